@@ -1,0 +1,204 @@
+// Python over the C interface: thin, no logic. Failures come back as a dict of pen_error's fields (None: all is well);
+// penlight/model.py turns them into exceptions.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "penlight.h"
+
+namespace nb = nanobind;
+using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+namespace {
+
+nb::object as_dict(const pen_error& e) {
+  nb::dict d;
+  d["status"] = pen_status_name(e.status);
+  // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
+  auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
+  d["message"] = text(e.message);
+  d["op"] = text(e.op);
+  d["tensor"] = text(e.tensor);
+  d["expected"] = text(e.expected);
+  d["got"] = text(e.got);
+  d["source"] = text(e.source);
+  return d;
+}
+
+int dtype_code(nb::dlpack::dtype t) {
+  if (t.lanes != 1) return -1;
+  switch (static_cast<nb::dlpack::dtype_code>(t.code)) {
+    case nb::dlpack::dtype_code::Float: return t.bits == 32 ? PEN_F32 : t.bits == 16 ? PEN_F16 : t.bits == 64 ? PEN_F64 : -1;
+    case nb::dlpack::dtype_code::Int: return t.bits == 64 ? PEN_I64 : t.bits == 32 ? PEN_I32 : t.bits == 16 ? PEN_I16 : t.bits == 8 ? PEN_I8 : -1;
+    case nb::dlpack::dtype_code::UInt: return t.bits == 8 ? PEN_U8 : -1;
+    case nb::dlpack::dtype_code::Bool: return PEN_BOOL;
+    case nb::dlpack::dtype_code::Bfloat: return t.bits == 16 ? PEN_BF16 : -1;
+    default: return -1;
+  }
+}
+
+struct Model {
+  pen_model* handle = nullptr;
+  nb::object keep;  // bytes that the model reads in place
+
+  ~Model() { pen_model_close(handle); }
+};
+
+struct Session {
+  pen_session* handle = nullptr;
+  nb::object model;
+
+  ~Session() { pen_session_destroy(handle); }
+};
+
+nb::list ports(const Model& m, const char* method, bool inputs) {
+  nb::list out;
+  int n = inputs ? pen_model_input_count(m.handle, method) : pen_model_output_count(m.handle, method);
+  for (int i = 0; i < n; ++i) {
+    pen_tensor_info info;
+    (inputs ? pen_model_input_info : pen_model_output_info)(m.handle, method, i, &info);
+    nb::list dims, least, most;
+    for (int d = 0; d < info.rank; ++d) {
+      dims.append(info.dims[d]);
+      least.append(info.min_dims[d]);
+      if (info.max_dims[d] == INT64_MAX)
+        most.append(nb::none());
+      else
+        most.append(info.max_dims[d]);
+    }
+    out.append(nb::make_tuple(info.name, info.dtype, dims, least, most));
+  }
+  return out;
+}
+
+nb::object set_inputs(Session& s, const std::vector<Array>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Array& a = inputs[i];
+    int64_t dims[64], strides[64];
+    size_t rank = a.ndim() < 64 ? a.ndim() : 63;
+    for (size_t d = 0; d < rank; ++d) {
+      dims[d] = static_cast<int64_t>(a.shape(d));
+      strides[d] = a.stride(d);
+    }
+    pen_tensor t = {const_cast<void*>(a.data()), dtype_code(a.dtype()), static_cast<int32_t>(a.ndim()), dims, strides};
+    if (pen_session_set_input(s.handle, static_cast<int32_t>(i), &t) != PEN_OK) return as_dict(*pen_session_error(s.handle));
+  }
+  return nb::none();
+}
+
+nb::object prepare(Session& s) {
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_session_prepare(s.handle);
+  }
+  return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
+}
+
+nb::object run(Session& s, const std::vector<Writable>& outputs) {
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Writable& a = outputs[i];
+    if (pen_session_set_output(s.handle, static_cast<int32_t>(i), a.data(), a.nbytes()) != PEN_OK) return as_dict(*pen_session_error(s.handle));
+  }
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_session_run(s.handle);
+  }
+  return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
+}
+
+nb::list output_shapes(const Session& s) {
+  nb::list out;
+  pen_tensor t;
+  for (int i = 0; pen_session_output(s.handle, i, &t) == PEN_OK; ++i) {
+    nb::list dims;
+    for (int d = 0; d < t.rank; ++d) dims.append(t.dims[d]);
+    out.append(nb::make_tuple(t.dtype, nb::tuple(dims)));
+  }
+  return out;
+}
+
+nb::list profile(const Session& s) {
+  nb::list out;
+  pen_step_profile p;
+  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i) out.append(nb::make_tuple(p.key, p.output, p.source, p.nanoseconds, p.calls));
+  return out;
+}
+
+}  // namespace
+
+NB_MODULE(_runtime, m) {
+  m.doc() = "Penlight's C runtime. Use the penlight package instead of this module.";
+  m.attr("LOAD_VERIFY") = static_cast<int>(PEN_LOAD_VERIFY);
+  m.attr("LOAD_COPY") = static_cast<int>(PEN_LOAD_COPY);
+  m.def("version", &pen_version);
+  m.def("isas", [] {
+    nb::list out;
+    for (int i = 0; const char* name = pen_isa_name(i); ++i) out.append(name);
+    return out;
+  });
+  m.def("kernel_keys", [] {
+    nb::list out;
+    for (int i = 0; i < pen_kernel_count(); ++i) out.append(pen_kernel_key(i));
+    return out;
+  });
+
+  nb::class_<Model>(m, "Model")
+      .def(nb::init<>())
+      .def("open_path", [](Model& self, const std::string& path, uint32_t flags) {
+        pen_error e = {};
+        pen_status status;
+        {
+          nb::gil_scoped_release release;
+          status = pen_model_open(path.c_str(), flags, &self.handle, &e);
+        }
+        return status == PEN_OK ? nb::none() : as_dict(e);
+      })
+      .def("open_memory", [](Model& self, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t flags) -> nb::object {
+        pen_error e = {};
+        pen_status status = pen_model_open_memory(bytes.data(), bytes.size(), flags, &self.handle, &e);
+        if (status != PEN_OK) return as_dict(e);
+        self.keep = nb::cast(bytes);
+        return nb::none();
+      })
+      .def("open_fd", [](Model& self, int fd, uint64_t offset, uint64_t size, uint32_t flags) {
+        pen_error e = {};
+        pen_status status = pen_model_open_fd(fd, offset, size, flags, &self.handle, &e);
+        return status == PEN_OK ? nb::none() : as_dict(e);
+      })
+      .def_prop_ro("metadata", [](const Model& self) { return pen_model_metadata(self.handle); })
+      .def_prop_ro("methods", [](const Model& self) {
+        nb::list out;
+        for (int i = 0; i < pen_model_method_count(self.handle); ++i) out.append(pen_model_method_name(self.handle, i));
+        return out;
+      })
+      .def("inputs", [](const Model& self, const char* method) { return ports(self, method, true); })
+      .def("outputs", [](const Model& self, const char* method) { return ports(self, method, false); })
+      .def("input_spec", [](const Model& self, const char* method) { return pen_model_input_spec(self.handle, method); })
+      .def("output_spec", [](const Model& self, const char* method) { return pen_model_output_spec(self.handle, method); });
+
+  nb::class_<Session>(m, "Session")
+      .def(nb::init<>())
+      .def("create", [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
+                        const std::optional<std::string>& isa) -> nb::object {
+        pen_error e = {};
+        pen_session_options options = {threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
+        const Model& owner = nb::cast<const Model&>(model);
+        if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
+        self.model = model;
+        return nb::none();
+      }, nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none())
+      .def("set_inputs", &set_inputs)
+      .def("prepare", &prepare)
+      .def("run", &run)
+      .def("output_shapes", &output_shapes)
+      .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
+      .def("profile", &profile)
+      .def_prop_ro("isa", [](const Session& self) { return pen_session_isa(self.handle); })
+      .def_prop_ro("arena_bytes", [](const Session& self) { return pen_session_arena_bytes(self.handle); })
+      .def_prop_ro("plan_count", [](const Session& self) { return pen_session_plan_count(self.handle); });
+}

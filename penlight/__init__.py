@@ -1,0 +1,97 @@
+"""Penlight, a pocket-size torch: takes a PyTorch model, makes it small and fast, and runs it on a phone.
+
+>>> import penlight
+>>> m = penlight.optimize(model, (image,))     # nn.Module, ExportedProgram, ScriptModule, path to .pt or .pt2
+>>> y = m(image)                               # runs here already: torch or numpy in, the same kind out
+>>> m.save("mobilenet_v2.pen")
+>>> m = penlight.load("mobilenet_v2.pen", threads=2)
+
+Importing this package is cheap and needs neither torch nor the compiled runtime; `optimize` needs torch, `load` does not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from penlight.errors import CaptureError, InputError, LoadError, PenlightError, RunError, UnsupportedError
+
+if TYPE_CHECKING:
+    from penlight.model import Model
+
+__version__ = "0.1.0"
+__all__ = [
+    "CaptureError", "InputError", "LoadError", "Model", "PenlightError", "RunError", "UnsupportedError", "load", "optimize",
+]  # fmt: skip
+
+
+def optimize(
+    model: Any,
+    example_inputs: tuple[Any, ...] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    backend: str = "cpu",
+    metadata: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Model:
+    """Compiles a PyTorch model and returns it ready to run and to save.
+
+    model: an nn.Module, an ExportedProgram, a ScriptModule, or the path of a .pt or .pt2 file.
+    example_inputs, kwargs: arguments to capture it with; not needed where the source carries them.
+    dynamic_shapes: as torch.export takes them, or "auto": every dim of every input may vary.
+    metadata: what the file should say of itself: name, labels, preprocessing, licence.
+    progress: called with a line of text for each stage.
+
+    >>> m = penlight.optimize(resnet18().eval(), (torch.rand(2, 3, 224, 224),), dynamic_shapes={"x": {0: Dim("n")}})
+    """
+    from penlight.capture import capture
+    from penlight.file.writer import to_array
+    from penlight.lower import lower
+    from penlight.model import Model
+    from penlight.passes.pipeline import optimize as run_passes
+
+    if backend.lower() != "cpu":
+        raise ValueError(f"backend: expected 'cpu', got {backend!r}; Vulkan and Metal are not there yet")
+    say = progress or (lambda text: None)
+    say("capturing the model")
+    program = capture(model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
+    program.metadata.update(metadata or {})
+    say("optimizing its graph")
+    run_passes(program)
+    say("choosing kernels and packing weights")
+    lower(program)
+    say("writing the file image")
+    return Model(to_array(program), threads=threads)
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | tuple[int, int, int],
+    *,
+    device: str = "cpu",
+    threads: int | None = None,
+    verify: bool = False,
+    copy: bool = False,
+    isa: str | None = None,
+) -> Model:
+    """Loads a .pen file: mapped, verified, ready. Does not need torch.
+
+    source: a path, the file's bytes, or (descriptor, offset, size) for a file inside another, such as an Android asset.
+    threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
+    copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
+    """
+    from penlight.model import Model
+
+    if device.lower() != "cpu":
+        raise ValueError(f"device: expected 'cpu', got {device!r}; Vulkan and Metal are not there yet")
+    return Model(source, threads=threads, verify=verify, copy=copy, isa=isa)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Model":
+        from penlight.model import Model
+
+        return Model
+    raise AttributeError(f"module 'penlight' has no attribute {name!r}")

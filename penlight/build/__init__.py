@@ -1,0 +1,1 @@
+"""Building the runtime: generated sources now; targets, toolchains and selective libraries later."""

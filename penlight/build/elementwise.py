@@ -1,0 +1,153 @@
+"""Elementwise rules to C++: a struct per rule, a template over V (f32 vectors) and plain numbers, and a row function
+per dtype that instantiates a loop of runtime/cpu/elementwise.h with it. One file per declaring Python module, compiled
+once per instruction set. Needs neither numpy nor torch: it runs in an isolated build.
+
+    struct HardswishRule {
+      PEN_INLINE explicit HardswishRule(const float*) {}
+      template <class T>
+      PEN_INLINE auto operator()(T x) const {
+        auto t0 = mul(x, splat<T>(0.166666672f));
+        …
+    void hardswish_f32(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+      vector_row1<HardswishRule>(out, in, steps, n, args);
+    }
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+
+from penlight.ops.elementwise.expression import Term, show
+from penlight.ops.elementwise.rules import ElementwiseOp, Row
+from penlight.ops.registry import Op
+
+ROW_PARAMETERS = "void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args"
+STORAGE = {"f32": "F32", "f64": "F64", "f16": "F16", "bf16": "BF16", "i8": "I8", "u8": "U8", "i16": "I16", "i32": "I32",
+           "i64": "I64", "bool": "Bool"}  # fmt: skip
+
+
+def elementwise_entries(ops: Mapping[str, Op]) -> list[tuple[str, str, str, str]]:
+    """Of every row function: kernel key, symbol (in namespace pen::PEN_ISA), dtype of its last input, result dtype."""
+    return [(row.key, row.symbol, row.inputs[-1], row.output) for op in _rules(ops) for row in op.rows()]
+
+
+def emit_elementwise(ops: Mapping[str, Op]) -> dict[str, str]:
+    """File name -> C++ source."""
+    by_module: dict[str, list[ElementwiseOp]] = {}
+    for op in _rules(ops):
+        by_module.setdefault(op.module, []).append(op)
+    return {
+        f"elementwise_{module.rpartition('.')[2]}.cc": _file(module, members)
+        for module, members in sorted(by_module.items())
+    }
+
+
+def _rules(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
+    return [op for _, op in sorted(ops.items()) if isinstance(op, ElementwiseOp)]
+
+
+def _file(module: str, ops: list[ElementwiseOp]) -> str:
+    lines = [
+        f"// Generated from {module.replace('.', '/')}.py by penlight/build/elementwise.py: change the rules, not this.",
+        '#include "penlight/runtime/cpu/elementwise.h"',
+        "",
+        "namespace pen {",
+        "namespace PEN_ISA {",
+    ]
+    for op in ops:
+        lines += ["", *_rule(op)]
+        for row in op.rows():
+            lines += _row(op, row)
+    return "\n".join([*lines, "", "}  // namespace PEN_ISA", "}  // namespace pen", ""])
+
+
+def _struct(op: Op) -> str:
+    return "".join(part.capitalize() for part in op.name.split("_")) + "Rule"
+
+
+def _rule(op: ElementwiseOp) -> list[str]:
+    """The struct: attributes are members, as stores through `out` may not change them."""
+    attrs = [p.name for p in op.attrs if p.kind == "float"]
+    values = [p.name for p in op.tensors if p.name != "condition"]
+    parameters = ", ".join(f"{'Mask' if p.name == 'condition' else 'T'} {p.name}" for p in op.tensors)
+    body, result = _statements(op.trace(), whole_numbers=any(d.startswith("i") for d in op.dtypes))
+    reads = ", ".join(f"{a}_(args[{i}])" for i, a in enumerate(attrs))
+    summary = [f"// {op.name}: {op.doc.splitlines()[0]}"] if op.doc else []
+    return [
+        *summary,
+        f"struct {_struct(op)} {{",
+        f"  PEN_INLINE explicit {_struct(op)}(const float*{' args' if attrs else ''}){' : ' + reads if attrs else ''} {{}}",
+        f"  template <{'class Mask, ' if len(values) < len(op.tensors) else ''}class T>",
+        f"  PEN_INLINE auto operator()({parameters}) const {{",
+        *(f"    {line}" for line in body),
+        f"    return {result};",
+        "  }",
+        *(f"  const float {a}_;" for a in attrs),
+        "};",
+    ]
+
+
+def _statements(root: Term, *, whole_numbers: bool) -> tuple[list[str], str]:
+    """Statements that compute every term once, and the expression of the last."""
+    names: dict[str, str] = {}
+    lines: list[str] = []
+
+    def expression(t: Term) -> str:
+        if t.op == "input":
+            return str(t.value)
+        if t.op == "attr":
+            return f"splat<T>({t.value}_)"
+        if t.op == "const":
+            if whole_numbers and float(t.value) != math.floor(float(t.value)):
+                raise ValueError(f"a rule for integers uses the constant {t.value}")
+            return f"splat<T>({float_literal(float(t.value))})"
+        text = show(t)
+        if text not in names:
+            call = _call(t, [expression(a) for a in t.args])
+            names[text] = f"t{len(names)}"
+            lines.append(f"auto {names[text]} = {call};")
+        return names[text]
+
+    result = expression(root)
+    if lines and lines[-1].startswith(f"auto {result} = "):
+        return lines[:-1], lines[-1].removeprefix(f"auto {result} = ").removesuffix(";")
+    return lines, result
+
+
+def _call(t: Term, args: list[str]) -> str:
+    """max and min give their second argument when either is NaN: with a number first, that is `maximum`, and cheaper."""
+    if t.op in ("maximum", "minimum"):
+        numbers = [a.op == "const" and not math.isnan(float(a.value)) for a in t.args]
+        if any(numbers):
+            return f"{t.op[:3]}({', '.join(args if numbers[0] else reversed(args))})"
+    return f"{t.op}({', '.join(args)})"
+
+
+def _row(op: ElementwiseOp, row: Row) -> list[str]:
+    arity = len(row.inputs)
+    if row.output == "f32" and set(row.inputs) == {"f32"}:
+        loop = f"vector_row{arity}<{_struct(op)}>"
+    else:
+        storage = [
+            "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)
+        ]
+        loop = f"number_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
+    return [
+        f"void {row.symbol}({ROW_PARAMETERS});",
+        f"void {row.symbol}({ROW_PARAMETERS}) {{",
+        f"  {loop}(out, in, steps, n, args);",
+        "}",
+    ]
+
+
+def float_literal(value: float) -> str:
+    """`value` as the nearest f32, in C++."""
+    if math.isnan(value):
+        return '__builtin_nanf("")'
+    if math.isinf(value):
+        return f"{'-' if value < 0 else ''}__builtin_inff()"
+    rounded = struct.unpack("f", struct.pack("f", value))[0]
+    text = f"{rounded:.9g}"
+    return (text if any(c in text for c in ".e") else text + ".0") + "f"

@@ -1,0 +1,147 @@
+"""Generates the C++ that no person should keep in step by hand, into a build folder:
+
+    pen_format.h       the .pen records, from file/format.py
+    elementwise_*.cc   row functions, from the scalar rules in ops/elementwise
+    registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
+    sources.cmake      which sources are compiled once and which per instruction set
+
+`--keys` restricts the registry to some kernels (selective builds); their sources alone are then compiled. Needs the
+standard library only: it runs in isolated builds, before anything is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penlight.build.elementwise import elementwise_entries, emit_elementwise
+from penlight.file import format as pen_format
+from penlight.ops import registry
+from penlight.ops.registry import Op
+
+ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
+ISA_ORDER = ("base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm")  # as enum Isa in runtime/exec/kernel.h
+_MACRO = re.compile(r"^PEN_(BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
+
+
+@dataclass
+class Kernel:
+    key: str
+    op: Op
+    symbol: str
+    source: Path
+    per_isa: bool
+
+
+@dataclass
+class Sources:
+    binds: dict[str, Path] = field(default_factory=dict)  # op -> file
+    kernels: dict[str, Kernel] = field(default_factory=dict)  # key -> kernel
+
+
+def scan(ops: dict[str, Op]) -> Sources:
+    """All bind rules and kernels in the operators' C++ files; an error where one has no operator or no partner."""
+    found = Sources()
+    for path in sorted((ROOT / "ops").rglob("*.cc")):
+        for macro, arguments in _MACRO.findall(path.read_text()):
+            names = [a.strip() for a in arguments.split(",")]
+            if names[0] not in ops:
+                raise ValueError(f"{path}: PEN_{macro}({arguments}): no operator {names[0]!r} is declared under penlight/ops")
+            if macro == "BIND":
+                found.binds[names[0]] = path
+            else:
+                key = ".".join(names)
+                found.kernels[key] = Kernel(key, ops[names[0]], "_".join(names), path, macro == "KERNEL")
+    for kernel in found.kernels.values():
+        if kernel.op.name not in found.binds:
+            raise ValueError(f"{kernel.source}: kernel {kernel.key} has no PEN_BIND({kernel.op.name})")
+    return found
+
+
+def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, isas: list[str]) -> str:
+    declarations: set[str] = set()
+    rows: dict[str, str] = {}
+
+    def functions(symbol: str, signature: str, per_isa: bool) -> str:
+        items = []
+        for isa in ISA_ORDER:
+            if isa not in isas or (isa != "base" and not per_isa):
+                items.append("nullptr")
+                continue
+            declarations.add(f"namespace pen::{isa} {{ {signature.format(symbol)}; }}")
+            items.append(f"pen::{isa}::{symbol}")
+        return "{" + ", ".join(items) + "}"
+
+    nothing = "{" + ", ".join(["nullptr"] * len(ISA_ORDER)) + "}"
+    for key, kernel in found.kernels.items():
+        if keys is not None and key not in keys:
+            continue
+        declarations.add(f"namespace pen {{ Status {kernel.op.name}_bind(Bind& b); }}")
+        run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
+        rows[key] = (
+            f'{{"{key}", "{kernel.op.compact_schema()}", pen::{kernel.op.name}_bind, {run}, {nothing}, pen::DType::f32, pen::DType::f32}}'
+        )
+    for key, symbol, dtype, result in elementwise_entries(ops):
+        if keys is not None and key not in keys:
+            continue
+        declarations.add("namespace pen { Status elementwise_bind(Bind& b); void elementwise_run(const Run& r); }")
+        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const float*)", True)
+        run = "{pen::elementwise_run, " + ", ".join(["nullptr"] * (len(ISA_ORDER) - 1)) + "}"
+        schema = ops[key.split(".")[0]].compact_schema()
+        enums = ["pen::DType::" + {"bool": "boolean"}.get(d, d) for d in (dtype, result)]
+        rows[key] = f'{{"{key}", "{schema}", pen::elementwise_bind, {run}, {row}, {enums[0]}, {enums[1]}}}'
+    if keys is not None and (missing := keys - set(rows)):
+        raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
+    lines = [
+        "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
+        '#include "penlight/runtime/exec/kernel.h"',
+        *sorted(declarations),
+        "namespace pen {",
+        "const KernelEntry kKernels[] = {",
+        *(f"    {rows[key]}," for key in sorted(rows)),
+        "};",
+        f"const int kKernelCount = {len(rows)};",
+        "}  // namespace pen",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def generate(out: Path, isas: list[str], keys: set[str] | None = None) -> None:
+    ops = registry.load_all()
+    found = scan(ops)
+    generated = emit_elementwise(ops)
+    files = {
+        "pen_format.h": pen_format.cpp_header(),
+        "registry.cc": registry_source(ops, found, keys, isas),
+        **generated,
+    }
+    used = [k for k in found.kernels.values() if keys is None or k.key in keys]
+    per_isa = sorted({str(k.source) for k in used if k.per_isa}) + [str(out / name) for name in generated if name.endswith(".cc")]
+    binds = {str(found.binds[k.op.name]) for k in used}
+    once = sorted(({str(k.source) for k in used} | binds) - set(per_isa))
+    files["sources.cmake"] = (
+        "# Generated by penlight/build/generate.py. Do not edit.\n"
+        + "set(PEN_ISA_SOURCES\n" + "".join(f'  "{p}"\n' for p in per_isa) + ")\n"
+        + "set(PEN_ONCE_SOURCES\n" + "".join(f'  "{p}"\n' for p in [*once, str(out / "registry.cc")]) + ")\n"
+    )  # fmt: skip
+    out.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = out / name
+        if not path.exists() or path.read_text() != text:  # unchanged files keep their time: no needless rebuild
+            path.write_text(text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Generates the runtime's registry, format header and elementwise kernels.")
+    parser.add_argument("--out", type=Path, required=True, help="build folder to write to")
+    parser.add_argument("--isas", default="base", help="instruction sets to compile for, comma-separated")
+    parser.add_argument("--keys", type=Path, help="file with one kernel key a line: only these are built")
+    arguments = parser.parse_args()
+    keys = set(arguments.keys.read_text().split()) if arguments.keys else None
+    generate(arguments.out.resolve(), arguments.isas.split(","), keys)
+
+
+if __name__ == "__main__":
+    main()

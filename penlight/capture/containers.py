@@ -1,0 +1,289 @@
+"""How a method's arguments and results nest: specs that put flat tensors into the caller's containers and back.
+
+A spec is plain JSON, kept in the .pen file; this module needs no torch. The forms of a spec:
+
+    3                                   tensor number 3 of the method's flat inputs or outputs
+    {"none": true}                      None
+    {"const": 0.5}                      an int, float, bool or str that is the same in every call
+    {"opaque": "torch.float32"}         another constant, known by its text only (inputs: compared; outputs: that text)
+    {"dim": "x_0 // 2"}                 outputs only: an int that follows from the input shapes (penlight.ir.dims)
+    {"tuple": [spec, …]}  {"list": [spec, …]}
+    {"dict": {"out": spec, …}}          string keys, in their order
+    {"dict_items": [[key, spec], …]}    a dict with other keys (ints, bools)
+    {"ordered_dict": {"out": spec, …}}  collections.OrderedDict
+    {"namedtuple": ["Point", {"x": spec, "y": spec}]}
+
+An output spec is one of these. An input spec is `{"args": [spec, …], "kwargs": {name: spec}, "names": ["x", …]}`: `names` are
+the names of the positional parameters, by which they may be passed too. Dataclasses (registered with torch's pytree under
+their field names, as Hugging Face's outputs are) are dicts.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from penlight.errors import CaptureError, InputError
+from penlight.ir.dims import evaluate, parse_dim
+
+Spec: TypeAlias = Any  # the JSON forms above
+_SEQUENCES = {"tuple": tuple, "list": list}
+
+
+def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+    """The tensors in a call's arguments, in the order of the method's inputs. InputError says in words where the
+    arguments differ from what was captured."""
+    leaves: dict[int, Any] = {}
+    for name, part, value in _bind(spec, args, dict(kwargs or {})):
+        _flatten(part, value, name, leaves)
+    return [leaves[i] for i in range(len(leaves))]
+
+
+def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | None = None) -> Any:
+    """The method's result: `leaves` put together as an output spec says. `symbols` are the values of symbolic dims in this
+    call (capture.symbols.bind_symbols), needed where the result holds sizes."""
+    if isinstance(spec, int):
+        return leaves[spec]
+    kind, body = _form(spec)
+    if kind == "none":
+        return None
+    if kind in ("const", "opaque"):
+        return body
+    if kind == "dim":
+        return evaluate(parse_dim(body), symbols or {})
+    if kind in _SEQUENCES:
+        return _SEQUENCES[kind](unflatten(s, leaves, symbols) for s in body)
+    if kind in ("dict", "ordered_dict"):
+        items = {k: unflatten(s, leaves, symbols) for k, s in body.items()}
+        return items if kind == "dict" else OrderedDict(items)
+    if kind == "dict_items":
+        return {k: unflatten(s, leaves, symbols) for k, s in body}
+    name, fields = body
+    return _namedtuple(name, tuple(fields))(*(unflatten(s, leaves, symbols) for s in fields.values()))
+
+
+def leaf_names(spec: Spec) -> list[str]:
+    """A readable name for each tensor that a spec places: "x", "boxes[0]", "features.low"; for messages and tables."""
+    names: dict[int, str] = {}
+    if isinstance(spec, Mapping) and "args" in spec:
+        for name, part in zip(_arg_names(spec), spec["args"], strict=True):
+            _name_leaves(part, name, names)
+        for name, part in spec["kwargs"].items():
+            _name_leaves(part, name, names)
+    else:
+        _name_leaves(spec, "", names)
+    return [names[i] for i in sorted(names)]
+
+
+def _bind(spec: Spec, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tuple[str, Spec, Any]]:
+    """Each argument's name, spec and value; positional ones may come by name, as in Python."""
+    parts, keywords = spec["args"], spec["kwargs"]
+    names = _arg_names(spec)
+    values = list(args)
+    if len(values) > len(parts):
+        # keyword arguments of the captured call may be positional ones of the function
+        extra = [n for n in spec["names"][len(parts) : len(values)] if n in keywords and n not in kwargs]
+        if len(extra) != len(values) - len(parts):
+            raise InputError(f"takes {_signature(spec)}; got {len(values)} positional arguments")
+        kwargs.update(zip(extra, values[len(parts) :], strict=True))
+        values = values[: len(parts)]
+    for name in names[len(values) :]:
+        if name not in kwargs:
+            raise InputError(f"argument {name!r} is missing; takes {_signature(spec)}")
+        values.append(kwargs.pop(name))
+    unknown = [k for k in kwargs if k not in keywords]
+    if unknown:
+        twice = [k for k in unknown if k in names]
+        what = "given twice: " + ", ".join(twice) if twice else "no argument named " + ", ".join(map(repr, unknown))
+        raise InputError(f"{what}; takes {_signature(spec)}")
+    # One that was None or a constant when captured may be left out: there is only that one choice.
+    missing = [k for k in keywords if k not in kwargs and not _is_constant(keywords[k])]
+    if missing:
+        raise InputError(f"argument {missing[0]!r} is missing; takes {_signature(spec)}")
+    bound = list(zip(names, parts, values, strict=True))
+    return bound + [(k, s, kwargs[k]) for k, s in keywords.items() if k in kwargs]
+
+
+def _arg_names(spec: Spec) -> list[str]:
+    names = spec["names"]
+    return [names[i] if i < len(names) else f"args[{i}]" for i in range(len(spec["args"]))]
+
+
+def _signature(spec: Spec) -> str:
+    parts = [f"{n}: {describe(s)}" for n, s in zip(_arg_names(spec), spec["args"], strict=True)]
+    parts += [f"{n}= {describe(s)}" for n, s in spec["kwargs"].items()]
+    return f"({', '.join(parts)})"
+
+
+def describe(spec: Spec) -> str:
+    """A spec in words: "dict(image: tensor, boxes: list of 3)"."""
+    if isinstance(spec, int):
+        return "tensor"
+    kind, body = _form(spec)
+    if kind == "none":
+        return "None"
+    if kind in ("const", "opaque", "dim"):
+        return repr(body) if kind == "const" else str(body)
+    if kind in _SEQUENCES:
+        return f"{kind}({', '.join(map(describe, body))})" if len(body) <= 4 else f"{kind} of {len(body)}"
+    if kind == "namedtuple":
+        kind, body = body
+    items = body if kind == "dict_items" else body.items()
+    return f"{kind.removesuffix('_items')}({', '.join(f'{k}: {describe(s)}' for k, s in items)})"
+
+
+def _flatten(spec: Spec, value: Any, where: str, leaves: dict[int, Any]) -> None:
+    if isinstance(spec, int):
+        if not hasattr(value, "shape"):
+            raise InputError(f"argument {where!r} must be a tensor, got {_what(value)}")
+        leaves[spec] = value
+        return
+    kind, body = _form(spec)
+    if kind == "none":
+        if value is not None:
+            raise InputError(f"argument {where!r} was None when the model was captured, got {_what(value)}")
+    elif kind in ("const", "opaque"):
+        same = str(value) == body if kind == "opaque" else _same_constant(value, body)
+        if not same:
+            raise InputError(
+                f"argument {where!r} was {body!r} when the model was captured and is fixed to that, got {_what(value)}"
+            )
+    elif kind in _SEQUENCES:
+        if not isinstance(value, (list, tuple)) or len(value) != len(body):
+            raise InputError(f"argument {where!r} must be a {kind} of {len(body)}, got {_what(value)}")
+        for i, s in enumerate(body):
+            _flatten(s, value[i], f"{where}[{i}]", leaves)
+    else:
+        _flatten_fields(spec, value, where, leaves)
+
+
+def _flatten_fields(spec: Spec, value: Any, where: str, leaves: dict[int, Any]) -> None:
+    kind, body = _form(spec)
+    if kind == "namedtuple":
+        body = body[1]
+        if isinstance(value, (list, tuple)) and len(value) == len(body):
+            value = dict(zip(body, value, strict=True))
+    items = dict(body)
+    if not isinstance(value, Mapping):
+        # dataclasses were captured as dicts
+        if isinstance(value, (str, list, tuple)) or not all(isinstance(k, str) and hasattr(value, k) for k in items):
+            raise InputError(f"argument {where!r} must be a {describe(spec)}, got {_what(value)}")
+        value = {k: getattr(value, k) for k in items}
+    if value.keys() != items.keys():
+        missing = [str(k) for k in items if k not in value]
+        extra = [str(k) for k in value if k not in items]
+        parts = [f"{label}: {', '.join(keys)}" for label, keys in (("missing", missing), ("unknown", extra)) if keys]
+        raise InputError(f"argument {where!r} must have the keys {', '.join(map(str, items))} ({'; '.join(parts)})")
+    for key, s in items.items():
+        _flatten(s, value[key], f"{where}.{key}", leaves)
+
+
+def _name_leaves(spec: Spec, name: str, names: dict[int, str]) -> None:
+    if isinstance(spec, int):
+        names.setdefault(spec, name)
+        return
+    kind, body = _form(spec)
+    if kind in _SEQUENCES:
+        for i, s in enumerate(body):
+            _name_leaves(s, f"{name}[{i}]" if name else f"{i}", names)
+    elif kind in ("dict", "ordered_dict", "dict_items", "namedtuple"):
+        fields = dict(body[1] if kind == "namedtuple" else body)
+        for key, s in fields.items():
+            _name_leaves(s, f"{name}.{key}" if name else str(key), names)
+
+
+def _form(spec: Spec) -> tuple[str, Any]:
+    if isinstance(spec, Mapping) and len(spec) == 1:
+        ((kind, body),) = spec.items()
+        if kind in _FORMS:
+            return kind, body
+    raise ValueError(f"not a container spec: {spec!r}")
+
+
+_FORMS = {"none", "const", "opaque", "dim", "tuple", "list", "dict", "dict_items", "ordered_dict", "namedtuple"}
+
+
+def _is_constant(spec: Spec) -> bool:
+    return not isinstance(spec, int) and _form(spec)[0] in ("none", "const", "opaque")
+
+
+def _same_constant(value: Any, constant: Any) -> bool:
+    return type(value) is type(constant) and (value == constant or (value != value and constant != constant))
+
+
+def _what(value: Any) -> str:
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return f"{type(value).__name__} {value!r}" if value is not None else "None"
+    if isinstance(value, Mapping):
+        return f"{type(value).__name__} with the keys {', '.join(map(str, value)) or '(none)'}"
+    if isinstance(value, (list, tuple)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"{type(value).__module__}.{type(value).__qualname__}"
+
+
+@lru_cache(maxsize=256)
+def _namedtuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
+    return namedtuple(name, fields, rename=True)  # type: ignore[no-any-return, misc]
+
+
+def constant_spec(value: Any) -> Spec:
+    """The spec of a value that is no tensor and the same in every call."""
+    if value is None:
+        return {"none": True}
+    if isinstance(value, (bool, int, float, str)):
+        return {"const": value}
+    return {"opaque": str(value)}
+
+
+def from_treespec(treespec: Any, leaves: Sequence[Spec]) -> Spec:
+    """torch's TreeSpec (torch.utils._pytree) with a spec for each of its leaves, in order."""
+    remaining = iter(leaves)
+    spec = _from_treespec(treespec, remaining)
+    if next(remaining, None) is not None:
+        raise ValueError(f"{treespec} has fewer leaves than the {len(leaves)} specs given")
+    return spec
+
+
+def _from_treespec(treespec: Any, leaves: Any) -> Spec:
+    if treespec.is_leaf():
+        return next(leaves)
+    kind, context = treespec.type, treespec.context
+    children = [_from_treespec(c, leaves) for c in treespec.children()]
+    name = getattr(kind, "__name__", str(kind))
+    if kind in (tuple, list):
+        return {name: children}
+    if name == "deque":
+        return {"list": children}
+    if name == "namedtuple":  # the context is the class
+        return {"namedtuple": [context.__name__, dict(zip(context._fields, children, strict=True))]}
+    if issubclass(kind, tuple):  # torch.Size, and torch.return_types, which have field names
+        fields = [f for f in getattr(kind, "__match_args__", ()) if isinstance(f, str)]
+        return {"namedtuple": [name, dict(zip(fields, children, strict=True))]} if fields else {"tuple": children}
+    keys = _keys(context, len(children))
+    if keys is None:
+        raise CaptureError(
+            f"a {kind.__module__}.{name} among the inputs or outputs: its parts have no names that Penlight can keep; use a"
+            " tuple, list, dict, namedtuple or dataclass"
+        )
+    if kind is OrderedDict:
+        return {"ordered_dict": dict(zip(keys, children, strict=True))}
+    if all(isinstance(k, str) for k in keys):
+        return {"dict": dict(zip(keys, children, strict=True))}
+    if all(isinstance(k, (str, int, bool)) for k in keys):
+        return {"dict_items": [[k, c] for k, c in zip(keys, children, strict=True)]}
+    raise CaptureError(f"a dict with keys of other kinds than str, int and bool among the inputs or outputs: {keys}")
+
+
+def _keys(context: Any, count: int) -> list[Any] | None:
+    """The names of a registered container's children: dicts keep their keys as the context, dataclasses a list of field
+    names within it."""
+    if isinstance(context, (list, tuple)):
+        if len(context) == count and all(isinstance(k, (str, int, bool)) for k in context):
+            return list(context)
+        for part in context:
+            keys = _keys(part, count) if isinstance(part, (list, tuple)) else None
+            if keys is not None:
+                return keys
+    return None

@@ -1,0 +1,164 @@
+"""nn.Module → Program, through torch.export: example inputs and dynamic shapes as people pass them, errors in words."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+from torch.export import Dim, ExportedProgram
+from torch.utils import _pytree as pytree
+
+from penlight.capture.exported import capture_exported, quiet
+from penlight.errors import CaptureError
+from penlight.ir.graph import Program
+
+
+def capture_module(
+    module: nn.Module, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None
+) -> Program:
+    """Captures `module(*args, **kwargs)` in eval mode. `dynamic_shapes`: as torch.export takes it, or "auto"."""
+    args, kwargs = prepare_inputs(args, kwargs or {})
+    if dynamic_shapes == "auto":
+        dynamic_shapes = auto_shapes(module, args, kwargs)
+    with evaluating(module):
+        ep = export(module, args, kwargs, dynamic_shapes)
+    return capture_exported(ep, dim_names(module, args, kwargs, dynamic_shapes))
+
+
+def prepare_inputs(args: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A lone tensor is one argument; numpy arrays become tensors. A tensor that is passed twice is copied: torch.export
+    would take both for one input, and compile in that they are equal."""
+    if isinstance(args, (torch.Tensor, np.ndarray, Mapping)):
+        args = (args,)
+    seen: set[int] = set()
+
+    def distinct(x: Any) -> Any:
+        if isinstance(x, np.ndarray):
+            return torch.from_numpy(np.ascontiguousarray(x))
+        if isinstance(x, torch.Tensor):
+            if id(x) in seen:
+                return x.clone()
+            seen.add(id(x))
+        return x
+
+    return pytree.tree_map(distinct, tuple(args)), pytree.tree_map(distinct, dict(kwargs))
+
+
+def auto_shapes(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Every dim larger than 1 of every input may vary, unless the model's code fixes it."""
+
+    def leaf(x: Any) -> Any:
+        if not isinstance(x, torch.Tensor):
+            return None
+        return {i: Dim.AUTO for i, size in enumerate(x.shape) if size > 1}
+
+    return {name: pytree.tree_map(leaf, value) for name, value in _bound(module, args, kwargs).items()}
+
+
+def _bound(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return inspect.signature(module.forward).bind(*args, **kwargs).arguments
+    except TypeError as e:
+        raise CaptureError(f"the example inputs do not fit {type(module).__name__}.forward: {e}") from None
+
+
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """The module and all below it in eval mode; afterwards each as it was."""
+    training = [m for m in module.modules() if m.training]
+    try:
+        module.eval()
+        yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> ExportedProgram:
+    """torch.export with its failures explained. Without gradients: else each `no_grad` block is a graph of its own."""
+    _bound(module, args, kwargs)
+    try:
+        with quiet(), torch.no_grad():
+            return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    except CaptureError:
+        raise
+    except Exception as e:
+        notes = "".join(f"\n  {n}" for n in getattr(e, "__notes__", []))
+        raise CaptureError(f"{explain(e)}\n\ntorch.export says: {type(e).__name__}: {_shortened(str(e))}{notes}") from e
+
+
+_EXPLANATIONS = (
+    (
+        ("GuardOnDataDependent", "data-dependent", "Dynamic control flow is not supported"),
+        "The model's Python code depends on the values of a tensor (an `if`, a loop or a size computed from data), so there is no"
+        " one graph to capture. Compute both sides and choose with torch.where, or take that part out of the model.",
+    ),
+    (
+        ("ConstraintViolation", "Constraints violated", "violates the constraint", "marked as dynamic but"),
+        "dynamic_shapes lets a dim vary that the model's code fixes, or relates to another one. Use Dim.AUTO for it, or"
+        ' dynamic_shapes="auto": then torch keeps static what has to be.',
+    ),
+    (
+        ("mismatch between the structure of `inputs` and `dynamic_shapes`", "top-level keys must be the arg names"),
+        "dynamic_shapes must have the structure of the example inputs: a dict by argument name, or a tuple with one entry per"
+        " argument; each tensor {dim: Dim} or None.",
+    ),
+    (
+        ("Unsupported input type", "unsupported type", "register_dataclass", "Expected all inputs"),
+        "The inputs hold something that is neither a tensor, a number, a string nor a container of these. Dataclasses need"
+        " torch.export.register_dataclass(TheClass) first.",
+    ),
+)
+
+
+def explain(error: Exception) -> str:
+    """What a failure of torch.export means for the model's author."""
+    text = f"{type(error).__name__}: {error}"
+    for marks, explanation in _EXPLANATIONS:
+        if any(m in text for m in marks):
+            return explanation
+    return "The model could not be traced. Does it run on these example inputs? Then its code does something torch.export lacks."
+
+
+def _shortened(text: str, limit: int = 2000) -> str:
+    return text if len(text) <= limit else text[:limit] + " …"
+
+
+def dim_names(module: nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any) -> dict[tuple[int, int], str]:
+    """(flat input, dim) -> the name of the Dim that the user put there."""
+    if dynamic_shapes is None or hasattr(dynamic_shapes, "dynamic_shapes"):  # torch's ShapesCollection: nothing to read
+        return {}
+    bound = _bound(module, args, kwargs)
+    specs = dynamic_shapes if isinstance(dynamic_shapes, Mapping) else dict(zip(bound, dynamic_shapes, strict=False))
+    names: dict[tuple[int, int], str] = {}
+    index = 0
+    for argument in [*(n for n in bound if n not in kwargs), *kwargs]:  # the order in which torch flattens them
+        index = _collect_names(bound.get(argument), specs.get(argument), index, names)
+    return names
+
+
+def _collect_names(value: Any, spec: Any, index: int, names: dict[tuple[int, int], str]) -> int:
+    """Walks a value and its spec side by side; returns the number of the next leaf."""
+    if isinstance(value, torch.Tensor):
+        dims = spec.items() if isinstance(spec, Mapping) else enumerate(spec if isinstance(spec, (list, tuple)) else ())
+        for i, dim in dims:
+            name = getattr(dim, "__name__", "")
+            if isinstance(i, int) and name.isidentifier() and not isinstance(dim, type(Dim.AUTO)):
+                names[(index, i)] = name
+        return index + 1
+    children: list[Any] | None = None
+    if isinstance(value, Mapping):
+        children = [(v, spec.get(k) if isinstance(spec, Mapping) else None) for k, v in value.items()]
+    elif isinstance(value, (list, tuple)):
+        parts = list(spec) if isinstance(spec, (list, tuple)) else []
+        children = [(v, parts[i] if i < len(parts) else None) for i, v in enumerate(value)]
+    if children is None:
+        return index + len(pytree.tree_leaves(value))
+    for child, child_spec in children:
+        index = _collect_names(child, child_spec, index, names)
+    return index

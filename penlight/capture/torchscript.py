@@ -1,0 +1,150 @@
+"""TorchScript (torch.jit.script, torch.jit.trace, .pt files) → Program.
+
+A ScriptModule is mirrored by a tree of plain nn.Modules with the same parameters under the same names, whose forward runs the
+TorchScript graph in Python (interpreter.py). torch.export captures the mirror: symbolic shapes, in-place calls and types are
+then the same work as for any module. The mirror is always in eval mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.fx.traceback
+from torch import nn
+
+from penlight.capture import module as modules
+from penlight.capture.exported import capture_exported, quiet
+from penlight.capture.interpreter import Interpreter
+from penlight.errors import CaptureError
+from penlight.ir.graph import Program
+
+_SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
+            "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
+            "Bool": torch.bool}  # fmt: skip
+
+
+def capture_torchscript(
+    script: torch.jit.ScriptModule | str | Path,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Program:
+    """Captures a ScriptModule, or a .pt file of one. Without `args`: those that the model was traced with or that are bundled
+    with it."""
+    if isinstance(script, (str, Path)):
+        with quiet():
+            script = torch.jit.load(str(script), map_location="cpu")
+    if args is None and not kwargs:
+        args = own_inputs(script)
+    mirror = mirror_of(script)
+    args, kwargs = modules.prepare_inputs(args or (), kwargs or {})
+    if dynamic_shapes == "auto":
+        dynamic_shapes = modules.auto_shapes(mirror, args, kwargs)
+    with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
+        ep = modules.export(mirror, args, kwargs, dynamic_shapes)
+        return capture_exported(ep, modules.dim_names(mirror, args, kwargs, dynamic_shapes))
+
+
+class Mirror(nn.Module):
+    """A ScriptModule's parameters, buffers and submodules, under their names; anything else is read from the original."""
+
+    def __init__(self, script: torch._C.ScriptModule, interpreter: Interpreter) -> None:
+        super().__init__()
+        self._penlight = (script, interpreter)  # in a tuple: not to be taken for a submodule
+        self._cached: dict[str, Any] = {}
+        for name, tensor in (*torch._C.ParameterDict(script).items(), *torch._C.BufferDict(script).items()):
+            self.register_buffer(name, tensor.detach())
+        for name, child in torch._C.ModuleDict(script).items():
+            self.add_module(name, Mirror(child, interpreter))
+        self.eval()
+
+    def forward(self, *args: Any) -> Any:
+        return self.run("forward", args)
+
+    def run(self, method: str, args: Any) -> Any:
+        script, interpreter = self._penlight
+        return interpreter.run(self._graph(method), [self, *args], method)
+
+    def _graph(self, method: str) -> torch._C.Graph:
+        key = f"graph of {method}"
+        if key not in self._cached:  # each access makes another object
+            self._cached[key] = self._penlight[0]._get_method(method).graph
+        graph: torch._C.Graph = self._cached[key]
+        return graph
+
+    def script_attribute(self, name: str) -> Any:
+        if name == "training":
+            return False
+        if name in self._buffers or name in self._modules:
+            return getattr(self, name)  # while exporting, torch puts its own tensors there
+        if name not in self._cached:
+            self._cached[name] = self._penlight[0].getattr(name)
+        return self._cached[name]
+
+
+def mirror_of(script: torch.jit.ScriptModule) -> Mirror:
+    """The mirror of a whole model; its forward has the parameters of the original's."""
+    if not script._c._has_method("forward"):
+        raise CaptureError("the TorchScript module has no forward method")
+
+    def call_method(owner: Any, name: str, args: list[Any]) -> Any:
+        if not isinstance(owner, Mirror):
+            raise CaptureError(f"method {name!r} of a TorchScript class: not captured yet\n  {interpreter.frames.source()}")
+        return owner(*args) if name == "forward" else owner.run(name, args)
+
+    interpreter = Interpreter(call_method)
+    mirror = Mirror(script._c, interpreter)
+    object.__setattr__(mirror, "forward", _with_signature(mirror, script._c._get_method("forward").schema))
+    return mirror
+
+
+def _with_signature(mirror: Mirror, schema: Any) -> Callable[..., Any]:
+    """A function with the names and defaults of the schema's arguments: torch.export reads them for dynamic_shapes."""
+    parameters, defaults = [], {}
+    for i, a in enumerate(schema.arguments[1:]):
+        name = a.name if a.name.isidentifier() else f"argument_{i}"
+        if a.has_default_value():
+            defaults[f"_default_{i}"] = a.default_value
+            parameters.append((name, f"{name}=_default_{i}"))
+        else:
+            parameters.append((name, name))
+    text = f"def forward({', '.join(p for _, p in parameters)}):\n    return run({', '.join(n for n, _ in parameters)})\n"
+    scope: dict[str, Any] = {"run": lambda *args: _explained(mirror, args), **defaults}
+    exec(text, scope)  # noqa: S102 (the names are identifiers)
+    forward: Callable[..., Any] = scope["forward"]
+    return forward
+
+
+def _explained(mirror: Mirror, args: tuple[Any, ...]) -> Any:
+    """Errors of operators say in which line of the TorchScript source they arose."""
+    try:
+        return mirror.run("forward", args)
+    except CaptureError:
+        raise
+    except Exception as e:
+        source = mirror._penlight[1].frames.source()
+        if source and source not in str(e):
+            e.add_note(f"in the TorchScript source: {source}")
+        raise
+
+
+def own_inputs(script: torch.jit.ScriptModule) -> tuple[Any, ...]:
+    """Example inputs that the model carries: bundled ones, or tensors of the shapes that it was traced with."""
+    if script._c._has_method("get_all_bundled_inputs"):
+        bundled = script.get_all_bundled_inputs()  # type: ignore[operator]
+        if bundled:
+            return tuple(bundled[0])
+    inputs = [v.type() for v in list(script.graph.inputs())[1:]]
+    incomplete = "the TorchScript model does not say the shapes of its inputs; pass example_inputs=(tensor, …)"
+    made = []
+    for t in inputs:
+        sizes = t.sizes() if t.kind() == "TensorType" else None
+        if sizes is None or t.scalarType() not in _SCALARS:
+            raise CaptureError(incomplete)
+        made.append(torch.zeros(sizes, dtype=_SCALARS[t.scalarType()]))
+    if not made:
+        raise CaptureError(incomplete)
+    return tuple(made)

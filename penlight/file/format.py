@@ -1,0 +1,277 @@
+"""The .pen format, declared once: the writer packs by these records, the C++ header is generated from them
+(`cpp_header`), and SPEC.md's tables are checked against them (`spec_tables`).
+
+A file is a header, a section table, small tables of fixed-size little-endian records, and the weights. Records may
+grow at their end only: a reader copies min(stored size, its own size) bytes and zero-fills the rest, so every field
+added later must mean "as before" when it is 0. This module needs the standard library only (isolated builds run it).
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+MAGIC = b"\x89PEN\r\n\x1a\n"
+"""High bit, name, CR LF, ^Z, LF: a transfer that strips bits or rewrites line ends shows at once (as in PNG)."""
+VERSION = 1
+ALIGNMENT = 64  # of the weights: a cache line, and the widest vector
+NONE = 0xFFFFFFFF  # "no string / value / constant" in an index field
+EXPR_BASE = -(2**63)  # an i64 below EXPR_BASE + 2**31 is dim expression number (value - EXPR_BASE)
+EXPR_LIMIT = 2**31
+HASH_OFFSET = 48  # of Header.hash; these 32 bytes count as zero when the hash is taken
+
+# Limits that a reader enforces before it allocates anything.
+LIMITS = {
+    "max_table_bytes": 256 << 20,
+    "max_rank": 8,
+    "max_expr_steps": 4096,
+    "max_inputs": 4096,
+    "max_nodes": 1 << 20,
+    "max_dim": 1 << 40,
+}
+
+_SIZES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "f64": "d"}
+_CPP = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t", "i64": "int64_t", "f64": "double"}
+
+
+@dataclass(frozen=True)
+class Field:
+    name: str
+    type: str  # a key of _SIZES, or "u8[n]"
+    doc: str
+
+    @property
+    def code(self) -> str:
+        return f"{self.type[3:-1]}s" if self.type.startswith("u8[") else _SIZES[self.type]
+
+
+@dataclass(frozen=True)
+class Record:
+    name: str
+    section: str  # four letters; "" for the header and the section table
+    doc: str
+    fields: tuple[Field, ...]
+
+    @property
+    def struct(self) -> struct.Struct:
+        return struct.Struct("<" + "".join(f.code for f in self.fields))
+
+    @property
+    def size(self) -> int:
+        return self.struct.size
+
+    def pack(self, **values: int | float | bytes) -> bytes:
+        names = [f.name for f in self.fields if not f.name.startswith("reserved")]
+        if sorted(values) != sorted(names):
+            raise ValueError(f"record {self.name} has fields {names}, got {sorted(values)}")
+        empty = {"s": b""}
+        return self.struct.pack(*(values.get(f.name, empty.get(f.code[-1], 0)) for f in self.fields))
+
+
+def _record(name: str, section: str, doc: str, *fields: str) -> Record:
+    """Fields as "type name: what it is"."""
+    parsed = []
+    for text in fields:
+        head, doc_text = text.split(": ", 1)
+        kind, field_name = head.split()
+        parsed.append(Field(field_name, kind, doc_text))
+    return Record(name, section, doc, tuple(parsed))
+
+
+HEADER = _record(
+    "Header", "", "First bytes of the file.",
+    "u8[8] magic: 89 50 45 4E 0D 0A 1A 0A",
+    "u32 version: format version; a reader refuses a newer one and names it",
+    "u32 header_size: bytes of this record",
+    "u32 section_count: entries of the section table, which follows the header",
+    "u32 reserved0: 0",
+    "u64 file_size: bytes of the whole file",
+    "u64 tables_size: bytes from the start up to the end of the last table; all sections but DATA lie there",
+    "u64 reserved1: 0",
+    "u8[32] hash: SHA-256 of the file with these 32 bytes as zero",
+)  # fmt: skip
+SECTION = _record(
+    "Section", "", "One table: `count` records of `record_size` bytes at `offset`.",
+    "u8[4] id: four letters",
+    "u32 record_size: bytes of one record as written",
+    "u64 offset: from the start of the file; a multiple of 8, of 64 for DATA",
+    "u64 count: records",
+)  # fmt: skip
+STRING = _record(
+    "String", "STRS", "A string: UTF-8 in TEXT, followed by a zero byte that `size` does not count.",
+    "u32 offset: in TEXT",
+    "u32 size: bytes",
+)  # fmt: skip
+CONSTANT = _record(
+    "Constant", "CNST", "A tensor that lies in DATA, in the layout that `layout` names.",
+    "u32 name: string",
+    "u32 layout: string: plain, or a packed layout (see Layouts)",
+    "u8 dtype: dtype code",
+    "u8 rank: of the logical shape",
+    "u16 reserved0: 0",
+    "u32 dims: start in INTS of `rank` logical dims",
+    "u64 offset: in DATA, a multiple of 64",
+    "u64 size: bytes",
+)  # fmt: skip
+EXPR = _record(
+    "Expr", "EXPR", "A symbolic dim: postfix steps in STEP.",
+    "u32 start: first step",
+    "u32 count: steps",
+)  # fmt: skip
+STEP = _record(
+    "Step", "STEP", "One postfix step of a dim expression.",
+    "u32 op: see Step operations",
+    "u32 reserved0: 0",
+    "i64 arg: const: the value; input_dim: input * 256 + dim; else 0",
+)  # fmt: skip
+VALUE = _record(
+    "Value", "VALS", "A tensor inside a region.",
+    "u32 name: string",
+    "u32 constant: index in CNST, or none",
+    "u8 dtype: dtype code",
+    "u8 rank: number of dims",
+    "u8 layout: 0 plain, 1 nhwc, 2 strided (a view)",
+    "u8 reserved0: 0",
+    "u32 dims: start in INTS of `rank` dims, for people; the runtime computes them anew",
+)  # fmt: skip
+NODE = _record(
+    "Node", "NODE", "One kernel call in a region.",
+    "u32 key: string: op.dtype or op.dtype.variant",
+    "u32 source: string: the Python line it came from, or none",
+    "u32 inputs: start in INDX of value indices (none: an optional input left out)",
+    "u32 input_count: inputs",
+    "u32 outputs: start in INDX of value indices",
+    "u32 output_count: outputs",
+    "u32 attrs: start in ATTR",
+    "u32 attr_count: attributes",
+)  # fmt: skip
+ATTR = _record(
+    "Attr", "ATTR", "An attribute of a node, by name.",
+    "u32 name: string",
+    "u8 kind: see Attribute kinds",
+    "u8 reserved0: 0",
+    "u16 reserved1: 0",
+    "u32 start: int, ints: in INTS; float, floats: in FLTS; str: string; bool: 0 or 1",
+    "u32 count: elements of ints and floats; else 0",
+)  # fmt: skip
+REGION = _record(
+    "Region", "REGN", "Straight-line code that is planned as a whole.",
+    "u32 values: start in VALS",
+    "u32 value_count: values; indices in INDX are relative to `values`",
+    "u32 nodes: start in NODE",
+    "u32 node_count: nodes, in execution order",
+    "u32 inputs: start in INDX of value indices",
+    "u32 input_count: inputs",
+    "u32 outputs: start in INDX of value indices",
+    "u32 output_count: outputs",
+)  # fmt: skip
+INSTRUCTION = _record(
+    "Instruction", "CODE", "One step of a method's VM code. Registers 0 … n-1 hold the method's n inputs at the start.",
+    "u32 op: see Instructions",
+    "u32 target: region: its index; else 0",
+    "u32 args: start in INDX of registers read",
+    "u32 arg_count: registers read",
+    "u32 results: start in INDX of registers written",
+    "u32 result_count: registers written",
+)  # fmt: skip
+PORT = _record(
+    "Port", "PORT", "What a method takes or gives back.",
+    "u32 name: string",
+    "u8 dtype: dtype code",
+    "u8 rank: number of dims",
+    "u16 reserved0: 0",
+    "u32 dims: start in INTS of `rank` dims, each a number or a dim expression",
+    "u32 ranges: start in INTS of `rank` pairs (least, most) for inputs; none for outputs",
+)  # fmt: skip
+METHOD = _record(
+    "Method", "METH", "A function that a caller can run.",
+    "u32 name: string",
+    "u32 code: start in CODE",
+    "u32 code_count: instructions; the last one is return",
+    "u32 registers: how many registers the code uses",
+    "u32 inputs: start in PORT",
+    "u32 input_count: inputs",
+    "u32 outputs: start in PORT",
+    "u32 output_count: outputs",
+    "u32 input_spec: string: JSON of the containers around the inputs (capture/containers.py)",
+    "u32 output_spec: string: JSON of the containers around the outputs",
+)  # fmt: skip
+KEY = _record(
+    "Key", "KEYS", "A kernel that the file needs, activations fused into others included.",
+    "u32 key: string",
+)  # fmt: skip
+
+RECORDS = (HEADER, SECTION, STRING, CONSTANT, EXPR, STEP, VALUE, NODE, ATTR, REGION, INSTRUCTION, PORT, METHOD, KEY)
+
+# Sections that are plain arrays: id -> (element type, meaning)
+ARRAYS = {
+    "TEXT": ("u8", "the bytes of strings"),
+    "INTS": ("i64", "dims and integer attributes; a value below -2^63 + 2^31 is a dim expression"),
+    "FLTS": ("f64", "float attributes"),
+    "INDX": ("u32", "lists of value or register indices"),
+    "META": ("u8", "metadata: one JSON object, UTF-8, followed by a zero byte"),
+    "DATA": ("u8", "the weights, 64-byte aligned"),
+}
+
+STEP_OPS = {"const": 0, "input_dim": 1, "+": 2, "-": 3, "*": 4, "//": 5, "%": 6, "max": 7, "min": 8}
+ATTR_KINDS = {"none": 0, "int": 1, "float": 2, "bool": 3, "str": 4, "ints": 5, "floats": 6}
+INSTRUCTIONS = {"region": 0, "return": 1}
+VALUE_LAYOUTS = {"plain": 0, "nhwc": 1, "strided": 2}
+
+
+def section_ids() -> list[str]:
+    """In the order in which the writer lays them down."""
+    return [r.section for r in RECORDS if r.section] + list(ARRAYS)
+
+
+def cpp_header() -> str:
+    """C++ structs and constants of the format, for the runtime's loader."""
+    cpp_names = {"+": "add", "-": "sub", "*": "mul", "//": "floor_div", "%": "mod", "const": "constant", "return": "ret",
+                 "float": "real", "int": "integer", "bool": "boolean"}  # fmt: skip
+    lines = [
+        "// Generated from penlight/file/format.py by penlight/build/generate.py. Do not edit.",
+        "#pragma once",
+        "#include <stdint.h>",
+        "namespace pen::format {",
+        f"constexpr uint8_t kMagic[8] = {{{', '.join(f'0x{b:02X}' for b in MAGIC)}}};",
+        f"constexpr uint32_t kVersion = {VERSION};",
+        f"constexpr uint32_t kAlignment = {ALIGNMENT};",
+        f"constexpr uint32_t kNone = 0x{NONE:X};",
+        "constexpr int64_t kExprBase = INT64_MIN;",
+        f"constexpr int64_t kExprLimit = {EXPR_LIMIT};",
+        f"constexpr uint32_t kHashOffset = {HASH_OFFSET};",
+    ]
+    for name, value in LIMITS.items():
+        lines.append(f"constexpr int64_t k{name.title().replace('_', '')} = {value};")
+    for title, table in (("StepOp", STEP_OPS), ("AttrKind", ATTR_KINDS), ("InstructionOp", INSTRUCTIONS), ("ValueLayout", VALUE_LAYOUTS)):
+        items = ", ".join(f"{cpp_names.get(n, n)} = {v}" for n, v in table.items())
+        lines.append(f"enum class {title} : uint32_t {{ {items} }};")
+        lines.append(f"constexpr uint32_t k{title}Count = {len(table)};")
+    for record in RECORDS:
+        lines.append(f"struct {record.name} {{  // {record.section or 'no section'}: {record.doc}")
+        for f in record.fields:
+            declared = f"uint8_t {f.name}[{f.type[3:-1]}]" if f.type.startswith("u8[") else f"{_CPP[f.type]} {f.name}"
+            lines.append(f"  {declared};  // {f.doc}")
+        lines.append("};")
+        lines.append(f"static_assert(sizeof({record.name}) == {record.size}, \"padding in {record.name}\");")
+    lines.append("}  // namespace pen::format")
+    return "\n".join(lines) + "\n"
+
+
+def spec_tables() -> str:
+    """The record tables of SPEC.md, as Markdown."""
+    out = []
+    for record in RECORDS:
+        title = f"### {record.name}" + (f" (section `{record.section}`)" if record.section else "")
+        out += [title, record.doc, "", "| offset | type | field | meaning |", "| --- | --- | --- | --- |"]
+        offset = 0
+        for f in record.fields:
+            out.append(f"| {offset} | {f.type} | {f.name} | {f.doc} |")
+            offset += struct.calcsize("<" + f.code)
+        out.append("")
+    out += ["### Arrays", "", "| section | element | meaning |", "| --- | --- | --- |"]
+    out += [f"| `{name}` | {kind} | {doc} |" for name, (kind, doc) in ARRAYS.items()]
+    for title, table in (("Step operations", STEP_OPS), ("Attribute kinds", ATTR_KINDS), ("Instructions", INSTRUCTIONS), ("Value layouts", VALUE_LAYOUTS)):
+        out += ["", f"### {title}", "", "| name | code |", "| --- | --- |"]
+        out += [f"| {name} | {code} |" for name, code in table.items()]
+    return "\n".join(out) + "\n"

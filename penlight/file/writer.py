@@ -1,0 +1,389 @@
+"""Writes a lowered Program as a .pen file: tables first, then weights, each 64-byte aligned.
+
+The file goes to a temporary name and is moved into place when it is whole. The same program gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from penlight.file import format as f
+from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
+from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
+from penlight.ir.types import DTYPES, TensorType
+from penlight.lower.select import required_keys
+from penlight.ops import registry
+
+Progress = Callable[[int, int], None]  # bytes written, bytes in all
+
+
+def write_file(program: Program, path: str | os.PathLike[str], progress: Progress | None = None) -> int:
+    """Writes `program` to `path` and returns the file's size."""
+    return replace_file(path, lambda out: write(program, out, progress))
+
+
+def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int]) -> int:
+    """Lets `write_to` fill a new file, then puts it in place of `path`. On any error the old file is untouched."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            size = write_to(out)
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    return size
+
+
+def to_array(program: Program) -> np.ndarray:
+    """The file as bytes in memory, at a 64-byte boundary, so that it can be run in place."""
+    out = _AlignedBuffer()
+    write(program, out)  # type: ignore[arg-type]
+    return out.view()
+
+
+class _AlignedBuffer:
+    """The part of a binary file that `write` uses, over one aligned array that is allocated at its final size."""
+
+    def __init__(self) -> None:
+        self.room = np.empty(f.ALIGNMENT, np.uint8)
+        self.start = self.position = 0
+
+    def truncate(self, size: int) -> None:
+        self.room = np.empty(size + f.ALIGNMENT, np.uint8)
+        self.start = -self.room.ctypes.data % f.ALIGNMENT
+
+    def write(self, data: bytes | memoryview) -> int:
+        at = self.start + self.position
+        self.room[at : at + len(data)] = np.frombuffer(data, np.uint8)
+        self.position += len(data)
+        return len(data)
+
+    def view(self) -> np.ndarray:
+        return self.room[self.start : self.start + self.position]
+
+
+def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> int:
+    tables = _Tables()
+    for name, method in program.methods.items():
+        tables.add_method(name, method)
+    tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"
+    head, data = tables.finish()
+    total = len(head) + sum(len(pad) + array.nbytes for pad, array in data)
+    digest = hashlib.sha256(head)
+    for pad, array in data:
+        digest.update(pad)
+        digest.update(memoryview(array).cast("B") if array.nbytes else b"")
+    out.truncate(total)
+    out.write(head[: f.HASH_OFFSET] + digest.digest() + head[f.HASH_OFFSET + 32 :])
+    done = len(head)
+    for pad, array in data:
+        out.write(pad)
+        out.write(memoryview(array).cast("B") if array.nbytes else b"")
+        done += len(pad) + array.nbytes
+        if progress:
+            progress(done, total)
+    return total
+
+
+def define_symbols(graph: Graph) -> dict[str, Expr]:
+    """symbol -> expression over input dims (symbols named "in<i>_<d>"), for every symbol of the inputs' shapes."""
+    defined: dict[str, Expr] = {}
+    compound: list[tuple[Expr, Expr]] = []
+    for i, value in enumerate(graph.inputs):
+        for d, dim in enumerate(value.shape if isinstance(value.type, TensorType) else ()):
+            if isinstance(dim, Expr):
+                here = Expr("sym", (f"in{i}_{d}",))
+                if dim.op == "sym":
+                    defined.setdefault(str(dim.args[0]), here)
+                else:
+                    compound.append((dim, here))
+    for dim, here in compound:  # a * s + b: solved for s
+        unknown = symbols_of(dim) - set(defined)
+        if len(unknown) == 1:
+            (name,) = unknown
+            try:
+                at = [evaluate(dim, {name: x}) for x in range(6)]
+            except KeyError:
+                continue
+            slope = at[1] - at[0]
+            if slope > 0 and all(at[x] == at[0] + slope * x for x in range(6)):
+                defined[name] = Expr("//", (Expr("-", (here, at[0])), slope))
+    return defined
+
+
+class _Tables:
+    """Builds all sections; every `add_…` returns the index of what it added."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[bytes]] = {r.section: [] for r in f.RECORDS if r.section}
+        self.text = bytearray()
+        self.strings: dict[str, int] = {}
+        self.ints: list[int] = []
+        self.floats: list[float] = []
+        self.indices: list[int] = []
+        self.meta = b"{}\0"
+        self.constants: dict[int, int] = {}  # id(array) -> index
+        self.arrays: list[np.ndarray] = []
+        self.data_size = 0
+        self.exprs: dict[str, int] = {}
+        self.symbols: dict[str, Expr] = {}
+        self.keys: set[str] = set()
+
+    def row(self, record: f.Record, **values: int | float | bytes) -> int:
+        rows = self.rows[record.section]
+        rows.append(record.pack(**values))
+        return len(rows) - 1
+
+    def string(self, text: str) -> int:
+        if text not in self.strings:
+            encoded = text.encode()
+            self.strings[text] = self.row(f.STRING, offset=len(self.text), size=len(encoded))
+            self.text += encoded + b"\0"
+        return self.strings[text]
+
+    def index_list(self, items: list[int]) -> int:
+        start = len(self.indices)
+        self.indices += items
+        return start
+
+    def dim(self, dim: Dim) -> int:
+        """As stored in INTS: the number, or a reference to an expression."""
+        return dim if isinstance(dim, int) else f.EXPR_BASE + self.expr(dim)
+
+    def int_list(self, dims: tuple[Dim, ...] | list[Dim]) -> int:
+        encoded = [self.dim(d) for d in dims]
+        start = len(self.ints)
+        self.ints += encoded
+        return start
+
+    def expr(self, expr: Expr) -> int:
+        key = str(expr)
+        if key not in self.exprs:
+            steps: list[tuple[str, int]] = []
+            self._steps(expr, steps)
+            start = len(self.rows["STEP"])
+            for op, arg in steps:
+                self.row(f.STEP, op=f.STEP_OPS[op], arg=arg)
+            self.exprs[key] = self.row(f.EXPR, start=start, count=len(steps))
+        return self.exprs[key]
+
+    def _steps(self, dim: Dim, steps: list[tuple[str, int]]) -> None:
+        if isinstance(dim, int):
+            steps.append(("const", dim))
+        elif dim.op == "sym":
+            name = str(dim.args[0])
+            if name in self.symbols:
+                self._steps(self.symbols[name], steps)
+            elif name.startswith("in") and "_" in name:
+                i, d = name[2:].split("_")
+                steps.append(("input_dim", int(i) * 256 + int(d)))
+            else:
+                raise ValueError(f"symbolic dim {name!r} is not determined by the dims of the inputs")
+        else:
+            for arg in dim.args:
+                assert not isinstance(arg, str)
+                self._steps(arg, steps)
+            steps.append((dim.op, 0))
+
+    def constant(self, value: Value) -> int:
+        array = value.constant
+        assert array is not None
+        if id(array) not in self.constants:
+            offset = -(-self.data_size // f.ALIGNMENT) * f.ALIGNMENT
+            self.data_size = offset + array.nbytes
+            self.arrays.append(array)
+            self.constants[id(array)] = self.row(
+                f.CONSTANT, name=self.string(value.name), layout=self.string(value.layout), dtype=DTYPES[value.dtype][0],
+                rank=value.rank, dims=self.int_list(value.shape), offset=offset, size=array.nbytes,
+            )  # fmt: skip
+        return self.constants[id(array)]
+
+    def attr(self, name: str, kind: str, attr: Attr) -> None:
+        start = count = 0
+        if attr is None:
+            code = "none"
+        elif kind in ("int", "int?"):
+            code, start = "int", self.int_list([attr])  # type: ignore[list-item]
+        elif kind in ("float", "float?"):
+            code, start = "float", len(self.floats)
+            self.floats.append(float(attr))  # type: ignore[arg-type]
+        elif kind == "bool":
+            code, start = "bool", int(bool(attr))
+        elif kind == "str":
+            code, start = "str", self.string(str(attr))
+        elif kind == "int[]":
+            assert isinstance(attr, tuple)
+            code, start, count = "ints", self.int_list(list(attr)), len(attr)  # type: ignore[arg-type]
+        else:
+            assert isinstance(attr, tuple) and kind == "float[]"
+            code, start, count = "floats", len(self.floats), len(attr)
+            self.floats += [float(x) for x in attr]  # type: ignore[arg-type]
+        self.row(f.ATTR, name=self.string(name), kind=f.ATTR_KINDS[code], start=start, count=count)
+
+    def region(self, block: Block) -> int:
+        first = len(self.rows["VALS"])
+        number: dict[Value, int] = {}
+
+        def index_of(value: Value | None) -> int:
+            if value is None:
+                return f.NONE
+            if value not in number:
+                layout = "plain" if value.is_constant else value.layout
+                number[value] = len(self.rows["VALS"]) - first
+                constant = self.constant(value) if value.is_constant else f.NONE
+                self.row(
+                    f.VALUE, name=self.string(value.name), constant=constant, dtype=DTYPES[value.dtype][0], rank=value.rank,
+                    layout=f.VALUE_LAYOUTS[layout], dims=self.int_list(value.shape),
+                )  # fmt: skip
+            return number[value]
+
+        inputs = self.index_list([index_of(v) for v in block.inputs])
+        rows = [self._node(node, index_of) for node in block.nodes]
+        nodes = len(self.rows["NODE"])
+        for row in rows:
+            self.row(f.NODE, **row)
+        outputs = self.index_list([index_of(v) for v in block.outputs])
+        self.keys.update(required_keys(block.nodes))
+        return self.row(
+            f.REGION, values=first, value_count=len(self.rows["VALS"]) - first, nodes=nodes, node_count=len(block.nodes),
+            inputs=inputs, input_count=len(block.inputs), outputs=outputs, output_count=len(block.outputs),
+        )  # fmt: skip
+
+    def _node(self, node: Node, index_of: Callable[[Value | None], int]) -> dict[str, int]:
+        if not node.kernel:
+            raise ValueError(f"{node!r} has no kernel: lower the program before writing it")
+        op = registry.get(node.op)
+        inputs = [index_of(v) for v in node.inputs]
+        outputs = [index_of(v) for v in node.outputs]
+        attrs = len(self.rows["ATTR"])
+        for param in op.attrs:
+            self.attr(param.name, param.kind, node.attrs[param.name])
+        return {
+            "key": self.string(node.kernel), "source": self.string(node.source) if node.source else f.NONE,
+            "inputs": self.index_list(inputs), "input_count": len(inputs),
+            "outputs": self.index_list(outputs), "output_count": len(outputs),
+            "attrs": attrs, "attr_count": len(op.attrs),
+        }  # fmt: skip
+
+    def port(self, name: str, type: TensorType, ranges: dict[str, SymbolRange] | None) -> bytes:
+        start = f.NONE
+        if ranges is not None:
+            pairs: list[int] = []
+            for dim in type.shape:
+                if isinstance(dim, int):
+                    pairs += [dim, dim]
+                elif dim.op == "sym":
+                    known = ranges.get(str(dim.args[0]), SymbolRange())
+                    pairs += [known.min, f.LIMITS["max_dim"] if known.max is None else known.max]
+                else:
+                    pairs += [0, f.LIMITS["max_dim"]]
+            start = len(self.ints)
+            self.ints += pairs
+        return f.PORT.pack(
+            name=self.string(name), dtype=DTYPES[type.dtype][0], rank=type.rank, dims=self.int_list(type.shape), ranges=start
+        )
+
+    def add_method(self, name: str, method: Method) -> None:
+        graph = method.graph
+        self.symbols = define_symbols(graph)
+        self.exprs = {}  # expressions speak of this method's inputs
+        registers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
+        code: list[dict[str, int]] = []
+        for node in graph.nodes:
+            if node.op != "region":
+                raise ValueError(f"{node!r} is outside a region; VM operators are not written yet")
+            args = [registers[v] for v in node.inputs if v is not None]
+            results = [registers.setdefault(o, len(registers)) for o in node.outputs]
+            code.append({
+                "op": f.INSTRUCTIONS["region"], "target": self.region(node.blocks[0]), "args": self.index_list(args),
+                "arg_count": len(args), "results": self.index_list(results), "result_count": len(results),
+            })  # fmt: skip
+        returned = [registers[o] for o in graph.outputs]
+        code.append({
+            "op": f.INSTRUCTIONS["return"], "target": 0, "args": self.index_list(returned), "arg_count": len(returned),
+            "results": 0, "result_count": 0,
+        })  # fmt: skip
+        first = len(self.rows["CODE"])
+        for instruction in code:
+            self.row(f.INSTRUCTION, **instruction)
+        inputs = [self.port(v.name, v.tensor, method.symbols) for v in graph.inputs]
+        outputs = [self.port(v.name, v.tensor, None) for v in graph.outputs]
+        ports = len(self.rows["PORT"])
+        self.rows["PORT"] += inputs + outputs
+        self.row(
+            f.METHOD, name=self.string(name), code=first, code_count=len(code), registers=len(registers), inputs=ports,
+            input_count=len(inputs), outputs=ports + len(inputs), output_count=len(outputs),
+            input_spec=self.string(json.dumps(method.input_spec)),
+            output_spec=self.string(json.dumps(self.spec_in_input_dims(method.output_spec))),
+        )  # fmt: skip
+
+    def spec_in_input_dims(self, spec: Any) -> Any:
+        """An output spec whose {"dim": …} leaves speak of input dims ("in0_1": input 0, dim 1), not of symbols."""
+        if isinstance(spec, list):
+            return [self.spec_in_input_dims(s) for s in spec]
+        if not isinstance(spec, dict):
+            return spec
+        if set(spec) == {"dim"}:
+            return {"dim": str(self._in_input_dims(parse_dim(spec["dim"])))}
+        return {k: self.spec_in_input_dims(v) for k, v in spec.items()}
+
+    def _in_input_dims(self, dim: Dim) -> Dim:
+        if isinstance(dim, int):
+            return dim
+        if dim.op == "sym":
+            return self.symbols[str(dim.args[0])]
+        return Expr(dim.op, tuple(a if isinstance(a, str) else self._in_input_dims(a) for a in dim.args))
+
+    def finish(self) -> tuple[bytes, list[tuple[bytes, np.ndarray]]]:
+        """Header and tables as bytes (hash still zero), and the weights, each with the padding before it."""
+        for key in sorted(self.keys):
+            self.row(f.KEY, key=self.string(key))
+        bodies = {
+            **{name: b"".join(rows) for name, rows in self.rows.items()},
+            "TEXT": bytes(self.text), "INTS": struct.pack(f"<{len(self.ints)}q", *self.ints),
+            "FLTS": struct.pack(f"<{len(self.floats)}d", *self.floats),
+            "INDX": struct.pack(f"<{len(self.indices)}I", *self.indices), "META": self.meta,
+        }  # fmt: skip
+        element = {r.section: r.size for r in f.RECORDS} | {n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()}
+        ids = f.section_ids()
+        offset = f.HEADER.size + len(ids) * f.SECTION.size
+        table, parts = b"", []
+        for name in ids[:-1]:
+            parts.append(b"\0" * (-offset % 8))
+            offset += -offset % 8
+            count = len(bodies[name]) // element[name]
+            table += f.SECTION.pack(id=name.encode(), record_size=element[name], offset=offset, count=count)
+            parts.append(bodies[name])
+            offset += len(bodies[name])
+        tables_size = offset
+        parts.append(b"\0" * (-offset % f.ALIGNMENT))
+        offset += -offset % f.ALIGNMENT
+        table += f.SECTION.pack(id=b"DATA", record_size=1, offset=offset, count=self.data_size)
+        header = f.HEADER.pack(
+            magic=f.MAGIC, version=f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data_size,
+            tables_size=tables_size, hash=b"",
+        )  # fmt: skip
+        data, position = [], 0
+        for array in self.arrays:
+            pad = -position % f.ALIGNMENT
+            data.append((b"\0" * pad, np.ascontiguousarray(array)))
+            position += pad + array.nbytes
+        return header + table + b"".join(parts), data
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,59 @@
+"""Rearranges constant weights into the layouts that kernels read straight from the mapped file (file/SPEC.md, Layouts).
+
+    @w: f32[64, 32, 3, 3] plain   ->   @w: f32[64, 32, 3, 3] panel16, stored as [1][4][288][16]
+
+The type stays the logical one; only the bytes and the layout name change. A weight that two nodes read in two
+layouts is stored twice, one that they read in the same layout once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from penlight.ir.graph import Graph, Value
+from penlight.lower.select import selection
+
+PANEL = 16
+
+
+def pack_panel16(w: np.ndarray, groups: int) -> np.ndarray:
+    """[N, K…] -> [groups][ceil(N_g / 16)][K][16]. Convolution weights put K in the order kh, kw, ci. The N tail is
+    zero; K is never padded (0 times garbage could be NaN)."""
+    n = w.shape[0] // groups
+    k_last = np.moveaxis(w, 1, -1).reshape(groups, n, -1)  # groups, N_g, kh*kw*ci
+    k = k_last.shape[2]
+    panels = -(-n // PANEL)
+    padded = np.zeros((groups, panels * PANEL, k), w.dtype)
+    padded[:, :n] = k_last
+    return np.ascontiguousarray(padded.reshape(groups, panels, PANEL, k).transpose(0, 1, 3, 2))
+
+
+def pack_taps(w: np.ndarray, groups: int) -> np.ndarray:
+    """Depthwise [Co, 1, kh, kw] -> [kh*kw][Co]."""
+    return np.ascontiguousarray(w.reshape(w.shape[0], -1).T)
+
+
+def pack_grouped(w: np.ndarray, groups: int) -> np.ndarray:
+    """[Co, Ci_g, kh, kw] -> [groups][kh*kw][Ci_g][Co_g], for groups with few outputs each."""
+    co, ci, kh, kw = w.shape
+    return np.ascontiguousarray(w.reshape(groups, co // groups, ci, kh * kw).transpose(0, 3, 2, 1))
+
+
+PACKERS = {"panel16": pack_panel16, "taps": pack_taps, "grouped": pack_grouped}
+
+
+def prepack(graph: Graph) -> None:
+    packed: dict[tuple[Value, str, object], Value] = {}
+    for node in graph.nodes:
+        for index, layout in selection(node).packs.items():
+            weight = node.inputs[index]
+            if weight is None or weight.constant is None or weight.layout == layout:
+                continue
+            groups = node.attrs.get("groups", 1)
+            key = (weight, layout, groups)
+            if key not in packed:
+                assert isinstance(groups, int)
+                value = Value(graph.fresh_name(weight.name), weight.type, constant=PACKERS[layout](weight.constant, groups), layout=layout)
+                graph.constants[value.name] = packed[key] = value
+            node.set_input(index, packed[key])
+    graph.prune_constants()

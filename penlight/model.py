@@ -1,0 +1,247 @@
+"""A model that runs: what `optimize` and `load` give back. Containers and array kinds in Python, all else in the C runtime.
+
+Sessions (plans, arena, threads) belong to one caller at a time, so each Python thread gets its own; the mapped file is
+shared by all. Results are fresh arrays: a later run cannot change an earlier result.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penlight.capture import containers
+from penlight.errors import LoadError, RunError
+from penlight.ir.types import DTYPES
+
+if TYPE_CHECKING:
+    import torch
+
+_NAMES = {code: name for name, (code, _) in DTYPES.items()}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output of a method. A free dim is None; `limits` gives its least and greatest size (None: any)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...]
+    limits: tuple[tuple[int, int | None], ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Time of one kernel call in a profile."""
+
+    key: str
+    output: str
+    source: str
+    seconds: float
+
+
+class Model:
+    """A loaded model. Call it like the module it came from; torch or numpy in, the same kind and containers out.
+
+    >>> m = penlight.load("mobilenet_v2.pen", threads=2)
+    >>> m(image).shape
+    torch.Size([1, 1000])
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray | tuple[int, int, int],
+        *,
+        threads: int | None = None,
+        verify: bool = False,
+        copy: bool = False,
+        isa: str | None = None,
+        arena_limit: int = 0,
+        plan_cache: int = 8,
+    ) -> None:
+        from penlight import _runtime
+
+        self._options = {"threads": threads or 0, "plan_cache": plan_cache, "arena_limit": arena_limit, "isa": isa}
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
+        flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
+        self._handle = _runtime.Model()
+        self._bytes: np.ndarray | None = None
+        self.path: Path | None = None
+        if isinstance(source, tuple):
+            problem = self._handle.open_fd(*source, flags)
+        elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
+            self._bytes = _aligned(np.frombuffer(source, np.uint8))
+            problem = self._handle.open_memory(self._bytes, flags)
+        elif isinstance(source, (str, os.PathLike)):
+            self.path = Path(source)
+            problem = self._handle.open_path(os.fspath(source), flags)
+        else:
+            raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
+        if problem:
+            raise LoadError(problem["message"], problem["status"])
+        self._local = threading.local()
+        self._methods: dict[str, Callable[..., Any]] = {}
+
+    # --- what it is ---
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Name, labels, preprocessing, licence: whatever was given to `optimize`."""
+        return json.loads(self._handle.metadata)  # type: ignore[no-any-return]
+
+    @property
+    def methods(self) -> list[str]:
+        return list(self._handle.methods)
+
+    def inputs(self, method: str = "forward") -> list[TensorInfo]:
+        return [_info(*port) for port in self._handle.inputs(self._known(method))]
+
+    def outputs(self, method: str = "forward") -> list[TensorInfo]:
+        return [_info(*port) for port in self._handle.outputs(self._known(method))]
+
+    @property
+    def isa(self) -> str:
+        """The instruction set its kernels use on this machine."""
+        return str(self._session("forward" if "forward" in self.methods else self.methods[0]).isa)
+
+    def arena_bytes(self, method: str = "forward") -> int:
+        """Memory for intermediate values at the shapes of this thread's last run (weights and outputs not counted)."""
+        return int(self._session(method).arena_bytes)
+
+    # --- running ---
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run_method("forward", *args, **kwargs)
+
+    def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Runs a method by name."""
+        return self._caller(name)(*args, **kwargs)
+
+    def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
+        """Runs `forward` a few times and says how long each kernel took, on average, in execution order."""
+        session = self._session("forward")
+        self(*args, **kwargs)
+        session.set_profiling(True)
+        try:
+            for _ in range(runs):
+                self(*args, **kwargs)
+            return [StepTime(key, out, src, ns / max(calls, 1) * 1e-9) for key, out, src, ns, calls in session.profile()]
+        finally:
+            session.set_profiling(False)
+
+    def save(self, path: str | os.PathLike[str]) -> int:
+        """Writes the .pen file and returns its size in bytes. The old file stays until the new one is whole."""
+        from penlight.file.writer import replace_file
+
+        data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
+        return replace_file(path, lambda out: out.write(memoryview(data)))
+
+    def _caller(self, method: str) -> Callable[..., Any]:
+        if method not in self._methods:
+            self._known(method)
+            input_spec, output_spec = json.loads(self._handle.input_spec(method)), json.loads(self._handle.output_spec(method))
+
+            def call(*args: Any, **kwargs: Any) -> Any:
+                leaves = containers.flatten(input_spec, args, kwargs)
+                results = self._run(method, leaves)
+                sizes = {f"in{i}_{d}": size for i, leaf in enumerate(leaves) for d, size in enumerate(np.shape(leaf))}
+                return containers.unflatten(output_spec, results, sizes)
+
+            self._methods[method] = call
+        return self._methods[method]
+
+    def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        session = self._session(method)
+        arrays = [_as_array(leaf) for leaf in leaves]
+        try:
+            problem = session.set_inputs(arrays) or session.prepare()
+        except TypeError:
+            raise _unusable(leaves, self.inputs(method)) from None
+        if problem:
+            raise RunError(**problem)
+        make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
+        results = [make(_NAMES[code], shape) for code, shape in session.output_shapes()]
+        problem = session.run(results)
+        if problem:
+            raise RunError(**problem)
+        return results
+
+    def _session(self, method: str) -> Any:
+        from penlight import _runtime
+
+        sessions = self._local.__dict__.setdefault("sessions", {})
+        if method not in sessions:
+            session = _runtime.Session()
+            problem = session.create(self._handle, method, **self._options)
+            if problem:
+                raise RunError(**problem)
+            sessions[method] = session
+        return sessions[method]
+
+    def _known(self, method: str) -> str:
+        if method not in self._handle.methods:
+            raise AttributeError(f"this model has no method {method!r}; it has {', '.join(self._handle.methods)}")
+        return method
+
+    def __repr__(self) -> str:
+        where = str(self.path) if self.path else "in memory"
+        return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+
+
+def _info(name: str, code: int, dims: list[int], least: list[int], most: list[int | None]) -> TensorInfo:
+    shape = tuple(None if d < 0 else d for d in dims)
+    return TensorInfo(name, _NAMES[code], shape, tuple(zip(least, most, strict=True)))
+
+
+def _aligned(data: np.ndarray) -> np.ndarray:
+    """The same bytes at a 64-byte boundary, so that the runtime need not copy them."""
+    if data.ctypes.data % 64 == 0:
+        return data
+    room = np.empty(data.size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + data.size] = data
+    return room[start : start + data.size]
+
+
+def _is_torch(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch"
+
+
+def _as_array(leaf: Any) -> Any:
+    if _is_torch(leaf):
+        return leaf.detach() if leaf.requires_grad else leaf
+    return leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
+
+
+def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    return np.empty(shape, DTYPES[dtype][1])
+
+
+def _empty_torch(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+    import torch
+
+    return torch.empty(shape, dtype=getattr(torch, {"bf16": "bfloat16"}.get(dtype, DTYPES[dtype][1])))
+
+
+def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:
+    """Which leaf the runtime could not read, in words."""
+    for leaf, info in zip(leaves, inputs, strict=True):
+        kind = f"{type(leaf).__module__}.{type(leaf).__name__}"
+        if _is_torch(leaf) and leaf.device.type != "cpu":
+            kind = f"a tensor on {leaf.device}; move it with .cpu()"
+        elif _is_torch(leaf) and leaf.layout.__repr__() != "torch.strided":
+            kind = f"a {leaf.layout} tensor; make it dense with .to_dense()"
+        elif isinstance(leaf, np.ndarray) and (leaf.dtype.byteorder == ">" or leaf.dtype.kind not in "fiub"):
+            kind = f"an array of {leaf.dtype}"
+        elif _is_torch(leaf) or isinstance(leaf, np.ndarray):
+            continue
+        return RunError(f"input {info.name}: expected {info.dtype} data on the CPU, got {kind}", status="input", tensor=info.name, got=kind)
+    return RunError("an input could not be read: expected torch tensors or numpy arrays on the CPU", status="input")

@@ -1,0 +1,1 @@
+"""Operators, one place each: see registry.py."""

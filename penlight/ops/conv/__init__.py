@@ -1,0 +1,1 @@
+"""Convolution, and the packing of weights that are known only at run time."""

@@ -1,0 +1,194 @@
+"""conv2d: convolution over two spatial dims, with what follows it (bias, residual, activation) in one operator.
+
+conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone:
+    conv2d.f32.gemm       one group, or 16 and more outputs per group    weights as panel16
+    conv2d.f32.depthwise  one input channel per group                    weights as taps
+    conv2d.f32.grouped    small groups                                   weights as grouped
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penlight.ops.pool.planes import from_nchw, pair, to_nchw
+from penlight.ops.registry import Op, Sample, Selection
+
+if TYPE_CHECKING:
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.graph import Node, Value
+
+PANEL = 16
+
+
+def _select(node: Node) -> Selection:
+    weight, groups = node.inputs[1], node.attrs["groups"]
+    assert weight is not None and isinstance(groups, int)
+    outputs, inputs = weight.shape[0], weight.shape[1]
+    if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
+        return Selection("conv2d.f32.gemm", {1: "panel16"})
+    if inputs == 1:
+        return Selection("conv2d.f32.depthwise", {1: "taps"})
+    return Selection("conv2d.f32.grouped", {1: "grouped"})
+
+
+conv2d = Op(
+    "conv2d",
+    "x: tensor, w: tensor, b: tensor?, residual: tensor?, stride: int[], padding: int[], dilation: int[], groups: int, "
+    "act: str = '', act_args: float[] = ()",
+    layout="channels",
+    select=_select,
+    doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
+)
+
+
+def _convert(
+    g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int, spatial: int
+) -> Value:
+    """`padding`: one number per spatial dim, or "same" or "valid"."""
+    from penlight.ir.types import TensorType
+
+    if w.dtype != "f32":
+        g.fail(f"with {w.dtype} weights: only f32 is supported")
+    planes = to_nchw(g, x, spatial)
+    if spatial == 1:
+        shape = (*w.shape[:2], 1, w.shape[2])
+        w = g.reshape(w, shape) if w.constant is None else g.constant(w.constant.reshape(shape))
+    step, spread = pair(stride, spatial, 1), pair(dilation, spatial, 1)
+    if isinstance(padding, str):
+        # "same" puts the odd pixel at the end
+        total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(spread, w.shape[2:], strict=True)]
+        pads = (*(t // 2 for t in total), *(t - t // 2 for t in total))
+    else:
+        pads = pair(padding, spatial, 0) * 2
+    size = g.out.shape[-2:] if spatial == 2 else (1, g.out.shape[-1])
+    y = g.emit(
+        "conv2d",
+        planes,
+        w,
+        b,
+        type=TensorType("f32", (planes.shape[0], w.shape[0], *size)),
+        stride=step,
+        padding=pads,
+        dilation=spread,
+        groups=groups,
+    )
+    return from_nchw(g, y, g.out)
+
+
+@conv2d.from_aten("conv2d", "conv2d.padding")
+def _(g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
+    return _convert(g, x, w, b, stride, padding, dilation, groups, 2)
+
+
+@conv2d.from_aten("conv1d", "conv1d.padding")
+def _(g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
+    return _convert(g, x, w, b, stride, padding, dilation, groups, 1)
+
+
+@conv2d.from_aten("convolution", "_convolution")
+def _(
+    g: Emitter,
+    x: Value,
+    w: Value,
+    b: Value | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    *flags: bool,
+) -> Value:
+    spatial = w.rank - 2
+    if transposed or spatial not in (1, 2):
+        g.fail(f"{'transposed' if transposed else f'over {spatial} spatial dims'}: only 1 and 2 dims, not transposed, are supported")
+    return _convert(g, x, w, b, stride, padding, dilation, groups, spatial)
+
+
+@conv2d.samples
+def _() -> Iterator[Sample]:
+    import torch
+    import torch.nn.functional as F
+
+    rand = torch.Generator().manual_seed(0)
+
+    def r(*shape: int) -> Any:
+        return torch.randn(*shape, generator=rand)
+
+    def case(name: str, x: Any, co: int, kernel: int | tuple[int, int], bias: bool = True, tolerance: float | None = None, dynamic: Any = None,
+             **options: Any) -> Sample:  # fmt: skip
+        kh, kw = kernel if isinstance(kernel, tuple) else (kernel, kernel)
+        w, b = r(co, x.shape[-3] // options.get("groups", 1), kh, kw), r(co) if bias else None
+        return Sample(lambda x: F.conv2d(x, w, b, **options), (x,), name, tolerance, dynamic)
+
+    # pointwise: rows and columns around the tiles' sizes
+    for co, pixels in ((1, (1, 1)), (7, (3, 5)), (15, (1, 13)), (16, (2, 7)), (17, (3, 5)), (24, (5, 5)), (31, (4, 7)), (33, (3, 19)), (65, (7, 7))):
+        yield case(f"1x1 to {co}, {pixels[0]}x{pixels[1]}", r(1, 19, *pixels), co, 1)
+    yield case("1x1, 512 channels (padded pitch)", r(1, 512, 7, 9), 512, 1)
+    yield case("1x1, batch 3, no bias", r(3, 40, 9, 7), 24, 1, bias=False)
+    yield case("1x1, stride 2", r(2, 33, 9, 8), 48, 1, stride=2)
+    yield case("1x1, padded: bias at the border", r(1, 5, 4, 4), 20, 1, padding=2)
+    yield case("long K", r(1, 600, 5, 5), 33, 3, padding=1, tolerance=2e-5)
+    # 3x3 and others
+    yield case("stem", r(1, 3, 33, 31), 32, 3, stride=2, padding=1)
+    yield case("7x7 stem, batch 2", r(2, 3, 29, 41), 64, 7, stride=2, padding=3)
+    yield case("patches", r(2, 3, 32, 48), 40, 16, stride=16)
+    yield case("3x3", r(3, 20, 13, 11), 36, 3, padding=1)
+    yield case("3x3 on 1x1", r(1, 20, 1, 1), 17, 3, padding=1)
+    yield case("one channel in and out", r(1, 1, 9, 9), 1, 3)
+    yield case("uneven all over", r(2, 9, 19, 23), 21, (2, 5), stride=(3, 1), padding=(1, 4), dilation=(2, 3))
+    yield case("padding wider than the image", r(1, 6, 4, 3), 18, 3, padding=7, stride=2)
+    yield case("dilation 12, 24, 36 (atrous pyramid)", r(1, 24, 28, 28), 32, 3, padding=12, dilation=12)
+    yield case("dilation past the image", r(2, 8, 17, 60), 20, 3, padding=36, dilation=36)
+    yield case("same", r(2, 7, 10, 11), 19, (4, 3), padding="same", dilation=(1, 2))
+    yield case("valid", r(1, 7, 10, 11), 19, 3, padding="valid")
+    # depthwise
+    for channels, kernel, stride, size in ((32, 3, 1, (15, 17)), (24, 3, 2, (14, 14)), (72, 5, 2, (28, 27)), (40, 5, 1, (7, 7)), (17, 3, 1, (8, 9)),
+                                           (5, 3, 2, (9, 9)), (19, 7, 1, (12, 10)), (33, 3, 3, (13, 14))):  # fmt: skip
+        name = f"depthwise {kernel}x{kernel}/{stride}, {channels} channels, {size[0]}x{size[1]}"
+        yield case(name, r(2, channels, *size), channels, kernel, stride=stride, padding=kernel // 2, groups=channels)
+    yield case("depthwise, dilation 2", r(1, 40, 15, 23), 40, 5, padding=4, dilation=2, groups=40)
+    yield case("depthwise, dilation 3, stride 2", r(1, 20, 15, 23), 20, 3, padding=2, dilation=3, stride=2, groups=20)
+    yield case("depthwise, dilation past the image", r(1, 16, 5, 6), 16, 3, padding=9, dilation=9, groups=16)
+    yield case("depthwise, 3 outputs a channel", r(2, 11, 9, 10), 33, 3, padding=1, groups=11)
+    yield case("depthwise, 20 outputs a channel", r(2, 3, 9, 10), 60, 3, padding=1, groups=3)
+    yield case("depthwise 1x9 and no padding", r(1, 18, 3, 20), 18, (1, 9), groups=18)
+    # groups
+    yield case("2 groups of 16", r(2, 10, 9, 9), 32, 3, padding=1, groups=2)
+    yield case("3 groups of 33", r(1, 12, 9, 9), 99, 3, padding=1, groups=3, stride=2)
+    yield case("8 groups of 4 (resnext)", r(2, 32, 9, 10), 32, 3, padding=1, groups=8)
+    yield case("5 groups of 7", r(1, 15, 8, 13), 35, (3, 2), padding=(1, 0), groups=5, stride=(1, 2), dilation=(2, 1))
+    # other forms and layouts
+    yield case("no batch dim", r(9, 8, 10), 20, 3, padding=1)
+    yield case("empty batch", r(0, 9, 8, 10), 20, 3, padding=1)
+    yield case("channels_last", r(2, 12, 9, 11).to(memory_format=torch.channels_last), 20, 3, padding=1)
+    yield case("transposed input", r(2, 12, 9, 11).transpose(2, 3), 20, 3, padding=1)
+    w = r(18, 6, 3, 3)
+    yield Sample(lambda x: F.conv2d(x[:, 3:9], w, padding=1), (r(2, 16, 9, 9),), "channel slice")
+    yield Sample(lambda x: F.conv2d(x.expand(2, 6, 7, 7), w), (r(2, 1, 7, 7),), "expanded input")
+    w1 = r(12, 5, 3)
+    yield Sample(lambda x: F.conv1d(x, w1, stride=2, padding=1), (r(2, 5, 19),), "1d")
+    yield Sample(lambda x: F.conv1d(x, w1, padding="same"), (r(5, 19),), "1d, no batch dim, same")
+    yield Sample(lambda x, w, b: F.conv2d(x, w, b, padding=1), (r(2, 6, 9, 9), r(35, 6, 3, 3), r(35)), "weights from outside")
+    yield Sample(lambda x, w: F.conv2d(x, w, padding=1, groups=24), (r(2, 24, 9, 9), r(24, 1, 3, 3)), "depthwise weights from outside")
+    yield Sample(lambda x, w: F.conv2d(x, w, padding=1, groups=6), (r(2, 24, 9, 9), r(30, 4, 3, 3)), "grouped weights from outside")
+    yield Sample(lambda x, w: F.conv2d(x, w, groups=2), (r(2, 24, 9, 9), r(66, 12, 1, 1)), "weights of 2 groups from outside")
+    special = r(2, 18, 8, 9)
+    special[0, :, 3, 3] = float("nan")
+    special[1, 4, 2, 2] = float("inf")
+    yield case("nan, inf", special, 18, 3, padding=1)
+    yield case("nan, inf, depthwise", special, 18, 3, padding=1, groups=18)
+    free = {0: torch.export.Dim("n", max=64), 2: torch.export.Dim("h", min=5, max=99), 3: torch.export.Dim("w", min=5, max=99)}
+    yield case("dynamic", r(2, 24, 19, 18), 40, 3, padding=1, stride=2, dynamic=(free,))
+    yield case("dynamic depthwise", r(2, 24, 19, 18), 24, 3, padding=1, stride=2, groups=24, dynamic=(free,))
+    # what fusing makes of it
+    w3, b3, wd = r(24, 24, 3, 3), r(24), r(24, 1, 3, 3)
+    small, big = w3 / 15, r(24, 24, 1, 1) / 5
+    for name, act in (("relu", F.relu), ("relu6", F.relu6), ("silu", F.silu), ("hardswish", F.hardswish), ("leaky_relu", lambda x: F.leaky_relu(x, 0.1))):
+        yield Sample(lambda x, act=act: act(F.conv2d(x, small, b3, padding=1)), (r(2, 24, 9, 11),), name)
+        yield Sample(lambda x, act=act: act(F.conv2d(x, wd, b3, padding=1, groups=24)), (r(2, 24, 9, 11),), f"depthwise, {name}")
+    yield Sample(lambda x: F.conv2d(x, big, b3) + x, (r(2, 24, 9, 11),), "residual")
+    yield Sample(lambda x: F.relu(F.conv2d(x, small, padding=1) + x), (r(3, 24, 7, 7),), "residual, relu")
+    yield Sample(lambda x: F.relu(F.conv2d(x, wd, b3, padding=1, groups=24) + x), (r(1, 24, 9, 9),), "depthwise, residual")
+    yield Sample(lambda x: torch.cat([F.relu(F.conv2d(x, big)), F.conv2d(x, small, padding=1)], 1), (r(2, 24, 6, 7),), "into a concat")

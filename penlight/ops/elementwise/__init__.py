@@ -1,0 +1,1 @@
+"""Elementwise operators: one scalar rule each (rules.py), from which kernels, epilogues and constant folding derive."""

@@ -1,0 +1,248 @@
+"""Arithmetic on one and two operands, with torch's scalar overloads, alpha and rounding modes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from penlight.ops.elementwise import expression as e
+from penlight.ops.elementwise.expression import Term
+from penlight.ops.elementwise.rules import ARITHMETIC, apply, elementwise
+from penlight.ops.registry import Sample
+
+if TYPE_CHECKING:
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.graph import Value
+
+INTEGERS = ("i64", "i32")
+TINY = (1e-40, -1e-40)  # torch's vectorized remainders give NaN for denormal divisors
+
+
+@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a + b)
+def add(a: Term, b: Term) -> Term:
+    return a + b
+
+
+@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a - b)
+def sub(a: Term, b: Term) -> Term:
+    return a - b
+
+
+@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a * b)
+def mul(a: Term, b: Term) -> Term:
+    return a * b
+
+
+@elementwise(aten=("div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"))
+def div(a: Term, b: Term) -> Term:
+    """The quotient as a float, of integers too"""
+    return a / b
+
+
+@elementwise(aten=("floor_divide", "floor_divide.Scalar"), dtypes=ARITHMETIC, avoid=(0,))
+def floor_divide(a: Term, b: Term) -> Term:
+    """The quotient rounded down"""
+    return e.floor_divide(a, b)
+
+
+@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: torch.div(a, b, rounding_mode="trunc"), avoid=(0,))
+def trunc_divide(a: Term, b: Term) -> Term:
+    """The quotient of integers rounded towards zero"""
+    return e.trunc_divide(a, b)
+
+
+@elementwise(
+    aten=("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"), dtypes=ARITHMETIC, avoid=(0, *TINY)
+)
+def remainder(a: Term, b: Term) -> Term:
+    """What floor_divide leaves: the sign of b"""
+    return e.remainder(a, b)
+
+
+@elementwise(aten=("fmod.Tensor", "fmod.Scalar"), dtypes=ARITHMETIC, avoid=(0, *TINY))
+def fmod(a: Term, b: Term) -> Term:
+    """What trunc_divide leaves: the sign of a"""
+    return e.fmod(a, b)
+
+
+@elementwise(aten="maximum", dtypes=ARITHMETIC)
+def maximum(a: Term, b: Term) -> Term:
+    return e.maximum(a, b)
+
+
+@elementwise(aten="minimum", dtypes=ARITHMETIC)
+def minimum(a: Term, b: Term) -> Term:
+    return e.minimum(a, b)
+
+
+@elementwise(aten="pow.Tensor_Tensor", dtypes=ARITHMETIC)
+def pow(a: Term, b: Term) -> Term:
+    return e.pow(a, b)
+
+
+@elementwise(aten="atan2")
+def atan2(a: Term, b: Term) -> Term:
+    return e.atan2(a, b)
+
+
+@elementwise(aten="neg", dtypes=ARITHMETIC)
+def neg(x: Term) -> Term:
+    return -x
+
+
+@elementwise(aten="abs", dtypes=ARITHMETIC)
+def abs(x: Term) -> Term:
+    return e.abs(x)
+
+
+@elementwise(aten="sign", dtypes=ARITHMETIC, nan="zero")
+def sign(x: Term) -> Term:
+    """1, 0 or -1"""
+    return e.select(x > 0, 1, e.select(x < 0, -1, 0))
+
+
+@elementwise(aten="reciprocal")
+def reciprocal(x: Term) -> Term:
+    return 1 / x
+
+
+@elementwise(aten="square", dtypes=ARITHMETIC)
+def square(x: Term) -> Term:
+    return x * x
+
+
+@add.from_aten("add.Tensor", "add.Scalar")
+def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
+    from penlight.ops.elementwise.comparison import logical_or
+
+    if g.out.dtype == "bool":
+        return apply(g, logical_or, a, b)
+    return apply(g, add, a, _scaled(g, b, alpha))
+
+
+@sub.from_aten("sub.Tensor", "sub.Scalar")
+def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
+    return apply(g, sub, a, _scaled(g, b, alpha))
+
+
+@sub.from_aten("rsub.Tensor", "rsub.Scalar")
+def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
+    return apply(g, sub, b, _scaled(g, a, alpha))
+
+
+@mul.from_aten("mul.Tensor", "mul.Scalar")
+def _(g: Emitter, a: Any, b: Any) -> Value:
+    from penlight.ops.elementwise.comparison import logical_and
+
+    return apply(g, logical_and if g.out.dtype == "bool" else mul, a, b)
+
+
+@div.from_aten("div.Tensor_mode", "div.Scalar_mode")
+def _(g: Emitter, a: Value, b: Any, mode: str | None) -> Value:
+    from penlight.ops.elementwise.math import trunc
+
+    if mode is None:
+        return apply(g, div, a, b)
+    if mode == "floor":
+        return apply(g, floor_divide, a, b)
+    if g.out.dtype in ("f32", "f16", "bf16"):
+        return apply(g, trunc, apply(g, div, a, b))
+    return apply(g, trunc_divide, a, b)
+
+
+@pow.from_aten("pow.Tensor_Scalar")
+def _(g: Emitter, x: Value, exponent: Any) -> Value:
+    """The powers that models use, without the general function."""
+    from penlight.ops.elementwise.math import rsqrt, sqrt
+
+    is_float = g.out.dtype in ("f32", "f16", "bf16")
+    if exponent == 2:
+        return apply(g, square, g.cast(x, g.out.dtype))
+    if exponent == 3:
+        x = g.cast(x, g.out.dtype)
+        return apply(g, mul, apply(g, square, x), x)
+    if exponent == 1:
+        return g.cast(x, g.out.dtype)
+    if is_float and exponent in (0.5, -0.5, -1):
+        return apply(g, {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}[exponent], x)
+    return apply(g, pow, x, exponent)
+
+
+@pow.from_aten("pow.Scalar")
+def _(g: Emitter, base: Any, x: Value) -> Value:
+    return apply(g, pow, base, x)
+
+
+def _scaled(g: Emitter, x: Any, alpha: Any) -> Any:
+    """alpha * x, in the call's result dtype."""
+    from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
+
+    if alpha == 1:
+        return x
+    if not isinstance(x, Value):
+        return x * alpha
+    return apply(g, mul, x, alpha, type=TensorType(g.out.dtype, x.shape))
+
+
+@add.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 17), torch.arange(-6, 6)
+    yield Sample(
+        lambda x, i: [x + 1, 1 + i, i + 0.5, torch.add(x, i[:3, None], alpha=2), torch.add(i, 3, alpha=-2)],
+        (x, i),
+        "scalars, alpha",
+    )
+    yield Sample(
+        lambda x: [x.bool() + x[:, :1].bool(), x.to(torch.int16) + 9, x.half() + 0.25, x.bfloat16() + x.half()],
+        (x,),
+        "other dtypes",
+    )
+    yield Sample(
+        lambda x: [x + x.shape[0], x.shape[1] * x],
+        (x,),
+        "symbolic operands",
+        dynamic=({0: torch.export.Dim("n", min=2, max=9), 1: torch.export.Dim("m", min=2, max=99)},),
+    )
+
+
+@sub.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 17), torch.arange(-6, 6)
+    yield Sample(
+        lambda x, i: [x - 1, 1 - x, 2 - i, torch.sub(x, i[:3, None], alpha=3), torch.rsub(x, 2.5, alpha=2)],
+        (x, i),
+        "scalars, alpha",
+    )
+    yield Sample(lambda i: [i.to(torch.uint8) - 250, i.to(torch.int8) * 100], (i,), "wrap")
+
+
+@div.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 16) * 9, torch.tensor([7, -7, 8, -8, 1, -1, 5, 100])
+    modes = (None, "floor", "trunc")
+    yield Sample(
+        lambda x, i: (
+            [torch.div(x, 2.5, rounding_mode=m) for m in modes] + [torch.div(i, 3, rounding_mode=m) for m in modes]
+        ),
+        (x, i),
+        "rounding modes",
+    )
+    yield Sample(lambda i: [i / 3, 3 / i, i // 3, i % -3, i[:, None] / i], (i,), "integers")
+
+
+@pow.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.rand(3, 16) + 0.1, torch.tensor([0, 1, -1, 2, -3, 7])
+    exponents = (2, 3, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
+    yield Sample(
+        lambda x, i: [x**k for k in exponents] + [i**2, i**3, i**5, i**0.5, 2 ** i.abs(), 1.5**x], (x, i), "exponents"
+    )

@@ -1,0 +1,192 @@
+"""`@elementwise` declares an operator from one scalar rule. Everything else about it is derived from the rule:
+
+the schema (positional parameters are tensors, keyword-only ones float attributes), the C++ row functions, which serve
+as kernels and as epilogues of conv2d and linear (build/elementwise.py), constant folding, the aten converter and the
+test samples, with special values and odd layouts in each of them (samples.py).
+
+    @elementwise(aten="leaky_relu")
+    def leaky_relu(x: Term, *, negative_slope: float = 0.01) -> Term:
+        "x above zero, negative_slope * x below"
+        return select(x > 0, x, x * negative_slope)
+
+A parameter named `condition` is a bool tensor; all the others have the operator's dtype.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from penlight.ops.elementwise.expression import Term, evaluate
+from penlight.ops.elementwise.samples import automatic_samples
+from penlight.ops.registry import Op, Sample, Selection
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.graph import Node, Value
+    from penlight.ir.types import TensorType
+
+# A dtype without kernels of its own is computed in another one, and its result cast back. That is what torch does for
+# the half floats; for the short integers it gives the same bits, as they wrap.
+CARRIERS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"}
+ARITHMETIC = ("f32", "i64", "i32")
+EVERY = ("f32", "i64", "i32", "bool")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One generated row function: its kernel key, and the dtypes of its inputs and of its output."""
+
+    key: str
+    inputs: tuple[str, ...]
+    output: str
+
+    @property
+    def symbol(self) -> str:
+        return self.key.replace(".", "_")
+
+
+class ElementwiseOp(Op):
+    """An operator with a scalar rule. Called with Terms it gives the rule's Term, so rules can use each other."""
+
+    def __call__(self, *args: Any, **attrs: Any) -> Term:
+        assert self.rule is not None
+        result: Term = self.rule(*args, **attrs)
+        return result
+
+    def trace(self) -> Term:
+        inputs = [Term("input", value=p.name, is_mask=p.name == "condition") for p in self.tensors]
+        attrs = {p.name: Term("attr", value=p.name) for p in self.attrs if p.kind == "float"}
+        result = self(*inputs, **attrs)
+        if result.is_mask != (self.result == "bool"):
+            raise TypeError(
+                f"elementwise operator {self.name!r} gives a {'condition' if result.is_mask else 'number'}, but result={self.result!r}"
+            )
+        return result
+
+    def rows(self) -> list[Row]:
+        return [
+            Row(
+                f"{self.name}.{d}",
+                tuple("bool" if p.name == "condition" else d for p in self.tensors),
+                self.result or d,
+            )
+            for d in self.dtypes
+        ]
+
+    def fold_arrays(self, *arrays: np.ndarray, **attrs: float) -> np.ndarray:
+        """Constant folding: the rule in numpy."""
+        import numpy as np
+
+        named = dict(zip((p.name for p in self.tensors), arrays, strict=True))
+        result = evaluate(self.trace(), named, attrs)
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+        return np.ascontiguousarray(
+            np.broadcast_to(result.astype(np.bool_ if self.result == "bool" else arrays[-1].dtype), shape)
+        )
+
+
+def elementwise(
+    *,
+    aten: str | Sequence[str] = (),
+    nan: str = "propagate",
+    dtypes: tuple[str, ...] = ("f32",),
+    result: str = "",
+    tolerance: float = 1e-5,
+    oracle: Callable[..., Any] | None = None,
+    avoid: tuple[float, ...] = (),
+) -> Callable[[Callable[..., Term]], ElementwiseOp]:
+    """Declares the decorated rule as an operator.
+
+    aten: overloads whose arguments are the tensors, then the attributes; the first is what tests compare with, unless
+    `oracle(torch, *tensors)` is given. avoid: values that torch refuses or gets wrong, kept out of the samples; ints
+    of integer samples, floats of float samples. nan: "propagate", or a word for what becomes of NaN.
+    """
+    names = (aten,) if isinstance(aten, str) else tuple(aten)
+
+    def declare(rule: Callable[..., Term]) -> ElementwiseOp:
+        parameters = inspect.signature(rule).parameters.values()
+        tensors = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
+        attrs = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        op = ElementwiseOp(
+            rule.__name__,
+            ", ".join([f"{t}: tensor" for t in tensors] + [_attr_schema(p) for p in attrs]),
+            layout="follow",
+            tolerance=tolerance,
+            nan=nan,
+            doc=inspect.getdoc(rule) or "",
+            rule=rule,
+            dtypes=dtypes,
+            result=result,
+            mixed=tuple(t for t in tensors if t == "condition"),
+            module=rule.__module__,
+        )
+        op.fold = op.fold_arrays
+        if "condition" in tensors:  # the dtype is that of the values, not of the first input
+            op.select = lambda node: Selection(f"{op.name}.{_dtype(node, -1)}")
+
+        def convert(g: Emitter, *args: Any) -> Value:
+            values: dict[str, Any] = dict(zip((p.name for p in attrs), map(float, args[len(tensors) :]), strict=True))
+            return apply(g, op, *args[: len(tensors)], **values)
+
+        if names:
+            op.from_aten(*names)(convert)
+        defaults = [p.default for p in attrs]
+        torch_call = oracle or (lambda torch, *xs: _aten(torch, names[0])(*xs, *defaults))
+
+        @op.samples
+        def automatic() -> Iterator[Sample]:
+            return automatic_samples(op.dtypes, len(tensors), torch_call, avoid, condition="condition" in tensors)
+
+        return op
+
+    return declare
+
+
+def apply(g: Emitter, op: Op, *operands: Any, type: TensorType | None = None, **attrs: Any) -> Value:
+    """Emits `op` on operands (Values, Python numbers, symbolic ints) as torch computes it: promoted and cast to one
+    dtype. type: what torch says it gives, where that is not the whole call's type."""
+    from penlight.ir.types import TensorType
+
+    type = type or g.out
+    values = [x for x, p in zip(operands, op.tensors, strict=True) if p.name != "condition"]
+    dtype = compute_dtype(g, op, g.promote(*values))
+    inputs = [
+        g.as_tensor(x, "bool" if p.name == "condition" else dtype) for x, p in zip(operands, op.tensors, strict=True)
+    ]
+    y = g.emit(op.name, *inputs, type=TensorType(op.result or dtype, type.shape), **attrs)
+    return g.cast(y, type.dtype)
+
+
+def compute_dtype(g: Emitter, op: Op, dtype: str) -> str:
+    """The dtype that `op` computes in, where torch's promotion says `dtype`."""
+    if dtype in op.dtypes:
+        return dtype
+    if CARRIERS.get(dtype) in op.dtypes:
+        return CARRIERS[dtype]
+    if dtype != "f64" and op.dtypes == ("f32",):  # exp, sin, true division: integers become floats
+        return "f32"
+    g.fail(f"{op.name} has no kernel for {dtype} tensors (it has {', '.join(op.dtypes)})")
+    raise AssertionError("fail() returned")
+
+
+def _dtype(node: Node, index: int) -> str:
+    value = node.inputs[index]
+    assert value is not None
+    return value.dtype
+
+
+def _attr_schema(parameter: inspect.Parameter) -> str:
+    default = parameter.default
+    if default is inspect.Parameter.empty:
+        raise TypeError(f"attribute {parameter.name!r} of a rule needs a default, for its samples")
+    return f"{parameter.name}: float = {default!r}"
+
+
+def _aten(torch: Any, name: str) -> Any:
+    base, _, overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, base), overload or "default")

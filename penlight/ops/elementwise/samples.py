@@ -1,0 +1,110 @@
+"""Test samples that every elementwise operator gets without asking: special values, ranks 0 to 5, lengths around the
+vector sizes, empty, permuted, strided and expanded operands, broadcasting, dynamic shapes. torch's own operator is the
+oracle. One sample holds many cases, each an output of its function, as capturing costs more than running.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from penlight.ops.registry import Sample
+
+NAN, INF = math.nan, math.inf
+# Kept apart by size: the tolerance is a part of the largest result.
+SPECIAL = (NAN, INF, -INF, 0.0, -0.0, 1e-40, -1e-40, 1e-8, -1e-8, 0.3, -0.7, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0,
+           -3.0, 3.5, -3.5, 6.0)  # fmt: skip
+LARGE = (9.0, -9.0, 21.0, -21.0, 87.0, -87.0, 89.0, -104.0, 1e10, -1e10, 3e38, -3e38, NAN, INF, -INF, 8388609.0, -0.0)
+
+# What broadcasts with what, for two and for three operands.
+PAIRS: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((3, 4, 5), (5,)),
+    ((3, 4, 5), (3, 1, 1)),
+    ((3, 17), (3, 1)),
+    ((), (3, 5)),
+    ((7, 6), ()),
+    ((2, 1, 3, 1, 5), (4, 1, 7, 1)),
+    ((1,), (19,)),
+    ((0, 4), (1, 4)),
+    ((2, 20, 5, 6), (2, 20, 1, 1)),
+    ((2, 3, 5, 6), (1, 3, 1, 1)),
+)
+TRIPLES: tuple[tuple[tuple[int, ...], ...], ...] = (
+    ((3, 4, 5), (5,), ()),
+    ((1,), (3, 1, 1), (4, 5)),
+    ((), (2, 17), (17,)),
+    ((2, 1, 3, 1, 5), (4, 1, 7, 1), (5,)),
+    ((2, 3, 1, 1), (2, 3, 5, 6), (1, 3, 5, 1)),
+)
+
+
+def automatic_samples(
+    dtypes: tuple[str, ...], arity: int, oracle: Callable[..., Any], avoid: tuple[float, ...], *, condition: bool
+) -> Iterator[Sample]:
+    import torch
+
+    random = torch.Generator().manual_seed(5)
+    names = {"f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool}
+
+    def make(dtype: str, *shape: int) -> Any:
+        if dtype == "bool":
+            return torch.randint(0, 2, shape, generator=random).bool()
+        if dtype == "f32":
+            return clean(torch.randn(shape, generator=random) * 3)
+        return clean(torch.randint(-9, 10, shape, generator=random).to(names[dtype]))
+
+    def clean(x: Any) -> Any:
+        for value in avoid:
+            if isinstance(value, float) == x.is_floating_point():
+                x = torch.where(x == value, torch.ones_like(x), x)
+        return x
+
+    def operands(dtype: str, *shapes: tuple[int, ...]) -> list[Any]:
+        return [make("bool" if condition and i == 0 else dtype, *s) for i, s in enumerate(shapes)]
+
+    def compute(*xs: Any) -> Any:
+        return oracle(torch, *xs)
+
+    for dtype in dtypes:
+        sizes = (0, 1, 3, 4, 5, 8, 15, 16, 17, 31, 33, 300)
+
+        def layouts(*xs: Any, sizes: tuple[int, ...] = sizes) -> Any:
+            views: list[Callable[[Any], Any]] = [
+                lambda x: x,
+                lambda x: x.permute(0, 2, 3, 1),
+                lambda x: x[..., ::2],
+                lambda x: x[:, 1:4, :, 2:],
+                lambda x: x[:, :1].expand(2, 4, 7, 9),
+                lambda x: x.transpose(1, 3)[:, :, 2],
+                lambda x: x.reshape(2, 1, 5, 7, 9),
+                lambda x: x[0, 0, 0, 0],
+                *(lambda x, n=n: x.flatten()[:n] for n in sizes),
+            ]
+            return [compute(*(view(x) for x in xs)) for view in views]
+
+        yield Sample(layouts, tuple(operands(dtype, *[(2, 5, 7, 9)] * arity)), f"{dtype} layouts")
+        nhwc = operands(dtype, *[(2, 20, 5, 7)] * arity)
+        nhwc = [x.contiguous(memory_format=torch.channels_last) for x in nhwc]
+        yield Sample(lambda *xs: compute(*xs), tuple(nhwc), f"{dtype} channels last")
+        if arity > 1:
+            inputs = tuple(tuple(operands(dtype, *shapes)) for shapes in (PAIRS if arity == 2 else TRIPLES))
+            yield Sample(lambda *groups: [compute(*xs) for xs in groups], inputs, f"{dtype} broadcasting")
+    if "f32" not in dtypes:
+        return
+
+    # Every special value with every other: along its own dim for each operand.
+    special = []
+    for values in (SPECIAL, LARGE):
+        grid = clean(torch.tensor(values))
+        axes = [grid.reshape([-1 if d == i else 1 for d in range(arity - condition)]) for i in range(arity - condition)]
+        special.append(([torch.tensor([True])] if condition else []) + axes)
+    yield Sample(lambda *groups: [compute(*xs) for xs in groups], tuple(tuple(s) for s in special), "special values")
+    n, w = torch.export.Dim("n", min=2, max=64), torch.export.Dim("w", min=2, max=64)
+    fixed: list[Callable[..., Any]] = [
+        lambda a: compute(a),
+        lambda a, b: compute(a, b),
+        lambda a, b, c: compute(a, b, c),
+    ]
+    inputs = tuple(operands("f32", *[(3, 5, 11)] * arity))
+    yield Sample(fixed[arity - 1], inputs, "dynamic", dynamic=tuple([{0: n, 2: w}] * arity))

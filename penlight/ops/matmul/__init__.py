@@ -1,0 +1,1 @@
+"""Matrix products: linear (constant weights), matmul (run-time matrices), attention."""

@@ -1,0 +1,276 @@
+// attention: f32. Phase 0 packs keys (transposed) and values into panels, in blocks of keys, each distinct matrix once.
+// In phase 1 a task takes a block of queries of one batch entry and goes over the blocks of keys: scores in scratch,
+// running maximum and sum of each query (online softmax), results added up in scratch and divided at the end.
+//
+// A query whose scores are all -inf gives 0, as in torch; NaN in a score gives NaN.
+#include "penlight/ops/matmul/panels.h"
+#include "penlight/runtime/simd/math.h"
+
+namespace pen {
+
+struct AttentionParams {
+  BatchDims batch;  // operands: q, packed k, packed v (in matrices), mask, out
+  PackedBatch keys, values;
+  int64_t l, s, e, ev;
+  int64_t q_pitch, out_pitch;
+  int64_t k_row, k_column, v_row, v_column;
+  int64_t mask_row, mask_column;  // strides: 0 where broadcast
+  bool has_mask, causal;
+  float scale;
+  int64_t key_blocks;         // blocks of keys, of nearly equal length
+  int64_t block_keys;         // the longest of them
+  int64_t row_blocks;         // blocks of queries
+  int64_t block_rows;         // the longest of them
+  int64_t k_size, v_size;     // floats of one packed matrix
+  int64_t pack_count, pack_tasks;
+  int64_t scores_pitch, sums_pitch;
+};
+
+constexpr int64_t kQueryRows = 56;  // scores of a block (56 x 256) and its panels stay in the second cache level
+constexpr int64_t kKeyBlock = 256;
+
+// Panels of one block of keys start at multiples of 64 bytes; blocks lie one after another.
+static PEN_INLINE int64_t packed_keys(int64_t keys, int64_t e) { return panel_count(keys) * 16 * e; }
+static PEN_INLINE int64_t packed_values(int64_t keys, int64_t ev) { return panel_count(ev) * 16 * keys; }
+
+PEN_BIND(attention) {
+  static const char* const kShape[3] = {"a tensor [..., L, E]", "a tensor [..., S, E] with the E of q",
+                                        "a tensor [..., S, Ev] with the S of k"};
+  Shape shape;
+  for (int i = 0; i < 4; ++i) {
+    if (!b.has(i)) continue;
+    PEN_TRY(need_unpacked(b, i));
+    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (b.in(i).rank < 2 && i < 3) return b.fail(i, kShape[i], "rank %d", b.in(i).rank);
+    int lead = b.in(i).rank - 2;
+    if (lead > 0 && !join_batch(&shape, b.in(i), 2)) return b.fail(i, "leading dims equal to those of q, or 1", "others");
+  }
+  PEN_TRY(b.need(0, Need::rows));
+  AttentionParams* p = b.params<AttentionParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  const Tensor &q = b.in(0), &k = b.in(1), &v = b.in(2);
+  p->l = q.dims[q.rank - 2];
+  p->e = q.dims[q.rank - 1];
+  p->s = k.dims[k.rank - 2];
+  p->ev = v.dims[v.rank - 1];
+  if (k.dims[k.rank - 1] != p->e) return b.fail(1, kShape[1], "E = %lld", static_cast<long long>(k.dims[k.rank - 1]));
+  if (v.dims[v.rank - 2] != p->s) return b.fail(2, kShape[2], "S = %lld", static_cast<long long>(v.dims[v.rank - 2]));
+  p->has_mask = b.has(3);
+  if (p->has_mask) {
+    // The last dims may be missing or 1; what is left must be contiguous along the keys.
+    int rank = b.in(3).rank;
+    int64_t rows = rank > 1 ? b.in(3).dims[rank - 2] : 1, columns = rank > 0 ? b.in(3).dims[rank - 1] : 1;
+    if ((rows != 1 && rows != p->l) || (columns != 1 && columns != p->s))
+      return b.fail(3, "a mask that can be broadcast to [..., L, S]", "[..., %lld, %lld]", static_cast<long long>(rows),
+                    static_cast<long long>(columns));
+    if (columns != 1) PEN_TRY(b.need(3, Need::rows));
+    const Tensor& mask = b.in(3);
+    p->mask_row = rows != 1 ? mask.strides[rank - 2] : 0;
+    p->mask_column = columns != 1 ? 1 : 0;
+  }
+  Shape out = shape;
+  out.rank = shape.rank + 2;
+  if (out.rank > kMaxRank) return b.fail(-1, "a result of rank 8 at most", "rank %d", out.rank);
+  out.dims[shape.rank] = p->l;
+  out.dims[shape.rank + 1] = p->ev;
+  PEN_TRY(b.output(0, DType::f32, out));
+  PEN_TRY(b.need_out(0, Need::rows));
+  const Tensor& y = b.out(0);
+  if (is_empty(y)) return PEN_OK;
+  p->keys = packed_batch(shape, k, 2);
+  p->values = packed_batch(shape, v, 2);
+  p->batch.rank = shape.rank;
+  p->batch.count = 1;
+  for (int i = 0; i < shape.rank; ++i) {
+    p->batch.dims[i] = shape.dims[i];
+    p->batch.count *= shape.dims[i];
+    p->batch.strides[i][0] = batch_stride(shape, q, 2, i);
+    p->batch.strides[i][1] = p->keys.number[i];
+    p->batch.strides[i][2] = p->values.number[i];
+    p->batch.strides[i][3] = p->has_mask && b.in(3).rank > 2 ? batch_stride(shape, b.in(3), 2, i) : 0;
+    p->batch.strides[i][4] = y.strides[i];
+  }
+  p->q_pitch = q.strides[q.rank - 2];
+  p->out_pitch = y.strides[y.rank - 2];
+  p->k_row = k.strides[k.rank - 2];
+  p->k_column = k.strides[k.rank - 1];
+  p->v_row = v.strides[v.rank - 2];
+  p->v_column = v.strides[v.rank - 1];
+  p->causal = b.flag("causal");
+  p->scale = static_cast<float>(b.number("scale"));
+
+  p->key_blocks = (p->s + kKeyBlock - 1) / kKeyBlock;
+  p->row_blocks = (p->l + kQueryRows - 1) / kQueryRows;
+  p->block_keys = p->key_blocks == 0 ? 0 : (p->s + p->key_blocks - 1) / p->key_blocks;
+  p->block_rows = (p->l + p->row_blocks - 1) / p->row_blocks;
+  p->k_size = p->key_blocks * packed_keys(p->block_keys, p->e);
+  p->v_size = p->key_blocks * packed_values(p->block_keys, p->ev);
+  int64_t k_total, v_total, bytes;
+  if (__builtin_mul_overflow(p->keys.source.count, p->k_size, &k_total) ||
+      __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) ||
+      __builtin_add_overflow(k_total, v_total, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
+    return b.fail(1, "a size that can be packed", "overflow");
+  PEN_TRY(b.shared(bytes));
+  p->scores_pitch = p->block_keys + 16;  // not a power of two
+  p->sums_pitch = panel_count(p->ev) * 16 + 16;
+  PEN_TRY(b.scratch(p->block_rows * (p->scores_pitch + p->sums_pitch + 2) * 4));
+  p->pack_count = (p->keys.source.count + p->values.source.count) * p->key_blocks;
+  p->pack_tasks = task_count(p->pack_count, 16384 / ((p->e + p->ev) * (p->block_keys + 1) + 1) + 1);
+  b.tasks(p->pack_tasks, p->batch.count * p->row_blocks);
+  return PEN_OK;
+}
+
+namespace PEN_ISA {
+
+static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams& p) {
+  float* shared = reinterpret_cast<float*>(r.shared);
+  float* v_shared = shared + p.keys.source.count * p.k_size;
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.pack_count, p.pack_tasks, task);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      int64_t matrix = i / p.key_blocks, block = i % p.key_blocks, at;
+      Range keys = part(p.s, p.key_blocks, block);
+      int64_t n = keys.end - keys.begin;
+      if (matrix < p.keys.source.count) {
+        batch_offsets(p.keys.source, matrix, &at, 1);
+        const float* from = r.in[1].as<float>() + at + keys.begin * p.k_row;
+        float* to = shared + matrix * p.k_size + block * packed_keys(p.block_keys, p.e);
+        for (int64_t j = 0; j < n; j += 16)
+          pack_panel(from + j * p.k_row, p.e, n - j, p.k_column, p.k_row, to + j * p.e);
+      } else {
+        matrix -= p.keys.source.count;
+        batch_offsets(p.values.source, matrix, &at, 1);
+        const float* from = r.in[2].as<float>() + at + keys.begin * p.v_row;
+        float* to = v_shared + matrix * p.v_size + block * packed_values(p.block_keys, p.ev);
+        for (int64_t j = 0; j < p.ev; j += 16)
+          pack_panel(from + j * p.v_column, n, p.ev - j, p.v_row, p.v_column, to + j * n);
+      }
+    }
+  }
+}
+
+// scores = scores * scale + mask, -inf past `visible`; gives their maximum (NaN left out: exp finds it again).
+static PEN_INLINE float finish_scores(float* scores, int64_t n, int64_t visible, float scale, const float* mask, int64_t step) {
+  V s = set1(scale), highest = set1(-__builtin_inff());
+  V one = set1(mask && step == 0 ? *mask : 0.0f);
+  int64_t i = 0;
+  for (; i + kLanes <= visible; i += kLanes) {
+    V a = fma(load(scores + i), s, mask && step ? load(mask + i) : one);
+    store(scores + i, a);
+    highest = max(a, highest);
+  }
+  float top = reduce_max(highest);
+  for (; i < visible; ++i) {
+    float a = scores[i] * scale + (mask ? mask[i * step] : 0.0f);
+    scores[i] = a;
+    top = a > top ? a : top;
+  }
+  for (; i < n; ++i) scores[i] = -__builtin_inff();
+  return top;
+}
+
+// scores = exp(scores - top); gives their sum.
+static PEN_INLINE float exponentials(float* scores, int64_t n, float top) {
+  V t = set1(top), sum = zero();
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    V a = exp(load(scores + i) - t);
+    store(scores + i, a);
+    sum = sum + a;
+  }
+  if (i < n) {
+    store_partial(scores + i, exp(load_partial(scores + i, n - i) - t), n - i);
+    sum = sum + load_partial(scores + i, n - i);
+  }
+  return reduce_add(sum);
+}
+
+static PEN_INLINE void scale_row(const float* from, float* to, int64_t n, float factor) {
+  V f = set1(factor);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i) * f);
+  if (i < n) store_partial(to + i, load_partial(from + i, n - i) * f, n - i);
+}
+
+static PEN_INLINE float exp_of(float x) {
+  float lanes[kLanes];
+  store(lanes, exp(set1(x)));
+  return lanes[0];
+}
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(attention, f32) {
+  using namespace PEN_ISA;
+  const AttentionParams& p = r.as<AttentionParams>();
+  if (r.phase == 0) return pack_keys_and_values(r, p);
+  const float* k_packed = reinterpret_cast<const float*>(r.shared);
+  const float* v_packed = k_packed + p.keys.source.count * p.k_size;
+  float* scores = reinterpret_cast<float*>(r.scratch);
+  float* sums = scores + p.block_rows * p.scores_pitch;
+  float* tops = sums + p.block_rows * p.sums_pitch;  // running maximum of each query
+  float* totals = tops + p.block_rows;               // sum of exponentials relative to it
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    int64_t at[5];
+    batch_offsets(p.batch, task / p.row_blocks, at, 5);
+    Range rows = part(p.l, p.row_blocks, task % p.row_blocks);
+    int64_t m = rows.end - rows.begin;
+    for (int64_t i = 0; i < m; ++i) {
+      tops[i] = -__builtin_inff();
+      totals[i] = 0;
+    }
+    int64_t started = 0;
+    for (int64_t block = 0; block < p.key_blocks; ++block) {
+      Range keys = part(p.s, p.key_blocks, block);
+      if (p.causal && keys.begin >= rows.end) break;  // no query here sees keys this late
+      int64_t n = keys.end - keys.begin;
+      PanelProduct qk = {};
+      qk.a = r.in[0].as<float>() + at[0] + rows.begin * p.q_pitch;
+      qk.rows = m;
+      qk.a_pitch = p.q_pitch;
+      qk.b = k_packed + at[1] * p.k_size + block * packed_keys(p.block_keys, p.e);
+      qk.k = p.e;
+      qk.n = qk.end = n;
+      qk.c = scores;
+      qk.c_pitch = p.scores_pitch;
+      panel_product(qk);
+      for (int64_t i = 0; i < m; ++i) {
+        float* row = scores + i * p.scores_pitch;
+        int64_t query = rows.begin + i, visible = n;
+        if (p.causal && query + 1 - keys.begin < n) visible = query + 1 > keys.begin ? query + 1 - keys.begin : 0;
+        const float* mask = nullptr;
+        if (p.has_mask) mask = r.in[3].as<float>() + at[3] + query * p.mask_row + keys.begin * p.mask_column;
+        float top = finish_scores(row, n, visible, p.scale, mask, p.mask_column);
+        top = top > tops[i] ? top : tops[i];
+        float base = top == -__builtin_inff() ? 0.0f : top;  // nothing visible yet: exp(-inf) must be 0, not NaN
+        float sum = exponentials(row, n, base);
+        float kept = exp_of(tops[i] - base);
+        totals[i] = totals[i] * kept + sum;
+        tops[i] = top;
+        if (started && kept != 1.0f) scale_row(sums + i * p.sums_pitch, sums + i * p.sums_pitch, p.ev, kept);
+      }
+      PanelProduct pv = {};
+      pv.a = scores;
+      pv.rows = m;
+      pv.a_pitch = p.scores_pitch;
+      pv.b = v_packed + at[2] * p.v_size + block * packed_values(p.block_keys, p.ev);
+      pv.k = n;
+      pv.n = pv.end = p.ev;
+      pv.c = sums;
+      pv.c_pitch = p.sums_pitch;
+      pv.add = started;
+      panel_product(pv);
+      started = 1;
+    }
+    float* out = r.out[0].as<float>() + at[4] + rows.begin * p.out_pitch;
+    for (int64_t i = 0; i < m; ++i) {
+      if (totals[i] == 0.0f) {
+        memset(out + i * p.out_pitch, 0, static_cast<size_t>(p.ev) * 4);
+      } else {
+        scale_row(sums + i * p.sums_pitch, out + i * p.out_pitch, p.ev, 1.0f / totals[i]);
+      }
+    }
+  }
+}
+
+}  // namespace pen

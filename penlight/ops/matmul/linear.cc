@@ -1,0 +1,146 @@
+// linear.f32: y = act(x W^T + b + residual) with W [N, K] packed as "panel16". x has any leading dims at any strides, its
+// last dim is contiguous; every row becomes a pointer (runtime/cpu/gemm.h). Work is cut over rows and columns.
+#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/cpu/gemm.h"
+
+namespace pen {
+
+constexpr int kLinearMaxLead = kMaxRank - 1;
+
+struct Linear {
+  int64_t m, k, n;
+  // Leading dims, outermost first, merged where that is possible for x, residual and y alike.
+  int lead;
+  int64_t dims[kLinearMaxLead], x[kLinearMaxLead], residual[kLinearMaxLead], y[kLinearMaxLead];
+  int64_t row_tasks, column_tasks;
+  Activation act;
+};
+
+constexpr int64_t kLinearUnit = 14;                    // rows are cut at multiples of the tallest tile
+constexpr int64_t kLinearBlockRows = 4 * kLinearUnit;  // rows whose pointers are held at a time
+constexpr int64_t kLinearColumns = 32;                 // columns are cut at multiples of the widest tile
+constexpr int64_t kLinearTaskWork = int64_t{1} << 19;  // multiply-adds
+
+PEN_BIND(linear) {
+  const Tensor& w = b.in(1);
+  if (b.in(0).rank < 1) return b.fail(0, "rank 1 or more", "rank 0");
+  if (w.rank != 2) return b.fail(1, "rank 2", "rank %d", w.rank);
+  if (w.dims[1] != b.in(0).dims[b.in(0).rank - 1])
+    return b.fail(1, "as many columns as x has", "%lld for %lld", static_cast<long long>(w.dims[1]),
+                  static_cast<long long>(b.in(0).dims[b.in(0).rank - 1]));
+  if (strcmp(b.in_layout(1), "panel16") != 0) return b.fail(1, "panel16", "layout %s", b.in_layout(1));
+  int64_t bytes = packed_bytes("panel16", w, 1);
+  if (bytes < 0 || b.in_bytes(1) < bytes)
+    return b.fail(1, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(b.in_bytes(1)),
+                  static_cast<long long>(bytes));
+  Linear* p = b.params<Linear>();
+  if (!p) return PEN_ERROR_MEMORY;
+  p->n = w.dims[0];
+  p->k = w.dims[1];
+  if (b.has(2)) {
+    if (b.in(2).rank != 1 || b.in(2).dims[0] != p->n) return b.fail(2, "one bias per column", "rank %d", b.in(2).rank);
+    PEN_TRY(b.need(2, Need::dense));
+  }
+  PEN_TRY(bind_activation(b, &p->act));
+  PEN_TRY(b.need(0, Need::rows));
+  const Tensor& x = b.in(0);
+  Shape shape;
+  shape.rank = x.rank;
+  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
+  shape.dims[x.rank - 1] = p->n;
+  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.need_out(0, Need::rows));
+  const Tensor& y = b.out(0);
+  if (b.has(3)) {
+    bool same = b.in(3).rank == shape.rank;
+    for (int d = 0; same && d < shape.rank; ++d) same = b.in(3).dims[d] == shape.dims[d];
+    if (!same) return b.fail(3, "a residual of the output's shape", "another shape, rank %d", b.in(3).rank);
+    PEN_TRY(b.need(3, Need::rows));
+  }
+
+  p->m = 1;
+  for (int d = 0; d < x.rank - 1; ++d) {
+    int64_t size = x.dims[d], residual = b.has(3) ? b.in(3).strides[d] : 0;
+    p->m *= size;  // fits: the output has been checked
+    if (size == 1) continue;
+    int last = p->lead - 1;
+    bool merge = last >= 0 && p->x[last] == size * x.strides[d] && p->y[last] == size * y.strides[d] &&
+                 p->residual[last] == size * residual;
+    if (!merge) p->dims[last = p->lead++] = 1;
+    p->dims[last] *= size;
+    p->x[last] = x.strides[d];
+    p->y[last] = y.strides[d];
+    p->residual[last] = residual;
+  }
+  if (p->lead == 0) p->dims[p->lead++] = 1;
+  if (p->m == 0 || p->n == 0) return PEN_OK;
+
+  int64_t work, target = 256, units = (p->n + kLinearColumns - 1) / kLinearColumns;
+  if (!__builtin_mul_overflow(p->m, p->n, &work) && !__builtin_mul_overflow(work, p->k, &work) &&
+      work / kLinearTaskWork + 1 < target)
+    target = work / kLinearTaskWork + 1;
+  int64_t row_units = (p->m + kLinearUnit - 1) / kLinearUnit;
+  p->row_tasks = p->m <= kLinearBlockRows ? 1 : target < (row_units + 3) / 4 ? target : (row_units + 3) / 4;
+  p->column_tasks = (target + p->row_tasks - 1) / p->row_tasks;
+  p->column_tasks = p->column_tasks < units ? p->column_tasks : units;
+  b.tasks(p->row_tasks * p->column_tasks);
+  return PEN_OK;
+}
+
+PEN_KERNEL(linear, f32) {
+  using namespace PEN_ISA;
+  const Linear& p = r.as<Linear>();
+  static_assert(kTileRows <= kLinearUnit, "the block's arrays hold all its tiles");
+  const uint8_t live[1] = {1};
+  const float* rows[kLinearBlockRows];
+  RowTile tiles[kLinearBlockRows];
+  int inner = p.lead - 1;  // rows of one line have one pitch, and a tile keeps to a line
+  Block block = {};
+  block.tiles = tiles;
+  block.taps = 1;
+  block.tap_k = p.k;
+  block.b = r.in[1].as<float>();
+  block.bias = r.in[2].data ? r.in[2].as<float>() : nullptr;
+  block.n = p.n;
+  block.c_pitch = p.y[inner];
+  block.residual_pitch = p.residual[inner];
+  block.act = &p.act;
+  int64_t row_units = (p.m + kLinearUnit - 1) / kLinearUnit, units = (p.n + kLinearColumns - 1) / kLinearColumns;
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range columns = part(units, p.column_tasks, task % p.column_tasks);
+    Range range = part(row_units, p.row_tasks, task / p.column_tasks);
+    block.n_begin = columns.begin * kLinearColumns;
+    block.n_end = columns.end * kLinearColumns < p.n ? columns.end * kLinearColumns : p.n;
+    int64_t last = range.end * kLinearUnit < p.m ? range.end * kLinearUnit : p.m;
+    for (int64_t begin = range.begin * kLinearUnit; begin < last; begin += kLinearBlockRows) {
+      int64_t end = begin + kLinearBlockRows < last ? begin + kLinearBlockRows : last;
+      block.tile_count = 0;
+      for (int64_t from = begin; from < end;) {
+        // One line, or the part of it that lies in this block.
+        int64_t at = from % p.dims[inner], outer = from / p.dims[inner];
+        int64_t count = p.dims[inner] - at < end - from ? p.dims[inner] - at : end - from;
+        int64_t x = at * p.x[inner], residual = at * p.residual[inner], y = at * p.y[inner];
+        for (int d = inner - 1; d >= 0; --d) {
+          int64_t i = outer % p.dims[d];
+          outer /= p.dims[d];
+          x += i * p.x[d];
+          residual += i * p.residual[d];
+          y += i * p.y[d];
+        }
+        for (int64_t i = 0; i < count; ++i) rows[from - begin + i] = r.in[0].as<float>() + x + i * p.x[inner];
+        int64_t cuts = (count + kTileRows - 1) / kTileRows;
+        for (int64_t i = 0; i < cuts; ++i) {
+          Range tile = part(count, cuts, i);
+          tiles[block.tile_count++] = {
+              rows + (from - begin) + tile.begin, live, r.out[0].as<float>() + y + tile.begin * p.y[inner],
+              r.in[3].data ? r.in[3].as<float>() + residual + tile.begin * p.residual[inner] : nullptr,
+              static_cast<int>(tile.end - tile.begin)};
+        }
+        from += count;
+      }
+      run_block(block);
+    }
+  }
+}
+
+}  // namespace pen

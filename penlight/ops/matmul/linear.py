@@ -1,0 +1,99 @@
+"""linear: x [..., K] times the transpose of a weight [N, K], with what follows it in one operator.
+
+The weight is packed into panels of 16 columns, at export where it is a constant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from penlight.ops.registry import Op, Sample, Selection
+
+if TYPE_CHECKING:
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.graph import Value
+
+linear = Op(
+    "linear",
+    "x: tensor, w: tensor, b: tensor?, residual: tensor?, act: str = '', act_args: float[] = ()",
+    select=lambda node: Selection("linear.f32", {1: "panel16"}),
+    doc="act(x w^T + b + residual); w [N, K].",
+)
+
+
+@linear.from_aten("linear")
+def _(g: Emitter, x: Value, w: Value, b: Value | None) -> Value:
+    for value in (x, w):
+        if value.dtype != "f32":
+            g.fail(f"of a {value.dtype} tensor: only f32 is supported")
+    if w.rank == 1:  # one column, which the result does not have
+        y_type = type(g.out)("f32", (*g.out.shape, 1))
+        y = g.emit("linear", x, g.reshape(w, (1, *w.shape)), None, type=y_type)
+        y = g.reshape(y, g.out.shape)
+        return y if b is None else g.emit("add", y, b)
+    return g.emit("linear", x, w, b)
+
+
+@linear.from_aten("addmm")
+def _(g: Emitter, b: Value, x: Value, w: Value, beta: Any, alpha: Any) -> Value:
+    """beta * b + alpha * (x @ w): what torch.nn.Linear was before it was called linear."""
+    import numpy as np
+
+    for value in (b, x, w):
+        if value.dtype != "f32":
+            g.fail(f"of a {value.dtype} tensor: only f32 is supported")
+    if w.constant is not None and beta == 1 and alpha == 1 and b.rank == 1 and b.shape[0] == w.shape[1]:
+        return g.emit("linear", x, g.constant(np.ascontiguousarray(w.constant.T)), b)
+    if w.constant is not None:
+        y = g.emit("linear", x, g.constant(np.ascontiguousarray(w.constant.T)), None)
+    else:
+        y = g.emit("matmul", x, w)
+    if alpha != 1:
+        y = g.emit("mul", y, g.constant(float(alpha)))
+    if beta == 0:
+        return y
+    return g.emit("add", y, b if beta == 1 else g.emit("mul", b, g.constant(float(beta)), type=b.type))
+
+
+@linear.samples
+def _() -> Iterator[Sample]:
+    import torch
+    import torch.nn.functional as F
+
+    rand = torch.Generator().manual_seed(0)
+
+    def r(*shape: int) -> Any:
+        return torch.randn(*shape, generator=rand)
+
+    def case(name: str, x: Any, n: int, bias: bool = True, **options: Any) -> Sample:
+        w, b = r(n, x.shape[-1]), r(n) if bias else None
+        return Sample(lambda x: F.linear(x, w, b), (x,), name, **options)
+
+    yield case("classifier", r(1, 320), 100)
+    yield case("vector", r(37), 15)
+    yield case("one of everything", r(1, 1), 1)
+    for m, n in ((2, 16), (13, 17), (14, 24), (15, 31), (29, 33), (57, 8), (113, 40)):
+        yield case(f"{m} rows to {n}", r(m, 21), n)
+    yield case("tokens", r(3, 19, 64), 96, bias=False)
+    yield case("rank 5", r(2, 1, 3, 2, 20), 19)
+    yield case("long K", r(15, 1500), 40, tolerance=2e-5)
+    yield case("power of two", r(20, 1024), 64)
+    yield case("no rows", r(0, 20), 19)
+    yield case("K = 0", r(5, 0), 19)
+    yield case("transposed rows", r(17, 9, 20).transpose(0, 1), 33)
+    yield case("transposed columns", r(20, 9).T, 33)
+    yield case("rows apart", r(18, 40)[::2, :20], 33)
+    yield case("expanded", r(1, 1, 20).expand(3, 4, 20), 33)
+    yield Sample(lambda x, w, b: F.linear(x, w, b), (r(3, 20), r(19, 20), r(19)), "weights from outside")
+    yield Sample(lambda b, x, w: torch.addmm(b, x, w), (r(19), r(3, 20), r(20, 19)), "addmm")
+    wt = r(20, 19)
+    yield Sample(lambda b, x: torch.addmm(b, x, wt, beta=0.5, alpha=2), (r(3, 19), r(3, 20)), "addmm, constant, scaled")
+    yield Sample(lambda x: F.gelu(F.linear(x, wt.T)), (r(2, 7, 20),), "gelu")
+    square = r(20, 20) / 4
+    yield Sample(lambda x: F.linear(x, square) + x, (r(2, 7, 20),), "residual")
+    yield Sample(lambda x: torch.tanh(F.linear(x, square) + x), (r(2, 7, 20),), "residual, tanh")
+    special = r(6, 40)
+    special[1, 3], special[2, 7], special[4] = float("nan"), float("inf"), -0.0
+    yield case("nan, inf, -0", special, 35)
+    yield case("dynamic", r(3, 19, 64), 96, dynamic=({0: torch.export.Dim("n", max=64), 1: torch.export.Dim("l", max=512)},))

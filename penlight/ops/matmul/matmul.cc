@@ -1,0 +1,177 @@
+// matmul: f32, batches broadcast. Phase 0 packs b into panels (each distinct matrix once, whatever its strides), phase 1
+// multiplies blocks of rows and columns. With up to 3 rows packing would cost more than the product: then one phase
+// reads b in place.
+#include "penlight/ops/matmul/panels.h"
+
+namespace pen {
+
+struct MatmulParams {
+  BatchDims batch;     // operands: a, packed b (in matrices), out, b itself
+  PackedBatch packed;
+  int64_t m, k, n, panels;
+  int64_t a_pitch, out_pitch, b_row, b_column;
+  bool direct;                   // no packing
+  int64_t pack_tasks;
+  int64_t row_blocks, column_blocks, columns;  // columns of a block
+};
+
+constexpr int64_t kDirectRows = 3;
+
+PEN_BIND(matmul) {
+  for (int i = 0; i < 2; ++i) {
+    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (b.in(i).rank < 2) return b.fail(i, "a tensor of rank 2 or more", "rank %d", b.in(i).rank);
+  }
+  PEN_TRY(b.need(0, Need::rows));
+  PEN_TRY(need_unpacked(b, 1));
+  const Tensor &a = b.in(0), &w = b.in(1);
+  Shape shape;
+  if (!join_batch(&shape, a, 2) || !join_batch(&shape, w, 2))
+    return b.fail(1, "leading dims equal to those of a, or 1", "others");
+  MatmulParams* p = b.params<MatmulParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  p->m = a.dims[a.rank - 2];
+  p->k = a.dims[a.rank - 1];
+  p->n = w.dims[w.rank - 1];
+  if (w.dims[w.rank - 2] != p->k)
+    return b.fail(1, "as many rows as a has columns", "%lld, not %lld", static_cast<long long>(w.dims[w.rank - 2]),
+                  static_cast<long long>(p->k));
+  Shape out = shape;
+  out.rank = shape.rank + 2;
+  if (out.rank > kMaxRank) return b.fail(-1, "a result of rank 8 at most", "rank %d", out.rank);
+  out.dims[shape.rank] = p->m;
+  out.dims[shape.rank + 1] = p->n;
+  PEN_TRY(b.output(0, DType::f32, out));
+  PEN_TRY(b.need_out(0, Need::rows));
+  const Tensor& y = b.out(0);
+  if (is_empty(y)) return PEN_OK;
+  p->packed = packed_batch(shape, w, 2);
+  p->batch.rank = shape.rank;
+  p->batch.count = 1;
+  for (int i = 0; i < shape.rank; ++i) {
+    p->batch.dims[i] = shape.dims[i];
+    p->batch.count *= shape.dims[i];
+    p->batch.strides[i][0] = batch_stride(shape, a, 2, i);
+    p->batch.strides[i][1] = p->packed.number[i];
+    p->batch.strides[i][2] = y.strides[i];
+    p->batch.strides[i][3] = batch_stride(shape, w, 2, i);
+  }
+  p->a_pitch = a.strides[a.rank - 2];
+  p->out_pitch = y.strides[y.rank - 2];
+  p->b_row = w.strides[w.rank - 2];
+  p->b_column = w.strides[w.rank - 1];
+  p->panels = panel_count(p->n);
+  p->direct = p->m <= kDirectRows && (p->b_row == 1 || p->b_column == 1);
+  if (p->direct) {
+    p->columns = 64;
+    p->row_blocks = 1;
+    p->column_blocks = (p->n + p->columns - 1) / p->columns;
+    b.tasks(p->batch.count * p->column_blocks);
+    return PEN_OK;
+  }
+  int64_t bytes;
+  if (__builtin_mul_overflow(p->packed.source.count * p->panels, p->k * 64, &bytes))
+    return b.fail(1, "a size that can be packed", "overflow");
+  PEN_TRY(b.shared(bytes));
+  p->pack_tasks = task_count(p->packed.source.count * p->panels, 2048 / (p->k + 1) + 1);
+  p->row_blocks = (p->m + PEN_ISA::kMaxBlockRows - 1) / PEN_ISA::kMaxBlockRows;
+  // Blocks of columns keep their panels in the second cache level, and leave tasks enough for the threads.
+  p->columns = p->batch.count * p->row_blocks >= 16 || p->n <= 64 ? 512 : 64;
+  p->column_blocks = (p->n + p->columns - 1) / p->columns;
+  b.tasks(p->pack_tasks, p->batch.count * p->row_blocks * p->column_blocks);
+  return PEN_OK;
+}
+
+namespace PEN_ISA {
+
+static PEN_INLINE void matmul_pack(const Run& r, const MatmulParams& p) {
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.packed.source.count * p.panels, p.pack_tasks, task);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      int64_t at, panel = i % p.panels;
+      batch_offsets(p.packed.source, i / p.panels, &at, 1);
+      const float* from = r.in[1].as<float>() + at + panel * 16 * p.b_column;
+      pack_panel(from, p.k, p.n - panel * 16, p.b_row, p.b_column, reinterpret_cast<float*>(r.shared) + i * p.k * 16);
+    }
+  }
+}
+
+// One row of a times columns that lie side by side, kVectors vectors of them: rows of b are added up.
+template <int kVectors, bool kPartial>
+static PEN_INLINE void row_times_rows(const float* a, const float* b, const MatmulParams& p, int64_t lanes, float* out) {
+  V acc[kVectors];
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[j] = zero();
+  for (int64_t k = 0; k < p.k; ++k, b += p.b_row) {
+    V x = set1(a[k]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j)
+      acc[j] = fma(x, kPartial ? load_partial(b, lanes) : load(b + j * kLanes), acc[j]);
+  }
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
+    if (kPartial)
+      store_partial(out, acc[j], lanes);
+    else
+      store(out + j * kLanes, acc[j]);
+  }
+}
+
+static PEN_INLINE float dot(const float* a, const float* b, int64_t n) {
+  V acc0 = zero(), acc1 = zero();
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    acc0 = fma(load(a + i), load(b + i), acc0);
+    acc1 = fma(load(a + i + kLanes), load(b + i + kLanes), acc1);
+  }
+  for (; i + kLanes <= n; i += kLanes) acc0 = fma(load(a + i), load(b + i), acc0);
+  if (i < n) acc1 = fma(load_partial(a + i, n - i), load_partial(b + i, n - i), acc1);
+  return reduce_add(acc0 + acc1);
+}
+
+static PEN_INLINE void matmul_direct(const Run& r, const MatmulParams& p) {
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    int64_t at[4], n = task % p.column_blocks * p.columns;
+    batch_offsets(p.batch, task / p.column_blocks, at, 4);
+    int64_t end = p.n - n < p.columns ? p.n : n + p.columns;
+    const float* b = r.in[1].as<float>() + at[3];
+    for (int64_t row = 0; row < p.m; ++row) {
+      const float* a = r.in[0].as<float>() + at[0] + row * p.a_pitch;
+      float* out = r.out[0].as<float>() + at[2] + row * p.out_pitch;
+      int64_t j = n;
+      if (p.b_column == 1) {
+        for (; j + 4 * kLanes <= end; j += 4 * kLanes) row_times_rows<4, false>(a, b + j, p, 0, out + j);
+        for (; j + kLanes <= end; j += kLanes) row_times_rows<1, false>(a, b + j, p, 0, out + j);
+        if (j < end) row_times_rows<1, true>(a, b + j, p, end - j, out + j);
+      } else {
+        for (; j < end; ++j) out[j] = dot(a, b + j * p.b_column, p.k);
+      }
+    }
+  }
+}
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(matmul, f32) {
+  using namespace PEN_ISA;
+  const MatmulParams& p = r.as<MatmulParams>();
+  if (p.direct) return matmul_direct(r, p);
+  if (r.phase == 0) return matmul_pack(r, p);
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    int64_t columns = task % p.column_blocks, rest = task / p.column_blocks;
+    Range rows = part(p.m, p.row_blocks, rest % p.row_blocks);
+    int64_t at[3];
+    batch_offsets(p.batch, rest / p.row_blocks, at, 3);
+    PanelProduct c = {};
+    c.a = r.in[0].as<float>() + at[0] + rows.begin * p.a_pitch;
+    c.rows = rows.end - rows.begin;
+    c.a_pitch = p.a_pitch;
+    c.b = reinterpret_cast<const float*>(r.shared) + at[1] * p.panels * p.k * 16;
+    c.k = p.k;
+    c.begin = columns * p.columns;
+    c.end = p.n - c.begin < p.columns ? p.n : c.begin + p.columns;
+    c.n = p.n;
+    c.c = r.out[0].as<float>() + at[2] + rows.begin * p.out_pitch;
+    c.c_pitch = p.out_pitch;
+    panel_product(c);
+  }
+}
+
+}  // namespace pen

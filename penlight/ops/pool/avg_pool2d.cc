@@ -1,0 +1,39 @@
+// avg_pool2d: f32, NHWC. One task is a range of output rows; the sum runs row by row through the window.
+#include "penlight/ops/pool/window.h"
+
+namespace pen {
+
+PEN_BIND(avg_pool2d) {
+  PoolParams* p = nullptr;
+  PEN_TRY(pool_bind(b, false, &p));
+  p->count_include_pad = b.flag("count_include_pad");
+  if (!b.is_none("divisor")) {
+    p->divisor = b.integer("divisor");
+    if (p->divisor == 0) return b.fail(-1, "a divisor other than 0", "0");
+  }
+  return PEN_OK;
+}
+
+PEN_KERNEL(avg_pool2d, f32) {
+  using namespace PEN_ISA;
+  const PoolParams& p = r.as<PoolParams>();
+  const Tensor &x = r.in[0], &y = r.out[0];
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.rows, p.tasks, task);
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      int64_t n = row / y.dims[2], oh = row % y.dims[2];
+      PoolSpan h = pool_span(p, 0, oh, x.dims[2]);
+      const float* in = x.as<float>() + n * x.strides[0] + h.start * x.strides[2];
+      float* out = y.as<float>() + n * y.strides[0] + oh * y.strides[2];
+      for (int64_t ow = 0; ow < y.dims[3]; ++ow, out += y.strides[3]) {
+        PoolSpan w = pool_span(p, 1, ow, x.dims[3]);
+        int64_t size = p.count_include_pad ? h.padded * w.padded : h.count * w.count;
+        int64_t divisor = p.divisor != 0 ? p.divisor : (size > 0 ? size : 1);
+        PoolWindow window = {in + w.start * x.strides[3], h.count, w.count, x.strides[2], x.strides[3]};
+        pool_pixel<PoolMean>(window, y.dims[1], out, static_cast<float>(divisor));
+      }
+    }
+  }
+}
+
+}  // namespace pen

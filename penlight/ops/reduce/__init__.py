@@ -1,0 +1,1 @@
+"""Reductions, and what is made of them: softmax and the norms."""

@@ -1,0 +1,132 @@
+// layer_norm: f32, one contiguous row at a time, which stays in cache: mean, then the mean of squared distances from
+// it (no cancellation), then the result. Rows may lie at any stride on both sides.
+#include "penlight/ops/reduce/reduce.h"
+
+namespace pen {
+
+struct LayerNormParams {
+  ReduceDims rows;
+  int64_t length, tasks;
+  float eps;
+};
+
+PEN_BIND(layer_norm) {
+  for (int i = 0; i < 3; ++i) {
+    if (b.has(i) && b.in(i).dtype != DType::f32)
+      return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+  }
+  int64_t dims = b.integer("dims");
+  int rank = b.in(0).rank;
+  if (dims < 1 || dims > rank)
+    return b.fail(-1, "between 1 dim and all dims", "%lld of %d", static_cast<long long>(dims), rank);
+  int outer = rank - static_cast<int>(dims);
+  Shape shape;
+  shape.rank = rank;
+  for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];
+  for (int k = 1; k < 3; ++k) {
+    if (!b.has(k)) continue;
+    if (b.in(k).rank != dims) return b.fail(k, "the normalized dims", "rank %d, not %d", b.in(k).rank, static_cast<int>(dims));
+    for (int i = 0; i < dims; ++i) {
+      if (b.in(k).dims[i] != shape.dims[outer + i])
+        return b.fail(k, "the normalized dims", "%lld in dim %d, not %lld", static_cast<long long>(b.in(k).dims[i]), i,
+                      static_cast<long long>(shape.dims[outer + i]));
+    }
+    PEN_TRY(b.need(k, Need::dense));
+  }
+  PEN_TRY(b.output(0, DType::f32, shape));
+  LayerNormParams* p = b.params<LayerNormParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  if (is_empty(b.out(0))) return PEN_OK;
+  PEN_TRY(b.need(0, dims == 1 ? Need::rows : Need::dense));
+  PEN_TRY(b.need_out(0, dims == 1 ? Need::rows : Need::dense));
+  const Tensor &x = b.in(0), &y = b.out(0);
+  p->length = 1;
+  for (int i = outer; i < rank; ++i) p->length *= x.dims[i];
+  p->rows.numel = 1;
+  for (int i = 0; i < outer; ++i) {
+    if (x.dims[i] != 1) reduce_push(&p->rows, x.dims[i], x.strides[i], y.strides[i]);
+  }
+  p->eps = static_cast<float>(b.number("eps"));
+  p->tasks = task_count(p->rows.numel, 16384 / p->length + 1);
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+namespace PEN_ISA {
+
+// Sum of x[i] - shift (kSquare: of its square).
+template <bool kSquare>
+static PEN_INLINE float shifted_sum(const float* x, int64_t n, float shift) {
+  V s = set1(shift), acc[4] = {zero(), zero(), zero(), zero()};
+  int64_t i = 0;
+  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
+#pragma GCC unroll 4
+    for (int u = 0; u < 4; ++u) {
+      V d = load(x + i + u * kLanes) - s;
+      acc[u] = kSquare ? fma(d, d, acc[u]) : acc[u] + d;
+    }
+  }
+  for (; i + kLanes <= n; i += kLanes) {
+    V d = load(x + i) - s;
+    acc[0] = kSquare ? fma(d, d, acc[0]) : acc[0] + d;
+  }
+  float sum = reduce_add((acc[0] + acc[1]) + (acc[2] + acc[3]));
+  for (; i < n; ++i) {
+    float d = x[i] - shift;
+    sum += kSquare ? d * d : d;
+  }
+  return sum;
+}
+
+template <bool kScale, bool kBias>
+static PEN_INLINE void normalize(const float* x, float* y, int64_t n, float mean, float factor, const float* w, const float* b) {
+  V m = set1(mean), f = set1(factor);
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    V v = (load(x + i) - m) * f;
+    if (kScale && kBias) {
+      v = fma(v, load(w + i), load(b + i));
+    } else {
+      if (kScale) v = v * load(w + i);
+      if (kBias) v = v + load(b + i);
+    }
+    store(y + i, v);
+  }
+  for (; i < n; ++i) {
+    float v = (x[i] - mean) * factor;
+    if (kScale) v *= w[i];
+    if (kBias) v += b[i];
+    y[i] = v;
+  }
+}
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(layer_norm, f32) {
+  using namespace PEN_ISA;
+  const LayerNormParams& p = r.as<LayerNormParams>();
+  const float *w = r.in[1].as<float>(), *b = r.in[2].as<float>();
+  int64_t n = p.length;
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.rows.numel, p.tasks, task);
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      int64_t out = 0;
+      const float* x = r.in[0].as<float>() + reduce_offset(p.rows, row, &out);
+      float* y = r.out[0].as<float>() + out;
+      float mean = shifted_sum<false>(x, n, 0.0f) / static_cast<float>(n);
+      float variance = shifted_sum<true>(x, n, mean) / static_cast<float>(n);
+      float factor = 1.0f / __builtin_sqrtf(variance + p.eps);
+      if (w && b) {
+        normalize<true, true>(x, y, n, mean, factor, w, b);
+      } else if (w) {
+        normalize<true, false>(x, y, n, mean, factor, w, b);
+      } else if (b) {
+        normalize<false, true>(x, y, n, mean, factor, w, b);
+      } else {
+        normalize<false, false>(x, y, n, mean, factor, w, b);
+      }
+    }
+  }
+}
+
+}  // namespace pen

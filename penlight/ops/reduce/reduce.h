@@ -1,0 +1,354 @@
+// How a reduction walks its input. Bind looks for the dim that is contiguous in memory: either it is reduced ("rows":
+// one output is the reduction of runs) or it is kept ("columns": outputs side by side, vectors add up rows of memory;
+// a mean over H and W of an NHWC image). All other dims are merged where they continue each other. A reduction with
+// few outputs and much input is cut into parts, whose results a second phase puts together; cut by shape only.
+#pragma once
+#include "penlight/ops/shape/runs.h"
+#include "penlight/runtime/simd/simd.h"
+
+namespace pen {
+
+constexpr int64_t kReduceBlock = 4096;  // longest run that one set of vector accumulators sums
+constexpr int64_t kReduceChunk = 256;   // columns: outputs of one item
+
+struct ReduceDims {
+  int rank;
+  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];  // outermost first; strides in elements
+  int64_t numel;
+};
+
+struct ReduceParams {
+  bool columns;
+  ReduceDims kept, reduced;  // without the contiguous dim
+  int64_t inner, inner_out;  // length of the contiguous dim; its stride in the output (columns)
+  int64_t units;             // reduced work: rows of memory (columns), blocks of runs (rows)
+  int64_t blocks;            // rows: blocks of one run
+  int64_t chunks;            // columns: chunks of the contiguous dim
+  int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns)
+  int64_t tasks, final_tasks;
+  int64_t count;             // elements reduced into one
+};
+
+static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
+  int last = d->rank - 1;
+  if (last >= 0 && d->in[last] == size * in && d->out[last] == size * out) {
+    d->dims[last] *= size;
+  } else {
+    last = d->rank++;
+    d->dims[last] = size;
+  }
+  d->in[last] = in;
+  d->out[last] = out;
+  d->numel *= size;
+}
+
+static PEN_INLINE int64_t reduce_offset(const ReduceDims& d, int64_t index, int64_t* out) {
+  int64_t in = 0;
+  for (int i = d.rank - 1; i >= 0; --i) {
+    int64_t at = index % d.dims[i];
+    index /= d.dims[i];
+    in += at * d.in[i];
+    *out += at * d.out[i];
+  }
+  return in;
+}
+
+// `x` (any strides) with dims marked in `reduced` becomes `y`, whose kept dims have strides `out` (one for each dim of
+// x, 0 where reduced). y is not empty; x may be. Makes x contiguous in some dim.
+static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t* out, ReduceParams* p) {
+  int inner = -1;
+  bool empty = is_empty(b.in(0)), single = true;
+  for (int pass = 0; pass < 2 && inner < 0 && !empty; ++pass) {
+    const Tensor& x = b.in(0);
+    for (int i = 0; i < x.rank; ++i) {
+      single = single && x.dims[i] == 1;
+      if (x.dims[i] > 1 && x.strides[i] == 1) inner = i;
+    }
+    if (single) break;
+    if (inner < 0) PEN_TRY(b.need(0, Need::dense));
+  }
+  const Tensor& x = b.in(0);
+  p->kept.numel = p->reduced.numel = 1;
+  p->columns = inner >= 0 && !reduced[inner];
+  p->inner = inner >= 0 ? x.dims[inner] : 1;
+  p->inner_out = p->columns ? out[inner] : 0;
+  int order[kMaxRank];
+  int n = memory_order(x, order);
+  p->count = 1;
+  for (int k = 0; k < n; ++k) {
+    int i = order[k];
+    if (reduced[i]) p->count *= x.dims[i];
+    if (i == inner) continue;
+    if (reduced[i]) {
+      reduce_push(&p->reduced, x.dims[i], x.strides[i], 0);
+    } else {
+      reduce_push(&p->kept, x.dims[i], x.strides[i], out[i]);
+    }
+  }
+  p->blocks = (p->inner + kReduceBlock - 1) / kReduceBlock;
+  p->units = p->columns ? p->reduced.numel : p->reduced.numel * p->blocks;
+  p->chunks = p->columns ? (p->inner + kReduceChunk - 1) / kReduceChunk : 1;
+  p->items = p->kept.numel * p->chunks;
+  int64_t total = p->kept.numel * p->reduced.numel * p->inner;
+  p->parts = 1;
+  if (p->items < 32 && total >= (1 << 17)) {
+    int64_t wanted = total / p->items >> 15;
+    p->parts = wanted < 1 ? 1 : (wanted > 32 ? 32 : wanted);
+    if (p->parts > p->units) p->parts = p->units;
+  }
+  int64_t per_item = total / (p->items * p->parts) + 1;
+  p->tasks = task_count(p->items * p->parts, 32768 / per_item + 1);
+  p->final_tasks = p->parts > 1 ? task_count(p->items, 64) : 0;
+  if (p->parts > 1) PEN_TRY(b.shared(p->items * p->parts * (p->columns ? kReduceChunk : 1) * dtype_size(x.dtype)));
+  b.tasks(p->tasks, p->final_tasks);
+  return PEN_OK;
+}
+
+// The output shape of a reduction, and for each dim of x whether it is reduced. `out`: see reduce_plan; after output().
+static PEN_INLINE Shape reduce_shape(const Tensor& x, const bool* reduced, bool keepdim) {
+  Shape y;
+  for (int i = 0; i < x.rank; ++i) {
+    if (!reduced[i]) y.dims[y.rank++] = x.dims[i];
+    if (reduced[i] && keepdim) y.dims[y.rank++] = 1;
+  }
+  return y;
+}
+static PEN_INLINE void reduce_out_strides(const Tensor& x, const Tensor& y, const bool* reduced, bool keepdim, int64_t* out) {
+  int at = 0;
+  for (int i = 0; i < x.rank; ++i) {
+    out[i] = reduced[i] ? 0 : y.strides[at];
+    if (!reduced[i] || keepdim) ++at;
+  }
+}
+
+namespace PEN_ISA {
+
+// Each rule: values T, vectors Vec of kWidth of them, Wide for what a whole part adds up to.
+struct IntLanes {
+  using T = int64_t;
+  using Vec = int64_t;
+  using Wide = int64_t;
+  static constexpr int kWidth = 1;
+  static PEN_INLINE Vec read(const T* p) { return *p; }
+  static PEN_INLINE Vec read_partial(const T* p, int64_t) { return *p; }
+  static PEN_INLINE void write(T* p, Vec v) { *p = v; }
+};
+struct FloatLanes {
+  using T = float;
+  using Vec = V;
+  using Wide = double;
+  static constexpr int kWidth = kLanes;
+  static PEN_INLINE Vec read(const T* p) { return load(p); }
+  static PEN_INLINE Vec read_partial(const T* p, int64_t n) { return load_partial(p, n); }
+  static PEN_INLINE void write(T* p, Vec v) { store(p, v); }
+};
+
+template <class Lanes>
+struct SumOf;
+template <>
+struct SumOf<FloatLanes> : FloatLanes {
+  static PEN_INLINE V start() { return zero(); }
+  static PEN_INLINE V step(V a, V b) { return a + b; }
+  static PEN_INLINE double step(double a, double b) { return a + b; }
+  static PEN_INLINE double fold(double w, V a) { return w + static_cast<double>(reduce_add(a)); }
+  static PEN_INLINE double wide() { return 0; }
+  static PEN_INLINE float finish(float v, int64_t) { return v; }
+};
+struct MeanOf : SumOf<FloatLanes> {
+  static PEN_INLINE float finish(float v, int64_t count) { return v / static_cast<float>(count); }
+};
+// Integers wrap: through unsigned.
+template <>
+struct SumOf<IntLanes> : IntLanes {
+  static PEN_INLINE int64_t start() { return 0; }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  }
+  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
+  static PEN_INLINE int64_t wide() { return 0; }
+  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
+};
+
+template <class Lanes>
+struct ProdOf;
+template <>
+struct ProdOf<FloatLanes> : FloatLanes {
+  static PEN_INLINE V start() { return set1(1.0f); }
+  static PEN_INLINE V step(V a, V b) { return a * b; }
+  static PEN_INLINE double step(double a, double b) { return a * b; }
+  static PEN_INLINE double fold(double w, V a) {
+    float lanes[kLanes];
+    store(lanes, a);
+    for (int i = 0; i < kLanes; ++i) w *= static_cast<double>(lanes[i]);
+    return w;
+  }
+  static PEN_INLINE double wide() { return 1; }
+  static PEN_INLINE float finish(float v, int64_t) { return v; }
+};
+template <>
+struct ProdOf<IntLanes> : IntLanes {
+  static PEN_INLINE int64_t start() { return 1; }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) {
+    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  }
+  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
+  static PEN_INLINE int64_t wide() { return 1; }
+  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
+};
+
+// The larger (kSign 1) or the smaller (kSign -1) of all; NaN wins.
+template <class Lanes, int kSign>
+struct ExtremeOf;
+template <int kSign>
+struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
+  using Wide = float;
+  static PEN_INLINE V start() { return set1(kSign > 0 ? -__builtin_inff() : __builtin_inff()); }
+  // max() and min() give their second argument for NaN: an accumulated NaN stays, a new one is taken by select.
+  static PEN_INLINE V step(V a, V b) { return select(isnan(b), b, kSign > 0 ? max(b, a) : min(b, a)); }
+  static PEN_INLINE float step(float a, float b) {
+    bool take = kSign > 0 ? b > a : b < a;
+    return take || b != b ? b : a;
+  }
+  static PEN_INLINE float fold(float w, V a) {
+    float lanes[kLanes];
+    store(lanes, a);
+    for (int i = 0; i < kLanes; ++i) w = step(w, lanes[i]);
+    return w;
+  }
+  static PEN_INLINE float wide() { return kSign > 0 ? -__builtin_inff() : __builtin_inff(); }
+  static PEN_INLINE float finish(float v, int64_t) { return v; }
+};
+template <int kSign>
+struct ExtremeOf<IntLanes, kSign> : IntLanes {
+  static PEN_INLINE int64_t start() { return kSign > 0 ? INT64_MIN : INT64_MAX; }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return (kSign > 0 ? b > a : b < a) ? b : a; }
+  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
+  static PEN_INLINE int64_t wide() { return start(); }
+  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
+};
+
+// n contiguous values into w: four vector accumulators, then lanes, then the tail one by one.
+template <class Op>
+static PEN_INLINE typename Op::Wide reduce_run(const typename Op::T* x, int64_t n, typename Op::Wide w) {
+  constexpr int W = Op::kWidth;
+  int64_t i = 0;
+  if (W > 1 || n >= 4) {
+    if (n >= W) {
+      typename Op::Vec a = Op::read(x);
+      i = W;
+      if (n >= 4 * W) {
+        typename Op::Vec b = Op::read(x + W), c = Op::read(x + 2 * W), d = Op::read(x + 3 * W);
+        for (i = 4 * W; i + 4 * W <= n; i += 4 * W) {
+          a = Op::step(a, Op::read(x + i));
+          b = Op::step(b, Op::read(x + i + W));
+          c = Op::step(c, Op::read(x + i + 2 * W));
+          d = Op::step(d, Op::read(x + i + 3 * W));
+        }
+        a = Op::step(Op::step(a, b), Op::step(c, d));
+      }
+      for (; i + W <= n; i += W) a = Op::step(a, Op::read(x + i));
+      w = Op::fold(w, a);
+    }
+  }
+  for (; i < n; ++i) w = Op::step(w, static_cast<typename Op::Wide>(x[i]));
+  return w;
+}
+
+// U vectors of columns over reduced rows [begin, end), 64 rows to a block, blocks added up apart.
+template <class Op, int U, bool kPartial>
+static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::T* x, int64_t begin, int64_t end, int64_t lanes,
+                                      typename Op::T* result) {
+  typename Op::Vec total[U], acc[U];
+#pragma GCC unroll 4
+  for (int u = 0; u < U; ++u) total[u] = Op::start();
+  int last = d.rank - 1;
+  while (begin < end) {
+    int64_t unused = 0, n = 1, step = 0;
+    const typename Op::T* p = x + reduce_offset(d, begin, &unused);
+    if (last >= 0) {
+      step = d.in[last];
+      n = d.dims[last] - begin % d.dims[last];
+    }
+    if (n > end - begin) n = end - begin;
+    if (n > 64) n = 64;
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) acc[u] = Op::start();
+    for (int64_t k = 0; k < n; ++k, p += step) {
+#pragma GCC unroll 4
+      for (int u = 0; u < U; ++u)
+        acc[u] = Op::step(acc[u], kPartial ? Op::read_partial(p, lanes) : Op::read(p + u * Op::kWidth));
+    }
+#pragma GCC unroll 4
+    for (int u = 0; u < U; ++u) total[u] = Op::step(total[u], acc[u]);
+    begin += n;
+  }
+#pragma GCC unroll 4
+  for (int u = 0; u < U; ++u) Op::write(result + u * Op::kWidth, total[u]);
+}
+
+// One part of an item into result[0] (rows) or result[0 .. chunk) (columns; room for a whole vector more).
+template <class Op>
+static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::T* x, int64_t item, int64_t part_index,
+                                      typename Op::T* result) {
+  constexpr int W = Op::kWidth;
+  int64_t unused = 0;
+  Range units = part(p.units, p.parts, part_index);
+  x += reduce_offset(p.kept, item / p.chunks, &unused);
+  if (!p.columns) {
+    typename Op::Wide w = Op::wide();
+    for (int64_t u = units.begin; u < units.end; ++u) {
+      int64_t at = u % p.blocks * kReduceBlock;
+      int64_t n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
+      w = reduce_run<Op>(x + reduce_offset(p.reduced, u / p.blocks, &unused) + at, n, w);
+    }
+    *result = static_cast<typename Op::T>(w);
+    return 1;
+  }
+  int64_t at = item % p.chunks * kReduceChunk;
+  int64_t n = p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk;
+  int64_t i = 0;
+  x += at;
+  for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
+  for (; i + W <= n; i += W) reduce_columns<Op, 1, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
+  if (i < n) reduce_columns<Op, 1, true>(p.reduced, x + i, units.begin, units.end, n - i, result + i);
+  return n;
+}
+
+template <class Op>
+static PEN_INLINE void reduce(const Run& r) {
+  using T = typename Op::T;
+  const ReduceParams& p = r.as<ReduceParams>();
+  const T* x = r.in[0].as<T>();
+  T* shared = reinterpret_cast<T*>(r.shared);
+  int64_t width = p.columns ? kReduceChunk : 1;
+  T buffer[kReduceChunk + Op::kWidth];
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
+    for (int64_t i = range.begin; i < range.end; ++i) {
+      int64_t item = r.phase == 0 ? i / p.parts : i, n = 0;
+      if (r.phase == 0) {
+        n = reduce_item<Op>(p, x, item, i % p.parts, buffer);
+        if (p.parts > 1) {
+          for (int64_t j = 0; j < n; ++j) shared[i * width + j] = buffer[j];
+          continue;
+        }
+      } else {  // parts in order, in the wide type
+        int64_t at = item % p.chunks * kReduceChunk;
+        n = p.columns ? (p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk) : 1;
+        for (int64_t j = 0; j < n; ++j) {
+          typename Op::Wide w = Op::wide();
+          for (int64_t k = 0; k < p.parts; ++k)
+            w = Op::step(w, static_cast<typename Op::Wide>(shared[(item * p.parts + k) * width + j]));
+          buffer[j] = static_cast<T>(w);
+        }
+      }
+      int64_t out = 0;
+      reduce_offset(p.kept, item / p.chunks, &out);
+      out += item % p.chunks * kReduceChunk * p.inner_out;
+      for (int64_t j = 0; j < n; ++j) r.out[0].as<T>()[out + j * p.inner_out] = Op::finish(buffer[j], p.count);
+    }
+  }
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,162 @@
+"""One operator, one place: the declaration from which capture, passes, lowering, file, runtime and tests all derive.
+
+An `Op` says its parameters, which aten calls become it, how it treats layouts, and its test samples. Its C++ files
+(`<op>*.cc`: bind rule and kernels, found by scanning for PEN_BIND / PEN_KERNEL) are siblings of the Python file.
+Importing this package needs neither torch nor numpy nor the built extension: converters and samples import lazily.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+KINDS = {"tensor": "T", "tensor?": "T?", "tensor[]": "T[]", "int": "i", "int?": "i?", "int[]": "i[]", "float": "f",
+         "float?": "f?", "float[]": "f[]", "bool": "b", "str": "s"}  # fmt: skip
+_REQUIRED = object()
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    kind: str  # a key of KINDS; tensors are node inputs, the rest attributes
+    default: Any = _REQUIRED
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.kind.startswith("tensor")
+
+    @property
+    def has_default(self) -> bool:
+        return self.default is not _REQUIRED
+
+
+def parse_schema(text: str) -> tuple[Param, ...]:
+    """"x: tensor, b: tensor?, stride: int[], act: str = ''" -> Params. Tensors first, at most one list, as the last."""
+    params = []
+    for part in filter(None, (p.strip() for p in re.split(r",(?![^(]*\))", text))):
+        match = re.fullmatch(r"(\w+): ([\w?\[\]]+)(?: = (.+))?", part)
+        if not match or match[2] not in KINDS:
+            raise ValueError(f"schema part {part!r}: expected 'name: kind = default' with kind one of {', '.join(KINDS)}")
+        default = eval(match[3], {"inf": float("inf")}) if match[3] is not None else _REQUIRED  # noqa: S307 (our own text)
+        params.append(Param(match[1], match[2], default))
+    tensors = [p.is_tensor for p in params]
+    if tensors != sorted(tensors, reverse=True) or any(p.kind == "tensor[]" for p in params[: sum(tensors) - 1]):
+        raise ValueError(f"schema {text!r}: tensor parameters come first, a tensor list last among them")
+    return tuple(params)
+
+
+@dataclass
+class Sample:
+    """A test case: `fn(*inputs)` is what torch computes; the test captures it, runs it in Penlight and compares.
+    Inputs are torch tensors (or nested containers of them). `dynamic`: torch.export dynamic_shapes, if any."""
+
+    fn: Callable[..., Any]
+    inputs: tuple[Any, ...]
+    name: str = ""
+    tolerance: float | None = None  # instead of the operator's own
+    dynamic: Any = None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The kernel that lowering chose for a node: its key, and the packed layouts that some inputs must have."""
+
+    key: str
+    packs: dict[int, str] = field(default_factory=dict)  # input index -> layout name (lower/prepack.py)
+
+
+@dataclass
+class Op:
+    """See CONTRIBUTING.md for a walk through one.
+
+    layout: what the operator wants of rank-4 values (passes/layout.py):
+      "channels"  inputs[0] and the output are nhwc (convolution, pooling, resizing)
+      "follow"    any layout, the output has that of its inputs (elementwise, cat)
+      "plain"     row-major in and out
+      "view"      the output is a view of inputs[0] where strides allow; costs nothing then
+    fold: a numpy function (inputs..., **attrs) -> array(s) for constant folding, where that is worth having.
+    """
+
+    name: str
+    schema: str
+    layout: str = "plain"
+    outputs: int = 1
+    tolerance: float = 1e-5  # of max |y|, f32
+    pure: bool = True
+    nan: str = "propagate"
+    doc: str = ""
+    rule: Callable[..., Any] | None = None  # elementwise: the scalar rule (ops/elementwise/rules.py)
+    dtypes: tuple[str, ...] = ("f32",)
+    result: str = ""  # elementwise: dtype of the output where it is not that of the inputs ("bool")
+    fold: Callable[..., Any] | None = None
+    mixed: tuple[str, ...] = ()  # tensor parameters whose dtype is not the key's (indices, masks): bind checks them
+    key_by: str = "dtype"  # second part of the kernel key: "dtype" of inputs[0], or its element "size" (b8 … b64)
+    select: Callable[[Any], Selection] | None = None  # Node -> kernel, where there are variants or packed weights
+    converters: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    samplers: list[Callable[[], Iterator[Sample]]] = field(default_factory=list)
+    module: str = ""
+
+    def __post_init__(self) -> None:
+        self.params = parse_schema(self.schema)
+        self.tensors = tuple(p for p in self.params if p.is_tensor)
+        self.attrs = tuple(p for p in self.params if not p.is_tensor)
+        if self.name in OPS:
+            raise ValueError(f"operator {self.name!r} is declared twice: in {OPS[self.name].module} and again")
+        if self.layout not in ("channels", "follow", "plain", "view"):
+            raise ValueError(f"operator {self.name!r}: layout {self.layout!r} is not channels, follow, plain or view")
+        OPS[self.name] = self
+
+    def from_aten(self, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Registers a converter for aten overloads ("conv2d", "add.Tensor"; no suffix: the default overload).
+        It is called as converter(g, *args) with every argument of the aten schema, in order, defaults filled; `g` is
+        capture.emitter.Emitter. Tensors are Values, ints may be Dims, dtypes are names ("f32"). Returns the Value(s)."""
+
+        def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+            for name in names:
+                if name in ATEN:
+                    raise ValueError(f"aten::{name} is converted twice: by {ATEN[name].__module__} and {fn.__module__}")
+                ATEN[name] = self.converters[name] = fn
+            return fn
+
+        return register
+
+    def samples(self, fn: Callable[[], Iterator[Sample]]) -> Callable[[], Iterator[Sample]]:
+        """Registers a generator of test samples."""
+        self.samplers.append(fn)
+        return fn
+
+    def compact_schema(self) -> str:
+        """The schema as the runtime reads it: "x:T b:T? stride:i[]"."""
+        return " ".join(f"{p.name}:{KINDS[p.kind]}{'*' if p.name in self.mixed else ''}" for p in self.params)
+
+
+OPS: dict[str, Op] = {}
+ATEN: dict[str, Callable[..., Any]] = {}  # aten overload -> converter
+
+
+def load_all() -> dict[str, Op]:
+    """Imports every module below penlight.ops once, so that all operators are declared."""
+    import penlight.ops as package
+
+    if not _loaded:
+        for info in sorted(pkgutil.walk_packages(package.__path__, "penlight.ops."), key=lambda i: i.name):
+            before = set(OPS)
+            importlib.import_module(info.name)
+            for name in set(OPS) - before:
+                OPS[name].module = info.name
+        _loaded.append(True)
+    return OPS
+
+
+_loaded: list[bool] = []
+
+
+def get(name: str) -> Op:
+    try:
+        return load_all()[name]
+    except KeyError:
+        raise KeyError(f"no operator {name!r} is declared under penlight/ops") from None

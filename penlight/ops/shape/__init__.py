@@ -1,0 +1,1 @@
+"""Shapes: views, copies, concatenation, padding, filling."""

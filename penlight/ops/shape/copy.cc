@@ -1,0 +1,44 @@
+// A fresh tensor with the input's elements, in the layout that the file gives the output; or a view of the input, where
+// it lies so already.
+#include "penlight/runtime/cpu/copy.h"
+
+namespace pen {
+
+// Whether `x` lies as a fresh output would, whatever its pixel pitch.
+static bool lies_so(const Tensor& x, bool nhwc) {
+  int64_t expected = 1;
+  bool pitch_known = !nhwc;
+  for (int k = x.rank - 1; k >= 0; --k) {
+    int d = !nhwc || k == 0 ? k : k == x.rank - 1 ? 1 : k + 1;  // innermost first: nhwc begins with dim 1
+    if (x.dims[d] == 1) continue;
+    if (d != 1 && !pitch_known) {
+      if (x.strides[d] < expected) return false;
+      expected = x.strides[d];
+      pitch_known = true;
+    }
+    if (x.strides[d] != expected) return false;
+    expected *= x.dims[d];
+  }
+  return true;
+}
+
+PEN_BIND(copy) {
+  const Tensor& x = b.in(0);
+  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
+  Shape shape;
+  shape.rank = x.rank;
+  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
+  if (!b.flag("force") && lies_so(x, b.out_is_nhwc(0))) return b.view(0, 0, shape, x.strides, 0);
+  PEN_TRY(b.output(0, x.dtype, shape));
+  CopyPlan* p = b.params<CopyPlan>();
+  plan_copy(x, b.out(0), p);
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+PEN_KERNEL(copy, b8) { PEN_ISA::run_copy<uint8_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(copy, b16) { PEN_ISA::run_copy<uint16_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(copy, b32) { PEN_ISA::run_copy<uint32_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(copy, b64) { PEN_ISA::run_copy<uint64_t>(r, r.as<CopyPlan>()); }
+
+}  // namespace pen

@@ -1,0 +1,120 @@
+// Tensors made of nothing but numbers, for sizes that are known only at run time.
+#include "penlight/runtime/cpu/elementwise.h"
+
+namespace pen {
+
+static bool parse_dtype(const char* name, DType* dtype) {
+  static constexpr const char* kNames[kDTypeCount] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
+  for (int i = 0; i < kDTypeCount; ++i) {
+    if (strcmp(name, kNames[i]) != 0) continue;
+    *dtype = static_cast<DType>(i);
+    return true;
+  }
+  return false;
+}
+
+struct FullParams {
+  uint64_t bits;  // one element
+  int64_t elements, tasks;
+};
+
+// `value` as an element of `dtype`, in the low bytes.
+static uint64_t element_bits(double value, DType dtype) {
+  using namespace PEN_ISA;
+  uint64_t bits = 0;
+  auto put = [&bits](auto element) { memcpy(&bits, &element, sizeof element); };
+  switch (dtype) {
+    case DType::f32: put(F32::stored(value)); break;
+    case DType::f16: put(F16::stored(value)); break;
+    case DType::bf16: put(BF16::stored(value)); break;
+    case DType::f64: put(value); break;
+    case DType::i8: put(I8::stored(value)); break;
+    case DType::u8: put(U8::stored(value)); break;
+    case DType::i16: put(I16::stored(value)); break;
+    case DType::i32: put(I32::stored(value)); break;
+    case DType::i64: put(I64::stored(value)); break;
+    case DType::boolean: put(Bool::stored(value)); break;
+  }
+  return bits;
+}
+
+// The key's element size must be the dtype's: the kernel writes by it.
+static bool size_fits(const char* key, DType dtype) {
+  static constexpr const char* kSizes[] = {"", "b8", "b16", "", "b32", "", "", "", "b64"};
+  const char* part = key;
+  while (*part && *part != '.') ++part;
+  return *part && strcmp(part + 1, kSizes[dtype_size(dtype)]) == 0;
+}
+
+PEN_BIND(full) {
+  IntList dims = b.ints("shape");
+  DType dtype;
+  if (dims.count > kMaxRank) return b.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
+  if (!parse_dtype(b.text("dtype"), &dtype) || !size_fits(b.key(), dtype)) return b.fail(-1, "a dtype of the kernel's size", "%s", b.text("dtype"));
+  Shape shape;
+  shape.rank = dims.count;
+  for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
+  PEN_TRY(b.output(0, dtype, shape));
+  PEN_TRY(b.need_out(0, Need::dense));
+  FullParams* p = b.params<FullParams>();
+  p->bits = element_bits(b.number("value"), dtype);
+  p->elements = b.out(0).numel();
+  p->tasks = p->elements == 0 ? 0 : task_count(p->elements, 65536);
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+template <class T>
+static PEN_INLINE void fill(const Run& r) {
+  const FullParams& p = r.as<FullParams>();
+  T* out = r.out[0].as<T>();
+  int64_t begin = part(p.elements, p.tasks, r.begin).begin, end = part(p.elements, p.tasks, r.end - 1).end;
+  for (int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(p.bits);
+}
+
+PEN_KERNEL_ANY(full, b8) { fill<uint8_t>(r); }
+PEN_KERNEL_ANY(full, b16) { fill<uint16_t>(r); }
+PEN_KERNEL_ANY(full, b32) { fill<uint32_t>(r); }
+PEN_KERNEL_ANY(full, b64) { fill<uint64_t>(r); }
+
+struct ArangeParams {
+  int64_t start, step, elements;
+};
+
+PEN_BIND(arange) {
+  int64_t start = b.integer("start"), end = b.integer("end"), step = b.integer("step"), span;
+  DType dtype;
+  const char* part = b.key();
+  while (*part && *part != '.') ++part;
+  if (!parse_dtype(b.text("dtype"), &dtype) || !*part || strcmp(part + 1, b.text("dtype")) != 0)
+    return b.fail(-1, "the kernel's dtype", "%s", b.text("dtype"));
+  if (step == 0 || step == INT64_MIN) return b.fail(-1, "a step other than 0", "%lld", static_cast<long long>(step));
+  if (__builtin_sub_overflow(end, start, &span)) return b.fail(-1, "bounds that 64 bits hold", "more");
+  if (step < 0) {
+    span = span == INT64_MIN ? INT64_MAX : -span;
+    step = -step;
+  }
+  Shape shape;
+  shape.rank = 1;
+  shape.dims[0] = span <= 0 ? 0 : span / step + (span % step != 0);
+  PEN_TRY(b.output(0, dtype, shape));
+  ArangeParams* p = b.params<ArangeParams>();
+  p->start = start;
+  p->step = b.integer("step");
+  p->elements = shape.dims[0];
+  b.tasks(p->elements > 0);
+  return PEN_OK;
+}
+
+template <class T>
+static PEN_INLINE void count_up(const Run& r) {
+  const ArangeParams& p = r.as<ArangeParams>();
+  T* out = r.out[0].as<T>();
+  for (int64_t i = 0; i < p.elements; ++i) out[i] = static_cast<T>(p.start + i * p.step);
+}
+
+PEN_KERNEL_ANY(arange, f32) { count_up<float>(r); }
+PEN_KERNEL_ANY(arange, i32) { count_up<int32_t>(r); }
+PEN_KERNEL_ANY(arange, i64) { count_up<int64_t>(r); }
+
+}  // namespace pen

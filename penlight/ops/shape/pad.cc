@@ -1,0 +1,154 @@
+// pad: constant padding, negative amounts crop. Dims go in the output's memory order; one that is not padded is merged
+// into the dim outside it, so an NHWC image is padded by rows of W * C and not pixel by pixel.
+#include "penlight/ops/shape/runs.h"
+
+namespace pen {
+
+struct PadParams {
+  int rank;  // at least 1; dims below are merged, outermost first
+  int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
+  int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
+  int64_t rows, tasks;                                     // a row: the innermost dim
+  int64_t size;
+  uint64_t value;  // bits of one element, repeated to 8 bytes
+};
+
+// The element's bits, low bytes first. False where the dtype has no such value.
+static bool pad_value(DType dtype, double value, uint64_t* bits) {
+  float f = static_cast<float>(value);
+  uint32_t f_bits;
+  __builtin_memcpy(&f_bits, &f, 4);
+  bool whole = value >= -9.2e18 && value <= 9.2e18;
+  int64_t n = whole ? static_cast<int64_t>(value) : 0;
+  switch (dtype) {
+    case DType::f32: *bits = f_bits; return true;
+    case DType::f64: __builtin_memcpy(bits, &value, 8); return true;
+    case DType::bf16: *bits = f_bits >> 16; return true;
+    case DType::f16: *bits = 0; return value == 0.0;  // other values would need a rounding of their own
+    case DType::boolean: *bits = value != 0.0; return true;
+    default: __builtin_memcpy(bits, &n, 8); return whole;
+  }
+}
+
+PEN_BIND(pad) {
+  PEN_TRY(need_unpacked(b, 0));
+  const Tensor& x = b.in(0);
+  IntList padding = b.ints("padding");
+  if (padding.count % 2 != 0 || padding.count > 2 * x.rank)
+    return b.fail(-1, "two paddings for each of the last dims", "%d paddings for rank %d", padding.count, x.rank);
+  int64_t before[kMaxRank] = {};
+  Shape shape;
+  shape.rank = x.rank;
+  for (int i = 0; i < x.rank; ++i) {
+    int pair = 2 * (x.rank - 1 - i);  // torch lists the last dim first
+    int64_t after = 0;
+    if (pair < padding.count) {
+      before[i] = padding[pair];
+      after = padding[pair + 1];
+    }
+    int64_t n;
+    if (__builtin_add_overflow(x.dims[i], before[i], &n) || n < 0 || __builtin_add_overflow(n, after, &n) || n < 0 ||
+        (after < 0 && after < -x.dims[i]))
+      return b.fail(-1, "padding that leaves a size of 0 or more", "%lld and %lld around %lld",
+                    static_cast<long long>(before[i]), static_cast<long long>(after),
+                    static_cast<long long>(x.dims[i]));
+    shape.dims[i] = n;
+  }
+  PEN_TRY(b.output(0, x.dtype, shape));
+  PadParams* p = b.params<PadParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  const Tensor& y = b.out(0);
+  if (is_empty(y)) return PEN_OK;
+  p->size = dtype_size(x.dtype);
+  if (!pad_value(x.dtype, b.number("value"), &p->value))
+    return b.fail(-1, "a padding value that the dtype has", "%g", b.number("value"));
+
+  // Dims that are 1 in the output but not in the input (cropped) must stay: order by a shape where they are larger.
+  Tensor ordered = y;
+  for (int i = 0; i < y.rank; ++i) ordered.dims[i] = x.dims[i] == 1 && y.dims[i] == 1 && before[i] == 0 ? 1 : 2;
+  int order[kMaxRank];
+  int n = memory_order(ordered, order);
+  for (int k = 0; k < n; ++k) {
+    int d = order[k], outer = p->rank - 1;
+    bool padded = before[d] != 0 || x.dims[d] != y.dims[d];
+    if (outer >= 0 && !padded && p->in[outer] == x.dims[d] * x.strides[d] && p->out[outer] == y.dims[d] * y.strides[d]) {
+      p->from[outer] *= x.dims[d];
+      p->to[outer] *= x.dims[d];
+      p->before[outer] *= x.dims[d];
+    } else {
+      outer = p->rank++;
+      p->from[outer] = x.dims[d];
+      p->to[outer] = y.dims[d];
+      p->before[outer] = before[d];
+    }
+    p->in[outer] = x.strides[d];
+    p->out[outer] = y.strides[d];
+  }
+  if (p->rank == 0) {
+    p->rank = 1;
+    p->from[0] = p->to[0] = p->in[0] = p->out[0] = 1;
+  }
+  p->rows = 1;
+  for (int i = 0; i < p->rank - 1; ++i) p->rows *= p->to[i];
+  int64_t row = p->to[p->rank - 1];
+  p->tasks = task_count(p->rows, (1 << 16) / (row * p->size) + 1);
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+template <class T>
+static void fill_elements(char* to, int64_t n, int64_t step, uint64_t value) {
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(value);
+}
+
+static void fill_run(char* to, int64_t n, int64_t step, uint64_t value, int64_t size) {
+  if (size == 4) {
+    fill_elements<uint32_t>(to, n, step, value);
+  } else if (size == 8) {
+    fill_elements<uint64_t>(to, n, step, value);
+  } else if (size == 2) {
+    fill_elements<uint16_t>(to, n, step, value);
+  } else {
+    fill_elements<uint8_t>(to, n, step, value);
+  }
+}
+
+static void pad_rows(const Run& r) {
+  const PadParams& p = r.as<PadParams>();
+  int inner = p.rank - 1;
+  int64_t length = p.to[inner], step = p.out[inner];
+  int64_t first = p.before[inner] < 0 ? 0 : p.before[inner];  // output elements [first, last) come from the input
+  int64_t last = p.before[inner] + p.from[inner] < length ? p.before[inner] + p.from[inner] : length;
+  if (first > length) first = length;
+  if (last < first) last = first;
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.rows, p.tasks, task);
+    for (int64_t row = range.begin; row < range.end; ++row) {
+      int64_t rest = row, in = (first - p.before[inner]) * p.in[inner], out = 0;
+      bool inside = true;
+      for (int d = inner - 1; d >= 0; --d) {
+        int64_t i = rest % p.to[d], source = i - p.before[d];
+        rest /= p.to[d];
+        inside = inside && source >= 0 && source < p.from[d];
+        in += source * p.in[d];
+        out += i * p.out[d];
+      }
+      char* to = r.out[0].data + out * p.size;
+      if (!inside) {
+        fill_run(to, length, step, p.value, p.size);
+        continue;
+      }
+      fill_run(to, first, step, p.value, p.size);
+      copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
+      fill_run(to + last * step * p.size, length - last, step, p.value, p.size);
+    }
+  }
+}
+
+PEN_KERNEL_ANY(pad, b8) { pad_rows(r); }
+PEN_KERNEL_ANY(pad, b16) { pad_rows(r); }
+PEN_KERNEL_ANY(pad, b32) { pad_rows(r); }
+PEN_KERNEL_ANY(pad, b64) { pad_rows(r); }
+
+}  // namespace pen

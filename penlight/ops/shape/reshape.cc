@@ -1,0 +1,77 @@
+// The same elements in another shape: a view where the input's strides allow it, otherwise its elements in logical
+// order in fresh memory.
+#include "penlight/runtime/cpu/copy.h"
+
+namespace pen {
+
+// Strides with which `x` can be seen as `shape`. First, dims of x that continue each other become groups; then each
+// group is cut into new dims, innermost first. A new dim across two groups has no stride.
+static bool view_strides(const Tensor& x, const Shape& shape, int64_t* strides) {
+  int64_t sizes[kMaxRank + 1], steps[kMaxRank + 1];
+  int groups = 0;  // innermost first
+  for (int d = x.rank - 1; d >= 0; --d) {
+    if (x.dims[d] == 1) continue;
+    if (groups > 0 && x.strides[d] == steps[groups - 1] * sizes[groups - 1]) {
+      sizes[groups - 1] *= x.dims[d];
+    } else {
+      sizes[groups] = x.dims[d];
+      steps[groups++] = x.strides[d];
+    }
+  }
+  int group = 0;
+  int64_t taken = 1;  // of the current group
+  for (int d = shape.rank - 1; d >= 0; --d) {
+    if (shape.dims[d] == 1) {
+      strides[d] = group < groups ? steps[group] * taken : 0;
+      continue;
+    }
+    if (group == groups || sizes[group] % (taken * shape.dims[d]) != 0) return false;
+    strides[d] = steps[group] * taken;
+    taken *= shape.dims[d];
+    if (taken == sizes[group]) {
+      ++group;
+      taken = 1;
+    }
+  }
+  return true;
+}
+
+PEN_BIND(reshape) {
+  const Tensor& x = b.in(0);
+  IntList dims = b.ints("shape");
+  if (dims.count > kMaxRank) return b.fail(0, "a shape of rank 8 or less", "rank %d", dims.count);
+  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
+  Shape shape;
+  shape.rank = dims.count;
+  int64_t elements = 1;
+  for (int d = 0; d < dims.count; ++d) {
+    shape.dims[d] = dims[d];
+    if (dims[d] < 0 || __builtin_mul_overflow(elements, dims[d], &elements)) elements = -1;
+    if (elements < 0) break;
+  }
+  if (elements != x.numel()) {
+    return b.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(x.numel()),
+                  static_cast<long long>(elements));
+  }
+  int64_t strides[kMaxRank] = {};
+  if (elements == 0 || view_strides(x, shape, strides)) return b.view(0, 0, shape, strides, 0);
+  PEN_TRY(b.output(0, x.dtype, shape));
+  PEN_TRY(b.need_out(0, Need::dense));
+  Tensor dense = x;  // the output, seen with the input's dims
+  int64_t stride = 1;
+  for (int d = x.rank - 1; d >= 0; --d) {
+    dense.strides[d] = stride;
+    stride *= x.dims[d];
+  }
+  CopyPlan* p = b.params<CopyPlan>();
+  plan_copy(x, dense, p);
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+PEN_KERNEL(reshape, b8) { PEN_ISA::run_copy<uint8_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(reshape, b16) { PEN_ISA::run_copy<uint16_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(reshape, b32) { PEN_ISA::run_copy<uint32_t>(r, r.as<CopyPlan>()); }
+PEN_KERNEL(reshape, b64) { PEN_ISA::run_copy<uint64_t>(r, r.as<CopyPlan>()); }
+
+}  // namespace pen

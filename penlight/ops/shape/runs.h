@@ -1,0 +1,115 @@
+// Copies between two strided tensors of one shape, run by run: dims are put into the output's memory order, outermost
+// first, those that continue each other on both sides are merged, and what is left innermost is one run, a memcpy
+// where it is contiguous. Used by operators that move data and do not look at it; elements are `size` bytes.
+#pragma once
+#include "penlight/runtime/exec/kernel.h"
+
+namespace pen {
+
+struct Runs {
+  int rank;  // at least 1
+  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];  // strides in elements
+
+  PEN_INLINE int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[i];
+    return n;
+  }
+};
+
+// For inputs that a kernel reads by their strides alone: packed weights have none.
+static PEN_INLINE Status need_unpacked(Bind& b, int input) {
+  if (strcmp(b.in_layout(input), "plain") == 0) return PEN_OK;
+  return b.fail(input, "a tensor that is not packed", "one packed as %s", b.in_layout(input));
+}
+
+// Asked first: the product of the other dims of an empty tensor may overflow.
+static PEN_INLINE bool is_empty(const Tensor& t) {
+  for (int i = 0; i < t.rank; ++i) {
+    if (t.dims[i] == 0) return true;
+  }
+  return false;
+}
+
+// Dims of `out`, the one with the largest stride first; dims of size 1 are left out.
+static PEN_INLINE int memory_order(const Tensor& out, int* order) {
+  int n = 0;
+  for (int i = 0; i < out.rank; ++i) {
+    if (out.dims[i] == 1) continue;
+    int at = n++;
+    while (at > 0 && out.strides[order[at - 1]] < out.strides[i]) {
+      order[at] = order[at - 1];
+      --at;
+    }
+    order[at] = i;
+  }
+  return n;
+}
+
+// `shape`: the dims to copy, in the order of `in` and `out` (those of a part of `out`, for cat).
+static PEN_INLINE Runs make_runs(const Tensor& shape, const Tensor& in, const Tensor& out) {
+  int order[kMaxRank];
+  Tensor view = out;
+  for (int i = 0; i < out.rank; ++i) view.dims[i] = shape.dims[i];
+  int n = memory_order(view, order);
+  Runs r = {};
+  for (int k = 0; k < n; ++k) {
+    int d = order[k];
+    int64_t size = shape.dims[d], si = in.strides[d], so = out.strides[d];
+    if (r.rank > 0 && r.in[r.rank - 1] == size * si && r.out[r.rank - 1] == size * so) {
+      r.dims[r.rank - 1] *= size;
+    } else {
+      r.dims[r.rank++] = size;
+    }
+    r.in[r.rank - 1] = si;
+    r.out[r.rank - 1] = so;
+  }
+  if (r.rank == 0) {
+    r.rank = 1;
+    r.dims[0] = r.in[0] = r.out[0] = 1;
+  }
+  return r;
+}
+
+template <class T>
+static PEN_INLINE void copy_elements(char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
+  T* out = reinterpret_cast<T*>(to);
+  const T* in = reinterpret_cast<const T*>(from);
+  for (int64_t i = 0; i < n; ++i) out[i * to_step] = in[i * from_step];
+}
+
+// n elements; steps in elements.
+static PEN_INLINE void copy_run(char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step, int64_t size) {
+  if (n <= 0) return;
+  if ((to_step == 1 && from_step == 1) || n == 1) {
+    memcpy(to, from, static_cast<size_t>(n * size));
+  } else if (size == 4) {
+    copy_elements<uint32_t>(to, from, n, to_step, from_step);
+  } else if (size == 8) {
+    copy_elements<uint64_t>(to, from, n, to_step, from_step);
+  } else if (size == 2) {
+    copy_elements<uint16_t>(to, from, n, to_step, from_step);
+  } else {
+    copy_elements<uint8_t>(to, from, n, to_step, from_step);
+  }
+}
+
+// Elements [begin, end) in the order of `r`.
+static inline __attribute__((unused)) void copy_range(const Runs& r, char* to, const char* from, int64_t size, int64_t begin, int64_t end) {
+  int inner = r.rank - 1;
+  while (begin < end) {
+    int64_t rest = begin / r.dims[inner], at = begin % r.dims[inner];
+    int64_t n = r.dims[inner] - at < end - begin ? r.dims[inner] - at : end - begin;
+    int64_t in = at * r.in[inner], out = at * r.out[inner];
+    for (int d = inner - 1; d >= 0; --d) {
+      int64_t i = rest % r.dims[d];
+      rest /= r.dims[d];
+      in += i * r.in[d];
+      out += i * r.out[d];
+    }
+    copy_run(to + out * size, from + in * size, n, r.out[inner], r.in[inner], size);
+    begin += n;
+  }
+}
+
+}  // namespace pen

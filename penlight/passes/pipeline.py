@@ -1,0 +1,122 @@
+"""The passes in order, with the reason for each place. The verifier runs after every one of them.
+
+In: a captured Program. Out: the same Program, changed in place, as lowering wants it. The order is fixed and every pass
+is deterministic, so the same program gives the same file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from penlight.ir.graph import Graph, Program
+from penlight.ir.rewrite import reserve_names
+from penlight.ir.verify import VerifyError, verify
+from penlight.passes import (
+    common_subexpressions,
+    dead_code,
+    decompose_batch_norm,
+    flatten_linear,
+    fold_affine,
+    fold_batch_norm,
+    fold_constants,
+    fold_pad,
+    fuse_activation,
+    fuse_attention,
+    fuse_residual,
+    layout,
+    matmul_to_linear,
+    merge_views,
+    recognize_activations,
+    remove_identity,
+    sink_reshape,
+)
+
+Pass = Callable[[Graph], int]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Passes that run in turn; `repeat`: again and again, until none of them changes anything."""
+
+    reason: str
+    passes: tuple[Pass, ...]
+    repeat: bool = False
+
+
+CLEAN_UP = Stage(
+    "each of these makes work for the others",
+    (fold_constants.run, remove_identity.run, merge_views.run, common_subexpressions.run, dead_code.run),
+    repeat=True,
+)
+
+STAGES = (
+    CLEAN_UP,
+    Stage(
+        "whole idioms, before fusing takes them apart",
+        (recognize_activations.run, fuse_attention.run, matmul_to_linear.run),
+    ),
+    CLEAN_UP,
+    Stage(
+        "into the weights, while every convolution still ends in its sum; padding first, since a batch_norm before a "
+        "convolution folds only where nothing is padded",
+        (sink_reshape.run, fold_pad.run, fold_batch_norm.run, fold_affine.run),
+        repeat=True,
+    ),
+    Stage("what found no convolution; its products may still meet one", (decompose_batch_norm.run, fold_affine.run)),
+    Stage("sums before activations: act(conv + bias + residual)", (fuse_residual.run, fuse_activation.run)),
+    CLEAN_UP,
+    Stage("needs to know what will be nhwc, and leaves a reshape without users", (flatten_linear.run, dead_code.run)),
+    Stage("last: no rewrite knows of layouts", (layout.run, dead_code.run)),
+)
+
+MAX_ROUNDS = 50  # of a repeated stage; real graphs take two to four
+
+
+@dataclass(frozen=True)
+class PassReport:
+    """What one pass did to one method."""
+
+    method: str
+    name: str
+    changes: int
+    nodes_before: int
+    nodes_after: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.method}: {self.name}: {self.changes} changes, {self.nodes_before} -> {self.nodes_after} nodes"
+
+
+Progress = Callable[[PassReport], None]
+
+
+def optimize(program: Program, progress: Progress | None = None) -> list[PassReport]:
+    """Runs all passes on every method, in place. `progress` is called with each pass's report, as it is done."""
+    reports: list[PassReport] = []
+    for name, method in program.methods.items():
+        verify(method.graph)
+        reserve_names(method.graph)
+        for stage in STAGES:
+            for _ in range(MAX_ROUNDS if stage.repeat else 1):
+                done = [_run(run, name, method.graph) for run in stage.passes]
+                reports += done
+                if progress is not None:
+                    for report in done:
+                        progress(report)
+                if not any(report.changes for report in done):
+                    break
+        verify(method.graph, laid_out=True)
+    return reports
+
+
+def _run(run: Pass, method: str, graph: Graph) -> PassReport:
+    name = run.__module__.rpartition(".")[2]
+    before, start = sum(1 for _ in graph.walk()), time.perf_counter()
+    changes = run(graph)
+    try:
+        verify(graph)
+    except VerifyError as e:
+        raise VerifyError(f"after pass {name}: {e}") from e
+    return PassReport(method, name, changes, before, sum(1 for _ in graph.walk()), time.perf_counter() - start)

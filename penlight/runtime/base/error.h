@@ -1,0 +1,26 @@
+// Errors in words: a pen_error filled with what, where, expected and got.
+#pragma once
+#include "penlight/runtime/base/platform.h"
+#include "penlight/runtime/include/penlight.h"
+
+namespace pen {
+
+using Status = pen_status;
+
+// printf into a bounded field; always terminated.
+void set_text(char* field, size_t size, const char* format, ...) __attribute__((format(printf, 3, 4)));
+
+struct Problem {
+  Status status;
+  const char* what = "";      // the first words: "mobilenet.pen: the section table is damaged"
+  const char* op = "";
+  const char* tensor = "";
+  const char* expected = "";
+  const char* got = "";
+  const char* source = "";
+  const char* advice = "";    // what to do
+};
+// Writes the parts and the whole message into `error` (may be null) and returns the status.
+Status report(pen_error* error, const Problem& problem);
+
+}  // namespace pen

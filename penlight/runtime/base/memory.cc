@@ -1,0 +1,35 @@
+#include "penlight/runtime/base/memory.h"
+
+namespace pen {
+
+constexpr size_t kChunkBytes = 64 << 10;
+constexpr size_t kAlign = 64;
+
+void* Pool::take(size_t size) {
+  size_t need = (size + kAlign - 1) / kAlign * kAlign;
+  if (need < size) return nullptr;
+  if (!chunks || chunks->size - chunks->used < need) {
+    size_t body = need > kChunkBytes ? need : kChunkBytes;
+    void* raw = nullptr;
+    if (body + kAlign < body || posix_memalign(&raw, kAlign, body + kAlign) != 0) return nullptr;
+    memset(raw, 0, body + kAlign);
+    Chunk* chunk = static_cast<Chunk*>(raw);
+    chunk->next = chunks;
+    chunk->size = body;
+    chunk->used = 0;
+    chunks = chunk;
+  }
+  void* p = reinterpret_cast<char*>(chunks) + kAlign + chunks->used;
+  chunks->used += need;
+  return p;
+}
+
+void Pool::release() {
+  while (chunks) {
+    Chunk* next = chunks->next;
+    free(chunks);
+    chunks = next;
+  }
+}
+
+}  // namespace pen

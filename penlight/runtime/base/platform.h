@@ -1,0 +1,134 @@
+// Every C function and constant the runtime takes from its platform, declared here by hand: no C++ library header and
+// no libc header is needed to compile it, so one compiler builds it for any target. platform_check.cc compares these
+// declarations with the real headers wherever they exist; the symbol test compares them with what objects import.
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+#define PEN_INLINE inline __attribute__((always_inline))  // never emits a weak copy (see docs/GLOSSARY.md: ISA trap)
+#define PEN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define PEN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PEN_RESTRICT __restrict__
+
+// platform_check.cc puts these into a namespace of its own, beside the real ones.
+#if defined(PEN_PLATFORM_CHECK)
+namespace platform_h {
+#else
+extern "C" {
+#endif
+// memory and strings
+void* malloc(size_t size) noexcept;
+void* calloc(size_t count, size_t size) noexcept;
+void free(void* p) noexcept;
+int posix_memalign(void** p, size_t alignment, size_t size) noexcept;
+void* memcpy(void* to, const void* from, size_t n) noexcept;
+void* memmove(void* to, const void* from, size_t n) noexcept;
+void* memset(void* to, int byte, size_t n) noexcept;
+int memcmp(const void* a, const void* b, size_t n) noexcept;
+size_t strlen(const char* s) noexcept;
+int strcmp(const char* a, const char* b) noexcept;
+int strncmp(const char* a, const char* b, size_t n) noexcept;
+int snprintf(char* to, size_t size, const char* format, ...) noexcept __attribute__((format(printf, 3, 4)));
+int vsnprintf(char* to, size_t size, const char* format, __builtin_va_list args) noexcept;
+char* getenv(const char* name) noexcept;
+char* strerror(int error) noexcept;
+// math: only what no vector approximation replaces
+float expf(float) noexcept;
+float logf(float) noexcept;
+float log2f(float) noexcept;
+float log10f(float) noexcept;
+float log1pf(float) noexcept;
+float expm1f(float) noexcept;
+float powf(float, float) noexcept;
+float sinf(float) noexcept;
+float cosf(float) noexcept;
+float tanf(float) noexcept;
+float asinf(float) noexcept;
+float acosf(float) noexcept;
+float atanf(float) noexcept;
+float atan2f(float, float) noexcept;
+float sinhf(float) noexcept;
+float coshf(float) noexcept;
+float tanhf(float) noexcept;
+float erff(float) noexcept;
+float fmodf(float, float) noexcept;
+float floorf(float) noexcept;
+float ceilf(float) noexcept;
+float truncf(float) noexcept;
+float nearbyintf(float) noexcept;
+double floor(double) noexcept;
+double ceil(double) noexcept;
+// files
+#if defined(__APPLE__)
+int* __error(void);
+#elif defined(__ANDROID__)
+int* __errno(void);
+#else
+int* __errno_location(void) noexcept __attribute__((const));
+#endif
+int open(const char* path, int flags, ...);
+int close(int fd);
+long lseek(int fd, long offset, int whence) noexcept;
+long read(int fd, void* to, size_t size);
+long pread(int fd, void* to, size_t size, long offset);
+void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset) noexcept;
+int munmap(void* address, size_t size) noexcept;
+long sysconf(int name) noexcept;
+struct pen_timespec {
+  long seconds, nanoseconds;
+};
+int clock_gettime(int clock, pen_timespec* t) noexcept;
+int getpid(void) noexcept;
+// threads
+typedef unsigned long pen_pthread;
+int pthread_create(pen_pthread* thread, const void* attributes, void* (*start)(void*), void* argument) noexcept;
+int pthread_join(pen_pthread thread, void** result);
+int pthread_mutex_init(void* mutex, const void* attributes) noexcept;
+int pthread_mutex_destroy(void* mutex) noexcept;
+int pthread_mutex_lock(void* mutex) noexcept;
+int pthread_mutex_unlock(void* mutex) noexcept;
+int pthread_cond_init(void* condition, const void* attributes) noexcept;
+int pthread_cond_destroy(void* condition) noexcept;
+int sched_yield(void) noexcept;
+int pthread_cond_wait(void* condition, void* mutex);
+int pthread_cond_signal(void* condition) noexcept;
+int pthread_cond_broadcast(void* condition) noexcept;
+}
+
+namespace pen::platform {
+
+// The same on every system we build for (Linux, Android, Darwin).
+constexpr int kReadOnly = 0;    // O_RDONLY
+constexpr int kSeekEnd = 2;     // SEEK_END
+constexpr int kProtRead = 1;    // PROT_READ
+constexpr int kMapPrivate = 2;  // MAP_PRIVATE
+// These differ.
+#if defined(__APPLE__)
+constexpr int kPageSizeName = 29;  // _SC_PAGESIZE
+constexpr int kCoresName = 58;     // _SC_NPROCESSORS_ONLN
+constexpr int kMonotonic = 6;      // CLOCK_MONOTONIC
+#elif defined(__ANDROID__)
+constexpr int kPageSizeName = 39;
+constexpr int kCoresName = 97;
+constexpr int kMonotonic = 1;
+#else
+constexpr int kPageSizeName = 30;
+constexpr int kCoresName = 84;
+constexpr int kMonotonic = 1;
+#endif
+// Room for pthread_mutex_t and pthread_cond_t of any of them.
+constexpr size_t kLockBytes = 64, kConditionBytes = 64;
+
+#if !defined(PEN_PLATFORM_CHECK)
+static PEN_INLINE int last_error() {
+#if defined(__APPLE__)
+  return *__error();
+#elif defined(__ANDROID__)
+  return *__errno();
+#else
+  return *__errno_location();
+#endif
+}
+#endif
+
+}  // namespace pen::platform

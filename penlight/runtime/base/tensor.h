@@ -1,0 +1,49 @@
+// What the runtime knows of a tensor: dtype, dims, strides in elements. Plain data, shared by file, exec and kernels.
+#pragma once
+#include "penlight/runtime/base/platform.h"
+
+namespace pen {
+
+constexpr int kMaxRank = 8;
+
+// Codes are those of the .pen format (ir/types.py DTYPES) and of pen_dtype.
+enum class DType : uint8_t { f32 = 0, f16, f64, i8, u8, i16, i32, i64, boolean, bf16 };
+constexpr int kDTypeCount = 10;
+
+static PEN_INLINE int64_t dtype_size(DType d) {
+  switch (d) {
+    case DType::f64:
+    case DType::i64: return 8;
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::f16:
+    case DType::bf16:
+    case DType::i16: return 2;
+    default: return 1;
+  }
+}
+
+struct Shape {
+  int rank = 0;
+  int64_t dims[kMaxRank] = {};
+};
+
+struct Tensor {
+  char* data = nullptr;  // known to kernels in a run; null while binding, except for constants
+  DType dtype = DType::f32;
+  int rank = 0;
+  int64_t dims[kMaxRank] = {};
+  int64_t strides[kMaxRank] = {};  // in elements; 0 where broadcast
+
+  PEN_INLINE int64_t numel() const {
+    int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= dims[i];
+    return n;
+  }
+  template <class T>
+  PEN_INLINE T* as() const {
+    return reinterpret_cast<T*>(data);
+  }
+};
+
+}  // namespace pen

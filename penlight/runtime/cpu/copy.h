@@ -1,0 +1,143 @@
+// Copies between two strided tensors of one shape, fast for what layouts need: rows that are contiguous on both sides
+// are memcpy; where the output's innermost dim is not the input's (nchw <-> nhwc, a permuted view made dense), blocks
+// of both are transposed in registers. Elements are moved, never looked at, so kernels are keyed by their size.
+// Bind calls plan_copy, kernels call run_copy; compiled once per instruction set.
+#pragma once
+#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/simd/transpose.h"
+
+namespace pen {
+
+// dims by rising stride of the output; dim 0 is its innermost
+struct CopyPlan {
+  int rank;
+  int across;  // 0: rows along dim 0; else the dim along which the input is contiguous, to be transposed with dim 0
+  int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
+  int64_t units, tasks;  // rows, or strips of kStrip elements along `across`
+};
+constexpr int64_t kStrip = 16;
+
+static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan* p) {
+  int order[kMaxRank], n = 0;
+  int64_t elements = 1;
+  for (int d = 0; d < to.rank; ++d) {
+    elements *= to.dims[d];
+    if (to.dims[d] == 1) continue;
+    int at = n++;
+    for (; at > 0 && to.strides[order[at - 1]] > to.strides[d]; --at) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  p->rank = 0;
+  for (int k = 0; k < n; ++k) {
+    int d = order[k], last = p->rank - 1;
+    if (last >= 0 && to.strides[d] == p->out[last] * p->dims[last] && from.strides[d] == p->in[last] * p->dims[last]) {
+      p->dims[last] *= to.dims[d];
+      continue;
+    }
+    p->dims[p->rank] = to.dims[d];
+    p->in[p->rank] = from.strides[d];
+    p->out[p->rank++] = to.strides[d];
+  }
+  if (p->rank == 0) {
+    p->dims[0] = p->in[0] = p->out[0] = 1;
+    p->rank = 1;
+  }
+  p->across = 0;
+  for (int d = 1; d < p->rank && p->in[0] != 1; ++d) {
+    if (p->in[d] == 1) p->across = d;
+  }
+  // One long row would be one task: cut it where it divides.
+  for (int64_t parts = 64; parts > 1 && p->rank == 1 && p->dims[0] >= 1 << 16; parts /= 2) {
+    if (p->dims[0] % parts != 0) continue;
+    p->rank = 2;
+    p->dims[0] /= parts;
+    p->dims[1] = parts;
+    p->in[1] = p->in[0] * p->dims[0];
+    p->out[1] = p->out[0] * p->dims[0];
+  }
+  p->units = elements == 0 ? 0 : elements / p->dims[0];
+  if (p->across && elements) p->units = p->units / p->dims[p->across] * ((p->dims[p->across] + kStrip - 1) / kStrip);
+  p->tasks = task_count(elements, 16384);
+  p->tasks = p->tasks < p->units ? p->tasks : p->units;
+}
+
+namespace PEN_ISA {
+
+// Offsets of the dims other than `skip`, dim 0 left out, at position `at` of the walk over them.
+static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, int64_t* out) {
+  for (int d = 1; d < p.rank; ++d) {
+    if (d == p.across) continue;
+    int64_t i = at % p.dims[d];
+    at /= p.dims[d];
+    *in += i * p.in[d];
+    *out += i * p.out[d];
+  }
+}
+
+// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's.
+template <class T>
+static PEN_INLINE void transpose_strip(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 4 && kTransposeBlock > 1) {
+    for (; i + kTransposeBlock <= n; i += kTransposeBlock) {
+      int64_t j = 0;
+      for (; j + kTransposeBlock <= m; j += kTransposeBlock)
+        transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+      for (; j < m; ++j)
+        for (int64_t k = i; k < i + kTransposeBlock; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+    }
+  }
+  for (int64_t j = 0; j < m; ++j)
+    for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+}
+
+template <class T>
+static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
+  const int64_t n = p.dims[0], m = p.dims[p.across], in_stride = p.in[0], out_stride = p.out[p.across];
+  const int64_t strips = (m + kStrip - 1) / kStrip;
+  while (begin < end) {
+    int64_t in = 0, out = 0, first = begin % strips;
+    int64_t last = first + (end - begin) < strips ? first + (end - begin) : strips;
+    copy_offsets(p, begin / strips, &in, &out);
+    begin += last - first;
+    int64_t j = first * kStrip, stop = last * kStrip < m ? last * kStrip : m;
+    if (sizeof(T) == 4 && n == 3 && out_stride == 3) {  // images: three planes to pixels
+      const uint32_t* planes = reinterpret_cast<const uint32_t*>(from + in);
+      uint32_t* pixels = reinterpret_cast<uint32_t*>(to + out);
+      for (; j + kInterleavePixels < stop; j += kInterleavePixels) interleave_block(planes + j, in_stride, pixels + 3 * j);
+    }
+    for (; j < stop; j += kStrip)
+      transpose_strip(from + in + j, in_stride, to + out + j * out_stride, out_stride, n, stop - j < kStrip ? stop - j : kStrip);
+  }
+}
+
+template <class T>
+static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
+  const int64_t n = p.dims[0], in_step = p.in[0], out_step = p.out[0], rows = p.rank > 1 ? p.dims[1] : 1;
+  while (begin < end) {
+    int64_t in = 0, out = 0, first = begin % rows, count = rows - first < end - begin ? rows - first : end - begin;
+    copy_offsets(p, begin, &in, &out);
+    begin += count;
+    for (; count > 0; --count, in += p.in[1], out += p.out[1]) {
+      const T* source = from + in;
+      T* target = to + out;
+      if (in_step == 1 && out_step == 1 && n >= 16) {
+        memcpy(target, source, static_cast<size_t>(n) * sizeof(T));
+      } else {
+        for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
+      }
+    }
+  }
+}
+
+// Tasks [r.begin, r.end) of the plan, from r.in[0] to r.out[0].
+template <class T>
+static PEN_INLINE void run_copy(const Run& r, const CopyPlan& p) {
+  int64_t begin = part(p.units, p.tasks, r.begin).begin, end = part(p.units, p.tasks, r.end - 1).end;
+  const T* from = r.in[0].as<const T>();
+  T* to = r.out[0].as<T>();
+  p.across ? copy_transposed(p, from, to, begin, end) : copy_rows(p, from, to, begin, end);
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

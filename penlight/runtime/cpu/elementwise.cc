@@ -1,0 +1,223 @@
+// Bind rule and driver of every elementwise operator: broadcasts the inputs to one shape, puts dims in the order of the
+// output's memory, merges those that all tensors walk alike, and calls the operator's row function on what is innermost.
+// So nhwc with nhwc, padded pitch or not, runs in rows as long as memory allows.
+//
+// Where rows are short and an input repeats along the next dim ([N,C,H,W] * [N,C,1,1] in nhwc: rows of C), a block of
+// rows is one call: the inputs that do not lie densely over the block are written out into scratch, once for all blocks
+// where they repeat.
+#include "penlight/runtime/cpu/elementwise.h"
+
+namespace pen {
+namespace {
+
+constexpr int kMaxInputs = 3;
+constexpr int kMaxArgs = 8;
+constexpr int64_t kGrain = 16384;       // elements per task: below, waking a thread costs more than the work
+constexpr int64_t kShortRow = 256;      // rows below this are worth a block
+constexpr int64_t kBlock = 2048;        // elements of a block: its scratch stays in the first-level cache
+
+struct ElementwisePlan {
+  RowFn row;
+  int inputs, rank;  // rank >= 1; dim 0 is the innermost
+  int64_t dims[kMaxRank];
+  int64_t out_strides[kMaxRank];
+  int64_t in_strides[kMaxInputs][kMaxRank];
+  int64_t out_size, in_size[kMaxInputs];  // bytes of an element
+  int64_t units, tasks;                   // units: rows where `blocks`, else elements
+  bool blocks;
+  bool packed[kMaxInputs];
+  float args[kMaxArgs];
+};
+
+Status broadcast(Bind& b, Shape* shape) {
+  for (int i = 0; i < b.input_count(); ++i) {
+    const Tensor& t = b.in(i);
+    for (; shape->rank < t.rank; ++shape->rank) {
+      for (int d = shape->rank; d > 0; --d) shape->dims[d] = shape->dims[d - 1];
+      shape->dims[0] = 1;
+    }
+    for (int d = 0; d < t.rank; ++d) {
+      int64_t& size = shape->dims[shape->rank - t.rank + d];
+      if (t.dims[d] == size || t.dims[d] == 1) continue;
+      if (size != 1) {
+        return b.fail(i, "a size that broadcasts with the other inputs", "%lld against %lld in dim %d from the end",
+                      static_cast<long long>(t.dims[d]), static_cast<long long>(size), t.rank - d);
+      }
+      size = t.dims[d];
+    }
+  }
+  return PEN_OK;
+}
+
+// Fills dims and strides, dims of the output by rising stride, merged where every tensor continues from one to the next.
+void collapse(const Bind& b, ElementwisePlan* p) {
+  const Tensor& out = b.out(0);
+  int order[kMaxRank], n = 0;
+  for (int d = 0; d < out.rank; ++d) {
+    if (out.dims[d] == 1) continue;
+    int at = n++;
+    for (; at > 0 && out.strides[order[at - 1]] > out.strides[d]; --at) order[at] = order[at - 1];
+    order[at] = d;
+  }
+  if (n == 0 || out.strides[order[0]] != 1) {  // a single element, or one channel inside a wider pixel: rows of one
+    p->rank = 1;
+    p->dims[0] = p->out_strides[0] = 1;
+  }
+  for (int k = 0; k < n; ++k) {
+    int d = order[k], last = p->rank - 1;
+    int64_t strides[kMaxInputs];
+    bool merges = last >= 0 && out.strides[d] == p->out_strides[last] * p->dims[last];
+    for (int i = 0; i < p->inputs; ++i) {
+      const Tensor& t = b.in(i);
+      int own = d - (out.rank - t.rank);
+      strides[i] = own < 0 || t.dims[own] == 1 ? 0 : t.strides[own];
+      merges = merges && strides[i] == p->in_strides[i][last] * p->dims[last];
+    }
+    if (merges) {
+      p->dims[last] *= out.dims[d];
+      continue;
+    }
+    int at = p->rank++;
+    p->dims[at] = out.dims[d];
+    p->out_strides[at] = out.strides[d];
+    for (int i = 0; i < p->inputs; ++i) p->in_strides[i][at] = strides[i];
+  }
+}
+
+// rows x n elements at any strides, written out densely
+template <class T>
+void pack(char* to, const char* from, int64_t rows, int64_t n, int64_t row_stride, int64_t step) {
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t r = 0; r < rows; ++r, out += n) {
+    const T* in = reinterpret_cast<const T*>(from) + r * row_stride;
+    if (step == 1) memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    else
+      for (int64_t i = 0; i < n; ++i) out[i] = in[i * step];
+  }
+}
+void pack(char* to, const char* from, int64_t size, int64_t rows, int64_t n, int64_t row_stride, int64_t step) {
+  if (size == 4) pack<uint32_t>(to, from, rows, n, row_stride, step);
+  else if (size == 1) pack<uint8_t>(to, from, rows, n, row_stride, step);
+  else if (size == 8) pack<uint64_t>(to, from, rows, n, row_stride, step);
+  else pack<uint16_t>(to, from, rows, n, row_stride, step);
+}
+
+// Where a walk over dims [first, rank) is: an index per dim, and the offsets of all tensors, in elements.
+struct Position {
+  int first;
+  int64_t index[kMaxRank], out, in[kMaxInputs];
+
+  Position(const ElementwisePlan& p, int first_dim, int64_t at) : first(first_dim), out(0), in{} {
+    for (int d = first; d < p.rank; ++d) {
+      index[d] = at % p.dims[d];
+      at /= p.dims[d];
+      out += index[d] * p.out_strides[d];
+      for (int i = 0; i < p.inputs; ++i) in[i] += index[d] * p.in_strides[i][d];
+    }
+  }
+  void advance(const ElementwisePlan& p) {
+    for (int d = first; d < p.rank; ++d) {
+      int64_t back = ++index[d] == p.dims[d] ? p.dims[d] : 0;
+      out += (1 - back) * p.out_strides[d];
+      for (int i = 0; i < p.inputs; ++i) in[i] += (1 - back) * p.in_strides[i][d];
+      if (!back) return;
+      index[d] = 0;
+    }
+  }
+};
+
+void run_rows(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t end) {
+  const int64_t n = p.dims[0];
+  int64_t at = begin % n, steps[kMaxInputs];
+  for (int i = 0; i < p.inputs; ++i) steps[i] = p.in_strides[i][0];
+  for (Position pos(p, 1, begin / n); begin < end; pos.advance(p)) {
+    int64_t count = n - at < end - begin ? n - at : end - begin;
+    const void* in[kMaxInputs];
+    for (int i = 0; i < p.inputs; ++i) in[i] = r.in[i].data + (pos.in[i] + at * steps[i]) * p.in_size[i];
+    p.row(r.out[0].data + (pos.out + at) * p.out_size, in, steps, count, p.args);
+    begin += count;
+    at = 0;
+  }
+}
+
+void run_blocks(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t end) {
+  const int64_t n = p.dims[0], rows = p.dims[1], block_rows = kBlock / n;
+  int64_t at = begin % rows, steps[kMaxInputs], filled[kMaxInputs] = {};
+  const char* source[kMaxInputs] = {};  // what a repeating input's scratch holds `filled` rows of
+  char* scratch[kMaxInputs];
+  char* next = r.scratch;
+  for (int i = 0; i < p.inputs; ++i) {
+    scratch[i] = next;
+    next += p.packed[i] ? kBlock * p.in_size[i] : 0;
+    steps[i] = p.packed[i] || p.in_strides[i][0] != 0;
+  }
+  for (Position pos(p, 2, begin / rows); begin < end; at == 0 ? pos.advance(p) : void()) {
+    int64_t count = rows - at < end - begin ? rows - at : end - begin;
+    count = count < block_rows ? count : block_rows;
+    const void* in[kMaxInputs];
+    for (int i = 0; i < p.inputs; ++i) {
+      int64_t row_stride = p.in_strides[i][1];
+      const char* from = r.in[i].data + (pos.in[i] + at * row_stride) * p.in_size[i];
+      in[i] = p.packed[i] ? scratch[i] : from;
+      if (!p.packed[i] || (row_stride == 0 && source[i] == from && filled[i] >= count)) continue;
+      pack(scratch[i], from, p.in_size[i], count, n, row_stride, p.in_strides[i][0]);
+      source[i] = from;
+      filled[i] = count;
+    }
+    p.row(r.out[0].data + (pos.out + at * n) * p.out_size, in, steps, count * n, p.args);
+    begin += count;
+    at = at + count == rows ? 0 : at + count;
+  }
+}
+
+}  // namespace
+
+Status elementwise_bind(Bind& b) {
+  Shape shape;
+  DType dtype = b.elementwise_dtype();
+  if (b.input_count() < 1 || b.input_count() > kMaxInputs) return b.fail(-1, "one to three inputs", "%d", b.input_count());
+  for (int i = 0; i < b.input_count(); ++i) {
+    // Inputs of the key's dtype were checked already; the one that may differ is a condition.
+    bool fits = b.in(i).dtype == dtype || b.in(i).dtype == DType::boolean;
+    if (!fits) return b.fail(i, "the operator's dtype, or bool for a condition", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (strcmp(b.in_layout(i), "plain") != 0) return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
+  }
+  PEN_TRY(broadcast(b, &shape));
+  PEN_TRY(b.output(0, b.elementwise_result(), shape));
+
+  ElementwisePlan* p = b.params<ElementwisePlan>();
+  p->row = b.row_function();
+  p->inputs = b.input_count();
+  FloatList numbers = b.all_numbers();
+  if (numbers.count > kMaxArgs) return b.fail(-1, "at most 8 float attributes", "%d", numbers.count);
+  for (int i = 0; i < numbers.count; ++i) p->args[i] = static_cast<float>(numbers[i]);
+  for (int d = 0; d < shape.rank; ++d) {
+    if (shape.dims[d] == 0) return PEN_OK;  // nothing to do
+  }
+  collapse(b, p);
+  p->out_size = dtype_size(b.elementwise_result());
+  int64_t elements = b.out(0).numel(), scratch = 0;
+  p->blocks = p->rank > 1 && p->dims[0] < kShortRow && p->out_strides[1] == p->dims[0];
+  for (int i = 0; i < p->inputs; ++i) {
+    const int64_t* strides = p->in_strides[i];
+    p->in_size[i] = dtype_size(b.in(i).dtype);
+    p->packed[i] = p->blocks && strides[1] != strides[0] * p->dims[0];
+    p->packed[i] = p->packed[i] || (p->blocks && strides[0] > 1);
+    scratch += p->packed[i] ? kBlock * p->in_size[i] : 0;
+    b.may_reuse(0, i);
+  }
+  if (scratch) PEN_TRY(b.scratch(scratch));
+  p->units = p->blocks ? elements / p->dims[0] : elements;
+  p->tasks = task_count(elements, kGrain);
+  p->tasks = p->tasks < p->units ? p->tasks : p->units;
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+void elementwise_run(const Run& r) {
+  const ElementwisePlan& p = r.as<ElementwisePlan>();
+  Range range = {part(p.units, p.tasks, r.begin).begin, part(p.units, p.tasks, r.end - 1).end};
+  p.blocks ? run_blocks(r, p, range.begin, range.end) : run_rows(r, p, range.begin, range.end);
+}
+
+}  // namespace pen

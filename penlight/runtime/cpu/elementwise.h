@@ -1,0 +1,205 @@
+// The loops around elementwise rules: generated files (build/elementwise.py) instantiate them, once per instruction set,
+// into row functions (RowFn in exec/kernel.h). f32 rules run on vectors; rows of any other dtypes are plain loops, in
+// which the storage classes below say how an element is read and written.
+// Tails: partial loads and stores, so the same code computes every element, wherever a row is cut.
+#pragma once
+#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/simd/arithmetic.h"
+
+namespace pen {
+
+// Of every elementwise operator; defined in elementwise.cc.
+Status elementwise_bind(Bind& b);
+void elementwise_run(const Run& r);
+
+namespace PEN_ISA {
+
+// --- f32: vectors ----------------------------------------------------------------------------------------------
+struct Dense {
+  const float* p;
+  PEN_INLINE V at(int64_t i) const { return load(p + i); }
+  PEN_INLINE V tail(int64_t i, int64_t n) const { return load_partial(p + i, n); }
+};
+struct Splat {
+  V v;
+  PEN_INLINE V at(int64_t) const { return v; }
+  PEN_INLINE V tail(int64_t, int64_t) const { return v; }
+};
+
+template <class Rule, class... Inputs>
+static PEN_INLINE void vector_span(const Rule& rule, float* out, int64_t n, Inputs... in) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(out + i, rule(in.at(i)...));
+  if (i < n) store_partial(out + i, rule(in.tail(i, n - i)...), n - i);
+}
+
+// Inputs that are neither dense nor one number are gathered into a buffer first, kGather elements at a time.
+constexpr int64_t kGather = 256;
+static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t step, int64_t n) {
+  if (step == 1) return p;
+  for (int64_t i = 0; i < n; ++i) buffer[i] = p[i * step];
+  return buffer;
+}
+
+template <class Rule>
+static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  float* y = static_cast<float*>(out);
+  const float* a = static_cast<const float*>(in[0]);
+  if (steps[0] == 1) return vector_span(rule, y, n, Dense{a});
+  float buffer[kGather];
+  for (int64_t i = 0; i < n; i += kGather) {
+    int64_t count = n - i < kGather ? n - i : kGather;
+    vector_span(rule, y + i, count, Dense{gather(buffer, a + i * steps[0], steps[0], count)});
+  }
+}
+
+template <class Rule>
+static void vector_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  float* y = static_cast<float*>(out);
+  const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+  if (n <= 0) return;
+  if (steps[0] == 1 && steps[1] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b});
+  if (steps[0] == 1 && steps[1] == 0) return vector_span(rule, y, n, Dense{a}, Splat{set1(*b)});
+  if (steps[0] == 0 && steps[1] == 1) return vector_span(rule, y, n, Splat{set1(*a)}, Dense{b});
+  float a_buffer[kGather], b_buffer[kGather];
+  for (int64_t i = 0; i < n; i += kGather) {
+    int64_t count = n - i < kGather ? n - i : kGather;
+    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
+                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
+  }
+}
+
+template <class Rule>
+static void vector_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  float* y = static_cast<float*>(out);
+  const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]), *c = static_cast<const float*>(in[2]);
+  float a_buffer[kGather], b_buffer[kGather], c_buffer[kGather];
+  for (int64_t i = 0; i < n; i += kGather) {
+    int64_t count = n - i < kGather ? n - i : kGather;
+    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
+                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)},
+                Dense{gather(c_buffer, c + i * steps[2], steps[2], count)});
+  }
+}
+
+// --- other dtypes: numbers -------------------------------------------------------------------------------------
+// Floats to integers are cut towards zero. What does not fit has no value in the language: give what x86 and so torch
+// give there, the least number, of which the short types keep the low bits.
+static PEN_INLINE int64_t to_int64(double x) {
+  return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<int64_t>(x) : INT64_MIN;
+}
+static PEN_INLINE int32_t to_int32(double x) {
+  return x > -2147483649.0 && x < 2147483648.0 ? static_cast<int32_t>(x) : INT32_MIN;
+}
+
+template <class T>
+struct Number {  // a dtype whose elements the language has
+  using Element = T;
+  static PEN_INLINE T load(const T* p) { return *p; }
+  template <class X>
+  static PEN_INLINE T stored(X x) {
+    if constexpr (kIsFloat<X> && !kIsFloat<T>) return static_cast<T>(sizeof(T) == 8 ? to_int64(x) : to_int32(x));
+    else return static_cast<T>(x);
+  }
+};
+using F32 = Number<float>;
+using F64 = Number<double>;
+using I8 = Number<int8_t>;
+using U8 = Number<uint8_t>;
+using I16 = Number<int16_t>;
+using I32 = Number<int32_t>;
+using I64 = Number<int64_t>;
+
+struct Bool {
+  using Element = uint8_t;
+  static PEN_INLINE uint8_t load(const uint8_t* p) { return *p != 0; }
+  template <class X>
+  static PEN_INLINE uint8_t stored(X x) { return x != static_cast<X>(0); }
+};
+struct Condition {  // bool, for a rule's `condition`
+  using Element = uint8_t;
+  static PEN_INLINE bool load(const uint8_t* p) { return *p != 0; }
+};
+
+static PEN_INLINE uint32_t float_word(float f) {
+  uint32_t word;
+  __builtin_memcpy(&word, &f, 4);
+  return word;
+}
+static PEN_INLINE float word_float(uint32_t word) {
+  float f;
+  __builtin_memcpy(&f, &word, 4);
+  return f;
+}
+
+struct F16 {
+  using Element = uint16_t;
+  // Exponent and mantissa shifted into place stand for a number 2^112 too small, normal or not: one product mends it.
+  static PEN_INLINE float load(const uint16_t* p) {
+    uint32_t h = *p, magnitude = (h & 0x7fffu) << 13;
+    float scaled = word_float(magnitude) * 5.192296858534828e33f;
+    uint32_t word = magnitude >= (0x7c00u << 13) ? magnitude | 0x7f800000u : float_word(scaled);  // inf and NaN
+    return word_float(word | (h & 0x8000u) << 16);
+  }
+  // Nearest, ties to even. Normal results round in the integer sum; for denormal ones, adding 1/2 puts the bits that
+  // remain at the end of a float, whose own rounding is the one wanted.
+  template <class X>
+  static PEN_INLINE uint16_t stored(X x) {
+    uint32_t word = float_word(static_cast<float>(x)), sign = word >> 16 & 0x8000u, magnitude = word & 0x7fffffffu, half;
+    if (magnitude > 0x7f800000u) {
+      half = 0x7e00u;
+    } else if (magnitude >= 0x477ff000u) {  // 65520 and up
+      half = 0x7c00u;
+    } else if (magnitude < 0x38800000u) {  // below 2^-14
+      half = float_word(word_float(magnitude) + 0.5f) - 0x3f000000u;
+    } else {
+      half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
+    }
+    return static_cast<uint16_t>(sign | half);
+  }
+};
+struct BF16 {
+  using Element = uint16_t;
+  static PEN_INLINE float load(const uint16_t* p) { return word_float(static_cast<uint32_t>(*p) << 16); }
+  template <class X>
+  static PEN_INLINE uint16_t stored(X x) {
+    uint32_t word = float_word(static_cast<float>(x));
+    if ((word & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
+    return static_cast<uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);  // nearest, ties to even
+  }
+};
+
+template <class Rule, class Out, class A>
+static void number_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  auto y = static_cast<typename Out::Element*>(out);
+  auto a = static_cast<const typename A::Element*>(in[0]);
+  const int64_t step = steps[0];
+  for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * step)));
+}
+template <class Rule, class Out, class A, class B>
+static void number_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  auto y = static_cast<typename Out::Element*>(out);
+  auto a = static_cast<const typename A::Element*>(in[0]);
+  auto b = static_cast<const typename B::Element*>(in[1]);
+  const int64_t a_step = steps[0], b_step = steps[1];
+  for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step)));
+}
+template <class Rule, class Out, class A, class B, class C>
+static void number_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  auto y = static_cast<typename Out::Element*>(out);
+  auto a = static_cast<const typename A::Element*>(in[0]);
+  auto b = static_cast<const typename B::Element*>(in[1]);
+  auto c = static_cast<const typename C::Element*>(in[2]);
+  const int64_t a_step = steps[0], b_step = steps[1], c_step = steps[2];
+  for (int64_t i = 0; i < n; ++i)
+    y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step), C::load(c + i * c_step)));
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,65 @@
+// What stands behind Bind while a plan is built: the node at hand and everything known so far.
+#pragma once
+#include "penlight/runtime/exec/plan.h"
+
+namespace pen {
+
+struct BoundAttr {
+  const char* name;
+  format::AttrKind kind;
+  const int64_t* ints;
+  const double* floats;
+  const char* text;
+  int count;
+};
+
+constexpr size_t kMaxParams = 4096;
+
+struct Bind::State {
+  const Model* model;
+  const format::Method* method;
+  const format::Region* region;
+  uint32_t region_index;  // instruction that runs it
+  const format::Node* node;
+  const KernelEntry* entry;
+  const Tensor* method_inputs;
+  Isa isa;
+  uint64_t arena_limit;
+  Plan* plan;
+  ValueState* values;         // of the region
+  const ValueState* earlier;  // the same after the first pass, for placed values; null in the first pass
+  int32_t step_index;
+  Step* step;
+  BoundAttr* attrs;
+  int attr_count;
+  List<Copy> copies;
+  struct Reuse {
+    int32_t step, out, in;
+  };
+  List<Reuse>* reuses;
+  struct Placement {
+    uint32_t region;
+    int32_t value, target;
+    int64_t offset;
+  };
+  List<Placement>* placements;
+  pen_error* error;
+  void* spare;  // kMaxParams bytes, see params_bytes
+
+  uint32_t input_value(int i) const { return model->indices[node->inputs + static_cast<uint32_t>(i)]; }
+  uint32_t output_value(int i) const { return model->indices[node->outputs + static_cast<uint32_t>(i)]; }
+  const char* value_name(uint32_t v) const { return model->string(model->values[region->values + v].name); }
+  Status out_of_memory() { return report(error, {PEN_ERROR_MEMORY, "", entry ? entry->key : "", "", "memory for the plan"}); }
+  Status fail(const char* tensor, const char* expected, const char* got);
+
+  // A new arena buffer that is in use from this step on.
+  Status new_buffer(int64_t bytes, int32_t* index);
+  void touch(int32_t buffer);
+  Status fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes);
+  Status placed_buffer(uint32_t target, Place* at);
+};
+
+// Binds one node: evaluates its attributes, checks dtypes, calls its rule and completes the step.
+Status bind_node(Bind::State& s);
+
+}  // namespace pen

@@ -1,0 +1,92 @@
+#include "penlight/runtime/exec/isa.h"
+
+namespace pen {
+
+namespace {
+
+constexpr const char* kNames[kIsaCount] = {"base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm"};
+
+#if defined(__x86_64__) || defined(__i386__)
+struct Cpuid {
+  uint32_t a, b, c, d;
+};
+Cpuid cpuid(uint32_t leaf, uint32_t sub) {
+  Cpuid r;
+  __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(sub));
+  return r;
+}
+// The register state that the operating system saves: without it AVX instructions fault.
+uint64_t saved_state() {
+  uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return uint64_t{high} << 32 | low;
+}
+bool has(Isa isa) {
+  if (isa == Isa::base) return true;
+  Cpuid one = cpuid(1, 0);
+  bool sse41 = one.c >> 19 & 1, fma = one.c >> 12 & 1, f16c = one.c >> 29 & 1, osxsave = one.c >> 27 & 1;
+  if (isa == Isa::sse4) return sse41;
+  if (!osxsave || cpuid(0, 0).a < 7) return false;
+  Cpuid seven = cpuid(7, 0);
+  uint64_t saved = saved_state();
+  bool avx2 = (seven.b >> 5 & 1) && fma && f16c && (saved & 6) == 6;
+  if (isa == Isa::avx2) return avx2;
+  constexpr uint32_t kWanted = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
+  bool vnni = seven.c >> 11 & 1;
+  return isa == Isa::avx512 && avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
+}
+#else
+bool has(Isa isa) {
+#if defined(__ARM_NEON)
+  return isa == Isa::neon || isa == Isa::base;
+#else
+  return isa == Isa::base;
+#endif
+}
+#endif
+
+constexpr Isa kBestFirst[] = {Isa::avx512, Isa::avx2, Isa::sse4, Isa::neon_dot, Isa::neon, Isa::wasm, Isa::base};
+
+bool compiled_in(Isa isa) {
+  if (isa == Isa::base) return true;
+  for (int i = 0; i < kKernelCount; ++i)
+    if (kKernels[i].run[static_cast<int>(isa)] || kKernels[i].row[static_cast<int>(isa)]) return true;
+  return false;
+}
+
+template <class Fn>
+Fn best(const Fn* functions, Isa isa) {
+  bool reached = false;
+  for (Isa candidate : kBestFirst) {
+    reached |= candidate == isa;
+    if (reached && functions[static_cast<int>(candidate)]) return functions[static_cast<int>(candidate)];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+int available_isas(Isa out[kIsaCount]) {
+  int n = 0;
+  for (Isa isa : kBestFirst)
+    if (has(isa) && compiled_in(isa)) out[n++] = isa;
+  return n;
+}
+
+const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
+
+bool find_isa(const char* name, Isa* out) {
+  Isa all[kIsaCount];
+  int n = available_isas(all);
+  for (int i = 0; i < n; ++i) {
+    if (strcmp(name, isa_name(all[i])) != 0) continue;
+    *out = all[i];
+    return true;
+  }
+  return false;
+}
+
+RunFn run_function(const KernelEntry& entry, Isa isa) { return best(entry.run, isa); }
+RowFn row_function(const KernelEntry& entry, Isa isa) { return best(entry.row, isa); }
+
+}  // namespace pen

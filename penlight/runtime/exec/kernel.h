@@ -1,0 +1,210 @@
+// The contract between an operator's C++ file and the runtime. An operator has
+//   one PEN_BIND(op): called once per set of input shapes. Checks, computes output shapes, says where outputs lie, how
+//     the work is cut into tasks and how much scratch it takes, and fills a params struct for the kernel;
+//   one PEN_KERNEL(op, dtype[, variant]) per key "op.dtype.variant": called in every run for a range of tasks. Checks
+//     nothing, allocates nothing.
+// Files with a PEN_KERNEL are compiled once per instruction set, inside that set's namespace; PEN_BIND is emitted by
+// the base compile only. PEN_KERNEL_ANY kernels are compiled once, for the base set. The generator
+// (build/generate.py) finds all three by scanning for the macros at the start of a line.
+#pragma once
+#include "penlight/runtime/base/tensor.h"
+#include "penlight/runtime/include/penlight.h"
+
+#ifndef PEN_ISA
+#define PEN_ISA base
+#define PEN_ISA_BASE 1
+#endif
+
+namespace pen {
+
+using Status = pen_status;
+
+enum class Isa : uint8_t { base = 0, sse4, avx2, avx512, neon, neon_dot, wasm };
+constexpr int kIsaCount = 7;
+
+struct IntList {
+  const int64_t* data;
+  int count;
+  PEN_INLINE int64_t operator[](int i) const { return data[i]; }
+};
+struct FloatList {
+  const double* data;
+  int count;
+  PEN_INLINE double operator[](int i) const { return data[i]; }
+};
+
+// An elementwise operator over one row: out[i] = f(in0[i * step0], in1[i * step1], ...), steps in elements (0:
+// broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
+using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args);
+
+// First error that data caused in a run: an index out of range. Later ones are dropped.
+struct Fault {
+  int32_t set;  // 0 or 1, by atomic exchange
+  int32_t input;
+  int64_t got, low, high;
+};
+
+struct Run {
+  const Tensor* in;   // in[i].data is null for an optional input that was left out
+  const Tensor* out;
+  const void* params;  // what bind filled
+  char* scratch;       // this worker's, 64-byte aligned, as large as bind asked
+  char* shared;        // the node's, kept between phases of one run
+  int64_t begin, end;  // tasks to do
+  int phase;
+  Fault* fault;
+
+  template <class T>
+  PEN_INLINE const T& as() const {
+    return *static_cast<const T*>(params);
+  }
+  PEN_INLINE void fail_index(int input, int64_t got, int64_t low, int64_t high) const {
+    if (__atomic_exchange_n(&fault->set, 1, __ATOMIC_ACQ_REL) == 0) {
+      fault->input = input;
+      fault->got = got;
+      fault->low = low;
+      fault->high = high;
+    }
+  }
+};
+using RunFn = void (*)(const Run&);
+
+// How an operator needs an input to lie. If it does not, the runtime copies it, right before the kernel, into memory
+// planned at bind; the layout pass sees to it that this is rare.
+enum class Need {
+  dense,      // row-major, no gaps
+  rows,       // last dim has stride 1 (or size <= 1), the others any stride
+  channels,   // dim 1 has stride 1 and the spatial dims are dense over a common pixel pitch (nhwc, pitch >= C); the
+              // batch stride is any
+};
+
+struct Plan;  // exec/plan.h
+
+class Bind {
+ public:
+  // inputs, as the file lists them; a list parameter takes the last places
+  int input_count() const;
+  bool has(int input) const;
+  const Tensor& in(int input) const;
+  // "plain", or the name of a packed layout, for constants and for values made by pack operators
+  const char* in_layout(int input) const;
+  // Makes sure that in(input) lies as needed from here on: its strides may change by this call.
+  Status need(int input, Need need);
+  // The bytes of a constant input (null for others); at bind already.
+  const void* constant(int input) const;
+  // How many bytes this input's memory has from its first element on: the only truth about a packed one.
+  int64_t in_bytes(int input) const;
+
+  // attributes: present and of the schema's kind (the loader proved it); dims already evaluated
+  int64_t integer(const char* name) const;
+  double number(const char* name) const;
+  bool flag(const char* name) const;
+  const char* text(const char* name) const;
+  IntList ints(const char* name) const;
+  FloatList floats(const char* name) const;
+  bool is_none(const char* name) const;
+  // All float attributes, in schema order (what a RowFn takes as args).
+  FloatList all_numbers() const;
+
+  // outputs
+  int output_count() const;
+  // A fresh output in the layout that the file gives it (plain or nhwc). dims are checked against overflow and limits.
+  Status output(int index, DType dtype, const Shape& shape);
+  // A fresh output that lies in a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
+  Status packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes);
+  // An output that shares memory with an input: no kernel runs if all outputs are views (set no tasks).
+  Status view(int index, int input, const Shape& shape, const int64_t* strides, int64_t offset);
+  const Tensor& out(int index) const;
+  // Whether the file lays this output channels-last, known before output().
+  bool out_is_nhwc(int index) const;
+  // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
+  Status need_out(int index, Need need);
+  // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators).
+  void may_reuse(int index, int input);
+  // This input may be computed straight into output `index`, `offset` elements in, at the output's strides (cat). Where
+  // that is done, the input's memory is part of the output's in a run, and nothing is left to copy.
+  void may_place(int input, int index, int64_t offset);
+
+  // work: kernels are called for ranges of [0, count) in each phase, phases one after another. Cut by shape only.
+  void tasks(int64_t count, int64_t phase1 = 0, int64_t phase2 = 0);
+  Status scratch(int64_t bytes_per_worker);
+  Status shared(int64_t bytes);
+  // Zeroed memory of type T that Run::params will point at. T is plain data.
+  template <class T>
+  PEN_INLINE T* params() {
+    return static_cast<T*>(params_bytes(sizeof(T)));
+  }
+  void* params_bytes(size_t size);
+
+  // The row function of unary elementwise operator `name` (f32) for the current instruction set; null if this
+  // library was built without it (the loader has checked the file's key list, so for valid files it is there).
+  RowFn row_function(const char* name) const;
+  // elementwise operators: their own row function and dtypes
+  RowFn row_function() const;
+  DType elementwise_dtype() const;
+  DType elementwise_result() const;
+  Isa isa() const;
+  const char* key() const;  // "conv2d.f32.gemm"
+
+  // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
+  Status fail(int input, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5)));
+
+  struct State;
+  State* state;
+};
+using BindFn = Status (*)(Bind&);
+
+#define PEN_TRY(expression)                           \
+  do {                                                \
+    ::pen::Status try_status = (expression);          \
+    if (PEN_UNLIKELY(try_status != PEN_OK)) return try_status; \
+  } while (0)
+
+// One line of the generated registry.
+struct KernelEntry {
+  const char* key;
+  const char* schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
+  BindFn bind;
+  RunFn run[kIsaCount];
+  RowFn row[kIsaCount];   // elementwise operators
+  DType dtype, result;    // elementwise operators: dtype of inputs and of the output
+};
+extern const KernelEntry kKernels[];  // sorted by key
+extern const int kKernelCount;
+
+// 10 ** 7 elements or more make no difference to these: how many tasks to cut `total` units into, at least `grain`
+// units each, at most 256 tasks. By shape only, so that results do not depend on the number of threads.
+static PEN_INLINE int64_t task_count(int64_t total, int64_t grain) {
+  int64_t n = (total + grain - 1) / (grain > 0 ? grain : 1);
+  return n < 1 ? 1 : (n > 256 ? 256 : n);
+}
+struct Range {
+  int64_t begin, end;
+};
+// Part `index` of `total` units cut into `count` nearly equal parts.
+static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) {
+  return {total * index / count, total * (index + 1) / count};
+}
+
+}  // namespace pen
+
+#define PEN_CAT3_(a, b, c) a##_##b##c
+#define PEN_CAT_(a, b) a##b
+#define PEN_CAT(a, b) PEN_CAT_(a, b)
+#define PEN_KERNEL_NAME2(op, dtype) op##_##dtype
+#define PEN_KERNEL_NAME3(op, dtype, variant) op##_##dtype##_##variant
+#define PEN_KERNEL_PICK(a, b, c, name, ...) name
+// Inside namespace pen, at file scope, at the start of a line.
+#define PEN_KERNEL(...)                                                                                      \
+  namespace PEN_ISA {                                                                                        \
+  void PEN_KERNEL_PICK(__VA_ARGS__, PEN_KERNEL_NAME3, PEN_KERNEL_NAME2, )(__VA_ARGS__)(const ::pen::Run& r); \
+  }                                                                                                          \
+  void PEN_ISA::PEN_KERNEL_PICK(__VA_ARGS__, PEN_KERNEL_NAME3, PEN_KERNEL_NAME2, )(__VA_ARGS__)(const ::pen::Run& r)
+#define PEN_KERNEL_ANY(...) PEN_KERNEL(__VA_ARGS__)
+#if defined(PEN_ISA_BASE)
+#define PEN_BIND(op)                \
+  Status op##_bind(::pen::Bind& b); \
+  Status op##_bind(::pen::Bind& b)
+#else
+#define PEN_BIND(op) [[maybe_unused]] static Status op##_bind(::pen::Bind& b)
+#endif

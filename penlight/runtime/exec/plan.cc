@@ -1,0 +1,400 @@
+// Building a plan: bind every node in order, decide which values live inside others, lay the rest into the arena.
+#include "penlight/runtime/exec/bind.h"
+
+namespace pen {
+
+// ---- dims ----
+Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_t* value, pen_error* error) {
+  if (stored >= format::kExprBase + format::kExprLimit) {
+    *value = stored;
+    return PEN_OK;
+  }
+  const format::Expr& e = m.exprs[static_cast<uint32_t>(stored - format::kExprBase)];
+  int64_t stack[40];
+  int depth = 0;
+  bool wrong = false;
+  for (uint32_t i = 0; i < e.count && !wrong; ++i) {
+    const format::Step& s = m.steps[e.start + i];
+    format::StepOp op = static_cast<format::StepOp>(s.op);
+    if (op == format::StepOp::constant) {
+      stack[depth++] = s.arg;
+      continue;
+    }
+    if (op == format::StepOp::input_dim) {
+      stack[depth++] = inputs[s.arg / 256].dims[s.arg % 256];
+      continue;
+    }
+    int64_t b = stack[--depth], a = stack[depth - 1], r = 0;
+    switch (op) {
+      case format::StepOp::add: wrong = add_overflows(a, b, &r); break;
+      case format::StepOp::sub: wrong = __builtin_sub_overflow(a, b, &r); break;
+      case format::StepOp::mul: wrong = mul_overflows(a, b, &r); break;
+      case format::StepOp::max: r = a > b ? a : b; break;
+      case format::StepOp::min: r = a < b ? a : b; break;
+      default:
+        wrong = b == 0 || (a == INT64_MIN && b == -1);
+        if (wrong) break;
+        r = a / b - (a % b != 0 && (a % b < 0) != (b < 0));  // Python's floor division
+        if (op == format::StepOp::mod) r = a - r * b;
+    }
+    stack[depth - 1] = r;
+  }
+  if (wrong) return report(error, {PEN_ERROR_SHAPE, "a symbolic size", "", "", "a number that fits in 64 bits", "an overflow or a division by zero"});
+  *value = stack[0];
+  return PEN_OK;
+}
+
+namespace {
+
+struct Builder {
+  const PlanRequest& request;
+  const Model& m;
+  const format::Method& method;
+  Plan* plan = nullptr;
+  ValueState* registers = nullptr;
+  List<Bind::State::Reuse> reuses = {};
+  List<Bind::State::Placement> placements = {};
+
+  // One pass over the whole method. `earlier`: the value states of the first pass, one array per instruction.
+  Status pass(ValueState** earlier, ValueState** states) {
+    int32_t step_index = 0;
+    for (uint32_t i = 0; i < method.input_count; ++i) {
+      const Tensor& t = request.inputs[i];
+      int64_t reach = 0, bytes = 0;
+      for (int d = 0; d < t.rank; ++d) reach += t.dims[d] > 0 ? (t.dims[d] - 1) * t.strides[d] : 0;
+      bytes = t.numel() == 0 ? 0 : (reach + 1) * dtype_size(t.dtype);
+      Buffer b = {Buffer::Kind::input, static_cast<int32_t>(i), bytes, 0, 0, 0, -1, nullptr};
+      registers[i] = {};
+      registers[i].tensor = t;
+      registers[i].tensor.data = nullptr;
+      registers[i].at = {plan->buffers.count, 0};
+      registers[i].layout = "plain";
+      registers[i].bound = true;
+      registers[i].target = -1;
+      if (!plan->buffers.push(b)) return out_of_memory();
+    }
+    Bind::State s = {};
+    s.model = &m;
+    s.method = &method;
+    s.method_inputs = request.inputs;
+    s.isa = request.isa;
+    s.arena_limit = request.arena_limit;
+    s.plan = plan;
+    s.reuses = &reuses;
+    s.placements = &placements;
+    s.error = request.error;
+    s.spare = plan->pool.take(kMaxParams);
+    if (!s.spare) return out_of_memory();
+    Status status = PEN_OK;
+    for (uint32_t pc = 0; pc + 1 < method.code_count && status == PEN_OK; ++pc) {
+      const format::Instruction& in = m.code[method.code + pc];
+      const format::Region& r = m.regions[in.target];
+      s.region = &r;
+      s.region_index = pc;
+      s.values = states[pc];
+      s.earlier = earlier ? earlier[pc] : nullptr;
+      for (uint32_t v = 0; v < r.value_count && status == PEN_OK; ++v) status = begin_value(r, v, states[pc][v]);
+      for (uint32_t i = 0; i < in.arg_count; ++i) states[pc][m.indices[r.inputs + i]] = registers[m.indices[in.args + i]];
+      for (uint32_t n = 0; n < r.node_count && status == PEN_OK; ++n) {
+        s.node = &m.nodes[r.nodes + n];
+        s.entry = m.kernels[r.nodes + n];
+        s.step_index = step_index;
+        s.step = &plan->steps[step_index++];
+        s.step->node = r.nodes + n;
+        status = bind_node(s);
+      }
+      for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i) registers[m.indices[in.results + i]] = states[pc][m.indices[r.outputs + i]];
+    }
+    s.copies.release();
+    return status;
+  }
+
+  Status begin_value(const format::Region& r, uint32_t v, ValueState& state) {
+    int32_t target = state.target;  // chosen between the passes
+    int64_t target_offset = state.target_offset;
+    bool returned = state.returned;
+    state = {};
+    state.at.buffer = -1;
+    state.target = target;
+    state.target_offset = target_offset;
+    state.returned = returned;
+    state.layout = "plain";
+    const format::Value& declared = m.values[r.values + v];
+    if (declared.constant == format::kNone) return PEN_OK;
+    const format::Constant& c = m.constants[declared.constant];
+    Tensor& t = state.tensor;
+    t.dtype = static_cast<DType>(c.dtype);
+    t.rank = c.rank;
+    for (uint32_t d = 0; d < c.rank; ++d) t.dims[d] = m.ints[c.dims + d];
+    int64_t bytes;
+    lay_plain(&t, &bytes);
+    char* data = const_cast<char*>(reinterpret_cast<const char*>(m.data)) + c.offset;
+    Buffer b = {Buffer::Kind::constant, -1, static_cast<int64_t>(c.size), 0, 0, 0, -1, data};
+    state.at = {plan->buffers.count, 0};
+    state.layout = m.string(c.layout);
+    state.bound = true;
+    return plan->buffers.push(b) ? PEN_OK : out_of_memory();
+  }
+
+  Status out_of_memory() { return report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"}); }
+
+  // A value may be computed inside its concatenation if it is the region's own, lies like it (nhwc along the channels,
+  // or row-major with nothing before the dim) and is not placed yet. See Bind::may_place.
+  bool choose_placements(ValueState** states) {
+    bool any = false;
+    for (int32_t i = 0; i < placements.count; ++i) {
+      const Bind::State::Placement& p = placements[i];
+      uint32_t pc = p.region;
+      const format::Region& r = m.regions[m.code[method.code + pc].target];
+      ValueState& v = states[pc][p.value];
+      ValueState& t = states[pc][p.target];
+      const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)], &dt = m.values[r.values + static_cast<uint32_t>(p.target)];
+      if (!v.fresh || v.returned || v.target >= 0 || dv.layout != dt.layout || dv.constant != format::kNone || p.value == p.target) continue;
+      if (strcmp(v.layout, "plain") != 0 || v.tensor.numel() == 0) continue;
+      bool channels = static_cast<format::ValueLayout>(dv.layout) == format::ValueLayout::nhwc;
+      bool same = true, leading = true;  // all dims but one equal; for row-major, that one is preceded by ones only
+      for (int d = 0; d < v.tensor.rank; ++d) {
+        if (v.tensor.dims[d] != t.tensor.dims[d]) {
+          same &= channels ? d == 1 : leading;
+          for (int e = d + 1; !channels && e < v.tensor.rank; ++e) same &= v.tensor.dims[e] == t.tensor.dims[e];
+        }
+        leading &= t.tensor.dims[d] == 1;
+      }
+      if (!same) continue;
+      v.target = p.target;
+      v.target_offset = p.offset;
+      any = true;
+    }
+    return any;
+  }
+  void reset() {
+    plan->buffers.count = 0;
+    reuses.count = 0;
+    memset(static_cast<void*>(plan->steps), 0, sizeof(Step) * static_cast<size_t>(plan->step_count + 1));
+  }
+
+  Status build() {
+    uint32_t regions = method.code_count - 1;
+    for (uint32_t pc = 0; pc < regions; ++pc) plan->step_count += static_cast<int32_t>(m.regions[m.code[method.code + pc].target].node_count);
+    plan->steps = plan->pool.take_array<Step>(plan->step_count + 1);
+    registers = plan->pool.take_array<ValueState>(method.registers + 1);
+    ValueState** states = plan->pool.take_array<ValueState*>(regions + 1);
+    ValueState** first = plan->pool.take_array<ValueState*>(regions + 1);
+    if (!plan->steps || !registers || !states || !first) return out_of_memory();
+    for (uint32_t pc = 0; pc < regions; ++pc) {
+      const format::Region& r = m.regions[m.code[method.code + pc].target];
+      states[pc] = plan->pool.take_array<ValueState>(r.value_count + 1);
+      first[pc] = plan->pool.take_array<ValueState>(r.value_count + 1);
+      if (!states[pc] || !first[pc]) return out_of_memory();
+      for (uint32_t v = 0; v < r.value_count; ++v) states[pc][v].target = -1;
+      for (uint32_t i = 0; i < r.output_count; ++i) states[pc][m.indices[r.outputs + i]].returned = true;
+    }
+    PEN_TRY(pass(nullptr, states));
+    if (choose_placements(states)) {
+      for (uint32_t pc = 0; pc < regions; ++pc) {
+        const format::Region& r = m.regions[m.code[method.code + pc].target];
+        memcpy(static_cast<void*>(first[pc]), states[pc], sizeof(ValueState) * r.value_count);
+        for (uint32_t v = 0; v < r.value_count; ++v)
+          if (first[pc][v].at.buffer >= 0) first[pc][v].buffer_bytes = plan->buffers[first[pc][v].at.buffer].size;
+      }
+      reset();
+      PEN_TRY(pass(first, states));
+    }
+    PEN_TRY(bind_outputs());
+    reuse_inputs();
+    PEN_TRY(lay_arena());
+    return collect_patches();
+  }
+
+  Status bind_outputs() {
+    const format::Instruction& ret = m.code[method.code + method.code_count - 1];
+    plan->output_count = static_cast<int32_t>(ret.arg_count);
+    plan->outputs = plan->pool.take_array<Tensor>(plan->output_count + 1);
+    if (!plan->outputs) return out_of_memory();
+    for (int32_t i = 0; i < plan->output_count; ++i) {
+      ValueState& v = registers[m.indices[ret.args + static_cast<uint32_t>(i)]];
+      Buffer& b = plan->buffers[v.at.buffer];
+      Tensor t = v.tensor;
+      if (b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || !lies_as(&t, Need::dense))
+        return report(request.error, {PEN_ERROR_FORMAT, "output", "", m.string(m.ports[method.outputs + static_cast<uint32_t>(i)].name),
+                                      "a row-major result of its own", "a view, or one that another output shares"});
+      b.kind = Buffer::Kind::output;
+      b.index = i;
+      plan->outputs[i] = t;
+    }
+    return PEN_OK;
+  }
+
+  // In-place: an elementwise result takes the memory of an input that dies there and lies exactly alike.
+  void reuse_inputs() {
+    for (int32_t i = 0; i < reuses.count; ++i) {
+      const Bind::State::Reuse& r = reuses[i];
+      Step& step = plan->steps[r.step];
+      Place in = step.in_at[r.in], out = step.out_at[r.out];
+      if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0) continue;
+      int32_t root = in.buffer;
+      while (plan->buffers[root].merged >= 0) root = plan->buffers[root].merged;
+      Buffer &a = plan->buffers[root], &b = plan->buffers[out.buffer];
+      if (root == out.buffer || a.kind != Buffer::Kind::arena || b.kind != Buffer::Kind::arena || b.merged >= 0) continue;
+      if (a.last != r.step || b.first != r.step || plan->buffers[in.buffer].size != b.size) continue;
+      const Tensor &x = step.in[r.in], &y = step.out[r.out];
+      bool same = x.rank == y.rank && x.dtype == y.dtype;
+      for (int d = 0; same && d < x.rank; ++d) same = x.dims[d] == y.dims[d] && (x.strides[d] == y.strides[d] || x.dims[d] == 1);
+      for (int j = 0; same && j < step.in_count; ++j) {  // another operand may look at the same memory in another order
+        int32_t other = step.in_at[j].buffer;
+        while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
+        if (j == r.in || other != root) continue;
+        same = step.in_at[j].offset == 0 && memcmp(step.in[j].strides, x.strides, sizeof x.strides) == 0 && step.in[j].rank == x.rank;
+      }
+      if (!same) continue;
+      b.merged = root;
+      a.last = b.last;
+    }
+  }
+
+  // Largest first, each at the lowest offset where it overlaps no buffer that lives at the same time.
+  Status lay_arena() {
+    int32_t n = plan->buffers.count, used = 0;
+    int32_t* order = plan->pool.take_array<int32_t>(n + 1);
+    int32_t* placed = plan->pool.take_array<int32_t>(n + 1);  // by rising offset
+    if (!order || !placed) return out_of_memory();
+    for (int32_t i = 0; i < n; ++i) {
+      Buffer& b = plan->buffers[i];
+      if (b.kind == Buffer::Kind::arena && b.merged < 0 && b.size > 0) order[used++] = i;
+    }
+    sort_by_size(order, used);
+    int32_t count = 0;
+    for (int32_t i = 0; i < used; ++i) {
+      Buffer& b = plan->buffers[order[i]];
+      int64_t at = 0;
+      for (int32_t j = 0; j < count; ++j) {
+        const Buffer& other = plan->buffers[placed[j]];
+        if (other.last < b.first || b.last < other.first) continue;
+        if (other.offset >= at + b.size) break;
+        int64_t end = round_up(other.offset + other.size, 64);
+        at = end > at ? end : at;
+      }
+      b.offset = at;
+      int32_t j = count++;
+      for (; j > 0 && plan->buffers[placed[j - 1]].offset > at; --j) placed[j] = placed[j - 1];
+      placed[j] = order[i];
+      if (at + b.size > plan->arena_bytes) plan->arena_bytes = at + b.size;
+    }
+    plan->arena_bytes = round_up(plan->arena_bytes, 64);
+    for (int32_t i = 0; i < plan->step_count; ++i)
+      if (plan->steps[i].scratch > plan->scratch_bytes) plan->scratch_bytes = plan->steps[i].scratch;
+    plan->scratch_bytes = round_up(plan->scratch_bytes, 64);
+    if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
+      char limit[64], got[64];
+      set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(request.arena_limit));
+      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(plan->arena_bytes));
+      return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", limit, got, "", "Use smaller inputs or raise the limit"});
+    }
+    return PEN_OK;
+  }
+  void sort_by_size(int32_t* order, int32_t n) {  // heap sort: no recursion, no library
+    auto smaller = [&](int32_t a, int32_t b) {
+      const Buffer &x = plan->buffers[a], &y = plan->buffers[b];
+      return x.size != y.size ? x.size > y.size : a < b;
+    };
+    auto sink = [&](int32_t root, int32_t end) {
+      for (int32_t child; (child = 2 * root + 1) < end; root = child) {
+        if (child + 1 < end && smaller(order[child], order[child + 1])) ++child;
+        if (!smaller(order[root], order[child])) return;
+        int32_t t = order[root];
+        order[root] = order[child];
+        order[child] = t;
+      }
+    };
+    for (int32_t i = n / 2 - 1; i >= 0; --i) sink(i, n);
+    for (int32_t end = n - 1; end > 0; --end) {
+      int32_t t = order[0];
+      order[0] = order[end];
+      order[end] = t;
+      sink(0, end);
+    }
+  }
+
+  Status patch(Tensor* t, const Place& at) {
+    if (at.buffer < 0) return PEN_OK;
+    const Buffer& b = plan->buffers[at.buffer];
+    if (b.kind != Buffer::Kind::input && b.kind != Buffer::Kind::output) return PEN_OK;
+    Plan::Patch p = {t, b.kind, b.index, at.offset};
+    return plan->patches.push(p) ? PEN_OK : out_of_memory();
+  }
+  Status collect_patches() {
+    for (int32_t i = 0; i < plan->step_count; ++i) {
+      Step& s = plan->steps[i];
+      for (int j = 0; j < s.in_count; ++j) PEN_TRY(patch(&s.in[j], s.in_at[j]));
+      for (int j = 0; j < s.out_count; ++j) PEN_TRY(patch(&s.out[j], s.out_at[j]));
+      for (int j = 0; j < s.copy_count; ++j) {
+        PEN_TRY(patch(&s.copies[j].from, s.copies[j].from_at));
+        PEN_TRY(patch(&s.copies[j].to, s.copies[j].to_at));
+      }
+    }
+    return PEN_OK;
+  }
+};
+
+}  // namespace
+
+Plan* plan_create(const PlanRequest& request, Status* status) {
+  Plan* plan = static_cast<Plan*>(calloc(1, sizeof(Plan)));
+  if (!plan) {
+    *status = report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"});
+    return nullptr;
+  }
+  int32_t n = static_cast<int32_t>(request.method->input_count);
+  Builder builder{request, *request.model, *request.method};
+  builder.plan = plan;
+  plan->input_count = n;
+  plan->inputs = plan->pool.take_array<Tensor>(n + 1);
+  if (plan->inputs) memcpy(static_cast<void*>(plan->inputs), request.inputs, sizeof(Tensor) * static_cast<size_t>(n));
+  *status = plan->inputs ? builder.build() : builder.out_of_memory();
+  builder.reuses.release();
+  builder.placements.release();
+  if (*status == PEN_OK) return plan;
+  plan_destroy(plan);
+  return nullptr;
+}
+
+void plan_destroy(Plan* plan) {
+  if (!plan) return;
+  for (int32_t i = 0; i < plan->output_count && plan->outputs; ++i) free(plan->outputs[i].data);
+  plan->buffers.release();
+  plan->patches.release();
+  plan->pool.release();
+  free(plan);
+}
+
+bool plan_fits(const Plan& plan, const Tensor* inputs) {
+  for (int32_t i = 0; i < plan.input_count; ++i) {
+    const Tensor &a = plan.inputs[i], &b = inputs[i];
+    if (memcmp(a.dims, b.dims, sizeof(int64_t) * static_cast<size_t>(a.rank)) != 0) return false;
+    if (memcmp(a.strides, b.strides, sizeof(int64_t) * static_cast<size_t>(a.rank)) != 0) return false;
+  }
+  return true;
+}
+
+void plan_resolve(Plan* plan, char* arena) {
+  auto resolve = [&](Tensor* t, const Place& at) {
+    if (at.buffer < 0) return;
+    int32_t i = at.buffer;
+    while (plan->buffers[i].merged >= 0) i = plan->buffers[i].merged;
+    const Buffer& b = plan->buffers[i];
+    if (b.kind == Buffer::Kind::arena) t->data = arena + b.offset + at.offset;
+    if (b.kind == Buffer::Kind::constant) t->data = b.base + at.offset;
+  };
+  for (int32_t i = 0; i < plan->step_count; ++i) {
+    Step& s = plan->steps[i];
+    for (int j = 0; j < s.in_count; ++j) resolve(&s.in[j], s.in_at[j]);
+    for (int j = 0; j < s.out_count; ++j) resolve(&s.out[j], s.out_at[j]);
+    for (int j = 0; j < s.copy_count; ++j) {
+      resolve(&s.copies[j].from, s.copies[j].from_at);
+      resolve(&s.copies[j].to, s.copies[j].to_at);
+    }
+  }
+  plan->resolved_arena = arena;
+}
+
+}  // namespace pen

@@ -1,0 +1,107 @@
+// A plan: one method at one set of input shapes, ready to run. Built by calling every node's bind rule in order, then
+// laying all intermediate buffers into one arena. All of a plan's memory comes from its pool.
+#pragma once
+#include "penlight/runtime/exec/isa.h"
+#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/file/model.h"
+
+namespace pen {
+
+// Memory that one or more values share. Views and placed values point into it at an offset.
+struct Buffer {
+  enum class Kind : uint8_t { arena, constant, input, output };
+  Kind kind;
+  int32_t index;        // input, output: of the method
+  int64_t size;         // bytes
+  int32_t first, last;  // nodes during which it must be kept
+  int64_t offset;       // arena: where it lies
+  int32_t merged;       // arena: lives in this buffer instead (in-place), or -1
+  char* base;           // constant: its bytes
+};
+
+struct Place {
+  int32_t buffer = -1;
+  int64_t offset = 0;  // bytes
+};
+
+// What is known of a value once its node was bound.
+struct ValueState {
+  Tensor tensor;
+  Place at;
+  const char* layout;  // "plain", or the name of a packed layout
+  bool bound, fresh, returned;
+  int32_t target;      // placed inside this value (cat elision), or -1
+  int64_t target_offset;
+  int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
+};
+
+struct Copy {  // an input that did not lie as its kernel needs it
+  Tensor from, to;
+  Place from_at, to_at;
+};
+
+struct Step {
+  const KernelEntry* entry;
+  RunFn run;  // null: all outputs are views
+  uint32_t node;
+  int32_t in_count, out_count, copy_count;
+  Tensor* in;
+  Tensor* out;
+  Place* in_at;
+  Place* out_at;
+  Copy* copies;
+  void* params;
+  int64_t tasks[3];
+  int64_t scratch;
+  Place shared;
+  uint64_t nanoseconds, calls;
+};
+
+struct Plan {
+  Pool pool;
+  List<Buffer> buffers;
+  Step* steps = nullptr;
+  int32_t step_count = 0;
+  int64_t arena_bytes = 0, scratch_bytes = 0;  // scratch: per worker
+  // key
+  int32_t input_count = 0, output_count = 0;
+  Tensor* inputs = nullptr;
+  Tensor* outputs = nullptr;  // row-major; data is null unless the plan owns it
+  uint64_t last_used = 0;
+  char* resolved_arena = nullptr;  // arena that the operands point into at the moment
+  struct Patch {                   // operand that follows an input's or output's address
+    Tensor* tensor;
+    Buffer::Kind kind;
+    int32_t index;
+    int64_t offset;
+  };
+  List<Patch> patches;
+};
+
+struct PlanRequest {
+  const Model* model;
+  const format::Method* method;
+  Isa isa;
+  const Tensor* inputs;
+  uint64_t arena_limit;  // 0: none
+  pen_error* error;
+};
+// Null on error.
+Plan* plan_create(const PlanRequest& request, Status* status);
+void plan_destroy(Plan* plan);
+bool plan_fits(const Plan& plan, const Tensor* inputs);
+// Makes all operands point into this arena (and at constants); inputs and outputs follow in plan_patch.
+void plan_resolve(Plan* plan, char* arena);
+
+// The value of a dim as stored in INTS: itself, or its expression over the inputs' dims.
+Status evaluate_dim(const Model& model, int64_t stored, const Tensor* inputs, int64_t* value, pen_error* error);
+
+// Moves elements between any two strided tensors of the same dims and dtype.
+void strided_copy(const Tensor& from, const Tensor& to);
+// Lays a tensor of known dims densely: row-major, or with dim 1 innermost at a pixel pitch. False on overflow.
+bool lay_plain(Tensor* t, int64_t* bytes);
+bool lay_channels(Tensor* t, int64_t pitch, int64_t* bytes);
+// Whether `t` lies as needed; then its strides of size-1 dims become canonical.
+bool lies_as(Tensor* t, Need need);
+
+}  // namespace pen

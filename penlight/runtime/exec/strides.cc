@@ -1,0 +1,126 @@
+// Arithmetic on strides: how fresh tensors are laid out, whether a tensor lies as a kernel needs it, and the general
+// copy that mends it where it does not.
+#include "penlight/runtime/exec/plan.h"
+
+namespace pen {
+
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
+
+bool lay_plain(Tensor* t, int64_t* bytes) {
+  int64_t stride = 1;
+  for (int d = t->rank - 1; d >= 0; --d) {
+    t->strides[d] = stride;
+    if (mul_overflows(stride, t->dims[d] > 0 ? t->dims[d] : 1, &stride)) return false;
+  }
+  int64_t n = t->numel() == 0 ? 0 : stride;
+  return !mul_overflows(n, dtype_size(t->dtype), bytes) && *bytes <= kMaxTensorBytes;
+}
+
+bool lay_channels(Tensor* t, int64_t pitch, int64_t* bytes) {
+  int64_t stride = pitch > 0 ? pitch : 1;
+  bool empty = t->dims[0] == 0 || t->dims[1] == 0;
+  for (int d = t->rank - 1; d >= 2; --d) {
+    t->strides[d] = stride;
+    empty |= t->dims[d] == 0;
+    if (mul_overflows(stride, t->dims[d] > 0 ? t->dims[d] : 1, &stride)) return false;
+  }
+  t->strides[1] = 1;
+  t->strides[0] = stride;
+  int64_t n;
+  if (mul_overflows(stride, t->dims[0] > 0 ? t->dims[0] : 1, &n)) return false;
+  return !mul_overflows(empty ? 0 : n, dtype_size(t->dtype), bytes) && *bytes <= kMaxTensorBytes;
+}
+
+bool lies_as(Tensor* t, Need need) {
+  int64_t unused;
+  bool empty = false;
+  for (int d = 0; d < t->rank; ++d) empty |= t->dims[d] == 0;
+  if (need == Need::channels) {
+    if (t->rank < 3) return false;
+    if (empty) return lay_channels(t, t->dims[1], &unused);
+    int64_t c = t->dims[1], pitch = -1, expected = 0;
+    if (c > 1 && t->strides[1] != 1) return false;
+    for (int d = t->rank - 1; d >= 2; --d) {
+      if (t->dims[d] == 1) continue;
+      if (pitch < 0)
+        pitch = t->strides[d];
+      else if (t->strides[d] != expected)
+        return false;
+      if (mul_overflows(t->strides[d], t->dims[d], &expected)) return false;
+    }
+    if (pitch < 0) pitch = c;
+    if (pitch < c) return false;
+    int64_t batch = t->strides[0];
+    if (!lay_channels(t, pitch, &unused)) return false;
+    if (t->dims[0] > 1) t->strides[0] = batch;
+    return true;
+  }
+  if (empty) return lay_plain(t, &unused);
+  if (need == Need::rows) {
+    if (t->rank == 0) return true;
+    int last = t->rank - 1;
+    if (t->dims[last] > 1 && t->strides[last] != 1) return false;
+    t->strides[last] = 1;
+    return true;
+  }
+  int64_t expected = 1;
+  for (int d = t->rank - 1; d >= 0; --d) {
+    if (t->dims[d] != 1 && t->strides[d] != expected) return false;
+    expected *= t->dims[d];
+  }
+  return lay_plain(t, &unused);
+}
+
+namespace {
+
+template <class T>
+void copy_elements(const char* from, char* to, int64_t n, int64_t from_step, int64_t to_step) {
+  const T* f = reinterpret_cast<const T*>(from);
+  T* t = reinterpret_cast<T*>(to);
+  for (int64_t i = 0; i < n; ++i) t[i * to_step] = f[i * from_step];
+}
+
+}  // namespace
+
+void strided_copy(const Tensor& from, const Tensor& to) {
+  int64_t size = dtype_size(to.dtype);
+  int order[kMaxRank], rank = 0;
+  for (int d = 0; d < to.rank; ++d) {
+    if (to.dims[d] == 0) return;
+    if (to.dims[d] == 1) continue;
+    int at = rank++;  // by falling stride of the target: it is written in order
+    while (at > 0 && to.strides[order[at - 1]] < to.strides[d]) {
+      order[at] = order[at - 1];
+      --at;
+    }
+    order[at] = d;
+  }
+  int inner = rank > 0 ? order[--rank] : -1;
+  int64_t n = inner < 0 ? 1 : to.dims[inner];
+  int64_t from_step = inner < 0 ? 1 : from.strides[inner], to_step = inner < 0 ? 1 : to.strides[inner];
+  int64_t index[kMaxRank] = {};
+  for (;;) {
+    int64_t f = 0, t = 0;
+    for (int i = 0; i < rank; ++i) {
+      f += index[i] * from.strides[order[i]];
+      t += index[i] * to.strides[order[i]];
+    }
+    const char* source = from.data + f * size;
+    char* target = to.data + t * size;
+    if (from_step == 1 && to_step == 1)
+      memcpy(target, source, static_cast<size_t>(n * size));
+    else if (size == 4)
+      copy_elements<uint32_t>(source, target, n, from_step, to_step);
+    else if (size == 8)
+      copy_elements<uint64_t>(source, target, n, from_step, to_step);
+    else if (size == 2)
+      copy_elements<uint16_t>(source, target, n, from_step, to_step);
+    else
+      copy_elements<uint8_t>(source, target, n, from_step, to_step);
+    int d = rank - 1;
+    while (d >= 0 && ++index[d] == to.dims[order[d]]) index[d--] = 0;
+    if (d < 0) return;
+  }
+}
+
+}  // namespace pen

@@ -1,0 +1,528 @@
+// The loader: copies the tables of an untrusted file into private memory and proves every index, size and type in them
+// before anything is used (file/SPEC.md). What depends on input shapes is proven later, at bind.
+#include "penlight/runtime/file/model.h"
+#include "penlight/runtime/base/sha256.h"
+
+namespace pen {
+namespace {
+
+using namespace format;
+
+constexpr uint32_t kMaxSections = 256;
+constexpr int kMaxExprDepth = 32;
+
+struct Loader {
+  Model* m;
+  const char* name;
+  pen_error* error;
+  // filled while loading
+  const uint8_t* tables = nullptr;  // private copy of [0, tables_size)
+  uint64_t tables_size = 0;
+  Table<Section> sections = {};
+  uint8_t* region_used = nullptr;  // a region belongs to one instruction
+  int64_t budget = 1 << 26;        // of steps, so that lists which share storage cannot make verifying endless
+
+  Status fail(const char* where, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5))) {
+    char got[160], what[256];
+    __builtin_va_list args;
+    __builtin_va_start(args, got_format);
+    vsnprintf(got, sizeof got, got_format, args);
+    __builtin_va_end(args);
+    set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
+    return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
+  }
+  Status out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
+
+  // ---- header and sections ----
+  Status header() {
+    if (m->size < sizeof(Header) || memcmp(m->bytes, kMagic, sizeof kMagic) != 0) {
+      char got[96];
+      if (m->size < 8)
+        set_text(got, sizeof got, "%zu bytes", m->size);
+      else if (m->bytes[0] == 'P' && m->bytes[1] == 'K')
+        set_text(got, sizeof got, "a zip archive (a TorchScript .pt or .ptl? convert it with penlight optimize)");
+      else
+        set_text(got, sizeof got, "a file that begins with %02x %02x %02x %02x", m->bytes[0], m->bytes[1], m->bytes[2], m->bytes[3]);
+      return report(error, {PEN_ERROR_FORMAT, name, "", "", "a .pen file", got});
+    }
+    Header h;
+    memcpy(&h, m->bytes, sizeof h);
+    if (h.version > kVersion) {
+      char expected[64], got[64];
+      set_text(expected, sizeof expected, "format version %u or older", kVersion);
+      set_text(got, sizeof got, "version %u", h.version);
+      return report(error, {PEN_ERROR_VERSION, name, "", "", expected, got, "", "Update Penlight, or save the model with an older one"});
+    }
+    if (h.version == 0) return fail("header", "a format version of 1 or more", "0");
+    if (h.header_size < sizeof(Header) || h.header_size > 4096) return fail("header", "a header of 80 to 4096 bytes", "%u", h.header_size);
+    if (h.file_size != m->size) {
+      char expected[64];
+      set_text(expected, sizeof expected, "%llu bytes, as its header says", static_cast<unsigned long long>(h.file_size));
+      return fail(h.file_size > m->size ? "truncated" : "file size", expected, "%zu", m->size);
+    }
+    if (h.section_count > kMaxSections) return fail("header", "at most 256 sections", "%u", h.section_count);
+    uint64_t table_end = h.header_size + uint64_t{h.section_count} * sizeof(Section);
+    if (h.tables_size > m->size || h.tables_size > static_cast<uint64_t>(kMaxTableBytes) || h.tables_size < table_end)
+      return fail("header", "tables inside the file", "tables of %llu bytes", static_cast<unsigned long long>(h.tables_size));
+    tables_size = h.tables_size;
+    // A private copy: the file may be changed underneath by others while it is mapped.
+    uint8_t* copy = m->pool.take_array<uint8_t>(static_cast<int64_t>(tables_size) + 8);
+    if (!copy) return out_of_memory();
+    memcpy(copy, m->bytes, tables_size);
+    if (memcmp(copy, &h, sizeof h) != 0) return fail("header", "a file that does not change while it is loaded", "a change");
+    tables = copy;
+    Section* list = m->pool.take_array<Section>(h.section_count);
+    if (!list) return out_of_memory();
+    memcpy(static_cast<void*>(list), tables + h.header_size, h.section_count * sizeof(Section));
+    sections = {list, h.section_count};
+    return PEN_OK;
+  }
+
+  Status find(const char* id, const Section** found) {
+    *found = nullptr;
+    for (uint32_t i = 0; i < sections.count; ++i) {
+      if (memcmp(sections[i].id, id, 4) != 0) continue;
+      if (*found) return fail(id, "one section of this name", "two");
+      *found = &sections[i];
+    }
+    if (!*found) return fail(id, "a section of this name", "none");
+    return PEN_OK;
+  }
+
+  template <class T>
+  Status table(const char* id, Table<T>* out) {
+    const Section* s;
+    PEN_TRY(find(id, &s));
+    if (s->record_size < 1 || s->record_size > 4096) return fail(id, "records of 1 to 4096 bytes", "%u", s->record_size);
+    if (s->offset % 8 != 0 || s->offset > tables_size || s->count > (tables_size - s->offset) / s->record_size || s->count >= kNone)
+      return fail(id, "a section inside the tables", "%llu records of %u bytes at offset %llu of %llu",
+                  static_cast<unsigned long long>(s->count), s->record_size, static_cast<unsigned long long>(s->offset),
+                  static_cast<unsigned long long>(tables_size));
+    out->count = static_cast<uint32_t>(s->count);
+    if (s->record_size == sizeof(T)) {
+      out->data = reinterpret_cast<const T*>(tables + s->offset);
+      return PEN_OK;
+    }
+    if (sizeof(T) < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
+    T* rows = m->pool.take_array<T>(out->count);  // zeroed: fields that an older writer did not know mean "as before"
+    if (!rows) return out_of_memory();
+    size_t part = s->record_size < sizeof(T) ? s->record_size : sizeof(T);
+    for (uint32_t i = 0; i < out->count; ++i) memcpy(static_cast<void*>(&rows[i]), tables + s->offset + uint64_t{i} * s->record_size, part);
+    out->data = rows;
+    return PEN_OK;
+  }
+
+  Status all_sections() {
+    PEN_TRY(table("STRS", &m->strings));
+    PEN_TRY(table("CNST", &m->constants));
+    PEN_TRY(table("EXPR", &m->exprs));
+    PEN_TRY(table("STEP", &m->steps));
+    PEN_TRY(table("VALS", &m->values));
+    PEN_TRY(table("NODE", &m->nodes));
+    PEN_TRY(table("ATTR", &m->attrs));
+    PEN_TRY(table("REGN", &m->regions));
+    PEN_TRY(table("CODE", &m->code));
+    PEN_TRY(table("PORT", &m->ports));
+    PEN_TRY(table("METH", &m->methods));
+    PEN_TRY(table("KEYS", &m->keys));
+    PEN_TRY(table("TEXT", &m->text));
+    PEN_TRY(table("INTS", &m->ints));
+    PEN_TRY(table("FLTS", &m->floats));
+    PEN_TRY(table("INDX", &m->indices));
+    PEN_TRY(table("META", &m->metadata));
+    const Section* d;
+    PEN_TRY(find("DATA", &d));
+    if (d->offset % kAlignment != 0 || d->offset < tables_size || d->offset > m->size || d->count > m->size - d->offset)
+      return fail("DATA", "weights inside the file, 64-byte aligned", "%llu bytes at offset %llu of %zu",
+                  static_cast<unsigned long long>(d->count), static_cast<unsigned long long>(d->offset), m->size);
+    m->data = m->bytes + d->offset;
+    m->data_size = d->count;
+    if (m->metadata.count == 0 || m->metadata[m->metadata.count - 1] != 0) return fail("META", "text that ends in a zero byte", "no zero");
+    if (m->nodes.count > static_cast<uint64_t>(kMaxNodes)) return fail("NODE", "at most 1048576 nodes", "%u", m->nodes.count);
+    return PEN_OK;
+  }
+
+  // ---- pools ----
+  Status check_strings() {
+    for (uint32_t i = 0; i < m->strings.count; ++i) {
+      const String& s = m->strings[i];
+      if (s.offset >= m->text.count || s.size >= m->text.count - s.offset) return fail("STRS", "text inside TEXT", "string %u outside", i);
+      const uint8_t* p = m->text.data + s.offset;
+      for (uint32_t j = 0; j < s.size; ++j)
+        if (p[j] == 0) return fail("STRS", "text without zero bytes", "one in string %u", i);
+      if (p[s.size] != 0) return fail("STRS", "a zero byte after each string", "none after string %u", i);
+    }
+    return PEN_OK;
+  }
+  Status check_string(uint32_t s, const char* where, bool optional = false) {
+    if (s < m->strings.count || (optional && s == kNone)) return PEN_OK;
+    return fail(where, "a string index", "%u of %u", s, m->strings.count);
+  }
+  Status check_span(uint32_t start, uint64_t count, uint32_t total, const char* where) {
+    if (start <= total && count <= total - start) return PEN_OK;
+    return fail(where, "a range inside its table", "%llu from %u of %u", static_cast<unsigned long long>(count), start, total);
+  }
+  Status spend(uint64_t steps) {
+    budget -= static_cast<int64_t>(steps);
+    return budget < 0 ? fail("complexity", "a model that can be verified in 67 million steps", "more") : PEN_OK;
+  }
+  static bool is_expr(int64_t v) { return v < kExprBase + kExprLimit; }
+
+  Status check_constants() {
+    for (uint32_t i = 0; i < m->constants.count; ++i) {
+      const Constant& c = m->constants[i];
+      PEN_TRY(check_string(c.name, "CNST"));
+      PEN_TRY(check_string(c.layout, "CNST"));
+      const char* called = m->string(c.name);
+      if (c.dtype >= kDTypeCount) return fail(called, "a dtype code below 10", "%u", c.dtype);
+      if (c.rank > pen::kMaxRank) return fail(called, "a rank of at most 8", "%u", c.rank);
+      PEN_TRY(check_span(c.dims, c.rank, m->ints.count, called));
+      int64_t bytes = dtype_size(static_cast<DType>(c.dtype));
+      for (int d = 0; d < c.rank; ++d) {
+        int64_t dim = m->ints[c.dims + static_cast<uint32_t>(d)];
+        if (dim < 0 || dim > kMaxDim || mul_overflows(bytes, dim, &bytes))
+          return fail(called, "dims of 0 or more whose product fits in 63 bits", "dim %lld", static_cast<long long>(dim));
+      }
+      if (c.offset % kAlignment != 0 || c.offset > m->data_size || c.size > m->data_size - c.offset)
+        return fail(called, "weights inside DATA, 64-byte aligned", "%llu bytes at %llu of %llu", static_cast<unsigned long long>(c.size),
+                    static_cast<unsigned long long>(c.offset), static_cast<unsigned long long>(m->data_size));
+      if (strcmp(m->string(c.layout), "plain") == 0 && static_cast<uint64_t>(bytes) != c.size)
+        return fail(called, "as many bytes as its dims say", "%llu instead of %lld", static_cast<unsigned long long>(c.size),
+                    static_cast<long long>(bytes));
+    }
+    return PEN_OK;
+  }
+
+  // A dim expression in the context of a method: known operations, input dims that exist, a stack that comes out even.
+  Status check_expr(uint32_t index, const Method& method) {
+    if (index >= m->exprs.count) return fail("EXPR", "a dim expression that exists", "%u of %u", index, m->exprs.count);
+    const Expr& e = m->exprs[index];
+    PEN_TRY(check_span(e.start, e.count, m->steps.count, "EXPR"));
+    if (e.count > static_cast<uint64_t>(kMaxExprSteps)) return fail("EXPR", "at most 4096 steps", "%u", e.count);
+    PEN_TRY(spend(e.count));
+    int depth = 0;
+    for (uint32_t i = 0; i < e.count; ++i) {
+      const Step& s = m->steps[e.start + i];
+      if (s.op >= kStepOpCount) return fail("STEP", "a known operation", "%u", s.op);
+      if (static_cast<StepOp>(s.op) == StepOp::input_dim) {
+        uint64_t input = static_cast<uint64_t>(s.arg) / 256, dim = static_cast<uint64_t>(s.arg) % 256;
+        if (s.arg < 0 || input >= method.input_count || dim >= m->ports[method.inputs + static_cast<uint32_t>(input)].rank)
+          return fail("STEP", "a dim of an input", "%lld", static_cast<long long>(s.arg));
+        ++depth;
+      } else if (static_cast<StepOp>(s.op) == StepOp::constant) {
+        ++depth;
+      } else if (--depth < 1) {
+        return fail("EXPR", "two operands for each operation", "fewer in expression %u", index);
+      }
+      if (depth > kMaxExprDepth) return fail("EXPR", "a depth of at most 32", "more in expression %u", index);
+    }
+    if (depth != 1) return fail("EXPR", "one result", "%d in expression %u", depth, index);
+    return PEN_OK;
+  }
+  Status check_dims(uint32_t start, uint64_t count, const Method& method, const char* where) {
+    PEN_TRY(check_span(start, count, m->ints.count, where));
+    PEN_TRY(spend(count));
+    for (uint64_t i = 0; i < count; ++i) {
+      int64_t v = m->ints[start + static_cast<uint32_t>(i)];
+      if (is_expr(v)) PEN_TRY(check_expr(static_cast<uint32_t>(v - kExprBase), method));
+    }
+    return PEN_OK;
+  }
+
+  // ---- nodes ----
+  // Walks a schema "x:T b:T? xs:T[] stride:i[]"; returns false at its end.
+  struct Param {
+    const char* name;
+    size_t name_size;
+    const char* kind;
+    size_t kind_size;
+  };
+  static bool next_param(const char** p, Param* out) {
+    while (**p == ' ') ++*p;
+    if (!**p) return false;
+    out->name = *p;
+    while (**p != ':') ++*p;
+    out->name_size = static_cast<size_t>(*p - out->name);
+    out->kind = ++*p;
+    while (**p && **p != ' ') ++*p;
+    out->kind_size = static_cast<size_t>(*p - out->kind);
+    return true;
+  }
+  static bool kind_fits(const Param& p, AttrKind kind) {
+    char k = p.kind[0];
+    bool list = p.kind_size >= 3 && p.kind[p.kind_size - 1] == ']';
+    if (kind == AttrKind::none) return p.kind[p.kind_size - 1] == '?';
+    if (k == 'i') return kind == (list ? AttrKind::ints : AttrKind::integer);
+    if (k == 'f') return kind == (list ? AttrKind::floats : AttrKind::real);
+    return k == 'b' ? kind == AttrKind::boolean : k == 's' && kind == AttrKind::str;
+  }
+
+  Status check_node(const Node& n, const Region& r, const Method& method, uint8_t* defined, uint32_t index) {
+    PEN_TRY(check_string(n.key, "NODE"));
+    PEN_TRY(check_string(n.source, "NODE", true));
+    const char* key = m->string(n.key);
+    PEN_TRY(check_span(n.inputs, n.input_count, m->indices.count, key));
+    PEN_TRY(check_span(n.outputs, n.output_count, m->indices.count, key));
+    PEN_TRY(check_span(n.attrs, n.attr_count, m->attrs.count, key));
+    if (n.input_count > static_cast<uint64_t>(kMaxInputs) || n.output_count > static_cast<uint64_t>(kMaxInputs))
+      return fail(key, "at most 4096 inputs and outputs", "%u and %u", n.input_count, n.output_count);
+    if (n.output_count == 0) return fail(key, "a result", "none");
+    if (n.attr_count > 64) return fail(key, "at most 64 attributes", "%u", n.attr_count);
+    PEN_TRY(spend(uint64_t{n.input_count} + n.output_count));
+    const KernelEntry* entry = m->kernels[index];
+    const char* at = entry->schema;
+    Param p;
+    uint32_t input = 0, attr = 0;
+    while (next_param(&at, &p)) {
+      if (p.kind[0] == 'T') {
+        bool list = p.kind_size >= 3 && memcmp(p.kind + 1, "[]", 2) == 0, optional = p.kind_size >= 2 && p.kind[1] == '?';
+        uint32_t take = list ? n.input_count - input : 1;
+        for (uint32_t i = 0; i < take; ++i, ++input) {
+          if (input >= n.input_count) return fail(key, "an input for every tensor parameter", "%u inputs", n.input_count);
+          uint32_t v = m->indices[n.inputs + input];
+          if (v == kNone && optional) continue;
+          if (v >= r.value_count || !defined[v]) return fail(key, "inputs that are computed before", "value %u as input %u", v, input);
+        }
+      } else {
+        const Attr* found = nullptr;
+        for (uint32_t i = 0; i < n.attr_count && !found; ++i) {
+          const Attr& a = m->attrs[n.attrs + i];
+          PEN_TRY(check_string(a.name, key));
+          const char* s = m->string(a.name);
+          if (strlen(s) == p.name_size && memcmp(s, p.name, p.name_size) == 0) found = &a;
+        }
+        char label[64];
+        set_text(label, sizeof label, "%s: attribute %.*s", key, static_cast<int>(p.name_size), p.name);
+        if (!found) return fail(label, "to be there", "nothing");
+        if (found->kind >= kAttrKindCount || !kind_fits(p, static_cast<AttrKind>(found->kind)))
+          return fail(label, "the kind that the operator takes", "kind %u", found->kind);
+        switch (static_cast<AttrKind>(found->kind)) {
+          case AttrKind::integer: PEN_TRY(check_dims(found->start, 1, method, label)); break;
+          case AttrKind::ints: PEN_TRY(check_dims(found->start, found->count, method, label)); break;
+          case AttrKind::real: PEN_TRY(check_span(found->start, 1, m->floats.count, label)); break;
+          case AttrKind::floats: PEN_TRY(check_span(found->start, found->count, m->floats.count, label)); break;
+          case AttrKind::str: PEN_TRY(check_string(found->start, label)); break;
+          case AttrKind::boolean:
+            if (found->start > 1) return fail(label, "0 or 1", "%u", found->start);
+            break;
+          case AttrKind::none: break;
+        }
+        ++attr;
+      }
+    }
+    if (input != n.input_count) return fail(key, "as many inputs as the operator takes", "%u", n.input_count);
+    if (attr != n.attr_count) return fail(key, "only attributes that the operator has", "%u, %u of them known", n.attr_count, attr);
+    for (uint32_t i = 0; i < n.output_count; ++i) {
+      uint32_t v = m->indices[n.outputs + i];
+      if (v >= r.value_count || defined[v] || m->values[r.values + v].constant != kNone)
+        return fail(key, "results that nothing else computes", "value %u", v);
+      defined[v] = 1;
+    }
+    return PEN_OK;
+  }
+
+  Status check_region(const Region& r, const Method& method) {
+    PEN_TRY(check_span(r.values, r.value_count, m->values.count, "REGN"));
+    PEN_TRY(check_span(r.nodes, r.node_count, m->nodes.count, "REGN"));
+    PEN_TRY(check_span(r.inputs, r.input_count, m->indices.count, "REGN"));
+    PEN_TRY(check_span(r.outputs, r.output_count, m->indices.count, "REGN"));
+    PEN_TRY(spend(uint64_t{r.value_count} + r.input_count + r.output_count));
+    uint8_t* defined = static_cast<uint8_t*>(calloc(r.value_count + 1, 1));
+    if (!defined) return out_of_memory();
+    Status status = [&] {
+      for (uint32_t i = 0; i < r.value_count; ++i) {
+        const Value& v = m->values[r.values + i];
+        PEN_TRY(check_string(v.name, "VALS"));
+        const char* called = m->string(v.name);
+        if (v.dtype >= kDTypeCount || v.rank > pen::kMaxRank || v.layout >= kValueLayoutCount)
+          return fail(called, "a known dtype, rank and layout", "%u, %u, %u", v.dtype, v.rank, v.layout);
+        if (v.layout == static_cast<uint32_t>(ValueLayout::nhwc) && (v.rank < 3 || v.rank > 5))
+          return fail(called, "rank 3 to 5 for layout nhwc", "%u", v.rank);
+        PEN_TRY(check_dims(v.dims, v.rank, method, called));
+        if (v.constant == kNone) continue;
+        if (v.constant >= m->constants.count) return fail(called, "a constant that exists", "%u of %u", v.constant, m->constants.count);
+        const Constant& c = m->constants[v.constant];
+        if (c.dtype != v.dtype || c.rank != v.rank) return fail(called, "the dtype and rank of its constant", "%u and %u", v.dtype, v.rank);
+        defined[i] = 1;
+      }
+      for (uint32_t i = 0; i < r.input_count; ++i) {
+        uint32_t v = m->indices[r.inputs + i];
+        if (v >= r.value_count || defined[v]) return fail("REGN", "inputs that are values of their own", "value %u", v);
+        defined[v] = 1;
+      }
+      for (uint32_t i = 0; i < r.node_count; ++i)
+        PEN_TRY(check_node(m->nodes[r.nodes + i], r, method, defined, r.nodes + i));
+      for (uint32_t i = 0; i < r.output_count; ++i) {
+        uint32_t v = m->indices[r.outputs + i];
+        if (v >= r.value_count || !defined[v]) return fail("REGN", "outputs that are computed", "value %u", v);
+      }
+      return PEN_OK;
+    }();
+    free(defined);
+    return status;
+  }
+
+  // ---- methods ----
+  Status check_port(const Port& p, const Method& method, bool input) {
+    PEN_TRY(check_string(p.name, "PORT"));
+    const char* called = m->string(p.name);
+    if (p.dtype >= kDTypeCount || p.rank > pen::kMaxRank) return fail(called, "a known dtype and a rank of at most 8", "%u and %u", p.dtype, p.rank);
+    PEN_TRY(check_dims(p.dims, p.rank, method, called));
+    if (input) PEN_TRY(check_span(p.ranges, uint64_t{p.rank} * 2, m->ints.count, called));
+    for (uint32_t d = 0; input && d < p.rank; ++d) {
+      int64_t least = m->ints[p.ranges + 2 * d], most = m->ints[p.ranges + 2 * d + 1];
+      if (least < 0 || most < least || most > kMaxDim)
+        return fail(called, "a range of sizes", "%lld to %lld", static_cast<long long>(least), static_cast<long long>(most));
+    }
+    return PEN_OK;
+  }
+
+  struct Register {
+    uint8_t state, dtype, rank;  // state 0: unwritten, 1: method input, 2: region result
+  };
+  Status check_code(const Method& method, Register* regs) {
+    for (uint32_t i = 0; i < method.input_count; ++i) {
+      const Port& p = m->ports[method.inputs + i];
+      regs[i] = {1, p.dtype, p.rank};
+    }
+    for (uint32_t pc = 0; pc < method.code_count; ++pc) {
+      const Instruction& in = m->code[method.code + pc];
+      PEN_TRY(check_span(in.args, in.arg_count, m->indices.count, "CODE"));
+      PEN_TRY(spend(uint64_t{in.arg_count} + in.result_count));
+      PEN_TRY(check_span(in.results, in.result_count, m->indices.count, "CODE"));
+      if (in.op >= kInstructionOpCount) return fail("CODE", "a known instruction", "%u", in.op);
+      for (uint32_t i = 0; i < in.arg_count; ++i) {
+        uint32_t reg = m->indices[in.args + i];
+        if (reg >= method.registers || !regs[reg].state) return fail("CODE", "registers that were written before", "register %u", reg);
+      }
+      bool last = pc + 1 == method.code_count;
+      if ((static_cast<InstructionOp>(in.op) == InstructionOp::ret) != last) return fail("CODE", "return as the last instruction, once", "another order");
+      if (last) {
+        if (in.arg_count != method.output_count || in.result_count != 0) return fail("CODE", "a return of all outputs", "%u", in.arg_count);
+        for (uint32_t i = 0; i < in.arg_count; ++i) {
+          Register& reg = regs[m->indices[in.args + i]];
+          const Port& p = m->ports[method.outputs + i];
+          if (reg.state != 2) return fail("CODE", "each output to be a region's result of its own", "an input, or a result returned twice");
+          if (reg.dtype != p.dtype || reg.rank != p.rank) return fail("CODE", "outputs of the declared dtype and rank", "another");
+          reg.state = 3;
+        }
+        return PEN_OK;
+      }
+      if (in.target >= m->regions.count) return fail("CODE", "a region that exists", "%u of %u", in.target, m->regions.count);
+      if (region_used[in.target]) return fail("CODE", "each region to be run by one instruction", "region %u by two", in.target);
+      region_used[in.target] = 1;
+      const Region& r = m->regions[in.target];
+      PEN_TRY(check_region(r, method));
+      if (in.arg_count != r.input_count || in.result_count != r.output_count)
+        return fail("CODE", "as many registers as the region has inputs and outputs", "%u and %u", in.arg_count, in.result_count);
+      for (uint32_t i = 0; i < in.arg_count; ++i) {
+        const Value& v = m->values[r.values + m->indices[r.inputs + i]];
+        const Register& reg = regs[m->indices[in.args + i]];
+        if (v.dtype != reg.dtype || v.rank != reg.rank) return fail("CODE", "region inputs of the register's dtype and rank", "another");
+      }
+      for (uint32_t i = 0; i < in.result_count; ++i) {
+        uint32_t reg = m->indices[in.results + i];
+        if (reg >= method.registers || regs[reg].state) return fail("CODE", "results in registers of their own", "register %u", reg);
+        const Value& v = m->values[r.values + m->indices[r.outputs + i]];
+        regs[reg] = {2, v.dtype, v.rank};
+      }
+    }
+    return fail("CODE", "a return", "none");
+  }
+
+  Status check_method(const Method& method) {
+    PEN_TRY(check_string(method.name, "METH"));
+    PEN_TRY(check_string(method.input_spec, "METH"));
+    PEN_TRY(check_string(method.output_spec, "METH"));
+    PEN_TRY(check_span(method.code, method.code_count, m->code.count, "METH"));
+    PEN_TRY(check_span(method.inputs, method.input_count, m->ports.count, "METH"));
+    PEN_TRY(check_span(method.outputs, method.output_count, m->ports.count, "METH"));
+    if (method.registers > m->indices.count + method.input_count || method.registers < method.input_count || method.input_count > static_cast<uint64_t>(kMaxInputs))
+      return fail("METH", "a register for each input and result", "%u", method.registers);
+    for (uint32_t i = 0; i < method.input_count; ++i) PEN_TRY(check_port(m->ports[method.inputs + i], method, true));
+    for (uint32_t i = 0; i < method.output_count; ++i) PEN_TRY(check_port(m->ports[method.outputs + i], method, false));
+    Register* regs = static_cast<Register*>(calloc(method.registers + 1, sizeof(Register)));
+    if (!regs) return out_of_memory();
+    Status status = check_code(method, regs);
+    free(regs);
+    return status;
+  }
+
+  // ---- kernels ----
+  Status check_keys() {
+    char missing[512];
+    size_t used = 0;
+    uint32_t count = 0;
+    auto note = [&](const char* key) {
+      ++count;
+      int n = snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", key);
+      if (n > 0) used = used + static_cast<size_t>(n) < sizeof missing ? used + static_cast<size_t>(n) : sizeof missing - 1;
+    };
+    for (uint32_t i = 0; i < m->keys.count; ++i) {
+      PEN_TRY(check_string(m->keys[i].key, "KEYS"));
+      if (!find_kernel(m->string(m->keys[i].key))) note(m->string(m->keys[i].key));
+    }
+    m->kernels = m->pool.take_array<const KernelEntry*>(m->nodes.count);
+    if (!m->kernels) return out_of_memory();
+    for (uint32_t i = 0; i < m->nodes.count; ++i) {
+      PEN_TRY(check_string(m->nodes[i].key, "NODE"));
+      const char* key = m->string(m->nodes[i].key);
+      m->kernels[i] = find_kernel(key);
+      if (!m->kernels[i] && count == 0) note(key);  // a node whose key KEYS does not list
+    }
+    if (count == 0) return PEN_OK;
+    char got[160];
+    set_text(got, sizeof got, "none for %s", missing);
+    return report(error, {PEN_ERROR_KERNEL, name, "", "", "a kernel for every operator in the file", got, "",
+                          "Use a library built with them: penlight build --model FILE, or a full build of this or a later version"});
+  }
+
+  Status run() {
+    PEN_TRY(header());
+    PEN_TRY(all_sections());
+    PEN_TRY(check_strings());
+    PEN_TRY(check_keys());
+    PEN_TRY(check_constants());
+    region_used = m->pool.take_array<uint8_t>(m->regions.count);
+    if (!region_used) return out_of_memory();
+    if (m->methods.count == 0) return fail("METH", "at least one method", "none");
+    for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i]));
+    return PEN_OK;
+  }
+};
+
+}  // namespace
+
+Status load_tables(Model* model, const char* name, pen_error* error) {
+  Loader loader{model, name, error};
+  return loader.run();
+}
+
+Status verify_hash(const Model& model, const char* name, pen_error* error) {
+  Sha256 sha;
+  uint8_t digest[32], zero[32] = {};
+  sha.begin();
+  sha.update(model.bytes, format::kHashOffset);
+  sha.update(zero, sizeof zero);
+  size_t rest = format::kHashOffset + sizeof zero;
+  sha.update(model.bytes + rest, model.size - rest);
+  sha.finish(digest);
+  if (memcmp(digest, model.bytes + format::kHashOffset, sizeof digest) == 0) return PEN_OK;
+  return report(error, {PEN_ERROR_CHECKSUM, name, "", "", "the content that its SHA-256 describes", "other bytes", "",
+                        "The file was changed or damaged after it was written: copy it again"});
+}
+
+const KernelEntry* find_kernel(const char* key) {
+  int low = 0, high = kKernelCount - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(key, kKernels[middle].key);
+    if (order == 0) return &kKernels[middle];
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return nullptr;
+}
+
+}  // namespace pen

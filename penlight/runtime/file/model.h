@@ -1,0 +1,69 @@
+// A loaded .pen file: private, verified copies of its tables, and the weights where they lie in the mapped file.
+// Everything here is immutable after loading and may be read by many threads.
+#pragma once
+#include "penlight/runtime/base/error.h"
+#include "penlight/runtime/base/memory.h"
+#include "penlight/runtime/base/tensor.h"
+#include "penlight/runtime/exec/kernel.h"
+#include "pen_format.h"  // generated from penlight/file/format.py
+
+namespace pen {
+
+template <class T>
+struct Table {
+  const T* data = nullptr;
+  uint32_t count = 0;
+  PEN_INLINE const T& operator[](uint32_t i) const { return data[i]; }
+};
+
+struct Model {
+  // where the bytes came from
+  const uint8_t* bytes = nullptr;
+  size_t size = 0;
+  void* mapping = nullptr;  // munmap this …
+  size_t mapping_size = 0;
+  void* owned = nullptr;    // … or free this; neither: the caller's memory
+
+  Pool pool;  // all tables
+  Table<format::String> strings;
+  Table<format::Constant> constants;
+  Table<format::Expr> exprs;
+  Table<format::Step> steps;
+  Table<format::Value> values;
+  Table<format::Node> nodes;
+  Table<format::Attr> attrs;
+  Table<format::Region> regions;
+  Table<format::Instruction> code;
+  Table<format::Port> ports;
+  Table<format::Method> methods;
+  Table<format::Key> keys;
+  Table<uint8_t> text;
+  Table<int64_t> ints;
+  Table<double> floats;
+  Table<uint32_t> indices;
+  Table<uint8_t> metadata;
+  const uint8_t* data = nullptr;
+  uint64_t data_size = 0;
+  const KernelEntry** kernels = nullptr;  // one per node
+  bool copied = false;
+
+  const char* string(uint32_t i) const {
+    return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset;
+  }
+};
+
+// Maps or reads the bytes of a file, or takes the caller's.
+Status map_path(const char* path, bool copy, Model* model, pen_error* error);
+Status map_fd(int fd, uint64_t offset, uint64_t size, bool copy, const char* name, Model* model, pen_error* error);
+Status map_memory(const void* bytes, size_t size, bool copy, Model* model, pen_error* error);
+void unmap(Model* model);
+
+// Verifies everything and fills the tables. After PEN_OK no later code needs to check structure again.
+Status load_tables(Model* model, const char* name, pen_error* error);
+Status verify_hash(const Model& model, const char* name, pen_error* error);
+
+const KernelEntry* find_kernel(const char* key);
+
+}  // namespace pen
+
+struct pen_model : pen::Model {};

@@ -1,0 +1,166 @@
+/* Penlight's C interface: load a .pen file, run it, read the results. The only way into the runtime; every binding
+ * (Python, C++, Java, Swift) is thin over it.
+ *
+ *   pen_error err;
+ *   pen_model* model;
+ *   if (pen_model_open("mobilenet_v2.pen", 0, &model, &err) != PEN_OK) { puts(err.message); return 1; }
+ *   pen_session* session;
+ *   pen_session_create(model, "forward", NULL, &session, &err);
+ *   int64_t dims[4] = {1, 3, 224, 224};
+ *   pen_tensor image = {pixels, PEN_F32, 4, dims, NULL};
+ *   pen_session_set_input(session, 0, &image);
+ *   if (pen_session_run(session) != PEN_OK) { puts(pen_session_error(session)->message); return 1; }
+ *   pen_tensor y;
+ *   pen_session_output(session, 0, &y);
+ *
+ * A pen_model is immutable and may be used by many threads at once. A pen_session has one caller at a time. */
+#ifndef PENLIGHT_H_
+#define PENLIGHT_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define PEN_API __declspec(dllexport)
+#else
+#define PEN_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pen_status {
+  PEN_OK = 0,
+  PEN_ERROR_IO = 1,          /* the file cannot be opened, read or mapped */
+  PEN_ERROR_FORMAT = 2,      /* not a .pen file, or a damaged one */
+  PEN_ERROR_VERSION = 3,     /* written by a newer Penlight than this runtime */
+  PEN_ERROR_KERNEL = 4,      /* the file needs a kernel that this library was built without */
+  PEN_ERROR_ARGUMENT = 5,    /* an index, name or option that does not exist */
+  PEN_ERROR_INPUT = 6,       /* an input's dtype, rank or size does not fit the model */
+  PEN_ERROR_SHAPE = 7,       /* shapes inside the model do not fit each other at this input size */
+  PEN_ERROR_MEMORY = 8,      /* out of memory, or over the arena limit */
+  PEN_ERROR_DATA = 9,        /* data used as an index is out of range */
+  PEN_ERROR_CHECKSUM = 10    /* the content hash does not match (only when verification was asked for) */
+} pen_status;
+
+/* What went wrong. `message` is whole by itself; the other fields are its parts, "" where they do not apply. */
+typedef struct pen_error {
+  int32_t status;
+  char message[768];
+  char op[64];         /* operator, with its kernel key */
+  char tensor[64];     /* input or value */
+  char expected[160];
+  char got[160];
+  char source[256];    /* the Python line that the operator came from */
+} pen_error;
+
+typedef enum pen_dtype {
+  PEN_F32 = 0, PEN_F16 = 1, PEN_F64 = 2, PEN_I8 = 3, PEN_U8 = 4, PEN_I16 = 5, PEN_I32 = 6, PEN_I64 = 7,
+  PEN_BOOL = 8, PEN_BF16 = 9
+} pen_dtype;
+
+/* A tensor that somebody else owns. Strides count elements; NULL means row-major. */
+typedef struct pen_tensor {
+  void* data;
+  int32_t dtype;
+  int32_t rank;
+  const int64_t* dims;
+  const int64_t* strides;
+} pen_tensor;
+
+typedef struct pen_model pen_model;
+typedef struct pen_session pen_session;
+
+enum {
+  PEN_LOAD_VERIFY = 1, /* also compare the content hash: reads the whole file */
+  PEN_LOAD_COPY = 2    /* copy the file into memory: for files that may change underneath */
+};
+
+PEN_API const char* pen_version(void);
+PEN_API const char* pen_status_name(int32_t status);
+
+/* --- model --------------------------------------------------------------------------------------------------- */
+PEN_API pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error);
+/* The bytes must stay valid and unchanged until pen_model_close, unless PEN_LOAD_COPY; any alignment. */
+PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model,
+                                         pen_error* error);
+/* Part of an open file, such as an uncompressed Android asset. The descriptor may be closed afterwards. */
+PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model,
+                                     pen_error* error);
+/* After all its sessions. NULL is allowed. */
+PEN_API void pen_model_close(pen_model* model);
+
+/* JSON text, "{}" where there is none: name, labels, preprocessing, licence. */
+PEN_API const char* pen_model_metadata(const pen_model* model);
+PEN_API int32_t pen_model_method_count(const pen_model* model);
+PEN_API const char* pen_model_method_name(const pen_model* model, int32_t index);
+
+/* What a method takes or gives back. A dim of -1 is free; `spec` is the JSON of the containers around the tensors. */
+typedef struct pen_tensor_info {
+  const char* name;
+  int32_t dtype;
+  int32_t rank;
+  int64_t dims[8];
+  int64_t min_dims[8];
+  int64_t max_dims[8]; /* INT64_MAX: no bound */
+} pen_tensor_info;
+PEN_API int32_t pen_model_input_count(const pen_model* model, const char* method);
+PEN_API int32_t pen_model_output_count(const pen_model* model, const char* method);
+PEN_API pen_status pen_model_input_info(const pen_model* model, const char* method, int32_t index,
+                                        pen_tensor_info* info);
+PEN_API pen_status pen_model_output_info(const pen_model* model, const char* method, int32_t index,
+                                         pen_tensor_info* info);
+PEN_API const char* pen_model_input_spec(const pen_model* model, const char* method);
+PEN_API const char* pen_model_output_spec(const pen_model* model, const char* method);
+
+/* --- session ------------------------------------------------------------------------------------------------- */
+typedef struct pen_session_options {
+  int32_t threads;         /* 0: one per core */
+  int32_t plan_cache;      /* plans kept, one per set of input shapes; 0: 8 */
+  uint64_t arena_limit;    /* bytes; 0: no limit but the machine's */
+  const char* isa;         /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+} pen_session_options;
+
+PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options,
+                                      pen_session** session, pen_error* error);
+PEN_API void pen_session_destroy(pen_session* session);
+
+/* Names the data of an input: read in place during pen_session_run, never copied here, never written. */
+PEN_API pen_status pen_session_set_input(pen_session* session, int32_t index, const pen_tensor* tensor);
+/* Shapes, plan and memory for the inputs set so far, without running. Then outputs' shapes are known. */
+PEN_API pen_status pen_session_prepare(pen_session* session);
+/* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare. */
+PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);
+PEN_API pen_status pen_session_run(pen_session* session);
+/* An output of the last run (or, after prepare, its shape with data == NULL). Row-major. Lives until the session's
+ * next run or prepare. */
+PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);
+PEN_API const pen_error* pen_session_error(const pen_session* session);
+
+PEN_API const char* pen_session_isa(const pen_session* session);
+PEN_API uint64_t pen_session_arena_bytes(const pen_session* session); /* of the current plan */
+PEN_API int32_t pen_session_plan_count(const pen_session* session);   /* plans in the cache */
+
+/* Time of each step of the last plan, summed since profiling was switched on. */
+typedef struct pen_step_profile {
+  const char* key;
+  const char* output;
+  const char* source;
+  uint64_t nanoseconds;
+  uint64_t calls;
+} pen_step_profile;
+PEN_API void pen_session_set_profiling(pen_session* session, int32_t on);
+PEN_API int32_t pen_session_step_count(const pen_session* session);
+PEN_API pen_status pen_session_step(const pen_session* session, int32_t index, pen_step_profile* profile);
+
+/* --- what this library holds --------------------------------------------------------------------------------- */
+PEN_API int32_t pen_kernel_count(void);
+PEN_API const char* pen_kernel_key(int32_t index);
+/* Names of the instruction sets compiled in that this CPU has, best first; NULL past the end. */
+PEN_API const char* pen_isa_name(int32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PENLIGHT_H_ */

@@ -1,0 +1,123 @@
+// One set of words for what elementwise rules compute, on f32 vectors and on plain numbers alike: generated code
+// (build/elementwise.py) is a template over the type and calls these. Integers wrap, as in torch; division by zero and
+// of the least number by -1, which trap on x86, give 0 and the least number. Truth values are M for V, bool for numbers.
+#pragma once
+#include "penlight/runtime/simd/math.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+// --- vectors: the operators of simd.h by name ------------------------------------------------------------------
+static PEN_INLINE V add(V a, V b) { return a + b; }
+static PEN_INLINE V sub(V a, V b) { return a - b; }
+static PEN_INLINE V mul(V a, V b) { return a * b; }
+static PEN_INLINE V div(V a, V b) { return a / b; }
+static PEN_INLINE V neg(V a) { return -a; }
+static PEN_INLINE M both(M a, M b) { return a & b; }
+static PEN_INLINE M either(M a, M b) { return a | b; }
+static PEN_INLINE M negate(M a) { return !a; }
+
+// --- numbers ---------------------------------------------------------------------------------------------------
+template <class T>
+constexpr bool kIsFloat = static_cast<T>(0.5) != static_cast<T>(0);
+
+template <class T>
+static PEN_INLINE T add(T a, T b) {
+  if constexpr (kIsFloat<T>) return a + b;
+  else return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+template <class T>
+static PEN_INLINE T sub(T a, T b) {
+  if constexpr (kIsFloat<T>) return a - b;
+  else return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+template <class T>
+static PEN_INLINE T mul(T a, T b) {
+  if constexpr (kIsFloat<T>) return a * b;
+  else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+template <class T>
+static PEN_INLINE T neg(T a) {
+  if constexpr (kIsFloat<T>) return -a;
+  else return sub(T(0), a);
+}
+template <class T>
+static PEN_INLINE T abs(T a) {
+  if constexpr (kIsFloat<T>) return __builtin_fabsf(a);
+  else return a < T(0) ? neg(a) : a;
+}
+template <class T>
+static PEN_INLINE T max(T a, T b) { return a > b ? a : b; }
+template <class T>
+static PEN_INLINE T min(T a, T b) { return a < b ? a : b; }
+template <class T>
+static PEN_INLINE T maximum(T a, T b) { return a != a ? a : max(a, b); }
+template <class T>
+static PEN_INLINE T minimum(T a, T b) { return a != a ? a : min(a, b); }
+
+// integers only from here to the comparisons
+template <class T>
+static PEN_INLINE T trunc_divide(T a, T b) {
+  if (b == T(0)) return T(0);
+  return b == T(-1) ? neg(a) : static_cast<T>(a / b);
+}
+template <class T>
+static PEN_INLINE T fmod(T a, T b) { return sub(a, mul(trunc_divide(a, b), b)); }
+template <class T>
+static PEN_INLINE T remainder(T a, T b) {
+  T r = fmod(a, b);
+  return r != T(0) && (r < T(0)) != (b < T(0)) ? add(r, b) : r;
+}
+template <class T>
+static PEN_INLINE T floor_divide(T a, T b) {
+  T r = fmod(a, b), q = trunc_divide(a, b);
+  return r != T(0) && (r < T(0)) != (b < T(0)) ? sub(q, T(1)) : q;
+}
+// Powers by squaring; a negative exponent leaves 1, -1 or 0, as in torch.
+template <class T>
+static PEN_INLINE T pow(T a, T b) {
+  if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b & T(1) ? T(-1) : T(1)) : T(0);
+  T result = 1;
+  for (; b > T(0); b = static_cast<T>(b >> 1), a = mul(a, a)) {
+    if (b & T(1)) result = mul(result, a);
+  }
+  return result;
+}
+template <class T>
+static PEN_INLINE T bit_and(T a, T b) { return static_cast<T>(a & b); }
+template <class T>
+static PEN_INLINE T bit_or(T a, T b) { return static_cast<T>(a | b); }
+template <class T>
+static PEN_INLINE T bit_xor(T a, T b) { return static_cast<T>(a ^ b); }
+template <class T>
+static PEN_INLINE T bit_not(T a) { return static_cast<T>(~a); }
+
+template <class T>
+static PEN_INLINE bool lt(T a, T b) { return a < b; }
+template <class T>
+static PEN_INLINE bool le(T a, T b) { return a <= b; }
+template <class T>
+static PEN_INLINE bool gt(T a, T b) { return a > b; }
+template <class T>
+static PEN_INLINE bool ge(T a, T b) { return a >= b; }
+template <class T>
+static PEN_INLINE bool eq(T a, T b) { return a == b; }
+template <class T>
+static PEN_INLINE bool ne(T a, T b) { return a != b; }
+template <class T>
+static PEN_INLINE bool isnan(T a) { return a != a; }
+template <class T>
+static PEN_INLINE T select(bool c, T a, T b) { return c ? a : b; }
+static PEN_INLINE bool both(bool a, bool b) { return a && b; }
+static PEN_INLINE bool either(bool a, bool b) { return a || b; }
+static PEN_INLINE bool negate(bool a) { return !a; }
+
+// A constant of a rule, as a T.
+template <class T>
+static PEN_INLINE T splat(float value) {
+  if constexpr (__is_same(T, V)) return set1(value);
+  else return static_cast<T>(value);
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,188 @@
+// Functions on f32 vectors. Each is written once over simd.h and gives the same kind of result on every instruction
+// set; the errors stated are the largest seen against f64 over a sweep of all floats (tests/runtime/simd/math_test.cc),
+// with fused multiply-add or without. NaN in, NaN out; ±inf as in C; denormal results of exp are kept. Functions with
+// no vector form go lane by lane through the C library.
+// Scalars in the same words: simd/arithmetic.h.
+#pragma once
+#include "penlight/runtime/simd/simd.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+constexpr float kLn2Hi = 0.693359375f;       // 355/512: its product with an exponent is exact
+constexpr float kLn2Lo = -2.12194440e-4f;    // ln 2 - kLn2Hi
+constexpr float kLog2E = 1.44269504f;
+constexpr float kRounder = 12582912.0f;      // 1.5 * 2^23: adding it leaves round(x) in the low bits
+
+static PEN_INLINE V infinity() { return set1(__builtin_inff()); }
+// 2 ** n for n in [-126, 127]
+static PEN_INLINE V power_of_two(I n) { return from_bits((n + set1i(127)) << 23); }
+static PEN_INLINE V copysign(V magnitude, V sign) {
+  return from_bits((bits(magnitude) & set1i(0x7fffffff)) | (bits(sign) & set1i(INT32_MIN)));
+}
+
+// x = n ln 2 + r with |r| <= ln(2) / 2; gives e**r - 1 = r + r^2 q(r), relative error 2^-26.
+static PEN_INLINE V expm1_reduced(V x, I* n) {
+  V t = fma(x, set1(kLog2E), set1(kRounder));
+  *n = bits(t) - bits(set1(kRounder));
+  V k = t - set1(kRounder);
+  V r = fma(k, set1(-kLn2Lo), fma(k, set1(-kLn2Hi), x));
+  V q = fma(set1(0.00138718786f), r, set1(0.00836687628f));
+  q = fma(q, r, set1(0.0416674316f));
+  q = fma(q, r, set1(0.16666542f));
+  q = fma(q, r, set1(0.49999997f));
+  return fma(r * r, q, r);
+}
+
+// 1.1 ulp
+static PEN_INLINE V exp(V x) {
+  I n;
+  V y = expm1_reduced(clamp(x, set1(-104.5f), set1(89.0f)), &n) + set1(1.0f);
+  I half = n >> 1;  // two steps: 2**n itself may be above or below what a float holds
+  return y * power_of_two(half) * power_of_two(n - half);
+}
+
+// 1.7 ulp
+static PEN_INLINE V expm1(V x) {
+  I n;
+  V p = expm1_reduced(clamp(x, set1(-20.0f), set1(89.0f)), &n);
+  V half = power_of_two(n - set1i(1));  // 2**128 is no float, 2**127 is
+  V y = fma(p, half, half - set1(0.5f));
+  return y + y;
+}
+
+// 2.5 ulp; 0 below -88.7, where the result is denormal
+static PEN_INLINE V sigmoid(V x) { return set1(1.0f) / (set1(1.0f) + exp(-x)); }
+
+// 2.6 ulp
+static PEN_INLINE V tanh(V x) {
+  V e = expm1(clamp(x + x, set1(-20.0f), set1(20.0f)));  // past ±9.01 it is ±1: no inf / inf
+  return e / (e + set1(2.0f));
+}
+
+// x = 2**e (1 + f) with f in [sqrt(1/2) - 1, sqrt(2) - 1]; gives log(1 + f) = f - f^2/2 + f^3 p(f), relative error
+// 2^-27. x is positive and finite.
+static PEN_INLINE V log_reduced(V x, V* exponent) {
+  M denormal = lt(x, set1(1.17549435e-38f));
+  x = select(denormal, x * set1(8388608.0f), x);
+  I offset = bits(x) - set1i(0x3f3504f3);  // the bits of sqrt(1/2)
+  *exponent = to_float(offset >> 23) - select(denormal, set1(23.0f), zero());
+  V f = from_bits((offset & set1i(0x007fffff)) + set1i(0x3f3504f3)) - set1(1.0f);
+  V p = fma(set1(-0.0763589442f), f, set1(0.127621144f));
+  p = fma(p, f, set1(-0.131597534f));
+  p = fma(p, f, set1(0.142016098f));
+  p = fma(p, f, set1(-0.166234016f));
+  p = fma(p, f, set1(0.200012401f));
+  p = fma(p, f, set1(-0.250008196f));
+  p = fma(p, f, set1(0.333333313f));
+  V ff = f * f;
+  return f + fma(f * ff, p, set1(-0.5f) * ff);
+}
+// What a logarithm gives outside of (0, inf): -inf at 0, NaN below, x itself for inf and NaN.
+static PEN_INLINE V log_result(V x, V y) {
+  V special = select(eq(x, zero()), -infinity(), select(lt(x, zero()), set1(__builtin_nanf("")), x));
+  return select(gt(x, zero()) & lt(x, infinity()), y, special);
+}
+
+// 0.9 ulp
+static PEN_INLINE V log(V x) {
+  V e;
+  V y = log_reduced(x, &e);
+  return log_result(x, fma(e, set1(kLn2Hi), fma(e, set1(kLn2Lo), y)));
+}
+
+// 1.8 ulp; exact for powers of two
+static PEN_INLINE V log2(V x) {
+  V e;
+  V y = log_reduced(x, &e);
+  return log_result(x, fma(y, set1(kLog2E), e));
+}
+
+// 2.0 ulp
+static PEN_INLINE V log10(V x) {
+  V e;
+  V y = log_reduced(x, &e);
+  y = fma(y, set1(0.434294482f), e * set1(4.60503873e-6f));
+  return log_result(x, fma(e, set1(0.301025391f), y));  // log10(2) in two parts, the first of 12 bits
+}
+
+// 1.5 ulp
+static PEN_INLINE V log1p(V x) {
+  V u = set1(1.0f) + x;
+  V lost = (x - (u - set1(1.0f))) / u;  // what the sum rounded away; log(u + d) = log(u) + d/u
+  return select(lt(abs(x), infinity()) & gt(u, zero()), log(u) + lost, log(u));
+}
+
+// 1.3 ulp. |x| < 7/8: x + x p(x^2); beyond: 1 - e**g(|x|), g fitted to log(erfc).
+static PEN_INLINE V erf(V x) {
+  V a = abs(x), s = a * a;
+  V p = fma(set1(-0.00060407276f), s, set1(0.00500232354f));
+  p = fma(p, s, set1(-0.0267724283f));
+  p = fma(p, s, set1(0.112819649f));
+  p = fma(p, s, set1(-0.376125067f));
+  p = fma(p, s, set1(0.128379151f));
+  V near = fma(x, p, x);
+  V t = min(set1(4.0f), a);  // erf(4) rounds to 1; NaN comes through
+  V g = fma(set1(0.000201959745f), t, set1(-0.00310147461f));
+  g = fma(g, t, set1(0.0224557444f));
+  g = fma(g, t, set1(-0.104398966f));
+  g = fma(g, t, set1(-0.63665837f));
+  g = fma(g, t, set1(-1.12798142f));
+  g = fma(g, t, set1(-0.000122985424f));
+  V far = copysign(set1(1.0f) - exp(g), x);
+  return select(lt(a, set1(0.875f)), near, far);
+}
+
+// torch's maximum and minimum: NaN if either is. max(a, b) alone gives b when one is NaN.
+static PEN_INLINE V maximum(V a, V b) { return select(isnan(a), a, max(a, b)); }
+static PEN_INLINE V minimum(V a, V b) { return select(isnan(a), a, min(a, b)); }
+
+// The C library, lane by lane.
+template <float (*kFunction)(float)>
+static PEN_INLINE V each_lane(V x) {
+  float lanes[kLanes];
+  store(lanes, x);
+  for (int i = 0; i < kLanes; ++i) lanes[i] = kFunction(lanes[i]);
+  return load(lanes);
+}
+template <float (*kFunction)(float, float)>
+static PEN_INLINE V each_lane(V a, V b) {
+  float x[kLanes], y[kLanes];
+  store(x, a);
+  store(y, b);
+  for (int i = 0; i < kLanes; ++i) x[i] = kFunction(x[i], y[i]);
+  return load(x);
+}
+static PEN_INLINE V sin(V x) { return each_lane<sinf>(x); }
+static PEN_INLINE V cos(V x) { return each_lane<cosf>(x); }
+static PEN_INLINE V tan(V x) { return each_lane<tanf>(x); }
+static PEN_INLINE V asin(V x) { return each_lane<asinf>(x); }
+static PEN_INLINE V acos(V x) { return each_lane<acosf>(x); }
+static PEN_INLINE V atan(V x) { return each_lane<atanf>(x); }
+static PEN_INLINE V sinh(V x) { return each_lane<sinhf>(x); }
+static PEN_INLINE V cosh(V x) { return each_lane<coshf>(x); }
+static PEN_INLINE V pow(V a, V b) { return each_lane<powf>(a, b); }
+static PEN_INLINE V atan2(V a, V b) { return each_lane<atan2f>(a, b); }
+static PEN_INLINE V fmod(V a, V b) { return each_lane<fmodf>(a, b); }
+
+// One is below zero, the other above.
+static PEN_INLINE M opposite(V a, V b) { return (lt(a, zero()) & gt(b, zero())) | (gt(a, zero()) & lt(b, zero())); }
+// Python's and torch's %: the sign of b.
+static PEN_INLINE V remainder(V a, V b) {
+  V r = fmod(a, b);
+  return select(opposite(r, b), r + b, r);
+}
+
+// torch's float a // b: from the remainder, so that it agrees with %; a / b where b is 0.
+static PEN_INLINE V floor_divide(V a, V b) {
+  V r = fmod(a, b);
+  V q = (a - r) / b;
+  q = select(opposite(r, b), q - set1(1.0f), q);
+  V whole = floor(q);
+  whole = select(gt(q - whole, set1(0.5f)), whole + set1(1.0f), whole);
+  whole = select(eq(q, zero()), copysign(zero(), a / b), whole);
+  return select(eq(b, zero()), a / b, whole);
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

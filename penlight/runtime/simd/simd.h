@@ -1,0 +1,54 @@
+// The vector types that kernels are written in: one name for the registers of every instruction set. Included by files
+// that are compiled once per instruction set; everything lies in that set's namespace (pen::PEN_ISA), so that no
+// function exists twice under one name. Intrinsics stay behind this header.
+//
+//   V  f32 vector of kLanes floats (16, 8, 4 or 1)      I  i32 vector of as many      M  one truth value per lane
+//
+//   load(p) store(p, v)                     any alignment
+//   load_partial(p, n) store_partial(p, v, n)   the first n <= kLanes lanes; touches no memory beyond, the rest is 0
+//   set1(f) zero()  + - * / unary -  fma(a, b, c) = a * b + c (one rounding where the hardware has it)
+//   min(a, b) max(a, b)                     if either is NaN the result is b: the x86 rule, on every set
+//   clamp(x, lo, hi)                        NaN in x stays NaN
+//   abs sqrt floor ceil trunc round         round: ties to even
+//   lt le gt ge eq ne isnan -> M            NaN compares false, except in ne
+//   select(m, a, b) = m ? a : b   m & m   m | m   !m
+//   reduce_add reduce_max reduce_min -> float
+//   to_int(V) (truncates; out of range: any value) to_float(I) bits(V) from_bits(I)
+//   I: + - & | ^ << >> (arithmetic) and set1i(n)
+#pragma once
+#include "penlight/runtime/base/platform.h"
+
+#ifndef PEN_ISA
+#define PEN_ISA base
+#define PEN_ISA_BASE 1
+#endif
+
+// The compilers' intrinsics headers pull in <stdlib.h> for _mm_malloc only: their guards, set here, keep it out.
+#if defined(__AVX512F__) || defined(__AVX2__) || defined(__SSE4_1__)
+#define _MM_MALLOC_H_INCLUDED  // GCC
+#define __MM_MALLOC_H          // Clang
+#include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
+#endif
+
+namespace pen {
+namespace PEN_ISA {
+
+#if defined(__AVX512F__)
+#include "penlight/runtime/simd/avx512.h"
+#elif defined(__AVX2__)
+#include "penlight/runtime/simd/avx2.h"
+#elif defined(__SSE4_1__)
+#include "penlight/runtime/simd/sse4.h"
+#elif defined(__ARM_NEON)
+#include "penlight/runtime/simd/neon.h"
+#else
+#include "penlight/runtime/simd/scalar.h"
+#endif
+
+// max returns its second argument when one is NaN, so x goes second: NaN passes through both.
+static PEN_INLINE V clamp(V x, V lo, V hi) { return min(hi, max(lo, x)); }
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,78 @@
+// Largest error of every vector function against f64, over a sweep of all floats: one in `argv[1]` of them, and all
+// that lie near the edges of the methods. Compiled and run once per instruction set by test_math.py; prints a line per
+// function, and fails where a result is off by more than the function's bound or a special value is wrong.
+#include "penlight/runtime/simd/math.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+using namespace pen::PEN_ISA;
+
+typedef V (*VectorFn)(V);
+typedef double (*Reference)(double);
+
+static double reference_sigmoid(double x) { return 1 / (1 + ::exp(-x)); }
+
+struct Case {
+  const char* name;
+  VectorFn fn;
+  Reference reference;
+  double ulps;      // bound
+  double flush;     // results below this may be 0
+};
+static const Case kCases[] = {
+    {"exp", pen::PEN_ISA::exp, ::exp, 2, 0},          {"expm1", pen::PEN_ISA::expm1, ::expm1, 3, 0},
+    {"log", pen::PEN_ISA::log, ::log, 2, 0},          {"log2", pen::PEN_ISA::log2, ::log2, 3, 0},
+    {"log10", pen::PEN_ISA::log10, ::log10, 3, 0},    {"log1p", pen::PEN_ISA::log1p, ::log1p, 3, 0},
+    {"tanh", pen::PEN_ISA::tanh, ::tanh, 4, 0},       {"erf", pen::PEN_ISA::erf, ::erf, 3, 0},
+    {"sigmoid", pen::PEN_ISA::sigmoid, reference_sigmoid, 4, 1.2e-38},
+};
+
+static float from_word(uint32_t word) {
+  float f;
+  memcpy(&f, &word, 4);
+  return f;
+}
+static double ulp_of(double y) {
+  double a = fabs(y);
+  if (a < 1.1754943508222875e-38) return 1.401298464324817e-45;
+  int e;
+  frexp(a, &e);
+  return ldexp(1.0, e - 24);
+}
+
+int main(int argc, char** argv) {
+  uint32_t step = argc > 1 ? static_cast<uint32_t>(atoi(argv[1])) : 257;
+  int failures = 0;
+  for (const Case& c : kCases) {
+    double worst = 0, worst_x = 0;
+    int wrong = 0;
+    float x[kLanes], y[kLanes];
+    uint64_t word = 0;
+    while (word < (1ull << 32)) {
+      int n = 0;
+      for (; n < kLanes && word < (1ull << 32); ++n, word += step) x[n] = from_word(static_cast<uint32_t>(word));
+      for (int i = n; i < kLanes; ++i) x[i] = 0;
+      store(y, c.fn(load(x)));
+      for (int i = 0; i < n; ++i) {
+        double exact = c.reference(x[i]);
+        float rounded = static_cast<float>(exact);
+        bool ok = rounded != rounded ? y[i] != y[i] : isinf(rounded) ? y[i] == rounded : isfinite(y[i]);
+        if (!ok && isinf(y[i]) && fabs(exact) > 3.40282e38) ok = true;  // the last place before infinity
+        if (!ok && isinf(rounded) && fabs(y[i]) > 3.40282e38) ok = true;
+        if (!ok) {
+          if (wrong++ < 5) printf("%s(%.9g) = %.9g, expected %.9g\n", c.name, x[i], y[i], rounded);
+          continue;
+        }
+        if (!isfinite(rounded) || (y[i] == 0 && fabs(exact) < c.flush)) continue;
+        double error = fabs(y[i] - exact) / ulp_of(exact);
+        if (error > worst) worst = error, worst_x = x[i];
+      }
+    }
+    printf("%-8s %.2f ulp at %.9g\n", c.name, worst, worst_x);
+    failures += wrong > 0 || worst > c.ulps;
+  }
+  return failures;
+}

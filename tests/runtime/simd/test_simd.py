@@ -1,0 +1,59 @@
+"""The simd layer under each instruction set: one C++ program (simd_test.cc), compiled and run once per set.
+
+x86 sets run natively where the CPU has them. NEON is cross-compiled by zig, where that is installed, and run by qemu.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[3]
+SOURCE = pathlib.Path(__file__).parent / "simd_test.cc"
+FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", f"-I{ROOT}",
+         "-Wall", "-Wextra", "-Werror"]  # fmt: skip
+X86 = {
+    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma", "-mf16c", "-mavx2"],
+    "avx2": ["-mavx2", "-mfma", "-mf16c"],
+    "sse4": ["-msse4.1"],
+    "base": [],
+}
+CPU_FLAG = {"avx512": "avx512dq", "avx2": "avx2", "sse4": "sse4_1"}
+ARM = {
+    "arm64": (["-target", "aarch64-linux-musl"], "qemu-aarch64-static"),
+    "armv7": (["-target", "arm-linux-musleabihf", "-mcpu=cortex_a7"], "qemu-arm-static"),
+}
+
+
+def cpu_has(isa: str) -> bool:
+    info = pathlib.Path("/proc/cpuinfo")
+    return isa == "base" or (info.exists() and CPU_FLAG[isa] in info.read_text().split())
+
+
+def build_and_run(compiler: list[str], flags: list[str], binary: pathlib.Path, runner: list[str]) -> None:
+    subprocess.run([*compiler, *FLAGS, *flags, str(SOURCE), "-o", str(binary)], check=True)
+    done = subprocess.run([*runner, str(binary)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.parametrize("isa", X86)
+def test_x86(isa: str, tmp_path: pathlib.Path) -> None:
+    compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    if compiler is None or platform.machine() != "x86_64" or not cpu_has(isa):
+        pytest.skip(f"needs a C++ compiler and an x86-64 CPU with {isa}")
+    build_and_run([compiler], [f"-DPEN_ISA={isa}", *X86[isa]], tmp_path / isa, [])
+
+
+@pytest.mark.parametrize("target", ARM)
+def test_neon(target: str, tmp_path: pathlib.Path) -> None:
+    flags, emulator = ARM[target]
+    if importlib.util.find_spec("ziglang") is None or shutil.which(emulator) is None:
+        pytest.skip(f"needs the ziglang package and {emulator}")
+    compiler = [sys.executable, "-m", "ziglang", "c++"]
+    build_and_run(compiler, [*flags, "-static", "-DPEN_ISA=neon"], tmp_path / target, [emulator])
