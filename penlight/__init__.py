@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from penlight.errors import CaptureError, InputError, LoadError, PenlightError, RunError, UnsupportedError
 
 if TYPE_CHECKING:
+    from penlight.ir.graph import Program
     from penlight.model import Model
 
 __version__ = "0.1.0"
@@ -59,12 +60,16 @@ def optimize(
     say("capturing the model")
     program = capture(model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
     program.metadata.update(metadata or {})
-    say("optimizing its graph")
+    say(f"optimizing its graph of {_count(program)} operators")
     run_passes(program)
-    say("choosing kernels and packing weights")
+    say(f"choosing kernels for {_count(program)} operators and packing weights")
     lower(program)
     say("writing the file image")
     return Model(to_array(program), threads=threads)
+
+
+def _count(program: Program) -> int:
+    return sum(len(method.graph.nodes) for method in program.methods.values())
 
 
 def load(

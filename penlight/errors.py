@@ -22,18 +22,23 @@ class InputError(PenlightError, TypeError):
 class UnsupportedCall:
     """One way in which a model uses an operator that Penlight lacks: all calls with the same operator and reason."""
 
-    op: str  # "aten::grid_sampler_2d"; with an overload: "aten::add.Tensor"
+    op: str  # as the model calls it: "aten::cumsum"; with an overload: "aten::add.Tensor"
     reason: str = ""  # where the operator is known, but not this use of it
-    inside: str = ""  # the call of which torch made this one, where it was decomposed
-    count: int = 0
+    through: str = ""  # the operator that is missing, where torch could take `op` apart, but not into known ones
     shapes: list[str] = field(default_factory=list)  # of the tensor arguments, one text per distinct call
     sources: list[str] = field(default_factory=list)  # distinct source lines
+    calls: set[str] = field(default_factory=set)  # names of the calls in the exported graph
+
+    @property
+    def count(self) -> int:
+        return len(self.calls)
 
     def describe(self) -> str:
         times = "1 call" if self.count == 1 else f"{self.count} calls"
-        head = f"  {self.op}{f' (part of {self.inside})' if self.inside else ''}: {self.reason or 'not implemented'}, {times}"
-        lines = [head, *(f"      on {shape}" for shape in _some(self.shapes)), *(f"      {s}" for s in _some(self.sources))]
-        return "\n".join(lines)
+        what = self.reason or "not implemented"
+        head = f"  {self.op}: {what}{f' ({self.through})' if self.through else ''}, {times}"
+        on = [f"on {shape}" for shape in self.shapes]
+        return "\n      ".join([head, *_some(on, 2), *_some(self.sources, 4)])
 
 
 class UnsupportedError(CaptureError):
@@ -43,10 +48,12 @@ class UnsupportedError(CaptureError):
         self.calls = list(calls)
         operators = len({c.op for c in self.calls})
         head = "1 operator" if operators == 1 else f"{operators} operators"
-        super().__init__(f"{head} of this model cannot run in Penlight yet:\n" + "\n".join(c.describe() for c in self.calls))
+        super().__init__(
+            f"{head} of this model cannot run in Penlight yet:\n" + "\n".join(c.describe() for c in self.calls)
+        )
 
 
-def _some(texts: list[str], limit: int = 4) -> list[str]:
+def _some(texts: list[str], limit: int) -> list[str]:
     rest = len(texts) - limit
     return texts if rest <= 0 else [*texts[:limit], f"… and {rest} more"]
 
@@ -63,7 +70,15 @@ class RunError(PenlightError):
     """A run failed. The parts of the message stand alone too, "" where they do not apply."""
 
     def __init__(
-        self, message: str, *, status: str = "", op: str = "", tensor: str = "", expected: str = "", got: str = "", source: str = ""
+        self,
+        message: str,
+        *,
+        status: str = "",
+        op: str = "",
+        tensor: str = "",
+        expected: str = "",
+        got: str = "",
+        source: str = "",
     ) -> None:
         super().__init__(message)
         self.status = status

@@ -114,7 +114,7 @@ class Model:
         return str(self._session("forward" if "forward" in self.methods else self.methods[0]).isa)
 
     def arena_bytes(self, method: str = "forward") -> int:
-        """Memory for intermediate values at the shapes of this thread's last run (weights and outputs not counted)."""
+        """Memory for intermediate values at the shapes of this thread's last run or prepare (weights and outputs not counted)."""
         return int(self._session(method).arena_bytes)
 
     # --- running ---
@@ -124,6 +124,11 @@ class Model:
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a method by name."""
         return self._caller(name)(*args, **kwargs)
+
+    def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
+        """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
+        spec = json.loads(self._handle.input_spec(self._known(method)))
+        self._bind(method, containers.flatten(spec, args, kwargs))
 
     def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
         """Runs `forward` a few times and says how long each kernel took, on average, in execution order."""
@@ -158,7 +163,8 @@ class Model:
             self._methods[method] = call
         return self._methods[method]
 
-    def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+    def _bind(self, method: str, leaves: Sequence[Any]) -> Any:
+        """The session with these inputs set and a plan for them."""
         session = self._session(method)
         arrays = [_as_array(leaf) for leaf in leaves]
         try:
@@ -167,6 +173,10 @@ class Model:
             raise _unusable(leaves, self.inputs(method)) from None
         if problem:
             raise RunError(**problem)
+        return session
+
+    def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        session = self._bind(method, leaves)
         make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
         results = [make(_NAMES[code], shape) for code, shape in session.output_shapes()]
         problem = session.run(results)

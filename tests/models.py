@@ -68,7 +68,9 @@ MODELS: dict[str, Model] = {
     "squeezenet1_1": Model(_torchvision("squeezenet1_1")),
     "resnet18": Model(_torchvision("resnet18")),
     "resnet50": Model(_torchvision("resnet50")),
-    "deeplabv3_mobilenet_v3_large": Model(_torchvision("deeplabv3_mobilenet_v3_large", "segmentation", weights_backbone=None)),
+    "deeplabv3_mobilenet_v3_large": Model(
+        _torchvision("deeplabv3_mobilenet_v3_large", "segmentation", weights_backbone=None)
+    ),
     "deeplabv3_resnet50": Model(_torchvision("deeplabv3_resnet50", "segmentation", weights_backbone=None)),
     "vit_b_16": Model(_torchvision("vit_b_16"), any_size=False, smallest=224),
 }
@@ -91,7 +93,8 @@ def randomise(model: nn.Module) -> None:
     with torch.no_grad():
         for module in model.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
-                assert module.running_mean is not None and module.running_var is not None
+                assert module.running_mean is not None
+                assert module.running_var is not None
                 module.running_mean.normal_(0.0, 0.2)
                 module.running_var.uniform_(0.6, 1.6)
             if isinstance(module, (nn.modules.batchnorm._BatchNorm, nn.LayerNorm)):

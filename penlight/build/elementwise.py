@@ -1,6 +1,6 @@
 """Elementwise rules to C++: a struct per rule, a template over V (f32 vectors) and plain numbers, and a row function
 per dtype that instantiates a loop of runtime/cpu/elementwise.h with it. One file per declaring Python module, compiled
-once per instruction set. Needs neither numpy nor torch: it runs in an isolated build.
+once per instruction set (rows that do not run on vectors: in the base set only). Needs neither numpy nor torch: it runs in an isolated build.
 
     struct HardswishRule {
       PEN_INLINE explicit HardswishRule(const float*) {}
@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from penlight.ops.elementwise.expression import Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
@@ -28,9 +29,18 @@ STORAGE = {"f32": "F32", "f64": "F64", "f16": "F16", "bf16": "BF16", "i8": "I8",
            "i64": "I64", "bool": "Bool"}  # fmt: skip
 
 
-def elementwise_entries(ops: Mapping[str, Op]) -> list[tuple[str, str, str, str]]:
-    """Of every row function: kernel key, symbol (in namespace pen::PEN_ISA), dtype of its last input, result dtype."""
-    return [(row.key, row.symbol, row.inputs[-1], row.output) for op in _rules(ops) for row in op.rows()]
+class Entry(NamedTuple):
+    """A row function as the registry lists it; `symbol` is in namespace pen::PEN_ISA."""
+
+    key: str
+    symbol: str
+    dtype: str  # of the inputs, conditions aside
+    result: str
+    per_isa: bool  # else in the base set only
+
+
+def elementwise_entries(ops: Mapping[str, Op]) -> list[Entry]:
+    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_vector(r)) for op in _rules(ops) for r in op.rows()]
 
 
 def emit_elementwise(ops: Mapping[str, Op]) -> dict[str, str]:
@@ -59,7 +69,7 @@ def _file(module: str, ops: list[ElementwiseOp]) -> str:
     for op in ops:
         lines += ["", *_rule(op)]
         for row in op.rows():
-            lines += _row(op, row)
+            lines += _row(op, row) if _is_vector(row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
     return "\n".join([*lines, "", "}  // namespace PEN_ISA", "}  // namespace pen", ""])
 
 
@@ -125,9 +135,14 @@ def _call(t: Term, args: list[str]) -> str:
     return f"{t.op}({', '.join(args)})"
 
 
+def _is_vector(row: Row) -> bool:
+    """f32 throughout: runs on vectors. The plain loops of the other rows gain nothing from wider sets."""
+    return row.output == "f32" and set(row.inputs) == {"f32"}
+
+
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
     arity = len(row.inputs)
-    if row.output == "f32" and set(row.inputs) == {"f32"}:
+    if _is_vector(row):
         loop = f"vector_row{arity}<{_struct(op)}>"
     else:
         storage = [

@@ -4,11 +4,14 @@
     program = capture(model, (x,), dynamic_shapes="auto")           # all sizes may vary
     program = capture("model.pt", (x,))                             # TorchScript
     program = capture(torch.export.export(model, (x,)))             # ExportedProgram, or the path of a .pt2
+
+torch is imported only when something is captured.
 """
 
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +20,7 @@ from penlight.ir.graph import Program
 
 
 def capture(
-    source: Any, example_inputs: Any = None, *, kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None
+    source: Any, example_inputs: Any = None, *, kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
 ) -> Program:
     """The Program of a model.
 
@@ -47,14 +50,14 @@ def capture(
 
         if example_inputs is None and not kwargs:
             raise CaptureError("an nn.Module needs example inputs to be captured with: capture(module, (x,))")
-        return capture_module(source, example_inputs or (), kwargs, dynamic_shapes)
+        return capture_module(source, () if example_inputs is None else example_inputs, kwargs, dynamic_shapes)
     raise TypeError(
         f"cannot capture a {type(source).__name__}; expected an nn.Module, an ExportedProgram (torch.export), a ScriptModule"
         " (torch.jit), or the path of a .pt or .pt2 file"
     )
 
 
-def _capture_file(path: Path, example_inputs: Any, kwargs: dict[str, Any] | None, dynamic_shapes: Any) -> Program:
+def _capture_file(path: Path, example_inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Program:
     """Files are told apart by what is in them, not by their names."""
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
@@ -71,7 +74,7 @@ def _capture_file(path: Path, example_inputs: Any, kwargs: dict[str, Any] | None
 
 
 def _file_kind(path: Path) -> str:
-    """"torchscript", "exported", or in words why it is neither."""
+    """What is in the file: "torchscript", "exported", or in words why it is neither."""
     expected = "expected a TorchScript file (torch.jit.save) or an exported program (torch.export.save)"
     if not zipfile.is_zipfile(path):
         return f"this is no model file that PyTorch wrote; {expected}"

@@ -22,10 +22,13 @@ def aten_name(op: OpOverload) -> str:
     return full if namespace == "aten" else f"{namespace}::{full}"
 
 
-def arguments(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], translate: Callable[[Any], Any]) -> list[Any]:
+def arguments(
+    op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any], translate: Callable[[Any], Any]
+) -> list[Any]:
     """All arguments of a call, each passed through `translate` (which knows nodes); dtypes as names, placement as None."""
     values = []
-    for i, declared in enumerate(op._schema.arguments):
+    schema: Any = op._schema
+    for i, declared in enumerate(schema.arguments):
         if i < len(args) and not declared.kwarg_only:
             value = args[i]
         else:

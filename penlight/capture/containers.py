@@ -43,7 +43,7 @@ def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 
 def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | None = None) -> Any:
     """The method's result: `leaves` put together as an output spec says. `symbols` are the values of symbolic dims in this
-    call (capture.symbols.bind_symbols), needed where the result holds sizes."""
+    call, needed where the result holds sizes."""
     if isinstance(spec, int):
         return leaves[spec]
     kind, body = _form(spec)
@@ -225,7 +225,7 @@ def _what(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple(name, fields, rename=True)  # type: ignore[no-any-return, misc]
+    return namedtuple(name, fields, rename=True)  # type: ignore[misc]
 
 
 def constant_spec(value: Any) -> Spec:
@@ -250,7 +250,8 @@ def _from_treespec(treespec: Any, leaves: Any) -> Spec:
     if treespec.is_leaf():
         return next(leaves)
     kind, context = treespec.type, treespec.context
-    children = [_from_treespec(c, leaves) for c in treespec.children()]
+    below = treespec.children() if hasattr(treespec, "children") else treespec.children_specs  # torch before 2.10
+    children = [_from_treespec(c, leaves) for c in below]
     name = getattr(kind, "__name__", str(kind))
     if kind in (tuple, list):
         return {name: children}

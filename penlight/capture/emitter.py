@@ -71,7 +71,9 @@ class Emitter:
         return self._scalars[key]
 
     def _from_dim(self, dim: Expr, dtype: str) -> Value:
-        one = self.emit("arange", type=TensorType(dtype, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=dtype)
+        one = self.emit(
+            "arange", type=TensorType(dtype, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=dtype
+        )
         return self.reshape(one, ())
 
     def cast(self, x: Value, dtype: str) -> Value:
@@ -85,13 +87,15 @@ class Emitter:
         shape = _infer(x.shape, tuple(shape))
         if shape == x.shape:
             return x
-        return self.emit("reshape", x, type=TensorType(x.dtype, shape), shape=shape)
+        made: Value = self.emit("reshape", x, type=TensorType(x.dtype, shape), shape=shape)
+        return made
 
     def permute(self, x: Value, dims: Sequence[int]) -> Value:
         order = tuple(d % x.rank for d in dims)
         if order == tuple(range(x.rank)):
             return x
-        return self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
+        made: Value = self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
+        return made
 
     def promote(self, *operands: Value | Number) -> str:
         """torch's result dtype: tensors with dims decide; rank-0 tensors, then Python numbers, only where they are of a
@@ -108,7 +112,8 @@ def add_constant(graph: Graph, array: np.ndarray, dtype: str | None = None, name
     if dtype != "bf16":
         return graph.add_constant(array, name)
     value = graph.add_constant(array.view("int16"), name)
-    value.type, value.constant = TensorType("bf16", array.shape), np.ascontiguousarray(array)
+    assert value.constant is not None
+    value.type, value.constant = TensorType("bf16", array.shape), value.constant.view("uint16")
     return value
 
 
@@ -161,7 +166,9 @@ def _check_inputs(op: registry.Op, values: list[Value | None]) -> None:
         if value is None and param.kind != "tensor?":
             raise ValueError(f"{op.name}: tensor {param.name!r} is missing")
         if value is not None and not isinstance(value, Value):
-            raise TypeError(f"{op.name}: {param.name!r} must be a Value, got {value!r} (Emitter.as_tensor makes one of a number)")
+            raise TypeError(
+                f"{op.name}: {param.name!r} must be a Value, got {value!r} (Emitter.as_tensor makes one of a number)"
+            )
 
 
 def _complete(op: registry.Op, given: dict[str, Any]) -> dict[str, Attr]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import namedtuple
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,9 @@ from penlight.capture.script_locations import Frames
 from penlight.capture.script_values import ABOUT_TENSORS, CONTAINERS, PLAIN, dtype_code, is_number, torch_argument
 from penlight.errors import CaptureError
 
+_annotate: Callable[[dict[str, str]], Any] = getattr(
+    torch.fx.traceback, "annotate", nullcontext
+)  # torch before 2.9: no lines
 _PASSES_ON = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "prim::NumToTensor", "prim::ImplicitTensorToNum",
               "prim::data", "aten::_unwrap_optional", "aten::alias"}  # fmt: skip
 
@@ -35,13 +39,13 @@ class Interpreter:
 
     def __init__(self, call_method: Callable[[Any, str, list[Any]], Any]) -> None:
         self._call_method = call_method
-        self._functions: dict[int, torch._C.Graph] = {}
+        self._functions: dict[int, Any] = {}
         self._constants: dict[tuple[int, int], Any] = {}
-        self._scalars: dict[int, int | float | bool] = {}  # id of a rank-0 constant -> its number
-        self._graphs: list[torch._C.Graph] = []  # keeps ids unique
+        self._scalars: dict[int, Any] = {}  # id of a rank-0 constant -> its number
+        self._graphs: list[Any] = []  # keeps ids unique
         self.frames = Frames()
 
-    def run(self, graph: torch._C.Graph, args: list[Any], function: str) -> Any:
+    def run(self, graph: Any, args: list[Any], function: str) -> Any:
         """The graph's result for the arguments."""
         if not any(graph is g for g in self._graphs):
             self._graphs.append(graph)
@@ -51,7 +55,7 @@ class Interpreter:
         results = [env[v.unique()] for v in graph.outputs()]
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _nodes(self, nodes: Any, env: dict[int, Any], graph: torch._C.Graph) -> None:
+    def _nodes(self, nodes: Any, env: dict[int, Any], graph: Any) -> None:
         for node in nodes:
             self.frames.at(node)
             outputs = [o.unique() for o in node.outputs()]
@@ -59,12 +63,12 @@ class Interpreter:
             if outputs:
                 env.update(zip(outputs, [result] if len(outputs) == 1 else result, strict=True))
 
-    def _block(self, block: Any, args: list[Any], env: dict[int, Any], graph: torch._C.Graph) -> list[Any]:
+    def _block(self, block: Any, args: list[Any], env: dict[int, Any], graph: Any) -> list[Any]:
         env.update(zip((v.unique() for v in block.inputs()), args, strict=True))
         self._nodes(block.nodes(), env, graph)
         return [env[v.unique()] for v in block.outputs()]
 
-    def _node(self, node: torch._C.Node, env: dict[int, Any], graph: torch._C.Graph) -> Any:
+    def _node(self, node: Any, env: dict[int, Any], graph: Any) -> Any:
         kind: str = node.kind()
         if kind == "prim::Constant":
             return self._constant(node, graph)
@@ -86,7 +90,7 @@ class Interpreter:
             return self._primitive(node, kind, args)
         return self._operator(node, kind, args)
 
-    def _constant(self, node: torch._C.Node, graph: torch._C.Graph) -> Any:
+    def _constant(self, node: Any, graph: Any) -> Any:
         key = (id(graph), node.output().unique())
         if key not in self._constants:
             is_function = node.output().type().kind() == "FunctionType"
@@ -105,7 +109,7 @@ class Interpreter:
                 f" captured yet\n  {self.frames.source()}"
             ) from e
 
-    def _loop(self, node: torch._C.Node, args: list[Any], env: dict[int, Any], graph: torch._C.Graph) -> list[Any]:
+    def _loop(self, node: Any, args: list[Any], env: dict[int, Any], graph: Any) -> list[Any]:
         trips, condition, carried = args[0], args[1], args[2:]
         block, i = next(iter(node.blocks())), 0
         while self._decide(condition, "a loop") and self._decide(i < trips, "the length of a loop"):
@@ -114,12 +118,12 @@ class Interpreter:
             i += 1
         return list(carried)
 
-    def _function(self, node: torch._C.Node, graph: torch._C.Graph) -> torch._C.Graph:
+    def _function(self, node: Any, graph: Any) -> Any:
         """The body of the function that a node calls: a graph of that one call, inlined."""
         constant, *inputs = node.inputs()
         key = hash((id(graph), tuple(o.unique() for o in node.outputs()), tuple(v.unique() for v in node.inputs())))
         if key not in self._functions:
-            body = torch._C.Graph()
+            body: Any = torch._C.Graph()
             callee = body.createClone(constant.node(), lambda v: v)
             body.insertNode(callee)
             values = {constant.unique(): [callee.output()]}
@@ -141,7 +145,7 @@ class Interpreter:
 
     # ---- prim:: -------------------------------------------------------------------------------------------------
 
-    def _primitive(self, node: torch._C.Node, kind: str, args: list[Any]) -> Any:
+    def _primitive(self, node: Any, kind: str, args: list[Any]) -> Any:
         if kind in _PASSES_ON:
             return args[0]
         match kind.removeprefix("prim::"):
@@ -164,7 +168,9 @@ class Interpreter:
             case "CreateObject" if "grad_mode" in node.output().type().str():
                 return GradMode()
             case "RaiseException":
-                raise CaptureError(f"the model raises an error for these example inputs: {args[0]}\n  {self.frames.source()}")
+                raise CaptureError(
+                    f"the model raises an error for these example inputs: {args[0]}\n  {self.frames.source()}"
+                )
             case "dtype":
                 return dtype_code(args[0])
             case "device":
@@ -210,7 +216,7 @@ class Interpreter:
 
     # ---- aten:: and other operators -----------------------------------------------------------------------------
 
-    def _operator(self, node: torch._C.Node, kind: str, args: list[Any]) -> Any:
+    def _operator(self, node: Any, kind: str, args: list[Any]) -> Any:
         name = kind.partition("::")[2]
         args = self._as_numbers(args)
         has_tensor = any(map(_holds_tensor, args))
@@ -222,16 +228,18 @@ class Interpreter:
             return PLAIN[name](*args)
         if not has_tensor and name in ABOUT_TENSORS and not args:
             return ABOUT_TENSORS[name]()
-        with torch.fx.traceback.annotate({ANNOTATION: self.frames.source()}):
+        with _annotate({ANNOTATION: self.frames.source()}):
             return self._torch_operator(node, kind, args)
 
     def _as_numbers(self, args: list[Any]) -> list[Any]:
         """A trace computes with sizes as rank-0 tensors (NumToTensor, constants); here they are numbers all the way."""
         known = [self._scalars.get(id(a), a) if isinstance(a, torch.Tensor) else a for a in args]
-        is_arithmetic = any(map(is_number, args)) and all(is_number(a) or a is None or isinstance(a, str) for a in known)
+        is_arithmetic = any(map(is_number, args)) and all(
+            is_number(a) or a is None or isinstance(a, str) for a in known
+        )
         return known if is_arithmetic else args
 
-    def _torch_operator(self, node: torch._C.Node, kind: str, args: list[Any]) -> Any:
+    def _torch_operator(self, node: Any, kind: str, args: list[Any]) -> Any:
         if kind == "aten::_convolution":
             return _convolution(*args)
         text = node.schema()
@@ -245,7 +253,9 @@ class Interpreter:
         for declared, value in zip(op._schema.arguments, args, strict=False):
             value = torch_argument(value, str(declared.real_type))
             if is_number(value) and "Tensor" in str(declared.type):
-                value = torch.full((), value, dtype=torch.float32 if isinstance(value, (float, torch.SymFloat)) else torch.int64)
+                value = torch.full(
+                    (), value, dtype=torch.float32 if isinstance(value, (float, torch.SymFloat)) else torch.int64
+                )
             if declared.kwarg_only:
                 named[declared.name] = value
             else:
@@ -290,11 +300,20 @@ def _without_nested(text: str) -> str:
 
 @lru_cache(maxsize=64)
 def _named(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple(name, fields, rename=True)  # type: ignore[no-any-return, misc]
+    return namedtuple(name, fields, rename=True)  # type: ignore[misc]
 
 
 def _convolution(
-    x: Any, w: Any, b: Any, stride: Any, padding: Any, dilation: Any, transposed: bool, output_padding: Any, groups: int, *_: Any
+    x: Any,
+    w: Any,
+    b: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    *_: Any,
 ) -> Any:
     """A trace records this internal form; the public ones are what the rest of capture knows."""
     if transposed:

@@ -14,7 +14,9 @@ from typing import Any
 import torch
 import torch.fx
 
-ANNOTATION = "penlight_source"  # under this key, capture of TorchScript leaves its own line (torch.fx.traceback.annotate)
+ANNOTATION = (
+    "penlight_source"  # under this key, capture of TorchScript leaves its own line (torch.fx.traceback.annotate)
+)
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n?\s*(?P<code>[^\n]*)')
 
@@ -41,7 +43,11 @@ def _user_line(stack: str, layer: str) -> str:
     frames = list(_FRAME.finditer(stack))
     outside = [f for f in frames if not is_torch(f["file"])]
     chosen = (outside or frames)[-1:]
-    return describe(chosen[0]["file"], chosen[0]["line"], chosen[0]["function"], chosen[0]["code"], layer) if chosen else ""
+    return (
+        describe(chosen[0]["file"], chosen[0]["line"], chosen[0]["function"], chosen[0]["code"], layer)
+        if chosen
+        else ""
+    )
 
 
 def _layer(node: torch.fx.Node) -> str:

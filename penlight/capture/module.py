@@ -13,21 +13,23 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
-from penlight.capture.exported import capture_exported, quiet
+from penlight.capture.exported import capture_exported
+from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 
 
 def capture_module(
-    module: nn.Module, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None, dynamic_shapes: Any = None
+    module: nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
 ) -> Program:
     """Captures `module(*args, **kwargs)` in eval mode. `dynamic_shapes`: as torch.export takes it, or "auto"."""
-    args, kwargs = prepare_inputs(args, kwargs or {})
+    args, keywords = prepare_inputs(args, kwargs or {})
     if dynamic_shapes == "auto":
-        dynamic_shapes = auto_shapes(module, args, kwargs)
+        dynamic_shapes = auto_shapes(module, args, keywords)
+    names = dim_names(module, args, keywords, dynamic_shapes)
     with evaluating(module):
-        ep = export(module, args, kwargs, dynamic_shapes)
-    return capture_exported(ep, dim_names(module, args, kwargs, dynamic_shapes))
+        ep = export(module, args, keywords, dynamic_shapes)
+    return capture_exported(ep, names)
 
 
 def prepare_inputs(args: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -125,8 +127,15 @@ def explain(error: Exception) -> str:
     return "The model could not be traced. Does it run on these example inputs? Then its code does something torch.export lacks."
 
 
+# Advice for those who work on torch itself.
+_CHATTER = ("For more", "For extended", "For C++", "If you suspect", "consider using data-dependent", "The error above occurred",
+            "Caused by: (")  # fmt: skip
+
+
 def _shortened(text: str, limit: int = 2000) -> str:
-    return text if len(text) <= limit else text[:limit] + " …"
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith(_CHATTER)]
+    kept = "\n".join(lines)
+    return kept if len(kept) <= limit else kept[:limit] + " …"
 
 
 def dim_names(module: nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any) -> dict[tuple[int, int], str]:
@@ -138,16 +147,18 @@ def dim_names(module: nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any) ->
     names: dict[tuple[int, int], str] = {}
     index = 0
     for argument in [*(n for n in bound if n not in kwargs), *kwargs]:  # the order in which torch flattens them
-        index = _collect_names(bound.get(argument), specs.get(argument), index, names)
+        index = _collect_names(bound.get(argument), specs.get(argument), index, names, argument)
     return names
 
 
-def _collect_names(value: Any, spec: Any, index: int, names: dict[tuple[int, int], str]) -> int:
+def _collect_names(value: Any, spec: Any, index: int, names: dict[tuple[int, int], str], where: str) -> int:
     """Walks a value and its spec side by side; returns the number of the next leaf."""
     if isinstance(value, torch.Tensor):
         dims = spec.items() if isinstance(spec, Mapping) else enumerate(spec if isinstance(spec, (list, tuple)) else ())
         for i, dim in dims:
-            name = getattr(dim, "__name__", "")
+            if isinstance(i, int) and not -value.dim() <= i < value.dim():
+                raise CaptureError(f"dynamic_shapes tells of dim {i} of input {where!r}, which has {value.dim()} dims")
+            name = getattr(getattr(dim, "root", dim), "__name__", "")  # of 2*half: half
             if isinstance(i, int) and name.isidentifier() and not isinstance(dim, type(Dim.AUTO)):
                 names[(index, i)] = name
         return index + 1
@@ -160,5 +171,5 @@ def _collect_names(value: Any, spec: Any, index: int, names: dict[tuple[int, int
     if children is None:
         return index + len(pytree.tree_leaves(value))
     for child, child_spec in children:
-        index = _collect_names(child, child_spec, index, names)
+        index = _collect_names(child, child_spec, index, names, where)
     return index

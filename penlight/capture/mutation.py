@@ -23,7 +23,7 @@ _FRESH_COMPOSITES = frozenset(
     """conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d batch_norm instance_norm layer_norm
     group_norm max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
     adaptive_max_pool1d relu6 selu matmul linear softmax log_softmax scaled_dot_product_attention embedding
-    upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_bicubic2d prelu""".split()
+    upsample_nearest1d upsample_nearest2d upsample_bilinear2d upsample_bicubic2d prelu""".split()  # noqa: SIM905
 )
 
 
@@ -86,14 +86,17 @@ def plan(module: torch.fx.GraphModule) -> dict[torch.fx.Node, torch.fx.Node] | N
 
 
 def _may_share_memory(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
-    """The arguments of whose memory the results may be views."""
+    """The arguments of whose memory the results may be views: those that the schema marks, or all where it cannot tell."""
     if node.op != "call_function" or isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool)):
         return
     if isinstance(node.target, OpOverload):
         schema = node.target._schema
-        declared = any(r.alias_info is not None for r in schema.returns)
+        if any(r.alias_info is not None for r in schema.returns):
+            marked = [a for a, declared in zip(node.args, schema.arguments, strict=False) if declared.alias_info]
+            yield from (n for n in node.all_input_nodes if n in marked)
+            return
         composite = torch._C._dispatch_has_kernel_for_dispatch_key(node.target.name(), "CompositeImplicitAutograd")
-        if not declared and (not composite or schema.name.partition("::")[2] in _FRESH_COMPOSITES):
+        if not composite or schema.name.partition("::")[2] in _FRESH_COMPOSITES:
             return
     yield from node.all_input_nodes
 

@@ -69,7 +69,7 @@ class Frames:
 def lines(source_range: str, function: str) -> tuple[Line, ...]:
     """The lines that a node's range tells of, innermost first. (A loaded file also tells where it is in its own serialized
     code: that is shown only where nothing else is known.)"""
-    original, serialized, rest = source_range.partition("Serialized ")
+    original, _, rest = source_range.partition("Serialized ")
     traced = [
         Line(m["file"], int(m["line"]), m["function"], linecache.getline(m["file"], int(m["line"])).strip())
         for m in _TRACED.finditer(original)

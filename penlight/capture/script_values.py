@@ -130,8 +130,9 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "format": lambda f, *a: f.format(*a), "warn": lambda *_: None, "device": torch.device, "is_scripting": lambda: True,
     "is_autocast_enabled": lambda *_: False, "is_autocast_cpu_enabled": lambda *_: False,
 }  # fmt: skip
-for _method in ("split rsplit join strip lstrip rstrip lower upper startswith endswith replace find rfind title capitalize"
-                " isdigit isalpha isalnum isupper islower zfill splitlines partition").split():  # fmt: skip
+for _method in ("split", "rsplit", "join", "strip", "lstrip", "rstrip", "lower", "upper", "startswith", "endswith", "replace",
+                "find", "rfind", "title", "capitalize", "isdigit", "isalpha", "isalnum", "isupper", "islower", "zfill",
+                "splitlines", "partition"):  # fmt: skip
     PLAIN.setdefault(_method, lambda s, *args, _m=_method: getattr(s, _m)(*args))
 
 # Facts about a tensor that are no tensors.
@@ -151,5 +152,5 @@ ABOUT_TENSORS: dict[str, Callable[..., Any]] = {
 # Containers stay Python objects whatever is in them.
 CONTAINERS = frozenset(
     """__getitem__ __contains__ append extend insert pop popitem clear remove reverse copy list len _set_item Delete keys values
-    items get setdefault update dict slice add __is__ __isnot__ format str warn""".split()
+    items get setdefault update dict slice add __is__ __isnot__ format str warn""".split()  # noqa: SIM905
 )

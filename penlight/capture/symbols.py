@@ -7,20 +7,22 @@ as a quotient of two Dims, and what rounds it to an integer becomes a floor divi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from penlight.errors import CaptureError
-from penlight.ir.dims import Dim, Expr, combine, evaluate, symbol, symbols_of
+from penlight.ir.dims import Dim, combine, symbol
 from penlight.ir.graph import SymbolRange
-from penlight.ir.types import TensorType
 
 if TYPE_CHECKING:
     import sympy
 
-# Denominators up to here are taken for what the author of `scale_factor=0.7` meant: 7/10, not the nearest double.
+# Denominators up to here are taken for what the author of `scale_factor=0.3` meant: 3/10, not the nearest double.
 LARGEST_DENOMINATOR = 1_000_000
+LARGEST_TRIED = 1 << 16
 
 
 class Symbols:
@@ -82,7 +84,9 @@ class Symbols:
             case "Mod" | "PythonMod":
                 return combine("%", self._integer(args[0]), self._integer(args[1]))
             case "ModularIndexing":
-                return combine("%", combine("//", self._integer(args[0]), self._integer(args[1])), self._integer(args[2]))
+                return combine(
+                    "%", combine("//", self._integer(args[0]), self._integer(args[1])), self._integer(args[2])
+                )
             case "Max" | "Min" as name:
                 return _chain(name.lower(), [self._integer(a) for a in args])
             case "PowByNatural":
@@ -94,14 +98,14 @@ class Symbols:
             case "Identity":
                 return self._integer(args[0])
             case "floor" | "FloorToInt":
-                return combine("//", *self._quotient(args[0]))
+                return combine("//", *self._quotient(args[0], np.floor))
             case "ceiling" | "CeilToInt":
-                return _ceil(*self._quotient(args[0]))
+                return _ceil(*self._quotient(args[0], np.ceil))
             case "TruncToInt" | "TruncToFloat":
                 # Rounds towards zero: that is floor for sizes, which are not negative.
                 if args[0].is_nonnegative is False:
                     raise _Untranslatable("truncation of a negative number")
-                return combine("//", *self._quotient(args[0]))
+                return combine("//", *self._quotient(args[0], np.floor))
             case other:
                 raise _Untranslatable(other)
 
@@ -136,13 +140,14 @@ class Symbols:
         factor = base if isinstance(base, int) else self._integer(base)
         return _chain("*", [factor] * int(exponent)) if int(exponent) else 1
 
-    def _quotient(self, e: sympy.Expr) -> tuple[Dim, Dim]:
+    def _quotient(self, e: sympy.Expr, rounding: Any = None) -> tuple[Dim, Dim]:
+        """`rounding` (np.floor, np.ceil) is what happens to the quotient next, if it matters."""
         if e.is_Rational:
             return int(e.p), int(e.q)
         if e.is_Float:
-            return _fraction(float(e))
+            return _fraction(float(e), rounding)
         if e.is_Mul:
-            numerators, denominators = zip(*(self._quotient(a) for a in e.args), strict=True)
+            numerators, denominators = zip(*(self._quotient(a, rounding) for a in e.args), strict=True)
             return _chain("*", numerators), _chain("*", denominators)
         if e.is_Pow and e.args[1].is_Integer and int(e.args[1]) < 0:
             numerator, denominator = self._quotient(e.args[0])
@@ -150,15 +155,15 @@ class Symbols:
             return _chain("*", [denominator] * power), _chain("*", [numerator] * power)
         if e.is_Add and not e.is_integer:
             total: tuple[Dim, Dim] = (0, 1)
-            for n, d in (self._quotient(a) for a in e.args):
+            for n, d in (self._quotient(a, rounding) for a in e.args):
                 total = (combine("+", combine("*", total[0], d), combine("*", n, total[1])), combine("*", total[1], d))
             return total
         name = type(e).__name__
         if name in ("IntTrueDiv", "FloatTrueDiv"):
-            (a, b), (c, d) = self._quotient(e.args[0]), self._quotient(e.args[1])
+            (a, b), (c, d) = self._quotient(e.args[0], rounding), self._quotient(e.args[1])
             return combine("*", a, d), combine("*", b, c)
         if name in ("ToFloat", "Identity"):
-            return self._quotient(e.args[0])
+            return self._quotient(e.args[0], rounding)
         return self._integer(e), 1
 
 
@@ -177,12 +182,23 @@ def _ceil(a: Dim, b: Dim) -> Dim:
     return combine("-", 0, combine("//", combine("-", 0, a), b))
 
 
-def _fraction(number: float) -> tuple[int, int]:
-    """`floor(size * 0.7)` in doubles gives 7 for size 10, though the double 0.7 is a little less than 7/10: the product is
-    rounded up. Exact arithmetic on the simple fraction gives the same; on the double's exact value it would give 6."""
+def _fraction(number: float, rounding: Any) -> tuple[int, int]:
+    """The fraction that a decimal stands for: 7/10 for 0.7. Whether floor(size * 0.7) is then the same as in doubles is a
+    matter of luck with the last bit (for 0.7 it is not: torch gives 62 for 90, 7/10 gives 63), so it is tried."""
     simple = Fraction(number).limit_denominator(LARGEST_DENOMINATOR)
     if simple.numerator / simple.denominator != number:
-        simple = Fraction(number)
+        raise _Untranslatable(f"a multiple of {number}")
+    if rounding is not None:
+        sizes = np.arange(1, LARGEST_TRIED + 1)
+        theirs = rounding(sizes * number).astype(np.int64)
+        up = simple.denominator - 1 if rounding is np.ceil else 0
+        ours = (sizes * simple.numerator + up) // simple.denominator
+        if (ours != theirs).any():
+            at = int(sizes[ours != theirs][0])
+            raise _Untranslatable(
+                f"a multiple of {number} in floating point, which for {at} rounds otherwise than the fraction {simple}; give"
+                " the size itself, or a factor with few binary digits such as 0.75"
+            )
     return simple.numerator, simple.denominator
 
 
@@ -195,32 +211,3 @@ def symbol_range(lower: Any, upper: Any) -> SymbolRange:
     except (TypeError, ValueError, OverflowError, AttributeError):  # int_oo
         high = None
     return SymbolRange(0 if low <= 2 else low, high)
-
-
-def bind_symbols(types: Sequence[TensorType], shapes: Sequence[Sequence[int]]) -> dict[str, int]:
-    """The value of each symbol that `types` (a method's inputs) define, given the inputs' real shapes. A dim that is a
-    plain symbol defines it; one of the form a*s + b does where no plain one is there."""
-    env: dict[str, int] = {}
-    for type_, shape in zip(types, shapes, strict=True):
-        for dim, size in zip(type_.shape, shape, strict=True):
-            if isinstance(dim, Expr) and dim.op == "sym":
-                env.setdefault(str(dim.args[0]), int(size))
-    for type_, shape in zip(types, shapes, strict=True):
-        for dim, size in zip(type_.shape, shape, strict=True):
-            unknown = symbols_of(dim) - env.keys()
-            if len(unknown) == 1:
-                name = unknown.pop()
-                value = _solve(dim, int(size), name, env)
-                if value is not None:
-                    env[name] = value
-    return env
-
-
-def _solve(dim: Dim, size: int, name: str, env: Mapping[str, int]) -> int | None:
-    """The value of `name` for which `dim` is `size`, where `dim` is linear in it."""
-    at_zero, at_one = (evaluate(dim, {**env, name: v}) for v in (0, 1))
-    slope = at_one - at_zero
-    if slope == 0 or (size - at_zero) % slope:
-        return None
-    value = (size - at_zero) // slope
-    return value if evaluate(dim, {**env, name: value}) == size else None

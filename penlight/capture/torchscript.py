@@ -7,7 +7,7 @@ then the same work as for any module. The mirror is always in eval mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import torch.fx.traceback
 from torch import nn
 
 from penlight.capture import module as modules
-from penlight.capture.exported import capture_exported, quiet
+from penlight.capture.exported import capture_exported
 from penlight.capture.interpreter import Interpreter
+from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 
@@ -29,35 +30,40 @@ _SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float
 def capture_torchscript(
     script: torch.jit.ScriptModule | str | Path,
     args: Any = None,
-    kwargs: dict[str, Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
 ) -> Program:
     """Captures a ScriptModule, or a .pt file of one. Without `args`: those that the model was traced with or that are bundled
     with it."""
     if isinstance(script, (str, Path)):
         with quiet():
-            script = torch.jit.load(str(script), map_location="cpu")
+            loaded: torch.jit.ScriptModule = torch.jit.load(str(script), map_location="cpu")
+    else:
+        loaded = script
     if args is None and not kwargs:
-        args = own_inputs(script)
-    mirror = mirror_of(script)
-    args, kwargs = modules.prepare_inputs(args or (), kwargs or {})
+        args = own_inputs(loaded)
+    mirror = mirror_of(loaded)
+    args, keywords = modules.prepare_inputs(() if args is None else args, kwargs or {})
     if dynamic_shapes == "auto":
-        dynamic_shapes = modules.auto_shapes(mirror, args, kwargs)
+        dynamic_shapes = modules.auto_shapes(mirror, args, keywords)
+    names = modules.dim_names(mirror, args, keywords, dynamic_shapes)
     with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
-        ep = modules.export(mirror, args, kwargs, dynamic_shapes)
-        return capture_exported(ep, modules.dim_names(mirror, args, kwargs, dynamic_shapes))
+        ep = modules.export(mirror, args, keywords, dynamic_shapes)
+        return capture_exported(ep, names)
 
 
 class Mirror(nn.Module):
     """A ScriptModule's parameters, buffers and submodules, under their names; anything else is read from the original."""
 
-    def __init__(self, script: torch._C.ScriptModule, interpreter: Interpreter) -> None:
+    def __init__(self, script: Any, interpreter: Interpreter) -> None:
         super().__init__()
         self._penlight = (script, interpreter)  # in a tuple: not to be taken for a submodule
         self._cached: dict[str, Any] = {}
-        for name, tensor in (*torch._C.ParameterDict(script).items(), *torch._C.BufferDict(script).items()):
+        tables: tuple[Any, ...] = (torch._C.ParameterDict(script), torch._C.BufferDict(script))
+        for name, tensor in (item for table in tables for item in table.items()):
             self.register_buffer(name, tensor.detach())
-        for name, child in torch._C.ModuleDict(script).items():
+        children: Any = torch._C.ModuleDict(script)
+        for name, child in children.items():
             self.add_module(name, Mirror(child, interpreter))
         self.eval()
 
@@ -65,15 +71,13 @@ class Mirror(nn.Module):
         return self.run("forward", args)
 
     def run(self, method: str, args: Any) -> Any:
-        script, interpreter = self._penlight
-        return interpreter.run(self._graph(method), [self, *args], method)
+        return self._penlight[1].run(self._graph(method), [self, *args], method)
 
-    def _graph(self, method: str) -> torch._C.Graph:
+    def _graph(self, method: str) -> Any:
         key = f"graph of {method}"
         if key not in self._cached:  # each access makes another object
             self._cached[key] = self._penlight[0]._get_method(method).graph
-        graph: torch._C.Graph = self._cached[key]
-        return graph
+        return self._cached[key]
 
     def script_attribute(self, name: str) -> Any:
         if name == "training":
@@ -92,7 +96,9 @@ def mirror_of(script: torch.jit.ScriptModule) -> Mirror:
 
     def call_method(owner: Any, name: str, args: list[Any]) -> Any:
         if not isinstance(owner, Mirror):
-            raise CaptureError(f"method {name!r} of a TorchScript class: not captured yet\n  {interpreter.frames.source()}")
+            raise CaptureError(
+                f"method {name!r} of a TorchScript class: not captured yet\n  {interpreter.frames.source()}"
+            )
         return owner(*args) if name == "forward" else owner.run(name, args)
 
     interpreter = Interpreter(call_method)
@@ -111,9 +117,11 @@ def _with_signature(mirror: Mirror, schema: Any) -> Callable[..., Any]:
             parameters.append((name, f"{name}=_default_{i}"))
         else:
             parameters.append((name, name))
-    text = f"def forward({', '.join(p for _, p in parameters)}):\n    return run({', '.join(n for n, _ in parameters)})\n"
+    text = (
+        f"def forward({', '.join(p for _, p in parameters)}):\n    return run({', '.join(n for n, _ in parameters)})\n"
+    )
     scope: dict[str, Any] = {"run": lambda *args: _explained(mirror, args), **defaults}
-    exec(text, scope)  # noqa: S102 (the names are identifiers)
+    exec(text, scope)
     forward: Callable[..., Any] = scope["forward"]
     return forward
 
@@ -126,7 +134,7 @@ def _explained(mirror: Mirror, args: tuple[Any, ...]) -> Any:
         raise
     except Exception as e:
         source = mirror._penlight[1].frames.source()
-        if source and source not in str(e):
+        if source and hasattr(e, "add_note"):
             e.add_note(f"in the TorchScript source: {source}")
         raise
 
@@ -134,10 +142,10 @@ def _explained(mirror: Mirror, args: tuple[Any, ...]) -> Any:
 def own_inputs(script: torch.jit.ScriptModule) -> tuple[Any, ...]:
     """Example inputs that the model carries: bundled ones, or tensors of the shapes that it was traced with."""
     if script._c._has_method("get_all_bundled_inputs"):
-        bundled = script.get_all_bundled_inputs()  # type: ignore[operator]
+        bundled = script.get_all_bundled_inputs()
         if bundled:
             return tuple(bundled[0])
-    inputs = [v.type() for v in list(script.graph.inputs())[1:]]
+    inputs: list[Any] = [v.type() for v in list(script.graph.inputs())[1:]]
     incomplete = "the TorchScript model does not say the shapes of its inputs; pass example_inputs=(tensor, …)"
     made = []
     for t in inputs:

@@ -187,7 +187,7 @@ class PenFile:
 
     def verify_hash(self) -> bool:
         """Whether the content is what the stored hash describes. Reads the whole file."""
-        digest = sha256(self._bytes[:HASH_OFFSET])
+        digest = sha256(self._bytes[:HASH_OFFSET].data)
         digest.update(bytes(32))
         digest.update(self._bytes[HASH_OFFSET + 32 :].data)
         return digest.hexdigest() == self.hash

@@ -38,6 +38,10 @@ _ATTR_NAMES = {code: name for name, code in f.ATTR_KINDS.items()}
 _INSTRUCTION_NAMES = {code: name for name, code in f.INSTRUCTIONS.items()}
 _LAYOUT_NAMES = {code: name for name, code in f.VALUE_LAYOUTS.items()}
 _NUMPY = {"u8": "<u1", "u32": "<u4", "i64": "<i8", "f64": "<f8"}
+# Arrays, and records below 16 bytes, never grow.
+_FIXED_SIZES = {name: np.dtype(_NUMPY[kind]).itemsize for name, (kind, _) in f.ARRAYS.items()} | {
+    r.section: r.size for r in f.RECORDS if r.section and r.size < 16
+}
 MAX_SECTIONS = 256
 MAX_RECORD_BYTES = 4096
 
@@ -149,9 +153,9 @@ class _Reader:
                 raise self.damaged(
                     name, "a section inside the file", f"{count} records of {record_size} bytes at offset {offset}"
                 )
-            if name in f.ARRAYS and record_size != np.dtype(_NUMPY[f.ARRAYS[name][0]]).itemsize:
+            if record_size != _FIXED_SIZES.get(name, record_size):
                 raise self.damaged(
-                    name, "elements of the size this section has in every version", f"{record_size} bytes"
+                    name, "records of the size this section has in every version", f"{record_size} bytes"
                 )
             self.sections[name] = (offset, record_size, count)
         for name in f.section_ids():

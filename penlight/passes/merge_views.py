@@ -1,48 +1,46 @@
-"""Two views in a row become one.
+"""Reshapes and permutes in a row become the shortest row that does the same: cut dims, permute them, merge dims.
 
-    %a: f32[2, 4, 3] = permute(%x, dims=[0, 2, 1])            %b: f32[4, 2, 3] = permute(%x, dims=[2, 0, 1])
-    %b: f32[4, 2, 3] = permute(%a, dims=[1, 0, 2])      ->
-    %c: f32[2, 6] = reshape(%y, shape=[2, 6])                 %d: f32[12] = reshape(%y, shape=[12])
-    %d: f32[12] = reshape(%c, shape=[12])
+    %a: f32[9, 24, 4] = reshape(%x, shape=[9, 24, 4])            %x: f32[9, 2, 48]
+    %b: f32[24, 9, 4] = permute(%a, dims=[1, 0, 2])
+    %c: f32[2, 12, 9, 4] = reshape(%b, shape=[2, 12, 9, 4])
+    ->
+    %reshape_1: f32[9, 2, 12, 4] = reshape(%x, shape=[9, 2, 12, 4])
+    %permute_2: f32[2, 12, 9, 4] = permute(%reshape_1, dims=[1, 2, 0, 3])
 
-A permute that moves only dims of size 1 is a reshape, and becomes one: %e: f32[4, 1, 2] = permute(%z: f32[1, 4, 2], …).
-A reshape may have to copy (of a permuted value, say): one with several users stays, so that it does so only once.
+Here that saves a copy too: %a merges 2 and a part of 48 only for %c to cut them apart again. A reshape with several users
+begins a row of its own: it may have to copy, and should do so once.
 """
 
 from __future__ import annotations
 
-from penlight.ir.graph import Graph, Node
-from penlight.ir.rewrite import blocks, made_by, single_use
+from penlight.ir.graph import Block, Graph, Node
+from penlight.ir.rewrite import blocks, replace, returned
+from penlight.passes.rearrangement import as_steps, chain_to, emit, shortest
+
+VIEWS = ("reshape", "permute")
 
 
 def run(graph: Graph) -> int:
-    merged = 0
-    for block in blocks(graph):
-        for node in block.nodes:
-            if node.op == "permute" and _moves_nothing(node):
-                node.op, node.attrs = "reshape", {"shape": node.output.shape}
-            elif node.op == "permute" and (first := made_by(node.inputs[0], "permute")):
-                inner = _dims(first)
-                node.attrs["dims"] = tuple(inner[d] for d in _dims(node))
-                node.set_input(0, first.inputs[0])
-            elif node.op == "reshape" and (first := made_by(node.inputs[0], "reshape")):
-                if not single_use(graph, first.output):
-                    continue
-                node.set_input(0, first.inputs[0])
-            else:
-                continue
-            merged += 1
-    return merged
+    return sum(
+        _shorten(graph, block, node) for block in blocks(graph) for node in list(block.nodes) if _ends_chain(node)
+    )
 
 
-def _moves_nothing(permute: Node) -> bool:
-    """The dims larger than 1 stay in order, and some dim of size 1 moves (otherwise it is an identity)."""
-    dims = _dims(permute)
-    large = [d for d, n in zip(dims, permute.output.shape, strict=True) if n != 1]
-    return large == sorted(large) and dims != sorted(dims)
+def _ends_chain(node: Node) -> bool:
+    """A reshape or permute whose result is not just another one's input."""
+    users = node.output.users if node.op in VIEWS else []
+    return node.op in VIEWS and (len(users) != 1 or users[0].op not in VIEWS)
 
 
-def _dims(permute: Node) -> list[int]:
-    dims = permute.attrs["dims"]
-    assert isinstance(dims, tuple)
-    return [d % len(dims) for d in dims if isinstance(d, int)]
+def _shorten(graph: Graph, block: Block, last: Node) -> bool:
+    chain = [*chain_to(graph, last.inputs[0]), last]
+    source = chain[0].inputs[0]
+    assert source is not None
+    steps = shortest(source.shape, chain)
+    if steps == as_steps(chain):
+        return False
+    replace(graph, block, last, emit(graph, block, last, source, steps))
+    for node in reversed(chain[:-1]):  # what is left of them would count as users of the source
+        if node in block.nodes and not node.output.users and not returned(graph, node.output):
+            block.erase(node)
+    return True

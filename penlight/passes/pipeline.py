@@ -28,6 +28,7 @@ from penlight.passes import (
     layout,
     matmul_to_linear,
     merge_views,
+    move_views,
     recognize_activations,
     remove_identity,
     sink_reshape,
@@ -55,7 +56,7 @@ STAGES = (
     CLEAN_UP,
     Stage(
         "whole idioms, before fusing takes them apart",
-        (recognize_activations.run, fuse_attention.run, matmul_to_linear.run),
+        (recognize_activations.run, fuse_attention.run, matmul_to_linear.run, move_views.run),
     ),
     CLEAN_UP,
     Stage(

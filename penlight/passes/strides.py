@@ -102,7 +102,7 @@ def _reshaped(sizes: Sizes, strides: Strides, out: Sizes) -> Strides | None:
             if not chunks:
                 return None
             left, step = chunks.pop()
-        if left % n:
+        if n == 0 or left % n:
             return None
         result.append(step)
         left, step = left // n, step * n

@@ -34,7 +34,14 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     for name, text in emit_elementwise(OPS).items():
         (folder / name).write_text(text)
         sources.append(str(folder / name))
-    flags = [f for f in FLAGS if f != "-O2"] + ["-O1", "-fPIC", "-shared", f"-DPEN_ISA={isa}", *X86[isa]]
+    flags = [f for f in FLAGS if f != "-O2"] + [
+        "-O1",
+        "-fPIC",
+        "-shared",
+        f"-DPEN_ISA={isa}",
+        "-DPEN_ISA_BASE=1",
+        *X86[isa],
+    ]
     subprocess.run([compiler, *flags, *sources, "-o", str(folder / "rows.so"), "-lm"], check=True)
     return isa, ctypes.CDLL(str(folder / "rows.so"))
 
@@ -120,9 +127,9 @@ def test_half_conversions_are_exact(library: tuple[str, ctypes.CDLL]) -> None:
 def test_every_declared_row_is_emitted_once() -> None:
     sources = "\n".join(emit_elementwise(OPS).values())
     entries = elementwise_entries(OPS)
-    assert len({key for key, *_ in entries}) == len(entries)
-    for _, symbol, _, _ in entries:
-        assert sources.count(f"void {symbol}(") == 2, symbol  # declared and defined
+    assert len({e.key for e in entries}) == len(entries)
+    for entry in entries:
+        assert sources.count(f"void {entry.symbol}(") == 2, entry.symbol  # declared and defined
 
 
 def test_generation_repeats_exactly() -> None:

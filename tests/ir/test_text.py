@@ -274,7 +274,7 @@ def same_block(a: Block, b: Block, twin: dict[Value, Value]) -> None:
     assert [twin[v] for v in a.outputs] == b.outputs
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(graphs())
 def test_any_graph_comes_back_from_its_text(graph: Graph) -> None:
     text = print_graph(graph)
@@ -300,7 +300,7 @@ def test_any_graph_comes_back_from_its_text(graph: Graph) -> None:
         assert len(value.users) == len(other.users)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(
         st.sampled_from(

@@ -8,8 +8,6 @@
 namespace pen {
 namespace PEN_ISA {
 
-#define PEN_UNROLL _Pragma("GCC unroll 64")
-
 constexpr int kOutputs = 7;  // divides the maps of networks for 224 x 224 images; leaves registers for 5 taps
 
 // kOutputs results of one vector of channels. Pointers are at that vector's first channel, steps in floats.

@@ -6,8 +6,6 @@
 namespace pen {
 namespace PEN_ISA {
 
-#define PEN_UNROLL _Pragma("GCC unroll 64")
-
 constexpr int kPixels = 8;
 
 // The input pixels under tap (ky, kx) of outputs ox .. ox + kPixels of row oy; zeros where there are none.

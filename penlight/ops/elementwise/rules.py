@@ -85,9 +85,8 @@ class ElementwiseOp(Op):
         named = dict(zip((p.name for p in self.tensors), arrays, strict=True))
         result = evaluate(self.trace(), named, attrs)
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
-        return np.ascontiguousarray(
-            np.broadcast_to(result.astype(np.bool_ if self.result == "bool" else arrays[-1].dtype), shape)
-        )
+        typed = result.astype(np.bool_ if self.result == "bool" else arrays[-1].dtype)
+        return np.array(np.broadcast_to(typed, shape), order="C")  # not ascontiguousarray: it makes rank 0 rank 1
 
 
 def elementwise(

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-embedding = Op("embedding", "w: tensor, indices: tensor", tolerance=0.0, key_by="size", mixed=("indices",), doc="w[indices].")
+embedding = Op(
+    "embedding", "w: tensor, indices: tensor", tolerance=0.0, key_by="size", mixed=("indices",), doc="w[indices]."
+)
 
 
 @embedding.from_aten("embedding")

@@ -5,8 +5,8 @@
 namespace pen {
 
 struct IndexSelectParams {
-  Runs slice;                      // one slice: all dims but `dim`
-  int64_t slice_numel, parts;      // parts into which each slice is cut
+  Runs slice;                           // one slice: all dims but `dim`
+  int64_t slice_numel, parts;           // parts into which each slice is cut
   int64_t size, in_stride, out_stride;  // of `dim`
   int64_t count, tasks;
 };
@@ -16,8 +16,7 @@ PEN_BIND(index_select) {
   PEN_TRY(indices_bind(b, 1));
   const Tensor &x = b.in(0), &index = b.in(1);
   int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank)
-    return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
   if (index.rank != 1) return b.fail(1, "indices of rank 1", "rank %d", index.rank);
   Shape shape;
   shape.rank = x.rank;
@@ -56,8 +55,8 @@ static void select_slices(const Run& r) {
         continue;
       }
       Range elements = part(p.slice_numel, p.parts, i % p.parts);
-      copy_range(p.slice, r.out[0].data + at * p.out_stride * size, r.in[0].data + index * p.in_stride * size, size,
-                 elements.begin, elements.end);
+      copy_range(p.slice, r.out[0].data + at * p.out_stride * size, r.in[0].data + index * p.in_stride * size, size, elements.begin,
+                 elements.end);
     }
   }
 }

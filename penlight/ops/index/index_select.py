@@ -48,7 +48,13 @@ def _(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
         index = g.constant(index.constant + size * (index.constant < 0))
     else:  # negative ones count from the end
         negative = g.emit("lt", index, g.constant(0, "i64"), type=TensorType("bool", index.shape))
-        index = g.emit("where", negative, g.emit("add", index, g.constant(size, "i64"), type=index.type), index, type=index.type)
+        index = g.emit(
+            "where",
+            negative,
+            g.emit("add", index, g.constant(size, "i64"), type=index.tensor),
+            index,
+            type=index.tensor,
+        )
     flat = g.reshape(index, (product(index.shape),))
     type = TensorType(x.dtype, (*x.shape[:dim], flat.shape[0], *x.shape[dim + 1 :]))
     return g.reshape(_select(g, x, flat, dim, type), g.out.shape)
@@ -74,7 +80,9 @@ def _() -> Iterator[Sample]:
     yield case("of i64", torch.arange(20).reshape(4, 5), 1, torch.tensor([4, 1]))
     yield case("of bool", torch.tensor([[True, False, True]]), 1, torch.tensor([2, 1, 1]))
     yield case("rank 1", r(9), 0, torch.tensor([8, 1]))
-    yield Sample(lambda x, i: torch.index_select(x.permute(2, 0, 1), 1, i), (r(3, 4, 5), torch.tensor([2, 0])), "permuted")
+    yield Sample(
+        lambda x, i: torch.index_select(x.permute(2, 0, 1), 1, i), (r(3, 4, 5), torch.tensor([2, 0])), "permuted"
+    )
     yield Sample(lambda x, i: torch.index_select(x[:, ::2], 0, i), (r(6, 9), torch.tensor([5, 0])), "step 2")
     nhwc = r(2, 8, 3, 4).to(memory_format=torch.channels_last)
     yield case("channels_last", nhwc, 1, torch.tensor([7, 3, 0]))

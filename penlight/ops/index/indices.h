@@ -6,8 +6,7 @@ namespace pen {
 
 static PEN_INLINE Status indices_bind(Bind& b, int input) {
   DType dtype = b.in(input).dtype;
-  if (dtype != DType::i64 && dtype != DType::i32)
-    return b.fail(input, "indices of i64 or i32", "dtype code %d", static_cast<int>(dtype));
+  if (dtype != DType::i64 && dtype != DType::i32) return b.fail(input, "indices of i64 or i32", "dtype code %d", static_cast<int>(dtype));
   return b.need(input, Need::dense);
 }
 

@@ -17,11 +17,11 @@ struct AttentionParams {
   int64_t mask_row, mask_column;  // strides: 0 where broadcast
   bool has_mask, causal;
   float scale;
-  int64_t key_blocks;         // blocks of keys, of nearly equal length
-  int64_t block_keys;         // the longest of them
-  int64_t row_blocks;         // blocks of queries
-  int64_t block_rows;         // the longest of them
-  int64_t k_size, v_size;     // floats of one packed matrix
+  int64_t key_blocks;      // blocks of keys, of nearly equal length
+  int64_t block_keys;      // the longest of them
+  int64_t row_blocks;      // blocks of queries
+  int64_t block_rows;      // the longest of them
+  int64_t k_size, v_size;  // floats of one packed matrix
   int64_t pack_count, pack_tasks;
   int64_t scores_pitch, sums_pitch;
 };
@@ -40,6 +40,7 @@ PEN_BIND(attention) {
   for (int i = 0; i < 4; ++i) {
     if (!b.has(i)) continue;
     PEN_TRY(need_unpacked(b, i));
+    PEN_TRY(need_countable(b, i));
     if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
     if (b.in(i).rank < 2 && i < 3) return b.fail(i, kShape[i], "rank %d", b.in(i).rank);
     int lead = b.in(i).rank - 2;
@@ -107,8 +108,8 @@ PEN_BIND(attention) {
   p->v_size = p->key_blocks * packed_values(p->block_keys, p->ev);
   int64_t k_total, v_total, bytes;
   if (__builtin_mul_overflow(p->keys.source.count, p->k_size, &k_total) ||
-      __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) ||
-      __builtin_add_overflow(k_total, v_total, &bytes) || __builtin_mul_overflow(bytes, 4, &bytes))
+      __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) || __builtin_add_overflow(k_total, v_total, &bytes) ||
+      __builtin_mul_overflow(bytes, 4, &bytes))
     return b.fail(1, "a size that can be packed", "overflow");
   PEN_TRY(b.shared(bytes));
   p->scores_pitch = p->block_keys + 16;  // not a power of two
@@ -135,15 +136,13 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
         batch_offsets(p.keys.source, matrix, &at, 1);
         const float* from = r.in[1].as<float>() + at + keys.begin * p.k_row;
         float* to = shared + matrix * p.k_size + block * packed_keys(p.block_keys, p.e);
-        for (int64_t j = 0; j < n; j += 16)
-          pack_panel(from + j * p.k_row, p.e, n - j, p.k_column, p.k_row, to + j * p.e);
+        for (int64_t j = 0; j < n; j += 16) pack_panel(from + j * p.k_row, p.e, n - j, p.k_column, p.k_row, to + j * p.e);
       } else {
         matrix -= p.keys.source.count;
         batch_offsets(p.values.source, matrix, &at, 1);
         const float* from = r.in[2].as<float>() + at + keys.begin * p.v_row;
         float* to = v_shared + matrix * p.v_size + block * packed_values(p.block_keys, p.ev);
-        for (int64_t j = 0; j < p.ev; j += 16)
-          pack_panel(from + j * p.v_column, n, p.ev - j, p.v_row, p.v_column, to + j * n);
+        for (int64_t j = 0; j < p.ev; j += 16) pack_panel(from + j * p.v_column, n, p.ev - j, p.v_row, p.v_column, to + j * n);
       }
     }
   }

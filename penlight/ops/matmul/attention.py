@@ -37,7 +37,15 @@ def _additive(g: Emitter, mask: Value) -> Value:
 
 @attention.from_aten("scaled_dot_product_attention")
 def _(
-    g: Emitter, q: Value, k: Value, v: Value, mask: Value | None, dropout: float, causal: bool, scale: float | None, gqa: bool
+    g: Emitter,
+    q: Value,
+    k: Value,
+    v: Value,
+    mask: Value | None,
+    dropout: float,
+    causal: bool,
+    scale: float | None,
+    gqa: bool,
 ) -> Value:
     from penlight.ir.types import TensorType
 
@@ -91,7 +99,9 @@ def _() -> Iterator[Sample]:
     yield case("causal, few keys", r(1, 1, 70, 8), r(1, 1, 33, 8), r(1, 1, 33, 8), is_causal=True)
     yield case("float mask", r(2, 3, 17, 8), r(2, 3, 23, 8), r(2, 3, 23, 8), r(17, 23))
     yield case("mask per head", r(2, 3, 17, 8), r(2, 3, 23, 8), r(2, 3, 23, 8), r(1, 3, 17, 23))
-    yield case("mask of keys", r(2, 3, 17, 8), r(2, 3, 23, 8), r(2, 3, 23, 8), torch.arange(23).expand(2, 1, 1, 23) < 20)
+    yield case(
+        "mask of keys", r(2, 3, 17, 8), r(2, 3, 23, 8), r(2, 3, 23, 8), torch.arange(23).expand(2, 1, 1, 23) < 20
+    )
     yield case("mask of queries", r(2, 3, 17, 8), r(2, 3, 23, 8), r(2, 3, 23, 8), r(17, 1))
     hidden = torch.ones(17, 23, dtype=torch.bool)
     hidden[3] = False

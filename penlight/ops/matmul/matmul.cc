@@ -6,11 +6,11 @@
 namespace pen {
 
 struct MatmulParams {
-  BatchDims batch;     // operands: a, packed b (in matrices), out, b itself
+  BatchDims batch;  // operands: a, packed b (in matrices), out, b itself
   PackedBatch packed;
   int64_t m, k, n, panels;
   int64_t a_pitch, out_pitch, b_row, b_column;
-  bool direct;                   // no packing
+  bool direct;  // no packing
   int64_t pack_tasks;
   int64_t row_blocks, column_blocks, columns;  // columns of a block
 };
@@ -24,10 +24,10 @@ PEN_BIND(matmul) {
   }
   PEN_TRY(b.need(0, Need::rows));
   PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(need_countable(b, 1));
   const Tensor &a = b.in(0), &w = b.in(1);
   Shape shape;
-  if (!join_batch(&shape, a, 2) || !join_batch(&shape, w, 2))
-    return b.fail(1, "leading dims equal to those of a, or 1", "others");
+  if (!join_batch(&shape, a, 2) || !join_batch(&shape, w, 2)) return b.fail(1, "leading dims equal to those of a, or 1", "others");
   MatmulParams* p = b.params<MatmulParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->m = a.dims[a.rank - 2];
@@ -103,8 +103,7 @@ static PEN_INLINE void row_times_rows(const float* a, const float* b, const Matm
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[j] = zero();
   for (int64_t k = 0; k < p.k; ++k, b += p.b_row) {
     V x = set1(a[k]);
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j)
-      acc[j] = fma(x, kPartial ? load_partial(b, lanes) : load(b + j * kLanes), acc[j]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[j] = fma(x, kPartial ? load_partial(b, lanes) : load(b + j * kLanes), acc[j]);
   }
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
     if (kPartial)

@@ -49,7 +49,7 @@ def _(g: Emitter, x: Value, a: Value, b: Value, beta: Any, alpha: Any) -> Value:
         y = g.emit("mul", y, g.constant(float(alpha)))
     if beta == 0:
         return y
-    return g.emit("add", x if beta == 1 else g.emit("mul", x, g.constant(float(beta)), type=x.type), y)
+    return g.emit("add", x if beta == 1 else g.emit("mul", x, g.constant(float(beta)), type=x.tensor), y)
 
 
 @matmul.samples
@@ -95,7 +95,9 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x: x @ weight, (r(2, 7, 20),), "constant b")
     yield Sample(lambda x: weight @ x, (r(3, 35, 6),), "constant a")
     yield Sample(torch.bmm, (r(3, 4, 5), r(3, 5, 6)), "bmm")
-    yield Sample(lambda x, a, b: torch.baddbmm(x, a, b, beta=0.5, alpha=2.0), (r(3, 4, 6), r(3, 4, 5), r(3, 5, 6)), "baddbmm")
+    yield Sample(
+        lambda x, a, b: torch.baddbmm(x, a, b, beta=0.5, alpha=2.0), (r(3, 4, 6), r(3, 4, 5), r(3, 5, 6)), "baddbmm"
+    )
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2, max=99)
     free = ({0: n, 2: k}, {0: n, 1: k})
     yield Sample(lambda a, b: a @ b, (r(3, 5, 18), r(3, 18, 7)), "dynamic", dynamic=free)

@@ -75,8 +75,8 @@ static PEN_INLINE int64_t batch_stride(const Shape& shape, const Tensor& x, int 
 
 // A packed operand holds each distinct matrix once: its batch dims, numbered, 0 where the matrix repeats.
 struct PackedBatch {
-  BatchDims source;            // operand 0: offset in the tensor; `count` matrices
-  int64_t number[kMaxRank];    // of batch dim i: how many packed matrices further
+  BatchDims source;          // operand 0: offset in the tensor; `count` matrices
+  int64_t number[kMaxRank];  // of batch dim i: how many packed matrices further
 };
 static PEN_INLINE PackedBatch packed_batch(const Shape& shape, const Tensor& x, int matrix) {
   PackedBatch p = {};

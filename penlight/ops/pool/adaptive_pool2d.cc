@@ -7,10 +7,11 @@ static Status adaptive_bind(Bind& b) {
   PEN_TRY(pool_input(b));
   IntList size = b.ints("size");
   const Tensor& x = b.in(0);
-  if (size.count != 2 || size[0] < 0 || size[1] < 0)
-    return b.fail(-1, "an output size of two numbers, not negative", "%d numbers", size.count);
-  if (x.dims[2] < 1 || x.dims[3] < 1)
-    return b.fail(0, "a plane that is not empty", "%lld x %lld", static_cast<long long>(x.dims[2]),
+  constexpr int64_t kMost = INT32_MAX;  // products of an input and an output side must fit
+  if (size.count != 2 || size[0] < 0 || size[1] < 0 || size[0] > kMost || size[1] > kMost)
+    return b.fail(-1, "an output size of two numbers from 0 to 2**31 - 1", "%d numbers", size.count);
+  if (x.dims[2] < 1 || x.dims[3] < 1 || x.dims[2] > kMost || x.dims[3] > kMost)
+    return b.fail(0, "a plane with sides from 1 to 2**31 - 1", "%lld x %lld", static_cast<long long>(x.dims[2]),
                   static_cast<long long>(x.dims[3]));
   Shape out;
   out.rank = 4;
@@ -33,9 +34,7 @@ PEN_BIND(adaptive_max_pool2d) { return adaptive_bind(b); }
 
 namespace PEN_ISA {
 
-static PEN_INLINE Range adaptive_span(int64_t o, int64_t in, int64_t out) {
-  return {o * in / out, ((o + 1) * in + out - 1) / out};
-}
+static PEN_INLINE Range adaptive_span(int64_t o, int64_t in, int64_t out) { return {o * in / out, ((o + 1) * in + out - 1) / out}; }
 
 template <class Op>
 static PEN_INLINE void adaptive(const Run& r) {

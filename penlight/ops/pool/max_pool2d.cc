@@ -21,8 +21,7 @@ PEN_KERNEL(max_pool2d, f32) {
       float* out = y.as<float>() + n * y.strides[0] + oh * y.strides[2];
       for (int64_t ow = 0; ow < y.dims[3]; ++ow, out += y.strides[3]) {
         PoolSpan w = pool_span(p, 1, ow, x.dims[3]);
-        PoolWindow window = {in + w.start * x.strides[3], h.count, w.count, p.dilation[0] * x.strides[2],
-                             p.dilation[1] * x.strides[3]};
+        PoolWindow window = {in + w.start * x.strides[3], h.count, w.count, p.dilation[0] * x.strides[2], p.dilation[1] * x.strides[3]};
         pool_pixel<PoolMax>(window, y.dims[1], out, 1.0f);
       }
     }

@@ -21,7 +21,9 @@ max_pool2d = Op(
 )
 
 
-def _convert(g: Emitter, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool) -> Value:
+def _convert(
+    g: Emitter, x: Value, spatial: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil: bool
+) -> Value:
     out = g.out[0] if isinstance(g.out, tuple) else g.out
     planes = to_nchw(g, x, spatial)
     y = g.emit(
@@ -88,6 +90,16 @@ def _() -> Iterator[Sample]:
         lambda x: F.max_pool2d(x, 3, 2, 1),
         (torch.randn(2, 24, 19, 18, generator=rand),),
         "dynamic",
-        dynamic=({0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},),
+        dynamic=(
+            {
+                0: torch.export.Dim("n"),
+                2: torch.export.Dim("h", min=4, max=99),
+                3: torch.export.Dim("w", min=4, max=99),
+            },
+        ),
     )
-    yield Sample(lambda x: F.max_pool2d(x, 2, return_indices=True)[0], (torch.randn(2, 7, 8, 8, generator=rand),), "indices unused")
+    yield Sample(
+        lambda x: F.max_pool2d(x, 2, return_indices=True)[0],
+        (torch.randn(2, 7, 8, 8, generator=rand),),
+        "indices unused",
+    )

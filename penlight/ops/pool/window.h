@@ -41,9 +41,8 @@ static PEN_INLINE Status pool_side(Bind& b, const PoolParams& p, int side, int64
                   static_cast<long long>(s), static_cast<long long>(d));
   int64_t reach = (k - 1) * d + 1;
   if (p.pad[side] < 0 || p.pad_end[side] < 0 || 2 * p.pad[side] > reach || 2 * p.pad_end[side] > reach)
-    return b.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld",
-                  static_cast<long long>(p.pad[side]), static_cast<long long>(p.pad_end[side]),
-                  static_cast<long long>(reach));
+    return b.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld", static_cast<long long>(p.pad[side]),
+                  static_cast<long long>(p.pad_end[side]), static_cast<long long>(reach));
   int64_t room = in + p.pad[side] + p.pad_end[side] - reach;
   if (in < 1 || room + (ceil_mode ? s - 1 : 0) < 0)
     return b.fail(0, "an image at least as large as the window", "size %lld, window %lld", static_cast<long long>(in),
@@ -59,8 +58,8 @@ static PEN_INLINE Status pool_bind(Bind& b, bool dilated, PoolParams** params) {
   IntList kernel = b.ints("kernel"), stride = b.ints("stride"), padding = b.ints("padding");
   IntList dilation = dilated ? b.ints("dilation") : IntList{nullptr, 2};
   if (kernel.count != 2 || stride.count != 2 || padding.count != 4 || dilation.count != 2)
-    return b.fail(-1, "2 kernel sizes, 2 strides, 4 paddings and 2 dilations", "%d, %d, %d and %d", kernel.count,
-                  stride.count, padding.count, dilation.count);
+    return b.fail(-1, "2 kernel sizes, 2 strides, 4 paddings and 2 dilations", "%d, %d, %d and %d", kernel.count, stride.count,
+                  padding.count, dilation.count);
   PoolParams* p = b.params<PoolParams>();
   if (!p) return PEN_ERROR_MEMORY;
   Shape out;

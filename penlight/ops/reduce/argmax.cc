@@ -8,19 +8,18 @@ constexpr int64_t kArgChunk = 64;
 
 struct ArgParams {
   ReduceDims kept;
-  int64_t length, step;  // of the reduced dim
+  int64_t length, step;   // of the reduced dim
   int64_t width, chunks;  // the last kept dim, and into how many chunks it is cut
   int64_t items, tasks;
 };
 
 static Status arg_bind(Bind& b) {
   PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 && x.dtype != DType::i64)
-    return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
+  if (x.dtype != DType::f32 && x.dtype != DType::i64) return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
   int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank)
-    return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   reduced[dim] = true;
   PEN_TRY(b.output(0, DType::i64, reduce_shape(x, reduced, keepdim)));

@@ -22,7 +22,9 @@ batch_norm = Op(
 _TRAINING = "in training mode: it would use the statistics of this batch; call model.eval() before export"
 
 
-def _emit(g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, eps: float) -> Value:
+def _emit(
+    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, eps: float
+) -> Value:
     if mean is None or var is None:
         g.fail("without running statistics (track_running_stats=False): " + _TRAINING)
     if x.dtype != "f32":
@@ -43,7 +45,14 @@ def _(
 
 @batch_norm.from_aten("_native_batch_norm_legit_no_training")
 def _(
-    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, momentum: float, eps: float
+    g: Emitter,
+    x: Value,
+    w: Value | None,
+    b: Value | None,
+    mean: Value | None,
+    var: Value | None,
+    momentum: float,
+    eps: float,
 ) -> Any:
     return _emit(g, x, w, b, mean, var, eps), None, None  # saved statistics: used in training only
 

@@ -12,13 +12,11 @@ struct LayerNormParams {
 
 PEN_BIND(layer_norm) {
   for (int i = 0; i < 3; ++i) {
-    if (b.has(i) && b.in(i).dtype != DType::f32)
-      return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }
   int64_t dims = b.integer("dims");
   int rank = b.in(0).rank;
-  if (dims < 1 || dims > rank)
-    return b.fail(-1, "between 1 dim and all dims", "%lld of %d", static_cast<long long>(dims), rank);
+  if (dims < 1 || dims > rank) return b.fail(-1, "between 1 dim and all dims", "%lld of %d", static_cast<long long>(dims), rank);
   int outer = rank - static_cast<int>(dims);
   Shape shape;
   shape.rank = rank;

@@ -44,7 +44,7 @@ def _grouped(g: Emitter, x: Value, groups: Any, w: Value | None, b: Value | None
     _require_f32(g, x)
     size = combine("//", product(x.shape[1:]), groups)
     rows = g.reshape(x, (x.shape[0], groups, size))
-    y = g.emit("layer_norm", rows, None, None, type=rows.type, dims=1, eps=eps)
+    y = g.emit("layer_norm", rows, None, None, type=rows.tensor, dims=1, eps=eps)
     y = g.reshape(y, x.shape)
     type = TensorType(x.dtype, x.shape)
     ones = (1,) * (x.rank - 2)
@@ -86,7 +86,11 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x, w: F.layer_norm(x, (3,), w), (r(4, 3), r(3)), "short, no bias")
     yield Sample(lambda x: F.layer_norm(x * 1e-3 + 100, (64,)), (r(4, 64),), "large mean", tolerance=1e-2)
     yield Sample(lambda x: F.layer_norm(x.transpose(1, 2), (8,)), (r(2, 8, 9),), "transposed")
-    yield Sample(lambda x: F.layer_norm(x.permute(0, 2, 3, 1), (33,)).permute(0, 3, 1, 2), (r(2, 33, 5, 4),), "channels (convnext)")
+    yield Sample(
+        lambda x: F.layer_norm(x.permute(0, 2, 3, 1), (33,)).permute(0, 3, 1, 2),
+        (r(2, 33, 5, 4),),
+        "channels (convnext)",
+    )
     yield Sample(lambda x: F.layer_norm(x, (4,)), (r(0, 4),), "empty")
     yield Sample(lambda x: F.layer_norm(x, (1,)), (r(5, 1),), "size 1")
     special = r(5, 20)

@@ -6,9 +6,9 @@ namespace pen {
 // The reduction of no elements is a value for sum, mean and prod, an error for amax and amin, as in torch.
 static Status reduce_bind(Bind& b, bool has_neutral) {
   PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 && x.dtype != DType::i64)
-    return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
+  if (x.dtype != DType::f32 && x.dtype != DType::i64) return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
   IntList dims = b.ints("dims");
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   for (int i = 0; i < dims.count; ++i) {

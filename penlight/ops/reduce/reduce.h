@@ -26,7 +26,7 @@ struct ReduceParams {
   int64_t chunks;            // columns: chunks of the contiguous dim
   int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns)
   int64_t tasks, final_tasks;
-  int64_t count;             // elements reduced into one
+  int64_t count;  // elements reduced into one
 };
 
 static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
@@ -161,9 +161,7 @@ struct MeanOf : SumOf<FloatLanes> {
 template <>
 struct SumOf<IntLanes> : IntLanes {
   static PEN_INLINE int64_t start() { return 0; }
-  static PEN_INLINE int64_t step(int64_t a, int64_t b) {
-    return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
-  }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
   static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
   static PEN_INLINE int64_t wide() { return 0; }
   static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
@@ -188,9 +186,7 @@ struct ProdOf<FloatLanes> : FloatLanes {
 template <>
 struct ProdOf<IntLanes> : IntLanes {
   static PEN_INLINE int64_t start() { return 1; }
-  static PEN_INLINE int64_t step(int64_t a, int64_t b) {
-    return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
-  }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
   static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
   static PEN_INLINE int64_t wide() { return 1; }
   static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
@@ -275,8 +271,7 @@ static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::T*
     for (int u = 0; u < U; ++u) acc[u] = Op::start();
     for (int64_t k = 0; k < n; ++k, p += step) {
 #pragma GCC unroll 4
-      for (int u = 0; u < U; ++u)
-        acc[u] = Op::step(acc[u], kPartial ? Op::read_partial(p, lanes) : Op::read(p + u * Op::kWidth));
+      for (int u = 0; u < U; ++u) acc[u] = Op::step(acc[u], kPartial ? Op::read_partial(p, lanes) : Op::read(p + u * Op::kWidth));
     }
 #pragma GCC unroll 4
     for (int u = 0; u < U; ++u) total[u] = Op::step(total[u], acc[u]);
@@ -337,8 +332,7 @@ static PEN_INLINE void reduce(const Run& r) {
         n = p.columns ? (p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk) : 1;
         for (int64_t j = 0; j < n; ++j) {
           typename Op::Wide w = Op::wide();
-          for (int64_t k = 0; k < p.parts; ++k)
-            w = Op::step(w, static_cast<typename Op::Wide>(shared[(item * p.parts + k) * width + j]));
+          for (int64_t k = 0; k < p.parts; ++k) w = Op::step(w, static_cast<typename Op::Wide>(shared[(item * p.parts + k) * width + j]));
           buffer[j] = static_cast<T>(w);
         }
       }

@@ -39,7 +39,9 @@ def kernel_dtype(g: Emitter, dtype: str) -> str:
     return "f32" if dtype in ("f32", "f16", "bf16") else "i64"
 
 
-def emit_reduction(g: Emitter, name: str, x: Value, dims: Sequence[int] | None, keepdim: bool, out: TensorType) -> Value:
+def emit_reduction(
+    g: Emitter, name: str, x: Value, dims: Sequence[int] | None, keepdim: bool, out: TensorType
+) -> Value:
     """`x` as dtype `out`, reduced over dims (torch's: maybe negative; none or empty: all)."""
     if x.rank == 0:
         return g.cast(x, out.dtype)
@@ -179,10 +181,14 @@ def _samples(name: str) -> Iterator[Sample]:
     yield Sample(lambda x: reduce(x, (0,), False), (special,), "nan, inf in columns")
     yield Sample(lambda x: reduce(x, (0,), False), (torch.full((4, 18), -0.0),), "-0")
     free = {0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=2, max=99), 3: torch.export.Dim("w", min=2, max=99)}
-    yield Sample(lambda x: reduce(x, (2, 3), False), (torch.rand(2, 24, 5, 6, generator=rand),), "dynamic", dynamic=(free,))
+    yield Sample(
+        lambda x: reduce(x, (2, 3), False), (torch.rand(2, 24, 5, 6, generator=rand),), "dynamic", dynamic=(free,)
+    )
     if name != "mean":
         yield Sample(lambda x: reduce(x, (1,), False), (torch.randint(-9, 9, (5, 7), generator=rand),), "i64")
-        yield Sample(lambda x: reduce(x, (0,), True), (torch.randint(-9, 9, (5, 7), generator=rand, dtype=torch.int32),), "i32")
+        yield Sample(
+            lambda x: reduce(x, (0,), True), (torch.randint(-9, 9, (5, 7), generator=rand, dtype=torch.int32),), "i32"
+        )
     if name in ("sum", "mean", "prod"):
         yield case("of nothing", (1,), 3, 0)
     if name == "sum":
@@ -191,9 +197,13 @@ def _samples(name: str) -> Iterator[Sample]:
         yield Sample(lambda x: x.sum(), (torch.tensor(2.5),), "rank 0")
         yield Sample(lambda x: x.sum(1), (torch.tensor([[True, False, True]]),), "bool")
     if name == "amax":
-        yield Sample(lambda x: (x.max(), (x > 0).any(), (x > 9).any(1)), (torch.randn(5, 7, generator=rand),), "max, any")
+        yield Sample(
+            lambda x: (x.max(), (x > 0).any(), (x > 9).any(1)), (torch.randn(5, 7, generator=rand),), "max, any"
+        )
     if name == "amin":
-        yield Sample(lambda x: (x.min(), (x > -9).all(), (x > 0).all(1, True)), (torch.randn(5, 7, generator=rand),), "min, all")
+        yield Sample(
+            lambda x: (x.min(), (x > -9).all(), (x > 0).all(1, True)), (torch.randn(5, 7, generator=rand),), "min, all"
+        )
 
 
 for _op in (sum_, mean, amax, amin, prod):

@@ -7,7 +7,7 @@
 namespace pen {
 
 struct SoftmaxParams {
-  ReduceDims kept;  // outermost first; without the contiguous dim if that is kept
+  ReduceDims kept;          // outermost first; without the contiguous dim if that is kept
   int64_t length, in, out;  // the dim, its strides
   bool columns;
   int64_t width, chunks;  // columns: the contiguous dim and the chunks it is cut into
@@ -19,8 +19,7 @@ static Status softmax_plan(Bind& b) {
   if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
   int rank = b.in(0).rank;
   int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= rank)
-    return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), rank);
+  if (dim < 0 || dim >= rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), rank);
   Shape shape;
   shape.rank = rank;
   for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];

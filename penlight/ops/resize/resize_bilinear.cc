@@ -17,8 +17,7 @@ struct BilinearParams {
 };  // followed by OW places in x, then OH places in y
 
 static void bilinear_places(int64_t in, int64_t out, bool align_corners, double factor, BilinearPlace* places) {
-  float step = align_corners ? (out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f)
-                             : resize_step(in, out, factor);
+  float step = align_corners ? (out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f) : resize_step(in, out, factor);
   for (int64_t i = 0; i < out; ++i) {
     BilinearPlace& p = places[i];
     if (in == out) {  // torch does not interpolate a side that keeps its size, whatever factor was given
@@ -27,7 +26,7 @@ static void bilinear_places(int64_t in, int64_t out, bool align_corners, double 
     }
     float at = align_corners ? step * static_cast<float>(i) : step * (static_cast<float>(i) + 0.5f) - 0.5f;
     if (at < 0) at = 0;
-    int64_t near = static_cast<int64_t>(at);
+    int64_t near = at < static_cast<float>(in) ? static_cast<int64_t>(at) : in - 1;  // a tiny factor: at may be infinite
     if (near > in - 1) near = in - 1;
     float far_weight = at - static_cast<float>(near);
     if (far_weight > 1) far_weight = 1;
@@ -45,10 +44,10 @@ PEN_BIND(resize_bilinear) {
   PEN_TRY(resize_bind(b, &given, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   bool align = b.flag("align_corners");
+  if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
   size_t places = static_cast<size_t>(y.dims[2] + y.dims[3]);
   auto* p = static_cast<BilinearParams*>(b.params_bytes(sizeof(BilinearParams) + places * sizeof(BilinearPlace)));
   if (!p) return PEN_ERROR_MEMORY;
-  if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
   bilinear_places(x.dims[3], y.dims[3], align, factors[1], p->columns());
   bilinear_places(x.dims[2], y.dims[2], align, factors[0], p->columns() + y.dims[3]);
   p->rows = y.dims[0] * y.dims[2];
@@ -67,8 +66,8 @@ static PEN_INLINE void mix(const float* a, const float* b, V wa, V wb, float* to
 }
 
 // Both input rows as one, pixels side by side.
-static PEN_INLINE void mix_rows(const float* a, const float* b, const BilinearPlace& y, int64_t width, int64_t channels,
-                                int64_t pitch, float* to) {
+static PEN_INLINE void mix_rows(const float* a, const float* b, const BilinearPlace& y, int64_t width, int64_t channels, int64_t pitch,
+                                float* to) {
   V wa = set1(y.w_near), wb = set1(y.w_far);
   if (pitch == channels) return mix(a, b, wa, wb, to, width * channels);
   for (int64_t x = 0; x < width; ++x) mix(a + x * pitch, b + x * pitch, wa, wb, to + x * channels, channels);

@@ -24,7 +24,9 @@ resize_bilinear = Op(
 )
 
 
-def emit_resize(g: Emitter, op: str, x: Value, spatial: int, scales: Sequence[float | None] | None, **attrs: Any) -> Value:
+def emit_resize(
+    g: Emitter, op: str, x: Value, spatial: int, scales: Sequence[float | None] | None, **attrs: Any
+) -> Value:
     """A resize to g.out's size. `scales`: one factor for each spatial dim, None (for all or one) where none was given."""
     planes = to_nchw(g, x, spatial)
     type = nchw_type(planes, g.out, spatial)
@@ -90,10 +92,17 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x: F.interpolate(x, size=(8, 8), mode="bilinear"), (special,), "nan, inf")
     x = torch.randn(2, 24, 6, 7, generator=rand)
     yield Sample(lambda x: F.interpolate(x[:, 4:21], size=(9, 9), mode="bilinear"), (x,), "channel slice")
-    yield Sample(lambda x: torch.cat([F.interpolate(x, size=(9, 9), mode="bilinear"), F.interpolate(x * 2, size=(9, 9))], 1), (x,), "into a cat")
+    yield Sample(
+        lambda x: torch.cat([F.interpolate(x, size=(9, 9), mode="bilinear"), F.interpolate(x * 2, size=(9, 9))], 1),
+        (x,),
+        "into a cat",
+    )
     sides = ({2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},)
     yield Sample(lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (x,), "dynamic, factor", dynamic=sides)
     yield Sample(lambda x: F.interpolate(x, size=(17, 18), mode="bilinear"), (x,), "dynamic, size", dynamic=sides)
     yield Sample(
-        lambda x: F.interpolate(F.avg_pool2d(x, 2), size=x.shape[-2:], mode="bilinear"), (x,), "dynamic, back to the input", dynamic=sides
+        lambda x: F.interpolate(F.avg_pool2d(x, 2), size=x.shape[-2:], mode="bilinear"),
+        (x,),
+        "dynamic, back to the input",
+        dynamic=sides,
     )

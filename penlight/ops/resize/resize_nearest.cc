@@ -20,7 +20,7 @@ static void nearest_places(int64_t in, int64_t out, bool exact, double factor, i
       at = i / 2;
     } else {
       float place = floorf((static_cast<float>(i) + (exact ? 0.5f : 0.0f)) * step);
-      at = place >= static_cast<float>(in) ? in - 1 : static_cast<int64_t>(place);
+      at = place < static_cast<float>(in) ? static_cast<int64_t>(place) : in - 1;  // a tiny factor: place may be NaN
       if (at > in - 1) at = in - 1;
     }
     places[i] = static_cast<int32_t>(at);
@@ -33,10 +33,10 @@ PEN_BIND(resize_nearest) {
   PEN_TRY(resize_bind(b, &given, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   bool exact = b.flag("exact");
+  if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
   size_t places = static_cast<size_t>(y.dims[2] + y.dims[3]);
   auto* p = static_cast<NearestParams*>(b.params_bytes(sizeof(NearestParams) + places * sizeof(int32_t)));
   if (!p) return PEN_ERROR_MEMORY;
-  if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
   nearest_places(x.dims[3], y.dims[3], exact, factors[1], p->columns());
   nearest_places(x.dims[2], y.dims[2], exact, factors[0], p->columns() + y.dims[3]);
   p->rows = y.dims[0] * y.dims[2];

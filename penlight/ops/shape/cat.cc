@@ -32,8 +32,8 @@ PEN_BIND(cat) {
       if (i == dim) {
         if (__builtin_add_overflow(shape.dims[i], x.dims[i], &shape.dims[i])) return b.fail(k, "a size that fits", "overflow");
       } else if (x.dims[i] != shape.dims[i]) {
-        return b.fail(k, "the sizes of the first tensor in all dims but one", "%lld in dim %d, not %lld",
-                      static_cast<long long>(x.dims[i]), i, static_cast<long long>(shape.dims[i]));
+        return b.fail(k, "the sizes of the first tensor in all dims but one", "%lld in dim %d, not %lld", static_cast<long long>(x.dims[i]),
+                      i, static_cast<long long>(shape.dims[i]));
       }
     }
   }

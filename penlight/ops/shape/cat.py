@@ -11,7 +11,9 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-cat = Op("cat", "xs: tensor[], dim: int", layout="follow", tolerance=0.0, key_by="size", doc="Tensors joined along dim.")
+cat = Op(
+    "cat", "xs: tensor[], dim: int", layout="follow", tolerance=0.0, key_by="size", doc="Tensors joined along dim."
+)
 
 
 def _cat(g: Emitter, xs: Sequence[Value], dim: int) -> Value:
@@ -59,7 +61,11 @@ def _() -> Iterator[Sample]:
     yield Sample(join(1), (r(2, 17, 5, 7), r(2, 3, 5, 7), r(2, 16, 5, 7)), "channels")
     yield Sample(join(-1), (r(3, 4, 5), r(3, 4, 1), r(3, 4, 8)), "last dim")
     yield Sample(join(0), (r(1, 9), r(3, 9), r(0, 9)), "rows, one empty")
-    yield Sample(join(2), (r(2, 3, 4, 5).transpose(2, 3), r(2, 3, 2, 4), r(2, 3, 1, 1).expand(2, 3, 3, 4)), "transposed, expanded")
+    yield Sample(
+        join(2),
+        (r(2, 3, 4, 5).transpose(2, 3), r(2, 3, 2, 4), r(2, 3, 1, 1).expand(2, 3, 3, 4)),
+        "transposed, expanded",
+    )
     yield Sample(lambda x: torch.cat([x, x * 2, x], 1), (r(2, 5, 6, 6),), "one input twice")
     yield Sample(lambda x: torch.cat([x.relu(), x[:, :4].relu() + 1, x[:, 2:]], 1), (r(2, 21, 9, 7),), "made for it")
     yield Sample(lambda x: torch.cat([x[:, :4], x[:, 4:]], 0), (r(2, 8, 3, 3),), "of channel slices")

@@ -5,7 +5,8 @@ namespace pen {
 PEN_BIND(expand) {
   const Tensor& x = b.in(0);
   IntList dims = b.ints("shape");
-  if (dims.count > kMaxRank || dims.count < x.rank) return b.fail(0, "at most the new shape's rank", "rank %d for rank %d", x.rank, dims.count);
+  if (dims.count > kMaxRank || dims.count < x.rank)
+    return b.fail(0, "at most the new shape's rank", "rank %d for rank %d", x.rank, dims.count);
   Shape shape;
   int64_t strides[kMaxRank] = {};
   shape.rank = dims.count;

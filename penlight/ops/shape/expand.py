@@ -72,9 +72,14 @@ def _() -> Iterator[Sample]:
         "views",
     )
     yield Sample(
-        lambda x: [x.expand(3, 4, 5) * 2, x.expand(3, 4, 5).transpose(0, 1) + x, torch.cat([x.expand(3, 2, 5), x], 1)],
+        lambda x: [
+            x.expand(3, 4, 5) * 2,
+            x.expand(3, 4, 5).transpose(0, 1) + x[:, 0],
+            torch.cat([x.expand(3, 2, 5), x], 1),
+        ],
         (x,),
         "then computed with",
+        1e-6,
     )
     yield Sample(lambda x: [x.repeat(2, 3, 1), x.repeat(2, 1, 1, 4), x.tile(2), x.repeat(0, 1, 1)], (x,), "repeat")
     yield Sample(

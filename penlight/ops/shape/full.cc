@@ -24,16 +24,36 @@ static uint64_t element_bits(double value, DType dtype) {
   uint64_t bits = 0;
   auto put = [&bits](auto element) { memcpy(&bits, &element, sizeof element); };
   switch (dtype) {
-    case DType::f32: put(F32::stored(value)); break;
-    case DType::f16: put(F16::stored(value)); break;
-    case DType::bf16: put(BF16::stored(value)); break;
-    case DType::f64: put(value); break;
-    case DType::i8: put(I8::stored(value)); break;
-    case DType::u8: put(U8::stored(value)); break;
-    case DType::i16: put(I16::stored(value)); break;
-    case DType::i32: put(I32::stored(value)); break;
-    case DType::i64: put(I64::stored(value)); break;
-    case DType::boolean: put(Bool::stored(value)); break;
+    case DType::f32:
+      put(F32::stored(value));
+      break;
+    case DType::f16:
+      put(F16::stored(value));
+      break;
+    case DType::bf16:
+      put(BF16::stored(value));
+      break;
+    case DType::f64:
+      put(value);
+      break;
+    case DType::i8:
+      put(I8::stored(value));
+      break;
+    case DType::u8:
+      put(U8::stored(value));
+      break;
+    case DType::i16:
+      put(I16::stored(value));
+      break;
+    case DType::i32:
+      put(I32::stored(value));
+      break;
+    case DType::i64:
+      put(I64::stored(value));
+      break;
+    case DType::boolean:
+      put(Bool::stored(value));
+      break;
   }
   return bits;
 }
@@ -50,7 +70,8 @@ PEN_BIND(full) {
   IntList dims = b.ints("shape");
   DType dtype;
   if (dims.count > kMaxRank) return b.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
-  if (!parse_dtype(b.text("dtype"), &dtype) || !size_fits(b.key(), dtype)) return b.fail(-1, "a dtype of the kernel's size", "%s", b.text("dtype"));
+  if (!parse_dtype(b.text("dtype"), &dtype) || !size_fits(b.key(), dtype))
+    return b.fail(-1, "a dtype of the kernel's size", "%s", b.text("dtype"));
   Shape shape;
   shape.rank = dims.count;
   for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];

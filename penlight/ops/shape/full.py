@@ -119,7 +119,7 @@ def _(g: Emitter, start: Any, end: Any, step: Any, *_: Any) -> Value:
 def _dynamic() -> Any:
     import torch
 
-    return ({0: torch.export.Dim("n", min=2, max=64), 1: torch.export.Dim("m", min=2, max=99)},)
+    return ({0: torch.export.Dim("n", min=3, max=64), 1: torch.export.Dim("m", min=2, max=99)},)
 
 
 @full.samples

@@ -5,7 +5,7 @@
 namespace pen {
 
 struct PadParams {
-  int rank;  // at least 1; dims below are merged, outermost first
+  int rank;                                                // at least 1; dims below are merged, outermost first
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
   int64_t rows, tasks;                                     // a row: the innermost dim
@@ -21,17 +21,30 @@ static bool pad_value(DType dtype, double value, uint64_t* bits) {
   bool whole = value >= -9.2e18 && value <= 9.2e18;
   int64_t n = whole ? static_cast<int64_t>(value) : 0;
   switch (dtype) {
-    case DType::f32: *bits = f_bits; return true;
-    case DType::f64: __builtin_memcpy(bits, &value, 8); return true;
-    case DType::bf16: *bits = f_bits >> 16; return true;
-    case DType::f16: *bits = 0; return value == 0.0;  // other values would need a rounding of their own
-    case DType::boolean: *bits = value != 0.0; return true;
-    default: __builtin_memcpy(bits, &n, 8); return whole;
+    case DType::f32:
+      *bits = f_bits;
+      return true;
+    case DType::f64:
+      __builtin_memcpy(bits, &value, 8);
+      return true;
+    case DType::bf16:
+      *bits = f_bits >> 16;
+      return true;
+    case DType::f16:
+      *bits = 0;
+      return value == 0.0;  // other values would need a rounding of their own
+    case DType::boolean:
+      *bits = value != 0.0;
+      return true;
+    default:
+      __builtin_memcpy(bits, &n, 8);
+      return whole;
   }
 }
 
 PEN_BIND(pad) {
   PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
   IntList padding = b.ints("padding");
   if (padding.count % 2 != 0 || padding.count > 2 * x.rank)
@@ -49,9 +62,8 @@ PEN_BIND(pad) {
     int64_t n;
     if (__builtin_add_overflow(x.dims[i], before[i], &n) || n < 0 || __builtin_add_overflow(n, after, &n) || n < 0 ||
         (after < 0 && after < -x.dims[i]))
-      return b.fail(-1, "padding that leaves a size of 0 or more", "%lld and %lld around %lld",
-                    static_cast<long long>(before[i]), static_cast<long long>(after),
-                    static_cast<long long>(x.dims[i]));
+      return b.fail(-1, "padding that leaves a size of 0 or more", "%lld and %lld around %lld", static_cast<long long>(before[i]),
+                    static_cast<long long>(after), static_cast<long long>(x.dims[i]));
     shape.dims[i] = n;
   }
   PEN_TRY(b.output(0, x.dtype, shape));
@@ -60,8 +72,7 @@ PEN_BIND(pad) {
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
   p->size = dtype_size(x.dtype);
-  if (!pad_value(x.dtype, b.number("value"), &p->value))
-    return b.fail(-1, "a padding value that the dtype has", "%g", b.number("value"));
+  if (!pad_value(x.dtype, b.number("value"), &p->value)) return b.fail(-1, "a padding value that the dtype has", "%g", b.number("value"));
 
   // Dims that are 1 in the output but not in the input (cropped) must stay: order by a shape where they are larger.
   Tensor ordered = y;

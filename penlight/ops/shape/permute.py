@@ -89,6 +89,7 @@ def _() -> Iterator[Sample]:
         ],
         (x,),
         "then computed with",
+        1e-6,
     )
     yield Sample(
         lambda x: [x.permute(0, 2, 3, 1) * 2, x.transpose(1, 2)],

@@ -36,6 +36,16 @@ static bool view_strides(const Tensor& x, const Shape& shape, int64_t* strides) 
   return true;
 }
 
+// The product of sizes, -1 where one is negative or 64 bits do not hold it (a view with stride 0 can be of any size).
+static int64_t count(const int64_t* dims, int rank) {
+  int64_t n = 1;
+  for (int d = 0; d < rank; ++d) {
+    if (dims[d] == 0) return 0;
+    if (dims[d] < 0 || __builtin_mul_overflow(n, dims[d], &n)) return -1;
+  }
+  return n;
+}
+
 PEN_BIND(reshape) {
   const Tensor& x = b.in(0);
   IntList dims = b.ints("shape");
@@ -43,15 +53,11 @@ PEN_BIND(reshape) {
   if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
   Shape shape;
   shape.rank = dims.count;
-  int64_t elements = 1;
-  for (int d = 0; d < dims.count; ++d) {
-    shape.dims[d] = dims[d];
-    if (dims[d] < 0 || __builtin_mul_overflow(elements, dims[d], &elements)) elements = -1;
-    if (elements < 0) break;
-  }
-  if (elements != x.numel()) {
-    return b.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(x.numel()),
-                  static_cast<long long>(elements));
+  for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
+  int64_t elements = count(x.dims, x.rank), wanted = count(shape.dims, shape.rank);
+  if (elements < 0 || elements != wanted) {
+    return b.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(elements),
+                  static_cast<long long>(wanted));
   }
   int64_t strides[kMaxRank] = {};
   if (elements == 0 || view_strides(x, shape, strides)) return b.view(0, 0, shape, strides, 0);

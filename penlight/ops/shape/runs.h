@@ -7,7 +7,7 @@
 namespace pen {
 
 struct Runs {
-  int rank;  // at least 1
+  int rank;                                             // at least 1
   int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];  // strides in elements
 
   PEN_INLINE int64_t numel() const {
@@ -21,6 +21,18 @@ struct Runs {
 static PEN_INLINE Status need_unpacked(Bind& b, int input) {
   if (strcmp(b.in_layout(input), "plain") == 0) return PEN_OK;
   return b.fail(input, "a tensor that is not packed", "one packed as %s", b.in_layout(input));
+}
+
+// A view may repeat elements (stride 0), so it may have more of them than memory has bytes: for operators whose output
+// does not bound their input.
+static PEN_INLINE Status need_countable(Bind& b, int input) {
+  int64_t n = 1;
+  const Tensor& t = b.in(input);
+  for (int i = 0; i < t.rank; ++i) {
+    if (__builtin_mul_overflow(n, t.dims[i] > 1 ? t.dims[i] : 1, &n) || n > int64_t{1} << 44)
+      return b.fail(input, "at most 2**44 elements", "more");
+  }
+  return PEN_OK;
 }
 
 // Asked first: the product of the other dims of an empty tensor may overflow.

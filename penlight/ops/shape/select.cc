@@ -13,12 +13,13 @@ PEN_BIND(select) {
   if (index < 0) index += size;
   Shape shape;
   int64_t strides[kMaxRank] = {};
+  bool empty = false;  // then there is nothing to point at
   for (int d = 0; d < x.rank; ++d) {
+    empty |= x.dims[d] == 0;
     if (d == dim) continue;
     shape.dims[shape.rank] = x.dims[d];
     strides[shape.rank++] = x.strides[d];
   }
-  bool empty = x.numel() == 0;  // then there is nothing to point at
   return b.view(0, 0, shape, strides, empty ? 0 : index * x.strides[dim]);
 }
 

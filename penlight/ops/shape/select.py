@@ -51,7 +51,7 @@ def _() -> Iterator[Sample]:
         (x,),
         "indices",
     )
-    yield Sample(lambda x: [x[:, 1] * 2 + x[:, 2], x[2].t().exp(), x[:, :, 3].sum()], (x,), "then computed with")
+    yield Sample(lambda x: [x[:, 1] * 2 + x[:, 2], x[2].t().exp(), x[:, :, 3].sum()], (x,), "then computed with", 1e-6)
     yield Sample(lambda x: [x[-1], x[:, 0] + 1], (x,), "dynamic", dynamic=({0: torch.export.Dim("n", min=2, max=9)},))
     yield Sample(
         lambda x: [x[:, 1], x[0] * 2],

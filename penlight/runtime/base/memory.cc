@@ -2,13 +2,13 @@
 
 namespace pen {
 
-constexpr size_t kChunkBytes = 64 << 10;
+constexpr size_t kChunkBytes = PEN_ASAN ? 0 : 64 << 10;  // 0: every piece is a block of its own
 constexpr size_t kAlign = 64;
 
 void* Pool::take(size_t size) {
-  size_t need = (size + kAlign - 1) / kAlign * kAlign;
+  size_t need = PEN_ASAN ? size : (size + kAlign - 1) / kAlign * kAlign;
   if (need < size) return nullptr;
-  if (!chunks || chunks->size - chunks->used < need) {
+  if (PEN_ASAN || !chunks || chunks->size - chunks->used < need) {
     size_t body = need > kChunkBytes ? need : kChunkBytes;
     void* raw = nullptr;
     if (body + kAlign < body || posix_memalign(&raw, kAlign, body + kAlign) != 0) return nullptr;

@@ -10,6 +10,18 @@
 #define PEN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PEN_RESTRICT __restrict__
 
+// Builds under AddressSanitizer lay memory out so that it sees every step outside (memory.cc, exec/guard.h).
+#if defined(__SANITIZE_ADDRESS__)
+#define PEN_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PEN_ASAN 1
+#endif
+#endif
+#ifndef PEN_ASAN
+#define PEN_ASAN 0
+#endif
+
 // platform_check.cc puts these into a namespace of its own, beside the real ones.
 #if defined(PEN_PLATFORM_CHECK)
 namespace platform_h {
@@ -69,7 +81,6 @@ int* __errno_location(void) noexcept __attribute__((const));
 int open(const char* path, int flags, ...);
 int close(int fd);
 long lseek(int fd, long offset, int whence) noexcept;
-long read(int fd, void* to, size_t size);
 long pread(int fd, void* to, size_t size, long offset);
 void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset) noexcept;
 int munmap(void* address, size_t size) noexcept;

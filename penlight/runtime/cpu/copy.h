@@ -12,10 +12,11 @@ namespace pen {
 struct CopyPlan {
   int rank;
   int across;  // 0: rows along dim 0; else the dim along which the input is contiguous, to be transposed with dim 0
+  int cut;     // transposes: the one of these two dims that is cut into strips, for tasks
+  int64_t strip, strips;
   int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
-  int64_t units, tasks;  // rows, or strips of kStrip elements along `across`
+  int64_t units, tasks;  // units: rows, or strips
 };
-constexpr int64_t kStrip = 16;
 
 static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan* p) {
   int order[kMaxRank], n = 0;
@@ -56,7 +57,14 @@ static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan*
     p->out[1] = p->out[0] * p->dims[0];
   }
   p->units = elements == 0 ? 0 : elements / p->dims[0];
-  if (p->across && elements) p->units = p->units / p->dims[p->across] * ((p->dims[p->across] + kStrip - 1) / kStrip);
+  if (p->across && elements) {
+    // Along `across` the output is written in order, a cache line of the input at a time; with few elements there (nhwc
+    // with few channels to nchw), along dim 0.
+    p->cut = p->dims[p->across] >= 256 || p->dims[p->across] >= p->dims[0] ? p->across : 0;
+    p->strip = !p->cut ? 256 : p->dims[0] < 16 ? 1024 : 16;
+    p->strips = (p->dims[p->cut] + p->strip - 1) / p->strip;
+    p->units = p->units / p->dims[p->across] * p->strips;
+  }
   p->tasks = task_count(elements, 16384);
   p->tasks = p->tasks < p->units ? p->tasks : p->units;
 }
@@ -76,7 +84,7 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
 
 // out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's.
 template <class T>
-static PEN_INLINE void transpose_strip(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   int64_t i = 0;
   if constexpr (sizeof(T) == 4 && kTransposeBlock > 1) {
     for (; i + kTransposeBlock <= n; i += kTransposeBlock) {
@@ -91,23 +99,38 @@ static PEN_INLINE void transpose_strip(const T* in, int64_t in_stride, T* out, i
     for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
 }
 
+// Images: three planes to pixels, or back. How many of the dim that counts pixels it did.
+static PEN_INLINE int64_t convert_pixels(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride, int64_t n, int64_t m) {
+  int64_t done = 0;
+#if PEN_FOUR_PIXELS
+  if (n == 3 && out_stride == 3)
+    for (; done + 4 < m; done += 4) interleave_pixels(in + done, in_stride, out + 3 * done);
+  if (m == 3 && in_stride == 3)
+    for (; done + 4 <= n; done += 4) deinterleave_pixels(in + 3 * done, out + done, out_stride);
+#else
+  (void)in, (void)in_stride, (void)out, (void)out_stride, (void)n, (void)m;
+#endif
+  return done;
+}
+
 template <class T>
 static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
-  const int64_t n = p.dims[0], m = p.dims[p.across], in_stride = p.in[0], out_stride = p.out[p.across];
-  const int64_t strips = (m + kStrip - 1) / kStrip;
-  while (begin < end) {
-    int64_t in = 0, out = 0, first = begin % strips;
-    int64_t last = first + (end - begin) < strips ? first + (end - begin) : strips;
-    copy_offsets(p, begin / strips, &in, &out);
-    begin += last - first;
-    int64_t j = first * kStrip, stop = last * kStrip < m ? last * kStrip : m;
-    if (sizeof(T) == 4 && n == 3 && out_stride == 3) {  // images: three planes to pixels
-      const uint32_t* planes = reinterpret_cast<const uint32_t*>(from + in);
-      uint32_t* pixels = reinterpret_cast<uint32_t*>(to + out);
-      for (; j + kInterleavePixels < stop; j += kInterleavePixels) interleave_block(planes + j, in_stride, pixels + 3 * j);
+  const int64_t in_stride = p.in[0], out_stride = p.out[p.across];
+  for (; begin < end; ++begin) {
+    int64_t in = 0, out = 0, at = begin % p.strips * p.strip, left = p.dims[p.cut] - at;
+    copy_offsets(p, begin / p.strips, &in, &out);
+    int64_t count = left < p.strip ? left : p.strip;
+    int64_t n = p.cut ? p.dims[0] : count, m = p.cut ? count : p.dims[p.across];
+    const T* source = from + in + at * p.in[p.cut];
+    T* target = to + out + at * p.out[p.cut];
+    if (sizeof(T) == 4 && (n == 3 || m == 3)) {
+      int64_t done =
+          convert_pixels(reinterpret_cast<const uint32_t*>(source), in_stride, reinterpret_cast<uint32_t*>(target), out_stride, n, m);
+      source += done * p.in[p.cut];
+      target += done * p.out[p.cut];
+      (p.cut ? m : n) -= done;
     }
-    for (; j < stop; j += kStrip)
-      transpose_strip(from + in + j, in_stride, to + out + j * out_stride, out_stride, n, stop - j < kStrip ? stop - j : kStrip);
+    transpose(source, in_stride, target, out_stride, n, m);
   }
 }
 

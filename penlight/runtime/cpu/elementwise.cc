@@ -3,8 +3,8 @@
 // So nhwc with nhwc, padded pitch or not, runs in rows as long as memory allows.
 //
 // Where rows are short and an input repeats along the next dim ([N,C,H,W] * [N,C,1,1] in nhwc: rows of C), a block of
-// rows is one call: the inputs that do not lie densely over the block are written out into scratch, once for all blocks
-// where they repeat.
+// rows is one call: inputs that do not lie densely over the block are written out into scratch, those that repeat once
+// for all blocks.
 #include "penlight/runtime/cpu/elementwise.h"
 
 namespace pen {
@@ -12,9 +12,10 @@ namespace {
 
 constexpr int kMaxInputs = 3;
 constexpr int kMaxArgs = 8;
-constexpr int64_t kGrain = 16384;       // elements per task: below, waking a thread costs more than the work
-constexpr int64_t kShortRow = 256;      // rows below this are worth a block
-constexpr int64_t kBlock = 2048;        // elements of a block: its scratch stays in the first-level cache
+constexpr int64_t kGrain = 16384;   // elements per task: below, waking a thread costs more than the work
+constexpr int64_t kShortRow = 256;  // rows below this are worth a block, if what is written out repeats
+constexpr int64_t kTinyRow = 32;    // rows below this are worth one in any case
+constexpr int64_t kBlock = 2048;    // elements of a block: its scratch stays in the first-level cache
 
 struct ElementwisePlan {
   RowFn row;
@@ -90,16 +91,21 @@ void pack(char* to, const char* from, int64_t rows, int64_t n, int64_t row_strid
   T* out = reinterpret_cast<T*>(to);
   for (int64_t r = 0; r < rows; ++r, out += n) {
     const T* in = reinterpret_cast<const T*>(from) + r * row_stride;
-    if (step == 1) memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
+    if (step == 1)
+      memcpy(out, in, static_cast<size_t>(n) * sizeof(T));
     else
       for (int64_t i = 0; i < n; ++i) out[i] = in[i * step];
   }
 }
 void pack(char* to, const char* from, int64_t size, int64_t rows, int64_t n, int64_t row_stride, int64_t step) {
-  if (size == 4) pack<uint32_t>(to, from, rows, n, row_stride, step);
-  else if (size == 1) pack<uint8_t>(to, from, rows, n, row_stride, step);
-  else if (size == 8) pack<uint64_t>(to, from, rows, n, row_stride, step);
-  else pack<uint16_t>(to, from, rows, n, row_stride, step);
+  if (size == 4)
+    pack<uint32_t>(to, from, rows, n, row_stride, step);
+  else if (size == 1)
+    pack<uint8_t>(to, from, rows, n, row_stride, step);
+  else if (size == 8)
+    pack<uint64_t>(to, from, rows, n, row_stride, step);
+  else
+    pack<uint16_t>(to, from, rows, n, row_stride, step);
 }
 
 // Where a walk over dims [first, rank) is: an index per dim, and the offsets of all tensors, in elements.
@@ -201,11 +207,11 @@ Status elementwise_bind(Bind& b) {
   for (int i = 0; i < p->inputs; ++i) {
     const int64_t* strides = p->in_strides[i];
     p->in_size[i] = dtype_size(b.in(i).dtype);
-    p->packed[i] = p->blocks && strides[1] != strides[0] * p->dims[0];
-    p->packed[i] = p->packed[i] || (p->blocks && strides[0] > 1);
-    scratch += p->packed[i] ? kBlock * p->in_size[i] : 0;
+    p->packed[i] = strides[0] > 1 || strides[1] != strides[0] * p->dims[0];
+    p->blocks = p->blocks && (!p->packed[i] || strides[1] == 0 || p->dims[0] < kTinyRow);
     b.may_reuse(0, i);
   }
+  for (int i = 0; i < p->inputs && p->blocks; ++i) scratch += p->packed[i] ? kBlock * p->in_size[i] : 0;
   if (scratch) PEN_TRY(b.scratch(scratch));
   p->units = p->blocks ? elements / p->dims[0] : elements;
   p->tasks = task_count(elements, kGrain);

@@ -80,8 +80,7 @@ static void vector_row3(void* out, const void* const* in, const int64_t* steps, 
   for (int64_t i = 0; i < n; i += kGather) {
     int64_t count = n - i < kGather ? n - i : kGather;
     vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
-                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)},
-                Dense{gather(c_buffer, c + i * steps[2], steps[2], count)});
+                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)}, Dense{gather(c_buffer, c + i * steps[2], steps[2], count)});
   }
 }
 
@@ -91,9 +90,7 @@ static void vector_row3(void* out, const void* const* in, const int64_t* steps, 
 static PEN_INLINE int64_t to_int64(double x) {
   return x >= -9223372036854775808.0 && x < 9223372036854775808.0 ? static_cast<int64_t>(x) : INT64_MIN;
 }
-static PEN_INLINE int32_t to_int32(double x) {
-  return x > -2147483649.0 && x < 2147483648.0 ? static_cast<int32_t>(x) : INT32_MIN;
-}
+static PEN_INLINE int32_t to_int32(double x) { return x > -2147483649.0 && x < 2147483648.0 ? static_cast<int32_t>(x) : INT32_MIN; }
 
 template <class T>
 struct Number {  // a dtype whose elements the language has
@@ -101,8 +98,10 @@ struct Number {  // a dtype whose elements the language has
   static PEN_INLINE T load(const T* p) { return *p; }
   template <class X>
   static PEN_INLINE T stored(X x) {
-    if constexpr (kIsFloat<X> && !kIsFloat<T>) return static_cast<T>(sizeof(T) == 8 ? to_int64(x) : to_int32(x));
-    else return static_cast<T>(x);
+    if constexpr (kIsFloat<X> && !kIsFloat<T>)
+      return static_cast<T>(sizeof(T) == 8 ? to_int64(x) : to_int32(x));
+    else
+      return static_cast<T>(x);
   }
 };
 using F32 = Number<float>;
@@ -117,7 +116,9 @@ struct Bool {
   using Element = uint8_t;
   static PEN_INLINE uint8_t load(const uint8_t* p) { return *p != 0; }
   template <class X>
-  static PEN_INLINE uint8_t stored(X x) { return x != static_cast<X>(0); }
+  static PEN_INLINE uint8_t stored(X x) {
+    return x != static_cast<X>(0);
+  }
 };
 struct Condition {  // bool, for a rule's `condition`
   using Element = uint8_t;
@@ -197,8 +198,7 @@ static void number_row3(void* out, const void* const* in, const int64_t* steps, 
   auto b = static_cast<const typename B::Element*>(in[1]);
   auto c = static_cast<const typename C::Element*>(in[2]);
   const int64_t a_step = steps[0], b_step = steps[1], c_step = steps[2];
-  for (int64_t i = 0; i < n; ++i)
-    y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step), C::load(c + i * c_step)));
+  for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step), C::load(c + i * c_step)));
 }
 
 }  // namespace PEN_ISA

@@ -6,18 +6,23 @@ namespace pen {
 // 2-3x slowdown of convolutions. One more cache line spreads them.
 constexpr int64_t kPitchCliff = 2048;
 constexpr int64_t kPitchPad = 64;
+// Laying out the arena takes time that grows with the square of this.
+constexpr int32_t kMaxBuffers = 1 << 16;
 
 Status Bind::State::fail(const char* tensor, const char* expected, const char* got) {
   return report(error, {PEN_ERROR_SHAPE, "", entry->key, tensor, expected, got, model->string(node->source)});
 }
 
+Status Bind::State::over_limit(int64_t bytes) {
+  char got[64], limit[64];
+  set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(arena_limit));
+  set_text(got, sizeof got, "%lld bytes", static_cast<long long>(bytes));
+  return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", limit, got, model->string(node->source)});
+}
+
 Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
-  if (arena_limit && static_cast<uint64_t>(bytes) > arena_limit) {
-    char got[64], limit[64];
-    set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(arena_limit));
-    set_text(got, sizeof got, "%lld bytes", static_cast<long long>(bytes));
-    return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", limit, got, model->string(node->source)});
-  }
+  if (plan->buffers.count >= kMaxBuffers) return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", "at most 65536 tensors in a plan", "more"});
+  if (arena_limit && static_cast<uint64_t>(bytes) > arena_limit) return over_limit(bytes);
   Buffer b = {Buffer::Kind::arena, -1, bytes, step_index, step_index, 0, -1, nullptr};
   *index = plan->buffers.count;
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
@@ -33,7 +38,7 @@ void Bind::State::touch(int32_t buffer) {
 int Bind::input_count() const { return state->step->in_count; }
 bool Bind::has(int i) const { return i < state->step->in_count && state->input_value(i) != format::kNone; }
 const Tensor& Bind::in(int i) const { return state->step->in[i]; }
-const char* Bind::in_layout(int i) const { return state->values[state->input_value(i)].layout; }
+const char* Bind::in_layout(int i) const { return has(i) ? state->values[state->input_value(i)].layout : "plain"; }
 const void* Bind::constant(int i) const {
   if (!has(i)) return nullptr;
   const Buffer& b = state->plan->buffers[state->step->in_at[i].buffer];
@@ -42,6 +47,7 @@ const void* Bind::constant(int i) const {
 int64_t Bind::in_bytes(int i) const { return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0; }
 
 Status Bind::need(int i, Need need) {
+  if (!has(i)) return fail(i, "an input", "none");
   Tensor& t = state->step->in[i];
   if (strcmp(in_layout(i), "plain") != 0) return fail(i, "a tensor that is not packed", "one packed as %s", in_layout(i));
   if (lies_as(&t, need)) return PEN_OK;
@@ -117,6 +123,7 @@ Status Bind::State::placed_buffer(uint32_t target, Place* at) {
 }
 
 Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes) {
+  if (index >= step->out_count) return fail("", "as many outputs as the operator has", "fewer");
   uint32_t v = output_value(index);
   const format::Value& declared = model->values[region->values + v];
   const char* name = value_name(v);
@@ -149,7 +156,7 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
     fits = lay_plain(&t, &bytes);
     if (packed_bytes >= 0) bytes = packed_bytes;
   }
-  if (!fits || bytes > (int64_t{1} << 46)) return fail(name, "a tensor below 64 TB", "a larger one");
+  if (!fits || bytes > kMaxTensorBytes) return fail(name, "a tensor below 64 TB", "a larger one");
   out.layout = layout;
   out.bound = out.fresh = true;
   if (out.at.buffer >= 0) {  // others were placed inside it before
@@ -178,6 +185,7 @@ Status Bind::packed_output(int index, DType dtype, const Shape& shape, const cha
 
 Status Bind::view(int index, int input, const Shape& shape, const int64_t* strides, int64_t offset) {
   State& s = *state;
+  if (index >= s.step->out_count || !has(input)) return fail(-1, "as many inputs and outputs as the operator has", "fewer");
   uint32_t v = s.output_value(index);
   const format::Value& declared = s.model->values[s.region->values + v];
   const Tensor& source = in(input);
@@ -188,22 +196,26 @@ Status Bind::view(int index, int input, const Shape& shape, const int64_t* strid
   Tensor t;
   t.dtype = source.dtype;
   t.rank = shape.rank;
-  // The view must stay inside its buffer, whatever the attributes said.
-  int64_t size = dtype_size(t.dtype), reach = offset;
-  bool empty = false, wrong = offset < 0;
+  // The view must stay inside its buffer, whatever the attributes said; and however often it repeats elements, its
+  // number of them must be one that kernels can count.
+  int64_t size = dtype_size(t.dtype), reach = offset, logical = size;
+  bool empty = false, wrong = offset < 0, huge = false;
   for (int d = 0; d < shape.rank; ++d) {
     t.dims[d] = shape.dims[d];
     t.strides[d] = strides[d];
     int64_t span;
     if (shape.dims[d] < 0 || shape.dims[d] > format::kMaxDim || strides[d] < 0) wrong = true;
     if (shape.dims[d] == 0) empty = true;
+    huge |= mul_overflows(logical, shape.dims[d] > 1 ? shape.dims[d] : 1, &logical);
     if (wrong || empty) continue;
     if (mul_overflows(shape.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach)) wrong = true;
   }
+  if (huge || logical > kMaxTensorBytes) return fail(input, "a tensor below 64 TB", "a larger one");
+  if (s.arena_limit && !empty && static_cast<uint64_t>(logical) > s.arena_limit) return s.over_limit(logical);
   int64_t bytes = 0, start = 0;
-  if (!empty && !wrong) wrong = mul_overflows(reach + 1, size, &bytes) || mul_overflows(offset, size, &start);
+  if (!empty && !wrong) wrong = add_overflows(reach, 1, &bytes) || mul_overflows(bytes, size, &bytes) || mul_overflows(offset, size, &start);
   Place at = s.step->in_at[input];
-  if (wrong || (!empty && at.offset + bytes > s.plan->buffers[at.buffer].size)) return fail(input, "a view inside the tensor", "one that reaches outside");
+  if (wrong || (!empty && bytes > s.plan->buffers[at.buffer].size - at.offset)) return fail(input, "a view inside the tensor", "one that reaches outside");
   at.offset += empty ? 0 : start;
   out = {};
   out.tensor = t;
@@ -239,9 +251,8 @@ void Bind::may_place(int input, int index, int64_t offset) {
 
 // ---- work ----
 void Bind::tasks(int64_t count, int64_t phase1, int64_t phase2) {
-  constexpr int64_t kMost = 1 << 30;
   int64_t all[3] = {count, phase1, phase2};
-  for (int i = 0; i < 3; ++i) state->step->tasks[i] = all[i] < 0 ? 0 : (all[i] > kMost ? kMost : all[i]);
+  for (int i = 0; i < 3; ++i) state->step->tasks[i] = all[i];
 }
 Status Bind::scratch(int64_t bytes) {
   if (bytes < 0 || bytes > (int64_t{1} << 40)) return fail(-1, "scratch memory below 1 TB", "%lld bytes", static_cast<long long>(bytes));
@@ -256,15 +267,28 @@ void* Bind::params_bytes(size_t size) {
   state->step->params = state->plan->pool.take(size);
   if (state->step->params) return state->step->params;
   // Rules fill params right away: without memory they fill a block that is thrown away with the failed plan.
-  state->error->status = PEN_ERROR_MEMORY;
-  return state->spare;
+  state->starved = true;
+  return size <= kMaxParams ? state->spare : nullptr;
+}
+
+// Whether an elementwise operator maps one f32 to one f32, with at most as many float attributes as an activation can
+// carry. The name comes from the file: "cast.i64" and "add" are operators too.
+static bool is_activation(const KernelEntry& entry) {
+  if (entry.dtype != DType::f32 || entry.result != DType::f32) return false;
+  int tensors = 0, numbers = 0, others = 0;
+  for (const char* p = entry.schema; *p; ++p) {
+    if (*p != ':') continue;
+    bool single = p[2] == 0 || p[2] == ' ';
+    ++(single && p[1] == 'T' ? tensors : single && p[1] == 'f' ? numbers : others);
+  }
+  return tensors == 1 && numbers <= kMaxActivationArgs && others == 0;
 }
 
 RowFn Bind::row_function(const char* name) const {
   char key[96];
   set_text(key, sizeof key, "%s.f32", name);
   const KernelEntry* entry = find_kernel(key);
-  return entry ? pen::row_function(*entry, state->isa) : nullptr;
+  return entry && is_activation(*entry) ? pen::row_function(*entry, state->isa) : nullptr;
 }
 RowFn Bind::row_function() const { return pen::row_function(*state->entry, state->isa); }
 Isa Bind::isa() const { return state->isa; }
@@ -384,15 +408,17 @@ Status bind_node(Bind::State& s) {
   s.copies.count = 0;
   Bind b;
   b.state = &s;
-  s.error->status = PEN_OK;
-  PEN_TRY(s.entry->bind(b));
-  if (s.error->status == PEN_ERROR_MEMORY) return s.out_of_memory();
+  Status status = s.entry->bind(b);
+  if (s.starved) return s.out_of_memory();
+  PEN_TRY(status);
   for (int i = 0; i < step.out_count; ++i)
     if (step.out_at[i].buffer < 0) return s.fail(s.value_name(s.output_value(i)), "an output that the operator computes", "one more than it has");
   step.copy_count = s.copies.count;
   step.copies = pool.take_array<Copy>(step.copy_count + 1);
   if (!step.copies) return s.out_of_memory();
   if (step.copy_count) memcpy(static_cast<void*>(step.copies), s.copies.data, sizeof(Copy) * static_cast<size_t>(step.copy_count));
+  for (int64_t count : step.tasks)
+    if (count < 0 || count > kMaxTasks) return s.fail("", "at most 2^30 pieces of work", "more");
   step.run = step.tasks[0] || step.tasks[1] || step.tasks[2] ? run_function(*s.entry, s.isa) : nullptr;
   if ((step.tasks[0] || step.tasks[1] || step.tasks[2]) && !step.run) return s.fail("", "a kernel for this CPU", "none");
   return PEN_OK;

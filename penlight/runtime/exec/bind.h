@@ -13,7 +13,8 @@ struct BoundAttr {
   int count;
 };
 
-constexpr size_t kMaxParams = 4096;
+constexpr int64_t kMaxTasks = int64_t{1} << 30;
+constexpr int kMaxActivationArgs = 4;
 
 struct Bind::State {
   const Model* model;
@@ -44,7 +45,8 @@ struct Bind::State {
   };
   List<Placement>* placements;
   pen_error* error;
-  void* spare;  // kMaxParams bytes, see params_bytes
+  void* spare;   // kMaxParams bytes, see params_bytes
+  bool starved;  // the rule was given no memory for its params
 
   uint32_t input_value(int i) const { return model->indices[node->inputs + static_cast<uint32_t>(i)]; }
   uint32_t output_value(int i) const { return model->indices[node->outputs + static_cast<uint32_t>(i)]; }
@@ -52,6 +54,7 @@ struct Bind::State {
   Status out_of_memory() { return report(error, {PEN_ERROR_MEMORY, "", entry ? entry->key : "", "", "memory for the plan"}); }
   Status fail(const char* tensor, const char* expected, const char* got);
 
+  Status over_limit(int64_t bytes);
   // A new arena buffer that is in use from this step on.
   Status new_buffer(int64_t bytes, int32_t* index);
   void touch(int32_t buffer);

@@ -41,7 +41,7 @@ using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, i
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
-  int64_t got, low, high;
+  int64_t got, low, high;  // allowed: low <= index < high
 };
 
 struct Run {
@@ -132,12 +132,16 @@ class Bind {
   // Zeroed memory of type T that Run::params will point at. T is plain data.
   template <class T>
   PEN_INLINE T* params() {
+    static_assert(sizeof(T) <= kMaxParams, "use params_bytes and look for null");
     return static_cast<T*>(params_bytes(sizeof(T)));
   }
+  // Without memory: a block to scribble on (the plan fails after the rule), or null for more than kMaxParams bytes.
+  static constexpr size_t kMaxParams = 4096;
   void* params_bytes(size_t size);
 
-  // The row function of unary elementwise operator `name` (f32) for the current instruction set; null if this
-  // library was built without it (the loader has checked the file's key list, so for valid files it is there).
+  // The row function of unary elementwise operator `name` (f32 to f32, at most 4 float attributes) for the current
+  // instruction set; null if there is none such (the loader has checked the file's key list, so for valid files it is
+  // there).
   RowFn row_function(const char* name) const;
   // elementwise operators: their own row function and dtypes
   RowFn row_function() const;

@@ -51,6 +51,7 @@ extern "C" {
 const char* pen_version(void) { return PEN_VERSION_STRING; }
 
 pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error) {
+  if (!path) path = "";
   struct Context {
     const char* path;
     bool copy;

@@ -1,5 +1,6 @@
 // Building a plan: bind every node in order, decide which values live inside others, lay the rest into the arena.
 #include "penlight/runtime/exec/bind.h"
+#include "penlight/runtime/exec/guard.h"
 
 namespace pen {
 
@@ -10,7 +11,7 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_
     return PEN_OK;
   }
   const format::Expr& e = m.exprs[static_cast<uint32_t>(stored - format::kExprBase)];
-  int64_t stack[40];
+  int64_t stack[40];  // the loader allows a depth of 32
   int depth = 0;
   bool wrong = false;
   for (uint32_t i = 0; i < e.count && !wrong; ++i) {
@@ -45,6 +46,8 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_
 }
 
 namespace {
+
+constexpr int32_t kMaxNested = 16;  // concatenations in concatenations: placing follows them by recursion
 
 struct Builder {
   const PlanRequest& request;
@@ -83,7 +86,7 @@ struct Builder {
     s.reuses = &reuses;
     s.placements = &placements;
     s.error = request.error;
-    s.spare = plan->pool.take(kMaxParams);
+    s.spare = plan->pool.take(Bind::kMaxParams);
     if (!s.spare) return out_of_memory();
     Status status = PEN_OK;
     for (uint32_t pc = 0; pc + 1 < method.code_count && status == PEN_OK; ++pc) {
@@ -94,13 +97,19 @@ struct Builder {
       s.values = states[pc];
       s.earlier = earlier ? earlier[pc] : nullptr;
       for (uint32_t v = 0; v < r.value_count && status == PEN_OK; ++v) status = begin_value(r, v, states[pc][v]);
-      for (uint32_t i = 0; i < in.arg_count; ++i) states[pc][m.indices[r.inputs + i]] = registers[m.indices[in.args + i]];
+      for (uint32_t i = 0; i < in.arg_count; ++i) {
+        ValueState& state = states[pc][m.indices[r.inputs + i]];
+        state = registers[m.indices[in.args + i]];
+        state.fresh = false;  // made elsewhere: it cannot be placed in a value of this region
+        state.target = -1;
+      }
       for (uint32_t n = 0; n < r.node_count && status == PEN_OK; ++n) {
         s.node = &m.nodes[r.nodes + n];
         s.entry = m.kernels[r.nodes + n];
         s.step_index = step_index;
         s.step = &plan->steps[step_index++];
         s.step->node = r.nodes + n;
+        s.step->region = &r;
         status = bind_node(s);
       }
       for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i) registers[m.indices[in.results + i]] = states[pc][m.indices[r.outputs + i]];
@@ -127,7 +136,8 @@ struct Builder {
     t.rank = c.rank;
     for (uint32_t d = 0; d < c.rank; ++d) t.dims[d] = m.ints[c.dims + d];
     int64_t bytes;
-    lay_plain(&t, &bytes);
+    if (!lay_plain(&t, &bytes))
+      return report(request.error, {PEN_ERROR_SHAPE, "", "", m.string(declared.name), "a tensor below 64 TB", "a larger one"});
     char* data = const_cast<char*>(reinterpret_cast<const char*>(m.data)) + c.offset;
     Buffer b = {Buffer::Kind::constant, -1, static_cast<int64_t>(c.size), 0, 0, 0, -1, data};
     state.at = {plan->buffers.count, 0};
@@ -149,8 +159,9 @@ struct Builder {
       ValueState& v = states[pc][p.value];
       ValueState& t = states[pc][p.target];
       const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)], &dt = m.values[r.values + static_cast<uint32_t>(p.target)];
-      if (!v.fresh || v.returned || v.target >= 0 || dv.layout != dt.layout || dv.constant != format::kNone || p.value == p.target) continue;
+      if (!v.fresh || !t.fresh || v.returned || v.target >= 0 || dv.layout != dt.layout || p.value == p.target) continue;
       if (strcmp(v.layout, "plain") != 0 || v.tensor.numel() == 0) continue;
+      if (v.tensor.rank != t.tensor.rank || v.tensor.dtype != t.tensor.dtype || v.nested >= kMaxNested) continue;
       bool channels = static_cast<format::ValueLayout>(dv.layout) == format::ValueLayout::nhwc;
       bool same = true, leading = true;  // all dims but one equal; for row-major, that one is preceded by ones only
       for (int d = 0; d < v.tensor.rank; ++d) {
@@ -161,6 +172,7 @@ struct Builder {
         leading &= t.tensor.dims[d] == 1;
       }
       if (!same) continue;
+      if (t.nested <= v.nested) t.nested = v.nested + 1;
       v.target = p.target;
       v.target_offset = p.offset;
       any = true;
@@ -244,7 +256,9 @@ struct Builder {
         int32_t other = step.in_at[j].buffer;
         while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
         if (j == r.in || other != root) continue;
-        same = step.in_at[j].offset == 0 && memcmp(step.in[j].strides, x.strides, sizeof x.strides) == 0 && step.in[j].rank == x.rank;
+        const Tensor& z = step.in[j];
+        same = step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
+               memcmp(z.strides, x.strides, sizeof x.strides) == 0;
       }
       if (!same) continue;
       b.merged = root;
@@ -270,10 +284,11 @@ struct Builder {
       for (int32_t j = 0; j < count; ++j) {
         const Buffer& other = plan->buffers[placed[j]];
         if (other.last < b.first || b.last < other.first) continue;
-        if (other.offset >= at + b.size) break;
-        int64_t end = round_up(other.offset + other.size, 64);
+        if (other.offset >= at + b.size + kGuardGap) break;
+        int64_t end = round_up(other.offset + other.size + kGuardGap, 64);
         at = end > at ? end : at;
       }
+      if (at > kMaxTensorBytes) return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", "less than 64 TB", "more"});
       b.offset = at;
       int32_t j = count++;
       for (; j > 0 && plan->buffers[placed[j - 1]].offset > at; --j) placed[j] = placed[j - 1];
@@ -284,10 +299,12 @@ struct Builder {
     for (int32_t i = 0; i < plan->step_count; ++i)
       if (plan->steps[i].scratch > plan->scratch_bytes) plan->scratch_bytes = plan->steps[i].scratch;
     plan->scratch_bytes = round_up(plan->scratch_bytes, 64);
-    if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
+    // Bind has bounded both: the sum cannot overflow.
+    int64_t total = plan->arena_bytes + plan->scratch_bytes * request.workers;
+    if (request.arena_limit && static_cast<uint64_t>(total) > request.arena_limit) {
       char limit[64], got[64];
       set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(request.arena_limit));
-      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(plan->arena_bytes));
+      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(total));
       return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", limit, got, "", "Use smaller inputs or raise the limit"});
     }
     return PEN_OK;

@@ -33,6 +33,7 @@ struct ValueState {
   int32_t target;      // placed inside this value (cat elision), or -1
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
+  int32_t nested;        // how many placements deep others lie in it
 };
 
 struct Copy {  // an input that did not lie as its kernel needs it
@@ -44,6 +45,7 @@ struct Step {
   const KernelEntry* entry;
   RunFn run;  // null: all outputs are views
   uint32_t node;
+  const format::Region* region;
   int32_t in_count, out_count, copy_count;
   Tensor* in;
   Tensor* out;
@@ -78,12 +80,15 @@ struct Plan {
   List<Patch> patches;
 };
 
+constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
+
 struct PlanRequest {
   const Model* model;
   const format::Method* method;
   Isa isa;
   const Tensor* inputs;
   uint64_t arena_limit;  // 0: none
+  int workers;
   pen_error* error;
 };
 // Null on error.

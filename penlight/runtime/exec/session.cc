@@ -1,4 +1,5 @@
 // A session: inputs and outputs of one caller, its plans, arena and threads; and the loop that runs a plan.
+#include "penlight/runtime/exec/guard.h"
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
 
@@ -32,7 +33,7 @@ struct pen_session {
   int threads;
   ThreadPool* pool;
   uint64_t arena_limit;
-  bool profiling;
+  bool profiling, guard_weights;
   // io
   Tensor* inputs;
   uint8_t* input_set;
@@ -121,7 +122,7 @@ Status find_plan(pen_session* s) {
   }
   Status status;
   s->current = nullptr;
-  Plan* plan = plan_create({s->model, s->method, s->isa, s->inputs, s->arena_limit, &s->error}, &status);
+  Plan* plan = plan_create({s->model, s->method, s->isa, s->inputs, s->arena_limit, s->threads, &s->error}, &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room
     int oldest = 0;
@@ -178,17 +179,14 @@ Status run_step(pen_session* s, Step* step) {
   }
   if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
   const format::Node& node = s->model->nodes[step->node];
-  const format::Region* region = nullptr;
-  for (uint32_t i = 0; i < s->model->regions.count; ++i) {
-    const format::Region& r = s->model->regions[i];
-    if (step->node >= r.nodes && step->node - r.nodes < r.node_count) region = &r;
-  }
   char expected[96], got[64];
-  set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low), static_cast<long long>(s->fault.high));
+  set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low), static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
   const char* tensor = "";
-  if (region && s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count)
-    tensor = s->model->string(s->model->values[region->values + s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]].name);
+  uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
+                       ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
+                       : format::kNone;
+  if (value != format::kNone) tensor = s->model->string(s->model->values[step->region->values + value].name);
   s->fault.set = 0;
   return fail(s, {PEN_ERROR_DATA, "", step->entry->key, tensor, expected, got, s->model->string(node.source)});
 }
@@ -211,8 +209,10 @@ Status run(pen_session* s) {
     p.tensor->data = base + p.offset;
   }
   Status status = PEN_OK;
+  Guard guard = {s->model, plan, s->arena, s->scratch, s->arena_size, s->scratch_size, s->threads, s->guard_weights};
   for (int32_t i = 0; i < plan->step_count && status == PEN_OK; ++i) {
     Step* step = &plan->steps[i];
+    guard_step(guard, *step);
     if (PEN_LIKELY(!s->profiling)) {
       status = run_step(s, step);
       continue;
@@ -222,9 +222,13 @@ Status run(pen_session* s) {
     step->nanoseconds += now() - start;
     ++step->calls;
   }
+  guard_end(guard);
   s->ran = status == PEN_OK;
   return status;
 }
+
+// Of whole elements; kernels need no more of a caller's memory.
+bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(dtype)) == 0; }
 
 const format::Method* find_method(const Model& m, const char* name) {
   for (uint32_t i = 0; i < m.methods.count; ++i)
@@ -276,6 +280,8 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
     s->pool = pool_create(options->threads ? options->threads : core_count());
     s->threads = s->pool ? pool_threads(s->pool) : 1;
     s->arena_limit = options->arena_limit;
+    const char* guard = PEN_ASAN ? getenv("PENLIGHT_GUARD") : nullptr;
+    s->guard_weights = guard && strcmp(guard, "weights") == 0;
     s->plan_capacity = options->plan_cache <= 0 ? kDefaultPlans : (options->plan_cache > kMaxPlans ? kMaxPlans : options->plan_cache);
     s->plans = static_cast<Plan**>(calloc(static_cast<size_t>(s->plan_capacity), sizeof(Plan*)));
     s->inputs = static_cast<Tensor*>(calloc(found->input_count + 1, sizeof(Tensor)));
@@ -347,6 +353,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     t.strides[d] = stride;
   }
   if (!t.data && !empty) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data", "a null pointer"});
+  if (!aligned(t.data, t.dtype)) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data at an address that suits its dtype", "another", "", "Copy the tensor first"});
   s->inputs[index] = t;
   s->input_set[index] = 1;
   return PEN_OK;
@@ -365,6 +372,7 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
     set_text(got, sizeof got, data ? "%zu" : "a null pointer", size);
     return fail(s, {PEN_ERROR_ARGUMENT, "output buffer", "", "", expected, got});
   }
+  if (!aligned(data, t.dtype)) return fail(s, {PEN_ERROR_ARGUMENT, "output buffer", "", "", "an address that suits its dtype", "another"});
   s->next_outputs[index] = data;
   return PEN_OK;
 }
@@ -399,11 +407,7 @@ pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profil
   if (!s->current || index < 0 || index >= s->current->step_count) return PEN_ERROR_ARGUMENT;
   const Step& step = s->current->steps[index];
   const format::Node& node = s->model->nodes[step.node];
-  const char* output = "";
-  for (uint32_t i = 0; i < s->model->regions.count; ++i) {
-    const format::Region& r = s->model->regions[i];
-    if (step.node >= r.nodes && step.node - r.nodes < r.node_count) output = s->model->string(s->model->values[r.values + s->model->indices[node.outputs]].name);
-  }
+  const char* output = s->model->string(s->model->values[step.region->values + s->model->indices[node.outputs]].name);
   *out = {step.entry->key, output, s->model->string(node.source), step.nanoseconds, step.calls};
   return PEN_OK;
 }

@@ -4,8 +4,6 @@
 
 namespace pen {
 
-constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
-
 bool lay_plain(Tensor* t, int64_t* bytes) {
   int64_t stride = 1;
   for (int d = t->rank - 1; d >= 0; --d) {

@@ -10,6 +10,10 @@ using namespace format;
 
 constexpr uint32_t kMaxSections = 256;
 constexpr int kMaxExprDepth = 32;
+// Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound the
+// time that verifying takes, and the memory that a plan takes later: far above real models, far below trouble.
+constexpr int64_t kMaxVerifySteps = int64_t{1} << 24;
+constexpr int64_t kMaxLinks = int64_t{1} << 20;  // values, registers, and inputs and outputs of nodes, all together
 
 struct Loader {
   Model* m;
@@ -20,7 +24,8 @@ struct Loader {
   uint64_t tables_size = 0;
   Table<Section> sections = {};
   uint8_t* region_used = nullptr;  // a region belongs to one instruction
-  int64_t budget = 1 << 26;        // of steps, so that lists which share storage cannot make verifying endless
+  int64_t steps_left = kMaxVerifySteps, links_left = kMaxLinks;
+  int64_t copies_left = kMaxTableBytes;  // of tables whose records have another size than ours
 
   Status fail(const char* where, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5))) {
     char got[160], what[256];
@@ -104,6 +109,8 @@ struct Loader {
       return PEN_OK;
     }
     if (sizeof(T) < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
+    copies_left -= static_cast<int64_t>(out->count) * static_cast<int64_t>(sizeof(T));
+    if (copies_left < 0) return fail(id, "tables below 256 MB", "%u records of %u bytes", out->count, s->record_size);
     T* rows = m->pool.take_array<T>(out->count);  // zeroed: fields that an older writer did not know mean "as before"
     if (!rows) return out_of_memory();
     size_t part = s->record_size < sizeof(T) ? s->record_size : sizeof(T);
@@ -132,6 +139,7 @@ struct Loader {
     PEN_TRY(table("META", &m->metadata));
     const Section* d;
     PEN_TRY(find("DATA", &d));
+    if (d->record_size != 1) return fail("DATA", "records of 1 byte", "%u", d->record_size);
     if (d->offset % kAlignment != 0 || d->offset < tables_size || d->offset > m->size || d->count > m->size - d->offset)
       return fail("DATA", "weights inside the file, 64-byte aligned", "%llu bytes at offset %llu of %zu",
                   static_cast<unsigned long long>(d->count), static_cast<unsigned long long>(d->offset), m->size);
@@ -147,6 +155,7 @@ struct Loader {
     for (uint32_t i = 0; i < m->strings.count; ++i) {
       const String& s = m->strings[i];
       if (s.offset >= m->text.count || s.size >= m->text.count - s.offset) return fail("STRS", "text inside TEXT", "string %u outside", i);
+      PEN_TRY(spend(uint64_t{s.size} + 1));
       const uint8_t* p = m->text.data + s.offset;
       for (uint32_t j = 0; j < s.size; ++j)
         if (p[j] == 0) return fail("STRS", "text without zero bytes", "one in string %u", i);
@@ -163,8 +172,14 @@ struct Loader {
     return fail(where, "a range inside its table", "%llu from %u of %u", static_cast<unsigned long long>(count), start, total);
   }
   Status spend(uint64_t steps) {
-    budget -= static_cast<int64_t>(steps);
-    return budget < 0 ? fail("complexity", "a model that can be verified in 67 million steps", "more") : PEN_OK;
+    if (steps > static_cast<uint64_t>(steps_left)) return fail("complexity", "a model that can be verified in 16 million steps", "more");
+    steps_left -= static_cast<int64_t>(steps);
+    return PEN_OK;
+  }
+  Status link(uint64_t count) {
+    if (count > static_cast<uint64_t>(links_left)) return fail("complexity", "at most 1048576 values, registers, inputs and outputs", "more");
+    links_left -= static_cast<int64_t>(count);
+    return PEN_OK;
   }
   static bool is_expr(int64_t v) { return v < kExprBase + kExprLimit; }
 
@@ -268,7 +283,8 @@ struct Loader {
       return fail(key, "at most 4096 inputs and outputs", "%u and %u", n.input_count, n.output_count);
     if (n.output_count == 0) return fail(key, "a result", "none");
     if (n.attr_count > 64) return fail(key, "at most 64 attributes", "%u", n.attr_count);
-    PEN_TRY(spend(uint64_t{n.input_count} + n.output_count));
+    PEN_TRY(link(uint64_t{n.input_count} + n.output_count));
+    PEN_TRY(spend(uint64_t{n.attr_count} * 8 + 16));
     const KernelEntry* entry = m->kernels[index];
     const char* at = entry->schema;
     Param p;
@@ -288,8 +304,7 @@ struct Loader {
         for (uint32_t i = 0; i < n.attr_count && !found; ++i) {
           const Attr& a = m->attrs[n.attrs + i];
           PEN_TRY(check_string(a.name, key));
-          const char* s = m->string(a.name);
-          if (strlen(s) == p.name_size && memcmp(s, p.name, p.name_size) == 0) found = &a;
+          if (m->strings[a.name].size == p.name_size && memcmp(m->string(a.name), p.name, p.name_size) == 0) found = &a;
         }
         char label[64];
         set_text(label, sizeof label, "%s: attribute %.*s", key, static_cast<int>(p.name_size), p.name);
@@ -326,7 +341,7 @@ struct Loader {
     PEN_TRY(check_span(r.nodes, r.node_count, m->nodes.count, "REGN"));
     PEN_TRY(check_span(r.inputs, r.input_count, m->indices.count, "REGN"));
     PEN_TRY(check_span(r.outputs, r.output_count, m->indices.count, "REGN"));
-    PEN_TRY(spend(uint64_t{r.value_count} + r.input_count + r.output_count));
+    PEN_TRY(link(uint64_t{r.value_count} + r.input_count + r.output_count));
     uint8_t* defined = static_cast<uint8_t*>(calloc(r.value_count + 1, 1));
     if (!defined) return out_of_memory();
     Status status = [&] {
@@ -388,7 +403,7 @@ struct Loader {
     for (uint32_t pc = 0; pc < method.code_count; ++pc) {
       const Instruction& in = m->code[method.code + pc];
       PEN_TRY(check_span(in.args, in.arg_count, m->indices.count, "CODE"));
-      PEN_TRY(spend(uint64_t{in.arg_count} + in.result_count));
+      PEN_TRY(link(uint64_t{in.arg_count} + in.result_count));
       PEN_TRY(check_span(in.results, in.result_count, m->indices.count, "CODE"));
       if (in.op >= kInstructionOpCount) return fail("CODE", "a known instruction", "%u", in.op);
       for (uint32_t i = 0; i < in.arg_count; ++i) {
@@ -439,6 +454,7 @@ struct Loader {
     PEN_TRY(check_span(method.outputs, method.output_count, m->ports.count, "METH"));
     if (method.registers > m->indices.count + method.input_count || method.registers < method.input_count || method.input_count > static_cast<uint64_t>(kMaxInputs))
       return fail("METH", "a register for each input and result", "%u", method.registers);
+    PEN_TRY(link(uint64_t{method.registers} + method.output_count));
     for (uint32_t i = 0; i < method.input_count; ++i) PEN_TRY(check_port(m->ports[method.inputs + i], method, true));
     for (uint32_t i = 0; i < method.output_count; ++i) PEN_TRY(check_port(m->ports[method.outputs + i], method, false));
     Register* regs = static_cast<Register*>(calloc(method.registers + 1, sizeof(Register)));
@@ -460,6 +476,7 @@ struct Loader {
     };
     for (uint32_t i = 0; i < m->keys.count; ++i) {
       PEN_TRY(check_string(m->keys[i].key, "KEYS"));
+      PEN_TRY(spend(16));
       if (!find_kernel(m->string(m->keys[i].key))) note(m->string(m->keys[i].key));
     }
     m->kernels = m->pool.take_array<const KernelEntry*>(m->nodes.count);

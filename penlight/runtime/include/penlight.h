@@ -85,7 +85,8 @@ PEN_API pen_status pen_model_open(const char* path, uint32_t flags, pen_model** 
 /* The bytes must stay valid and unchanged until pen_model_close, unless PEN_LOAD_COPY; any alignment. */
 PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model,
                                          pen_error* error);
-/* Part of an open file, such as an uncompressed Android asset. The descriptor may be closed afterwards. */
+/* Part of an open file, such as an uncompressed Android asset; size 0: up to its end. The descriptor may be closed
+ * afterwards. */
 PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model,
                                      pen_error* error);
 /* After all its sessions. NULL is allowed. */

@@ -23,37 +23,55 @@ constexpr bool kIsFloat = static_cast<T>(0.5) != static_cast<T>(0);
 
 template <class T>
 static PEN_INLINE T add(T a, T b) {
-  if constexpr (kIsFloat<T>) return a + b;
-  else return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  if constexpr (kIsFloat<T>)
+    return a + b;
+  else
+    return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 template <class T>
 static PEN_INLINE T sub(T a, T b) {
-  if constexpr (kIsFloat<T>) return a - b;
-  else return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+  if constexpr (kIsFloat<T>)
+    return a - b;
+  else
+    return static_cast<T>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
 }
 template <class T>
 static PEN_INLINE T mul(T a, T b) {
-  if constexpr (kIsFloat<T>) return a * b;
-  else return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  if constexpr (kIsFloat<T>)
+    return a * b;
+  else
+    return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 template <class T>
 static PEN_INLINE T neg(T a) {
-  if constexpr (kIsFloat<T>) return -a;
-  else return sub(T(0), a);
+  if constexpr (kIsFloat<T>)
+    return -a;
+  else
+    return sub(T(0), a);
 }
 template <class T>
 static PEN_INLINE T abs(T a) {
-  if constexpr (kIsFloat<T>) return __builtin_fabsf(a);
-  else return a < T(0) ? neg(a) : a;
+  if constexpr (kIsFloat<T>)
+    return __builtin_fabsf(a);
+  else
+    return a < T(0) ? neg(a) : a;
 }
 template <class T>
-static PEN_INLINE T max(T a, T b) { return a > b ? a : b; }
+static PEN_INLINE T max(T a, T b) {
+  return a > b ? a : b;
+}
 template <class T>
-static PEN_INLINE T min(T a, T b) { return a < b ? a : b; }
+static PEN_INLINE T min(T a, T b) {
+  return a < b ? a : b;
+}
 template <class T>
-static PEN_INLINE T maximum(T a, T b) { return a != a ? a : max(a, b); }
+static PEN_INLINE T maximum(T a, T b) {
+  return a != a ? a : max(a, b);
+}
 template <class T>
-static PEN_INLINE T minimum(T a, T b) { return a != a ? a : min(a, b); }
+static PEN_INLINE T minimum(T a, T b) {
+  return a != a ? a : min(a, b);
+}
 
 // integers only from here to the comparisons
 template <class T>
@@ -62,7 +80,9 @@ static PEN_INLINE T trunc_divide(T a, T b) {
   return b == T(-1) ? neg(a) : static_cast<T>(a / b);
 }
 template <class T>
-static PEN_INLINE T fmod(T a, T b) { return sub(a, mul(trunc_divide(a, b), b)); }
+static PEN_INLINE T fmod(T a, T b) {
+  return sub(a, mul(trunc_divide(a, b), b));
+}
 template <class T>
 static PEN_INLINE T remainder(T a, T b) {
   T r = fmod(a, b);
@@ -84,30 +104,54 @@ static PEN_INLINE T pow(T a, T b) {
   return result;
 }
 template <class T>
-static PEN_INLINE T bit_and(T a, T b) { return static_cast<T>(a & b); }
+static PEN_INLINE T bit_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
 template <class T>
-static PEN_INLINE T bit_or(T a, T b) { return static_cast<T>(a | b); }
+static PEN_INLINE T bit_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
 template <class T>
-static PEN_INLINE T bit_xor(T a, T b) { return static_cast<T>(a ^ b); }
+static PEN_INLINE T bit_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
 template <class T>
-static PEN_INLINE T bit_not(T a) { return static_cast<T>(~a); }
+static PEN_INLINE T bit_not(T a) {
+  return static_cast<T>(~a);
+}
 
 template <class T>
-static PEN_INLINE bool lt(T a, T b) { return a < b; }
+static PEN_INLINE bool lt(T a, T b) {
+  return a < b;
+}
 template <class T>
-static PEN_INLINE bool le(T a, T b) { return a <= b; }
+static PEN_INLINE bool le(T a, T b) {
+  return a <= b;
+}
 template <class T>
-static PEN_INLINE bool gt(T a, T b) { return a > b; }
+static PEN_INLINE bool gt(T a, T b) {
+  return a > b;
+}
 template <class T>
-static PEN_INLINE bool ge(T a, T b) { return a >= b; }
+static PEN_INLINE bool ge(T a, T b) {
+  return a >= b;
+}
 template <class T>
-static PEN_INLINE bool eq(T a, T b) { return a == b; }
+static PEN_INLINE bool eq(T a, T b) {
+  return a == b;
+}
 template <class T>
-static PEN_INLINE bool ne(T a, T b) { return a != b; }
+static PEN_INLINE bool ne(T a, T b) {
+  return a != b;
+}
 template <class T>
-static PEN_INLINE bool isnan(T a) { return a != a; }
+static PEN_INLINE bool isnan(T a) {
+  return a != a;
+}
 template <class T>
-static PEN_INLINE T select(bool c, T a, T b) { return c ? a : b; }
+static PEN_INLINE T select(bool c, T a, T b) {
+  return c ? a : b;
+}
 static PEN_INLINE bool both(bool a, bool b) { return a && b; }
 static PEN_INLINE bool either(bool a, bool b) { return a || b; }
 static PEN_INLINE bool negate(bool a) { return !a; }
@@ -115,8 +159,10 @@ static PEN_INLINE bool negate(bool a) { return !a; }
 // A constant of a rule, as a T.
 template <class T>
 static PEN_INLINE T splat(float value) {
-  if constexpr (__is_same(T, V)) return set1(value);
-  else return static_cast<T>(value);
+  if constexpr (__is_same(T, V))
+    return set1(value);
+  else
+    return static_cast<T>(value);
 }
 
 }  // namespace PEN_ISA

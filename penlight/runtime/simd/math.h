@@ -9,10 +9,10 @@
 namespace pen {
 namespace PEN_ISA {
 
-constexpr float kLn2Hi = 0.693359375f;       // 355/512: its product with an exponent is exact
-constexpr float kLn2Lo = -2.12194440e-4f;    // ln 2 - kLn2Hi
+constexpr float kLn2Hi = 0.693359375f;     // 355/512: its product with an exponent is exact
+constexpr float kLn2Lo = -2.12194440e-4f;  // ln 2 - kLn2Hi
 constexpr float kLog2E = 1.44269504f;
-constexpr float kRounder = 12582912.0f;      // 1.5 * 2^23: adding it leaves round(x) in the low bits
+constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it leaves round(x) in the low bits
 
 static PEN_INLINE V infinity() { return set1(__builtin_inff()); }
 // 2 ** n for n in [-126, 127]

@@ -32,6 +32,10 @@
 #include <arm_neon.h>
 #endif
 
+// Before a loop over registers: unrolls it completely. GCC keeps an array of vectors in memory as soon as one loop over
+// it is left standing.
+#define PEN_UNROLL _Pragma("GCC unroll 64")
+
 namespace pen {
 namespace PEN_ISA {
 

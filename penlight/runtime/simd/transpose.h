@@ -14,20 +14,22 @@ static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, ui
 #define PEN_ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 #define PEN_LOAD(i) a[i] = _mm256_loadu_ps(reinterpret_cast<const float*>(in + (i) * in_stride));
   PEN_ROWS(PEN_LOAD)
-#define PEN_PAIRS(i)                                  \
+#define PEN_PAIRS(i)                                           \
   b[2 * (i)] = _mm256_unpacklo_ps(a[2 * (i)], a[2 * (i) + 1]); \
   b[2 * (i) + 1] = _mm256_unpackhi_ps(a[2 * (i)], a[2 * (i) + 1]);
-  PEN_PAIRS(0) PEN_PAIRS(1) PEN_PAIRS(2) PEN_PAIRS(3)
+  PEN_PAIRS(0)
+  PEN_PAIRS(1) PEN_PAIRS(2) PEN_PAIRS(3)
   // a[i], i < 4: elements i and i + 4 of rows 0 to 3; a[i + 4]: of rows 4 to 7
-#define PEN_FOURS(i)                                                 \
-  a[(i) + 0] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0x44);      \
-  a[(i) + 1] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0xee);      \
-  a[(i) + 2] = _mm256_shuffle_ps(b[(i) + 1], b[(i) + 3], 0x44);      \
+#define PEN_FOURS(i)                                            \
+  a[(i) + 0] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0x44); \
+  a[(i) + 1] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0xee); \
+  a[(i) + 2] = _mm256_shuffle_ps(b[(i) + 1], b[(i) + 3], 0x44); \
   a[(i) + 3] = _mm256_shuffle_ps(b[(i) + 1], b[(i) + 3], 0xee);
-  PEN_FOURS(0) PEN_FOURS(4)
-#define PEN_STORE(i)                                                                                    \
-  _mm256_storeu_ps(reinterpret_cast<float*>(out + (i) * out_stride), _mm256_permute2f128_ps(a[(i) % 4], a[(i) % 4 + 4], (i) < 4 ? 0x20 : 0x31));
-  PEN_ROWS(PEN_STORE)
+      PEN_FOURS(0) PEN_FOURS(4)
+#define PEN_STORE(i)                                                 \
+  _mm256_storeu_ps(reinterpret_cast<float*>(out + (i) * out_stride), \
+                   _mm256_permute2f128_ps(a[(i) % 4], a[(i) % 4 + 4], (i) < 4 ? 0x20 : 0x31));
+          PEN_ROWS(PEN_STORE)
 #undef PEN_ROWS
 #undef PEN_LOAD
 #undef PEN_PAIRS
@@ -38,7 +40,8 @@ static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, ui
 constexpr int kTransposeBlock = 4;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride) {
   __m128 a = _mm_loadu_ps(reinterpret_cast<const float*>(in)), b = _mm_loadu_ps(reinterpret_cast<const float*>(in + in_stride));
-  __m128 c = _mm_loadu_ps(reinterpret_cast<const float*>(in + 2 * in_stride)), d = _mm_loadu_ps(reinterpret_cast<const float*>(in + 3 * in_stride));
+  __m128 c = _mm_loadu_ps(reinterpret_cast<const float*>(in + 2 * in_stride)),
+         d = _mm_loadu_ps(reinterpret_cast<const float*>(in + 3 * in_stride));
   __m128 ab_low = _mm_unpacklo_ps(a, b), ab_high = _mm_unpackhi_ps(a, b), cd_low = _mm_unpacklo_ps(c, d), cd_high = _mm_unpackhi_ps(c, d);
   _mm_storeu_ps(reinterpret_cast<float*>(out), _mm_movelh_ps(ab_low, cd_low));
   _mm_storeu_ps(reinterpret_cast<float*>(out + out_stride), _mm_movehl_ps(cd_low, ab_low));
@@ -60,30 +63,46 @@ constexpr int kTransposeBlock = 1;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t, uint32_t* out, int64_t) { *out = *in; }
 #endif
 
-// interleave_block: out[3 * i + c] = in[c][i] for kInterleavePixels pixels of three planes. May write one element past
-// them: the caller must have another pixel to write after.
+// Four pixels of three channels. interleave_pixels: out[3 * i + c] = in[c][i]; it may write one element past them, so
+// the caller must have another pixel to write after. deinterleave_pixels: out[c][i] = in[3 * i + c].
 #if defined(__SSE4_1__)
-constexpr int kInterleavePixels = 4;
-static PEN_INLINE void interleave_block(const uint32_t* in, int64_t plane, uint32_t* out) {
-  __m128 a = _mm_loadu_ps(reinterpret_cast<const float*>(in)), b = _mm_loadu_ps(reinterpret_cast<const float*>(in + plane));
+#define PEN_FOUR_PIXELS 1
+static PEN_INLINE void interleave_pixels(const uint32_t* in, int64_t plane, uint32_t* out) {
+  __m128 a = _mm_loadu_ps(reinterpret_cast<const float*>(in));
+  __m128 b = _mm_loadu_ps(reinterpret_cast<const float*>(in + plane));
   __m128 c = _mm_loadu_ps(reinterpret_cast<const float*>(in + 2 * plane));
-  __m128 ab_low = _mm_unpacklo_ps(a, b), ab_high = _mm_unpackhi_ps(a, b), cc_low = _mm_unpacklo_ps(c, c), cc_high = _mm_unpackhi_ps(c, c);
+  __m128 ab_low = _mm_unpacklo_ps(a, b), ab_high = _mm_unpackhi_ps(a, b);
+  __m128 cc_low = _mm_unpacklo_ps(c, c), cc_high = _mm_unpackhi_ps(c, c);
   _mm_storeu_ps(reinterpret_cast<float*>(out), _mm_movelh_ps(ab_low, cc_low));
   _mm_storeu_ps(reinterpret_cast<float*>(out + 3), _mm_movehl_ps(cc_low, ab_low));
   _mm_storeu_ps(reinterpret_cast<float*>(out + 6), _mm_movelh_ps(ab_high, cc_high));
   _mm_storeu_ps(reinterpret_cast<float*>(out + 9), _mm_movehl_ps(cc_high, ab_high));
 }
+static PEN_INLINE void deinterleave_pixels(const uint32_t* in, uint32_t* out, int64_t plane) {
+  __m128 a = _mm_loadu_ps(reinterpret_cast<const float*>(in));      // x0 y0 z0 x1
+  __m128 b = _mm_loadu_ps(reinterpret_cast<const float*>(in + 4));  // y1 z1 x2 y2
+  __m128 c = _mm_loadu_ps(reinterpret_cast<const float*>(in + 8));  // z2 x3 y3 z3
+  __m128 x = _mm_blend_ps(_mm_blend_ps(a, b, 4), c, 2);             // x0 x3 x2 x1
+  __m128 y = _mm_blend_ps(_mm_blend_ps(b, a, 2), c, 4);             // y1 y0 y3 y2
+  __m128 z = _mm_blend_ps(_mm_blend_ps(c, b, 2), a, 4);             // z2 z1 z0 z3
+  _mm_storeu_ps(reinterpret_cast<float*>(out), _mm_shuffle_ps(x, x, _MM_SHUFFLE(1, 2, 3, 0)));
+  _mm_storeu_ps(reinterpret_cast<float*>(out + plane), _mm_shuffle_ps(y, y, _MM_SHUFFLE(2, 3, 0, 1)));
+  _mm_storeu_ps(reinterpret_cast<float*>(out + 2 * plane), _mm_shuffle_ps(z, z, _MM_SHUFFLE(3, 0, 1, 2)));
+}
 #elif defined(__ARM_NEON)
-constexpr int kInterleavePixels = 4;
-static PEN_INLINE void interleave_block(const uint32_t* in, int64_t plane, uint32_t* out) {
+#define PEN_FOUR_PIXELS 1
+static PEN_INLINE void interleave_pixels(const uint32_t* in, int64_t plane, uint32_t* out) {
   uint32x4x3_t planes = {{vld1q_u32(in), vld1q_u32(in + plane), vld1q_u32(in + 2 * plane)}};
   vst3q_u32(out, planes);
 }
-#else
-constexpr int kInterleavePixels = 1;
-static PEN_INLINE void interleave_block(const uint32_t* in, int64_t plane, uint32_t* out) {
-  for (int c = 0; c < 3; ++c) out[c] = in[c * plane];
+static PEN_INLINE void deinterleave_pixels(const uint32_t* in, uint32_t* out, int64_t plane) {
+  uint32x4x3_t planes = vld3q_u32(in);
+  vst1q_u32(out, planes.val[0]);
+  vst1q_u32(out + plane, planes.val[1]);
+  vst1q_u32(out + 2 * plane, planes.val[2]);
 }
+#else
+#define PEN_FOUR_PIXELS 0
 #endif
 
 }  // namespace PEN_ISA

@@ -1,0 +1,157 @@
+// Proves that platform.h declares what this platform has: every function's type, every constant, every size, against
+// the real headers. Nothing of this reaches the object file. Compiled where there are such headers; cross builds
+// without a libc skip it, so a host build of the same kind of system has to have passed before.
+#if __STDC_HOSTED__ && __has_include(<pthread.h>) && __has_include(<sys/mman.h>)
+
+#define _GLIBCXX_INCLUDE_NEXT_C_HEADERS 1  // <math.h> and <stdlib.h> as C has them, without overloads
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PEN_PLATFORM_CHECK
+#include "penlight/runtime/base/platform.h"
+
+namespace pen::platform {
+namespace {
+
+// Whether a call compiled against Ours is a right call of Theirs: the same types, but for pointers to what we do not
+// declare (we say void*, or a struct of our own). noexcept is no part of the calling convention.
+template <class Ours, class Theirs>
+constexpr bool kSame = false;
+template <class T>
+constexpr bool kSame<T, T> = true;
+template <class T>
+constexpr bool kSame<void*, T*> = true;
+template <class T>
+constexpr bool kSame<const void*, const T*> = true;
+template <>
+constexpr bool kSame<void*, void*> = true;
+template <>
+constexpr bool kSame<const void*, const void*> = true;
+template <>
+constexpr bool kSame<platform_h::pen_timespec*, struct timespec*> = true;
+
+template <class Ours, class Theirs>
+constexpr bool kFits = false;
+template <class R, class Q, class... A, class... B>
+constexpr bool kFits<R(A...), Q(B...)> = kSame<R, Q> && (kSame<A, B> && ...);
+template <class R, class Q, class... A, class... B>
+constexpr bool kFits<R(A..., ...), Q(B..., ...)> = kSame<R, Q> && (kSame<A, B> && ...);
+
+template <class F>
+struct Plain;
+template <class R, class... A>
+struct Plain<R(A...)> {
+  using Type = R(A...);
+};
+template <class R, class... A>
+struct Plain<R(A...) noexcept> {
+  using Type = R(A...);
+};
+template <class R, class... A>
+struct Plain<R(A..., ...)> {
+  using Type = R(A..., ...);
+};
+template <class R, class... A>
+struct Plain<R(A..., ...) noexcept> {
+  using Type = R(A..., ...);
+};
+
+#pragma GCC diagnostic ignored "-Wignored-attributes"  // nonnull, pure and such are no part of a type
+#define PEN_SAME(name)                                                                                       \
+  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, Plain<decltype(::name)>::Type>, #name " is declared " \
+                                                                                               "differently here")
+PEN_SAME(malloc);
+PEN_SAME(calloc);
+PEN_SAME(free);
+PEN_SAME(posix_memalign);
+PEN_SAME(memcpy);
+PEN_SAME(memmove);
+PEN_SAME(memset);
+PEN_SAME(memcmp);
+PEN_SAME(strlen);
+PEN_SAME(strcmp);
+PEN_SAME(strncmp);
+PEN_SAME(snprintf);
+PEN_SAME(vsnprintf);
+PEN_SAME(getenv);
+PEN_SAME(strerror);
+PEN_SAME(expf);
+PEN_SAME(logf);
+PEN_SAME(log2f);
+PEN_SAME(log10f);
+PEN_SAME(log1pf);
+PEN_SAME(expm1f);
+PEN_SAME(powf);
+PEN_SAME(sinf);
+PEN_SAME(cosf);
+PEN_SAME(tanf);
+PEN_SAME(asinf);
+PEN_SAME(acosf);
+PEN_SAME(atanf);
+PEN_SAME(atan2f);
+PEN_SAME(sinhf);
+PEN_SAME(coshf);
+PEN_SAME(tanhf);
+PEN_SAME(erff);
+PEN_SAME(fmodf);
+PEN_SAME(floorf);
+PEN_SAME(ceilf);
+PEN_SAME(truncf);
+PEN_SAME(nearbyintf);
+PEN_SAME(floor);
+PEN_SAME(ceil);
+#if defined(__APPLE__)
+PEN_SAME(__error);
+#elif defined(__ANDROID__)
+PEN_SAME(__errno);
+#else
+PEN_SAME(__errno_location);
+#endif
+PEN_SAME(open);
+PEN_SAME(close);
+PEN_SAME(lseek);
+PEN_SAME(pread);
+PEN_SAME(mmap);
+PEN_SAME(munmap);
+PEN_SAME(sysconf);
+PEN_SAME(clock_gettime);
+PEN_SAME(getpid);
+PEN_SAME(pthread_create);
+PEN_SAME(pthread_join);
+PEN_SAME(pthread_mutex_init);
+PEN_SAME(pthread_mutex_destroy);
+PEN_SAME(pthread_mutex_lock);
+PEN_SAME(pthread_mutex_unlock);
+PEN_SAME(pthread_cond_init);
+PEN_SAME(pthread_cond_destroy);
+PEN_SAME(pthread_cond_wait);
+PEN_SAME(pthread_cond_signal);
+PEN_SAME(pthread_cond_broadcast);
+PEN_SAME(sched_yield);
+
+static_assert(kReadOnly == O_RDONLY, "O_RDONLY");
+static_assert(kSeekEnd == SEEK_END, "SEEK_END");
+static_assert(kProtRead == PROT_READ, "PROT_READ");
+static_assert(kMapPrivate == MAP_PRIVATE, "MAP_PRIVATE");
+static_assert(kPageSizeName == _SC_PAGESIZE, "_SC_PAGESIZE");
+static_assert(kCoresName == _SC_NPROCESSORS_ONLN, "_SC_NPROCESSORS_ONLN");
+static_assert(kMonotonic == CLOCK_MONOTONIC, "CLOCK_MONOTONIC");
+static_assert(sizeof(pthread_mutex_t) <= kLockBytes && alignof(pthread_mutex_t) <= 64, "pthread_mutex_t");
+static_assert(sizeof(pthread_cond_t) <= kConditionBytes && alignof(pthread_cond_t) <= 64, "pthread_cond_t");
+static_assert(sizeof(platform_h::pen_pthread) == sizeof(pthread_t), "pthread_t");
+static_assert(sizeof(platform_h::pen_timespec) == sizeof(struct timespec), "timespec");
+
+}  // namespace
+}  // namespace pen::platform
+
+#endif

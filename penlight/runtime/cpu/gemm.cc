@@ -1,0 +1,160 @@
+// The register tile and the loops around it (gemm.h). Compiled once per instruction set; the only copy of its code.
+#include "penlight/runtime/cpu/gemm.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+// One tile's worth of work.
+struct TileCall {
+  const float* const* rows;  // of this tile: rows[t * rows_step + r]
+  int64_t rows_step, a_offset;
+  const uint8_t* live;  // live[t] == 0: all rows of tap t are zeros, skip it
+  int64_t tap_begin, tap_end, tap_k;
+  int64_t k_begin, k_end;  // of each tap
+  const float* b;          // the tile's first column, at K = 0
+  int64_t panel_step;      // floats from a panel to the next
+  float* c;
+  int64_t c_pitch;
+  const float* start;  // what the sums start from, beside the bias: residual, or C itself in later parts of K; or null
+  int64_t start_pitch;
+  const float* bias;  // null: none
+  int64_t columns;    // those that exist, from the tile's first one
+  float lo, hi;
+  bool clamped;
+};
+
+// Rows of `columns` floats, one after another: between a tile at the edge of C and a buffer of whole vectors.
+static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows, int64_t columns) {
+  for (int r = 0; r < rows; ++r) {
+    int64_t n = 0;
+    for (; n + kLanes <= columns; n += kLanes) store(to + r * to_pitch + n, load(from + r * from_pitch + n));
+    if (n < columns) store_partial(to + r * to_pitch + n, load_partial(from + r * from_pitch + n, columns - n), columns - n);
+  }
+}
+
+template <int kRows, int kVectors>
+static __attribute__((noinline)) void run_tile(const TileCall& t) {
+  constexpr int kColumns = kVectors * kLanes;
+  // Tiles that N cuts go through a buffer, so that the code below knows whole vectors only.
+  float buffer[kRows * kColumns];
+  bool whole = t.columns >= kColumns;
+  float* c = whole ? t.c : buffer;
+  int64_t c_pitch = whole ? t.c_pitch : kColumns;
+  const float* from = t.start;
+  int64_t from_pitch = t.start_pitch;
+  if (PEN_UNLIKELY(!whole) && from) {
+    copy_rows(from, from_pitch, buffer, kColumns, kRows, t.columns);
+    from = buffer;
+    from_pitch = kColumns;
+  }
+
+  V acc[kRows][kVectors];
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
+    int64_t exist = t.columns - j * kLanes;
+    V bias = zero();
+    if (t.bias && exist > 0) bias = exist >= kLanes ? load(t.bias + j * kLanes) : load_partial(t.bias + j * kLanes, exist);
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) acc[r][j] = bias;
+  }
+  if (from) {
+    PEN_UNROLL for (int r = 0; r < kRows; ++r, from += from_pitch) {
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + load(from + j * kLanes);
+    }
+  }
+
+  for (int64_t tap = t.tap_begin; tap < t.tap_end; ++tap) {
+    if (!t.live[tap]) continue;
+    const float* const* rows = t.rows + tap * t.rows_step;
+    const float* a[kRows];
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) a[r] = rows[r] + t.a_offset;
+    const float* b = t.b + (tap * t.tap_k + t.k_begin) * kPanel;
+    for (int64_t k = t.k_begin; k < t.k_end; ++k, b += kPanel) {
+      V column[kVectors];
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j)
+        column[j] = load(b + j * kLanes / kPanel * t.panel_step + j * kLanes % kPanel);
+      PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+        V x = set1(a[r][k]);
+        PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = fma(x, column[j], acc[r][j]);
+      }
+    }
+  }
+
+  if (t.clamped) {
+    V lo = set1(t.lo), hi = set1(t.hi);
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi);
+    }
+  }
+  PEN_UNROLL for (int r = 0; r < kRows; ++r, c += c_pitch) {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(c + j * kLanes, acc[r][j]);
+  }
+  if (PEN_UNLIKELY(!whole)) copy_rows(buffer, kColumns, t.c, t.c_pitch, kRows, t.columns);
+}
+
+template <int kVectors, int kRows>
+static PEN_INLINE void run_tile_of(int rows, const TileCall& t) {
+  if constexpr (kRows == 1) {
+    run_tile<1, kVectors>(t);
+  } else {
+    if (rows == kRows) return run_tile<kRows, kVectors>(t);
+    run_tile_of<kVectors, kRows - 1>(rows, t);
+  }
+}
+
+// K is cut so that a tile's strip of B (kBlockK x 32 floats) stays in the first cache level while all row tiles of the
+// block pass over it, and the block's rows of A in the second level; partial sums wait in C.
+constexpr int64_t kBlockK = 512;
+// An activation with a row function runs after this many columns: enough for its call, few enough to stay in cache.
+constexpr int64_t kActColumns = 128;
+
+void run_block(const Block& g) {
+  TileCall t;
+  t.rows_step = g.rows_step;
+  t.a_offset = g.a_offset;
+  t.tap_k = g.tap_k;
+  t.panel_step = g.taps * g.tap_k * kPanel;
+  t.c_pitch = g.c_pitch;
+  t.lo = g.act->lo;
+  t.hi = g.act->hi;
+  // Long taps are cut, short ones taken together.
+  int64_t cuts = (g.tap_k + kBlockK - 1) / kBlockK;
+  int64_t together = cuts > 1 ? 1 : kBlockK / (g.tap_k > 0 ? g.tap_k : 1);
+  cuts = cuts > 0 ? cuts : 1;
+  for (t.tap_begin = 0; t.tap_begin < g.taps; t.tap_begin += together) {
+    t.tap_end = t.tap_begin + together < g.taps ? t.tap_begin + together : g.taps;
+    for (int64_t cut = 0; cut < cuts; ++cut) {
+      Range k = part(g.tap_k, cuts, cut);
+      t.k_begin = k.begin;
+      t.k_end = k.end;
+      bool first = t.tap_begin == 0 && cut == 0, last = t.tap_end == g.taps && cut == cuts - 1;
+      t.clamped = last && g.act->clamped;
+      int64_t act_begin = g.n_begin;
+      for (int64_t n = g.n_begin; n < g.n_end; n += kTileColumns) {
+        t.columns = g.n - n;
+        t.bias = first && g.bias ? g.bias + n : nullptr;
+        t.b = g.b + n / kPanel * t.panel_step + n % kPanel;
+        for (int i = 0; i < g.tile_count; ++i) {
+          const RowTile& tile = g.tiles[i];
+          t.rows = tile.rows;
+          t.live = tile.live;
+          t.c = tile.c + g.c_offset + n;
+          t.start = !first ? t.c : tile.residual ? tile.residual + g.c_offset + n : nullptr;
+          t.start_pitch = first ? g.residual_pitch : g.c_pitch;
+          if (t.columns > kTileColumns / 2)
+            run_tile_of<kTileVectors, kTileRows>(tile.count, t);
+          else
+            run_tile_of<kTileVectors / 2, kTileRows>(tile.count, t);
+        }
+        int64_t done = n + kTileColumns < g.n_end ? n + kTileColumns : g.n_end;
+        if (last && g.act->row && (done - act_begin >= kActColumns || done == g.n_end)) {
+          for (int i = 0; i < g.tile_count; ++i)
+            for (int r = 0; r < g.tiles[i].count; ++r)
+              apply_row(*g.act, g.tiles[i].c + g.c_offset + r * g.c_pitch + act_begin, done - act_begin);
+          act_begin = done;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

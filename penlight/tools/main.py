@@ -1,0 +1,105 @@
+"""The `penlight` command: which commands there are, and how they fail.
+
+An error that a user can do something about is told in words on stderr, without a traceback: exit code 2 if the command
+was called wrongly, 1 for all else. `--debug`, which every command takes, shows the traceback too.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+import penlight
+from penlight.tools.inspect import inspect_command
+from penlight.tools.optimize import optimize_command
+from penlight.tools.run import run_command
+from penlight.tools.screen import error_screen
+
+
+class Commands(click.Group):
+    """A group whose commands all take --debug."""
+
+    def add_command(self, command: click.Command, name: str | None = None) -> None:
+        command.params.append(
+            click.Option(
+                ["--debug"], is_flag=True, expose_value=False, callback=_remember, help="Show a traceback if it fails."
+            )
+        )
+        super().add_command(command, name)
+
+
+_debug = False
+
+
+def _remember(context: click.Context, option: click.Parameter, value: bool) -> None:
+    global _debug
+    _debug = _debug or value
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(penlight.__version__, prog_name="penlight")
+def cli() -> None:
+    """Penlight, a pocket-size torch: makes PyTorch models small and fast, and runs them.
+
+    \b
+    penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet   a model becomes a .pen file
+    penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
+    penlight inspect mobilenet_v2.pen                                  what is in the file
+    """
+
+
+for _command in (optimize_command, run_command, inspect_command):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the command line and exits."""
+    global _debug
+    _debug = False
+    try:
+        code = cli.main(
+            args=list(arguments) if arguments is not None else None, prog_name="penlight", standalone_mode=False
+        )
+    except BaseException as e:
+        code = _explain(e)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: BaseException) -> int:
+    """Tells what went wrong on stderr and returns the exit code."""
+    if isinstance(error, (SystemExit, click.exceptions.Exit)):
+        code = error.code if isinstance(error, SystemExit) else error.exit_code
+        return code if isinstance(code, int) else 1
+    if isinstance(error, BrokenPipeError):  # `penlight inspect … | head`: nothing is wrong
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    screen = error_screen()
+    if isinstance(error, (KeyboardInterrupt, click.Abort)):
+        screen.print("stopped")
+        return 130
+    if _debug:
+        import traceback
+
+        traceback.print_exception(error)
+    if isinstance(error, click.UsageError):
+        error.show()
+        return error.exit_code
+    expected = isinstance(error, (penlight.PenlightError, click.ClickException, OSError))
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        expected, text = True, "this command needs PyTorch: pip install torch"
+    elif isinstance(error, ImportError) and "_runtime" in str(error):
+        expected, text = (
+            True,
+            "the compiled runtime is not there: install the package (pip install .), or run ./dev build in a checkout",
+        )
+    screen.print("error:", style="bold red", end=" ")
+    if expected:
+        screen.print(text)
+    else:
+        screen.print(f"{type(error).__name__}: {text}")
+        screen.print("This should not have happened. --debug shows where it did.", style="dim")
+    return 1

@@ -1,0 +1,142 @@
+"""`penlight optimize`: a TorchScript or exported model becomes a .pen file, with what it should say of itself."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+import penlight
+from penlight.tools.inspect import named_outputs
+from penlight.tools.options import Shape, ShapeType, preprocessing, preprocessing_options
+from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
+
+
+@click.command("optimize")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), help="File to write. [default: MODEL with .pen]"
+)
+@click.option(
+    "--shape", "shapes", type=ShapeType(), multiple=True, metavar="[NAME=]DIMS[:DTYPE]",
+    help="An example input, such as 1,3,224,224 or ids=1,128:i64; once per input. Not needed if the model carries its own.",
+)  # fmt: skip
+@click.option(
+    "--dynamic", is_flag=True, help="Every size above 1 of every input may vary, unless the model's code fixes it."
+)
+@click.option("--name", help="The model's name, for its metadata.")
+@click.option(
+    "--labels",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Class names: one a line, or a JSON list.",
+)
+@click.option(
+    "--metadata", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="JSON object to put into the file."
+)
+@preprocessing_options
+def optimize_command(
+    model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, name: str | None, labels: Path | None,
+    metadata: Path | None, **options: Any,
+) -> None:  # fmt: skip
+    """Turn MODEL into a .pen file.
+
+    MODEL is TorchScript (torch.jit.save) or an exported program (torch.export.save). An nn.Module that is still Python
+    code goes through penlight.optimize(module, example_inputs).save(path).
+
+    \b
+    penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet --labels imagenet.txt
+    """
+    start = time.perf_counter()
+    described = _metadata(metadata, name or model.stem, labels, preprocessing(options))
+    target = output or model.with_suffix(".pen")
+    if target.resolve() == model.resolve():
+        raise click.UsageError("the output would overwrite the model; name another with -o")
+    if not target.parent.is_dir():
+        raise click.UsageError(f"there is no folder {target.parent}")
+    with Stages() as stage:
+        stage("starting PyTorch")
+        import torch  # noqa: F401 (seconds, which would else count as capturing)
+
+        args, kwargs = _examples(shapes)
+        try:
+            compiled = penlight.optimize(
+                str(model),
+                args,
+                kwargs=kwargs,
+                dynamic_shapes="auto" if dynamic else None,
+                metadata=described,
+                progress=stage,
+            )
+        except penlight.CaptureError as e:
+            if shapes or "example_inputs" not in str(e):
+                raise
+            raise penlight.CaptureError(
+                f"{model} does not say the shapes of its inputs. Say them, such as --shape 1,3,224,224"
+            ) from e
+        stage("saving")
+        size = compiled.save(target)
+    _summary(target, size, time.perf_counter() - start)
+
+
+def _summary(target: Path, size: int, seconds: float) -> None:
+    from penlight.file.reader import read
+
+    pen, out = read(target), screen()
+    out.print(heading(target, f"{in_bytes(size)}, {len(pen.nodes)} kernel calls, {in_seconds(seconds)}"))
+    for method in pen.methods:
+        prefix = "" if len(pen.methods) == 1 else f"{method.name}: "
+        out.print(f"  {prefix}in   {', '.join(map(str, method.inputs))}")
+        out.print(f"  {prefix}out  {', '.join(map(str, named_outputs(method)))}")
+
+
+def _examples(shapes: tuple[Shape, ...]) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
+    """Positional and named example inputs: noise for floats, zeros for all else (they may be indices)."""
+    import torch
+
+    from penlight.ir.types import DTYPES
+
+    def tensor(shape: Shape) -> Any:
+        name = {"": "float32", "bf16": "bfloat16"}.get(shape.dtype) or DTYPES[shape.dtype][1]
+        dtype = getattr(torch, name)
+        return torch.rand(shape.dims).to(dtype) if dtype.is_floating_point else torch.zeros(shape.dims, dtype=dtype)
+
+    named = {s.name: tensor(s) for s in shapes if s.name}
+    if len(named) != sum(1 for s in shapes if s.name):
+        raise click.UsageError("--shape: the same input twice")
+    positional = tuple(tensor(s) for s in shapes if not s.name)
+    return positional if positional or named else None, named or None
+
+
+def _metadata(file: Path | None, name: str, labels: Path | None, steps: Any) -> dict[str, Any]:
+    described: dict[str, Any] = {"name": name}
+    if file is not None:
+        described.update(_json(file, dict))
+    if labels is not None:
+        described["labels"] = _labels(labels)
+    if steps is not None:
+        described["preprocessing"] = steps.to_metadata()
+    return described
+
+
+def _labels(path: Path) -> list[str]:
+    if path.suffix == ".json":
+        return [str(label) for label in _json(path, list)]
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise click.UsageError(f"{path}: not a text file in UTF-8") from None
+
+
+def _json(path: Path, kind: type) -> Any:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as e:
+        raise click.UsageError(f"{path}: not JSON ({e})") from None
+    if not isinstance(found, kind):
+        raise click.UsageError(
+            f"{path}: expected a JSON {'object' if kind is dict else 'list'}, got {type(found).__name__}"
+        )
+    return found

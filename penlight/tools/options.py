@@ -1,0 +1,104 @@
+"""Options that several commands share: input shapes as text, and preprocessing field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from penlight.ir.types import DTYPES
+from penlight.preprocess import COLORS, IMAGENET, INTERPOLATIONS, LAYOUTS, Preprocessing
+
+
+@dataclass(frozen=True)
+class Shape:
+    """`--shape ids=1,128:i64`: an input's name ("": by position), dims and dtype ("": f32, or what the model says)."""
+
+    name: str
+    dims: tuple[int, ...]
+    dtype: str
+
+
+class ShapeType(click.ParamType[Shape]):
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Shape:
+        if isinstance(value, Shape):
+            return value
+        name, _, rest = value.rpartition("=")
+        sizes, _, dtype = rest.partition(":")
+        try:
+            dims = tuple(int(part) for part in sizes.split(",")) if sizes.strip() else ()
+        except ValueError:
+            self.fail(f"{value!r}: expected sizes between commas, such as 1,3,224,224 or x=1,3,224,224", param, ctx)
+        if any(d < 0 for d in dims):
+            self.fail(f"{value!r}: a size cannot be below 0", param, ctx)
+        if dtype and dtype not in DTYPES:
+            self.fail(f"{value!r}: no dtype {dtype!r}; there are {', '.join(DTYPES)}", param, ctx)
+        return Shape(name.strip(), dims, dtype)
+
+
+class NumbersType(click.ParamType[tuple[float, ...]]):
+    """One number, or one per channel: 0.5 or 0.485,0.456,0.406."""
+
+    name = "numbers"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(float(part) for part in value.split(","))
+        except ValueError:
+            self.fail(f"{value!r}: expected a number, or one per channel between commas", param, ctx)
+
+
+class SizeType(click.ParamType[Any]):
+    """224, or height,width."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            sizes = [int(part) for part in value.split(",")]
+        except ValueError:
+            sizes = []
+        if not 1 <= len(sizes) <= 2:
+            self.fail(f"{value!r}: expected a size such as 224, or height,width", param, ctx)
+        return sizes[0] if len(sizes) == 1 else tuple(sizes)
+
+
+_PREPROCESSING = (
+    click.option(
+        "--imagenet",
+        is_flag=True,
+        help="Preprocessing of torchvision's ImageNet models: 256, crop 224, its mean and std.",
+    ),
+    click.option("--resize", type=SizeType(), help="Resize the shorter side to this, or to exactly height,width."),
+    click.option("--crop", type=SizeType(), help="Then cut this size from the centre."),
+    click.option("--interpolation", type=click.Choice(INTERPOLATIONS), help="How to resize. [default: bilinear]"),
+    click.option("--scale", type=float, help="Pixels (0 to 255) are multiplied by this first. [default: 1/255]"),
+    click.option("--mean", type=NumbersType(), help="Then this is subtracted; one number, or one per channel."),
+    click.option("--std", type=NumbersType(), help="Then it is divided by this; one number, or one per channel."),
+    click.option("--color", type=click.Choice(list(COLORS)), help="Order of the channels. [default: RGB]"),
+    click.option("--layout", type=click.Choice(LAYOUTS), help="Order of the dims. [default: NCHW]"),
+)
+
+
+def preprocessing_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options; the command gets them by name and gives them to `preprocessing`."""
+    for option in reversed(_PREPROCESSING):
+        command = option(command)
+    return command
+
+
+def preprocessing(options: Mapping[str, Any], otherwise: Mapping[str, Any] | None = None) -> Preprocessing | None:
+    """What the options ask for, on top of --imagenet or of a file's metadata; None where nothing is asked for."""
+    given = {k: v for k, v in options.items() if k in Preprocessing.__dataclass_fields__ and v is not None}
+    base: Mapping[str, Any] = IMAGENET.to_metadata() if options.get("imagenet") else otherwise or {}
+    if not base and not given:
+        return None
+    return Preprocessing.from_metadata({**base, **given})

@@ -1,0 +1,95 @@
+"""What the commands show and how: consoles, tables, sizes, progress. Results go to stdout, all else to stderr.
+
+Piped output has no colours, no frames, and lines as long as they need to be, so that grep and awk can read it.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+
+from rich import box
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+from rich.text import Text
+
+PIPED_WIDTH = 400
+
+
+def screen() -> Console:
+    # Names in files may look like markup: everything is printed as it is, styles are given as Text.
+    return Console(
+        width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True
+    )
+
+
+def error_screen() -> Console:
+    width = None if sys.stderr.isatty() else PIPED_WIDTH
+    return Console(stderr=True, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+def heading(name: object, rest: str = "") -> Text:
+    """A line that begins in bold."""
+    return Text.assemble((str(name), "bold"), f"  {rest}" if rest else "")
+
+
+def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
+    """An empty table; `right` names the columns to align right, numbers usually."""
+    made = Table(
+        title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False, show_edge=False
+    )
+    for column in columns:
+        made.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return made
+
+
+def in_bytes(count: int) -> str:
+    """1234567 -> "1.23 MB"."""
+    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= factor:
+            return f"{count / factor:.3g} {unit}" if count < 1000 * factor else f"{count / factor:.0f} {unit}"
+    return f"{count} B"
+
+
+def in_seconds(seconds: float) -> str:
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+class Stages:
+    """Progress of long work: a spinner for the stage under way, a line with its time for each that is done.
+
+    >>> with Stages() as stage:
+    ...     stage("capturing the model")
+    """
+
+    def __init__(self) -> None:
+        self.screen = error_screen()
+        self.status: Status | None = None
+        self.text = ""
+        self.start = 0.0
+
+    def __call__(self, text: str) -> None:
+        self.finish()
+        self.text, self.start = text, time.perf_counter()
+        self.status = self.screen.status(text)
+        self.status.start()
+
+    def finish(self, done: bool = True) -> None:
+        if self.status is not None:
+            self.status.stop()
+            self.status = None
+            if done:
+                self.screen.print(f"  {self.text}: {in_seconds(time.perf_counter() - self.start)}", style="dim")
+
+    def __enter__(self) -> Stages:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.finish(done=kind is None)

@@ -1,0 +1,124 @@
+"""What cannot be captured: one error that names everything, with lines of the user's code, and says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.export import Dim
+
+from penlight.capture import capture
+from penlight.errors import CaptureError, PenlightError, UnsupportedError
+
+X = torch.randn(4, 4)
+
+
+class Exotic(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        a = torch.linalg.svdvals(x)
+        b = torch.linalg.svdvals(x * 2)
+        c = torch.linalg.eigvalsh(x)
+        return a, b, torch.relu(c), torch.fft.rfft(x).abs()
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line)
+
+
+def test_every_unsupported_operator_is_named_at_once() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(Exotic(), (X,))
+    text = str(caught.value)
+    calls = {c.op: c for c in caught.value.calls}
+    assert {"aten::linalg_svdvals", "aten::linalg_eigvalsh", "aten::fft_rfft"} <= set(calls)
+    assert "aten::relu" not in calls
+    assert calls["aten::linalg_svdvals"].count == 2
+    assert "2 calls" in text
+    assert "f32[4, 4]" in text
+    for code in ("a = torch.linalg.svdvals(x)", "b = torch.linalg.svdvals(x * 2)", "c = torch.linalg.eigvalsh(x)"):
+        assert f"test_errors.py:{line_of(code)}, in forward: {code}" in text
+    assert isinstance(caught.value, PenlightError)
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x
+        return -x
+
+
+class ReadsANumber(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * x.max().item()
+
+
+class SizesFromData(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nonzero(x)
+
+
+class FixedSize(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones(4, 4)
+
+
+class Complains(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("the model's own words")
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "words"),
+    [
+        (Branches(), {}, ["depends on the values of a tensor", "torch.where", "test_errors.py", "if x.sum() > 0"]),
+        (ReadsANumber(), {}, ["aten::item", "number read from a tensor", "x.max().item()"]),
+        (SizesFromData(), {}, ["aten::nonzero"]),
+        (FixedSize(), {"dynamic_shapes": ({0: Dim("n")},)}, ['dynamic_shapes="auto"', "n = 4"]),
+        (FixedSize(), {"dynamic_shapes": {"y": {0: Dim("n")}}}, ["must have the structure of the example inputs", "['x']"]),
+        (FixedSize(), {"dynamic_shapes": {"x": {9: Dim("n")}}}, ["dim 9 of input 'x'", "2 dims"]),
+        (Complains(), {}, ["Does it run on these example inputs?", "the model's own words"]),
+        (nn.Linear(3, 3), {}, ["Does it run on these example inputs?"]),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else "",
+)
+def test_failures_of_the_export_are_explained(module: nn.Module, options: Any, words: list[str], capfd: Any) -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(module, (X,), **options)
+    for word in words:
+        assert word in str(caught.value)
+    assert capfd.readouterr() == ("", "")  # torch's own logs do not get through
+
+
+def test_wrong_arguments() -> None:
+    with pytest.raises(CaptureError, match=r"do not fit Linear\.forward"):
+        capture(nn.Linear(4, 4), (X, X))
+    with pytest.raises(CaptureError, match="needs example inputs"):
+        capture(nn.Linear(4, 4))
+    with pytest.raises(TypeError, match=r"cannot capture a dict; expected an nn\.Module"):
+        capture({"weight": X})
+
+
+def test_wrong_files(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        capture(tmp_path / "nowhere.pt")
+    (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(CaptureError, match="no model file"):
+        capture(tmp_path / "text.pt")
+    torch.save({"weight": X}, tmp_path / "weights.pt")
+    with pytest.raises(CaptureError, match="holds no graph"):
+        capture(tmp_path / "weights.pt")
+
+
+def test_weights_that_are_not_there() -> None:
+    with torch.device("meta"):
+        module = nn.Linear(4, 4)
+    with pytest.raises(CaptureError, match="meta"):
+        capture(module, (torch.ones(2, 4, device="meta"),))
+
+
+def test_complex_numbers_are_refused_in_words() -> None:
+    with pytest.raises(CaptureError, match="complex64"):
+        capture(nn.Identity(), (torch.ones(2, dtype=torch.complex64),))

@@ -1,0 +1,72 @@
+"""The command line as a whole: help, versions, how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import penlight
+from penlight.tools import inspect as inspecting
+from tests.tools.call import Penlight
+
+
+def test_help_and_version(penlight_command: Penlight) -> None:
+    told = penlight_command("--help")
+    assert told.code == 0
+    assert "optimize" in told.out and "inspect" in told.out and "run" in told.out  # noqa: PT018
+    assert penlight.__version__ in penlight_command("--version").out
+    for command in ("optimize", "run", "inspect"):
+        told = penlight_command(command, "-h")
+        assert (told.code, told.err) == (0, "")
+        assert "--debug" in told.out
+
+
+def test_wrong_calls_exit_with_2(penlight_command: Penlight, tmp_path: Path) -> None:
+    for arguments in (["fly"], ["inspect"], ["inspect", "nowhere.pen"], ["inspect", "--wings", "x.pen"]):
+        called = penlight_command(*arguments)
+        assert called.code == 2, arguments
+        assert "Traceback" not in called.err
+
+
+def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.pen"
+    broken.write_bytes(b"nothing good " * 20)
+    called = penlight_command("inspect", broken)
+    assert called.code == 1
+    assert called.err.startswith("error: ")
+    assert "expected a .pen file, got a file that begins with 6e 6f 74 68" in called.err
+    assert "Traceback" not in called.err
+    assert "Traceback" in penlight_command("inspect", broken, "--debug").err
+    assert "Traceback" not in penlight_command("inspect", broken).err
+
+
+def test_unexpected_errors_say_so(penlight_command: Penlight, classifier: Path, monkeypatch: object) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the moon is full")
+
+    monkeypatch.setattr(inspecting, "describe", fail)  # type: ignore[attr-defined]
+    called = penlight_command("inspect", classifier)
+    assert called.code == 1
+    assert "RuntimeError: the moon is full" in called.err
+    assert "--debug" in called.err
+
+
+def test_as_a_module_and_without_torch(classifier: Path) -> None:
+    code = "import sys; from penlight.tools.main import cli; cli(['inspect', sys.argv[1]], standalone_mode=False); sys.exit('torch' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code, str(classifier)], check=False, stdout=subprocess.DEVNULL).returncode
+        == 0
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "penlight", "inspect", str(classifier)], check=False, capture_output=True, text=True
+    )
+    assert done.returncode == 0
+    assert "conv2d.f32.gemm" in done.stdout
+
+
+def test_a_closed_pipe_is_no_error(classifier: Path) -> None:
+    command = f"{sys.executable} -m penlight inspect --graph {classifier} | head -n 1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr

@@ -1,0 +1,106 @@
+"""`penlight optimize`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import penlight
+from penlight.file.reader import read
+from tests.tools.call import Penlight
+
+torch = pytest.importorskip("torch")
+
+
+def test_torchscript_with_metadata(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c.pen"
+    told = penlight_command(
+        "optimize", files / "classifier.pt", "-o", out, "--shape", "1,3,32,32", "--labels", files / "labels.txt", "--name", "mine",
+        "--imagenet", "--crop", "32", "--mean", "0.5", "--std", "0.25,0.25,0.5",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    assert f"{out}" in told.out
+    assert "kernel calls" in told.out
+    assert "capturing the model" in told.err  # progress, not among the results
+    pen = read(out)
+    assert pen.metadata["name"] == "mine"
+    assert pen.metadata["labels"][5] == "five"
+    steps = pen.metadata["preprocessing"]
+    assert (steps["resize"], steps["crop"], steps["mean"], steps["std"]) == (256, 32, [0.5], [0.25, 0.25, 0.5])
+    x = torch.rand(1, 3, 32, 32)
+    expected = torch.jit.load(files / "classifier.pt")(x)
+    torch.testing.assert_close(penlight.load(out)(x), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_exported_program_and_default_name(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    model = tmp_path / "net.pt2"
+    model.write_bytes((files / "classifier.pt2").read_bytes())
+    assert penlight_command("optimize", model).code == 0
+    assert read(tmp_path / "net.pen").metadata == {"name": "net"}
+
+
+def test_dynamic(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    out = tmp_path / "d.pen"
+    told = penlight_command("optimize", files / "classifier.pt", "-o", out, "--shape", "2,3,32,32", "--dynamic")
+    assert told.code == 0, told.err
+    x = torch.rand(3, 3, 41, 27)
+    torch.testing.assert_close(penlight.load(out)(x), torch.jit.load(files / "classifier.pt")(x), rtol=1e-5, atol=1e-5)
+
+
+def test_metadata_file(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    described = tmp_path / "about.json"
+    described.write_text(json.dumps({"licence": "MIT", "name": "from the file"}))
+    labels = tmp_path / "labels.json"
+    labels.write_text('["a", "b"]')
+    out = tmp_path / "m.pen"
+    assert (
+        penlight_command(
+            "optimize", files / "classifier.pt2", "-o", out, "--metadata", described, "--labels", labels
+        ).code
+        == 0
+    )
+    assert read(out).metadata == {"licence": "MIT", "name": "from the file", "labels": ["a", "b"]}
+
+
+def test_what_goes_wrong(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    told = penlight_command("optimize", files / "weights.pt", "-o", tmp_path / "x.pen")
+    assert told.code == 1
+    assert "error: " in told.err
+    assert "Traceback" not in told.err
+    assert not (tmp_path / "x.pen").exists()
+    for arguments, message in (
+        (["--shape", "1,b"], "expected sizes between commas"),
+        (["--shape", "1,3:f99"], "no dtype 'f99'"),
+        (["--shape", "1,-3"], "cannot be below 0"),
+        (["--mean", "x"], "expected a number"),
+        (["--resize", "1,2,3"], "expected a size such as 224"),
+        (["-o", str(tmp_path / "no" / "where.pen")], "there is no folder"),
+        (["-o", str(files / "classifier.pt")], "would overwrite the model"),
+    ):
+        told = penlight_command("optimize", files / "classifier.pt", *arguments)
+        assert told.code == 2, arguments
+        assert message in told.err, arguments
+    told = penlight_command("optimize", files / "classifier.pt", "--mean", "1,2", "--shape", "1,3,32,32")
+    assert told.code == 1
+    assert "mean: expected 1 or 3 numbers" in told.err
+
+
+def test_scripted_model_without_shapes_says_which_option(penlight_command: Penlight, tmp_path: Path) -> None:
+    torch.jit.script(torch.nn.Linear(3, 4)).save(tmp_path / "s.pt")
+    told = penlight_command("optimize", tmp_path / "s.pt")
+    assert told.code == 1
+    assert "--shape 1,3,224,224" in told.err
+
+
+def test_unsupported_operators_are_all_named(penlight_command: Penlight, tmp_path: Path) -> None:
+    class Exotic(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.linalg.eigvalsh(x).sum() + torch.special.bessel_j0(x).sum()
+
+    torch.export.save(torch.export.export(Exotic(), (torch.eye(4),)), tmp_path / "e.pt2")
+    told = penlight_command("optimize", tmp_path / "e.pt2")
+    assert told.code == 1
+    assert "2 operators of this model cannot run in Penlight yet" in told.err
+    assert "bessel_j0" in told.err

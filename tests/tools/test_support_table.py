@@ -1,0 +1,26 @@
+"""The generated operator table: complete, and made of what is really built (test_spec.py compares the committed text)."""
+
+from __future__ import annotations
+
+import pytest
+
+from penlight.ops import registry
+from penlight.tools.support_table import kernel_keys, support_table
+
+
+def test_every_operator_and_overload_is_listed() -> None:
+    text = support_table()
+    for name, op in registry.load_all().items():
+        assert f"| `{name}` |" in text, name
+        for overload in op.converters:
+            assert f"`{overload}`" in text, overload
+
+
+def test_the_same_on_every_run() -> None:
+    assert support_table() == support_table()
+
+
+def test_kernels_are_those_of_the_built_runtime() -> None:
+    runtime = pytest.importorskip("penlight._runtime", reason="the runtime is not built")
+    keys = {f"{name}.{rest}" for name, all_of_it in kernel_keys(registry.load_all()).items() for rest in all_of_it}
+    assert keys == set(runtime.kernel_keys())
