@@ -70,7 +70,7 @@ class Model:
     ) -> None:
         from penlight import _runtime
 
-        self._options = {"threads": threads or 0, "plan_cache": plan_cache, "arena_limit": arena_limit, "isa": isa}
+        self._options: dict[str, Any] = {"threads": threads or 0, "plan_cache": plan_cache, "arena_limit": arena_limit, "isa": isa}
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
@@ -147,7 +147,7 @@ class Model:
         from penlight.file.writer import replace_file
 
         data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
-        return replace_file(path, lambda out: out.write(memoryview(data)))
+        return replace_file(path, lambda out: out.write(data.data))
 
     def _caller(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:

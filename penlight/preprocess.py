@@ -86,7 +86,7 @@ class Preprocessing:
     def __call__(self, image: str | os.PathLike[str] | np.ndarray | Image) -> np.ndarray:
         """An image file, Pillow image or uint8 array [H, W, 3] as f32 [1, C, H, W] (or [1, H, W, C])."""
         picture = self.crop_centre(self.resized(self._open(image)))
-        pixels = np.asarray(picture, np.float32)
+        pixels: np.ndarray = np.asarray(picture, np.float32)
         pixels = pixels[..., None] if pixels.ndim == 2 else pixels
         pixels = pixels[..., ::-1] if self.color == "BGR" else pixels
         pixels = (pixels * np.float32(self.scale) - np.asarray(self.mean, np.float32)) / np.asarray(

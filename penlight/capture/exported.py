@@ -14,7 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from penlight.capture import mutation
+from penlight.capture import guards, mutation
 from penlight.capture.calls import aten_name
 from penlight.capture.conversion import Conversion
 from penlight.capture.quiet import quiet
@@ -23,8 +23,13 @@ from penlight.ir.graph import Program
 from penlight.ops import registry
 
 
-def capture_exported(ep: ExportedProgram, dim_names: Mapping[tuple[int, int], str] | None = None) -> Program:
-    """The Program of an exported model. `dim_names` gives (flat input, dim) the names that the user gave them."""
+def capture_exported(
+    ep: ExportedProgram,
+    dim_names: Mapping[tuple[int, int], str] | None = None,
+    decided: Mapping[str, str] | None = None,
+) -> Program:
+    """The Program of an exported model. `dim_names` gives (flat input, dim) the names that the user gave them; `decided`
+    the source lines of conditions on sizes that TorchScript code decided."""
     registry.load_all()
     apart: set[OpOverload] = set()  # operators that torch is asked to take apart, besides those without a converter
     report: UnsupportedError | None = None
@@ -35,6 +40,7 @@ def capture_exported(ep: ExportedProgram, dim_names: Mapping[tuple[int, int], st
             conversion = Conversion(current, roots or {}, dim_names or {})
             conversion.run()
             if not conversion.unsupported:
+                guards.check_decisions(ep, conversion.symbols, decided or {})
                 return Program({"forward": conversion.method()})
             if retraced and report is None:  # later rounds take apart even basic operators: too small to be recognised
                 report = UnsupportedError(list(conversion.unsupported.values()))

@@ -14,13 +14,14 @@ from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
+import sympy
 import torch
 import torch.fx.traceback
 from torch import nn
 
 from penlight.capture.locations import ANNOTATION
 from penlight.capture.script_locations import Frames
-from penlight.capture.script_values import ABOUT_TENSORS, CONTAINERS, PLAIN, dtype_code, is_number, torch_argument
+from penlight.capture.script_values import ABOUT_TENSORS, PLAIN, dtype_code, is_number, torch_argument
 from penlight.errors import CaptureError
 
 _annotate: Callable[[dict[str, str]], Any] = getattr(
@@ -44,6 +45,7 @@ class Interpreter:
         self._scalars: dict[int, Any] = {}  # id of a rank-0 constant -> its number
         self._graphs: list[Any] = []  # keeps ids unique
         self.frames = Frames()
+        self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (guards.py)
 
     def run(self, graph: Any, args: list[Any], function: str) -> Any:
         """The graph's result for the arguments."""
@@ -101,6 +103,9 @@ class Interpreter:
         return self._constants[key]
 
     def _decide(self, condition: Any, what: str) -> bool:
+        if isinstance(condition, torch.SymBool):
+            self.decided[str(condition.node.expr)] = self.frames.source()
+            self.decided[str(sympy.Not(condition.node.expr))] = self.frames.source()
         try:
             return bool(condition)
         except Exception as e:
@@ -220,8 +225,8 @@ class Interpreter:
         name = kind.partition("::")[2]
         args = self._as_numbers(args)
         has_tensor = any(map(_holds_tensor, args))
-        if has_tensor and name in CONTAINERS and isinstance(args[0], (list, tuple, dict, str)):
-            return PLAIN[name](*args)
+        if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
+            return PLAIN[name](*args)  # containers stay Python objects whatever is in them
         if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
             return ABOUT_TENSORS[name](*args)
         if not has_tensor and name in PLAIN:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
 from penlight.capture.exported import capture_exported
+from penlight.capture.guards import UndecidedError
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
@@ -24,12 +26,39 @@ def capture_module(
 ) -> Program:
     """Captures `module(*args, **kwargs)` in eval mode. `dynamic_shapes`: as torch.export takes it, or "auto"."""
     args, keywords = prepare_inputs(args, kwargs or {})
-    if dynamic_shapes == "auto":
-        dynamic_shapes = auto_shapes(module, args, keywords)
-    names = dim_names(module, args, keywords, dynamic_shapes)
     with evaluating(module):
-        ep = export(module, args, keywords, dynamic_shapes)
-    return capture_exported(ep, names)
+        return capture_shapes(module, args, keywords, dynamic_shapes, {})
+
+
+def capture_shapes(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, decided: Mapping[str, str]
+) -> Program:
+    """Exports and converts; with "auto" as often as the model's code turns out to fix another dim."""
+    if dynamic_shapes != "auto":
+        names = dim_names(module, args, kwargs, dynamic_shapes)
+        return capture_exported(export(module, args, kwargs, dynamic_shapes), names, decided)
+    fixed: set[tuple[int, int]] = set()
+    while True:
+        ep = export(module, args, kwargs, auto_shapes(module, args, kwargs, fixed))
+        try:
+            return capture_exported(ep, None, decided)
+        except UndecidedError as e:
+            placed = places(ep, e.symbols)
+            if placed <= fixed:
+                raise
+            fixed |= placed
+
+
+def places(ep: ExportedProgram, symbols: frozenset[str]) -> set[tuple[int, int]]:
+    """(flat input, dim) of the sizes that depend on these symbols of torch's."""
+    user = [n for n in ep.graph.nodes if n.op == "placeholder" and n.name in ep.graph_signature.user_inputs]
+    found: set[tuple[int, int]] = set()
+    for index, node in enumerate(user):
+        val = node.meta.get("val")
+        for i, size in enumerate(val.shape if isinstance(val, torch.Tensor) else ()):
+            if isinstance(size, torch.SymInt) and symbols & {str(s) for s in size.node.expr.free_symbols}:
+                found.add((index, i))
+    return found
 
 
 def prepare_inputs(args: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -51,15 +80,21 @@ def prepare_inputs(args: Any, kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...
     return pytree.tree_map(distinct, tuple(args)), pytree.tree_map(distinct, dict(kwargs))
 
 
-def auto_shapes(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Every dim larger than 1 of every input may vary, unless the model's code fixes it."""
+def auto_shapes(
+    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], fixed: set[tuple[int, int]]
+) -> dict[str, Any]:
+    """Every dim larger than 1 of every input may vary, unless torch finds it fixed, or it is in `fixed`: (tensor, dim)."""
+    count = itertools.count()
 
     def leaf(x: Any) -> Any:
+        index = next(count)
         if not isinstance(x, torch.Tensor):
             return None
-        return {i: Dim.AUTO for i, size in enumerate(x.shape) if size > 1}
+        return {i: Dim.AUTO for i, size in enumerate(x.shape) if size > 1 and (index, i) not in fixed}
 
-    return {name: pytree.tree_map(leaf, value) for name, value in _bound(module, args, kwargs).items()}
+    bound = _bound(module, args, kwargs)
+    ordered = [*(n for n in bound if n not in kwargs), *kwargs]  # the order in which torch flattens them
+    return {name: pytree.tree_map(leaf, bound[name]) for name in ordered if name in bound}
 
 
 def _bound(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from penlight.capture.locations import describe, is_torch
 _SCRIPTED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)\n(?P<text>.*?)(?=\n\S|\Z)', re.DOTALL)
 _TRACED = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<function>\S+)$", re.MULTILINE)
 _INSTALLED_TORCH = re.compile(r"(site|dist)-packages[/\\]torch[/\\]|^torch[/\\]")
-_MARK = "<--- HERE"
+_MARK = re.compile(r"\s*~+( <--- HERE)?\s*")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,8 @@ def lines(source_range: str, function: str) -> tuple[Line, ...]:
 
 
 def _scripted(match: re.Match[str], function: str) -> Line:
-    """The range is printed as an excerpt in which a row of ~~~ <--- HERE follows the line in question."""
+    """The range is printed as an excerpt in which rows of ~~~ follow the lines in question; the first one counts."""
     excerpt = match["text"].split("\n")
-    marked = next((i for i, text in enumerate(excerpt) if text.rstrip().endswith(_MARK)), 0)
+    marked = next((i for i, text in enumerate(excerpt) if _MARK.fullmatch(text)), 0)
     code = excerpt[marked - 1].strip() if marked else ""
     return Line(match["file"], int(match["line"]), function, code)

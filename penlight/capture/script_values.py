@@ -42,6 +42,13 @@ def _add(a: Any, b: Any, alpha: Any = 1) -> Any:
     return [*a, *b] if isinstance(a, list) else a + (b if alpha == 1 else b * alpha)
 
 
+def _add_in_place(a: Any, b: Any, alpha: Any = 1) -> Any:
+    if isinstance(a, list):
+        a.extend(b)
+        return a
+    return _add(a, b, alpha)
+
+
 def _divide(a: Any, b: Any, rounding: str | None = None) -> Any:
     if rounding is None:
         return a / b
@@ -108,8 +115,8 @@ def _minmax(choose: Callable[..., Any], symbolic: Callable[..., Any]) -> Callabl
 
 
 PLAIN: dict[str, Callable[..., Any]] = {
-    "add": _add, "add_": _add, "sub": lambda a, b, alpha=1: a - b * alpha, "rsub": lambda a, b, alpha=1: b - a * alpha,
-    "mul": operator.mul, "mul_": operator.mul, "div": _divide, "true_divide": _divide, "floordiv": operator.floordiv,
+    "add": _add, "add_": _add_in_place, "sub": lambda a, b, alpha=1: a - b * alpha, "rsub": lambda a, b, alpha=1: b - a * alpha,
+    "mul": operator.mul, "mul_": operator.imul, "div": _divide, "true_divide": _divide, "floordiv": operator.floordiv,
     "floor_divide": operator.floordiv, "remainder": operator.mod, "fmod": math.fmod, "pow": operator.pow, "neg": operator.neg,
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
     "__and__": operator.and_, "__or__": operator.or_, "__xor__": operator.xor, "__not__": operator.not_,
@@ -148,9 +155,3 @@ ABOUT_TENSORS: dict[str, Callable[..., Any]] = {
     "Int": lambda x: _truncate(x.item()), "Float": lambda x: torch.sym_float(x.item()), "item": lambda x: x.item(),
     "IntImplicit": lambda x: x.item(), "FloatImplicit": lambda x: x.item(), "ScalarImplicit": lambda x: x.item(),
 }  # fmt: skip
-
-# Containers stay Python objects whatever is in them.
-CONTAINERS = frozenset(
-    """__getitem__ __contains__ append extend insert pop popitem clear remove reverse copy list len _set_item Delete keys values
-    items get setdefault update dict slice add __is__ __isnot__ format str warn""".split()  # noqa: SIM905
-)

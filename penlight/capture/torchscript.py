@@ -16,7 +16,6 @@ import torch.fx.traceback
 from torch import nn
 
 from penlight.capture import module as modules
-from penlight.capture.exported import capture_exported
 from penlight.capture.interpreter import Interpreter
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
@@ -44,12 +43,8 @@ def capture_torchscript(
         args = own_inputs(loaded)
     mirror = mirror_of(loaded)
     args, keywords = modules.prepare_inputs(() if args is None else args, kwargs or {})
-    if dynamic_shapes == "auto":
-        dynamic_shapes = modules.auto_shapes(mirror, args, keywords)
-    names = modules.dim_names(mirror, args, keywords, dynamic_shapes)
     with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
-        ep = modules.export(mirror, args, keywords, dynamic_shapes)
-        return capture_exported(ep, names)
+        return modules.capture_shapes(mirror, args, keywords, dynamic_shapes, mirror._penlight[1].decided)
 
 
 class Mirror(nn.Module):

@@ -84,13 +84,13 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
     digest = hashlib.sha256(head)
     for pad, array in data:
         digest.update(pad)
-        digest.update(memoryview(array).cast("B") if array.nbytes else b"")
+        digest.update(array.reshape(-1).view(np.uint8).data if array.nbytes else b"")
     out.truncate(total)
     out.write(head[: f.HASH_OFFSET] + digest.digest() + head[f.HASH_OFFSET + 32 :])
     done = len(head)
     for pad, array in data:
         out.write(pad)
-        out.write(memoryview(array).cast("B") if array.nbytes else b"")
+        out.write(array.reshape(-1).view(np.uint8).data if array.nbytes else b"")
         done += len(pad) + array.nbytes
         if progress:
             progress(done, total)

@@ -187,7 +187,7 @@ class Graph(Block):
         blocks: Sequence[Block] = (),
     ) -> Node:
         """A new node with outputs of `types`, not yet in any block; append or insert it."""
-        kinds = [types] if not isinstance(types, (list, tuple)) else list(types)
+        kinds: list[Type] = list(types) if isinstance(types, (list, tuple)) else [types]  # type: ignore[list-item]
         outputs = [Value(self.fresh_name(name), t) for t in kinds]
         return Node(op, list(inputs), dict(attrs or {}), outputs, list(blocks), source=source)
 

@@ -41,7 +41,7 @@ def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes
     if as_json:
         if graph:
             facts["graph"] = str(pen)
-        click.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        click.echo(json.dumps(facts, indent=2))
         return
     _show(pen, facts, verify)
     if graph:

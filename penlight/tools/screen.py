@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -19,21 +21,39 @@ from rich.text import Text
 PIPED_WIDTH = 400
 
 
-def screen() -> Console:
-    # Names in files may look like markup: everything is printed as it is, styles are given as Text.
-    return Console(
-        width=None if sys.stdout.isatty() else PIPED_WIDTH, highlight=False, markup=False, emoji=False, soft_wrap=True
+class Screen(Console):
+    """A console that prints text as it is: names in a file may look like markup, or carry control codes meant for the
+    terminal. Styles are given as Text."""
+
+    def __init__(self, piped: bool, stderr: bool = False) -> None:
+        width = PIPED_WIDTH if piped else None
+        super().__init__(stderr=stderr, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+def printable(text: str) -> str:
+    """Without control characters, escape sequences among them, and without marks that reverse the reading order."""
+    kept = (
+        c if c in "\n\t" or not unicodedata.category(c).startswith("C") else "\N{REPLACEMENT CHARACTER}" for c in text
     )
+    return "".join(kept)
 
 
-def error_screen() -> Console:
-    width = None if sys.stderr.isatty() else PIPED_WIDTH
-    return Console(stderr=True, width=width, highlight=False, markup=False, emoji=False, soft_wrap=True)
+def screen() -> Screen:
+    """For results."""
+    return Screen(piped=not sys.stdout.isatty())
+
+
+def error_screen() -> Screen:
+    """For progress and errors."""
+    return Screen(piped=not sys.stderr.isatty(), stderr=True)
 
 
 def heading(name: object, rest: str = "") -> Text:
     """A line that begins in bold."""
-    return Text.assemble((str(name), "bold"), f"  {rest}" if rest else "")
+    return Text.assemble((printable(str(name)), "bold"), printable(f"  {rest}") if rest else "")
 
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
@@ -49,8 +69,8 @@ def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 def in_bytes(count: int) -> str:
     """1234567 -> "1.23 MB"."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= factor:
-            return f"{count / factor:.3g} {unit}" if count < 1000 * factor else f"{count / factor:.0f} {unit}"
+        if count >= 0.9995 * factor:  # 999 999 bytes, in three digits, are 1 MB
+            return f"{count / factor:.3g} {unit}" if count < 999 * factor else f"{count / factor:.0f} {unit}"
     return f"{count} B"
 
 

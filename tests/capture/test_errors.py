@@ -77,7 +77,11 @@ class Complains(nn.Module):
         (ReadsANumber(), {}, ["aten::item", "number read from a tensor", "x.max().item()"]),
         (SizesFromData(), {}, ["aten::nonzero"]),
         (FixedSize(), {"dynamic_shapes": ({0: Dim("n")},)}, ['dynamic_shapes="auto"', "n = 4"]),
-        (FixedSize(), {"dynamic_shapes": {"y": {0: Dim("n")}}}, ["must have the structure of the example inputs", "['x']"]),
+        (
+            FixedSize(),
+            {"dynamic_shapes": {"y": {0: Dim("n")}}},
+            ["must have the structure of the example inputs", "['x']"],
+        ),
         (FixedSize(), {"dynamic_shapes": {"x": {9: Dim("n")}}}, ["dim 9 of input 'x'", "2 dims"]),
         (Complains(), {}, ["Does it run on these example inputs?", "the model's own words"]),
         (nn.Linear(3, 3), {}, ["Does it run on these example inputs?"]),

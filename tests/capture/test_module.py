@@ -45,7 +45,9 @@ class Containers(nn.Module):
 def test_containers_constants_and_inputs_come_back_as_they_went() -> None:
     x = torch.randn(4, 3)
     inputs = (x, {"a": (x, x), "b": torch.arange(5)})  # the same tensor three times: still three inputs
-    method = assert_captures(Containers(), inputs, (x + 1, {"a": (x * 2, x * 3), "b": torch.arange(5)}), kwargs={"scale": 3.0})
+    method = assert_captures(
+        Containers(), inputs, (x + 1, {"a": (x * 2, x * 3), "b": torch.arange(5)}), kwargs={"scale": 3.0}
+    )
     assert [v.name for v in method.graph.inputs] == ["x", "more_a_0", "more_a_1", "more_b"]
     result = run(method, inputs, {"scale": 3.0})
     assert list(result) == ["y", "twice", "input", "none", "constants", "pair", "size", "ordered"]
@@ -125,7 +127,11 @@ def test_weights_keep_their_dtype(dtype: torch.dtype) -> None:
     assert w.shape == (3, 2)
     assert w.constant is not None
     assert w.constant.flags.c_contiguous
-    array = torch.from_numpy(w.constant.view("int16").copy()).view(dtype) if w.dtype == "bf16" else torch.from_numpy(w.constant.copy())
+    array = (
+        torch.from_numpy(w.constant.view("int16").copy()).view(dtype)
+        if w.dtype == "bf16"
+        else torch.from_numpy(w.constant.copy())
+    )
     assert torch.equal(array, Holder().w)
 
 
@@ -212,3 +218,29 @@ def test_calls_without_a_converter_are_taken_apart() -> None:
             return torch.addcmul(x, x, x, value=0.5) + F.softmin(x, 1)
 
     assert_captures(Rare(), (torch.randn(3, 4),), dynamic_shapes=None)
+
+
+class Decides(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.shape[2] % 2 == 1:
+            x = F.pad(x, (0, 0, 0, 1))
+        if x.shape[3] > 5:
+            x = x + 1
+        return x
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+@pytest.mark.parametrize("prepare", [lambda m: m, torch.jit.script], ids=["module", "script"])
+def test_decisions_by_size_are_not_lost(prepare: Any) -> None:
+    """A graph for odd heights must not be run on even ones: torch checks that at each call, here it is settled before."""
+    module, x = prepare(Decides()), torch.randn(2, 3, 9, 9)
+    with pytest.raises(
+        CaptureError, match=r"x_2 % 2 == 1\n.*test_module.py:\d+, in forward: if x.shape\[2\] % 2 == 1:"
+    ):
+        capture(module, (x,), dynamic_shapes={"x": {2: Dim.AUTO}})
+    stated = captured(module, (x,), dynamic_shapes={"x": {2: 2 * Dim("half") + 1}})
+    assert str(stated.graph.inputs[0].type) == "f32[2, 3, (2 * half) + 1, 9]"
+    ranged = captured(module, (x,), dynamic_shapes={"x": {3: Dim.AUTO}})
+    assert ranged.symbols == {"x_3": SymbolRange(6, None)}
+    auto = captured(module, (x,), dynamic_shapes="auto")
+    assert str(auto.graph.inputs[0].type) == "f32[x_0, x_1, 9, x_3]"

@@ -43,7 +43,9 @@ CASES: list[tuple[Any, Callable[[int, int], int], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("expression", "value", "text"), CASES, ids=lambda c: str(c) if isinstance(c, sympy.Basic) else None)
+@pytest.mark.parametrize(
+    ("expression", "value", "text"), CASES, ids=lambda c: str(c) if isinstance(c, sympy.Basic) else None
+)
 def test_expression(expression: Any, value: Callable[[int, int], int], text: str) -> None:
     symbols = Symbols()
     symbols.define("s0", "a")
@@ -53,7 +55,9 @@ def test_expression(expression: Any, value: Callable[[int, int], int], text: str
         assert evaluate(dim, {"a": s, "b": t}) == value(s, t), (str(dim), s, t)
     assert parse_dim(str(dim)) == dim
     if text:
-        assert str(dim) in (text, f"({text})") or evaluate(parse_dim(text), {"a": 9, "b": 4}) == evaluate(dim, {"a": 9, "b": 4})
+        assert str(dim) in (text, f"({text})") or evaluate(parse_dim(text), {"a": 9, "b": 4}) == evaluate(
+            dim, {"a": 9, "b": 4}
+        )
 
 
 @pytest.mark.parametrize("rounded", [(f.TruncToInt, math.trunc), (f.FloorToInt, math.floor), (f.CeilToInt, math.ceil)])
@@ -70,7 +74,9 @@ def test_sizes_times_a_decimal_round_as_in_torch_or_are_refused(scale: float, ro
     assert [evaluate(dim, {"s0": n}) for n in range(1, 3000)] == [real(n * scale) for n in range(1, 3000)]
 
 
-@pytest.mark.parametrize("expression", [f.RoundToInt(0.5 * f.ToFloat(S)), f.OpaqueUnaryFn_sqrt(S), f.FloatPow(f.ToFloat(S), 0.5)])
+@pytest.mark.parametrize(
+    "expression", [f.RoundToInt(0.5 * f.ToFloat(S)), f.OpaqueUnaryFn_sqrt(S), f.FloatPow(f.ToFloat(S), 0.5)]
+)
 def test_what_is_no_integer_arithmetic_is_an_error_in_words(expression: Any) -> None:
     with pytest.raises(CaptureError, match=r"\+ - \* // %"):
         Symbols().dim(expression)
@@ -78,7 +84,14 @@ def test_what_is_no_integer_arithmetic_is_an_error_in_words(expression: Any) -> 
 
 def test_names_are_identifiers_and_unique() -> None:
     symbols = Symbols()
-    for theirs, wish in (("s0", "batch"), ("s1", "batch"), ("s0", "other"), ("s2", "x.0"), ("s3", "2nd"), ("s4", "max")):
+    for theirs, wish in (
+        ("s0", "batch"),
+        ("s1", "batch"),
+        ("s0", "other"),
+        ("s2", "x.0"),
+        ("s3", "2nd"),
+        ("s4", "max"),
+    ):
         symbols.define(theirs, wish)
     assert symbols.names == {"s0": "batch", "s1": "batch_2", "s2": "x_0", "s3": "d2nd", "s4": "max_2"}
 

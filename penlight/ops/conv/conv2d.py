@@ -52,12 +52,14 @@ def _convert(
         g.fail(f"with {w.dtype} weights: only f32 is supported")
     planes = to_nchw(g, x, spatial)
     if spatial == 1:
-        shape = (*w.shape[:2], 1, w.shape[2])
-        w = g.reshape(w, shape) if w.constant is None else g.constant(w.constant.reshape(shape))
+        w = g.reshape(w, (*w.shape[:2], 1, w.shape[2])) if w.constant is None else g.constant(w.constant[:, :, None])
     step, spread = pair(stride, spatial, 1), pair(dilation, spatial, 1)
     if isinstance(padding, str):
         # "same" puts the odd pixel at the end
-        total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(spread, w.shape[2:], strict=True)]
+        kernel = [k for k in w.shape[2:] if isinstance(k, int)]
+        if len(kernel) != 2:
+            g.fail(f"with padding {padding!r} and a kernel of symbolic size")
+        total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(spread, kernel, strict=True)]
         pads = (*(t // 2 for t in total), *(t - t // 2 for t in total))
     else:
         pads = pair(padding, spatial, 0) * 2

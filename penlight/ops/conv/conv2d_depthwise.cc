@@ -1,14 +1,14 @@
 // conv2d.f32.depthwise: every output channel sees one input channel (groups == Ci; Co may be a multiple). NHWC, weights
-// "taps" [kh * kw][Co]. Vectors run over channels; kOutputs neighbours in x stay in registers, and for 3- and 5-wide
-// kernels each input pixel is loaded once for all outputs that it reaches. Channels beyond the last whole vector are
-// done by one more vector that overlaps its predecessor and writes the same values again.
+// "taps" [kh * kw][Co]. Vectors run over channels; kOutputs neighbours in x stay in registers, and for kernels 3, 5 and 7
+// wide each input pixel is loaded once for all outputs that it reaches. Channels beyond the last whole vector are done by
+// one more vector that overlaps its predecessor and writes the same values again.
 #include "penlight/ops/conv/conv2d.h"
 #include "penlight/runtime/simd/simd.h"
 
 namespace pen {
 namespace PEN_ISA {
 
-constexpr int kOutputs = 7;  // divides the maps of networks for 224 x 224 images; leaves registers for 5 taps
+constexpr int kOutputs = 7;  // divides the maps of networks for 224 x 224 images; leaves registers for 7 taps
 
 // kOutputs results of one vector of channels. Pointers are at that vector's first channel, steps in floats.
 struct DepthwiseCall {
@@ -22,6 +22,7 @@ struct DepthwiseCall {
   int64_t residual_step;
   float* y;
   int64_t y_step;
+  int64_t tiles;        // so many times kOutputs, one after another (whole tiles)
   int count;            // outputs that exist
   int64_t low, high;    // pixels [low, high) from x on lie in the image
   int64_t stride, dilation;  // in steps of x_step
@@ -39,11 +40,11 @@ static PEN_INLINE V load_channels(const float* p, int64_t lanes) {
 }
 
 template <bool kWhole>
-static PEN_INLINE void finish_outputs(const DepthwiseCall& d, V* acc) {
-  if (d.residual) {
+static PEN_INLINE void finish_outputs(const DepthwiseCall& d, V* acc, const float* residual, float* y) {
+  if (residual) {
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
       if (!kWhole && t >= d.count) break;
-      acc[t] = acc[t] + load_channels<kWhole>(d.residual + t * d.residual_step, d.lanes);
+      acc[t] = acc[t] + load_channels<kWhole>(residual + t * d.residual_step, d.lanes);
     }
   }
   if (d.clamped) {
@@ -53,36 +54,44 @@ static PEN_INLINE void finish_outputs(const DepthwiseCall& d, V* acc) {
   PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
     if (!kWhole && t >= d.count) break;
     if (kWhole || d.lanes >= kLanes)
-      store(d.y + t * d.y_step, acc[t]);
+      store(y + t * d.y_step, acc[t]);
     else
-      store_partial(d.y + t * d.y_step, acc[t], d.lanes);
+      store_partial(y + t * d.y_step, acc[t], d.lanes);
   }
 }
 
-// kWhole: all outputs, pixels and lanes exist. Else each pixel is checked; the pattern of branches repeats from row to
-// row and from vector to vector, so it costs little.
+// kWhole: all outputs, pixels and lanes exist; `tiles` neighbours are done at one go. Else each pixel is checked; the
+// pattern of branches repeats from row to row and from vector to vector, so it costs little.
 template <int kWidth, int kStride, bool kWhole>
 static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
+  constexpr int kReach = (kOutputs - 1) * kStride + kWidth;
   V start = d.bias ? load_channels<kWhole>(d.bias, d.lanes) : zero();
-  V acc[kOutputs];
-  PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t] = start;
-  constexpr int kPixels = (kOutputs - 1) * kStride + kWidth;
   int64_t used = (d.count - 1) * kStride + kWidth;
   int64_t low = d.low > 0 ? d.low : 0, high = d.high < used ? d.high : used;
-  for (int64_t row = 0; row < d.rows; ++row) {
-    const float* x = d.x + row * d.x_row;
-    V w[kWidth];
-    PEN_UNROLL for (int k = 0; k < kWidth; ++k) w[k] = load_channels<kWhole>(d.w + row * d.w_row + k * d.w_step, d.lanes);
-    PEN_UNROLL for (int i = 0; i < kPixels; ++i) {
-      if (!kWhole && (i < low || i >= high)) continue;
-      V v = load_channels<kWhole>(x + i * d.x_step, d.lanes);
-      PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
-        int t = (i - k) / kStride;
-        if (i >= k && (i - k) % kStride == 0 && t < kOutputs) acc[t] = fma(v, w[k], acc[t]);
+  const float *tile_x = d.x, *residual = d.residual;
+  float* y = d.y;
+  for (int64_t tile = 0; tile < d.tiles; ++tile) {
+    V acc[kOutputs];
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t] = start;
+    const float *x = tile_x, *w_row = d.w;
+    for (int64_t row = 0; row < d.rows; ++row, x += d.x_row, w_row += d.w_row) {
+      V w[kWidth];
+      PEN_UNROLL for (int k = 0; k < kWidth; ++k) w[k] = load_channels<kWhole>(w_row + k * d.w_step, d.lanes);
+      const float* p = x;
+      PEN_UNROLL for (int i = 0; i < kReach; ++i, p += d.x_step) {
+        if (!kWhole && (i < low || i >= high)) continue;
+        V v = load_channels<kWhole>(p, d.lanes);
+        PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
+          int t = (i - k) / kStride;
+          if (i >= k && (i - k) % kStride == 0 && t < kOutputs) acc[t] = fma(v, w[k], acc[t]);
+        }
       }
     }
+    finish_outputs<kWhole>(d, acc, residual, y);
+    tile_x += kOutputs * kStride * d.x_step;
+    y += kOutputs * d.y_step;
+    if (residual) residual += kOutputs * d.residual_step;
   }
-  finish_outputs<kWhole>(d, acc);
 }
 
 // Any kernel width, stride, dilation and channel multiplier.
@@ -112,32 +121,63 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
       }
     }
   }
-  finish_outputs<false>(d, acc);
+  finish_outputs<false>(d, acc, d.residual, d.y);
 }
 
-static PEN_INLINE void depthwise(int kernel, bool whole, const DepthwiseCall& d) {
+static PEN_INLINE void run_outputs(int kernel, bool whole, const DepthwiseCall& d) {
   switch (kernel) {
     case 31: return whole ? depthwise_reuse<3, 1, true>(d) : depthwise_reuse<3, 1, false>(d);
     case 32: return whole ? depthwise_reuse<3, 2, true>(d) : depthwise_reuse<3, 2, false>(d);
     case 51: return whole ? depthwise_reuse<5, 1, true>(d) : depthwise_reuse<5, 1, false>(d);
     case 52: return whole ? depthwise_reuse<5, 2, true>(d) : depthwise_reuse<5, 2, false>(d);
+    case 71: return whole ? depthwise_reuse<7, 1, true>(d) : depthwise_reuse<7, 1, false>(d);
     default: return depthwise_any(d);
   }
 }
 
+// An output row: its memory, and the rows of taps that lie in the image.
+struct DepthwiseRow {
+  const float* x;  // image row under the first of these taps
+  float* y;
+  const float* residual;
+  int64_t first_tap, taps;
+};
+
+static DepthwiseRow place_row(const Conv2d& p, const Run& r, int64_t line) {
+  const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
+  int64_t n = line / y.dims[2], oy = line % y.dims[2], d = p.dilation[0];
+  int64_t top = tap_at(p, 0, oy, 0), below = x.dims[2] - top;  // first tap's image row; rows from there to the end
+  int64_t first = top < 0 ? (-top + d - 1) / d : 0, end = below > 0 ? (below + d - 1) / d : 0;
+  end = end < p.kernel[0] ? end : p.kernel[0];
+  DepthwiseRow row = {};
+  row.first_tap = first;
+  row.taps = end > first ? end - first : 0;
+  row.x = x.as<float>() + n * x.strides[0];
+  if (row.taps > 0) row.x += (top + first * d) * x.dims[3] * pixel_pitch(x);
+  row.y = y.as<float>() + n * y.strides[0] + oy * y.dims[3] * pixel_pitch(y);
+  if (residual.data) row.residual = residual.as<float>() + n * residual.strides[0] + oy * y.dims[3] * pixel_pitch(residual);
+  return row;
+}
+
 }  // namespace PEN_ISA
+
+// So many output rows are taken together, vector of channels by vector of channels: the input rows that they share are
+// then still in the first cache level.
+constexpr int64_t kDepthwiseRows = 4;
 
 PEN_KERNEL(conv2d, f32, depthwise) {
   using namespace PEN_ISA;
   const Conv2d& p = r.as<Conv2d>();
-  const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
-  int64_t channels = y.dims[1], h = x.dims[2], w = x.dims[3], oh = y.dims[2], ow = y.dims[3];
-  int64_t x_pitch = pixel_pitch(x), y_pitch = pixel_pitch(y);
+  const Tensor &x = r.in[0], &y = r.out[0];
+  int64_t channels = y.dims[1], w = x.dims[3], ow = y.dims[3];
+  int64_t x_pitch = pixel_pitch(x), y_pitch = pixel_pitch(y), residual_pitch = r.in[3].data ? pixel_pitch(r.in[3]) : 0;
   // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = p.stride[1] == 1 ? p.dilation[1] : 1;
-  bool reuse = p.co_g == 1 && (p.kernel[1] == 3 || p.kernel[1] == 5) && p.stride[1] <= 2 && p.dilation[1] == phases;
+  bool reuse = p.co_g == 1 && p.dilation[1] == phases &&
+               (((p.kernel[1] == 3 || p.kernel[1] == 5) && p.stride[1] <= 2) || (p.kernel[1] == 7 && p.stride[1] == 1));
   int kernel = reuse ? static_cast<int>(p.kernel[1] * 10 + p.stride[1]) : 0;
+  int64_t reach = ((kOutputs - 1) * p.stride[1] + p.kernel[1] - 1) * phases;  // last pixel of a whole tile, from its first
 
   DepthwiseCall d;
   d.multiplier = p.co_g;
@@ -151,50 +191,55 @@ PEN_KERNEL(conv2d, f32, depthwise) {
   d.lo = p.act.lo;
   d.hi = p.act.hi;
   d.clamped = p.act.clamped;
-  d.residual_step = residual.data ? phases * pixel_pitch(residual) : 0;
+  d.residual_step = phases * residual_pitch;
   d.y_step = phases * y_pitch;
+
+  // All tiles of one output row, for the vector of channels that starts at c.
+  auto run_row = [&](const DepthwiseRow& row, int64_t c) {
+    d.rows = row.taps;
+    d.w = r.in[1].as<float>() + row.first_tap * d.w_row + c;
+    for (int64_t phase = 0; phase < phases && phase < ow; ++phase) {
+      int64_t outputs = (ow - phase + phases - 1) / phases;
+      for (int64_t o = 0; o < outputs; o += kOutputs * d.tiles) {
+        int64_t first = phase + o * phases, at = tap_at(p, 1, first, 0);
+        d.tiles = 1;
+        d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
+        bool whole = reuse && d.count == kOutputs && d.lanes == kLanes && at >= 0 && at + reach < w;
+        if (whole) {
+          int64_t step = kOutputs * p.stride[1] * phases;  // how many more start this far on and are whole too
+          d.tiles += (w - 1 - at - reach) / step;
+          d.tiles = d.tiles < (outputs - o) / kOutputs ? d.tiles : (outputs - o) / kOutputs;
+        } else {
+          d.low = at < 0 ? (-at + phases - 1) / phases : 0;
+          d.high = at < w ? (w - at + phases - 1) / phases : 0;
+        }
+        d.x = row.x + at * x_pitch + c / p.co_g;
+        d.y = row.y + first * y_pitch + c;
+        d.residual = row.residual ? row.residual + first * residual_pitch + c : nullptr;
+        run_outputs(kernel, whole, d);
+      }
+    }
+  };
 
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.pixel_units, p.pixel_tasks, task);
-    for (int64_t line = range.begin; line < range.end; ++line) {
-      int64_t n = line / oh, oy = line % oh;
-      int64_t top = tap_at(p, 0, oy, 0), ky = top < 0 ? (-top + p.dilation[0] - 1) / p.dilation[0] : 0;
-      int64_t left = h - top;  // rows from the first tap to the image's end
-      int64_t ky_end = left <= 0 ? 0 : (left + p.dilation[0] - 1) / p.dilation[0];
-      ky_end = ky_end < p.kernel[0] ? ky_end : p.kernel[0];
-      d.rows = ky_end > ky ? ky_end - ky : 0;
-      const float* image = x.as<float>() + n * x.strides[0];
-      if (d.rows > 0) image += (top + ky * p.dilation[0]) * w * x_pitch;
-      float* out = y.as<float>() + n * y.strides[0] + oy * ow * y_pitch;
-      const float* add = nullptr;
-      if (residual.data) add = residual.as<float>() + n * residual.strides[0] + oy * ow * pixel_pitch(residual);
-
+    for (int64_t line = range.begin; line < range.end; line += kDepthwiseRows) {
+      DepthwiseRow rows[kDepthwiseRows];
+      int64_t count = range.end - line < kDepthwiseRows ? range.end - line : kDepthwiseRows;
+      for (int64_t i = 0; i < count; ++i) rows[i] = place_row(p, r, line + i);
       for (int64_t c = 0; c < channels; c += kLanes) {
         if (c + kLanes > channels && channels >= kLanes) c = channels - kLanes;
         d.lanes = channels - c < kLanes ? channels - c : kLanes;
         d.bias = r.in[2].data ? r.in[2].as<float>() + c : nullptr;
-        d.w = r.in[1].as<float>() + ky * d.w_row + c;
         d.lane0 = c % p.co_g;
-        for (int64_t phase = 0; phase < phases && phase < ow; ++phase) {
-          int64_t outputs = (ow - phase + phases - 1) / phases;
-          for (int64_t o = 0; o < outputs; o += kOutputs) {
-            int64_t first = phase + o * phases, at = tap_at(p, 1, first, 0);
-            d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
-            d.low = at < 0 ? (-at + phases - 1) / phases : 0;
-            d.high = at < w ? (w - at + phases - 1) / phases : 0;
-            d.x = image + at * x_pitch + c / p.co_g;
-            d.y = out + first * y_pitch + c;
-            d.residual = add ? add + first * pixel_pitch(residual) + c : nullptr;
-            bool whole = d.count == kOutputs && d.lanes == kLanes && d.low == 0 &&
-                         d.high >= (kOutputs - 1) * d.stride + d.width;
-            depthwise(kernel, whole, d);
-          }
-        }
+        for (int64_t i = 0; i < count; ++i) run_row(rows[i], c);
       }
-      if (p.act.row && y_pitch == channels) {
-        apply_row(p.act, out, ow * channels);
-      } else if (p.act.row) {
-        for (int64_t o = 0; o < ow; ++o) apply_row(p.act, out + o * y_pitch, channels);
+      for (int64_t i = 0; p.act.row && i < count; ++i) {
+        if (y_pitch == channels) {
+          apply_row(p.act, rows[i].y, ow * channels);
+        } else {
+          for (int64_t o = 0; o < ow; ++o) apply_row(p.act, rows[i].y + o * y_pitch, channels);
+        }
       }
     }
   }

@@ -53,7 +53,7 @@ def _(g: Emitter, b: Value, x: Value, w: Value, beta: Any, alpha: Any) -> Value:
         y = g.emit("mul", y, g.constant(float(alpha)))
     if beta == 0:
         return y
-    return g.emit("add", y, b if beta == 1 else g.emit("mul", b, g.constant(float(beta)), type=b.type))
+    return g.emit("add", y, b if beta == 1 else g.emit("mul", b, g.constant(float(beta)), type=b.tensor))
 
 
 @linear.samples

@@ -96,6 +96,8 @@ static PEN_INLINE void matmul_pack(const Run& r, const MatmulParams& p) {
   }
 }
 
+constexpr int kWide = kLanes == 16 ? 4 : 8;  // vectors: whole cache lines of each row of b, in registers
+
 // One row of a times columns that lie side by side, kVectors vectors of them: rows of b are added up.
 template <int kVectors, bool kPartial>
 static PEN_INLINE void row_times_rows(const float* a, const float* b, const MatmulParams& p, int64_t lanes, float* out) {
@@ -136,7 +138,7 @@ static PEN_INLINE void matmul_direct(const Run& r, const MatmulParams& p) {
       float* out = r.out[0].as<float>() + at[2] + row * p.out_pitch;
       int64_t j = n;
       if (p.b_column == 1) {
-        for (; j + 4 * kLanes <= end; j += 4 * kLanes) row_times_rows<4, false>(a, b + j, p, 0, out + j);
+        for (; j + kWide * kLanes <= end; j += kWide * kLanes) row_times_rows<kWide, false>(a, b + j, p, 0, out + j);
         for (; j + kLanes <= end; j += kLanes) row_times_rows<1, false>(a, b + j, p, 0, out + j);
         if (j < end) row_times_rows<1, true>(a, b + j, p, end - j, out + j);
       } else {

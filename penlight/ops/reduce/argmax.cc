@@ -64,9 +64,9 @@ static PEN_INLINE int64_t arg_row(const typename Op::T* x, int64_t n, int64_t st
   } else {
     for (int64_t i = 0; i < n; ++i) best = Op::step(best, x[i * step]);
   }
+  bool nan = is_nan(best);
   for (int64_t i = 0; i < n; ++i) {
-    T v = x[i * step];
-    if (v == best || is_nan(v)) return i;
+    if (nan ? is_nan(x[i * step]) : x[i * step] == best) return i;
   }
   return 0;
 }

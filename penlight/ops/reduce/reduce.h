@@ -123,12 +123,14 @@ static PEN_INLINE void reduce_out_strides(const Tensor& x, const Tensor& y, cons
 
 namespace PEN_ISA {
 
-// Each rule: values T, vectors Vec of kWidth of them, Wide for what a whole part adds up to.
+// Each rule: values T, vectors Vec of kWidth of them, Wide for what a whole part adds up to; kRepeatable: it does not
+// matter if a value is seen twice.
 struct IntLanes {
   using T = int64_t;
   using Vec = int64_t;
   using Wide = int64_t;
   static constexpr int kWidth = 1;
+  static constexpr bool kRepeatable = false;
   static PEN_INLINE Vec read(const T* p) { return *p; }
   static PEN_INLINE Vec read_partial(const T* p, int64_t) { return *p; }
   static PEN_INLINE void write(T* p, Vec v) { *p = v; }
@@ -138,6 +140,7 @@ struct FloatLanes {
   using Vec = V;
   using Wide = double;
   static constexpr int kWidth = kLanes;
+  static constexpr bool kRepeatable = false;
   static PEN_INLINE Vec read(const T* p) { return load(p); }
   static PEN_INLINE Vec read_partial(const T* p, int64_t n) { return load_partial(p, n); }
   static PEN_INLINE void write(T* p, Vec v) { store(p, v); }
@@ -198,6 +201,7 @@ struct ExtremeOf;
 template <int kSign>
 struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
   using Wide = float;
+  static constexpr bool kRepeatable = true;
   static PEN_INLINE V start() { return set1(kSign > 0 ? -__builtin_inff() : __builtin_inff()); }
   // max() and min() give their second argument for NaN: an accumulated NaN stays, a new one is taken by select.
   static PEN_INLINE V step(V a, V b) { return select(isnan(b), b, kSign > 0 ? max(b, a) : min(b, a)); }
@@ -206,7 +210,8 @@ struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
     return take || b != b ? b : a;
   }
   static PEN_INLINE float fold(float w, V a) {
-    float lanes[kLanes];
+    if (PEN_LIKELY(reduce_add(a - a) == 0.0f)) return step(w, kSign > 0 ? reduce_max(a) : reduce_min(a));
+    float lanes[kLanes];  // NaN or infinity in a lane
     store(lanes, a);
     for (int i = 0; i < kLanes; ++i) w = step(w, lanes[i]);
     return w;
@@ -243,6 +248,10 @@ static PEN_INLINE typename Op::Wide reduce_run(const typename Op::T* x, int64_t 
         a = Op::step(Op::step(a, b), Op::step(c, d));
       }
       for (; i + W <= n; i += W) a = Op::step(a, Op::read(x + i));
+      if (Op::kRepeatable && i < n) {
+        a = Op::step(a, Op::read(x + n - W));
+        i = n;
+      }
       w = Op::fold(w, a);
     }
   }

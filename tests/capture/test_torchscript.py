@@ -1,0 +1,261 @@
+"""TorchScript: scripted, traced, from files; control flow on shapes is followed, on data it is refused; lines are kept."""
+
+from pathlib import Path
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple  # noqa: UP035 (TorchScript reads these)
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.export import Dim
+
+from penlight.capture import capture
+from penlight.errors import CaptureError, InputError, UnsupportedError
+from tests.capture.check import assert_captures, captured, ops_of, run
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+def line_of(text: str) -> int:
+    return next(i for i, line in enumerate(Path(__file__).read_text().splitlines(), 1) if text in line)
+
+
+class Block(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(channels)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm(self.conv(x)), inplace=True)
+        y += x
+        return y
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = Block(3)
+        self.again = self.block  # shared
+        self.dropout = nn.Dropout(0.5)
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> Dict[str, torch.Tensor]:  # noqa: UP006
+        features = self.again(self.block(x))
+        pooled = torch.cat([features.mean([2, 3]), features.amax([2, 3])], dim=1)
+        small = F.interpolate(features, size=x.shape[-2:], mode="bilinear", align_corners=False)
+        return {"scores": self.head(self.dropout(pooled)), "map": small}
+
+
+def net() -> Net:
+    torch.manual_seed(1)
+    module = Net()
+    module.block.norm.running_mean.normal_()
+    return module.eval()
+
+
+IMAGE = torch.randn(2, 3, 8, 10, generator=torch.Generator().manual_seed(3))
+OTHER = torch.randn(3, 3, 5, 7, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize("kind", ["script", "trace"])
+@pytest.mark.parametrize("stored", [False, True], ids=["object", "file"])
+def test_a_network(kind: str, stored: bool, tmp_path: Path) -> None:
+    module = net()
+    script: Any = torch.jit.script(module) if kind == "script" else torch.jit.trace(module, (IMAGE,), strict=False)
+    source: Any = script
+    if stored:
+        script.save(tmp_path / "net.bin")  # told by its content
+        source = tmp_path / "net.bin"
+    method = assert_captures(
+        module, (IMAGE,), (OTHER,), source=source, dynamic_shapes={"x": {0: Dim("n"), 2: Dim.AUTO, 3: Dim.AUTO}}
+    )
+    assert str(method.graph.inputs[0].type) == "f32[n, 3, x_2, x_3]"
+    convs = [n for n in method.graph.nodes if n.op == "conv2d"]
+    assert convs[0].inputs[1] is convs[1].inputs[1]  # one block, one weight
+    assert "block.conv.weight" in method.graph.constants
+    line = line_of("y = F.relu(self.norm(self.conv(x)), inplace=True)")
+    expected = f"test_torchscript.py:{line}, in forward: y = F.relu(self.norm(self.conv(x)), inplace=True)"
+    assert convs[0].source.startswith(expected)
+    assert convs[0].source.endswith("[block.conv]")
+    assert all(n.source.startswith("test_torchscript.py:") for n in method.graph.nodes)
+
+
+def test_a_module_in_training_mode_is_captured_for_inference() -> None:
+    module = net().train()
+    script = torch.jit.script(module)
+    method = captured(script, (IMAGE,))
+    assert script.training
+    assert run(method, (IMAGE,))["scores"].shape == (2, 4)
+    assert "batch_norm" in ops_of(method)
+
+
+def test_weights_are_the_models_own_memory() -> None:
+    module = net()
+    method = captured(torch.jit.script(module), (IMAGE,))
+    weight = method.graph.constants["head.weight"].constant
+    assert weight is not None
+    assert weight.ctypes.data == module.head.weight.data_ptr()
+
+
+class Result(NamedTuple):
+    total: torch.Tensor
+    count: int
+
+
+class Python(nn.Module):
+    """Lists, dicts, strings, optionals, loops and ifs that shapes and constants decide."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales = [1.0, 2.0, 4.0]
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.ReLU()])
+        self.offsets = {"a": torch.ones(4)}
+        self.mode = "sum"
+
+    def helper(self, x: torch.Tensor, times: int) -> torch.Tensor:
+        for _ in range(times):
+            x = x * 2
+        return x
+
+    def forward(
+        self,
+        x: torch.Tensor,
+        extra: Optional[List[torch.Tensor]] = None,  # noqa: UP006, UP045
+        times: int = 2,
+    ) -> Tuple[Result, Dict[str, List[torch.Tensor]]]:  # noqa: UP006
+        assert x.dim() == 2, f"expected rank 2, got {x.dim()}"
+        for layer in self.layers:
+            x = layer(x)
+        parts: List[torch.Tensor] = []  # noqa: UP006
+        for i, scale in enumerate(self.scales):
+            if i % 2 == 0 and scale > 0.5:
+                parts.append(x * scale)
+        names = {"n": len(parts), "rows": x.size(0) * 2 - x.size(0)}
+        while len(parts) < 4:
+            parts.append(torch.zeros_like(parts[-1]))
+        if extra is not None:
+            parts += extra
+        total = torch.stack(parts).sum(0) if self.mode == "sum" else x
+        total = self.helper(total, times) + self.offsets["a"]
+        with torch.no_grad():
+            total = total.view(names["rows"], -1)
+        if x.shape[0] >= 1 and "%s" % "x" in {"x": 1}:  # noqa: UP031
+            total = total[:, : max(x.shape[1] // 2, 1)]
+        return Result(total, min(3, len(parts), times)), {"parts": parts[:2]}
+
+
+def test_python_in_torchscript() -> None:
+    module = Python()
+    x = torch.randn(3, 4)
+    method = assert_captures(
+        module, (x,), (torch.randn(5, 4),), source=torch.jit.script(module), dynamic_shapes={"x": {0: Dim.AUTO}}
+    )
+    result = run(method, (x,))
+    assert type(result[0]).__name__ == "Result"
+    assert result[0]._fields == ("total", "count")
+    with_extra = assert_captures(module, (x, [x, x + 1], 3), source=torch.jit.script(module))
+    assert len(with_extra.graph.inputs) == 3
+    with pytest.raises(InputError, match="'times' was 3"):
+        run(with_extra, (x, [x, x], 2))
+
+
+def test_arguments_by_name() -> None:
+    x = torch.randn(3, 4)
+    method = captured(torch.jit.script(Python()), (x,), kwargs={"times": 1})
+    assert method.input_spec == {"args": [0], "kwargs": {"times": {"const": 1}}, "names": ["x", "times"]}
+
+
+def test_a_models_own_error_is_passed_on() -> None:
+    with pytest.raises(CaptureError, match="expected rank 2, got 3") as caught:
+        capture(torch.jit.script(Python()), (torch.randn(1, 3, 4),))
+    assert "test_torchscript.py:" in str(caught.value)
+
+
+class Arithmetic(nn.Module):
+    """Shape arithmetic that a trace records on rank-0 tensors."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n, c, h, w = x.shape
+        y = x.reshape(n, c * h // 2, -1).transpose(1, 2)
+        return y.reshape(n, h * w // (h // 2), (c * h) // 2) * (w + 1) - h
+
+
+def test_shape_arithmetic_in_a_trace() -> None:
+    x = torch.randn(2, 3, 4, 6)
+    traced = torch.jit.trace(Arithmetic(), (x,))
+    assert "NumToTensor" in str(traced.graph)
+    method = captured(traced, (x,), dynamic_shapes="auto")
+    assert torch.allclose(run(method, (x,)), Arithmetic()(x))
+
+
+def test_a_trace_may_bring_its_inputs() -> None:
+    traced = torch.jit.trace(net(), (IMAGE,), strict=False)
+    method = captured(traced)
+    assert str(method.graph.inputs[0].type) == "f32[2, 3, 8, 10]"
+    with pytest.raises(CaptureError, match="pass example_inputs"):
+        capture(torch.jit.script(net()))
+
+
+def test_bundled_inputs_are_examples_too() -> None:
+    from torch.utils.bundled_inputs import augment_model_with_bundled_inputs, bundle_randn
+
+    script = torch.jit.script(net())
+    augment_model_with_bundled_inputs(script, [(bundle_randn(1, 3, 6, 6),)])
+    assert str(captured(script).graph.inputs[0].type) == "f32[1, 3, 6, 6]"
+
+
+class Branches(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            x = x + 1
+        return x
+
+
+class Loops(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(int(x[0])):
+            x = x + 1
+        return x
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+class Exotic(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.linalg.svdvals(x)
+        return y + torch.linalg.eigvalsh(x)
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        (Branches(), ["an `if` depends on the values of a tensor", "if bool(x.sum() > 0):"]),
+        (Loops(), ["loop depends on the values of a tensor", "for _ in range(int(x[0])):"]),
+        (Counts(), ["sets its attribute 'calls'", "self.calls += 1"]),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, nn.Module) else "",
+)
+def test_what_depends_on_data_is_refused_with_its_line(module: nn.Module, words: list[str], capfd: Any) -> None:
+    with pytest.raises(CaptureError) as caught:
+        capture(torch.jit.script(module), (torch.randn(4),))
+    for word in words:
+        assert word in str(caught.value)
+    assert f"test_torchscript.py:{line_of(words[1])}, in forward" in str(caught.value)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_unsupported_operators_are_named_with_their_lines() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(torch.jit.script(Exotic()), (torch.randn(4, 4),))
+    assert {"aten::linalg_svdvals", "aten::linalg_eigvalsh"} <= {c.op for c in caught.value.calls}
+    code = "y = torch.linalg.svdvals(x)"
+    assert f"test_torchscript.py:{line_of(code)}, in forward: {code}" in str(caught.value)

@@ -1,0 +1,118 @@
+"""Builds that the C and C++ tests need: the runtime without Python, plain or under sanitizers, and programs linked to it.
+
+Builds lie in build/<kind> (never in git) and are brought up to date once a session; a file lock keeps parallel workers
+apart, ninja makes the second one a matter of a second.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+JOBS = "2"
+
+# What each kind compiles with. Sanitizer builds hold two instruction sets: plain scalar code, of which sanitizers see
+# every access, and the one that most machines run.
+KINDS: dict[str, list[str]] = {
+    "plain": [],
+    "asan": ["-DPENLIGHT_SANITIZE=address,undefined,float-cast-overflow", "-DPENLIGHT_ISAS=base;avx2"],
+    "tsan": ["-DPENLIGHT_SANITIZE=thread", "-DPENLIGHT_ISAS=base;avx2"],
+    "fuzz": [
+        "-DPENLIGHT_SANITIZE=address,undefined,fuzzer-no-link", "-DPENLIGHT_ISAS=base",
+        "-DCMAKE_C_COMPILER=clang-14", "-DCMAKE_CXX_COMPILER=clang++-14",
+    ],
+}  # fmt: skip
+FLAGS = {
+    "plain": ["-O2"],
+    "asan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"],
+    "tsan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=thread"],
+    "fuzz": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,fuzzer"],
+}
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _call(command: Sequence[str | Path], **options: object) -> None:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    if done.returncode != 0:
+        pytest.fail(f"{' '.join(str(c) for c in command)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+
+
+def _tool(name: str) -> str:
+    """From the virtual environment that runs the tests, or from the system."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if not found:
+        pytest.skip(f"{name} is not installed")
+    return found
+
+
+@functools.cache
+def build(kind: str) -> Path:
+    """The folder of an up-to-date build; libpenlight.a lies in it."""
+    folder = ROOT / "build" / kind
+    if kind == "plain" and (ROOT / "build/release/libpenlight.a").exists():
+        return ROOT / "build/release"  # what `./dev test` has just built
+    with locked(ROOT / "build" / f"{kind}.lock"):
+        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        if not (folder / "build.ninja").exists():
+            _call(
+                [_tool("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja", "-DPENLIGHT_PYTHON=OFF",
+                 f"-DPython_EXECUTABLE={sys.executable}", *KINDS[kind]], env=environment,
+            )  # fmt: skip
+        _call([_tool("cmake"), "--build", folder, "--parallel", JOBS], env=environment)
+    return folder
+
+
+def program(kind: str, *sources: Path, flags: Sequence[str] = ()) -> Path:
+    """Compiles test sources against the static library: .c files with the C compiler alone, which is the point."""
+    folder = build(kind)
+    cpp = any(s.suffix == ".cc" for s in sources)
+    compiler = {True: "clang++-14", False: "clang-14"}[cpp] if kind == "fuzz" else {True: "g++", False: "gcc"}[cpp]
+    out = folder / "tests" / sources[0].stem
+    inputs = [*sources, folder / "libpenlight.a", *sources[0].parent.glob("*.h")]
+    with locked(folder / "tests" / f"{sources[0].stem}.lock"):
+        if not out.exists() or any(out.stat().st_mtime < i.stat().st_mtime for i in inputs):
+            standard = "-std=c++17" if cpp else "-std=c11"
+            _call([
+                compiler, standard, *WARNINGS, *FLAGS[kind], *flags, f"-I{ROOT}", f"-I{ROOT / 'penlight/runtime/include'}",
+                f"-I{folder / 'generated'}", *sources, folder / "libpenlight.a", "-o", out, "-lm", "-lpthread",
+            ])  # fmt: skip
+    return out
+
+
+def run(
+    command: Sequence[str | Path], *, timeout: float = 120, expect: int = 0, environment: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Runs a test program; its output is in the failure, should there be one."""
+    sanitizers = {
+        "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1:abort_on_error=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    }
+    done = subprocess.run(
+        [str(c) for c in command], capture_output=True, text=True, errors="replace", timeout=timeout,
+        env={**os.environ, **sanitizers, **(environment or {})},
+    )  # fmt: skip
+    if done.returncode != expect:
+        pytest.fail(f"exit status {done.returncode}: {' '.join(str(c) for c in command)}\n{done.stdout[-6000:]}\n{done.stderr[-12000:]}")
+    return done

@@ -1,0 +1,52 @@
+"""The runtime as a C program sees it: compiled and linked by the C compiler alone, plain and under sanitizers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime import native
+
+HERE = Path(__file__).parent
+Cases = dict[str, tuple[Path, list[Path]]]
+NAMES = ["classifier", "transformer", "segmenter", "mixed"]
+
+
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+def test_c_interface(kind: str, cases: Cases, tmp_path: Path) -> None:
+    """Every function of penlight.h, its refusals included; under ASan also: nothing leaks on any path."""
+    file, paths = cases["classifier"]
+    done = native.run([native.program(kind, HERE / "c_api.c"), file, paths[0], paths[2], tmp_path], timeout=300)
+    assert done.stdout == "all well\n"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_run_allocates_nothing(name: str, cases: Cases) -> None:
+    file, paths = cases[name]
+    done = native.run([native.program("plain", HERE / "no_allocation.c"), file, paths[1]])
+    assert "a run allocates nothing" in done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+def test_replay(kind: str, name: str, cases: Cases) -> None:
+    """Torch's numbers at three sizes, each instruction set, 1 to 3 threads, all ways of loading."""
+    file, paths = cases[name]
+    done = native.run([native.program(kind, HERE / "replay.c"), file, *paths], timeout=300, environment={"PENLIGHT_GUARD": "weights"})
+    assert done.stdout == "replayed\n"
+
+
+def test_fork(cases: Cases) -> None:
+    file, paths = cases["classifier"]
+    done = native.run([native.program("plain", HERE / "fork.c"), file, paths[2]])
+    assert done.stdout == "survived\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["classifier", "transformer"])
+def test_one_model_many_threads(name: str, cases: Cases) -> None:
+    """Under ThreadSanitizer."""
+    file, paths = cases[name]
+    done = native.run([native.program("tsan", HERE / "shared_model.cc"), file, *paths], timeout=400)
+    assert done.stdout == "same bits\n"
