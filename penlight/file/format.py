@@ -3,7 +3,7 @@
 
 A file is a header, a section table, small tables of fixed-size little-endian records, and the weights. Records may
 grow at their end only: a reader copies min(stored size, its own size) bytes and zero-fills the rest, so every field
-added later must mean "as before" when it is 0. This module needs the standard library only (isolated builds run it).
+added later must mean "as before" when it is 0. Records below 16 bytes never grow. This module needs the standard library only (isolated builds run it).
 """
 
 from __future__ import annotations

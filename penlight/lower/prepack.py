@@ -53,7 +53,11 @@ def prepack(graph: Graph) -> None:
             key = (weight, layout, groups)
             if key not in packed:
                 assert isinstance(groups, int)
-                value = Value(graph.fresh_name(weight.name), weight.type, constant=PACKERS[layout](weight.constant, groups), layout=layout)
-                graph.constants[value.name] = packed[key] = value
+                array = PACKERS[layout](weight.constant, groups)
+                packed[key] = Value(graph.fresh_name(weight.name), weight.type, constant=array, layout=layout)
             node.set_input(index, packed[key])
     graph.prune_constants()
+    for (weight, _, _), value in packed.items():
+        if weight.name not in graph.constants:  # nobody reads the plain one any more: its name is free
+            value.name = weight.name
+        graph.constants[value.name] = value

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import OrderedDict, defaultdict, namedtuple
 from dataclasses import dataclass
 from typing import Any
@@ -145,3 +147,8 @@ def test_keys_that_json_cannot_keep_are_refused() -> None:
     _, treespec = pytree.tree_flatten({(1, 2): 3})
     with pytest.raises(CaptureError, match="no names"):
         from_treespec(treespec, [0])
+
+
+def test_containers_need_no_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None; import penlight.capture.containers, penlight.capture.emitter, penlight.model"
+    subprocess.run([sys.executable, "-c", code], check=True)

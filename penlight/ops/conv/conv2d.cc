@@ -17,8 +17,7 @@ static Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end, int64_t i
     return b.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
                   static_cast<long long>(s), static_cast<long long>(d));
   if (pad < 0 || pad_end < 0 || pad > kLimit || pad_end > kLimit)
-    return b.fail(-1, "padding of 0 or more", "%lld and %lld", static_cast<long long>(pad),
-                  static_cast<long long>(pad_end));
+    return b.fail(-1, "padding of 0 or more", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
   int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
   if (room < 0)
     return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
@@ -33,9 +32,9 @@ static Status bind_weight(Bind& b, Conv2d* p, const char* layout) {
   if (w.rank != 4) return b.fail(1, "rank 4", "rank %d", w.rank);
   int64_t groups = p->groups, co = w.dims[0], ci_g = w.dims[1];
   if (groups < 1 || groups > kLimit || ci_g > kLimit || co % groups != 0 || ci_g * groups != x.dims[1])
-    return b.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups",
-                  "[%lld, %lld, ...] in %lld groups for %lld channels", static_cast<long long>(co),
-                  static_cast<long long>(ci_g), static_cast<long long>(groups), static_cast<long long>(x.dims[1]));
+    return b.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
+                  static_cast<long long>(co), static_cast<long long>(ci_g), static_cast<long long>(groups),
+                  static_cast<long long>(x.dims[1]));
   p->ci_g = ci_g;
   p->co_g = co / groups;
   p->kernel[0] = w.dims[2];
@@ -92,8 +91,9 @@ static Status cut_gemm(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   p->pixel_units = (p->pixels + p->pixel_unit - 1) / p->pixel_unit;
   p->pixel_tasks = p->pixels <= kBlockPixels ? 1 : at_most(target, p->pixel_units);
   p->column_tasks = at_most((target + p->pixel_tasks - 1) / p->pixel_tasks, units);
-  if (p->pixels > 0 && p->co_g > 0) b.tasks(p->pixel_tasks * p->column_tasks);
-
+  b.tasks(p->pixel_tasks * p->column_tasks);
+  // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
+  p->columns_outer = b.in_bytes(1) / 4 > times(times(x.dims[0], x.dims[1]), times(x.dims[2], x.dims[3]));
   return b.scratch(gather_sizes(*p, x.dims[1]).total);
 }
 
@@ -107,8 +107,7 @@ PEN_BIND(conv2d) {
 
   IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
   if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
-    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count,
-                  dilation.count);
+    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
   p->groups = b.integer("groups");
   PEN_TRY(bind_weight(b, p, gemm ? "panel16" : depthwise ? "taps" : "grouped"));
   PEN_TRY(bind_activation(b, &p->act));

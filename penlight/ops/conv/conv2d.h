@@ -13,8 +13,9 @@ struct Conv2d {
   // Tasks are a grid: parts of the output pixels by parts of the columns (or of the groups, where there are several).
   // Pixels are cut at multiples of a unit: for the matrix kernel whole tiles, for the others an output row.
   int64_t pixels, pixel_unit, pixel_units, pixel_tasks, column_tasks;
-  bool by_rows;  // tiles end where an output row ends, so that taps which fall on padding are skipped whole
-  bool runs;     // a kernel row is one run of kw * ci floats in memory
+  bool columns_outer;  // neighbouring tasks share columns (weights), not pixels
+  bool by_rows;        // tiles end where an output row ends, so that taps which fall on padding are skipped whole
+  bool runs;           // a kernel row is one run of kw * ci floats in memory
 };
 
 // Tiles of the matrix kernels are cut from blocks of output pixels. 14 is the tallest tile of any instruction set and
@@ -26,7 +27,7 @@ constexpr int64_t kColumnUnit = 32;  // output channels are cut at multiples of 
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. Bind has bounded all factors (conv2d.cc,
 // kLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
-  int64_t taps;  // rows of pointers: kernel positions, or kernel rows where each is one run
+  int64_t taps;                            // rows of pointers: kernel positions, or kernel rows where each is one run
   int64_t tiles, rows, runs, live, total;  // zeros that stand for padding come first
 };
 constexpr int64_t kTileBytes = 64;  // no less than sizeof(RowTile)
@@ -42,9 +43,12 @@ static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels) {
   return s;
 }
 
-// Floats from a pixel to the next, of a tensor that lies as Need::channels.
+// Floats from a pixel to the next, of a tensor that lies as Need::channels. Images of one pixel are each other's
+// neighbours.
 static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
-  return t.dims[3] > 1 ? t.strides[3] : t.dims[2] > 1 ? t.strides[2] : t.dims[1];
+  for (int d = 3; d >= 2; --d)
+    if (t.dims[d] > 1) return t.strides[d];
+  return t.dims[0] > 1 ? t.strides[0] : t.dims[1];
 }
 
 // The image row or column that tap `k` of output `o` reads; may lie outside.

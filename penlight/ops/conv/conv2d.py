@@ -23,7 +23,8 @@ PANEL = 16
 
 def _select(node: Node) -> Selection:
     weight, groups = node.inputs[1], node.attrs["groups"]
-    assert weight is not None and isinstance(groups, int)
+    assert weight is not None
+    assert isinstance(groups, int)
     outputs, inputs = weight.shape[0], weight.shape[1]
     if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
         return Selection("conv2d.f32.gemm", {1: "panel16"})
@@ -104,7 +105,9 @@ def _(
 ) -> Value:
     spatial = w.rank - 2
     if transposed or spatial not in (1, 2):
-        g.fail(f"{'transposed' if transposed else f'over {spatial} spatial dims'}: only 1 and 2 dims, not transposed, are supported")
+        g.fail(
+            f"{'transposed' if transposed else f'over {spatial} spatial dims'}: only 1 and 2 dims, not transposed, are supported"
+        )
     return _convert(g, x, w, b, stride, padding, dilation, groups, spatial)
 
 
@@ -125,7 +128,17 @@ def _() -> Iterator[Sample]:
         return Sample(lambda x: F.conv2d(x, w, b, **options), (x,), name, tolerance, dynamic)
 
     # pointwise: rows and columns around the tiles' sizes
-    for co, pixels in ((1, (1, 1)), (7, (3, 5)), (15, (1, 13)), (16, (2, 7)), (17, (3, 5)), (24, (5, 5)), (31, (4, 7)), (33, (3, 19)), (65, (7, 7))):
+    for co, pixels in (
+        (1, (1, 1)),
+        (7, (3, 5)),
+        (15, (1, 13)),
+        (16, (2, 7)),
+        (17, (3, 5)),
+        (24, (5, 5)),
+        (31, (4, 7)),
+        (33, (3, 19)),
+        (65, (7, 7)),
+    ):
         yield case(f"1x1 to {co}, {pixels[0]}x{pixels[1]}", r(1, 19, *pixels), co, 1)
     yield case("1x1, 512 channels (padded pitch)", r(1, 512, 7, 9), 512, 1)
     yield case("1x1, batch 3, no bias", r(3, 40, 9, 7), 24, 1, bias=False)
@@ -172,25 +185,55 @@ def _() -> Iterator[Sample]:
     w1 = r(12, 5, 3)
     yield Sample(lambda x: F.conv1d(x, w1, stride=2, padding=1), (r(2, 5, 19),), "1d")
     yield Sample(lambda x: F.conv1d(x, w1, padding="same"), (r(5, 19),), "1d, no batch dim, same")
-    yield Sample(lambda x, w, b: F.conv2d(x, w, b, padding=1), (r(2, 6, 9, 9), r(35, 6, 3, 3), r(35)), "weights from outside")
-    yield Sample(lambda x, w: F.conv2d(x, w, padding=1, groups=24), (r(2, 24, 9, 9), r(24, 1, 3, 3)), "depthwise weights from outside")
-    yield Sample(lambda x, w: F.conv2d(x, w, padding=1, groups=6), (r(2, 24, 9, 9), r(30, 4, 3, 3)), "grouped weights from outside")
-    yield Sample(lambda x, w: F.conv2d(x, w, groups=2), (r(2, 24, 9, 9), r(66, 12, 1, 1)), "weights of 2 groups from outside")
+    yield Sample(
+        lambda x, w, b: F.conv2d(x, w, b, padding=1), (r(2, 6, 9, 9), r(35, 6, 3, 3), r(35)), "weights from outside"
+    )
+    yield Sample(
+        lambda x, w: F.conv2d(x, w, padding=1, groups=24),
+        (r(2, 24, 9, 9), r(24, 1, 3, 3)),
+        "depthwise weights from outside",
+    )
+    yield Sample(
+        lambda x, w: F.conv2d(x, w, padding=1, groups=6),
+        (r(2, 24, 9, 9), r(30, 4, 3, 3)),
+        "grouped weights from outside",
+    )
+    yield Sample(
+        lambda x, w: F.conv2d(x, w, groups=2), (r(2, 24, 9, 9), r(66, 12, 1, 1)), "weights of 2 groups from outside"
+    )
     special = r(2, 18, 8, 9)
     special[0, :, 3, 3] = float("nan")
     special[1, 4, 2, 2] = float("inf")
     yield case("nan, inf", special, 18, 3, padding=1)
     yield case("nan, inf, depthwise", special, 18, 3, padding=1, groups=18)
-    free = {0: torch.export.Dim("n", max=64), 2: torch.export.Dim("h", min=5, max=99), 3: torch.export.Dim("w", min=5, max=99)}
+    free = {
+        0: torch.export.Dim("n", max=64),
+        2: torch.export.Dim("h", min=5, max=99),
+        3: torch.export.Dim("w", min=5, max=99),
+    }
     yield case("dynamic", r(2, 24, 19, 18), 40, 3, padding=1, stride=2, dynamic=(free,))
     yield case("dynamic depthwise", r(2, 24, 19, 18), 24, 3, padding=1, stride=2, groups=24, dynamic=(free,))
     # what fusing makes of it
     w3, b3, wd = r(24, 24, 3, 3), r(24), r(24, 1, 3, 3)
     small, big = w3 / 15, r(24, 24, 1, 1) / 5
-    for name, act in (("relu", F.relu), ("relu6", F.relu6), ("silu", F.silu), ("hardswish", F.hardswish), ("leaky_relu", lambda x: F.leaky_relu(x, 0.1))):
+    for name, act in (
+        ("relu", F.relu),
+        ("relu6", F.relu6),
+        ("silu", F.silu),
+        ("hardswish", F.hardswish),
+        ("leaky_relu", lambda x: F.leaky_relu(x, 0.1)),
+    ):
         yield Sample(lambda x, act=act: act(F.conv2d(x, small, b3, padding=1)), (r(2, 24, 9, 11),), name)
-        yield Sample(lambda x, act=act: act(F.conv2d(x, wd, b3, padding=1, groups=24)), (r(2, 24, 9, 11),), f"depthwise, {name}")
+        yield Sample(
+            lambda x, act=act: act(F.conv2d(x, wd, b3, padding=1, groups=24)), (r(2, 24, 9, 11),), f"depthwise, {name}"
+        )
     yield Sample(lambda x: F.conv2d(x, big, b3) + x, (r(2, 24, 9, 11),), "residual")
     yield Sample(lambda x: F.relu(F.conv2d(x, small, padding=1) + x), (r(3, 24, 7, 7),), "residual, relu")
-    yield Sample(lambda x: F.relu(F.conv2d(x, wd, b3, padding=1, groups=24) + x), (r(1, 24, 9, 9),), "depthwise, residual")
-    yield Sample(lambda x: torch.cat([F.relu(F.conv2d(x, big)), F.conv2d(x, small, padding=1)], 1), (r(2, 24, 6, 7),), "into a concat")
+    yield Sample(
+        lambda x: F.relu(F.conv2d(x, wd, b3, padding=1, groups=24) + x), (r(1, 24, 9, 9),), "depthwise, residual"
+    )
+    yield Sample(
+        lambda x: torch.cat([F.relu(F.conv2d(x, big)), F.conv2d(x, small, padding=1)], 1),
+        (r(2, 24, 6, 7),),
+        "into a concat",
+    )

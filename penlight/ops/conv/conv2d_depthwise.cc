@@ -12,7 +12,7 @@ constexpr int kOutputs = 7;  // divides the maps of networks for 224 x 224 image
 
 // kOutputs results of one vector of channels. Pointers are at that vector's first channel, steps in floats.
 struct DepthwiseCall {
-  const float* x;  // the pixel under the first tap of the first output, in the first row that exists (x may not)
+  const float* x;         // the pixel under the first tap of the first output, in the first row that exists (x may not)
   int64_t x_step, x_row;  // from one pixel to the next; from one row of taps to the next
   int64_t rows;           // rows of taps that lie in the image
   const float* w;         // first tap of the first of these rows
@@ -22,14 +22,14 @@ struct DepthwiseCall {
   int64_t residual_step;
   float* y;
   int64_t y_step;
-  int64_t tiles;        // so many times kOutputs, one after another (whole tiles)
-  int count;            // outputs that exist
-  int64_t low, high;    // pixels [low, high) from x on lie in the image
+  int64_t tiles;             // so many times kOutputs, one after another (whole tiles)
+  int count;                 // outputs that exist
+  int64_t low, high;         // pixels [low, high) from x on lie in the image
   int64_t stride, dilation;  // in steps of x_step
   int64_t width;             // taps in a row
-  int64_t lanes;        // channels that exist, at most kLanes
-  int64_t multiplier;   // output channels per input channel
-  int64_t lane0;        // where the first output channel stands among those of its input channel
+  int64_t lanes;             // channels that exist, at most kLanes
+  int64_t multiplier;        // output channels per input channel
+  int64_t lane0;             // where the first output channel stands among those of its input channel
   float lo, hi;
   bool clamped;
 };
@@ -126,12 +126,18 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
 
 static PEN_INLINE void run_outputs(int kernel, bool whole, const DepthwiseCall& d) {
   switch (kernel) {
-    case 31: return whole ? depthwise_reuse<3, 1, true>(d) : depthwise_reuse<3, 1, false>(d);
-    case 32: return whole ? depthwise_reuse<3, 2, true>(d) : depthwise_reuse<3, 2, false>(d);
-    case 51: return whole ? depthwise_reuse<5, 1, true>(d) : depthwise_reuse<5, 1, false>(d);
-    case 52: return whole ? depthwise_reuse<5, 2, true>(d) : depthwise_reuse<5, 2, false>(d);
-    case 71: return whole ? depthwise_reuse<7, 1, true>(d) : depthwise_reuse<7, 1, false>(d);
-    default: return depthwise_any(d);
+    case 31:
+      return whole ? depthwise_reuse<3, 1, true>(d) : depthwise_reuse<3, 1, false>(d);
+    case 32:
+      return whole ? depthwise_reuse<3, 2, true>(d) : depthwise_reuse<3, 2, false>(d);
+    case 51:
+      return whole ? depthwise_reuse<5, 1, true>(d) : depthwise_reuse<5, 1, false>(d);
+    case 52:
+      return whole ? depthwise_reuse<5, 2, true>(d) : depthwise_reuse<5, 2, false>(d);
+    case 71:
+      return whole ? depthwise_reuse<7, 1, true>(d) : depthwise_reuse<7, 1, false>(d);
+    default:
+      return depthwise_any(d);
   }
 }
 

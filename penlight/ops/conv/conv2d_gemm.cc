@@ -12,11 +12,11 @@ static_assert(kTileRows <= kPixelUnit && sizeof(RowTile) <= kTileBytes, "bind si
 
 // A block of output pixels, gathered. Lies in the worker's scratch.
 struct Gathered {
-  const float* zeros;   // stands for padding
+  const float* zeros;  // stands for padding
   RowTile* tiles;
-  const float** rows;   // rows[tap * kBlockPixels + i]
-  float* cut_runs;      // kernel rows that padding cuts, copied with zeros in place
-  uint8_t* live;        // live[tile * taps + tap]
+  const float** rows;  // rows[tap * kBlockPixels + i]
+  float* cut_runs;     // kernel rows that padding cuts, copied with zeros in place
+  uint8_t* live;       // live[tile * taps + tap]
   int64_t taps;
   int tile_count;
 };
@@ -49,9 +49,7 @@ static void gather_rows(const Conv2d& p, const Tensor& x, const Tensor& y, int64
       for (int64_t kx = 0; kx < taps_x; ++kx, to += kBlockPixels) {
         int64_t x0 = tap_at(p, 1, ox, kx);  // of pixel i: x0 + i * stride; [low, high) are inside
         int64_t low = x0 < 0 ? (-x0 + stride - 1) / stride : 0;
-        int64_t high = x0 + (count - 1) * stride + reach <= w ? count
-                       : x0 + reach <= w                      ? (w - reach - x0) / stride + 1
-                                                              : 0;
+        int64_t high = x0 + (count - 1) * stride + reach <= w ? count : x0 + reach <= w ? (w - reach - x0) / stride + 1 : 0;
         if (!inside) high = 0;
         for (int64_t i = 0; i < count; ++i) {
           if (i >= low && i < high) {
@@ -101,9 +99,7 @@ static void cut_tiles(const Tensor& y, const Tensor& residual, int64_t begin, in
 }
 
 // Images that follow each other without a gap are one line of pixels.
-static PEN_INLINE bool batch_is_dense(const Tensor& t) {
-  return t.dims[0] == 1 || t.strides[0] == t.dims[2] * t.dims[3] * pixel_pitch(t);
-}
+static PEN_INLINE bool batch_is_dense(const Tensor& t) { return t.dims[0] == 1 || t.strides[0] == t.dims[2] * t.dims[3] * pixel_pitch(t); }
 
 // Where the block that starts at `begin` ends: whole output rows where tiles are cut by rows.
 static PEN_INLINE int64_t block_end(const Conv2d& p, int64_t ow, int64_t begin, int64_t end) {
@@ -148,8 +144,9 @@ PEN_KERNEL(conv2d, f32, gemm) {
   int64_t units = p.groups > 1 ? p.groups : (p.co_g + kColumnUnit - 1) / kColumnUnit;
 
   for (int64_t task = r.begin; task < r.end; ++task) {
-    Range columns = part(units, p.column_tasks, task % p.column_tasks);
-    Range pixels = part(p.pixel_units, p.pixel_tasks, task / p.column_tasks);
+    int64_t pixel_task = p.columns_outer ? task % p.pixel_tasks : task / p.column_tasks;
+    int64_t column_task = p.columns_outer ? task / p.pixel_tasks : task % p.column_tasks;
+    Range columns = part(units, p.column_tasks, column_task), pixels = part(p.pixel_units, p.pixel_tasks, pixel_task);
     int64_t last = pixels.end * p.pixel_unit < p.pixels ? pixels.end * p.pixel_unit : p.pixels;
     for (int64_t begin = pixels.begin * p.pixel_unit; begin < last;) {
       int64_t end = block_end(p, y.dims[3], begin, last);

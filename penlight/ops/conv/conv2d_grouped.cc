@@ -9,8 +9,8 @@ namespace PEN_ISA {
 constexpr int kPixels = 8;
 
 // The input pixels under tap (ky, kx) of outputs ox .. ox + kPixels of row oy; zeros where there are none.
-static PEN_INLINE void tap_pixels(const Conv2d& p, const Tensor& x, const float* image, int64_t oy, int64_t ox, int64_t ky,
-                                  int64_t kx, const float* zeros, const float** to) {
+static PEN_INLINE void tap_pixels(const Conv2d& p, const Tensor& x, const float* image, int64_t oy, int64_t ox, int64_t ky, int64_t kx,
+                                  const float* zeros, const float** to) {
   int64_t iy = tap_at(p, 0, oy, ky), pitch = pixel_pitch(x), w = x.dims[3];
   bool inside = iy >= 0 && iy < x.dims[2];
   for (int t = 0; t < kPixels; ++t) {
@@ -56,8 +56,7 @@ PEN_KERNEL(conv2d, f32, grouped) {
               tap_pixels(p, x, image, oy, ox, ky, kx, zeros, pixel);
               for (int64_t ci = 0; ci < p.ci_g; ++ci, w += p.co_g) {
                 V column = load_partial(w, lanes);
-                PEN_UNROLL for (int t = 0; t < kPixels; ++t)
-                  acc[t] = fma(set1(pixel[t][group * p.ci_g + ci]), column, acc[t]);
+                PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = fma(set1(pixel[t][group * p.ci_g + ci]), column, acc[t]);
               }
             }
           }

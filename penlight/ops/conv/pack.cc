@@ -18,9 +18,7 @@ PEN_BIND(pack) {
   PEN_TRY(b.need(0, Need::dense));
   const Tensor& w = b.in(0);
   // The name goes on as the value's layout: it has to outlive this call, so it is one of ours.
-  const char* known = strcmp(layout, "panel16") == 0 ? "panel16"
-                      : strcmp(layout, "taps") == 0  ? "taps"
-                                                     : "grouped";
+  const char* known = strcmp(layout, "panel16") == 0 ? "panel16" : strcmp(layout, "taps") == 0 ? "taps" : "grouped";
   int64_t bytes = packed_bytes(layout, w, groups);
   if (bytes < 0)
     return b.fail(0, "a weight [Co, Ci, kh, kw] that this layout can hold", "rank %d in %lld groups as \"%s\"", w.rank,
@@ -58,8 +56,7 @@ PEN_KERNEL_ANY(pack, f32) {
     float* out = to + task * p.taps * p.ci * width;
     for (int64_t t = 0; t < p.taps; ++t)
       for (int64_t c = 0; c < p.ci; ++c)
-        for (int64_t j = 0; j < width; ++j)
-          *out++ = j < exist ? w[((first + j) * p.ci + c) * p.taps + t] : 0.0f;
+        for (int64_t j = 0; j < width; ++j) *out++ = j < exist ? w[((first + j) * p.ci + c) * p.taps + t] : 0.0f;
   }
 }
 

@@ -9,4 +9,6 @@ from __future__ import annotations
 from penlight.ops.registry import Op
 
 # Tested through the samples of conv2d and linear whose weights come from outside.
-pack = Op("pack", "w: tensor, layout: str, groups: int", tolerance=0.0, doc="w in a packed layout: panel16, taps or grouped.")
+pack = Op(
+    "pack", "w: tensor, layout: str, groups: int", tolerance=0.0, doc="w in a packed layout: panel16, taps or grouped."
+)

@@ -70,8 +70,8 @@ PEN_BIND(linear) {
     p->m *= size;  // fits: the output has been checked
     if (size == 1) continue;
     int last = p->lead - 1;
-    bool merge = last >= 0 && p->x[last] == size * x.strides[d] && p->y[last] == size * y.strides[d] &&
-                 p->residual[last] == size * residual;
+    bool merge =
+        last >= 0 && p->x[last] == size * x.strides[d] && p->y[last] == size * y.strides[d] && p->residual[last] == size * residual;
     if (!merge) p->dims[last = p->lead++] = 1;
     p->dims[last] *= size;
     p->x[last] = x.strides[d];
@@ -82,15 +82,15 @@ PEN_BIND(linear) {
   if (p->m == 0 || p->n == 0) return PEN_OK;
 
   int64_t work, target = 256, units = (p->n + kLinearColumns - 1) / kLinearColumns;
-  if (!__builtin_mul_overflow(p->m, p->n, &work) && !__builtin_mul_overflow(work, p->k, &work) &&
-      work / kLinearTaskWork + 1 < target)
+  if (!__builtin_mul_overflow(p->m, p->n, &work) && !__builtin_mul_overflow(work, p->k, &work) && work / kLinearTaskWork + 1 < target)
     target = work / kLinearTaskWork + 1;
   int64_t row_units = (p->m + kLinearUnit - 1) / kLinearUnit;
   p->row_tasks = p->m <= kLinearBlockRows ? 1 : target < (row_units + 3) / 4 ? target : (row_units + 3) / 4;
   p->column_tasks = (target + p->row_tasks - 1) / p->row_tasks;
   p->column_tasks = p->column_tasks < units ? p->column_tasks : units;
   if (p->m >= kLinearUnit && p->n >= kLinearCopyColumns && p->k > 0 && p->x[p->lead - 1] * 4 % kLinearCliff == 0) {
-    p->copy_pitch = p->k / 16 * 16 + 32;
+    p->copy_pitch = (p->k + 15) / 16 * 16 + 16;
+    if (p->copy_pitch * 4 % kLinearCliff == 0) p->copy_pitch += 16;
     int64_t bytes;
     if (__builtin_mul_overflow(p->m, p->copy_pitch * 4, &bytes)) return b.fail(0, "a size that can be copied", "more");
     p->copy_tasks = task_count(p->m, 65536 / p->k + 1);
@@ -172,10 +172,9 @@ PEN_KERNEL(linear, f32) {
         int64_t cuts = (count + kTileRows - 1) / kTileRows;
         for (int64_t i = 0; i < cuts; ++i) {
           Range tile = part(count, cuts, i);
-          tiles[block.tile_count++] = {
-              rows + (from - begin) + tile.begin, live, r.out[0].as<float>() + line.y + tile.begin * p.y[inner],
-              r.in[3].data ? r.in[3].as<float>() + line.residual + tile.begin * p.residual[inner] : nullptr,
-              static_cast<int>(tile.end - tile.begin)};
+          tiles[block.tile_count++] = {rows + (from - begin) + tile.begin, live, r.out[0].as<float>() + line.y + tile.begin * p.y[inner],
+                                       r.in[3].data ? r.in[3].as<float>() + line.residual + tile.begin * p.residual[inner] : nullptr,
+                                       static_cast<int>(tile.end - tile.begin)};
         }
         from += count;
       }

@@ -79,6 +79,8 @@ def _() -> Iterator[Sample]:
     yield case("rank 5", r(2, 1, 3, 2, 20), 19)
     yield case("long K", r(15, 1500), 40, tolerance=2e-5)
     yield case("power of two", r(20, 1024), 64)
+    yield case("power of two, many columns (rows are copied)", r(2, 29, 512), 270)
+    yield case("rows a power of two apart", r(3, 12, 512)[:, ::2, :100], 257)
     yield case("no rows", r(0, 20), 19)
     yield case("K = 0", r(5, 0), 19)
     yield case("transposed rows", r(17, 9, 20).transpose(0, 1), 33)
@@ -96,4 +98,6 @@ def _() -> Iterator[Sample]:
     special = r(6, 40)
     special[1, 3], special[2, 7], special[4] = float("nan"), float("inf"), -0.0
     yield case("nan, inf, -0", special, 35)
-    yield case("dynamic", r(3, 19, 64), 96, dynamic=({0: torch.export.Dim("n", max=64), 1: torch.export.Dim("l", max=512)},))
+    yield case(
+        "dynamic", r(3, 19, 64), 96, dynamic=({0: torch.export.Dim("n", max=64), 1: torch.export.Dim("l", max=512)},)
+    )

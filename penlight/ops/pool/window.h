@@ -136,7 +136,7 @@ static PEN_INLINE void pool_pixel(const PoolWindow& w, int64_t channels, float* 
   if (c < channels) pool_channels<Op, 1, true>(w, c, y, d, channels - c);
 }
 
-// The taps of output `o` that lie in the image: taps [first, first + count), the first at input index `start`.
+// The taps of output `o` that lie in the image: `count` of them, the first at input index `start`.
 struct PoolSpan {
   int64_t start, count, padded;  // padded: taps that lie in the image or its padding
 };

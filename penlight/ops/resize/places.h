@@ -7,8 +7,8 @@ namespace pen {
 
 constexpr int64_t kMaxSide = 1 << 24;  // f32 counts exactly up to here, as torch must rely on too
 
-// Checks what both resizes share and makes the output. sides: input H, W; factors: 0 where none was given.
-static PEN_INLINE Status resize_bind(Bind& b, int64_t* factors_given, double* factors) {
+// Checks what both resizes share and makes the output. factors: for H and W, 0 where none was given.
+static PEN_INLINE Status resize_bind(Bind& b, double* factors) {
   if (b.in(0).rank != 4) return b.fail(0, "a tensor of rank 4", "rank %d", b.in(0).rank);
   IntList size = b.ints("size");
   FloatList scales = b.floats("scales");
@@ -23,9 +23,10 @@ static PEN_INLINE Status resize_bind(Bind& b, int64_t* factors_given, double* fa
     if (in < 1 || in > kMaxSide || size[i] < 1 || size[i] > kMaxSide)
       return b.fail(-1, "sides from 1 to 16777216", "%lld to %lld", static_cast<long long>(in), static_cast<long long>(size[i]));
     out.dims[2 + i] = size[i];
+    if (scales.count == 2 && !(scales[i] <= 0 || (scales[i] >= 1e-30 && scales[i] <= 1e30)))  // NaN, or inf in f32
+      return b.fail(-1, "scales from 1e-30 to 1e30", "%g", scales[i]);
     factors[i] = scales.count == 2 && scales[i] > 0 ? scales[i] : 0;
   }
-  *factors_given = scales.count;
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0, b.in(0).dtype, out));
   return b.need_out(0, Need::channels);

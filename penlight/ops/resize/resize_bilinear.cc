@@ -39,9 +39,8 @@ static void bilinear_places(int64_t in, int64_t out, bool align_corners, double 
 
 PEN_BIND(resize_bilinear) {
   if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
-  int64_t given;
   double factors[2];
-  PEN_TRY(resize_bind(b, &given, factors));
+  PEN_TRY(resize_bind(b, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   bool align = b.flag("align_corners");
   if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;

@@ -24,7 +24,8 @@ struct TileCall {
 };
 
 // Rows of `columns` floats, one after another: between a tile at the edge of C and a buffer of whole vectors.
-static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows, int64_t columns) {
+static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows,
+                                                int64_t columns) {
   for (int r = 0; r < rows; ++r) {
     int64_t n = 0;
     for (; n + kLanes <= columns; n += kLanes) store(to + r * to_pitch + n, load(from + r * from_pitch + n));
@@ -69,8 +70,7 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     const float* b = t.b + (tap * t.tap_k + t.k_begin) * kPanel;
     for (int64_t k = t.k_begin; k < t.k_end; ++k, b += kPanel) {
       V column[kVectors];
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j)
-        column[j] = load(b + j * kLanes / kPanel * t.panel_step + j * kLanes % kPanel);
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) column[j] = load(b + j * kLanes / kPanel * t.panel_step + j * kLanes % kPanel);
       PEN_UNROLL for (int r = 0; r < kRows; ++r) {
         V x = set1(a[r][k]);
         PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = fma(x, column[j], acc[r][j]);
@@ -80,9 +80,7 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
 
   if (t.clamped) {
     V lo = set1(t.lo), hi = set1(t.hi);
-    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi);
-    }
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi); }
   }
   PEN_UNROLL for (int r = 0; r < kRows; ++r, c += c_pitch) {
     PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(c + j * kLanes, acc[r][j]);

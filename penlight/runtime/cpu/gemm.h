@@ -50,7 +50,7 @@ struct Block {
   const RowTile* tiles;
   int tile_count;
   int64_t rows_step, taps, tap_k;
-  const float* b;  // all panels
+  const float* b;             // all panels
   int64_t n_begin, n_end, n;  // columns to do (n_begin on a tile's edge), and all that there are
   int64_t c_pitch, residual_pitch;
   int64_t a_offset, c_offset;  // floats to skip in every row of A, and of C and residual: a group's channels

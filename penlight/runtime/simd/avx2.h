@@ -51,11 +51,11 @@ static PEN_INLINE M operator|(M a, M b) { return {_mm256_or_ps(a.v, b.v)}; }
 static PEN_INLINE M operator!(M a) { return {_mm256_xor_ps(a.v, _mm256_castsi256_ps(_mm256_set1_epi32(-1)))}; }
 
 // Halves folded onto each other until one lane is left: the order is fixed, so results repeat exactly.
-#define PEN_REDUCE(name, op)                                                                     \
-  static PEN_INLINE float name(V a) {                                                            \
-    __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));        \
-    q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                                   \
-    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));                             \
+#define PEN_REDUCE(name, op)                                                              \
+  static PEN_INLINE float name(V a) {                                                     \
+    __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1)); \
+    q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                            \
+    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));                      \
   }
 PEN_REDUCE(reduce_add, add)
 PEN_REDUCE(reduce_max, max)

@@ -37,9 +37,7 @@ static PEN_INLINE V sqrt(V a) { return {_mm512_maskz_sqrt_ps(kAll, a.v)}; }
 static PEN_INLINE V floor(V a) { return {_mm512_maskz_roundscale_ps(kAll, a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
 static PEN_INLINE V ceil(V a) { return {_mm512_maskz_roundscale_ps(kAll, a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)}; }
 static PEN_INLINE V trunc(V a) { return {_mm512_maskz_roundscale_ps(kAll, a.v, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)}; }
-static PEN_INLINE V round(V a) {
-  return {_mm512_maskz_roundscale_ps(kAll, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
-}
+static PEN_INLINE V round(V a) { return {_mm512_maskz_roundscale_ps(kAll, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }
 
 static PEN_INLINE M lt(V a, V b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ)}; }
 static PEN_INLINE M le(V a, V b) { return {_mm512_cmp_ps_mask(a.v, b.v, _CMP_LE_OQ)}; }
@@ -56,12 +54,12 @@ static PEN_INLINE M operator!(M a) { return {static_cast<__mmask16>(~a.v)}; }
 // Halves folded onto each other until four lanes are left: the order is fixed, so results repeat exactly.
 static PEN_INLINE __m256 low_half(V a) { return _mm512_maskz_extractf32x8_ps(0xff, a.v, 0); }
 static PEN_INLINE __m256 high_half(V a) { return _mm512_maskz_extractf32x8_ps(0xff, a.v, 1); }
-#define PEN_REDUCE(name, op)                                                                                 \
-  static PEN_INLINE float name(V a) {                                                                        \
-    __m256 h = _mm256_##op##_ps(low_half(a), high_half(a));                                                  \
-    __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1));                        \
-    q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                                               \
-    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));                                         \
+#define PEN_REDUCE(name, op)                                                          \
+  static PEN_INLINE float name(V a) {                                                 \
+    __m256 h = _mm256_##op##_ps(low_half(a), high_half(a));                           \
+    __m128 q = _mm_##op##_ps(_mm256_castps256_ps128(h), _mm256_extractf128_ps(h, 1)); \
+    q = _mm_##op##_ps(q, _mm_movehl_ps(q, q));                                        \
+    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));                  \
   }
 PEN_REDUCE(reduce_add, add)
 PEN_REDUCE(reduce_max, max)

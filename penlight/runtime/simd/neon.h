@@ -53,11 +53,11 @@ static PEN_INLINE V ceil(V a) { return {vrndpq_f32(a.v)}; }
 static PEN_INLINE V trunc(V a) { return {vrndq_f32(a.v)}; }
 static PEN_INLINE V round(V a) { return {vrndnq_f32(a.v)}; }
 #else
-#define PEN_BY_LANE(declaration, expression)                    \
-  static PEN_INLINE V declaration {                             \
-    V r = a;                                                    \
-    for (int i = 0; i < kLanes; ++i) r.v[i] = expression;       \
-    return r;                                                   \
+#define PEN_BY_LANE(declaration, expression)              \
+  static PEN_INLINE V declaration {                       \
+    V r = a;                                              \
+    for (int i = 0; i < kLanes; ++i) r.v[i] = expression; \
+    return r;                                             \
   }
 PEN_BY_LANE(operator/(V a, V b), a.v[i] / b.v[i])
 PEN_BY_LANE(sqrt(V a), __builtin_sqrtf(a.v[i]))

@@ -57,9 +57,7 @@ static PEN_INLINE float reduce_max(V a) { return a.v; }
 static PEN_INLINE float reduce_min(V a) { return a.v; }
 
 // A float that no int32 holds is undefined behaviour in the language: give what x86 gives.
-static PEN_INLINE I to_int(V a) {
-  return {a.v >= -2147483648.0f && a.v < 2147483648.0f ? static_cast<int32_t>(a.v) : INT32_MIN};
-}
+static PEN_INLINE I to_int(V a) { return {a.v >= -2147483648.0f && a.v < 2147483648.0f ? static_cast<int32_t>(a.v) : INT32_MIN}; }
 static PEN_INLINE V to_float(I a) { return {static_cast<float>(a.v)}; }
 static PEN_INLINE I bits(V a) {
   I r;

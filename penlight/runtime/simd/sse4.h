@@ -17,11 +17,16 @@ static PEN_INLINE void store(float* p, V a) { _mm_storeu_ps(p, a.v); }
 // There are no masked moves: tails go lane by lane.
 static PEN_INLINE V load_partial(const float* p, int64_t n) {
   switch (n) {
-    case 0: return {_mm_setzero_ps()};
-    case 1: return {_mm_load_ss(p)};
-    case 2: return {_mm_setr_ps(p[0], p[1], 0, 0)};
-    case 3: return {_mm_setr_ps(p[0], p[1], p[2], 0)};
-    default: return load(p);
+    case 0:
+      return {_mm_setzero_ps()};
+    case 1:
+      return {_mm_load_ss(p)};
+    case 2:
+      return {_mm_setr_ps(p[0], p[1], 0, 0)};
+    case 3:
+      return {_mm_setr_ps(p[0], p[1], p[2], 0)};
+    default:
+      return load(p);
   }
 }
 static PEN_INLINE void store_partial(float* p, V a, int64_t n) {
@@ -60,10 +65,10 @@ static PEN_INLINE M operator&(M a, M b) { return {_mm_and_ps(a.v, b.v)}; }
 static PEN_INLINE M operator|(M a, M b) { return {_mm_or_ps(a.v, b.v)}; }
 static PEN_INLINE M operator!(M a) { return {_mm_xor_ps(a.v, _mm_castsi128_ps(_mm_set1_epi32(-1)))}; }
 
-#define PEN_REDUCE(name, op)                                                  \
-  static PEN_INLINE float name(V a) {                                         \
-    __m128 q = _mm_##op##_ps(a.v, _mm_movehl_ps(a.v, a.v));                   \
-    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1)));          \
+#define PEN_REDUCE(name, op)                                         \
+  static PEN_INLINE float name(V a) {                                \
+    __m128 q = _mm_##op##_ps(a.v, _mm_movehl_ps(a.v, a.v));          \
+    return _mm_cvtss_f32(_mm_##op##_ss(q, _mm_shuffle_ps(q, q, 1))); \
   }
 PEN_REDUCE(reduce_add, add)
 PEN_REDUCE(reduce_max, max)

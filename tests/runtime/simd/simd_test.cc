@@ -23,9 +23,9 @@ constexpr float kSmallest = 1e-34f;
 #else
 constexpr float kSmallest = 1e-40f;
 #endif
-static const float kValues[] = {0.0f,      -0.0f,   1.0f,      -1.0f,   0.5f,        -0.5f,    1.5f,  2.5f, -2.5f,
-                                3.7f,      -3.7f,   INFINITY,  -INFINITY, NAN,       1e30f,    -1e30f, kSmallest, 7.0f,
-                                8388607.5f, 123456.7f, -99.9f, 1e-3f,   16777216.0f, -0.49999997f};
+static const float kValues[] = {0.0f,      -0.0f, 1.0f,       -1.0f,     0.5f,      -0.5f, 1.5f,        2.5f,
+                                -2.5f,     3.7f,  -3.7f,      INFINITY,  -INFINITY, NAN,   1e30f,       -1e30f,
+                                kSmallest, 7.0f,  8388607.5f, 123456.7f, -99.9f,    1e-3f, 16777216.0f, -0.49999997f};
 constexpr int kCount = sizeof(kValues) / sizeof(kValues[0]);
 
 // Lane i of a vector of test values, shifted by `start` so that each value visits each lane.
