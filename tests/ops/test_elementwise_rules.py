@@ -130,3 +130,14 @@ def test_special_values_are_in_every_float_sample_set() -> None:
     for name in RULES:
         if "f32" in OPS[name].dtypes:
             assert "special values" in {s.name for s in samples_of(name)}, name
+
+
+@pytest.mark.parametrize("source", ["f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"])
+@pytest.mark.parametrize("target", ["f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool"])
+def test_folded_casts_equal_torch(source: str, target: str) -> None:
+    names = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "u8": "uint8", "i16": "int16", "i32": "int32", "i64": "int64", "bool": "bool"}  # fmt: skip
+    x = torch.tensor([0.0, 1.0, 2.5, 99.9, 3.14159, 1.00390625, 64.25]).to(getattr(torch, names[source]))
+    want = x.to(getattr(torch, names[target]))
+    as_array = lambda t: (t.view(torch.uint16) if t.dtype == torch.bfloat16 else t).numpy()  # noqa: E731
+    assert OPS["cast"].fold is not None
+    np.testing.assert_array_equal(OPS["cast"].fold(as_array(x), to=target), as_array(want))

@@ -46,7 +46,7 @@ def dynamic_shapes(sample: registry.Sample) -> Any:
 def test_sample(op: registry.Op, sample: registry.Sample) -> None:
     with torch.no_grad():
         expected = sample.fn(*sample.inputs)
-        model = penlight.optimize(Call(sample.fn).eval(), sample.inputs, dynamic_shapes=None if sample.dynamic is None else (sample.dynamic,))  # one entry: *inputs
+        model = penlight.optimize(Call(sample.fn).eval(), sample.inputs, dynamic_shapes=dynamic_shapes(sample))
     assert model._bytes is not None
     tolerance = op.tolerance if sample.tolerance is None else sample.tolerance
     for isa in ISAS:

@@ -40,6 +40,8 @@ def _fold(x: np.ndarray, *, to: str) -> np.ndarray:
 
     from penlight.ir.types import numpy_dtype
 
+    if x.dtype == np.uint16:  # the bits of bf16: the upper half of an f32
+        x = (x.astype(np.uint32) << 16).view(np.float32)
     if to == "bf16":  # round to nearest even on the upper half of the bits
         bits = x.astype(np.float32).view(np.uint32).astype(np.uint64)
         rounded = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)

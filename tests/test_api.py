@@ -1,0 +1,249 @@
+"""The public API as a user meets it: containers, dtypes, strides, threads, errors, files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import penlight
+from tests.compare import assert_same
+
+AUTO = torch.export.Dim.AUTO
+
+
+class Pair(NamedTuple):
+    low: torch.Tensor
+    high: torch.Tensor
+
+
+class Nested(nn.Module):
+    """Takes and returns about everything at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 6)
+        self.mix = nn.Linear(6, 6)
+        self.mix.weight = nn.Parameter(self.table.weight[:6].detach().clone())
+        self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
+
+    def forward(self, words: torch.Tensor, parts: dict[str, Any], flags: list[torch.Tensor], *, gain: float = 2.0) -> Any:
+        x = self.mix(self.table(words)) * self.scale
+        x = torch.where(flags[0].unsqueeze(-1), x, -x) * gain + parts["shift"][0]
+        pair = Pair(x.amin(-1), x.amax(-1))
+        return OrderedDict(out=x, stats=[x.mean(), (x.sum(1), {"count": flags[1].sum(1)})], pair=pair, words=words, nothing=None)
+
+
+def nested_inputs(batch: int = 3, length: int = 5) -> tuple[Any, ...]:
+    g = torch.Generator().manual_seed(batch * 100 + length)
+    words = torch.randint(0, 11, (batch, length), generator=g)
+    flags = [torch.rand(batch, length, generator=g) > 0.5, torch.rand(batch, length, generator=g) > 0.3]
+    return words, {"shift": (torch.randn(6, generator=g),)}, flags
+
+
+@pytest.fixture(scope="module")
+def nested() -> tuple[Nested, penlight.Model]:
+    torch.manual_seed(0)
+    module = Nested().eval()
+    shapes = {"words": {0: AUTO, 1: AUTO}, "parts": {"shift": (None,)}, "flags": [{0: AUTO, 1: AUTO}] * 2, "gain": None}
+    return module, penlight.optimize(module, nested_inputs(), kwargs={"gain": 0.5}, dynamic_shapes=shapes)
+
+
+@pytest.mark.parametrize(("batch", "length"), [(3, 5), (2, 9), (7, 2)])
+def test_containers_come_back_as_they_went(nested: tuple[Nested, penlight.Model], batch: int, length: int) -> None:
+    module, model = nested
+    inputs = nested_inputs(batch, length)
+    with torch.no_grad():
+        expected = module(*inputs, gain=0.5)
+    got = model(*inputs, gain=0.5)
+    assert_same(got, expected, 1e-5)
+    assert isinstance(got, OrderedDict)
+    assert isinstance(got["stats"][1], tuple)
+    assert got["pair"]._fields == ("low", "high")
+
+
+def test_arguments_in_words(nested: tuple[Nested, penlight.Model]) -> None:
+    _, model = nested
+    words, parts, flags = nested_inputs()
+    with pytest.raises(penlight.InputError, match="gain"):
+        model(words, parts, flags, gain=3.0)
+    with pytest.raises(penlight.InputError, match="flags"):
+        model(words, parts, flags[0], gain=0.5)
+    with pytest.raises(penlight.InputError, match="shift"):
+        model(words, {"shif": parts["shift"]}, flags, gain=0.5)
+
+
+def test_runtime_errors_have_parts(nested: tuple[Nested, penlight.Model]) -> None:
+    _, model = nested
+    words, parts, flags = nested_inputs()
+    with pytest.raises(penlight.RunError) as wrong_dtype:
+        model(words.float(), parts, flags, gain=0.5)
+    assert (wrong_dtype.value.status, wrong_dtype.value.expected) == ("input", "i64 of rank 2")
+    assert "words" in wrong_dtype.value.tensor
+    with pytest.raises(penlight.RunError) as wrong_size:
+        model(words, {"shift": (torch.zeros(7),)}, flags, gain=0.5)
+    assert "size 6 in dim 0" in wrong_size.value.expected
+    with pytest.raises(penlight.RunError, match="follows from"):
+        model(words, parts, [flags[0][:2], flags[1]], gain=0.5)
+    words = words.clone()
+    words[1, 2] = 11
+    with pytest.raises(penlight.RunError) as outside:
+        model(words, parts, flags, gain=0.5)
+    assert outside.value.op.startswith("embedding")
+    assert outside.value.got == "11"
+    assert "test_api.py" in outside.value.source
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 20, 3, padding=1)
+        self.head = nn.Linear(20, 7)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.conv(x).relu().mean((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Small, penlight.Model]:
+    torch.manual_seed(0)
+    module = Small().eval()
+    return module, penlight.optimize(module, (torch.rand(2, 3, 16, 16),), dynamic_shapes=[{0: AUTO, 2: AUTO, 3: AUTO}])
+
+
+def run_torch(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    with torch.no_grad():
+        return module(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.rand(1, 3, 9, 33),
+        lambda: torch.rand(3, 3, 17, 5).to(memory_format=torch.channels_last),
+        lambda: torch.rand(2, 9, 8, 3).permute(0, 3, 1, 2),
+        lambda: torch.rand(4, 6, 20, 20)[::2, ::2, 3:, 1::3],
+        lambda: torch.rand(1, 3, 8, 8).expand(4, 3, 8, 8),
+        lambda: torch.rand(2, 1, 1, 8).expand(2, 3, 8, 8),
+        lambda: torch.rand(2, 3, 8, 8, requires_grad=True),
+        lambda: torch.full((2, 3, 8, 8), float("inf")),
+    ],
+    ids=["odd", "channels last", "permuted", "sliced", "batch expanded", "channels expanded", "requires grad", "inf"],
+)
+def test_strides(small: tuple[Small, penlight.Model], make: Any) -> None:
+    module, model = small
+    x = make()
+    before = x.detach().clone()
+    assert_same(model(x), run_torch(module, x), 1e-5)
+    assert torch.equal(before, x.detach()), "an input must never be written to"
+
+
+def test_numpy_in_numpy_out(small: tuple[Small, penlight.Model]) -> None:
+    module, model = small
+    x = np.random.default_rng(0).random((2, 3, 12, 12), np.float32)
+    y = model(x)
+    assert isinstance(y, np.ndarray)
+    assert_same(y, run_torch(module, torch.from_numpy(x)), 1e-5)
+    x.setflags(write=False)
+    assert np.array_equal(model(x), y)
+    with pytest.raises(penlight.RunError, match="strides of 0 or more"):
+        model(x[:, :, ::-1])
+    with pytest.raises(penlight.RunError, match="f32"):
+        model(x.astype(np.float64))
+
+
+def test_a_later_run_does_not_change_an_earlier_result(small: tuple[Small, penlight.Model]) -> None:
+    _, model = small
+    first = model(torch.ones(1, 3, 8, 8))
+    kept = first.clone()
+    model(torch.zeros(1, 3, 8, 8))
+    assert torch.equal(first, kept)
+
+
+def test_one_model_in_many_python_threads(small: tuple[Small, penlight.Model]) -> None:
+    module, model = small
+    wrong: list[str] = []
+
+    def work(seed: int) -> None:
+        g = torch.Generator().manual_seed(seed)
+        for i in range(12):
+            x = torch.rand(1 + seed % 3, 3, 8 + i, 9, generator=g)
+            if not torch.allclose(model(x), run_torch(module, x), atol=1e-5):
+                wrong.append(f"thread {seed}, run {i}")
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_plans_are_bounded(small: tuple[Small, penlight.Model]) -> None:
+    _, model = small
+    for n in range(1, 30):
+        model(torch.rand(1, 3, n, n))
+    assert model._session("forward").plan_count <= 8
+
+
+def test_load_from_path_memory_and_descriptor(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:
+    module, model = small
+    x = torch.rand(2, 3, 10, 10)
+    expected = run_torch(module, x)
+    path = tmp_path / "small.pen"
+    size = model.save(path)
+    assert size == path.stat().st_size
+    assert_same(penlight.load(path)(x), expected, 1e-5)
+    assert_same(penlight.load(str(path), copy=True, verify=True)(x), expected, 1e-5)
+    assert_same(penlight.load(path.read_bytes())(x), expected, 1e-5)
+    for lead in (0, 13, 64, 4096):  # a file inside another: an uncompressed asset, aligned or not
+        outer = tmp_path / f"outer{lead}"
+        outer.write_bytes(b"\1" * lead + path.read_bytes() + b"tail")
+        descriptor = os.open(outer, os.O_RDONLY)
+        inside = penlight.load((descriptor, lead, size))
+        os.close(descriptor)
+        assert_same(inside(x), expected, 1e-5)
+    again = tmp_path / "again.pen"
+    penlight.load(path).save(again)
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_sources(tmp_path: Path) -> None:
+    """nn.Module, ExportedProgram, ScriptModule, .pt and .pt2 all give the same numbers."""
+    torch.manual_seed(1)
+    module, x = Small().eval(), torch.rand(1, 3, 12, 12)
+    exported = torch.export.export(module, (x,))
+    torch.export.save(exported, tmp_path / "m.pt2")
+    torch.jit.script(module).save(str(tmp_path / "m.pt"))
+    expected = run_torch(module, x)
+    for source in (module, exported, torch.jit.trace(module, x), torch.jit.script(module), tmp_path / "m.pt", str(tmp_path / "m.pt2")):
+        assert_same(penlight.optimize(source, (x,))(x), expected, 1e-5)
+
+
+def test_training_mode_is_restored() -> None:
+    module = Small().train()
+    penlight.optimize(module, (torch.rand(1, 3, 8, 8),))
+    assert module.training
+
+
+def test_options_in_words(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:
+    _, model = small
+    with pytest.raises(ValueError, match="backend"):
+        penlight.optimize(Small(), (torch.rand(1, 3, 8, 8),), backend="tpu")
+    with pytest.raises(ValueError, match="device"):
+        penlight.load(tmp_path / "x.pen", device="npu")
+    with pytest.raises(ValueError, match="threads"):
+        penlight.load(model._bytes, threads=0)
+    with pytest.raises(penlight.LoadError, match=r"nowhere\.pen"):
+        penlight.load(tmp_path / "nowhere.pen")
+    with pytest.raises(AttributeError, match="forward"):
+        model.run_method("backward")
+    with pytest.raises(TypeError, match="path, bytes"):
+        penlight.load(3.5)  # type: ignore[arg-type]
