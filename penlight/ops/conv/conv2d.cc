@@ -14,10 +14,10 @@ static constexpr int64_t kLimit = int64_t{1} << 24;
 static Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end, int64_t in, int64_t* out) {
   int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], pad = p->pad[side];
   if (k < 1 || s < 1 || d < 1 || k > kLimit || s > kLimit || d > kLimit)
-    return b.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
+    return b.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
                   static_cast<long long>(s), static_cast<long long>(d));
   if (pad < 0 || pad_end < 0 || pad > kLimit || pad_end > kLimit)
-    return b.fail(-1, "padding of 0 or more", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
+    return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
   int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
   if (room < 0)
     return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",

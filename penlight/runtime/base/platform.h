@@ -22,7 +22,7 @@
 #define PEN_ASAN 0
 #endif
 
-// platform_check.cc puts these into a namespace of its own, beside the real ones.
+// platform_check.cc, and tests that include libc's headers too, have these in a namespace beside the real ones.
 #if defined(PEN_PLATFORM_CHECK)
 namespace platform_h {
 #else

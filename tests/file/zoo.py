@@ -1,0 +1,170 @@
+"""Programs for the fuzz tests, written as IR text: together they use every family of operators, each operator with
+attributes that matter. Small, so that thousands of mutations run in seconds. No torch needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from penlight.file.writer import write_file
+from penlight.ir.parse import parse_program
+from penlight.ir.types import numpy_dtype
+from penlight.lower import lower
+from penlight.passes.pipeline import optimize
+
+_HEAD = 'program {{"name": "{name}"}}\n\nmethod forward\n{symbols}inputs {inputs}\noutputs {outputs}\ngraph forward({given}) {{\n{body}}}\n'
+
+ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, number of outputs
+    "convolutions": (
+        "n: 1..4, h: 5..40",
+        "%x: f32[n, 6, h, 9]",
+        """
+  @a: f32[20, 6, 3, 3]
+  @b: f32[20]
+  @c: f32[40, 1, 5, 3]
+  @d: f32[12, 10, 1, 1]
+  @e: f32[36, 6, 2, 2]
+  %1: f32[n, 20, h, 9] = conv2d(%x, @a, @b, none, stride=[1, 1], padding=[1, 1, 1, 1], dilation=[1, 1], groups=1, act="", act_args=[])
+  %2: f32[n, 20, h, 9] = silu(%1)
+  %3: f32[n, 40, h - 4, 9] = conv2d(%2, @c, none, none, stride=[1, 1], padding=[0, 1, 0, 1], dilation=[1, 1], groups=20, act="", act_args=[])
+  %4: f32[n, 40, h - 4, 9] = clamp(%3, lo=0.0, hi=6.0)
+  %5: f32[n, 12, h - 4, 9] = conv2d(%4, @d, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=4, act="leaky_relu", act_args=[0.1])
+  %6: f32[n, 36, h - 6, 7] = conv2d(%5, @e, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[2, 2], groups=2, act="elu", act_args=[1.0, 1.0, 1.0])
+  return %6, %2
+""",
+        2,
+    ),
+    "pools": (
+        "",
+        "%x: f32[2, 5, 11, 10]",
+        """
+  %1: f32[2, 5, 6, 5] = max_pool2d(%x, kernel=[3, 2], stride=[2, 2], padding=[1, 0, 1, 0], dilation=[1, 1], ceil_mode=false)
+  %2: f32[2, 5, 4, 4] = avg_pool2d(%x, kernel=[3, 3], stride=[3, 3], padding=[1, 1, 1, 1], ceil_mode=true, count_include_pad=false, divisor=none)
+  %3: f32[2, 5, 3, 7] = adaptive_avg_pool2d(%x, size=[3, 7])
+  %4: f32[2, 5, 7, 2] = adaptive_max_pool2d(%x, size=[7, 2])
+  %5: f32[2, 5, 6, 4] = resize_bilinear(%1, size=[6, 4], align_corners=true, scales=[])
+  %6: f32[2, 5, 9, 9] = resize_bilinear(%2, size=[9, 9], align_corners=false, scales=[2.25, 2.25])
+  %7: f32[2, 5, 6, 4] = resize_nearest(%3, size=[6, 4], scales=[], exact=false)
+  %8: f32[2, 5, 12, 8] = resize_nearest(%5, size=[12, 8], scales=[2.0, 2.0], exact=true)
+  %9: f32[2, 10, 6, 4] = cat(%5, %7, dim=1)
+  return %9, %6, %8, %4
+""",
+        4,
+    ),
+    "matrices": (
+        "s: 1..40",
+        "%q: f32[2, 3, s, 8], %m: f32[s, s], %v: f32[2, s, 24]",
+        """
+  @w: f32[40, 24]
+  @b: f32[40]
+  @g: f32[40]
+  %1: f32[2, 3, s, 8] = attention(%q, %q, %q, %m, scale=0.5, causal=false)
+  %2: f32[2, 3, s, 8] = attention(%1, %q, %1, none, scale=0.25, causal=true)
+  %3: f32[2, s, 3, 8] = permute(%2, dims=[0, 2, 1, 3])
+  %4: f32[2, s, 24] = reshape(%3, shape=[2, s, 24])
+  %5: f32[2, s, 40] = linear(%4, @w, @b, none, act="gelu", act_args=[])
+  %6: f32[2, s, 40] = layer_norm(%5, @g, @b, dims=1, eps=1e-05)
+  %7: f32[2, 40, s] = permute(%6, dims=[0, 2, 1])
+  %8: f32[2, 40, 24] = matmul(%7, %v)
+  %9: f32[2, 40, 24] = softmax(%8, dim=1)
+  %10: f32[2, 40, 24] = log_softmax(%8, dim=2)
+  return %9, %10, %6
+""",
+        3,
+    ),
+    "shapes": (
+        "w: 3..30",
+        "%x: f32[2, 6, w], %k: i64[4], %f: bool[2, 1, w]",
+        """
+  @t: f32[9, 5]
+  %1: f32[2, w, 6] = permute(%x, dims=[0, 2, 1])
+  %2: f32[2, 6 * w] = reshape(%1, shape=[2, 6 * w])
+  %3: f32[2, 3, w] = slice(%x, dim=1, start=0, end=6, step=2)
+  %4: f32[6, w] = select(%x, dim=0, index=-1)
+  %5: f32[2, 6, w] = expand(%4, shape=[2, 6, w])
+  %6: f32[2, 9, w] = cat(%3, %5, dim=1)
+  %7: f32[2, 10, w + 3] = pad(%6, padding=[1, 2, -1, 2], value=0.5)
+  %8: f32[4, 5] = embedding(@t, %k)
+  %9: f32[2, 4, w + 3] = index_select(%7, %k, dim=1)
+  %10: f32[2, w] = full(shape=[2, w], value=2.5, dtype="f32")
+  %11: i64[w] = arange(start=1, end=w + 1, step=1, dtype="i64")
+  %12: f32[2, 9, w] = copy(%6, force=true)
+  %13: f32[2, 6, w] = where(%f, %x, %5)
+  %14: bool[2, 6, w] = lt(%13, %x)
+  %15: bool[2, 2, w] = cat(%f, %f, dim=1)
+  %16: i32[w] = cast(%11, to="i32")
+  return %2, %8, %9, %10, %11, %12, %13, %14, %15, %16
+""",
+        10,
+    ),
+    "reductions": (
+        "",
+        "%x: f32[3, 17, 4, 5], %n: i64[3, 17]",
+        """
+  %1: f32[3, 1, 4, 1] = sum(%x, dims=[1, 3], keepdim=true)
+  %2: f32[17] = mean(%x, dims=[0, 2, 3], keepdim=false)
+  %3: f32[3, 17, 5] = amax(%x, dims=[2], keepdim=false)
+  %4: f32[3, 17, 4] = amin(%x, dims=[3], keepdim=false)
+  %5: f32[] = prod(%x, dims=[0, 1, 2, 3], keepdim=false)
+  %6: i64[3, 4, 5] = argmax(%x, dim=1, keepdim=false)
+  %7: i64[3, 17, 4, 1] = argmin(%x, dim=3, keepdim=true)
+  %8: i64[3] = sum(%n, dims=[1], keepdim=false)
+  %9: i64[17] = amax(%n, dims=[0], keepdim=false)
+  %10: i64[1, 17] = prod(%n, dims=[0], keepdim=true)
+  return %1, %2, %3, %4, %5, %6, %7, %8, %9, %10
+""",
+        10,
+    ),
+    "elementwise": (
+        "",
+        "%x: f32[2, 5, 3, 4], %y: f32[5, 1, 4], %i: i64[7, 3], %j: i64[3], %k: i32[7, 1], %b: bool[7, 3]",
+        """
+  %1: f32[2, 5, 3, 4] = add(%x, %y)
+  %2: f32[2, 5, 3, 4] = div(%1, %x)
+  %3: f32[2, 5, 3, 4] = pow(%2, %y)
+  %4: f32[2, 5, 3, 4] = softplus(%3, beta=1.0, threshold=20.0)
+  %5: f32[2, 5, 3, 4] = atan2(%4, %y)
+  %6: i64[7, 3] = floor_divide(%i, %j)
+  %7: i64[7, 3] = remainder(%6, %i)
+  %8: i64[7, 3] = pow(%7, %j)
+  %9: i32[7, 1] = fmod(%k, %k)
+  %10: i32[7, 1] = trunc_divide(%9, %k)
+  %11: bool[7, 3] = logical_xor(%b, %b)
+  %12: f32[7, 3] = cast(%8, to="f32")
+  %13: f32[7, 3] = exp(%12)
+  %14: i64[7, 3] = cast(%13, to="i64")
+  %15: i64[7, 3] = mul(%14, %i)
+  %16: i64[7, 3] = neg(%15)
+  %17: i64[7, 3] = abs(%16)
+  %18: f32[2, 5, 3, 4] = remainder(%5, %x)
+  return %18, %10, %11, %17
+""",
+        4,
+    ),
+}
+
+
+def write_zoo(folder: Path) -> list[Path]:
+    """Every program as a file, the same bytes each time."""
+    paths = []
+    for name, (symbols, given, body, outputs) in ZOO.items():
+        count = given.count("%")
+        text = _HEAD.format(
+            name=name, symbols=f"symbols {symbols}\n" if symbols else "", given=given, body=body.lstrip("\n"),
+            inputs='{"args": [%s], "kwargs": {}, "names": [%s]}' % (", ".join(map(str, range(count))), ", ".join(f'"{i}"' for i in range(count))),
+            outputs='{"tuple": [%s]}' % ", ".join(map(str, range(outputs))),
+        )  # fmt: skip
+        rng = np.random.default_rng(5)
+        constants = {}
+        for line in body.splitlines():
+            if line.strip().startswith("@"):
+                constant, _, kind = line.strip()[1:].partition(": ")
+                shape = tuple(int(d) for d in kind[kind.index("[") + 1 : -1].split(","))
+                constants[constant] = rng.standard_normal(shape).astype(numpy_dtype(kind[: kind.index("[")]))
+        program = parse_program(text, constants)
+        optimize(program)
+        path = folder / f"{name}.pen"
+        write_file(lower(program), path)
+        paths.append(path)
+    return paths

@@ -1,0 +1,126 @@
+"""Files whose convolutions and linears do not add up: attributes and weights changed after lowering, as a damaged or
+hostile file would have them. The runtime must answer in words, whatever the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import penlight
+from penlight.capture import capture
+from penlight.file.writer import to_array
+from penlight.ir.graph import Node, Value
+from penlight.ir.types import TensorType
+from penlight.lower import lower
+from penlight.passes.pipeline import optimize as run_passes
+
+HUGE = 1 << 60
+
+
+def set_attr(name: str, value: object) -> Callable[[Node], None]:
+    def change(node: Node) -> None:
+        node.attrs[name] = value  # type: ignore[assignment]
+
+    return change
+
+
+def shrink_weight(node: Node) -> None:
+    weight = node.inputs[1]
+    assert weight is not None
+    assert weight.constant is not None
+    weight.constant = np.ascontiguousarray(weight.constant.reshape(-1)[:-16])
+
+
+def reshape_weight(*shape: int) -> Callable[[Node], None]:
+    def change(node: Node) -> None:
+        weight = node.inputs[1]
+        assert weight is not None
+        weight.type = TensorType("f32", shape)
+
+    return change
+
+
+def drop_layout(node: Node) -> None:
+    weight = node.inputs[1]
+    assert weight is not None
+    weight.layout = "plain"
+
+
+def other_bias(node: Node) -> None:
+    node.inputs[2] = Value("short", TensorType("f32", (5,)), constant=np.zeros(5, np.float32))
+
+
+def broken(module: nn.Module, x: torch.Tensor, op: str, change: Callable[[Node], None]) -> bytes:
+    """The file of a module whose one `op` has been changed."""
+    program = capture(module.eval(), (x,))
+    run_passes(program)
+    lower(program)
+    nodes = [n for m in program.methods.values() for n in m.graph.walk() if n.op == op]
+    assert nodes
+    change(nodes[0])
+    for method in program.methods.values():  # a constant that was swapped in must be in the file
+        for value in nodes[0].inputs:
+            if value is not None and value.constant is not None:
+                method.graph.constants[value.name] = value
+    return bytes(to_array(program))
+
+
+CONV = {
+    "stride 0": set_attr("stride", (0, 1)),
+    "negative stride": set_attr("stride", (-1, 1)),
+    "huge stride": set_attr("stride", (HUGE, HUGE)),
+    "one stride": set_attr("stride", (1,)),
+    "negative padding": set_attr("padding", (-1, 0, 0, 0)),
+    "huge padding": set_attr("padding", (HUGE, HUGE, HUGE, HUGE)),
+    "large padding": set_attr("padding", (1 << 24, 1 << 24, 1 << 24, 1 << 24)),
+    "dilation 0": set_attr("dilation", (0, 0)),
+    "huge dilation": set_attr("dilation", (HUGE, 1)),
+    "no groups": set_attr("groups", 0),
+    "negative groups": set_attr("groups", -4),
+    "other groups": set_attr("groups", 3),
+    "huge groups": set_attr("groups", HUGE),
+    "unknown activation": set_attr("act", "explode"),
+    "activation of two operands": set_attr("act", "add"),
+    "clamp without bounds": set_attr("act", "clamp"),
+    "too many arguments": set_attr("act_args", (1.0,) * 9),
+    "short weight": shrink_weight,
+    "weight said to be larger": reshape_weight(400, 12, 3, 3),
+    "weight of rank 2": reshape_weight(24, 108),
+    "kernel of size 0": reshape_weight(24, 12, 0, 3),
+    "weight not packed": drop_layout,
+    "bias too short": other_bias,
+}
+
+
+@pytest.mark.parametrize("groups", [1, 12, 6], ids=["gemm", "depthwise", "grouped"])
+@pytest.mark.parametrize("case", CONV)
+def test_conv2d(case: str, groups: int) -> None:
+    x = torch.randn(1, 12, 7, 9)
+    data = broken(nn.Conv2d(12, 24, 3, padding=1, groups=groups), x, "conv2d", CONV[case])
+    with pytest.raises(penlight.PenlightError) as error:
+        penlight.load(data)(x)
+    assert str(error.value)
+
+
+LINEAR = {
+    "short weight": shrink_weight,
+    "weight said to be larger": reshape_weight(4000, 12),
+    "weight of rank 1": reshape_weight(12),
+    "other K": reshape_weight(9, 16),
+    "weight not packed": drop_layout,
+    "bias too short": other_bias,
+    "unknown activation": set_attr("act", "explode"),
+}
+
+
+@pytest.mark.parametrize("case", LINEAR)
+def test_linear(case: str) -> None:
+    x = torch.randn(3, 12)
+    data = broken(nn.Linear(12, 18), x, "linear", LINEAR[case])
+    with pytest.raises(penlight.PenlightError) as error:
+        penlight.load(data)(x)
+    assert str(error.value)
