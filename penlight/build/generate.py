@@ -118,7 +118,8 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None) -> None:
         **generated,
     }
     used = [k for k in found.kernels.values() if keys is None or k.key in keys]
-    per_isa = sorted({str(k.source) for k in used if k.per_isa}) + [str(out / name) for name in generated if name.endswith(".cc")]
+    shared = [str(p) for p in sorted((ROOT / "runtime/cpu").glob("*.cc")) if "namespace PEN_ISA" in p.read_text()]
+    per_isa = shared + sorted({str(k.source) for k in used if k.per_isa}) + [str(out / name) for name in generated if name.endswith(".cc")]
     binds = {str(found.binds[k.op.name]) for k in used}
     once = sorted(({str(k.source) for k in used} | binds) - set(per_isa))
     files["sources.cmake"] = (

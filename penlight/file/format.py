@@ -28,6 +28,8 @@ LIMITS = {
     "max_inputs": 4096,
     "max_nodes": 1 << 20,
     "max_dim": 1 << 40,
+    "max_links": 1 << 20,
+    "max_verify_steps": 1 << 24,
 }
 
 _SIZES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "f64": "d"}

@@ -18,8 +18,6 @@
 #define PEN_PLATFORM_CHECK                 // keeps platform.h's declarations apart from libc's
 #include "penlight/runtime/exec/kernel.h"  // the registry: which operators there are, and their schemas
 
-extern "C" void __sanitizer_set_death_callback(void (*callback)(void));
-
 using Bytes = std::vector<uint8_t>;
 using namespace pen::format;
 
@@ -37,8 +35,8 @@ void write_crash() {
   }
   fprintf(stderr, "mutation %ld, written to %s\n", current_index, crash_path);
 }
-void on_alarm(int) {
-  fprintf(stderr, "a hang: more than 20 seconds for one file\n");
+void on_signal(int signal) {  // SIGABRT: of a sanitizer, with abort_on_error=1
+  if (signal == SIGALRM) fprintf(stderr, "a hang: more than 20 seconds for one file\n");
   write_crash();
   _exit(3);
 }
@@ -624,8 +622,8 @@ double seconds() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGALRM, on_alarm);
-  __sanitizer_set_death_callback(write_crash);
+  signal(SIGALRM, on_signal);
+  signal(SIGABRT, on_signal);
   Statistics statistics;
   if (argc > 2 && strcmp(argv[1], "--file") == 0) {
     for (int i = 2; i < argc; ++i) {

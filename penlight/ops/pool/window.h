@@ -40,7 +40,7 @@ static PEN_INLINE Status pool_side(Bind& b, const PoolParams& p, int side, int64
     return b.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
                   static_cast<long long>(s), static_cast<long long>(d));
   int64_t reach = (k - 1) * d + 1;
-  if (p.pad[side] < 0 || p.pad_end[side] < 0 || 2 * p.pad[side] > reach || 2 * p.pad_end[side] > reach)
+  if (p.pad[side] < 0 || p.pad_end[side] < 0 || p.pad[side] > reach / 2 || p.pad_end[side] > reach / 2)
     return b.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld", static_cast<long long>(p.pad[side]),
                   static_cast<long long>(p.pad_end[side]), static_cast<long long>(reach));
   int64_t room = in + p.pad[side] + p.pad_end[side] - reach;

@@ -10,10 +10,6 @@ using namespace format;
 
 constexpr uint32_t kMaxSections = 256;
 constexpr int kMaxExprDepth = 32;
-// Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound the
-// time that verifying takes, and the memory that a plan takes later: far above real models, far below trouble.
-constexpr int64_t kMaxVerifySteps = int64_t{1} << 24;
-constexpr int64_t kMaxLinks = int64_t{1} << 20;  // values, registers, and inputs and outputs of nodes, all together
 
 struct Loader {
   Model* m;
@@ -24,6 +20,8 @@ struct Loader {
   uint64_t tables_size = 0;
   Table<Section> sections = {};
   uint8_t* region_used = nullptr;  // a region belongs to one instruction
+  // Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound
+  // the time that verifying takes, and the memory that a plan takes later.
   int64_t steps_left = kMaxVerifySteps, links_left = kMaxLinks;
   int64_t copies_left = kMaxTableBytes;  // of tables whose records have another size than ours
 
