@@ -115,6 +115,8 @@ class Conversion:
                 if not isinstance(tensor, torch.Tensor):
                     raise CaptureError(f"{name}: the exported program holds no tensor for it")
                 self.weights[node] = (tensor, name)
+            elif spec.kind == InputKind.TOKEN:  # torch threads them through calls with side effects, to keep their order
+                self.env[node] = None
             else:
                 raise CaptureError(
                     f"{spec.target or node.name}: an object of the model ({spec.kind.name}) that is no tensor"
@@ -220,6 +222,8 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
+        if name == "with_effects" and isinstance(node.args[1], OpOverload):
+            return self._refuse(node, _full_name(node.args[1]), "")
         if at is None:
             known = {"cond", "while_loop", "scan", "map_impl", "auto_functionalized", "auto_functionalized_v2"}
             return self._refuse(

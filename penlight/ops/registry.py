@@ -41,7 +41,7 @@ def parse_schema(text: str) -> tuple[Param, ...]:
         match = re.fullmatch(r"(\w+): ([\w?\[\]]+)(?: = (.+))?", part)
         if not match or match[2] not in KINDS:
             raise ValueError(f"schema part {part!r}: expected 'name: kind = default' with kind one of {', '.join(KINDS)}")
-        default = eval(match[3], {"inf": float("inf")}) if match[3] is not None else _REQUIRED  # noqa: S307 (our own text)
+        default = eval(match[3], {"inf": float("inf")}) if match[3] is not None else _REQUIRED
         params.append(Param(match[1], match[2], default))
     tensors = [p.is_tensor for p in params]
     if tensors != sorted(tensors, reverse=True) or any(p.kind == "tensor[]" for p in params[: sum(tensors) - 1]):

@@ -43,6 +43,19 @@ def test_every_unsupported_operator_is_named_at_once() -> None:
     assert isinstance(caught.value, PenlightError)
 
 
+class Checks(nn.Module):
+    """torch threads a token through the decomposed check for singular matrices."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.linalg.inv(x), torch.topk(x, 2).values
+
+
+def test_calls_with_side_effects_are_named_like_others() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        capture(Checks(), (X + 9 * torch.eye(4),))
+    assert {"aten::linalg_inv", "aten::topk"} <= {c.op for c in caught.value.calls}
+
+
 class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if x.sum() > 0:

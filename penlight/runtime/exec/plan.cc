@@ -227,9 +227,10 @@ struct Builder {
       ValueState& v = registers[m.indices[ret.args + static_cast<uint32_t>(i)]];
       Buffer& b = plan->buffers[v.at.buffer];
       Tensor t = v.tensor;
-      if (b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || !lies_as(&t, Need::dense))
+      bool packed = strcmp(v.layout, "plain") != 0;
+      if (b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || packed || !lies_as(&t, Need::dense))
         return report(request.error, {PEN_ERROR_FORMAT, "output", "", m.string(m.ports[method.outputs + static_cast<uint32_t>(i)].name),
-                                      "a row-major result of its own", "a view, or one that another output shares"});
+                                      "a row-major result of its own", "a view, a packed one, or one that another output shares"});
       b.kind = Buffer::Kind::output;
       b.index = i;
       plan->outputs[i] = t;
