@@ -23,7 +23,10 @@ def build_program(folder: Path) -> Path:
     program = folder / "load"
     library = ROOT / "build/release/libpenlight.a"
     include = ROOT / "penlight/runtime/include"
-    subprocess.run(["cc", "-O2", f"-I{include}", str(ROOT / "bench/load.c"), str(library), "-lm", "-lpthread", "-o", str(program)], check=True)
+    subprocess.run(
+        ["cc", "-O2", f"-I{include}", str(ROOT / "bench/load.c"), str(library), "-lm", "-lpthread", "-o", str(program)],
+        check=True,
+    )
     return program
 
 
@@ -43,7 +46,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     table = Table(title=f"load and first run, C program, {options.threads} thread(s), batch 1")
-    for column in ("model", "file MB", "open ms", "to end of first run ms", "warm run ms", "peak RSS MB", "arena MB", "RSS - file - arena MB"):
+    for column in (
+        "model",
+        "file MB",
+        "open ms",
+        "to end of first run ms",
+        "warm run ms",
+        "peak RSS MB",
+        "arena MB",
+        "RSS - file - arena MB",
+    ):
         table.add_column(column, justify="left" if column == "model" else "right")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
@@ -54,7 +66,14 @@ def main() -> None:
             opened, first, warm, peak, arena = measure(program, file, options.threads, options.rounds)
             megabytes = [size / 1e6, peak * 1024 / 1e6, arena / 1e6]
             rest = megabytes[1] - megabytes[0] - megabytes[2]
-            table.add_row(name, f"{megabytes[0]:.1f}", f"{opened:.2f}", f"{first:.2f}", f"{warm:.2f}", *(f"{x:.1f}" for x in [*megabytes[1:], rest]))
+            table.add_row(
+                name,
+                f"{megabytes[0]:.1f}",
+                f"{opened:.2f}",
+                f"{first:.2f}",
+                f"{warm:.2f}",
+                *(f"{x:.1f}" for x in [*megabytes[1:], rest]),
+            )
     Console().print(table)
 
 

@@ -70,7 +70,12 @@ class Model:
     ) -> None:
         from penlight import _runtime
 
-        self._options: dict[str, Any] = {"threads": threads or 0, "plan_cache": plan_cache, "arena_limit": arena_limit, "isa": isa}
+        self._options: dict[str, Any] = {
+            "threads": threads or 0,
+            "plan_cache": plan_cache,
+            "arena_limit": arena_limit,
+            "isa": isa,
+        }
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
@@ -83,7 +88,7 @@ class Model:
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
             problem = self._handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
-            self.path = Path(source)
+            self.path = Path(source).absolute()  # save() may come after a change of directory
             problem = self._handle.open_path(os.fspath(source), flags)
         else:
             raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
@@ -128,7 +133,8 @@ class Model:
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
         spec = json.loads(self._handle.input_spec(self._known(method)))
-        self._bind(method, containers.flatten(spec, args, kwargs))
+        leaves = containers.flatten(spec, args, kwargs)
+        self._bind(method, leaves, [_as_array(leaf) for leaf in leaves])
 
     def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
         """Runs `forward` a few times and says how long each kernel took, on average, in execution order."""
@@ -138,7 +144,9 @@ class Model:
         try:
             for _ in range(runs):
                 self(*args, **kwargs)
-            return [StepTime(key, out, src, ns / max(calls, 1) * 1e-9) for key, out, src, ns, calls in session.profile()]
+            return [
+                StepTime(key, out, src, ns / max(calls, 1) * 1e-9) for key, out, src, ns, calls in session.profile()
+            ]
         finally:
             session.set_profiling(False)
 
@@ -146,13 +154,20 @@ class Model:
         """Writes the .pen file and returns its size in bytes. The old file stays until the new one is whole."""
         from penlight.file.writer import replace_file
 
+        if self._bytes is None and self.path is None:
+            raise ValueError(
+                "a model loaded from a descriptor cannot be saved: copy the bytes that the descriptor shows"
+            )
         data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
         return replace_file(path, lambda out: out.write(data.data))
 
     def _caller(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
             self._known(method)
-            input_spec, output_spec = json.loads(self._handle.input_spec(method)), json.loads(self._handle.output_spec(method))
+            input_spec, output_spec = (
+                json.loads(self._handle.input_spec(method)),
+                json.loads(self._handle.output_spec(method)),
+            )
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 leaves = containers.flatten(input_spec, args, kwargs)
@@ -163,10 +178,10 @@ class Model:
             self._methods[method] = call
         return self._methods[method]
 
-    def _bind(self, method: str, leaves: Sequence[Any]) -> Any:
-        """The session with these inputs set and a plan for them."""
+    def _bind(self, method: str, leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        """The session with these inputs set and a plan for them. It knows addresses only: the caller keeps the arrays
+        until the run is over (a numpy scalar becomes an array that nobody else holds)."""
         session = self._session(method)
-        arrays = [_as_array(leaf) for leaf in leaves]
         try:
             problem = session.set_inputs(arrays) or session.prepare()
         except TypeError:
@@ -176,7 +191,8 @@ class Model:
         return session
 
     def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
-        session = self._bind(method, leaves)
+        arrays = [_as_array(leaf) for leaf in leaves]
+        session = self._bind(method, leaves, arrays)
         make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
         results = [make(_NAMES[code], shape) for code, shape in session.output_shapes()]
         problem = session.run(results)
@@ -222,7 +238,8 @@ def _aligned(data: np.ndarray) -> np.ndarray:
 
 
 def _is_torch(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
+    """Without importing torch; also a subclass of Tensor from elsewhere (torchvision.tv_tensors.Image)."""
+    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
 
 
 def _as_array(leaf: Any) -> Any:
@@ -253,5 +270,10 @@ def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:
             kind = f"an array of {leaf.dtype}"
         elif _is_torch(leaf) or isinstance(leaf, np.ndarray):
             continue
-        return RunError(f"input {info.name}: expected {info.dtype} data on the CPU, got {kind}", status="input", tensor=info.name, got=kind)
+        return RunError(
+            f"input {info.name}: expected {info.dtype} data on the CPU, got {kind}",
+            status="input",
+            tensor=info.name,
+            got=kind,
+        )
     return RunError("an input could not be read: expected torch tensors or numpy arrays on the CPU", status="input")

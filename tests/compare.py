@@ -43,6 +43,9 @@ def assert_same(got: Any, expected: Any, tolerance: float, what: str = "") -> fl
     if isinstance(expected, (list, tuple)):
         assert type(got).__name__ == type(expected).__name__, f"{what}: {type(got)} instead of {type(expected)}"
         assert len(got) == len(expected)
-        return max((assert_same(g, e, tolerance, f"{what}[{i}]") for i, (g, e) in enumerate(zip(got, expected, strict=True))), default=0.0)
+        return max(
+            (assert_same(g, e, tolerance, f"{what}[{i}]") for i, (g, e) in enumerate(zip(got, expected, strict=True))),
+            default=0.0,
+        )
     assert got == expected, f"{what}: {got!r} instead of {expected!r}"
     return 0.0

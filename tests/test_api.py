@@ -34,11 +34,15 @@ class Nested(nn.Module):
         self.mix.weight = nn.Parameter(self.table.weight[:6].detach().clone())
         self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]))
 
-    def forward(self, words: torch.Tensor, parts: dict[str, Any], flags: list[torch.Tensor], *, gain: float = 2.0) -> Any:
+    def forward(
+        self, words: torch.Tensor, parts: dict[str, Any], flags: list[torch.Tensor], *, gain: float = 2.0
+    ) -> Any:
         x = self.mix(self.table(words)) * self.scale
         x = torch.where(flags[0].unsqueeze(-1), x, -x) * gain + parts["shift"][0]
         pair = Pair(x.amin(-1), x.amax(-1))
-        return OrderedDict(out=x, stats=[x.mean(), (x.sum(1), {"count": flags[1].sum(1)})], pair=pair, words=words, nothing=None)
+        return OrderedDict(
+            out=x, stats=[x.mean(), (x.sum(1), {"count": flags[1].sum(1)})], pair=pair, words=words, nothing=None
+        )
 
 
 def nested_inputs(batch: int = 3, length: int = 5) -> tuple[Any, ...]:
@@ -159,6 +163,29 @@ def test_numpy_in_numpy_out(small: tuple[Small, penlight.Model]) -> None:
         model(x.astype(np.float64))
 
 
+def test_numpy_scalars() -> None:
+    """A scalar becomes an array on the way in, which has to live until the run is over: results would take its memory."""
+
+    class Several(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return x + 1, x * 2, x * 3, x * 5
+
+    m = penlight.optimize(Several(), (torch.tensor(1.0),))
+    for i in range(20):
+        assert [float(y) for y in m(np.float32(i))] == [i + 1, i * 2, i * 3, i * 5]
+
+
+def test_tensor_subclasses_count_as_torch(small: tuple[Small, penlight.Model]) -> None:
+    class Image(torch.Tensor):  # as torchvision.tv_tensors.Image: its module is not torch's
+        pass
+
+    module, m = small
+    x = torch.rand(2, 3, 12, 10)
+    got = m(x.as_subclass(Image))
+    assert isinstance(got, torch.Tensor)
+    assert_same(got, run_torch(module, x), 1e-5)
+
+
 def test_a_later_run_does_not_change_an_earlier_result(small: tuple[Small, penlight.Model]) -> None:
     _, model = small
     first = model(torch.ones(1, 3, 8, 8))
@@ -209,6 +236,8 @@ def test_load_from_path_memory_and_descriptor(small: tuple[Small, penlight.Model
         descriptor = os.open(outer, os.O_RDONLY)
         inside = penlight.load((descriptor, lead, size))
         os.close(descriptor)
+        with pytest.raises(ValueError, match="descriptor cannot be saved"):
+            inside.save(tmp_path / "copy.pen")
         assert_same(inside(x), expected, 1e-5)
     again = tmp_path / "again.pen"
     penlight.load(path).save(again)
@@ -223,7 +252,14 @@ def test_sources(tmp_path: Path) -> None:
     torch.export.save(exported, tmp_path / "m.pt2")
     torch.jit.script(module).save(str(tmp_path / "m.pt"))
     expected = run_torch(module, x)
-    for source in (module, exported, torch.jit.trace(module, x), torch.jit.script(module), tmp_path / "m.pt", str(tmp_path / "m.pt2")):
+    for source in (
+        module,
+        exported,
+        torch.jit.trace(module, x),
+        torch.jit.script(module),
+        tmp_path / "m.pt",
+        str(tmp_path / "m.pt2"),
+    ):
         assert_same(penlight.optimize(source, (x,))(x), expected, 1e-5)
 
 

@@ -41,7 +41,9 @@ def test_model(name: str, source: str, record_property: pytest.RecordProperty) -
     captured: torch.nn.Module = module
     if source == "script":
         if name == "efficientnet_lite0":
-            pytest.skip("torch.jit.script itself refuses this package's code (its block arguments, a namedtuple attribute, become a plain tuple)")
+            pytest.skip(
+                "torch.jit.script itself refuses this package's code (its block arguments, a namedtuple attribute, become a plain tuple)"
+            )
         captured = torch.jit.script(module)
     elif source == "trace":
         captured = torch.jit.trace(module, x, strict=False, check_trace=False)

@@ -31,12 +31,18 @@ nb::object as_dict(const pen_error& e) {
 int dtype_code(nb::dlpack::dtype t) {
   if (t.lanes != 1) return -1;
   switch (static_cast<nb::dlpack::dtype_code>(t.code)) {
-    case nb::dlpack::dtype_code::Float: return t.bits == 32 ? PEN_F32 : t.bits == 16 ? PEN_F16 : t.bits == 64 ? PEN_F64 : -1;
-    case nb::dlpack::dtype_code::Int: return t.bits == 64 ? PEN_I64 : t.bits == 32 ? PEN_I32 : t.bits == 16 ? PEN_I16 : t.bits == 8 ? PEN_I8 : -1;
-    case nb::dlpack::dtype_code::UInt: return t.bits == 8 ? PEN_U8 : -1;
-    case nb::dlpack::dtype_code::Bool: return PEN_BOOL;
-    case nb::dlpack::dtype_code::Bfloat: return t.bits == 16 ? PEN_BF16 : -1;
-    default: return -1;
+    case nb::dlpack::dtype_code::Float:
+      return t.bits == 32 ? PEN_F32 : t.bits == 16 ? PEN_F16 : t.bits == 64 ? PEN_F64 : -1;
+    case nb::dlpack::dtype_code::Int:
+      return t.bits == 64 ? PEN_I64 : t.bits == 32 ? PEN_I32 : t.bits == 16 ? PEN_I16 : t.bits == 8 ? PEN_I8 : -1;
+    case nb::dlpack::dtype_code::UInt:
+      return t.bits == 8 ? PEN_U8 : -1;
+    case nb::dlpack::dtype_code::Bool:
+      return PEN_BOOL;
+    case nb::dlpack::dtype_code::Bfloat:
+      return t.bits == 16 ? PEN_BF16 : -1;
+    default:
+      return -1;
   }
 }
 
@@ -101,7 +107,8 @@ nb::object prepare(Session& s) {
 nb::object run(Session& s, const std::vector<Writable>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Writable& a = outputs[i];
-    if (pen_session_set_output(s.handle, static_cast<int32_t>(i), a.data(), a.nbytes()) != PEN_OK) return as_dict(*pen_session_error(s.handle));
+    if (pen_session_set_output(s.handle, static_cast<int32_t>(i), a.data(), a.nbytes()) != PEN_OK)
+      return as_dict(*pen_session_error(s.handle));
   }
   pen_status status;
   {
@@ -125,7 +132,8 @@ nb::list output_shapes(const Session& s) {
 nb::list profile(const Session& s) {
   nb::list out;
   pen_step_profile p;
-  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i) out.append(nb::make_tuple(p.key, p.output, p.source, p.nanoseconds, p.calls));
+  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i)
+    out.append(nb::make_tuple(p.key, p.output, p.source, p.nanoseconds, p.calls));
   return out;
 }
 
@@ -149,33 +157,37 @@ NB_MODULE(_runtime, m) {
 
   nb::class_<Model>(m, "Model")
       .def(nb::init<>())
-      .def("open_path", [](Model& self, const std::string& path, uint32_t flags) {
-        pen_error e = {};
-        pen_status status;
-        {
-          nb::gil_scoped_release release;
-          status = pen_model_open(path.c_str(), flags, &self.handle, &e);
-        }
-        return status == PEN_OK ? nb::none() : as_dict(e);
-      })
-      .def("open_memory", [](Model& self, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t flags) -> nb::object {
-        pen_error e = {};
-        pen_status status = pen_model_open_memory(bytes.data(), bytes.size(), flags, &self.handle, &e);
-        if (status != PEN_OK) return as_dict(e);
-        self.keep = nb::cast(bytes);
-        return nb::none();
-      })
-      .def("open_fd", [](Model& self, int fd, uint64_t offset, uint64_t size, uint32_t flags) {
-        pen_error e = {};
-        pen_status status = pen_model_open_fd(fd, offset, size, flags, &self.handle, &e);
-        return status == PEN_OK ? nb::none() : as_dict(e);
-      })
+      .def("open_path",
+           [](Model& self, const std::string& path, uint32_t flags) {
+             pen_error e = {};
+             pen_status status;
+             {
+               nb::gil_scoped_release release;
+               status = pen_model_open(path.c_str(), flags, &self.handle, &e);
+             }
+             return status == PEN_OK ? nb::none() : as_dict(e);
+           })
+      .def("open_memory",
+           [](Model& self, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t flags) -> nb::object {
+             pen_error e = {};
+             pen_status status = pen_model_open_memory(bytes.data(), bytes.size(), flags, &self.handle, &e);
+             if (status != PEN_OK) return as_dict(e);
+             self.keep = nb::cast(bytes);
+             return nb::none();
+           })
+      .def("open_fd",
+           [](Model& self, int fd, uint64_t offset, uint64_t size, uint32_t flags) {
+             pen_error e = {};
+             pen_status status = pen_model_open_fd(fd, offset, size, flags, &self.handle, &e);
+             return status == PEN_OK ? nb::none() : as_dict(e);
+           })
       .def_prop_ro("metadata", [](const Model& self) { return pen_model_metadata(self.handle); })
-      .def_prop_ro("methods", [](const Model& self) {
-        nb::list out;
-        for (int i = 0; i < pen_model_method_count(self.handle); ++i) out.append(pen_model_method_name(self.handle, i));
-        return out;
-      })
+      .def_prop_ro("methods",
+                   [](const Model& self) {
+                     nb::list out;
+                     for (int i = 0; i < pen_model_method_count(self.handle); ++i) out.append(pen_model_method_name(self.handle, i));
+                     return out;
+                   })
       .def("inputs", [](const Model& self, const char* method) { return ports(self, method, true); })
       .def("outputs", [](const Model& self, const char* method) { return ports(self, method, false); })
       .def("input_spec", [](const Model& self, const char* method) { return pen_model_input_spec(self.handle, method); })
@@ -183,15 +195,18 @@ NB_MODULE(_runtime, m) {
 
   nb::class_<Session>(m, "Session")
       .def(nb::init<>())
-      .def("create", [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
-                        const std::optional<std::string>& isa) -> nb::object {
-        pen_error e = {};
-        pen_session_options options = {threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
-        const Model& owner = nb::cast<const Model&>(model);
-        if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
-        self.model = model;
-        return nb::none();
-      }, nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none())
+      .def(
+          "create",
+          [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
+             const std::optional<std::string>& isa) -> nb::object {
+            pen_error e = {};
+            pen_session_options options = {threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
+            const Model& owner = nb::cast<const Model&>(model);
+            if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
+            self.model = model;
+            return nb::none();
+          },
+          nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none())
       .def("set_inputs", &set_inputs)
       .def("prepare", &prepare)
       .def("run", &run)

@@ -48,7 +48,9 @@ def scan(ops: dict[str, Op]) -> Sources:
         for macro, arguments in _MACRO.findall(path.read_text()):
             names = [a.strip() for a in arguments.split(",")]
             if names[0] not in ops:
-                raise ValueError(f"{path}: PEN_{macro}({arguments}): no operator {names[0]!r} is declared under penlight/ops")
+                raise ValueError(
+                    f"{path}: PEN_{macro}({arguments}): no operator {names[0]!r} is declared under penlight/ops"
+                )
             if macro == "BIND":
                 found.binds[names[0]] = path
             else:
@@ -119,7 +121,11 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None) -> None:
     }
     used = [k for k in found.kernels.values() if keys is None or k.key in keys]
     shared = [str(p) for p in sorted((ROOT / "runtime/cpu").glob("*.cc")) if "namespace PEN_ISA" in p.read_text()]
-    per_isa = shared + sorted({str(k.source) for k in used if k.per_isa}) + [str(out / name) for name in generated if name.endswith(".cc")]
+    per_isa = (
+        shared
+        + sorted({str(k.source) for k in used if k.per_isa})
+        + [str(out / name) for name in generated if name.endswith(".cc")]
+    )
     binds = {str(found.binds[k.op.name]) for k in used}
     once = sorted(({str(k.source) for k in used} | binds) - set(per_isa))
     files["sources.cmake"] = (
@@ -135,7 +141,9 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Generates the runtime's registry, format header and elementwise kernels.")
+    parser = argparse.ArgumentParser(
+        description="Generates the runtime's registry, format header and elementwise kernels."
+    )
     parser.add_argument("--out", type=Path, required=True, help="build folder to write to")
     parser.add_argument("--isas", default="base", help="instruction sets to compile for, comma-separated")
     parser.add_argument("--keys", type=Path, help="file with one kernel key a line: only these are built")

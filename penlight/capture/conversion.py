@@ -115,7 +115,9 @@ class Conversion:
                 if not isinstance(tensor, torch.Tensor):
                     raise CaptureError(f"{name}: the exported program holds no tensor for it")
                 self.weights[node] = (tensor, name)
-            elif spec.kind == InputKind.TOKEN:  # torch threads them through calls with side effects, to keep their order
+            elif (
+                spec.kind == InputKind.TOKEN
+            ):  # torch threads them through calls with side effects, to keep their order
                 self.env[node] = None
             else:
                 raise CaptureError(

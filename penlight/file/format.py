@@ -245,7 +245,12 @@ def cpp_header() -> str:
     ]
     for name, value in LIMITS.items():
         lines.append(f"constexpr int64_t k{name.title().replace('_', '')} = {value};")
-    for title, table in (("StepOp", STEP_OPS), ("AttrKind", ATTR_KINDS), ("InstructionOp", INSTRUCTIONS), ("ValueLayout", VALUE_LAYOUTS)):
+    for title, table in (
+        ("StepOp", STEP_OPS),
+        ("AttrKind", ATTR_KINDS),
+        ("InstructionOp", INSTRUCTIONS),
+        ("ValueLayout", VALUE_LAYOUTS),
+    ):
         items = ", ".join(f"{cpp_names.get(n, n)} = {v}" for n, v in table.items())
         lines.append(f"enum class {title} : uint32_t {{ {items} }};")
         lines.append(f"constexpr uint32_t k{title}Count = {len(table)};")
@@ -255,7 +260,7 @@ def cpp_header() -> str:
             declared = f"uint8_t {f.name}[{f.type[3:-1]}]" if f.type.startswith("u8[") else f"{_CPP[f.type]} {f.name}"
             lines.append(f"  {declared};  // {f.doc}")
         lines.append("};")
-        lines.append(f"static_assert(sizeof({record.name}) == {record.size}, \"padding in {record.name}\");")
+        lines.append(f'static_assert(sizeof({record.name}) == {record.size}, "padding in {record.name}");')
     lines.append("}  // namespace pen::format")
     return "\n".join(lines) + "\n"
 
@@ -273,7 +278,12 @@ def spec_tables() -> str:
         out.append("")
     out += ["### Arrays", "", "| section | element | meaning |", "| --- | --- | --- |"]
     out += [f"| `{name}` | {kind} | {doc} |" for name, (kind, doc) in ARRAYS.items()]
-    for title, table in (("Step operations", STEP_OPS), ("Attribute kinds", ATTR_KINDS), ("Instructions", INSTRUCTIONS), ("Value layouts", VALUE_LAYOUTS)):
+    for title, table in (
+        ("Step operations", STEP_OPS),
+        ("Attribute kinds", ATTR_KINDS),
+        ("Instructions", INSTRUCTIONS),
+        ("Value layouts", VALUE_LAYOUTS),
+    ):
         out += ["", f"### {title}", "", "| name | code |", "| --- | --- |"]
         out += [f"| {name} | {code} |" for name, code in table.items()]
     return "\n".join(out) + "\n"

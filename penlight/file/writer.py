@@ -227,7 +227,7 @@ class _Tables:
             assert isinstance(attr, tuple)
             code, start, count = "ints", self.int_list(list(attr)), len(attr)  # type: ignore[arg-type]
         else:
-            assert isinstance(attr, tuple) and kind == "float[]"
+            assert isinstance(attr, tuple)
             code, start, count = "floats", len(self.floats), len(attr)
             self.floats += [float(x) for x in attr]  # type: ignore[arg-type]
         self.row(f.ATTR, name=self.string(name), kind=f.ATTR_KINDS[code], start=start, count=count)
@@ -292,7 +292,11 @@ class _Tables:
             start = len(self.ints)
             self.ints += pairs
         return f.PORT.pack(
-            name=self.string(name), dtype=DTYPES[type.dtype][0], rank=type.rank, dims=self.int_list(type.shape), ranges=start
+            name=self.string(name),
+            dtype=DTYPES[type.dtype][0],
+            rank=type.rank,
+            dims=self.int_list(type.shape),
+            ranges=start,
         )
 
     def add_method(self, name: str, method: Method) -> None:
@@ -356,7 +360,9 @@ class _Tables:
             "FLTS": struct.pack(f"<{len(self.floats)}d", *self.floats),
             "INDX": struct.pack(f"<{len(self.indices)}I", *self.indices), "META": self.meta,
         }  # fmt: skip
-        element = {r.section: r.size for r in f.RECORDS} | {n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()}
+        element = {r.section: r.size for r in f.RECORDS} | {
+            n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()
+        }
         ids = f.section_ids()
         offset = f.HEADER.size + len(ids) * f.SECTION.size
         table, parts = b"", []

@@ -24,7 +24,9 @@ class Expr:
             return str(self.args[0])
         if self.op in ("max", "min"):
             return f"{self.op}({self.args[0]}, {self.args[1]})"
-        left, right = (f"({a})" if isinstance(a, Expr) and a.op not in ("sym", "max", "min") else str(a) for a in self.args)
+        left, right = (
+            f"({a})" if isinstance(a, Expr) and a.op not in ("sym", "max", "min") else str(a) for a in self.args
+        )
         return f"{left} {self.op} {right}"
 
     __repr__ = __str__
@@ -115,6 +117,11 @@ def _from_ast(node: ast.expr) -> Dim:
         return combine("-", 0, _from_ast(node.operand))
     if isinstance(node, ast.BinOp) and type(node.op) in _AST_OPERATORS:
         return combine(_AST_OPERATORS[type(node.op)], _from_ast(node.left), _from_ast(node.right))
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("max", "min") and len(node.args) == 2:
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("max", "min")
+        and len(node.args) == 2
+    ):
         return combine(node.func.id, _from_ast(node.args[0]), _from_ast(node.args[1]))
     raise ValueError(f"{ast.unparse(node)!r} is not allowed in a dim")

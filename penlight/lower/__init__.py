@@ -1,8 +1,8 @@
 """Optimized IR in, IR that a file can hold out: kernels chosen, weights packed, straight-line code wrapped in regions.
 
-    select.py   every node gets its kernel key; weights that are not constants get a `pack` node
-    prepack.py  constants are rearranged into the layouts that kernels read in place
-    regions.py  runs of nodes become `region` nodes, what is left is VM code
+select.py   every node gets its kernel key; weights that are not constants get a `pack` node
+prepack.py  constants are rearranged into the layouts that kernels read in place
+regions.py  runs of nodes become `region` nodes, what is left is VM code
 """
 
 from penlight.ir.graph import Program

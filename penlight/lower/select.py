@@ -33,7 +33,14 @@ def select_kernels(graph: Graph) -> None:
             if weight.is_constant or weight.layout == layout:
                 continue
             groups = node.attrs.get("groups", 1)
-            pack = graph.node("pack", [weight], {"layout": layout, "groups": groups}, weight.type, name=f"{weight.name}_{layout}", source=node.source)
+            pack = graph.node(
+                "pack",
+                [weight],
+                {"layout": layout, "groups": groups},
+                weight.type,
+                name=f"{weight.name}_{layout}",
+                source=node.source,
+            )
             pack.kernel = f"pack.{weight.dtype}"
             pack.output.layout = "plain"
             graph.insert_before(node, pack)

@@ -35,12 +35,14 @@ class Param:
 
 
 def parse_schema(text: str) -> tuple[Param, ...]:
-    """"x: tensor, b: tensor?, stride: int[], act: str = ''" -> Params. Tensors first, at most one list, as the last."""
+    """ "x: tensor, b: tensor?, stride: int[], act: str = ''" -> Params. Tensors first, at most one list, as the last."""
     params = []
     for part in filter(None, (p.strip() for p in re.split(r",(?![^(]*\))", text))):
         match = re.fullmatch(r"(\w+): ([\w?\[\]]+)(?: = (.+))?", part)
         if not match or match[2] not in KINDS:
-            raise ValueError(f"schema part {part!r}: expected 'name: kind = default' with kind one of {', '.join(KINDS)}")
+            raise ValueError(
+                f"schema part {part!r}: expected 'name: kind = default' with kind one of {', '.join(KINDS)}"
+            )
         default = eval(match[3], {"inf": float("inf")}) if match[3] is not None else _REQUIRED
         params.append(Param(match[1], match[2], default))
     tensors = [p.is_tensor for p in params]

@@ -57,7 +57,8 @@ def _fold(graph: Graph, block: Block, node: Node, side: int) -> bool:
                 w, b = w * column, b * constant
             case "div":
                 w, b = w / column, b / constant
-    if not (np.isfinite(w).all() and np.isfinite(b).all()):
+        finite = np.isfinite(w.astype(np.float32)).all() and np.isfinite(b.astype(np.float32)).all()
+    if not finite:
         return False  # 0 * inf in the weights would reach every output
     set_weights(graph, first, w, b)
     replace(graph, block, node, value)

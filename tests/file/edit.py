@@ -33,7 +33,9 @@ class Edit:
             if section in _RECORDS:
                 record = _RECORDS[section]
                 names = [x.name for x in record.fields]
-                self.tables[section] = [dict(zip(names, record.struct.unpack_from(body, k * size), strict=True)) for k in range(count)]
+                self.tables[section] = [
+                    dict(zip(names, record.struct.unpack_from(body, k * size), strict=True)) for k in range(count)
+                ]
             elif section in ("TEXT", "META", "DATA"):
                 setattr(self, {"TEXT": "text", "META": "meta", "DATA": "data"}[section], body)
             else:
@@ -82,7 +84,12 @@ class Edit:
                 body = b"".join(_ARRAY_CODES[section].pack(v) for v in self.arrays[section])
             else:
                 body = {"TEXT": self.text, "META": self.meta, "DATA": self.data}[section]
-            entry = {"id": section.encode(), "record_size": self.record_sizes[section], "offset": len(out), "count": len(body) // self.record_sizes[section]}
+            entry = {
+                "id": section.encode(),
+                "record_size": self.record_sizes[section],
+                "offset": len(out),
+                "count": len(body) // self.record_sizes[section],
+            }
             if change_section:
                 change_section(section, entry)
             entries.append(entry)

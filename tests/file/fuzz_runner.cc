@@ -66,7 +66,8 @@ struct File {
       memcpy(&s, b.data() + header.header_size + i * sizeof s, sizeof s);
       std::string id(reinterpret_cast<const char*>(s.id), 4);
       order.push_back(id);
-      sections[id] = {s.record_size, Bytes(b.begin() + static_cast<long>(s.offset), b.begin() + static_cast<long>(s.offset + s.count * s.record_size))};
+      sections[id] = {s.record_size,
+                      Bytes(b.begin() + static_cast<long>(s.offset), b.begin() + static_cast<long>(s.offset + s.count * s.record_size))};
     }
   }
 
@@ -115,7 +116,8 @@ struct File {
     Section_& t = sections.at("TEXT");
     for (size_t i = 0; i < count("STRS"); ++i) {
       String s = get<String>("STRS", i);
-      if (s.size == text.size() && uint64_t{s.offset} + s.size <= t.bytes.size() && memcmp(t.bytes.data() + s.offset, text.data(), s.size) == 0)
+      if (s.size == text.size() && uint64_t{s.offset} + s.size <= t.bytes.size() &&
+          memcmp(t.bytes.data() + s.offset, text.data(), s.size) == 0)
         return static_cast<uint32_t>(i);
     }
     String s = {static_cast<uint32_t>(t.bytes.size()), static_cast<uint32_t>(text.size())};
@@ -126,24 +128,72 @@ struct File {
 };
 
 int64_t wild_number(Rng& rng, int64_t now) {
-  static const int64_t kInteresting[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 63, 64, 65, 127, 255, 256, 1000, 4096, 65535, 65536,
-                                         -1, -2, -3, -8, INT32_MAX, INT32_MIN, 0xFFFFFFFFll, 0x100000000ll, int64_t{1} << 24, int64_t{1} << 31,
-                                         int64_t{1} << 40, (int64_t{1} << 40) + 1, int64_t{1} << 46, int64_t{1} << 62, INT64_MAX, INT64_MIN,
-                                         INT64_MIN + 1, INT64_MIN + 2, INT64_MIN + 5, INT64_MIN + (int64_t{1} << 31)};
+  static const int64_t kInteresting[] = {0,
+                                         1,
+                                         2,
+                                         3,
+                                         4,
+                                         5,
+                                         7,
+                                         8,
+                                         9,
+                                         15,
+                                         16,
+                                         17,
+                                         31,
+                                         32,
+                                         63,
+                                         64,
+                                         65,
+                                         127,
+                                         255,
+                                         256,
+                                         1000,
+                                         4096,
+                                         65535,
+                                         65536,
+                                         -1,
+                                         -2,
+                                         -3,
+                                         -8,
+                                         INT32_MAX,
+                                         INT32_MIN,
+                                         0xFFFFFFFFll,
+                                         0x100000000ll,
+                                         int64_t{1} << 24,
+                                         int64_t{1} << 31,
+                                         int64_t{1} << 40,
+                                         (int64_t{1} << 40) + 1,
+                                         int64_t{1} << 46,
+                                         int64_t{1} << 62,
+                                         INT64_MAX,
+                                         INT64_MIN,
+                                         INT64_MIN + 1,
+                                         INT64_MIN + 2,
+                                         INT64_MIN + 5,
+                                         INT64_MIN + (int64_t{1} << 31)};
   constexpr uint64_t kCount = sizeof kInteresting / sizeof *kInteresting;
   uint64_t u = static_cast<uint64_t>(now);
   switch (rng.below(8)) {
-    case 0: return static_cast<int64_t>(u + 1);
-    case 1: return static_cast<int64_t>(u - 1);
-    case 2: return static_cast<int64_t>(u * 2);
-    case 3: return static_cast<int64_t>(u ^ uint64_t{1} << rng.below(64));
-    case 4: return static_cast<int64_t>(rng.below(12));
-    case 5: return static_cast<int64_t>(0 - u);
-    default: return kInteresting[rng.below(kCount)];
+    case 0:
+      return static_cast<int64_t>(u + 1);
+    case 1:
+      return static_cast<int64_t>(u - 1);
+    case 2:
+      return static_cast<int64_t>(u * 2);
+    case 3:
+      return static_cast<int64_t>(u ^ uint64_t{1} << rng.below(64));
+    case 4:
+      return static_cast<int64_t>(rng.below(12));
+    case 5:
+      return static_cast<int64_t>(0 - u);
+    default:
+      return kInteresting[rng.below(kCount)];
   }
 }
 double wild_float(Rng& rng, double now) {
-  static const double kInteresting[] = {0, -0.0, 1, -1, 0.5, 2, 1e-300, 1e300, 1e-45, 1e-40, 3.5e38, -3.5e38, __builtin_inf(), -__builtin_inf(), __builtin_nan("")};
+  static const double kInteresting[] = {
+      0, -0.0, 1, -1, 0.5, 2, 1e-300, 1e300, 1e-45, 1e-40, 3.5e38, -3.5e38, __builtin_inf(), -__builtin_inf(), __builtin_nan("")};
   return rng.one_in(3) ? now * 2 : kInteresting[rng.below(15)];
 }
 
@@ -184,17 +234,25 @@ void change_records(File& f, Rng& rng) {
   if (s.count() < 2 || id == "DATA") return;
   uint8_t *a = s.bytes.data() + rng.below(s.count()) * s.record_size, *b = s.bytes.data() + rng.below(s.count()) * s.record_size;
   switch (rng.below(4)) {
-    case 0: std::swap_ranges(a, a + s.record_size, b); break;
-    case 1: memmove(a, b, s.record_size); break;
-    case 2: s.bytes.resize(s.bytes.size() - s.record_size * (1 + rng.below(s.count() / 4 + 1))); break;
-    default: s.bytes.insert(s.bytes.end(), s.bytes.begin(), s.bytes.begin() + s.record_size); break;
+    case 0:
+      std::swap_ranges(a, a + s.record_size, b);
+      break;
+    case 1:
+      memmove(a, b, s.record_size);
+      break;
+    case 2:
+      s.bytes.resize(s.bytes.size() - s.record_size * (1 + rng.below(s.count() / 4 + 1)));
+      break;
+    default:
+      s.bytes.insert(s.bytes.end(), s.bytes.begin(), s.bytes.begin() + s.record_size);
+      break;
   }
 }
 
 std::string any_text(Rng& rng) {
-  static const char* const kTexts[] = {"", "plain", "panel16", "taps", "grouped", "f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool",
-                                       "bf16", "relu", "clamp", "silu", "gelu", "elu", "add", "where", "lt", "cast.i64", "cast.f64", "conv2d",
-                                       "hardswish", "softplus", "%s%n", "x"};
+  static const char* const kTexts[] = {"",    "plain", "panel16", "taps",     "grouped",  "f32",    "f16",       "f64",      "i8",   "u8",
+                                       "i16", "i32",   "i64",     "bool",     "bf16",     "relu",   "clamp",     "silu",     "gelu", "elu",
+                                       "add", "where", "lt",      "cast.i64", "cast.f64", "conv2d", "hardswish", "softplus", "%s%n", "x"};
   if (rng.one_in(4)) {
     std::string key = pen::kKernels[rng.below(static_cast<uint64_t>(pen::kKernelCount))].key;
     return rng.one_in(2) ? key : key.substr(0, key.rfind('.'));
@@ -222,7 +280,8 @@ int dtype_of_key(const std::string& key) {  // -1: no matter
 
 // How many numbers a list most likely has, by the name of its attribute.
 uint64_t likely_length(Rng& rng, const std::string& name, int rank) {
-  static const std::map<std::string, uint64_t> kUsual = {{"stride", 2}, {"dilation", 2}, {"kernel", 2}, {"size", 2}, {"padding", 4}, {"scales", 2}};
+  static const std::map<std::string, uint64_t> kUsual = {{"stride", 2}, {"dilation", 2}, {"kernel", 2},
+                                                         {"size", 2},   {"padding", 4},  {"scales", 2}};
   if (rng.one_in(10)) return rng.below(6);
   auto usual = kUsual.find(name);
   if (usual != kUsual.end()) return name == "scales" && rng.one_in(2) ? 0 : usual->second;
@@ -263,7 +322,8 @@ uint32_t new_weight(File& f, Rng& rng, const std::string& key, int64_t channels,
   bool linear = key[0] == 'l', taps = key.find("depthwise") != std::string::npos, grouped = key.find("grouped") != std::string::npos;
   *groups = linear ? 1 : taps || rng.one_in(4) ? channels : 1;
   if (channels % 2 == 0 && rng.one_in(3) && !taps && !linear) *groups = 2;
-  int64_t n = kOutputs[rng.below(6)], inputs = channels / *groups, kh = linear ? 1 : 1 + static_cast<int64_t>(rng.below(4)), kw = linear ? 1 : 1 + static_cast<int64_t>(rng.below(5));
+  int64_t n = kOutputs[rng.below(6)], inputs = channels / *groups, kh = linear ? 1 : 1 + static_cast<int64_t>(rng.below(4)),
+          kw = linear ? 1 : 1 + static_cast<int64_t>(rng.below(5));
   std::vector<int64_t> dims = {n * *groups, inputs};
   if (!linear) dims.insert(dims.end(), {kh, kw});
   int64_t columns = taps || grouped ? n : (n + 15) / 16 * 16;
@@ -298,15 +358,20 @@ void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& entry) {
   };
   for (uint32_t v = 0; v < region.value_count && region.values + v < f.count("VALS"); ++v)
     if (f.get<Value>("VALS", region.values + v).constant != kNone && rng.one_in(4)) offer(v);
-  for (uint32_t i = 0; i < region.input_count && region.inputs + i < f.count("INDX"); ++i) offer(f.get<uint32_t>("INDX", region.inputs + i));
+  for (uint32_t i = 0; i < region.input_count && region.inputs + i < f.count("INDX"); ++i)
+    offer(f.get<uint32_t>("INDX", region.inputs + i));
   for (size_t n = region.nodes; n < index && n < f.count("NODE"); ++n) {
     Node earlier = f.get<Node>("NODE", n);
-    for (uint32_t i = 0; i < earlier.output_count && uint64_t{earlier.outputs} + i < f.count("INDX"); ++i) offer(f.get<uint32_t>("INDX", earlier.outputs + i));
+    for (uint32_t i = 0; i < earlier.output_count && uint64_t{earlier.outputs} + i < f.count("INDX"); ++i)
+      offer(f.get<uint32_t>("INDX", earlier.outputs + i));
   }
   if (values.empty()) return;
-  auto pick = [&](bool any) { return !any && !typed.empty() && !rng.one_in(16) ? typed[rng.below(typed.size())] : values[rng.below(values.size())]; };
+  auto pick = [&](bool any) {
+    return !any && !typed.empty() && !rng.one_in(16) ? typed[rng.below(typed.size())] : values[rng.below(values.size())];
+  };
   std::vector<uint32_t> inputs;
-  for (uint32_t i = 0; i < node.input_count && uint64_t{node.inputs} + i < f.count("INDX"); ++i) inputs.push_back(f.get<uint32_t>("INDX", node.inputs + i));
+  for (uint32_t i = 0; i < node.input_count && uint64_t{node.inputs} + i < f.count("INDX"); ++i)
+    inputs.push_back(f.get<uint32_t>("INDX", node.inputs + i));
   std::vector<Attr> attrs;
   std::vector<uint32_t> chosen;
   size_t used = 0;
@@ -332,7 +397,8 @@ void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& entry) {
         chosen.push_back(v);
         ++used;
       }
-      if (chosen[0] != kNone && uint64_t{region.values} + chosen[0] < f.count("VALS")) rank = f.get<Value>("VALS", region.values + chosen[0]).rank;
+      if (chosen[0] != kNone && uint64_t{region.values} + chosen[0] < f.count("VALS"))
+        rank = f.get<Value>("VALS", region.values + chosen[0]).rank;
       continue;
     }
     Attr a = {};
@@ -346,8 +412,8 @@ void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& entry) {
       bool permutation = name == "dims" && !rng.one_in(4);
       uint64_t shift = rng.next();
       for (uint64_t i = 0; i < (list ? a.count : 1); ++i)
-        f.append("INTS", name == "groups" && !rng.one_in(8)      ? groups
-                         : permutation && list && a.count        ? static_cast<int64_t>((i + shift) % a.count)
+        f.append("INTS", name == "groups" && !rng.one_in(8)       ? groups
+                         : permutation && list && a.count         ? static_cast<int64_t>((i + shift) % a.count)
                          : name.compare(0, 3, "dim") == 0 && rank ? static_cast<int64_t>(rng.below(static_cast<uint64_t>(rank)))
                          : name == "padding" && rng.one_in(2)     ? 0
                                                                   : likely_int(rng));
@@ -362,7 +428,11 @@ void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& entry) {
     } else {
       a.kind = static_cast<uint8_t>(AttrKind::str);
       std::string text = any_text(rng);
-      if (name == "dtype" && !rng.one_in(4)) text = key.find("b8") != std::string::npos ? "bool" : key.find("b16") != std::string::npos ? "f16" : key.find("64") != std::string::npos ? "i64" : "f32";
+      if (name == "dtype" && !rng.one_in(4))
+        text = key.find("b8") != std::string::npos    ? "bool"
+               : key.find("b16") != std::string::npos ? "f16"
+               : key.find("64") != std::string::npos  ? "i64"
+                                                      : "f32";
       if (name == "to") text = key.substr(key.rfind('.') + 1);
       if (name == "act" && rng.one_in(2)) text = "";
       a.start = f.string(text);
@@ -475,7 +545,8 @@ void reshape(File& f, Rng& rng) {
   } else if (f.count("PORT")) {
     size_t i = rng.below(f.count("PORT"));
     Port p = f.get<Port>("PORT", i);
-    if (!p.rank || uint64_t{p.dims} + p.rank > f.count("INTS") || p.ranges == kNone || uint64_t{p.ranges} + 2u * p.rank > f.count("INTS")) return;
+    if (!p.rank || uint64_t{p.dims} + p.rank > f.count("INTS") || p.ranges == kNone || uint64_t{p.ranges} + 2u * p.rank > f.count("INTS"))
+      return;
     uint64_t d = rng.below(p.rank);
     int64_t size = rng.one_in(6) ? 0 : static_cast<int64_t>(rng.below(20));
     f.set("INTS", p.dims + d, size);
@@ -488,8 +559,12 @@ void damage(Bytes& b, const Bytes& other, Rng& rng) {
   auto at = [&](size_t n) { return b.begin() + static_cast<long>(rng.below(n + 1)); };
   size_t head = std::min<size_t>(b.size(), 80 + 18 * 24);
   switch (rng.below(8)) {
-    case 0: b.resize(rng.below(b.size() + 1)); break;
-    case 1: b.insert(b.end(), 1 + rng.below(200), static_cast<uint8_t>(rng.next())); break;
+    case 0:
+      b.resize(rng.below(b.size() + 1));
+      break;
+    case 1:
+      b.insert(b.end(), 1 + rng.below(200), static_cast<uint8_t>(rng.next()));
+      break;
     case 2:
     case 3:
       for (uint64_t n = 1 + rng.below(4); n > 0 && head; --n) b[rng.below(head)] ^= static_cast<uint8_t>(1u << rng.below(8));
@@ -538,8 +613,9 @@ Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng) {
     }
     return b;
   }
-  static const char* const kTables[] = {"INTS", "INTS", "INTS", "INTS", "INDX", "INDX", "INDX", "NODE", "NODE", "ATTR", "ATTR", "VALS", "VALS", "CNST", "CNST",
-                                        "FLTS", "FLTS", "PORT", "REGN", "METH", "CODE", "EXPR", "STEP", "STEP", "STRS", "KEYS"};
+  static const char* const kTables[] = {"INTS", "INTS", "INTS", "INTS", "INDX", "INDX", "INDX", "NODE", "NODE",
+                                        "ATTR", "ATTR", "VALS", "VALS", "CNST", "CNST", "FLTS", "FLTS", "PORT",
+                                        "REGN", "METH", "CODE", "EXPR", "STEP", "STEP", "STRS", "KEYS"};
   File f(seed);
   bool alone = rng.one_in(2);
   if (alone) solo(f, rng);
@@ -547,11 +623,18 @@ Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng) {
     switch (rng.below(12)) {
       case 0:
       case 1:
-      case 2: retarget(f, rng); break;
-      case 3: change_records(f, rng); break;
+      case 2:
+        retarget(f, rng);
+        break;
+      case 3:
+        change_records(f, rng);
+        break;
       case 4:
-      case 5: reshape(f, rng); break;
-      default: change_field(f, rng, kTables[rng.below(sizeof kTables / sizeof *kTables)]);
+      case 5:
+        reshape(f, rng);
+        break;
+      default:
+        change_field(f, rng, kTables[rng.below(sizeof kTables / sizeof *kTables)]);
     }
   }
   return f.assemble();
@@ -664,8 +747,8 @@ int main(int argc, char** argv) {
     }
   }
   alarm(0);
-  printf("mutations %ld files %ld loaded %ld prepared %ld ran %ld keys %zu\n", current_index - atol(argv[3]), statistics.files, statistics.loaded,
-         statistics.prepared, statistics.ran, statistics.keys.size());
+  printf("mutations %ld files %ld loaded %ld prepared %ld ran %ld keys %zu\n", current_index - atol(argv[3]), statistics.files,
+         statistics.loaded, statistics.prepared, statistics.ran, statistics.keys.size());
   if (getenv("FUZZ_KEYS"))
     for (const std::string& key : statistics.keys) printf("%s\n", key.c_str());
   return 0;

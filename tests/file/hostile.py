@@ -25,7 +25,9 @@ class Hostile:
 HOSTILE: dict[str, Hostile] = {}
 
 
-def hostile(seed: str, error: str, section: Callable[[str, dict[str, Any]], None] | None = None) -> Callable[[Callable[[Edit], None]], None]:
+def hostile(
+    seed: str, error: str, section: Callable[[str, dict[str, Any]], None] | None = None
+) -> Callable[[Callable[[Edit], None]], None]:
     def add(change: Callable[[Edit], None]) -> None:
         HOSTILE[change.__name__] = Hostile(seed, change, error, section)
 
@@ -37,7 +39,9 @@ def _set_text(edit: Edit, key: str, attr: str, text: str) -> None:
 
 
 def _set_ints(edit: Edit, key: str, attr: str, *values: int) -> None:
-    edit.attr(edit.node(key), attr).update(kind=f.ATTR_KINDS["ints"], start=edit.append("INTS", *values), count=len(values))
+    edit.attr(edit.node(key), attr).update(
+        kind=f.ATTR_KINDS["ints"], start=edit.append("INTS", *values), count=len(values)
+    )
 
 
 def _set_int(edit: Edit, key: str, attr: str, value: int) -> None:
@@ -45,7 +49,9 @@ def _set_int(edit: Edit, key: str, attr: str, value: int) -> None:
 
 
 def _set_floats(edit: Edit, key: str, attr: str, *values: float) -> None:
-    edit.attr(edit.node(key), attr).update(kind=f.ATTR_KINDS["floats"], start=edit.append("FLTS", *values), count=len(values))
+    edit.attr(edit.node(key), attr).update(
+        kind=f.ATTR_KINDS["floats"], start=edit.append("FLTS", *values), count=len(values)
+    )
 
 
 # --- activations: a name in the file chooses a function ---
@@ -123,7 +129,7 @@ def resize_to_nothing(edit: Edit) -> None:
     _set_ints(edit, "resize_bilinear", "size", 0, 0)
 
 
-@hostile("convolutions", "1 or more")
+@hostile("convolutions", "stride")
 def stride_zero(edit: Edit) -> None:
     _set_ints(edit, "conv2d.f32.gemm", "stride", 0, 1)
 
@@ -158,7 +164,9 @@ def constant_of_overflowing_size(edit: Edit) -> None:
 
 @hostile("matrices", "64 TB")
 def constant_that_is_empty_and_endless(edit: Edit) -> None:
-    constant = next(i for i, c in enumerate(edit.tables["CNST"]) if edit.name(c["layout"]) == "plain" and c["rank"] == 1)
+    constant = next(
+        i for i, c in enumerate(edit.tables["CNST"]) if edit.name(c["layout"]) == "plain" and c["rank"] == 1
+    )
     edit.tables["CNST"][constant].update(dims=edit.append("INTS", 0, 1 << 40, 1 << 40), rank=3, size=0)
     for v in edit.tables["VALS"]:
         if v["constant"] == constant:
@@ -208,7 +216,9 @@ def _tiny_records(name: str, entry: dict[str, Any]) -> None:
         entry.update(record_size=1, offset=entry["offset"], count=7_000_000)
 
 
-HOSTILE["records_of_one_byte"] = Hostile("shapes", HOSTILE["records_of_one_byte"].change, "tables below 256 MB", _tiny_records)
+HOSTILE["records_of_one_byte"] = Hostile(
+    "shapes", HOSTILE["records_of_one_byte"].change, "tables below 256 MB", _tiny_records
+)
 
 
 @hostile("shapes", "one result")
@@ -227,14 +237,22 @@ def expression_that_is_deep(edit: Edit) -> None:
 def expression_that_divides_by_zero(edit: Edit) -> None:
     for e in edit.tables["EXPR"]:
         e.update(start=len(edit.tables["STEP"]), count=3)
-    edit.tables["STEP"] += [{"op": 0, "reserved0": 0, "arg": 1}, {"op": 0, "reserved0": 0, "arg": 0}, {"op": 5, "reserved0": 0, "arg": 0}]
+    edit.tables["STEP"] += [
+        {"op": 0, "reserved0": 0, "arg": 1},
+        {"op": 0, "reserved0": 0, "arg": 0},
+        {"op": 5, "reserved0": 0, "arg": 0},
+    ]
 
 
 @hostile("shapes", "overflow")
 def expression_that_overflows(edit: Edit) -> None:
     for e in edit.tables["EXPR"]:
         e.update(start=len(edit.tables["STEP"]), count=3)
-    edit.tables["STEP"] += [{"op": 0, "reserved0": 0, "arg": 1 << 62}, {"op": 0, "reserved0": 0, "arg": 2}, {"op": 4, "reserved0": 0, "arg": 0}]
+    edit.tables["STEP"] += [
+        {"op": 0, "reserved0": 0, "arg": 1 << 62},
+        {"op": 0, "reserved0": 0, "arg": 2},
+        {"op": 4, "reserved0": 0, "arg": 0},
+    ]
 
 
 # --- structure ---
@@ -282,7 +300,15 @@ def an_output_returned_twice(edit: Edit) -> None:
 
 @hostile("shapes", "")
 def an_unused_method(edit: Edit) -> None:
-    edit.tables["METH"].append(dict(edit.tables["METH"][0], name=edit.string("other"), code=len(edit.tables["CODE"]), code_count=1, output_count=0))
+    edit.tables["METH"].append(
+        dict(
+            edit.tables["METH"][0],
+            name=edit.string("other"),
+            code=len(edit.tables["CODE"]),
+            code_count=1,
+            output_count=0,
+        )
+    )
     edit.tables["CODE"].append({"op": 1, "target": 0, "args": 0, "arg_count": 0, "results": 0, "result_count": 0})
 
 
@@ -314,10 +340,32 @@ def a_packed_result(edit: Edit) -> None:
     region["value_count"] += 1
     attrs = len(edit.tables["ATTR"])
     edit.tables["ATTR"] += [
-        {"name": edit.string("layout"), "kind": f.ATTR_KINDS["str"], "reserved0": 0, "reserved1": 0, "start": edit.string("panel16"), "count": 0},
-        {"name": edit.string("groups"), "kind": f.ATTR_KINDS["int"], "reserved0": 0, "reserved1": 0, "start": edit.append("INTS", 1), "count": 0},
+        {
+            "name": edit.string("layout"),
+            "kind": f.ATTR_KINDS["str"],
+            "reserved0": 0,
+            "reserved1": 0,
+            "start": edit.string("panel16"),
+            "count": 0,
+        },
+        {
+            "name": edit.string("groups"),
+            "kind": f.ATTR_KINDS["int"],
+            "reserved0": 0,
+            "reserved1": 0,
+            "start": edit.append("INTS", 1),
+            "count": 0,
+        },
     ]
-    node.update(key=edit.string("pack.f32"), inputs=edit.append("INDX", source), input_count=1, outputs=edit.append("INDX", result), output_count=1, attrs=attrs, attr_count=2)
+    node.update(
+        key=edit.string("pack.f32"),
+        inputs=edit.append("INDX", source),
+        input_count=1,
+        outputs=edit.append("INDX", result),
+        output_count=1,
+        attrs=attrs,
+        attr_count=2,
+    )
     edit.tables["NODE"].append(node)
     region["node_count"] += 1
     edit.arrays["INDX"][region["outputs"]] = result

@@ -184,7 +184,14 @@ def test_section_missing_or_twice(section: str, file: bytes) -> None:
 @pytest.mark.parametrize("section", f.section_ids())
 def test_section_outside_the_file(section: str, file: bytes) -> None:
     edit = Edit(file)
-    for change in ({"offset": 1 << 60}, {"count": 1 << 60}, {"count": (1 << 64) - 1}, {"record_size": 0}, {"record_size": 5000}, {"offset": 84}):
+    for change in (
+        {"offset": 1 << 60},
+        {"count": 1 << 60},
+        {"count": (1 << 64) - 1},
+        {"record_size": 0},
+        {"record_size": 5000},
+        {"offset": 84},
+    ):
 
         def claim(name: str, entry: dict[str, object], change: dict[str, int] = change) -> None:
             if name == section:
@@ -208,7 +215,9 @@ def test_flipped_weight_bit(file: bytes) -> None:
     edit = Edit(file)
     before = result(penlight.load(file))
     edit.data = edit.data[:3] + bytes([edit.data[3] ^ 0x40]) + edit.data[4:]  # an exponent
-    changed = edit.bytes()[: f.HASH_OFFSET] + file[f.HASH_OFFSET : f.HASH_OFFSET + 32] + edit.bytes()[f.HASH_OFFSET + 32 :]
+    changed = (
+        edit.bytes()[: f.HASH_OFFSET] + file[f.HASH_OFFSET : f.HASH_OFFSET + 32] + edit.bytes()[f.HASH_OFFSET + 32 :]
+    )
     after = result(penlight.load(changed))
     assert after.shape == before.shape
     assert not np.array_equal(after, before)

@@ -28,8 +28,14 @@ def run(path: Path) -> None:
     arrays = []
     for info in model.inputs():
         limits = [(max(low, 8), high or 8) for low, high in info.limits]
-        shape = tuple(min(least, most) if size is None else size for size, (least, most) in zip(info.shape, limits, strict=True))
-        arrays.append((rng.integers(0, 2, shape) if info.dtype in ("i64", "bool") else rng.standard_normal(shape)).astype(DTYPES[info.dtype][1]))
+        shape = tuple(
+            min(least, most) if size is None else size for size, (least, most) in zip(info.shape, limits, strict=True)
+        )
+        arrays.append(
+            (rng.integers(0, 2, shape) if info.dtype in ("i64", "bool") else rng.standard_normal(shape)).astype(
+                DTYPES[info.dtype][1]
+            )
+        )
     problem = session.set_inputs(arrays) or session.prepare() or session.run([])
     if problem:
         raise penlight.RunError(**problem)

@@ -3,6 +3,7 @@ attributes that matter. Small, so that thousands of mutations run in seconds. No
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -152,8 +153,8 @@ def write_zoo(folder: Path) -> list[Path]:
         count = given.count("%")
         text = _HEAD.format(
             name=name, symbols=f"symbols {symbols}\n" if symbols else "", given=given, body=body.lstrip("\n"),
-            inputs='{"args": [%s], "kwargs": {}, "names": [%s]}' % (", ".join(map(str, range(count))), ", ".join(f'"{i}"' for i in range(count))),
-            outputs='{"tuple": [%s]}' % ", ".join(map(str, range(outputs))),
+            inputs=json.dumps({"args": list(range(count)), "kwargs": {}, "names": [str(i) for i in range(count)]}),
+            outputs=json.dumps({"tuple": list(range(outputs))}),
         )  # fmt: skip
         rng = np.random.default_rng(5)
         constants = {}

@@ -22,7 +22,11 @@ def all_samples() -> list[Any]:
         for sampler in op.samplers:
             torch.manual_seed(0)
             for index, sample in enumerate(sampler()):
-                cases.append(pytest.param(op, sample, id=f"{name}-{sampler.__name__}-{index}{'-' + sample.name if sample.name else ''}"))
+                cases.append(
+                    pytest.param(
+                        op, sample, id=f"{name}-{sampler.__name__}-{index}{'-' + sample.name if sample.name else ''}"
+                    )
+                )
     return cases
 
 
@@ -39,7 +43,11 @@ def dynamic_shapes(sample: registry.Sample) -> Any:
     """A sample gives one entry per input; `Call.forward(*inputs)` has one parameter, which takes them all."""
     if sample.dynamic is None or isinstance(sample.dynamic, str):
         return sample.dynamic
-    return sample.dynamic if len(sample.dynamic) == 1 and isinstance(sample.dynamic[0], tuple) else (tuple(sample.dynamic),)
+    return (
+        sample.dynamic
+        if len(sample.dynamic) == 1 and isinstance(sample.dynamic[0], tuple)
+        else (tuple(sample.dynamic),)
+    )
 
 
 @pytest.mark.parametrize(("op", "sample"), all_samples())

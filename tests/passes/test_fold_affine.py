@@ -57,3 +57,9 @@ def test_what_does_not_fold(call: str) -> None:
 def test_infinite_constants_stay() -> None:
     graph = parse_graph(after_conv("mul(%c, @row)"), {"row": np.full((1, 6, 1, 1), np.inf, np.float32)})
     assert fold_affine.run(graph) == 0
+
+
+def test_weights_that_would_overflow_stay() -> None:
+    """1e37 fits in f32, and so does its product with a small sum: its product with a weight need not."""
+    weights = {"row": np.full((1, 6, 1, 1), 1e37, np.float32), "w": np.full((6, 8, 3, 3), 100, np.float32)}
+    assert fold_affine.run(parse_graph(after_conv("mul(%c, @row)"), weights)) == 0

@@ -28,8 +28,7 @@ static const char* write_file(const char* name, const void* bytes, size_t size) 
 
 static void expect_failure(pen_status status, pen_status expected, const char* part) {
   if (status != expected) {
-    fprintf(stderr, "status %s instead of %s, for \"%s\": %s\n", pen_status_name(status), pen_status_name(expected), part,
-            error.message);
+    fprintf(stderr, "status %s instead of %s, for \"%s\": %s\n", pen_status_name(status), pen_status_name(expected), part, error.message);
     exit(1);
   }
   CHECK_TEXT(error.message, part);
@@ -204,6 +203,10 @@ static void test_inputs(const pen_model* model, const case_file* c) {
   x = good;
   x.data = NULL;
   expect_input_failure(session, pen_session_set_input(session, 0, &x), PEN_ERROR_INPUT, "image", "null pointer");
+  x.data = t->data;
+  x.dims = NULL;
+  expect_input_failure(session, pen_session_set_input(session, 0, &x), PEN_ERROR_INPUT, "image", "null pointer");
+  x.dims = t->dims;
   x.data = (char*)t->data + 1;
   expect_input_failure(session, pen_session_set_input(session, 0, &x), PEN_ERROR_INPUT, "image", "address");
   int64_t dims[4] = {1, 3, -1, 8}, strides[4] = {3 * 64, 64, 8, -1};

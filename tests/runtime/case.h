@@ -9,19 +9,19 @@
 
 #include "penlight.h"
 
-#define CHECK(condition)                                                         \
-  do {                                                                           \
-    if (!(condition)) {                                                          \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);    \
-      exit(1);                                                                   \
-    }                                                                            \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                \
+    }                                                                         \
   } while (0)
-#define CHECK_TEXT(text, part)                                                                       \
-  do {                                                                                               \
-    if (!strstr((text), (part))) {                                                                   \
-      fprintf(stderr, "%s:%d: \"%s\" does not say \"%s\"\n", __FILE__, __LINE__, (text), (part));    \
-      exit(1);                                                                                       \
-    }                                                                                                \
+#define CHECK_TEXT(text, part)                                                                    \
+  do {                                                                                            \
+    if (!strstr((text), (part))) {                                                                \
+      fprintf(stderr, "%s:%d: \"%s\" does not say \"%s\"\n", __FILE__, __LINE__, (text), (part)); \
+      exit(1);                                                                                    \
+    }                                                                                             \
   } while (0)
 
 typedef struct {

@@ -35,7 +35,13 @@ KINDS: dict[str, list[str]] = {
 }  # fmt: skip
 FLAGS = {
     "plain": ["-O2"],
-    "asan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all"],
+    "asan": [
+        "-O1",
+        "-g",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=address,undefined,float-cast-overflow",
+        "-fno-sanitize-recover=all",
+    ],
     "tsan": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=thread"],
     "fuzz": ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined,fuzzer"],
 }
@@ -105,8 +111,8 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a test program; its output is in the failure, should there be one."""
     sanitizers = {
-        "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1:abort_on_error=0",
-        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1",
+        "ASAN_OPTIONS": "detect_leaks=1:allocator_may_return_null=1:detect_stack_use_after_return=1:abort_on_error=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1:halt_on_error=1:abort_on_error=1",
         "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
     }
     done = subprocess.run(
@@ -114,5 +120,7 @@ def run(
         env={**os.environ, **sanitizers, **(environment or {})},
     )  # fmt: skip
     if done.returncode != expect:
-        pytest.fail(f"exit status {done.returncode}: {' '.join(str(c) for c in command)}\n{done.stdout[-6000:]}\n{done.stderr[-12000:]}")
+        pytest.fail(
+            f"exit status {done.returncode}: {' '.join(str(c) for c in command)}\n{done.stdout[-6000:]}\n{done.stderr[-12000:]}"
+        )
     return done

@@ -32,7 +32,9 @@ class Classifier(nn.Module):
         self.stem = nn.Sequential(nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.Hardswish())
         self.expand = nn.Sequential(nn.Conv2d(16, 40, 1, bias=False), nn.BatchNorm2d(40), nn.ReLU6())
         self.depthwise = nn.Sequential(nn.Conv2d(40, 40, 5, 1, 2, groups=40, bias=False), nn.BatchNorm2d(40), nn.SiLU())
-        self.squeeze = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Conv2d(40, 10, 1), nn.ReLU(), nn.Conv2d(10, 40, 1), nn.Hardsigmoid())
+        self.squeeze = nn.Sequential(
+            nn.AdaptiveAvgPool2d(1), nn.Conv2d(40, 10, 1), nn.ReLU(), nn.Conv2d(10, 40, 1), nn.Hardsigmoid()
+        )
         self.project = nn.Sequential(nn.Conv2d(40, 16, 1, bias=False), nn.BatchNorm2d(16))
         self.head = nn.Linear(16, 10)
         self.names = nn.Embedding(7, 10)
@@ -135,7 +137,9 @@ def inputs(name: str, scale: int = 1) -> tuple[torch.Tensor, ...]:
 
 
 def compile(name: str, metadata: dict[str, Any] | None = None) -> penlight.Model:
-    return penlight.optimize(build(name), inputs(name, 2), dynamic_shapes=NETWORKS[name].dynamic, metadata=metadata or {"name": name})
+    return penlight.optimize(
+        build(name), inputs(name, 2), dynamic_shapes=NETWORKS[name].dynamic, metadata=metadata or {"name": name}
+    )
 
 
 def flat(outputs: Any) -> list[torch.Tensor]:

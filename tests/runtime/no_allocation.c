@@ -1,39 +1,6 @@
-/* A run allocates nothing: no_allocation MODEL CASE
- * The allocator's functions are ours here and count. */
+/* A run allocates nothing: no_allocation MODEL CASE */
 #include "case.h"
-
-extern void* __libc_malloc(size_t);
-extern void* __libc_calloc(size_t, size_t);
-extern void* __libc_realloc(void*, size_t);
-extern void* __libc_memalign(size_t, size_t);
-extern void __libc_free(void*);
-static long allocations, frees;
-
-void* malloc(size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_malloc(size);
-}
-void* calloc(size_t n, size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_calloc(n, size);
-}
-void* realloc(void* p, size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_realloc(p, size);
-}
-int posix_memalign(void** p, size_t alignment, size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  *p = __libc_memalign(alignment, size);
-  return *p ? 0 : 12;
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  __atomic_fetch_add(&allocations, 1, __ATOMIC_RELAXED);
-  return __libc_memalign(alignment, size);
-}
-void free(void* p) {
-  if (p) __atomic_fetch_add(&frees, 1, __ATOMIC_RELAXED);
-  __libc_free(p);
-}
+#include "counting_malloc.h"
 
 int main(int argc, char** argv) {
   CHECK(argc == 3);

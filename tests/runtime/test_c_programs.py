@@ -29,11 +29,21 @@ def test_a_run_allocates_nothing(name: str, cases: Cases) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_out_of_memory(name: str, cases: Cases) -> None:
+    """Every allocation of load, session, plan and run fails once."""
+    file, paths = cases[name]
+    done = native.run([native.program("plain", HERE / "out_of_memory.c"), file, paths[1]])
+    assert "failures survived" in done.stdout
+
+
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
 def test_replay(kind: str, name: str, cases: Cases) -> None:
     """Torch's numbers at three sizes, each instruction set, 1 to 3 threads, all ways of loading."""
     file, paths = cases[name]
-    done = native.run([native.program(kind, HERE / "replay.c"), file, *paths], timeout=300, environment={"PENLIGHT_GUARD": "weights"})
+    done = native.run(
+        [native.program(kind, HERE / "replay.c"), file, *paths], timeout=300, environment={"PENLIGHT_GUARD": "weights"}
+    )
     assert done.stdout == "replayed\n"
 
 
@@ -41,6 +51,14 @@ def test_fork(cases: Cases) -> None:
     file, paths = cases["classifier"]
     done = native.run([native.program("plain", HERE / "fork.c"), file, paths[2]])
     assert done.stdout == "survived\n"
+
+
+@pytest.mark.parametrize(
+    "kind", ["plain", pytest.param("asan", marks=pytest.mark.slow), pytest.param("tsan", marks=pytest.mark.slow)]
+)
+def test_parts(kind: str) -> None:
+    """Strides, copies, symbolic dims, memory, SHA-256, the thread pool."""
+    assert native.run([native.program(kind, HERE / "parts.cc")]).stdout == "all parts\n"
 
 
 @pytest.mark.slow

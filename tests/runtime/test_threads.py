@@ -55,7 +55,14 @@ class Wide(nn.Module):
         mixed = nn.functional.scaled_dot_product_attention(heads, heads, heads)
         scores = torch.matmul(mixed, heads.transpose(-1, -2)).softmax(-1)
         up = nn.functional.interpolate(nn.functional.max_pool2d(y, 3, 2, 1), scale_factor=1.7, mode="bilinear")
-        return scores.sum(), scores.mean((0, 1, 2)), up.sum((2, 3)), y.amax(1), mixed.argmax(-1), torch.cat([up, up * 2], 1)
+        return (
+            scores.sum(),
+            scores.mean((0, 1, 2)),
+            up.sum((2, 3)),
+            y.amax(1),
+            mixed.argmax(-1),
+            torch.cat([up, up * 2], 1),
+        )
 
 
 def test_bit_equal_where_work_is_cut() -> None:

@@ -43,17 +43,29 @@ Status report(pen_error* error, const Problem& p) {
 
 extern "C" const char* pen_status_name(int32_t status) {
   switch (status) {
-    case PEN_OK: return "ok";
-    case PEN_ERROR_IO: return "io";
-    case PEN_ERROR_FORMAT: return "format";
-    case PEN_ERROR_VERSION: return "version";
-    case PEN_ERROR_KERNEL: return "kernel";
-    case PEN_ERROR_ARGUMENT: return "argument";
-    case PEN_ERROR_INPUT: return "input";
-    case PEN_ERROR_SHAPE: return "shape";
-    case PEN_ERROR_MEMORY: return "memory";
-    case PEN_ERROR_DATA: return "data";
-    case PEN_ERROR_CHECKSUM: return "checksum";
-    default: return "unknown";
+    case PEN_OK:
+      return "ok";
+    case PEN_ERROR_IO:
+      return "io";
+    case PEN_ERROR_FORMAT:
+      return "format";
+    case PEN_ERROR_VERSION:
+      return "version";
+    case PEN_ERROR_KERNEL:
+      return "kernel";
+    case PEN_ERROR_ARGUMENT:
+      return "argument";
+    case PEN_ERROR_INPUT:
+      return "input";
+    case PEN_ERROR_SHAPE:
+      return "shape";
+    case PEN_ERROR_MEMORY:
+      return "memory";
+    case PEN_ERROR_DATA:
+      return "data";
+    case PEN_ERROR_CHECKSUM:
+      return "checksum";
+    default:
+      return "unknown";
   }
 }

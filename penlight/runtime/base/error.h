@@ -12,13 +12,13 @@ void set_text(char* field, size_t size, const char* format, ...) __attribute__((
 
 struct Problem {
   Status status;
-  const char* what = "";      // the first words: "mobilenet.pen: the section table is damaged"
+  const char* what = "";  // the first words: "mobilenet.pen: the section table is damaged"
   const char* op = "";
   const char* tensor = "";
   const char* expected = "";
   const char* got = "";
   const char* source = "";
-  const char* advice = "";    // what to do
+  const char* advice = "";  // what to do
 };
 // Writes the parts and the whole message into `error` (may be null) and returns the status.
 Status report(pen_error* error, const Problem& problem);

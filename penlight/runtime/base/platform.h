@@ -80,13 +80,22 @@ int* __errno_location(void) noexcept __attribute__((const));
 #endif
 int open(const char* path, int flags, ...);
 int close(int fd);
-long lseek(int fd, long offset, int whence) noexcept;
-long pread(int fd, void* to, size_t size, long offset);
-void* mmap(void* address, size_t size, int protection, int flags, int fd, long offset) noexcept;
+// off_t and time_t: a long, but for 32-bit systems of musl's, which have no macro of their own.
+#if __SIZEOF_LONG__ == 4 && !defined(__GLIBC__) && !defined(__ANDROID__)
+typedef long long pen_offset;
+typedef long long pen_seconds;
+#else
+typedef long pen_offset;
+typedef long pen_seconds;
+#endif
+pen_offset lseek(int fd, pen_offset offset, int whence) noexcept;
+ptrdiff_t pread(int fd, void* to, size_t size, pen_offset offset);
+void* mmap(void* address, size_t size, int protection, int flags, int fd, pen_offset offset) noexcept;
 int munmap(void* address, size_t size) noexcept;
 long sysconf(int name) noexcept;
 struct pen_timespec {
-  long seconds, nanoseconds;
+  pen_seconds seconds;
+  long nanoseconds;
 };
 int clock_gettime(int clock, pen_timespec* t) noexcept;
 int getpid(void) noexcept;

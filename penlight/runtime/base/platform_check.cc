@@ -67,9 +67,8 @@ struct Plain<R(A..., ...) noexcept> {
 };
 
 #pragma GCC diagnostic ignored "-Wignored-attributes"  // nonnull, pure and such are no part of a type
-#define PEN_SAME(name)                                                                                       \
-  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, Plain<decltype(::name)>::Type>, #name " is declared " \
-                                                                                               "differently here")
+#define PEN_SAME(name) \
+  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, Plain<decltype(::name)>::Type>, #name " is declared differently here")
 PEN_SAME(malloc);
 PEN_SAME(calloc);
 PEN_SAME(free);
@@ -108,8 +107,13 @@ PEN_SAME(floorf);
 PEN_SAME(ceilf);
 PEN_SAME(truncf);
 PEN_SAME(nearbyintf);
-PEN_SAME(floor);
-PEN_SAME(ceil);
+// Overloaded in some C++ libraries, so chosen by type.
+#define PEN_SAME_OVERLOADED(name)                                                          \
+  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, double(double)> &&          \
+                    sizeof(static_cast<double (*)(double)>(::name)) == sizeof(void (*)()), \
+                #name " is declared differently here")
+PEN_SAME_OVERLOADED(floor);
+PEN_SAME_OVERLOADED(ceil);
 #if defined(__APPLE__)
 PEN_SAME(__error);
 #elif defined(__ANDROID__)

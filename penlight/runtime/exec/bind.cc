@@ -7,7 +7,7 @@ namespace pen {
 constexpr int64_t kPitchCliff = 2048;
 constexpr int64_t kPitchPad = 64;
 // Laying out the arena takes time that grows with the square of this.
-constexpr int32_t kMaxBuffers = 1 << 16;
+constexpr int32_t kMaxBuffers = 1 << 15;
 
 Status Bind::State::fail(const char* tensor, const char* expected, const char* got) {
   return report(error, {PEN_ERROR_SHAPE, "", entry->key, tensor, expected, got, model->string(node->source)});
@@ -21,7 +21,8 @@ Status Bind::State::over_limit(int64_t bytes) {
 }
 
 Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
-  if (plan->buffers.count >= kMaxBuffers) return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", "at most 65536 tensors in a plan", "more"});
+  if (plan->buffers.count >= kMaxBuffers)
+    return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", "at most 32768 tensors in a plan", "more"});
   if (arena_limit && static_cast<uint64_t>(bytes) > arena_limit) return over_limit(bytes);
   Buffer b = {Buffer::Kind::arena, -1, bytes, step_index, step_index, 0, -1, nullptr};
   *index = plan->buffers.count;
@@ -44,7 +45,9 @@ const void* Bind::constant(int i) const {
   const Buffer& b = state->plan->buffers[state->step->in_at[i].buffer];
   return b.kind == Buffer::Kind::constant ? b.base + state->step->in_at[i].offset : nullptr;
 }
-int64_t Bind::in_bytes(int i) const { return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0; }
+int64_t Bind::in_bytes(int i) const {
+  return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
+}
 
 Status Bind::need(int i, Need need) {
   if (!has(i)) return fail(i, "an input", "none");
@@ -58,7 +61,8 @@ Status Bind::need(int i, Need need) {
   c.to = t;
   c.to.data = nullptr;
   int64_t bytes;
-  if (!(need == Need::channels ? lay_channels(&c.to, t.dims[1], &bytes) : lay_plain(&c.to, &bytes))) return fail(i, "a tensor below 64 TB", "a larger one");
+  if (!(need == Need::channels ? lay_channels(&c.to, t.dims[1], &bytes) : lay_plain(&c.to, &bytes)))
+    return fail(i, "a tensor below 64 TB", "a larger one");
   PEN_TRY(state->new_buffer(bytes, &c.to_at.buffer));
   if (!state->copies.push(c)) return state->out_of_memory();
   t = c.to;
@@ -87,6 +91,7 @@ FloatList Bind::floats(const char* name) const {
 bool Bind::is_none(const char* name) const { return attribute(*state, name).kind == format::AttrKind::none; }
 FloatList Bind::all_numbers() const {
   double* list = state->plan->pool.take_array<double>(state->attr_count + 1);
+  state->starved |= !list;
   int n = 0;
   for (int i = 0; list && i < state->attr_count; ++i)
     if (state->attrs[i].kind == format::AttrKind::real) list[n++] = state->attrs[i].floats[0];
@@ -213,9 +218,11 @@ Status Bind::view(int index, int input, const Shape& shape, const int64_t* strid
   if (huge || logical > kMaxTensorBytes) return fail(input, "a tensor below 64 TB", "a larger one");
   if (s.arena_limit && !empty && static_cast<uint64_t>(logical) > s.arena_limit) return s.over_limit(logical);
   int64_t bytes = 0, start = 0;
-  if (!empty && !wrong) wrong = add_overflows(reach, 1, &bytes) || mul_overflows(bytes, size, &bytes) || mul_overflows(offset, size, &start);
+  if (!empty && !wrong)
+    wrong = add_overflows(reach, 1, &bytes) || mul_overflows(bytes, size, &bytes) || mul_overflows(offset, size, &start);
   Place at = s.step->in_at[input];
-  if (wrong || (!empty && bytes > s.plan->buffers[at.buffer].size - at.offset)) return fail(input, "a view inside the tensor", "one that reaches outside");
+  if (wrong || (!empty && bytes > s.plan->buffers[at.buffer].size - at.offset))
+    return fail(input, "a view inside the tensor", "one that reaches outside");
   at.offset += empty ? 0 : start;
   out = {};
   out.tensor = t;
@@ -234,8 +241,8 @@ Status Bind::need_out(int index, Need need) {
     state->step->out[index] = t;
     return PEN_OK;
   }
-  return state->fail(state->value_name(state->output_value(index)), need == Need::channels ? "an output in layout nhwc" : "a row-major output",
-                     "another layout");
+  return state->fail(state->value_name(state->output_value(index)),
+                     need == Need::channels ? "an output in layout nhwc" : "a row-major output", "another layout");
 }
 
 void Bind::may_reuse(int index, int input) {
@@ -245,7 +252,8 @@ void Bind::may_reuse(int index, int input) {
 
 void Bind::may_place(int input, int index, int64_t offset) {
   if (state->earlier || !has(input)) return;
-  State::Placement p = {state->region_index, static_cast<int32_t>(state->input_value(input)), static_cast<int32_t>(state->output_value(index)), offset};
+  State::Placement p = {state->region_index, static_cast<int32_t>(state->input_value(input)),
+                        static_cast<int32_t>(state->output_value(index)), offset};
   state->placements->push(p);
 }
 
@@ -324,7 +332,8 @@ static Status evaluate_attrs(Bind::State& s) {
         b.count = b.kind == format::AttrKind::ints ? static_cast<int>(a.count) : 1;
         int64_t* values = s.plan->pool.take_array<int64_t>(b.count + 1);
         if (!values) return s.out_of_memory();
-        for (int j = 0; j < b.count; ++j) PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.method_inputs, &values[j], s.error));
+        for (int j = 0; j < b.count; ++j)
+          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.method_inputs, &values[j], s.error));
         b.ints = values;
         break;
       }
@@ -340,8 +349,11 @@ static Status evaluate_attrs(Bind::State& s) {
         b.count = b.kind == format::AttrKind::floats ? static_cast<int>(a.count) : 1;
         b.floats = m.floats.data + a.start;
         break;
-      case format::AttrKind::str: b.text = m.string(a.start); break;
-      case format::AttrKind::none: break;
+      case format::AttrKind::str:
+        b.text = m.string(a.start);
+        break;
+      case format::AttrKind::none:
+        break;
     }
   }
   return PEN_OK;
@@ -412,7 +424,8 @@ Status bind_node(Bind::State& s) {
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
   for (int i = 0; i < step.out_count; ++i)
-    if (step.out_at[i].buffer < 0) return s.fail(s.value_name(s.output_value(i)), "an output that the operator computes", "one more than it has");
+    if (step.out_at[i].buffer < 0)
+      return s.fail(s.value_name(s.output_value(i)), "an output that the operator computes", "one more than it has");
   step.copy_count = s.copies.count;
   step.copies = pool.take_array<Copy>(step.copy_count + 1);
   if (!step.copies) return s.out_of_memory();

@@ -45,7 +45,7 @@ struct Fault {
 };
 
 struct Run {
-  const Tensor* in;   // in[i].data is null for an optional input that was left out
+  const Tensor* in;  // in[i].data is null for an optional input that was left out
   const Tensor* out;
   const void* params;  // what bind filled
   char* scratch;       // this worker's, 64-byte aligned, as large as bind asked
@@ -72,10 +72,10 @@ using RunFn = void (*)(const Run&);
 // How an operator needs an input to lie. If it does not, the runtime copies it, right before the kernel, into memory
 // planned at bind; the layout pass sees to it that this is rare.
 enum class Need {
-  dense,      // row-major, no gaps
-  rows,       // last dim has stride 1 (or size <= 1), the others any stride
-  channels,   // dim 1 has stride 1 and the spatial dims are dense over a common pixel pitch (nhwc, pitch >= C); the
-              // batch stride is any
+  dense,     // row-major, no gaps
+  rows,      // last dim has stride 1 (or size <= 1), the others any stride
+  channels,  // dim 1 has stride 1 and the spatial dims are dense over a common pixel pitch (nhwc, pitch >= C); the
+             // batch stride is any
 };
 
 struct Plan;  // exec/plan.h
@@ -158,9 +158,9 @@ class Bind {
 };
 using BindFn = Status (*)(Bind&);
 
-#define PEN_TRY(expression)                           \
-  do {                                                \
-    ::pen::Status try_status = (expression);          \
+#define PEN_TRY(expression)                                    \
+  do {                                                         \
+    ::pen::Status try_status = (expression);                   \
     if (PEN_UNLIKELY(try_status != PEN_OK)) return try_status; \
   } while (0)
 
@@ -170,8 +170,8 @@ struct KernelEntry {
   const char* schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
   BindFn bind;
   RunFn run[kIsaCount];
-  RowFn row[kIsaCount];   // elementwise operators
-  DType dtype, result;    // elementwise operators: dtype of inputs and of the output
+  RowFn row[kIsaCount];  // elementwise operators
+  DType dtype, result;   // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
@@ -186,9 +186,7 @@ struct Range {
   int64_t begin, end;
 };
 // Part `index` of `total` units cut into `count` nearly equal parts.
-static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) {
-  return {total * index / count, total * (index + 1) / count};
-}
+static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) { return {total * index / count, total * (index + 1) / count}; }
 
 }  // namespace pen
 

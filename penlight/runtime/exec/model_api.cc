@@ -6,7 +6,8 @@ using namespace pen;
 
 namespace {
 
-Status open_model(pen_model** out, pen_error* error, uint32_t flags, const char* name, Status (*map)(Model*, const void*, pen_error*), const void* context) {
+Status open_model(pen_model** out, pen_error* error, uint32_t flags, const char* name, Status (*map)(Model*, const void*, pen_error*),
+                  const void* context) {
   *out = nullptr;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
   if (!model) return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for a model", "none"});

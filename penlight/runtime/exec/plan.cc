@@ -27,11 +27,21 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_
     }
     int64_t b = stack[--depth], a = stack[depth - 1], r = 0;
     switch (op) {
-      case format::StepOp::add: wrong = add_overflows(a, b, &r); break;
-      case format::StepOp::sub: wrong = __builtin_sub_overflow(a, b, &r); break;
-      case format::StepOp::mul: wrong = mul_overflows(a, b, &r); break;
-      case format::StepOp::max: r = a > b ? a : b; break;
-      case format::StepOp::min: r = a < b ? a : b; break;
+      case format::StepOp::add:
+        wrong = add_overflows(a, b, &r);
+        break;
+      case format::StepOp::sub:
+        wrong = __builtin_sub_overflow(a, b, &r);
+        break;
+      case format::StepOp::mul:
+        wrong = mul_overflows(a, b, &r);
+        break;
+      case format::StepOp::max:
+        r = a > b ? a : b;
+        break;
+      case format::StepOp::min:
+        r = a < b ? a : b;
+        break;
       default:
         wrong = b == 0 || (a == INT64_MIN && b == -1);
         if (wrong) break;
@@ -40,7 +50,9 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_
     }
     stack[depth - 1] = r;
   }
-  if (wrong) return report(error, {PEN_ERROR_SHAPE, "a symbolic size", "", "", "a number that fits in 64 bits", "an overflow or a division by zero"});
+  if (wrong)
+    return report(error,
+                  {PEN_ERROR_SHAPE, "a symbolic size", "", "", "a number that fits in 64 bits", "an overflow or a division by zero"});
   *value = stack[0];
   return PEN_OK;
 }
@@ -112,7 +124,8 @@ struct Builder {
         s.step->region = &r;
         status = bind_node(s);
       }
-      for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i) registers[m.indices[in.results + i]] = states[pc][m.indices[r.outputs + i]];
+      for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i)
+        registers[m.indices[in.results + i]] = states[pc][m.indices[r.outputs + i]];
     }
     s.copies.release();
     return status;
@@ -158,7 +171,8 @@ struct Builder {
       const format::Region& r = m.regions[m.code[method.code + pc].target];
       ValueState& v = states[pc][p.value];
       ValueState& t = states[pc][p.target];
-      const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)], &dt = m.values[r.values + static_cast<uint32_t>(p.target)];
+      const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)],
+                          &dt = m.values[r.values + static_cast<uint32_t>(p.target)];
       if (!v.fresh || !t.fresh || v.returned || v.target >= 0 || dv.layout != dt.layout || p.value == p.target) continue;
       if (strcmp(v.layout, "plain") != 0 || v.tensor.numel() == 0) continue;
       if (v.tensor.rank != t.tensor.rank || v.tensor.dtype != t.tensor.dtype || v.nested >= kMaxNested) continue;
@@ -187,7 +201,8 @@ struct Builder {
 
   Status build() {
     uint32_t regions = method.code_count - 1;
-    for (uint32_t pc = 0; pc < regions; ++pc) plan->step_count += static_cast<int32_t>(m.regions[m.code[method.code + pc].target].node_count);
+    for (uint32_t pc = 0; pc < regions; ++pc)
+      plan->step_count += static_cast<int32_t>(m.regions[m.code[method.code + pc].target].node_count);
     plan->steps = plan->pool.take_array<Step>(plan->step_count + 1);
     registers = plan->pool.take_array<ValueState>(method.registers + 1);
     ValueState** states = plan->pool.take_array<ValueState*>(regions + 1);

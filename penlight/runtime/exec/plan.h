@@ -30,7 +30,7 @@ struct ValueState {
   Place at;
   const char* layout;  // "plain", or the name of a packed layout
   bool bound, fresh, returned;
-  int32_t target;      // placed inside this value (cat elision), or -1
+  int32_t target;  // placed inside this value (cat elision), or -1
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
   int32_t nested;        // how many placements deep others lie in it

@@ -20,9 +20,9 @@ PEN_INLINE void pause_cpu() {
 struct ThreadPool {
   alignas(64) char lock[platform::kLockBytes];
   alignas(64) char wake[platform::kConditionBytes];
-  int threads;   // the caller included
-  int started;   // other threads running
-  int owner;     // process that started them
+  int threads;  // the caller included
+  int started;  // other threads running
+  int owner;    // process that started them
   bool stopping;
   pen_pthread handles[kMaxThreads];
 

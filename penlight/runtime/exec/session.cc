@@ -69,17 +69,21 @@ struct Job {
 
 void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
-  Run r = {job.step->in, job.step->out, job.step->params, job.scratch + worker * job.scratch_size, job.shared, begin, end, job.phase, job.fault};
+  Run r = {job.step->in, job.step->out, job.step->params, job.scratch + worker * job.scratch_size, job.shared, begin,
+           end,          job.phase,     job.fault};
   job.step->run(r);
 }
 
-const char* input_name(const pen_session* s, int i) { return s->model->string(s->model->ports[s->method->inputs + static_cast<uint32_t>(i)].name); }
+const char* input_name(const pen_session* s, int i) {
+  return s->model->string(s->model->ports[s->method->inputs + static_cast<uint32_t>(i)].name);
+}
 
 // Every input is there and has a size that the method takes.
 Status check_inputs(pen_session* s) {
   const Model& m = *s->model;
   for (uint32_t i = 0; i < s->method->input_count; ++i)
-    if (!s->input_set[i]) return fail(s, {PEN_ERROR_INPUT, "", "", input_name(s, static_cast<int>(i)), "to be set before the run", "nothing"});
+    if (!s->input_set[i])
+      return fail(s, {PEN_ERROR_INPUT, "", "", input_name(s, static_cast<int>(i)), "to be set before the run", "nothing"});
   for (uint32_t i = 0; i < s->method->input_count; ++i) {
     const format::Port& p = m.ports[s->method->inputs + i];
     const Tensor& t = s->inputs[i];
@@ -101,7 +105,8 @@ Status check_inputs(pen_session* s) {
       describe(t, shape, sizeof shape);
       char label[96];
       set_text(label, sizeof label, "input %u (%s)", i, m.string(p.name));
-      return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, shape, "", least == most ? "Export with dynamic shapes to run at other sizes" : ""});
+      return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, shape, "",
+                      least == most ? "Export with dynamic shapes to run at other sizes" : ""});
     }
   }
   return PEN_OK;
@@ -180,7 +185,8 @@ Status run_step(pen_session* s, Step* step) {
   if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
   const format::Node& node = s->model->nodes[step->node];
   char expected[96], got[64];
-  set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low), static_cast<long long>(s->fault.high - 1));
+  set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
+           static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
   const char* tensor = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
@@ -200,7 +206,8 @@ Status run(pen_session* s) {
     if (s->last_outputs[i]) continue;
     int64_t bytes = plan->outputs[i].numel() * dtype_size(plan->outputs[i].dtype);
     void* p = nullptr;
-    if (posix_memalign(&p, 64, static_cast<size_t>(bytes > 0 ? bytes : 64)) != 0) return fail(s, {PEN_ERROR_MEMORY, "output", "", "", "memory", "none"});
+    if (posix_memalign(&p, 64, static_cast<size_t>(bytes > 0 ? bytes : 64)) != 0)
+      return fail(s, {PEN_ERROR_MEMORY, "output", "", "", "memory", "none"});
     s->last_outputs[i] = plan->outputs[i].data = static_cast<char*>(p);
   }
   for (int32_t i = 0; i < plan->patches.count; ++i) {
@@ -249,7 +256,8 @@ Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
   Isa all[kIsaCount];
   int n = available_isas(all);
   size_t used = 0;
-  for (int i = 0; i < n; ++i) used += static_cast<size_t>(snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", isa_name(all[i])));
+  for (int i = 0; i < n; ++i)
+    used += static_cast<size_t>(snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", isa_name(all[i])));
   return report(error, {PEN_ERROR_ARGUMENT, "instruction set (PENLIGHT_ISA)", "", "", list, wanted});
 }
 
@@ -257,14 +265,16 @@ Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
 
 extern "C" {
 
-pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out, pen_error* error) {
+pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
+                              pen_error* error) {
   *out = nullptr;
   const format::Method* found = find_method(*model, method ? method : "forward");
   if (!found) {
     char names[160] = "";
     size_t used = 0;
     for (uint32_t i = 0; i < model->methods.count && used < sizeof names; ++i)
-      used += static_cast<size_t>(snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model->string(model->methods[i].name)));
+      used += static_cast<size_t>(
+          snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model->string(model->methods[i].name)));
     return report(error, {PEN_ERROR_ARGUMENT, "method", "", "", names, method ? method : "forward"});
   }
   pen_session_options defaults = {};
@@ -327,6 +337,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     set_text(got, sizeof got, "%s of rank %d", known ? kDTypeNames[tensor->dtype] : "an unknown dtype", tensor->rank);
     return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, got});
   }
+  if (!tensor->dims && tensor->rank > 0) return fail(s, {PEN_ERROR_INPUT, "", "", label, "dims", "a null pointer"});
   Tensor t;
   t.data = static_cast<char*>(tensor->data);
   t.dtype = static_cast<DType>(p.dtype);
@@ -353,7 +364,8 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     t.strides[d] = stride;
   }
   if (!t.data && !empty) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data", "a null pointer"});
-  if (!aligned(t.data, t.dtype)) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data at an address that suits its dtype", "another", "", "Copy the tensor first"});
+  if (!aligned(t.data, t.dtype))
+    return fail(s, {PEN_ERROR_INPUT, "", "", label, "data at an address that suits its dtype", "another", "", "Copy the tensor first"});
   s->inputs[index] = t;
   s->input_set[index] = 1;
   return PEN_OK;
@@ -363,7 +375,8 @@ pen_status pen_session_prepare(pen_session* s) { return prepare(s); }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
   if (!s->current) return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "pen_session_prepare before pen_session_set_output", "none"});
-  if (index < 0 || index >= s->current->output_count) return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "the index of an output", "another"});
+  if (index < 0 || index >= s->current->output_count)
+    return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "the index of an output", "another"});
   const Tensor& t = s->current->outputs[index];
   int64_t bytes = t.numel() * dtype_size(t.dtype);
   if (static_cast<uint64_t>(bytes) > size || (!data && bytes > 0)) {

@@ -175,7 +175,8 @@ struct Loader {
     return PEN_OK;
   }
   Status link(uint64_t count) {
-    if (count > static_cast<uint64_t>(links_left)) return fail("complexity", "at most 1048576 values, registers, inputs and outputs", "more");
+    if (count > static_cast<uint64_t>(links_left))
+      return fail("complexity", "at most 1048576 values, registers, inputs and outputs", "more");
     links_left -= static_cast<int64_t>(count);
     return PEN_OK;
   }
@@ -310,15 +311,26 @@ struct Loader {
         if (found->kind >= kAttrKindCount || !kind_fits(p, static_cast<AttrKind>(found->kind)))
           return fail(label, "the kind that the operator takes", "kind %u", found->kind);
         switch (static_cast<AttrKind>(found->kind)) {
-          case AttrKind::integer: PEN_TRY(check_dims(found->start, 1, method, label)); break;
-          case AttrKind::ints: PEN_TRY(check_dims(found->start, found->count, method, label)); break;
-          case AttrKind::real: PEN_TRY(check_span(found->start, 1, m->floats.count, label)); break;
-          case AttrKind::floats: PEN_TRY(check_span(found->start, found->count, m->floats.count, label)); break;
-          case AttrKind::str: PEN_TRY(check_string(found->start, label)); break;
+          case AttrKind::integer:
+            PEN_TRY(check_dims(found->start, 1, method, label));
+            break;
+          case AttrKind::ints:
+            PEN_TRY(check_dims(found->start, found->count, method, label));
+            break;
+          case AttrKind::real:
+            PEN_TRY(check_span(found->start, 1, m->floats.count, label));
+            break;
+          case AttrKind::floats:
+            PEN_TRY(check_span(found->start, found->count, m->floats.count, label));
+            break;
+          case AttrKind::str:
+            PEN_TRY(check_string(found->start, label));
+            break;
           case AttrKind::boolean:
             if (found->start > 1) return fail(label, "0 or 1", "%u", found->start);
             break;
-          case AttrKind::none: break;
+          case AttrKind::none:
+            break;
         }
         ++attr;
       }
@@ -363,8 +375,7 @@ struct Loader {
         if (v >= r.value_count || defined[v]) return fail("REGN", "inputs that are values of their own", "value %u", v);
         defined[v] = 1;
       }
-      for (uint32_t i = 0; i < r.node_count; ++i)
-        PEN_TRY(check_node(m->nodes[r.nodes + i], r, method, defined, r.nodes + i));
+      for (uint32_t i = 0; i < r.node_count; ++i) PEN_TRY(check_node(m->nodes[r.nodes + i], r, method, defined, r.nodes + i));
       for (uint32_t i = 0; i < r.output_count; ++i) {
         uint32_t v = m->indices[r.outputs + i];
         if (v >= r.value_count || !defined[v]) return fail("REGN", "outputs that are computed", "value %u", v);
@@ -379,7 +390,8 @@ struct Loader {
   Status check_port(const Port& p, const Method& method, bool input) {
     PEN_TRY(check_string(p.name, "PORT"));
     const char* called = m->string(p.name);
-    if (p.dtype >= kDTypeCount || p.rank > pen::kMaxRank) return fail(called, "a known dtype and a rank of at most 8", "%u and %u", p.dtype, p.rank);
+    if (p.dtype >= kDTypeCount || p.rank > pen::kMaxRank)
+      return fail(called, "a known dtype and a rank of at most 8", "%u and %u", p.dtype, p.rank);
     PEN_TRY(check_dims(p.dims, p.rank, method, called));
     if (input) PEN_TRY(check_span(p.ranges, uint64_t{p.rank} * 2, m->ints.count, called));
     for (uint32_t d = 0; input && d < p.rank; ++d) {
@@ -409,7 +421,8 @@ struct Loader {
         if (reg >= method.registers || !regs[reg].state) return fail("CODE", "registers that were written before", "register %u", reg);
       }
       bool last = pc + 1 == method.code_count;
-      if ((static_cast<InstructionOp>(in.op) == InstructionOp::ret) != last) return fail("CODE", "return as the last instruction, once", "another order");
+      if ((static_cast<InstructionOp>(in.op) == InstructionOp::ret) != last)
+        return fail("CODE", "return as the last instruction, once", "another order");
       if (last) {
         if (in.arg_count != method.output_count || in.result_count != 0) return fail("CODE", "a return of all outputs", "%u", in.arg_count);
         for (uint32_t i = 0; i < in.arg_count; ++i) {
@@ -450,7 +463,8 @@ struct Loader {
     PEN_TRY(check_span(method.code, method.code_count, m->code.count, "METH"));
     PEN_TRY(check_span(method.inputs, method.input_count, m->ports.count, "METH"));
     PEN_TRY(check_span(method.outputs, method.output_count, m->ports.count, "METH"));
-    if (method.registers > m->indices.count + method.input_count || method.registers < method.input_count || method.input_count > static_cast<uint64_t>(kMaxInputs))
+    if (method.registers > m->indices.count + method.input_count || method.registers < method.input_count ||
+        method.input_count > static_cast<uint64_t>(kMaxInputs))
       return fail("METH", "a register for each input and result", "%u", method.registers);
     PEN_TRY(link(uint64_t{method.registers} + method.output_count));
     for (uint32_t i = 0; i < method.input_count; ++i) PEN_TRY(check_port(m->ports[method.inputs + i], method, true));

@@ -13,7 +13,7 @@ static Status read_all(int fd, uint64_t offset, uint64_t size, const char* name,
   model->owned = buffer;
   uint64_t done = 0;
   while (done < size) {  // by position: others may read from the same descriptor at the same time
-    long n = pread(fd, static_cast<char*>(buffer) + done, size - done, static_cast<long>(offset + done));
+    ptrdiff_t n = pread(fd, static_cast<char*>(buffer) + done, size - done, static_cast<pen_offset>(offset + done));
     if (n < 0) return io_error(error, name, "a readable file");
     if (n == 0) return report(error, {PEN_ERROR_IO, name, "", "", "the whole file", "its end too early (it changed while it was read)"});
     done += static_cast<uint64_t>(n);
@@ -25,13 +25,13 @@ static Status read_all(int fd, uint64_t offset, uint64_t size, const char* name,
 Status map_fd(int fd, uint64_t offset, uint64_t size, bool copy, const char* name, Model* model, pen_error* error) {
   char first;
   if (pread(fd, &first, 1, 0) < 0) return io_error(error, name, "a file that can be read");  // a directory, a pipe
-  long end = lseek(fd, 0, platform::kSeekEnd);
+  pen_offset end = lseek(fd, 0, platform::kSeekEnd);
   if (end < 0) return io_error(error, name, "an open file that can be read at any position");
   if (offset > static_cast<uint64_t>(end) || size > static_cast<uint64_t>(end) - offset) {
     char expected[96], got[96];
     set_text(expected, sizeof expected, "%llu bytes at offset %llu", static_cast<unsigned long long>(size),
              static_cast<unsigned long long>(offset));
-    set_text(got, sizeof got, "a file of %ld bytes", end);
+    set_text(got, sizeof got, "a file of %lld bytes", static_cast<long long>(end));
     return report(error, {PEN_ERROR_IO, name, "", "", expected, got});
   }
   if (size == 0) size = static_cast<uint64_t>(end) - offset;
@@ -41,7 +41,7 @@ Status map_fd(int fd, uint64_t offset, uint64_t size, bool copy, const char* nam
   uint64_t lead = offset % page;  // mmap wants page offsets; an asset may lie anywhere
   // Kernels rely on 64-byte alignment of weights; a lead that breaks it (an unaligned asset) needs a copy.
   if (copy || lead % 64 != 0) return read_all(fd, offset, size, name, model, error);
-  void* mapping = mmap(nullptr, size + lead, platform::kProtRead, platform::kMapPrivate, fd, static_cast<long>(offset - lead));
+  void* mapping = mmap(nullptr, size + lead, platform::kProtRead, platform::kMapPrivate, fd, static_cast<pen_offset>(offset - lead));
   if (mapping == reinterpret_cast<void*>(-1)) return io_error(error, name, "a file that can be mapped into memory");
   model->mapping = mapping;
   model->mapping_size = size + lead;

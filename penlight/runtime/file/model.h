@@ -22,7 +22,7 @@ struct Model {
   size_t size = 0;
   void* mapping = nullptr;  // munmap this …
   size_t mapping_size = 0;
-  void* owned = nullptr;    // … or free this; neither: the caller's memory
+  void* owned = nullptr;  // … or free this; neither: the caller's memory
 
   Pool pool;  // all tables
   Table<format::String> strings;
@@ -47,9 +47,7 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   bool copied = false;
 
-  const char* string(uint32_t i) const {
-    return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset;
-  }
+  const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
 };
 
 // Maps or reads the bytes of a file, or takes the caller's.

@@ -32,32 +32,40 @@ extern "C" {
 
 typedef enum pen_status {
   PEN_OK = 0,
-  PEN_ERROR_IO = 1,          /* the file cannot be opened, read or mapped */
-  PEN_ERROR_FORMAT = 2,      /* not a .pen file, or a damaged one */
-  PEN_ERROR_VERSION = 3,     /* written by a newer Penlight than this runtime */
-  PEN_ERROR_KERNEL = 4,      /* the file needs a kernel that this library was built without */
-  PEN_ERROR_ARGUMENT = 5,    /* an index, name or option that does not exist */
-  PEN_ERROR_INPUT = 6,       /* an input's dtype, rank or size does not fit the model */
-  PEN_ERROR_SHAPE = 7,       /* shapes inside the model do not fit each other at this input size */
-  PEN_ERROR_MEMORY = 8,      /* out of memory, or over the arena limit */
-  PEN_ERROR_DATA = 9,        /* data used as an index is out of range */
-  PEN_ERROR_CHECKSUM = 10    /* the content hash does not match (only when verification was asked for) */
+  PEN_ERROR_IO = 1,       /* the file cannot be opened, read or mapped */
+  PEN_ERROR_FORMAT = 2,   /* not a .pen file, or a damaged one */
+  PEN_ERROR_VERSION = 3,  /* written by a newer Penlight than this runtime */
+  PEN_ERROR_KERNEL = 4,   /* the file needs a kernel that this library was built without */
+  PEN_ERROR_ARGUMENT = 5, /* an index, name or option that does not exist */
+  PEN_ERROR_INPUT = 6,    /* an input's dtype, rank or size does not fit the model */
+  PEN_ERROR_SHAPE = 7,    /* shapes inside the model do not fit each other at this input size */
+  PEN_ERROR_MEMORY = 8,   /* out of memory, or over the arena limit */
+  PEN_ERROR_DATA = 9,     /* data used as an index is out of range */
+  PEN_ERROR_CHECKSUM = 10 /* the content hash does not match (only when verification was asked for) */
 } pen_status;
 
 /* What went wrong. `message` is whole by itself; the other fields are its parts, "" where they do not apply. */
 typedef struct pen_error {
   int32_t status;
   char message[768];
-  char op[64];         /* operator, with its kernel key */
-  char tensor[64];     /* input or value */
+  char op[64];     /* operator, with its kernel key */
+  char tensor[64]; /* input or value */
   char expected[160];
   char got[160];
-  char source[256];    /* the Python line that the operator came from */
+  char source[256]; /* the Python line that the operator came from */
 } pen_error;
 
 typedef enum pen_dtype {
-  PEN_F32 = 0, PEN_F16 = 1, PEN_F64 = 2, PEN_I8 = 3, PEN_U8 = 4, PEN_I16 = 5, PEN_I32 = 6, PEN_I64 = 7,
-  PEN_BOOL = 8, PEN_BF16 = 9
+  PEN_F32 = 0,
+  PEN_F16 = 1,
+  PEN_F64 = 2,
+  PEN_I8 = 3,
+  PEN_U8 = 4,
+  PEN_I16 = 5,
+  PEN_I32 = 6,
+  PEN_I64 = 7,
+  PEN_BOOL = 8,
+  PEN_BF16 = 9
 } pen_dtype;
 
 /* A tensor that somebody else owns. Strides count elements; NULL means row-major. */
@@ -83,12 +91,10 @@ PEN_API const char* pen_status_name(int32_t status);
 /* --- model --------------------------------------------------------------------------------------------------- */
 PEN_API pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error);
 /* The bytes must stay valid and unchanged until pen_model_close, unless PEN_LOAD_COPY; any alignment. */
-PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model,
-                                         pen_error* error);
+PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model, pen_error* error);
 /* Part of an open file, such as an uncompressed Android asset; size 0: up to its end. The descriptor may be closed
  * afterwards. */
-PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model,
-                                     pen_error* error);
+PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error);
 /* After all its sessions. NULL is allowed. */
 PEN_API void pen_model_close(pen_model* model);
 
@@ -108,26 +114,25 @@ typedef struct pen_tensor_info {
 } pen_tensor_info;
 PEN_API int32_t pen_model_input_count(const pen_model* model, const char* method);
 PEN_API int32_t pen_model_output_count(const pen_model* model, const char* method);
-PEN_API pen_status pen_model_input_info(const pen_model* model, const char* method, int32_t index,
-                                        pen_tensor_info* info);
-PEN_API pen_status pen_model_output_info(const pen_model* model, const char* method, int32_t index,
-                                         pen_tensor_info* info);
+PEN_API pen_status pen_model_input_info(const pen_model* model, const char* method, int32_t index, pen_tensor_info* info);
+PEN_API pen_status pen_model_output_info(const pen_model* model, const char* method, int32_t index, pen_tensor_info* info);
 PEN_API const char* pen_model_input_spec(const pen_model* model, const char* method);
 PEN_API const char* pen_model_output_spec(const pen_model* model, const char* method);
 
 /* --- session ------------------------------------------------------------------------------------------------- */
 typedef struct pen_session_options {
-  int32_t threads;         /* 0: one per core */
-  int32_t plan_cache;      /* plans kept, one per set of input shapes; 0: 8 */
-  uint64_t arena_limit;    /* bytes; 0: no limit but the machine's */
-  const char* isa;         /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+  int32_t threads;      /* 0: one per core */
+  int32_t plan_cache;   /* plans kept, one per set of input shapes; 0: 8 */
+  uint64_t arena_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
+  const char* isa;      /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
 } pen_session_options;
 
-PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options,
-                                      pen_session** session, pen_error* error);
+PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** session,
+                                      pen_error* error);
 PEN_API void pen_session_destroy(pen_session* session);
 
-/* Names the data of an input: read in place during pen_session_run, never copied here, never written. */
+/* Names the data of an input: read in place during pen_session_run, never copied here, never written. It may lie at any
+ * address that suits its dtype. */
 PEN_API pen_status pen_session_set_input(pen_session* session, int32_t index, const pen_tensor* tensor);
 /* Shapes, plan and memory for the inputs set so far, without running. Then outputs' shapes are known. */
 PEN_API pen_status pen_session_prepare(pen_session* session);

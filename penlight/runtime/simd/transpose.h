@@ -7,6 +7,7 @@ namespace PEN_ISA {
 
 // transpose_block: out[i][j] = in[j][i] for a block of kTransposeBlock x kTransposeBlock; strides between rows, in
 // elements.
+// clang-format off: it takes macros that end in a semicolon for the start of a statement
 #if defined(__AVX2__)
 constexpr int kTransposeBlock = 8;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride) {
@@ -18,24 +19,28 @@ static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, ui
   b[2 * (i)] = _mm256_unpacklo_ps(a[2 * (i)], a[2 * (i) + 1]); \
   b[2 * (i) + 1] = _mm256_unpackhi_ps(a[2 * (i)], a[2 * (i) + 1]);
   PEN_PAIRS(0)
-  PEN_PAIRS(1) PEN_PAIRS(2) PEN_PAIRS(3)
+  PEN_PAIRS(1)
+  PEN_PAIRS(2)
+  PEN_PAIRS(3)
   // a[i], i < 4: elements i and i + 4 of rows 0 to 3; a[i + 4]: of rows 4 to 7
 #define PEN_FOURS(i)                                            \
   a[(i) + 0] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0x44); \
   a[(i) + 1] = _mm256_shuffle_ps(b[(i) + 0], b[(i) + 2], 0xee); \
   a[(i) + 2] = _mm256_shuffle_ps(b[(i) + 1], b[(i) + 3], 0x44); \
   a[(i) + 3] = _mm256_shuffle_ps(b[(i) + 1], b[(i) + 3], 0xee);
-      PEN_FOURS(0) PEN_FOURS(4)
+  PEN_FOURS(0)
+  PEN_FOURS(4)
 #define PEN_STORE(i)                                                 \
   _mm256_storeu_ps(reinterpret_cast<float*>(out + (i) * out_stride), \
                    _mm256_permute2f128_ps(a[(i) % 4], a[(i) % 4 + 4], (i) < 4 ? 0x20 : 0x31));
-          PEN_ROWS(PEN_STORE)
+  PEN_ROWS(PEN_STORE)
 #undef PEN_ROWS
 #undef PEN_LOAD
 #undef PEN_PAIRS
 #undef PEN_FOURS
 #undef PEN_STORE
 }
+// clang-format on
 #elif defined(__SSE4_1__)
 constexpr int kTransposeBlock = 4;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride) {

@@ -37,7 +37,11 @@ class Golden(nn.Module):
         x = torch.nn.functional.hardswish(self.depthwise(x)) + x
         x = self.grouped(x)
         scores = self.head(x.mean((2, 3))) * self.scale + self.names(name)
-        return {"scores": torch.softmax(scores, -1), "best": [scores.argmax(-1)], "map": torch.cat([x, x[:, :2] * 2.0], 1)}
+        return {
+            "scores": torch.softmax(scores, -1),
+            "best": [scores.argmax(-1)],
+            "map": torch.cat([x, x[:, :2] * 2.0], 1),
+        }
 
 
 def main() -> None:
@@ -46,7 +50,9 @@ def main() -> None:
     image, name = torch.randn(2, 3, 13, 16), torch.tensor([3, 0])
     free = torch.export.Dim.AUTO
     metadata = {"name": "golden", "labels": ["a", "b", "c", "d", "ë"], "license": "BSD-3-Clause"}
-    model = penlight.optimize(module, (image, name), dynamic_shapes=({0: free, 2: free, 3: free}, {0: free}), metadata=metadata)
+    model = penlight.optimize(
+        module, (image, name), dynamic_shapes=({0: free, 2: free, 3: free}, {0: free}), metadata=metadata
+    )
     path = HERE / f"v{VERSION}.pen"
     if path.exists():
         raise SystemExit(f"{path} exists: a golden file is made once")
