@@ -36,24 +36,40 @@ def cpu_has(isa: str) -> bool:
     return isa == "base" or (info.exists() and CPU_FLAG[isa] in info.read_text().split())
 
 
-def build_and_run(compiler: list[str], flags: list[str], binary: pathlib.Path, runner: list[str]) -> None:
-    subprocess.run([*compiler, *FLAGS, *flags, str(SOURCE), "-o", str(binary)], check=True)
-    done = subprocess.run([*runner, str(binary)], capture_output=True, text=True, check=False)
+def check_x86(source: pathlib.Path, isa: str, folder: pathlib.Path, *arguments: str) -> None:
+    compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
+    if compiler is None or platform.machine() != "x86_64" or not cpu_has(isa):
+        pytest.skip(f"needs a C++ compiler and an x86-64 CPU with {isa}")
+    build_and_run([compiler], [compiler], [], [f"-DPEN_ISA={isa}", *X86[isa]], source, folder, [], arguments)
+
+
+def check_arm(source: pathlib.Path, target: str, folder: pathlib.Path, *arguments: str) -> None:
+    flags, emulator = ARM[target]
+    if importlib.util.find_spec("ziglang") is None or shutil.which(emulator) is None:
+        pytest.skip(f"needs the ziglang package and {emulator}")
+    zig = [sys.executable, "-m", "ziglang"]
+    # Linked as C: as C++ zig would first compile its whole C++ library for the target, for minutes.
+    build_and_run(
+        [*zig, "c++"], [*zig, "cc", "-static"], flags, ["-DPEN_ISA=neon"], source, folder, [emulator], arguments
+    )
+
+
+def build_and_run(
+    compiler: list[str], linker: list[str], target: list[str], flags: list[str], source: pathlib.Path, folder: pathlib.Path,
+    runner: list[str], arguments: tuple[str, ...],
+) -> None:  # fmt: skip
+    compiled, program = str(folder / "test.o"), str(folder / "test")
+    subprocess.run([*compiler, *target, *FLAGS, *flags, "-c", str(source), "-o", compiled], check=True)
+    subprocess.run([*linker, *target, compiled, "-lm", "-o", program], check=True)
+    done = subprocess.run([*runner, program, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
 
 
 @pytest.mark.parametrize("isa", X86)
 def test_x86(isa: str, tmp_path: pathlib.Path) -> None:
-    compiler = shutil.which("g++") or shutil.which("clang++") or shutil.which("c++")
-    if compiler is None or platform.machine() != "x86_64" or not cpu_has(isa):
-        pytest.skip(f"needs a C++ compiler and an x86-64 CPU with {isa}")
-    build_and_run([compiler], [f"-DPEN_ISA={isa}", *X86[isa]], tmp_path / isa, [])
+    check_x86(SOURCE, isa, tmp_path)
 
 
 @pytest.mark.parametrize("target", ARM)
 def test_neon(target: str, tmp_path: pathlib.Path) -> None:
-    flags, emulator = ARM[target]
-    if importlib.util.find_spec("ziglang") is None or shutil.which(emulator) is None:
-        pytest.skip(f"needs the ziglang package and {emulator}")
-    compiler = [sys.executable, "-m", "ziglang", "c++"]
-    build_and_run(compiler, [*flags, "-static", "-DPEN_ISA=neon"], tmp_path / target, [emulator])
+    check_arm(SOURCE, target, tmp_path)
