@@ -9,20 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "case.h"
+
 #define PEN_PLATFORM_CHECK  // keeps platform.h's declarations apart from libc's
 #include "penlight/runtime/base/sha256.h"
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
 
 using namespace pen;
-
-#define CHECK(condition)                                                      \
-  do {                                                                        \
-    if (!(condition)) {                                                       \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      exit(1);                                                                \
-    }                                                                         \
-  } while (0)
 
 static uint64_t state = 1;
 static int64_t below(int64_t n) {

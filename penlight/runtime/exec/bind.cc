@@ -365,7 +365,6 @@ static Status check_dtypes(Bind::State& s) {
   const char* key = s.entry->key;
   const char* dot = key;
   while (*dot && *dot != '.') ++dot;
-  static constexpr const char* kNames[kDTypeCount] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
   if (!*dot) return PEN_OK;
   const char* part = dot + 1;
   size_t length = 0;
@@ -384,7 +383,7 @@ static Status check_dtypes(Bind::State& s) {
       for (int n = list ? s.step->in_count - input : 1; n > 0; --n, ++input) {
         if (mixed || s.input_value(input) == format::kNone) continue;
         DType d = s.step->in[input].dtype;
-        const char* name = kNames[static_cast<int>(d)];
+        const char* name = kDTypeNames[static_cast<int>(d)];
         bool fits = size ? dtype_size(d) == size : strlen(name) == length && memcmp(name, part, length) == 0;
         if (!fits) return s.fail(s.value_name(s.input_value(input)), "the dtype that the kernel reads", name);
       }

@@ -22,12 +22,6 @@ Status open_model(pen_model** out, pen_error* error, uint32_t flags, const char*
   return PEN_OK;
 }
 
-const format::Method* method_of(const pen_model* m, const char* name) {
-  for (uint32_t i = 0; i < m->methods.count; ++i)
-    if (strcmp(m->string(m->methods[i].name), name ? name : "forward") == 0) return &m->methods[i];
-  return nullptr;
-}
-
 pen_status port_info(const pen_model* m, uint32_t port, bool input, pen_tensor_info* info) {
   const format::Port& p = m->ports[port];
   info->name = m->string(p.name);
@@ -103,29 +97,29 @@ const char* pen_model_method_name(const pen_model* m, int32_t i) {
   return i < 0 || static_cast<uint32_t>(i) >= m->methods.count ? nullptr : m->string(m->methods[static_cast<uint32_t>(i)].name);
 }
 int32_t pen_model_input_count(const pen_model* m, const char* method) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   return found ? static_cast<int32_t>(found->input_count) : -1;
 }
 int32_t pen_model_output_count(const pen_model* m, const char* method) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   return found ? static_cast<int32_t>(found->output_count) : -1;
 }
 pen_status pen_model_input_info(const pen_model* m, const char* method, int32_t i, pen_tensor_info* info) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   if (!found || i < 0 || static_cast<uint32_t>(i) >= found->input_count) return PEN_ERROR_ARGUMENT;
   return port_info(m, found->inputs + static_cast<uint32_t>(i), true, info);
 }
 pen_status pen_model_output_info(const pen_model* m, const char* method, int32_t i, pen_tensor_info* info) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   if (!found || i < 0 || static_cast<uint32_t>(i) >= found->output_count) return PEN_ERROR_ARGUMENT;
   return port_info(m, found->outputs + static_cast<uint32_t>(i), false, info);
 }
 const char* pen_model_input_spec(const pen_model* m, const char* method) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   return found ? m->string(found->input_spec) : nullptr;
 }
 const char* pen_model_output_spec(const pen_model* m, const char* method) {
-  const format::Method* found = method_of(m, method);
+  const format::Method* found = find_method(*m, method);
   return found ? m->string(found->output_spec) : nullptr;
 }
 

@@ -15,8 +15,6 @@ uint64_t now() {
   return static_cast<uint64_t>(t.seconds) * 1000000000u + static_cast<uint64_t>(t.nanoseconds);
 }
 
-constexpr const char* kDTypeNames[kDTypeCount] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
-
 void describe(const Tensor& t, char* text, size_t size) {
   size_t used = static_cast<size_t>(snprintf(text, size, "%s[", kDTypeNames[static_cast<int>(t.dtype)]));
   for (int d = 0; d < t.rank && used + 24 < size; ++d)
@@ -237,12 +235,6 @@ Status run(pen_session* s) {
 // Of whole elements; kernels need no more of a caller's memory.
 bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(dtype)) == 0; }
 
-const format::Method* find_method(const Model& m, const char* name) {
-  for (uint32_t i = 0; i < m.methods.count; ++i)
-    if (strcmp(m.string(m.methods[i].name), name) == 0) return &m.methods[i];
-  return nullptr;
-}
-
 Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
   if (!wanted || !wanted[0]) wanted = getenv("PENLIGHT_ISA");
   if (!wanted || !wanted[0]) {
@@ -268,7 +260,7 @@ extern "C" {
 pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
                               pen_error* error) {
   *out = nullptr;
-  const format::Method* found = find_method(*model, method ? method : "forward");
+  const format::Method* found = find_method(*model, method);
   if (!found) {
     char names[160] = "";
     size_t used = 0;

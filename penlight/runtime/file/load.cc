@@ -554,4 +554,10 @@ const KernelEntry* find_kernel(const char* key) {
   return nullptr;
 }
 
+const format::Method* find_method(const Model& model, const char* name) {
+  for (uint32_t i = 0; i < model.methods.count; ++i)
+    if (strcmp(model.string(model.methods[i].name), name ? name : "forward") == 0) return &model.methods[i];
+  return nullptr;
+}
+
 }  // namespace pen

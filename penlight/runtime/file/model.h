@@ -61,6 +61,8 @@ Status load_tables(Model* model, const char* name, pen_error* error);
 Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
+// Null where there is none of that name; no name means forward.
+const format::Method* find_method(const Model& model, const char* name);
 
 }  // namespace pen
 
