@@ -34,17 +34,24 @@ struct DepthwiseCall {
   bool clamped;
 };
 
-template <bool kWhole>
+// What of a tile exists, known when its code is made.
+enum class Tile {
+  whole,  // all outputs, all pixels that they read, all lanes
+  edge,   // all lanes; pixels are checked
+  part,   // fewer channels than lanes
+};
+
+template <Tile kTile>
 static PEN_INLINE V load_channels(const float* p, int64_t lanes) {
-  return kWhole || lanes >= kLanes ? load(p) : load_partial(p, lanes);
+  return kTile == Tile::part ? load_partial(p, lanes) : load(p);
 }
 
-template <bool kWhole>
+template <Tile kTile>
 static PEN_INLINE void finish_outputs(const DepthwiseCall& d, V* acc, const float* residual, float* y) {
   if (residual) {
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
-      if (!kWhole && t >= d.count) break;
-      acc[t] = acc[t] + load_channels<kWhole>(residual + t * d.residual_step, d.lanes);
+      if (kTile != Tile::whole && t >= d.count) break;
+      acc[t] = acc[t] + load_channels<kTile>(residual + t * d.residual_step, d.lanes);
     }
   }
   if (d.clamped) {
@@ -52,20 +59,20 @@ static PEN_INLINE void finish_outputs(const DepthwiseCall& d, V* acc, const floa
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t] = clamp(acc[t], lo, hi);
   }
   PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
-    if (!kWhole && t >= d.count) break;
-    if (kWhole || d.lanes >= kLanes)
-      store(y + t * d.y_step, acc[t]);
-    else
+    if (kTile != Tile::whole && t >= d.count) break;
+    if (kTile == Tile::part)
       store_partial(y + t * d.y_step, acc[t], d.lanes);
+    else
+      store(y + t * d.y_step, acc[t]);
   }
 }
 
-// kWhole: all outputs, pixels and lanes exist; `tiles` neighbours are done at one go. Else each pixel is checked; the
-// pattern of branches repeats from row to row and from vector to vector, so it costs little.
-template <int kWidth, int kStride, bool kWhole>
+// A whole call does `tiles` neighbours at one go. In the others each pixel is checked; the pattern of branches repeats
+// from row to row and from vector to vector, so it costs little.
+template <int kWidth, int kStride, Tile kTile>
 static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   constexpr int kReach = (kOutputs - 1) * kStride + kWidth;
-  V start = d.bias ? load_channels<kWhole>(d.bias, d.lanes) : zero();
+  V start = d.bias ? load_channels<kTile>(d.bias, d.lanes) : zero();
   int64_t used = (d.count - 1) * kStride + kWidth;
   int64_t low = d.low > 0 ? d.low : 0, high = d.high < used ? d.high : used;
   const float *tile_x = d.x, *residual = d.residual;
@@ -76,18 +83,19 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
     const float *x = tile_x, *w_row = d.w;
     for (int64_t row = 0; row < d.rows; ++row, x += d.x_row, w_row += d.w_row) {
       V w[kWidth];
-      PEN_UNROLL for (int k = 0; k < kWidth; ++k) w[k] = load_channels<kWhole>(w_row + k * d.w_step, d.lanes);
+      PEN_UNROLL for (int k = 0; k < kWidth; ++k) w[k] = load_channels<kTile>(w_row + k * d.w_step, d.lanes);
       const float* p = x;
       PEN_UNROLL for (int i = 0; i < kReach; ++i, p += d.x_step) {
-        if (!kWhole && (i < low || i >= high)) continue;
-        V v = load_channels<kWhole>(p, d.lanes);
+        if (kTile != Tile::whole && (i < low || i >= high)) continue;
+        V v = load_channels<kTile>(p, d.lanes);
+        keep(v);
         PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
           int t = (i - k) / kStride;
           if (i >= k && (i - k) % kStride == 0 && t < kOutputs) acc[t] = fma(v, w[k], acc[t]);
         }
       }
     }
-    finish_outputs<kWhole>(d, acc, residual, y);
+    finish_outputs<kTile>(d, acc, residual, y);
     tile_x += kOutputs * kStride * d.x_step;
     y += kOutputs * d.y_step;
     if (residual) residual += kOutputs * d.residual_step;
@@ -96,7 +104,7 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
 
 // Any kernel width, stride, dilation and channel multiplier.
 static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
-  V start = d.bias ? load_channels<false>(d.bias, d.lanes) : zero();
+  V start = d.bias ? load_partial(d.bias, d.lanes) : zero();
   V acc[kOutputs];
   PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t] = start;
   int source[kLanes];
@@ -104,14 +112,14 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
   for (int64_t row = 0; row < d.rows; ++row) {
     for (int64_t k = 0; k < d.width; ++k) {
       const float* x = d.x + row * d.x_row;
-      V w = load_channels<false>(d.w + row * d.w_row + k * d.w_step, d.lanes);
+      V w = load_partial(d.w + row * d.w_row + k * d.w_step, d.lanes);
       PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
         int64_t at = k * d.dilation + t * d.stride;
         if (t >= d.count || at < d.low || at >= d.high) continue;
         const float* p = x + at * d.x_step;
         V v;
         if (d.multiplier == 1) {
-          v = load_channels<false>(p, d.lanes);
+          v = load_partial(p, d.lanes);
         } else {
           float spread[kLanes];
           for (int i = 0; i < kLanes; ++i) spread[i] = p[source[i]];
@@ -121,21 +129,28 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
       }
     }
   }
-  finish_outputs<false>(d, acc, d.residual, d.y);
+  finish_outputs<Tile::part>(d, acc, d.residual, d.y);
 }
 
-static PEN_INLINE void run_outputs(int kernel, bool whole, const DepthwiseCall& d) {
+template <int kWidth, int kStride>
+static PEN_INLINE void run_reuse(Tile tile, const DepthwiseCall& d) {
+  if (tile == Tile::whole) return depthwise_reuse<kWidth, kStride, Tile::whole>(d);
+  if (tile == Tile::edge) return depthwise_reuse<kWidth, kStride, Tile::edge>(d);
+  depthwise_reuse<kWidth, kStride, Tile::part>(d);
+}
+
+static PEN_INLINE void run_outputs(int kernel, Tile tile, const DepthwiseCall& d) {
   switch (kernel) {
     case 31:
-      return whole ? depthwise_reuse<3, 1, true>(d) : depthwise_reuse<3, 1, false>(d);
+      return run_reuse<3, 1>(tile, d);
     case 32:
-      return whole ? depthwise_reuse<3, 2, true>(d) : depthwise_reuse<3, 2, false>(d);
+      return run_reuse<3, 2>(tile, d);
     case 51:
-      return whole ? depthwise_reuse<5, 1, true>(d) : depthwise_reuse<5, 1, false>(d);
+      return run_reuse<5, 1>(tile, d);
     case 52:
-      return whole ? depthwise_reuse<5, 2, true>(d) : depthwise_reuse<5, 2, false>(d);
+      return run_reuse<5, 2>(tile, d);
     case 71:
-      return whole ? depthwise_reuse<7, 1, true>(d) : depthwise_reuse<7, 1, false>(d);
+      return run_reuse<7, 1>(tile, d);
     default:
       return depthwise_any(d);
   }
@@ -200,45 +215,47 @@ PEN_KERNEL(conv2d, f32, depthwise) {
   d.residual_step = phases * residual_pitch;
   d.y_step = phases * y_pitch;
 
-  // All tiles of one output row, for the vector of channels that starts at c.
-  auto run_row = [&](const DepthwiseRow& row, int64_t c) {
-    d.rows = row.taps;
-    d.w = r.in[1].as<float>() + row.first_tap * d.w_row + c;
-    for (int64_t phase = 0; phase < phases && phase < ow; ++phase) {
-      int64_t outputs = (ow - phase + phases - 1) / phases;
-      for (int64_t o = 0; o < outputs; o += kOutputs * d.tiles) {
-        int64_t first = phase + o * phases, at = tap_at(p, 1, first, 0);
-        d.tiles = 1;
-        d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
-        bool whole = reuse && d.count == kOutputs && d.lanes == kLanes && at >= 0 && at + reach < w;
-        if (whole) {
-          int64_t step = kOutputs * p.stride[1] * phases;  // how many more start this far on and are whole too
-          d.tiles += (w - 1 - at - reach) / step;
-          d.tiles = d.tiles < (outputs - o) / kOutputs ? d.tiles : (outputs - o) / kOutputs;
-        } else {
-          d.low = at < 0 ? (-at + phases - 1) / phases : 0;
-          d.high = at < w ? (w - at + phases - 1) / phases : 0;
-        }
-        d.x = row.x + at * x_pitch + c / p.co_g;
-        d.y = row.y + first * y_pitch + c;
-        d.residual = row.residual ? row.residual + first * residual_pitch + c : nullptr;
-        run_outputs(kernel, whole, d);
-      }
-    }
-  };
-
+  const float* weights = r.in[1].as<float>();
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.pixel_units, p.pixel_tasks, task);
     for (int64_t line = range.begin; line < range.end; line += kDepthwiseRows) {
       DepthwiseRow rows[kDepthwiseRows];
       int64_t count = range.end - line < kDepthwiseRows ? range.end - line : kDepthwiseRows;
       for (int64_t i = 0; i < count; ++i) rows[i] = place_row(p, r, line + i);
-      for (int64_t c = 0; c < channels; c += kLanes) {
-        if (c + kLanes > channels && channels >= kLanes) c = channels - kLanes;
-        d.lanes = channels - c < kLanes ? channels - c : kLanes;
-        d.bias = r.in[2].data ? r.in[2].as<float>() + c : nullptr;
-        d.lane0 = c % p.co_g;
-        for (int64_t i = 0; i < count; ++i) run_row(rows[i], c);
+      for (int64_t phase = 0; phase < phases && phase < ow; ++phase) {
+        int64_t outputs = (ow - phase + phases - 1) / phases;
+        for (int64_t o = 0; o < outputs; o += kOutputs * d.tiles) {
+          // A tile, or all whole ones that follow each other; then channels and rows of it.
+          int64_t first = phase + o * phases, at = tap_at(p, 1, first, 0);
+          d.tiles = 1;
+          d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
+          bool whole = reuse && d.count == kOutputs && channels >= kLanes && at >= 0 && at + reach < w;
+          if (whole) {
+            int64_t step = kOutputs * p.stride[1] * phases;  // how many more start this far on and are whole too
+            d.tiles += (w - 1 - at - reach) / step;
+            d.tiles = d.tiles < (outputs - o) / kOutputs ? d.tiles : (outputs - o) / kOutputs;
+          } else {
+            d.low = at < 0 ? (-at + phases - 1) / phases : 0;
+            d.high = at < w ? (w - at + phases - 1) / phases : 0;
+          }
+          Tile tile = whole ? Tile::whole : channels >= kLanes ? Tile::edge : Tile::part;
+          for (int64_t c = 0; c < channels; c += kLanes) {
+            if (c + kLanes > channels && channels >= kLanes) c = channels - kLanes;
+            d.lanes = channels - c < kLanes ? channels - c : kLanes;
+            d.bias = r.in[2].data ? r.in[2].as<float>() + c : nullptr;
+            d.lane0 = p.co_g == 1 ? 0 : c % p.co_g;
+            int64_t c_in = p.co_g == 1 ? c : c / p.co_g;
+            for (int64_t i = 0; i < count; ++i) {
+              const DepthwiseRow& row = rows[i];
+              d.rows = row.taps;
+              d.w = weights + row.first_tap * d.w_row + c;
+              d.x = row.x + at * x_pitch + c_in;
+              d.y = row.y + first * y_pitch + c;
+              d.residual = row.residual ? row.residual + first * residual_pitch + c : nullptr;
+              run_outputs(kernel, tile, d);
+            }
+          }
+        }
       }
       for (int64_t i = 0; p.act.row && i < count; ++i) {
         if (y_pitch == channels) {

@@ -13,6 +13,7 @@ struct TileCall {
   int64_t k_begin, k_end;  // of each tap
   const float* b;          // the tile's first column, at K = 0
   int64_t panel_step;      // floats from a panel to the next
+  int64_t ahead;           // floats from b to what will be needed next
   float* c;
   int64_t c_pitch;
   const float* start;  // what the sums start from, beside the bias: residual, or C itself in later parts of K; or null
@@ -33,12 +34,13 @@ static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_
   }
 }
 
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, bool kHalf>
 static __attribute__((noinline)) void run_tile(const TileCall& t) {
+  using Columns = Width<kVectors, kHalf>;
   constexpr int kColumns = kVectors * kLanes;
   // Tiles that N cuts go through a buffer, so that the code below knows whole vectors only.
   float buffer[kRows * kColumns];
-  bool whole = t.columns >= kColumns;
+  bool whole = t.columns >= Columns::kColumns;
   float* c = whole ? t.c : buffer;
   int64_t c_pitch = whole ? t.c_pitch : kColumns;
   const float* from = t.start;
@@ -58,7 +60,8 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
   }
   if (from) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r, from += from_pitch) {
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + load(from + j * kLanes);
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j)
+        acc[r][j] = acc[r][j] + (Columns::half(j) ? load_half(from + j * kLanes) : load(from + j * kLanes));
     }
   }
 
@@ -68,14 +71,7 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     const float* a[kRows];
     PEN_UNROLL for (int r = 0; r < kRows; ++r) a[r] = rows[r] + t.a_offset;
     const float* b = t.b + (tap * t.tap_k + t.k_begin) * kPanel;
-    for (int64_t k = t.k_begin; k < t.k_end; ++k, b += kPanel) {
-      V column[kVectors];
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) column[j] = load(b + j * kLanes / kPanel * t.panel_step + j * kLanes % kPanel);
-      PEN_UNROLL for (int r = 0; r < kRows; ++r) {
-        V x = set1(a[r][k]);
-        PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = fma(x, column[j], acc[r][j]);
-      }
-    }
+    multiply_run<kHalf>(a, b, t.panel_step, t.ahead, t.k_begin, t.k_end, acc);
   }
 
   if (t.clamped) {
@@ -83,24 +79,41 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi); }
   }
   PEN_UNROLL for (int r = 0; r < kRows; ++r, c += c_pitch) {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(c + j * kLanes, acc[r][j]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) Columns::half(j) ? store_half(c + j * kLanes, acc[r][j]) : store(c + j * kLanes, acc[r][j]);
   }
   if (PEN_UNLIKELY(!whole)) copy_rows(buffer, kColumns, t.c, t.c_pitch, kRows, t.columns);
 }
 
-template <int kVectors, int kRows>
-static PEN_INLINE void run_tile_of(int rows, const TileCall& t) {
+template <int kVectors, bool kHalf, int kRows = kTileRows>
+static PEN_INLINE void run_rows(int rows, const TileCall& t) {
   if constexpr (kRows == 1) {
-    run_tile<1, kVectors>(t);
+    run_tile<1, kVectors, kHalf>(t);
   } else {
-    if (rows == kRows) return run_tile<kRows, kVectors>(t);
-    run_tile_of<kVectors, kRows - 1>(rows, t);
+    if (rows == kRows) return run_tile<kRows, kVectors, kHalf>(t);
+    run_rows<kVectors, kHalf, kRows - 1>(rows, t);
   }
 }
 
-// K is cut so that a tile's strip of B (kBlockK x 32 floats) stays in the first cache level while all row tiles of the
-// block pass over it, and the block's rows of A in the second level; partial sums wait in C.
-constexpr int64_t kBlockK = 512;
+// The narrowest tile that holds the columns.
+static PEN_INLINE void run_columns(int rows, const TileCall& t) {
+  constexpr int kFew = kTileVectors / 2;
+  if (kHasHalves && t.columns <= Width<kFew, true>::kColumns) return run_rows<kFew, kHasHalves>(rows, t);
+  if (t.columns <= kTileColumns / 2) return run_rows<kFew, false>(rows, t);
+  if (kHasHalves && t.columns <= Width<kTileVectors, true>::kColumns) return run_rows<kTileVectors, kHasHalves>(rows, t);
+  run_rows<kTileVectors, false>(rows, t);
+}
+
+// How many of the columns that are left the next tiles do. A tile of half a vector would wait for its loads, so the last
+// 33 to 40 columns are not 32 + 8 but 16 + 24.
+static PEN_INLINE int64_t strip_columns(int64_t left) {
+  if (kHasHalves && left > kTileColumns && left <= kTileColumns + kLanes / 2) return kLanes;
+  return left < kTileColumns ? left : kTileColumns;
+}
+
+// K is cut so that a tile's strip of B (kBlockK x 32 floats) and the block's rows of A stay in the second cache level while
+// all row tiles pass over them; partial sums wait in C. Shorter parts, for the first level, gain nothing: a step of K takes
+// more cycles than its loads.
+constexpr int64_t kBlockK = 1024;
 // An activation with a row function runs after this many columns: enough for its call, few enough to stay in cache.
 constexpr int64_t kActColumns = 128;
 
@@ -126,8 +139,8 @@ void run_block(const Block& g) {
       bool first = t.tap_begin == 0 && cut == 0, last = t.tap_end == g.taps && cut == cuts - 1;
       t.clamped = last && g.act->clamped;
       int64_t act_begin = g.n_begin;
-      for (int64_t n = g.n_begin; n < g.n_end; n += kTileColumns) {
-        t.columns = g.n - n;
+      for (int64_t n = g.n_begin; n < g.n_end; n += t.columns) {
+        t.columns = strip_columns(g.n_end - n);
         t.bias = first && g.bias ? g.bias + n : nullptr;
         t.b = g.b + n / kPanel * t.panel_step + n % kPanel;
         for (int i = 0; i < g.tile_count; ++i) {
@@ -137,12 +150,10 @@ void run_block(const Block& g) {
           t.c = tile.c + g.c_offset + n;
           t.start = !first ? t.c : tile.residual ? tile.residual + g.c_offset + n : nullptr;
           t.start_pitch = first ? g.residual_pitch : g.c_pitch;
-          if (t.columns > kTileColumns / 2)
-            run_tile_of<kTileVectors, kTileRows>(tile.count, t);
-          else
-            run_tile_of<kTileVectors / 2, kTileRows>(tile.count, t);
+          t.ahead = i == g.tile_count - 1 && n + t.columns < g.n_end ? t.columns / kPanel * t.panel_step : 0;
+          run_columns(tile.count, t);
         }
-        int64_t done = n + kTileColumns < g.n_end ? n + kTileColumns : g.n_end;
+        int64_t done = n + t.columns;
         if (last && g.act->row && (done - act_begin >= kActColumns || done == g.n_end)) {
           for (int i = 0; i < g.tile_count; ++i)
             for (int r = 0; r < g.tiles[i].count; ++r)

@@ -11,28 +11,11 @@
 // multiply-adds in the order of K, whatever the tiling, so results depend neither on blocking nor on threads.
 #pragma once
 #include "penlight/runtime/cpu/epilogue.h"
-#include "penlight/runtime/simd/simd.h"
+#include "penlight/runtime/cpu/tile.h"
 
 namespace pen {
 namespace PEN_ISA {
 
-constexpr int kPanel = 16;  // columns in a panel of B
-
-// The register tile: rows x vectors accumulators, plus the vectors of B and one value of A. It must fit the register
-// file; the rest of the space is a choice between loads of A (more vectors) and loads of B (more rows).
-#if defined(__AVX512F__)
-constexpr int kTileVectors = 2, kTileRows = 14;  // 28 + 2 + 1 of 32
-#elif defined(__AVX2__)
-constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 of 16
-#elif defined(__SSE4_1__)
-constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 and a product of 16: no fused multiply-add
-#elif defined(__aarch64__)
-constexpr int kTileVectors = 4, kTileRows = 6;  // 24 + 4 + 1 of 32
-#elif defined(__ARM_NEON)
-constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 of 16
-#else
-constexpr int kTileVectors = 4, kTileRows = 2;  // 8 + 4 + 1 of 16 scalar registers
-#endif
 constexpr int kTileColumns = kTileVectors * kLanes;
 static_assert(kTileVectors % 2 == 0, "the tail tile has half the vectors");
 

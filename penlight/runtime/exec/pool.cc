@@ -26,17 +26,22 @@ struct ThreadPool {
   bool stopping;
   pen_pthread handles[kMaxThreads];
 
-  // The current work. `generation` changes when there is new work; workers acknowledge by counting `busy` down.
-  alignas(64) uint32_t generation;
+  // The current work; may be read by those inside the door.
   TaskFn run;
   void* context;
   int32_t count;
-  alignas(64) int32_t next;
-  alignas(64) int32_t busy;
-  int32_t sleepers;
+  // The door, in one word: how many other threads are inside, whether it is open, and a number that changes with every
+  // piece of work. Whoever comes after the last task was taken finds it closed: the caller never waits for a thread
+  // that the system has not let run, only for those at work.
+  alignas(64) uint32_t door;
+  alignas(64) int32_t next;  // task
+  alignas(64) int32_t sleepers;
 };
 
 namespace {
+
+constexpr uint32_t kInside = 0xff, kOpen = 0x100, kNumberShift = 9;
+static_assert(kMaxThreads <= static_cast<int>(kInside), "all threads are counted");
 
 struct Start {
   ThreadPool* pool;
@@ -51,46 +56,71 @@ void work(ThreadPool* pool, int worker) {
   }
 }
 
+// Whether there is work that this thread has not seen yet, or it is time to go; then `door` is what it saw.
+bool called(ThreadPool* pool, uint32_t seen, uint32_t* door) {
+  *door = __atomic_load_n(&pool->door, __ATOMIC_SEQ_CST);
+  return ((*door & kOpen) && *door >> kNumberShift != seen) || __atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE);
+}
+
+uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
+  uint32_t door;
+  for (int spins = 0; spins < kSpins; ++spins) {
+    if (called(pool, seen, &door)) return door;
+    pause_cpu();
+  }
+  pthread_mutex_lock(pool->lock);
+  __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);  // before the last look: open_door looks the other way round
+  while (!called(pool, seen, &door)) pthread_cond_wait(pool->wake, pool->lock);
+  __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
+  pthread_mutex_unlock(pool->lock);
+  return door;
+}
+
 void* thread_main(void* argument) {
   Start start = *static_cast<Start*>(argument);
   free(argument);
   ThreadPool* pool = start.pool;
   uint32_t seen = 0;
   for (;;) {
-    int spins = 0;
-    while (__atomic_load_n(&pool->generation, __ATOMIC_ACQUIRE) == seen && spins < kSpins) {
-      pause_cpu();
-      ++spins;
-    }
-    if (spins == kSpins) {
-      pthread_mutex_lock(pool->lock);
-      ++pool->sleepers;
-      while (__atomic_load_n(&pool->generation, __ATOMIC_ACQUIRE) == seen) pthread_cond_wait(pool->wake, pool->lock);
-      --pool->sleepers;
-      pthread_mutex_unlock(pool->lock);
-    }
-    ++seen;  // generations are handed out one by one: the caller waits for all workers in between
+    uint32_t door = wait_for_work(pool, seen);
     if (__atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE)) return nullptr;
+    if (!__atomic_compare_exchange_n(&pool->door, &door, door + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
     work(pool, start.worker);
-    __atomic_fetch_sub(&pool->busy, 1, __ATOMIC_RELEASE);
+    seen = door >> kNumberShift;
+    __atomic_fetch_sub(&pool->door, 1, __ATOMIC_RELEASE);
   }
 }
 
-void publish(ThreadPool* pool) {
-  __atomic_store_n(&pool->busy, pool->started, __ATOMIC_RELEASE);
+void wake_sleepers(ThreadPool* pool) {
+  if (__atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST) == 0) return;
   pthread_mutex_lock(pool->lock);
-  __atomic_fetch_add(&pool->generation, 1, __ATOMIC_RELEASE);
-  if (pool->sleepers) pthread_cond_broadcast(pool->wake);
+  pthread_cond_broadcast(pool->wake);
   pthread_mutex_unlock(pool->lock);
+}
+
+// Nobody is inside before, nor after close_door.
+void open_door(ThreadPool* pool) {
+  uint32_t number = (__atomic_load_n(&pool->door, __ATOMIC_RELAXED) >> kNumberShift) + 1;
+  __atomic_store_n(&pool->door, number << kNumberShift | kOpen, __ATOMIC_SEQ_CST);
+  wake_sleepers(pool);
+}
+
+void close_door(ThreadPool* pool) {
+  __atomic_fetch_and(&pool->door, ~kOpen, __ATOMIC_ACQ_REL);
+  for (int spins = 0; __atomic_load_n(&pool->door, __ATOMIC_ACQUIRE) & kInside; ++spins) {
+    pause_cpu();
+    if (spins < kSpins) continue;
+    sched_yield();
+    spins = 0;
+  }
 }
 
 void start_threads(ThreadPool* pool) {
   pthread_mutex_init(pool->lock, nullptr);
   pthread_cond_init(pool->wake, nullptr);
-  pool->generation = 0;
   pool->started = 0;
   pool->sleepers = 0;
-  pool->busy = 0;
+  pool->door = 0;
   pool->owner = getpid();
   for (int i = 1; i < pool->threads; ++i) {
     Start* start = static_cast<Start*>(malloc(sizeof(Start)));
@@ -118,8 +148,8 @@ ThreadPool* pool_create(int threads) {
 void pool_destroy(ThreadPool* pool) {
   if (!pool) return;
   if (pool->started && pool->owner == getpid()) {
-    __atomic_store_n(&pool->stopping, true, __ATOMIC_RELEASE);
-    publish(pool);
+    __atomic_store_n(&pool->stopping, true, __ATOMIC_SEQ_CST);
+    wake_sleepers(pool);
     for (int i = 0; i < pool->started; ++i) pthread_join(pool->handles[i], nullptr);
     pthread_cond_destroy(pool->wake);
     pthread_mutex_destroy(pool->lock);
@@ -137,16 +167,9 @@ void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   pool->context = context;
   pool->count = static_cast<int32_t>(count);
   __atomic_store_n(&pool->next, 0, __ATOMIC_RELAXED);
-  publish(pool);
+  open_door(pool);
   work(pool, 0);
-  int spins = 0;
-  while (__atomic_load_n(&pool->busy, __ATOMIC_ACQUIRE) != 0) {
-    pause_cpu();
-    if (++spins > kSpins) {
-      sched_yield();
-      spins = 0;
-    }
-  }
+  close_door(pool);
 }
 
 int core_count() {

@@ -3,6 +3,7 @@
 // those are spelled as their zero-masked forms, which compile to the same instruction.
 
 constexpr int kLanes = 16;
+constexpr bool kHasHalves = true;  // half a vector takes half the time: 256-bit registers
 struct V {
   __m512 v;
 };
@@ -21,6 +22,21 @@ static PEN_INLINE V load(const float* p) { return {_mm512_loadu_ps(p)}; }
 static PEN_INLINE void store(float* p, V a) { _mm512_storeu_ps(p, a.v); }
 static PEN_INLINE V load_partial(const float* p, int64_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
 static PEN_INLINE void store_partial(float* p, V a, int64_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
+// Half vectors are the same registers by their 256-bit names (%t). Casting back and forth would do, if GCC did not warn of
+// the upper half that it leaves undefined.
+struct Half {
+  float lanes[kLanes / 2];
+};
+static PEN_INLINE V load_half(const float* p) {
+  V a;
+  __asm__("vmovups %1, %t0" : "=v"(a.v) : "m"(*reinterpret_cast<const Half*>(p)));
+  return a;
+}
+static PEN_INLINE void store_half(float* p, V a) { __asm__("vmovups %t1, %0" : "=m"(*reinterpret_cast<Half*>(p)) : "v"(a.v)); }
+static PEN_INLINE V fma_half(V a, V b, V c) {
+  __asm__("vfmadd231ps %t2, %t1, %t0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
+  return c;
+}
 static PEN_INLINE V set1(float f) { return {_mm512_set1_ps(f)}; }
 static PEN_INLINE V zero() { return {_mm512_setzero_ps()}; }
 

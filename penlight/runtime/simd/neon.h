@@ -44,6 +44,21 @@ static PEN_INLINE V fma(V a, V b, V c) { return {vaddq_f32(vmulq_f32(a.v, b.v), 
 static PEN_INLINE V min(V a, V b) { return {vbslq_f32(vcltq_f32(a.v, b.v), a.v, b.v)}; }
 static PEN_INLINE V max(V a, V b) { return {vbslq_f32(vcgtq_f32(a.v, b.v), a.v, b.v)}; }
 static PEN_INLINE V abs(V a) { return {vabsq_f32(a.v)}; }
+// The instructions give NaN for any NaN, which is wrong for min and max and right here.
+static PEN_INLINE V clamp(V x, V lo, V hi) { return {vminq_f32(vmaxq_f32(x.v, lo.v), hi.v)}; }
+
+// fma(lane kLane of a, b, c). armv7 has no fused multiply-add by a lane, but one that rounds the product first.
+#if defined(__aarch64__)
+template <int kLane>
+static PEN_INLINE V fma_lane(V a, V b, V c) {
+  return {vfmaq_laneq_f32(c.v, b.v, a.v, kLane)};
+}
+#else
+template <int kLane>
+static PEN_INLINE V fma_lane(V a, V b, V c) {
+  return {vmlaq_lane_f32(c.v, b.v, kLane < 2 ? vget_low_f32(a.v) : vget_high_f32(a.v), kLane % 2)};
+}
+#endif
 
 #if defined(__aarch64__)
 static PEN_INLINE V operator/(V a, V b) { return {vdivq_f32(a.v, b.v)}; }

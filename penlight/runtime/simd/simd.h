@@ -15,6 +15,8 @@
 //   reduce_add reduce_max reduce_min -> float
 //   to_int(V) (truncates; out of range: any value) to_float(I) bits(V) from_bits(I)
 //   I: + - & | ^ << >> (arithmetic) and set1i(n)
+//   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
+//   keep(v)                                 v is loaded once and stays in its register
 #pragma once
 #include "penlight/runtime/base/platform.h"
 
@@ -51,8 +53,27 @@ namespace PEN_ISA {
 #include "penlight/runtime/simd/scalar.h"
 #endif
 
+#if !defined(__ARM_NEON)  // has a shorter one
 // max returns its second argument when one is NaN, so x goes second: NaN passes through both.
 static PEN_INLINE V clamp(V x, V lo, V hi) { return min(hi, max(lo, x)); }
+#endif
+
+#if !defined(__AVX512F__)
+constexpr bool kHasHalves = false;  // never called then, but named in templates
+static PEN_INLINE V load_half(const float* p) { return load(p); }
+static PEN_INLINE void store_half(float* p, V a) { store(p, a); }
+static PEN_INLINE V fma_half(V a, V b, V c) { return fma(a, b, c); }
+#endif
+
+// GCC folds a load into every instruction that uses its value; where the load port is what limits, that is the limit
+// reached three times as early.
+static PEN_INLINE void keep([[maybe_unused]] V& v) {
+#if defined(__AVX512F__)
+  __asm__("" : "+v"(v.v));
+#elif defined(__AVX2__) || defined(__SSE4_1__)
+  __asm__("" : "+x"(v.v));
+#endif
+}
 
 }  // namespace PEN_ISA
 }  // namespace pen

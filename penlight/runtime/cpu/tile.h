@@ -1,0 +1,117 @@
+// The register tile of the matrix product (gemm.h): how large it is, and the loop over K that fills it. kRows x kVectors
+// accumulators stay in registers; each step of K loads kVectors vectors of B, and multiplies them by one float of every
+// row. A chain of multiply-adds goes in the order of K on every instruction set.
+#pragma once
+#include "penlight/runtime/simd/simd.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+constexpr int kPanel = 16;  // columns in a panel of B: [K][16]
+
+// Accumulators, vectors of B and values of A must fit the register file; the rest is a choice between loads of A (more
+// vectors) and of B (more rows).
+#if defined(__AVX512F__)
+// Half of the 32 registers. As many sums as fit (28) are slower: Zen 4 runs out of renaming registers before a tile's last
+// sums leave, and the next tile starts late (K = 16: 92 of 116 GFLOP/s, this one 101; long K the same).
+constexpr int kTileVectors = 2, kTileRows = 8;  // 16 + 2 + 1 of 32
+#elif defined(__AVX2__)
+constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 of 16
+#elif defined(__SSE4_1__)
+constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 and a product of 16: no fused multiply-add
+#elif defined(__aarch64__)
+constexpr int kTileVectors = 4, kTileRows = 5;  // 20 + 4 + 5 (four steps of K for each row) of 32; with 6 rows some spill
+#elif defined(__ARM_NEON)
+constexpr int kTileVectors = 2, kTileRows = 4;  // 8 + 2 + 4 of 16
+#else
+constexpr int kTileVectors = 4, kTileRows = 2;  // 8 + 4 + 1 of 16 scalar registers
+#endif
+
+// A tile's columns: kVectors vectors, of the last one only the first half if kHalf.
+template <int kVectors, bool kHalf>
+struct Width {
+  static constexpr bool half(int j) { return kHalf && j == kVectors - 1; }
+  static constexpr int kColumns = kVectors * kLanes - (kHalf ? kLanes / 2 : 0);
+};
+
+// The columns of one row of B; `panel_step` floats from a panel to the next.
+template <int kVectors, bool kHalf = false>
+static PEN_INLINE void load_columns(const float* b, int64_t panel_step, V (&columns)[kVectors]) {
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
+    const float* p = b + j * kLanes / kPanel * panel_step + j * kLanes % kPanel;
+    columns[j] = Width<kVectors, kHalf>::half(j) ? load_half(p) : load(p);
+  }
+}
+
+// One step of K: column k of the rows p.
+template <bool kHalf, int kRows, int kVectors>
+static PEN_INLINE void multiply_step(const float* const* p, int64_t k, const float* b, int64_t panel_step, V (&acc)[kRows][kVectors]) {
+  V columns[kVectors];
+  load_columns<kVectors, kHalf>(b, panel_step, columns);
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+    V x = set1(p[r][k]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j)
+      acc[r][j] = Width<kVectors, kHalf>::half(j) ? fma_half(x, columns[j], acc[r][j]) : fma(x, columns[j], acc[r][j]);
+  }
+}
+
+#if defined(__ARM_NEON)
+
+// One step of four: lane kLane of each row's vector x.
+template <int kLane, int kRows, int kVectors>
+static PEN_INLINE void multiply_lane(const V (&x)[kRows], const float*& b, int64_t panel_step, V (&acc)[kRows][kVectors]) {
+  V columns[kVectors];
+  load_columns(b, panel_step, columns);
+  b += kPanel;
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = fma_lane<kLane>(x[r], columns[j], acc[r][j]);
+  }
+#if !defined(__aarch64__)
+  // 16 registers: the compiler would load all four steps' columns first, and spill. It cannot before it has these sums.
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) asm("" : "+r"(b), "+w"(acc[r][j].v)); }
+#endif
+}
+
+// acc += rows a[r][k_begin..k_end) times the rows of B from b on. NEON multiplies by a lane, so four steps of K need one
+// load for each row of A, where a broadcast would be a load for each step.
+template <bool kHalf, int kRows, int kVectors>
+static PEN_INLINE void multiply_run(const float* const* a, const float* b, int64_t panel_step, [[maybe_unused]] int64_t ahead,
+                                    int64_t k_begin, int64_t k_end, V (&acc)[kRows][kVectors]) {
+  static_assert(!kHalf, "NEON has no halves");
+  const float* p[kRows];
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) p[r] = a[r] + k_begin;
+  const float *end = b + (k_end - k_begin) * kPanel, *fours = b + (k_end - k_begin) / 4 * 4 * kPanel;
+  while (b != fours) {
+    V x[kRows];
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+      x[r] = load(p[r]);
+      p[r] += 4;
+      asm("" : "+r"(p[r]));  // a pointer of its own: the load moves it on, an index would be added to every row first
+    }
+    multiply_lane<0>(x, b, panel_step, acc);
+    multiply_lane<1>(x, b, panel_step, acc);
+    multiply_lane<2>(x, b, panel_step, acc);
+    multiply_lane<3>(x, b, panel_step, acc);
+  }
+  for (int64_t k = 0; b != end; ++k, b += kPanel) multiply_step<kHalf>(p, k, b, panel_step, acc);
+}
+
+#else
+
+// acc += rows a[r][k_begin..k_end) times the rows of B from b on. What lies `ahead` floats further is fetched into the
+// second cache level meanwhile.
+template <bool kHalf, int kRows, int kVectors>
+static PEN_INLINE void multiply_run(const float* const* a, const float* b, int64_t panel_step, int64_t ahead, int64_t k_begin,
+                                    int64_t k_end, V (&acc)[kRows][kVectors]) {
+  for (int64_t k = k_begin; k < k_end; ++k, b += kPanel) {
+    multiply_step<kHalf>(a, k, b, panel_step, acc);
+    if (kVectors == kTileVectors) {
+      PEN_UNROLL for (int j = 0; j < kVectors * kLanes; j += kPanel) __builtin_prefetch(b + ahead + j / kPanel * panel_step, 0, 2);
+    }
+  }
+}
+
+#endif
+
+}  // namespace PEN_ISA
+}  // namespace pen
