@@ -99,8 +99,10 @@ def _wanted_nhwc(block: Block) -> set[Value]:
 
 def _channel_inputs(node: Node) -> list[int]:
     """The inputs that a channels operator reads pixel by pixel."""
-    names = [p.name for p in registry.get(node.op).tensors]
-    return [0] + ([names.index("residual")] if "residual" in names else [])
+    op = registry.get(node.op)
+    names = [p.name for p in op.tensors]
+    first = [] if op.reads_any is not None and op.reads_any(node) else [0]
+    return first + ([names.index("residual")] if "residual" in names else [])
 
 
 def _assign(graph: Graph, block: Block) -> int:

@@ -67,13 +67,44 @@ static void gather_rows(const Conv2d& p, const Tensor& x, const Tensor& y, int64
   }
 }
 
-// Tiles of output pixels [begin, end): none crosses a multiple of `line`, within which pixels have one pitch. Finds the
-// taps that are padding for a whole tile.
-static void cut_tiles(const Tensor& y, const Tensor& residual, int64_t begin, int64_t end, int64_t line, Gathered* g) {
+// Output columns at which a tap enters or leaves the image. Tiles that end there skip all of its padding, tiles across it
+// none. Only those that leave tiles of some height: at the usual padding of a pixel there is nothing to gain.
+struct Breaks {
+  static constexpr int kMax = 16, kApart = 4;
+  int64_t at[kMax];  // ascending
+  int count;
+};
+
+static Breaks find_breaks(const Conv2d& p, int64_t w, int64_t ow) {
+  Breaks b = {};
+  int64_t last = 0;
+  for (;;) {
+    int64_t next = ow;  // the first one far enough from the last
+    for (int64_t k = 0; k < p.kernel[1]; ++k) {
+      int64_t offset = k * p.dilation[1] - p.pad[1], stride = p.stride[1];  // output x reads column x * stride + offset
+      int64_t enters = offset < 0 ? (-offset + stride - 1) / stride : 0, leaves = offset < w ? (w - offset + stride - 1) / stride : 0;
+      if (enters >= last + Breaks::kApart && enters < next) next = enters;
+      if (leaves >= last + Breaks::kApart && leaves < next) next = leaves;
+    }
+    if (next + Breaks::kApart > ow || b.count == Breaks::kMax) break;
+    last = b.at[b.count++] = next;
+  }
+  return b;
+}
+
+// Tiles of output pixels [begin, end): none crosses a multiple of `line`, within which pixels have one pitch, nor, where a
+// line is an output row, one of the breaks in it. Finds the taps that are padding for a whole tile.
+static void cut_tiles(const Tensor& y, const Tensor& residual, int64_t begin, int64_t end, int64_t line, const Breaks& breaks,
+                      Gathered* g) {
   int64_t image = y.dims[2] * y.dims[3], pitch = pixel_pitch(y);
   g->tile_count = 0;
   for (int64_t from = begin; from < end;) {
     int64_t to = (from / line + 1) * line;
+    for (int i = 0; i < breaks.count; ++i) {
+      if (from % line >= breaks.at[i]) continue;
+      to = from / line * line + breaks.at[i];
+      break;
+    }
     to = to < end ? to : end;
     int64_t tiles = (to - from + kTileRows - 1) / kTileRows;
     for (int64_t i = 0; i < tiles; ++i) {
@@ -139,6 +170,8 @@ PEN_KERNEL(conv2d, f32, gemm) {
   block.residual_pitch = residual.data ? pixel_pitch(residual) : 0;
   block.act = &p.act;
   bool dense = batch_is_dense(y) && (!residual.data || batch_is_dense(residual));
+  Breaks breaks = {};
+  if (p.by_rows) breaks = find_breaks(p, x.dims[3], y.dims[3]);
   int64_t line = p.by_rows ? y.dims[3] : dense ? p.pixels : y.dims[2] * y.dims[3];
   int64_t group_floats = (p.co_g + kPanel - 1) / kPanel * kPanel * block.taps * block.tap_k;
   int64_t units = p.groups > 1 ? p.groups : (p.co_g + kColumnUnit - 1) / kColumnUnit;
@@ -151,7 +184,7 @@ PEN_KERNEL(conv2d, f32, gemm) {
     for (int64_t begin = pixels.begin * p.pixel_unit; begin < last;) {
       int64_t end = block_end(p, y.dims[3], begin, last);
       gather_rows(p, x, y, begin, end, g);
-      cut_tiles(y, residual, begin, end, line, &g);
+      cut_tiles(y, residual, begin, end, line, breaks, &g);
       block.tile_count = g.tile_count;
       Range groups = p.groups > 1 ? columns : Range{0, 1};
       for (int64_t group = groups.begin; group < groups.end; ++group) {

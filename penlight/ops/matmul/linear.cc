@@ -13,6 +13,7 @@ struct Linear {
   int lead;
   int64_t dims[kLinearMaxLead], x[kLinearMaxLead], residual[kLinearMaxLead], y[kLinearMaxLead];
   int64_t row_tasks, column_tasks;
+  bool columns_outer;  // neighbouring tasks share columns (weights), not rows
   int64_t copy_pitch, copy_tasks;  // 0: x is read in place
   Activation act;
 };
@@ -88,6 +89,8 @@ PEN_BIND(linear) {
   p->row_tasks = p->m <= kLinearBlockRows ? 1 : target < (row_units + 3) / 4 ? target : (row_units + 3) / 4;
   p->column_tasks = (target + p->row_tasks - 1) / p->row_tasks;
   p->column_tasks = p->column_tasks < units ? p->column_tasks : units;
+  // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
+  p->columns_outer = p->n > p->m;
   if (p->m >= kLinearUnit && p->n >= kLinearCopyColumns && p->k > 0 && p->x[p->lead - 1] * 4 % kLinearCliff == 0) {
     p->copy_pitch = (p->k + 15) / 16 * 16 + 16;
     if (p->copy_pitch * 4 % kLinearCliff == 0) p->copy_pitch += 16;
@@ -154,8 +157,9 @@ PEN_KERNEL(linear, f32) {
   block.act = &p.act;
   int64_t row_units = (p.m + kLinearUnit - 1) / kLinearUnit, units = (p.n + kLinearColumns - 1) / kLinearColumns;
   for (int64_t task = r.begin; task < r.end; ++task) {
-    Range columns = part(units, p.column_tasks, task % p.column_tasks);
-    Range range = part(row_units, p.row_tasks, task / p.column_tasks);
+    int64_t row_task = p.columns_outer ? task % p.row_tasks : task / p.column_tasks;
+    int64_t column_task = p.columns_outer ? task / p.row_tasks : task % p.column_tasks;
+    Range columns = part(units, p.column_tasks, column_task), range = part(row_units, p.row_tasks, row_task);
     block.n_begin = columns.begin * kLinearColumns;
     block.n_end = columns.end * kLinearColumns < p.n ? columns.end * kLinearColumns : p.n;
     int64_t last = range.end * kLinearUnit < p.m ? range.end * kLinearUnit : p.m;
