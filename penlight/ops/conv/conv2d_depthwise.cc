@@ -217,7 +217,9 @@ PEN_KERNEL(conv2d, f32, depthwise) {
 
   const float* weights = r.in[1].as<float>();
   for (int64_t task = r.begin; task < r.end; ++task) {
-    Range range = part(p.pixel_units, p.pixel_tasks, task);
+    Range range = part(p.pixel_units, p.pixel_tasks, task / p.column_tasks);
+    Range columns = part((channels + kColumnUnit - 1) / kColumnUnit, p.column_tasks, task % p.column_tasks);
+    int64_t c_begin = columns.begin * kColumnUnit, c_end = columns.end * kColumnUnit < channels ? columns.end * kColumnUnit : channels;
     for (int64_t line = range.begin; line < range.end; line += kDepthwiseRows) {
       DepthwiseRow rows[kDepthwiseRows];
       int64_t count = range.end - line < kDepthwiseRows ? range.end - line : kDepthwiseRows;
@@ -229,7 +231,7 @@ PEN_KERNEL(conv2d, f32, depthwise) {
           int64_t first = phase + o * phases, at = tap_at(p, 1, first, 0);
           d.tiles = 1;
           d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
-          bool whole = reuse && d.count == kOutputs && channels >= kLanes && at >= 0 && at + reach < w;
+          bool whole = reuse && d.count == kOutputs && c_end - c_begin >= kLanes && at >= 0 && at + reach < w;
           if (whole) {
             int64_t step = kOutputs * p.stride[1] * phases;  // how many more start this far on and are whole too
             d.tiles += (w - 1 - at - reach) / step;
@@ -238,10 +240,10 @@ PEN_KERNEL(conv2d, f32, depthwise) {
             d.low = at < 0 ? (-at + phases - 1) / phases : 0;
             d.high = at < w ? (w - at + phases - 1) / phases : 0;
           }
-          Tile tile = whole ? Tile::whole : channels >= kLanes ? Tile::edge : Tile::part;
-          for (int64_t c = 0; c < channels; c += kLanes) {
-            if (c + kLanes > channels && channels >= kLanes) c = channels - kLanes;
-            d.lanes = channels - c < kLanes ? channels - c : kLanes;
+          Tile tile = whole ? Tile::whole : c_end - c_begin >= kLanes ? Tile::edge : Tile::part;
+          for (int64_t c = c_begin; c < c_end; c += kLanes) {
+            if (c + kLanes > c_end && c_end - c_begin >= kLanes) c = c_end - kLanes;
+            d.lanes = c_end - c < kLanes ? c_end - c : kLanes;
             d.bias = r.in[2].data ? r.in[2].as<float>() + c : nullptr;
             d.lane0 = p.co_g == 1 ? 0 : c % p.co_g;
             int64_t c_in = p.co_g == 1 ? c : c / p.co_g;
@@ -258,10 +260,10 @@ PEN_KERNEL(conv2d, f32, depthwise) {
         }
       }
       for (int64_t i = 0; p.act.row && i < count; ++i) {
-        if (y_pitch == channels) {
+        if (y_pitch == c_end - c_begin) {
           apply_row(p.act, rows[i].y, ow * channels);
         } else {
-          for (int64_t o = 0; o < ow; ++o) apply_row(p.act, rows[i].y + o * y_pitch, channels);
+          for (int64_t o = 0; o < ow; ++o) apply_row(p.act, rows[i].y + o * y_pitch + c_begin, c_end - c_begin);
         }
       }
     }

@@ -45,8 +45,8 @@ def hardsigmoid(x: Term) -> Term:
 
 @elementwise(aten="silu")
 def silu(x: Term) -> Term:
-    """x * sigmoid(x)"""
-    return x * sigmoid(x)
+    """x * sigmoid(x) = x / (1 + e**-x)"""
+    return x / (exp(-x) + 1)
 
 
 # torch's vectorized gelu gives NaN at +inf, where the function is inf.

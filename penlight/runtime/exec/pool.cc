@@ -17,6 +17,12 @@ PEN_INLINE void pause_cpu() {
 
 }  // namespace
 
+// A thread's own tasks. They are neighbours, and the next node's tasks of the same thread lie about where these do, so that
+// what one node has written is in the right core's cache for the next.
+struct alignas(64) Share {
+  int32_t next, end;
+};
+
 struct ThreadPool {
   alignas(64) char lock[platform::kLockBytes];
   alignas(64) char wake[platform::kConditionBytes];
@@ -29,12 +35,11 @@ struct ThreadPool {
   // The current work; may be read by those inside the door.
   TaskFn run;
   void* context;
-  int32_t count;
   // The door, in one word: how many other threads are inside, whether it is open, and a number that changes with every
   // piece of work. Whoever comes after the last task was taken finds it closed: the caller never waits for a thread
   // that the system has not let run, only for those at work.
   alignas(64) uint32_t door;
-  alignas(64) int32_t next;  // task
+  Share shares[kMaxThreads];
   alignas(64) int32_t sleepers;
 };
 
@@ -49,10 +54,15 @@ struct Start {
 };
 
 void work(ThreadPool* pool, int worker) {
-  for (;;) {
-    int32_t task = __atomic_fetch_add(&pool->next, 1, __ATOMIC_RELAXED);
-    if (task >= pool->count) return;
-    pool->run(pool->context, task, task + 1, worker);
+  // Its own share, then what others have left of theirs.
+  for (int i = 0; i < pool->threads; ++i) {
+    int owner = worker + i < pool->threads ? worker + i : worker + i - pool->threads;
+    Share& share = pool->shares[owner];
+    for (;;) {
+      int32_t task = __atomic_fetch_add(&share.next, 1, __ATOMIC_RELAXED);
+      if (task >= share.end) break;
+      pool->run(pool->context, task, task + 1, worker);
+    }
   }
 }
 
@@ -64,16 +74,18 @@ bool called(ThreadPool* pool, uint32_t seen, uint32_t* door) {
 
 uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
   uint32_t door;
-  for (int spins = 0; spins < kSpins; ++spins) {
-    if (called(pool, seen, &door)) return door;
-    pause_cpu();
+  for (;;) {
+    for (int spins = 0; spins < kSpins; ++spins) {
+      if (called(pool, seen, &door)) return door;
+      pause_cpu();
+    }
+    pthread_mutex_lock(pool->lock);
+    __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);  // before the last look: open_door looks the other way round
+    // One call is enough to be up again: the work that woke it may be done by now, but more will follow.
+    if (!called(pool, seen, &door)) pthread_cond_wait(pool->wake, pool->lock);
+    __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(pool->lock);
   }
-  pthread_mutex_lock(pool->lock);
-  __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);  // before the last look: open_door looks the other way round
-  while (!called(pool, seen, &door)) pthread_cond_wait(pool->wake, pool->lock);
-  __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
-  pthread_mutex_unlock(pool->lock);
-  return door;
 }
 
 void* thread_main(void* argument) {
@@ -165,8 +177,8 @@ void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   if (pool->owner != getpid()) start_threads(pool);  // the first time, and in a forked child
   pool->run = run;
   pool->context = context;
-  pool->count = static_cast<int32_t>(count);
-  __atomic_store_n(&pool->next, 0, __ATOMIC_RELAXED);
+  for (int i = 0; i < pool->threads; ++i)
+    pool->shares[i] = {static_cast<int32_t>(count * i / pool->threads), static_cast<int32_t>(count * (i + 1) / pool->threads)};
   open_door(pool);
   work(pool, 0);
   close_door(pool);

@@ -1,4 +1,4 @@
-// A session's threads. Work is a count of tasks; whoever is free takes the next one. The threads start with the first
+// A session's threads. Work is a count of tasks; every thread has a share of neighbours, whoever is done helps the others. The threads start with the first
 // piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are started anew.
 #pragma once
 #include "penlight/runtime/base/platform.h"

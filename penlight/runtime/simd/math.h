@@ -21,11 +21,20 @@ static PEN_INLINE V copysign(V magnitude, V sign) {
   return from_bits((bits(magnitude) & set1i(0x7fffffff)) | (bits(sign) & set1i(INT32_MIN)));
 }
 
+// y * 2**n for whole n in [-252, 254]; what a float cannot hold becomes inf, or loses bits once.
+static PEN_INLINE V times_power_of_two(V y, V n) {
+#if defined(__AVX512F__)
+  return {_mm512_maskz_scalef_ps(kAll, y.v, n.v)};
+#else
+  I whole = to_int(n), half = whole >> 1;  // two steps: 2**n itself may be above or below what a float holds
+  return y * power_of_two(half) * power_of_two(whole - half);
+#endif
+}
+
 // x = n ln 2 + r with |r| <= ln(2) / 2; gives e**r - 1 = r + r^2 q(r), relative error 2^-26.
-static PEN_INLINE V expm1_reduced(V x, I* n) {
-  V t = fma(x, set1(kLog2E), set1(kRounder));
-  *n = bits(t) - bits(set1(kRounder));
-  V k = t - set1(kRounder);
+static PEN_INLINE V expm1_reduced(V x, V* n) {
+  V k = fma(x, set1(kLog2E), set1(kRounder)) - set1(kRounder);
+  *n = k;
   V r = fma(k, set1(-kLn2Lo), fma(k, set1(-kLn2Hi), x));
   V q = fma(set1(0.00138718786f), r, set1(0.00836687628f));
   q = fma(q, r, set1(0.0416674316f));
@@ -36,17 +45,16 @@ static PEN_INLINE V expm1_reduced(V x, I* n) {
 
 // 1.1 ulp
 static PEN_INLINE V exp(V x) {
-  I n;
+  V n;
   V y = expm1_reduced(clamp(x, set1(-104.5f), set1(89.0f)), &n) + set1(1.0f);
-  I half = n >> 1;  // two steps: 2**n itself may be above or below what a float holds
-  return y * power_of_two(half) * power_of_two(n - half);
+  return times_power_of_two(y, n);
 }
 
 // 1.7 ulp
 static PEN_INLINE V expm1(V x) {
-  I n;
+  V n;
   V p = expm1_reduced(clamp(x, set1(-20.0f), set1(89.0f)), &n);
-  V half = power_of_two(n - set1i(1));  // 2**128 is no float, 2**127 is
+  V half = power_of_two(to_int(n) - set1i(1));  // 2**128 is no float, 2**127 is
   V y = fma(p, half, half - set1(0.5f));
   return y + y;
 }
@@ -129,7 +137,9 @@ static PEN_INLINE V erf(V x) {
   g = fma(g, t, set1(-0.63665837f));
   g = fma(g, t, set1(-1.12798142f));
   g = fma(g, t, set1(-0.000122985424f));
-  V far = copysign(set1(1.0f) - exp(g), x);
+  V n;
+  V e = expm1_reduced(g, &n) + set1(1.0f);  // g is in [-17, 0], or NaN: no need of the limits in exp
+  V far = copysign(set1(1.0f) - e * power_of_two(to_int(n)), x);
   return select(lt(a, set1(0.875f)), near, far);
 }
 
