@@ -36,6 +36,7 @@ def optimize(
     backend: str = "cpu",
     metadata: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    winograd_budget: float = 0.5,
     progress: Callable[[str], None] | None = None,
 ) -> Model:
     """Compiles a PyTorch model and returns it ready to run and to save.
@@ -44,6 +45,8 @@ def optimize(
     example_inputs, kwargs: arguments to capture it with; not needed where the source carries them.
     dynamic_shapes: as torch.export takes them, or "auto": every dim of every input may vary.
     metadata: what the file should say of itself: name, labels, preprocessing, licence.
+    winograd_budget: by what fraction the file may grow so that 3 x 3 convolutions run up to 3 times as fast: 1.0 allows twice
+      the size, 0 none of it. See docs/WINOGRAD.md for what it costs in accuracy.
     progress: called with a line of text for each stage.
 
     >>> m = penlight.optimize(resnet18().eval(), (torch.rand(2, 3, 224, 224),), dynamic_shapes={"x": {0: Dim("n")}})
@@ -63,7 +66,7 @@ def optimize(
     say(f"optimizing its graph of {_count(program)} operators")
     run_passes(program)
     say(f"choosing kernels for {_count(program)} operators and packing weights")
-    lower(program)
+    lower(program, winograd_budget)
     say("writing the file image")
     return Model(to_array(program), threads=threads)
 

@@ -6,6 +6,7 @@ shared by all. Results are fresh arrays: a later run cannot change an earlier re
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
@@ -41,12 +42,17 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Time of one kernel call in a profile."""
+    """One kernel call in a profile: how long it took, and on what."""
 
     key: str
     output: str
     source: str
     seconds: float
+    inputs: tuple[tuple[int, ...] | None, ...]  # their shapes; None: an optional input that was left out
+    shape: tuple[int, ...]  # of its first output
+    bytes: int  # read and written: inputs, weights as they are packed, outputs; 0 for a view
+    multiply_adds: int  # see Op.work in ops/registry.py; 0 for operators that only move or combine single elements
+    copied: int  # inputs that did not lie as the kernel reads them, and were copied first
 
 
 class Model:
@@ -122,6 +128,10 @@ class Model:
         """Memory for intermediate values at the shapes of this thread's last run or prepare (weights and outputs not counted)."""
         return int(self._session(method).arena_bytes)
 
+    def live_bytes(self, method: str = "forward") -> int:
+        """The part of arena_bytes that is in use at the step where most is: no arena could be smaller."""
+        return int(self._session(method).live_bytes)
+
     # --- running ---
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.run_method("forward", *args, **kwargs)
@@ -136,19 +146,21 @@ class Model:
         leaves = containers.flatten(spec, args, kwargs)
         self._bind(method, leaves, [_as_array(leaf) for leaf in leaves])
 
-    def profile(self, *args: Any, runs: int = 10, **kwargs: Any) -> list[StepTime]:
-        """Runs `forward` a few times and says how long each kernel took, on average, in execution order."""
-        session = self._session("forward")
-        self(*args, **kwargs)
-        session.set_profiling(True)
+    def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
+        """Runs a method a few times and says how long each kernel took, the median, in order of execution."""
+        session = self._session(self._known(method))
+        self.run_method(method, *args, **kwargs)
+        times = []
         try:
             for _ in range(runs):
-                self(*args, **kwargs)
-            return [
-                StepTime(key, out, src, ns / max(calls, 1) * 1e-9) for key, out, src, ns, calls in session.profile()
-            ]
+                session.set_profiling(True)  # counts from zero
+                self.run_method(method, *args, **kwargs)
+                times.append(session.step_nanoseconds())
         finally:
             session.set_profiling(False)
+        steps = session.steps()
+        seconds = 1e-9 * np.median(times, axis=0) if runs else np.zeros(len(steps))
+        return [_step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Writes the .pen file and returns its size in bytes. The old file stays until the new one is whole."""
@@ -164,15 +176,16 @@ class Model:
     def _caller(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
             self._known(method)
-            input_spec, output_spec = (
-                json.loads(self._handle.input_spec(method)),
-                json.loads(self._handle.output_spec(method)),
-            )
+            text = self._handle.output_spec(method)
+            input_spec, output_spec = json.loads(self._handle.input_spec(method)), json.loads(text)
+            gives_sizes = '"dim"' in text  # rare; a dict with such a key costs a little time, no more
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 leaves = containers.flatten(input_spec, args, kwargs)
                 results = self._run(method, leaves)
-                sizes = {f"in{i}_{d}": size for i, leaf in enumerate(leaves) for d, size in enumerate(np.shape(leaf))}
+                sizes = {}
+                if gives_sizes:
+                    sizes = {f"in{i}_{d}": n for i, leaf in enumerate(leaves) for d, n in enumerate(np.shape(leaf))}
                 return containers.unflatten(output_spec, results, sizes)
 
             self._methods[method] = call
@@ -195,16 +208,16 @@ class Model:
         session = self._bind(method, leaves, arrays)
         make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
         results = [make(_NAMES[code], shape) for code, shape in session.output_shapes()]
-        problem = session.run(results)
+        problem = session.run([_as_array(result) for result in results])
         if problem:
             raise RunError(**problem)
         return results
 
     def _session(self, method: str) -> Any:
-        from penlight import _runtime
-
-        sessions = self._local.__dict__.setdefault("sessions", {})
+        sessions = self._local.__dict__
         if method not in sessions:
+            from penlight import _runtime
+
             session = _runtime.Session()
             problem = session.create(self._handle, method, **self._options)
             if problem:
@@ -227,6 +240,21 @@ def _info(name: str, code: int, dims: list[int], least: list[int], most: list[in
     return TensorInfo(name, _NAMES[code], shape, tuple(zip(least, most, strict=True)))
 
 
+def _step_time(seconds: float, key: str, output: str, source: str, inputs: list[Any], outputs: list[Any]) -> StepTime:
+    from penlight.ops import registry
+
+    given = [operand for operand in inputs if operand is not None]
+    shapes = tuple(operand and operand[0] for operand in inputs)
+    shape = outputs[0][0]
+    work = registry.get(key.partition(".")[0]).work
+    return StepTime(
+        key, output, source, seconds, shapes, shape,
+        bytes=sum(size for _, size, _ in [*given, *outputs]),
+        multiply_adds=work(shapes, shape) if work else 0,
+        copied=sum(copied for *_, copied in given),
+    )  # fmt: skip
+
+
 def _aligned(data: np.ndarray) -> np.ndarray:
     """The same bytes at a 64-byte boundary, so that the runtime need not copy them."""
     if data.ctypes.data % 64 == 0:
@@ -237,14 +265,26 @@ def _aligned(data: np.ndarray) -> np.ndarray:
     return room[start : start + data.size]
 
 
+_torch_types: dict[type, bool] = {}  # answers so far
+
+
 def _is_torch(value: Any) -> bool:
     """Without importing torch; also a subclass of Tensor from elsewhere (torchvision.tv_tensors.Image)."""
-    return any(kind.__module__.partition(".")[0] == "torch" for kind in type(value).__mro__)
+    kind = type(value)
+    if kind not in _torch_types:
+        _torch_types[kind] = any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
+    return _torch_types[kind]
 
 
 def _as_array(leaf: Any) -> Any:
+    """What the runtime reads or writes in place. A torch tensor's memory is shown by numpy, which takes a tenth of the time
+    that DLPack does; what numpy cannot show (bf16, another device, sparse) stays a tensor, for DLPack to take or refuse."""
     if _is_torch(leaf):
-        return leaf.detach() if leaf.requires_grad else leaf
+        leaf = leaf.detach() if leaf.requires_grad else leaf
+        try:
+            return leaf.numpy()
+        except (TypeError, RuntimeError):
+            return leaf
     return leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
 
 
@@ -253,9 +293,19 @@ def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _empty_torch(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+    return _torch().empty(shape, dtype=_torch_dtype(dtype))  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _torch() -> Any:
     import torch
 
-    return torch.empty(shape, dtype=getattr(torch, {"bf16": "bfloat16"}.get(dtype, DTYPES[dtype][1])))
+    return torch
+
+
+@functools.cache
+def _torch_dtype(name: str) -> Any:
+    return getattr(_torch(), {"bf16": "bfloat16"}.get(name, DTYPES[name][1]))
 
 
 def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 try:
@@ -20,3 +22,18 @@ def seed() -> None:
     """The same random numbers in every test, whatever ran before it."""
     if torch is not None:
         torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all workers of this test run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if base.name.startswith("popen-") else base
+
+
+@pytest.fixture(scope="session")
+def recording(shared_folder: Path) -> Path:
+    """Where the operators' samples are recorded (tests/ops/recording.py)."""
+    folder = shared_folder / "samples"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -29,17 +29,6 @@ def test_demo_recognises_the_cat() -> None:
         assert text in done.stdout
 
 
-@pytest.mark.slow
-def test_latency_bench(tmp_path: Path) -> None:
-    path = tmp_path / "latency.json"
-    done = run("bench/latency.py", "--models", "squeezenet1_1", "--rounds", "1", "--block", "0.05", "--json", path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "squeezenet1_1" in done.stdout
-    (result,) = json.loads(path.read_text())["models"]
-    assert result["error"] < 1e-4
-    assert result["penlight"]["best_s"] > 0
-
-
 def test_size_bench(tmp_path: Path) -> None:
     if not (ROOT / "build" / "release" / "libpenlight.so").exists():
         pytest.skip("build/release is not there: ./dev build makes it")

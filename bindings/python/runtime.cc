@@ -129,11 +129,29 @@ nb::list output_shapes(const Session& s) {
   return out;
 }
 
-nb::list profile(const Session& s) {
+// Of every step, since profiling was switched on.
+nb::list step_nanoseconds(const Session& s) {
   nb::list out;
   pen_step_profile p;
-  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i)
-    out.append(nb::make_tuple(p.key, p.output, p.source, p.nanoseconds, p.calls));
+  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i) out.append(p.nanoseconds);
+  return out;
+}
+
+// (key, output's name, source line, inputs, outputs); an operand is (shape, bytes, copied), or None where it was left out.
+nb::list steps(const Session& s) {
+  nb::list out;
+  pen_step_profile p;
+  for (int i = 0; pen_session_step(s.handle, i, &p) == PEN_OK; ++i) {
+    nb::list inputs, outputs;
+    pen_operand o;
+    for (int j = 0; pen_session_step_operand(s.handle, i, j, &o) == PEN_OK; ++j) {
+      nb::list dims;
+      for (int d = 0; d < o.tensor.rank; ++d) dims.append(o.tensor.dims[d]);
+      nb::object told = o.name ? nb::object(nb::make_tuple(nb::tuple(dims), o.bytes, o.copied != 0)) : nb::none();
+      (o.is_output ? outputs : inputs).append(told);
+    }
+    out.append(nb::make_tuple(p.key, p.output, p.source, inputs, outputs));
+  }
   return out;
 }
 
@@ -212,8 +230,10 @@ NB_MODULE(_runtime, m) {
       .def("run", &run)
       .def("output_shapes", &output_shapes)
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
-      .def("profile", &profile)
+      .def("step_nanoseconds", &step_nanoseconds)
+      .def("steps", &steps)
       .def_prop_ro("isa", [](const Session& self) { return pen_session_isa(self.handle); })
       .def_prop_ro("arena_bytes", [](const Session& self) { return pen_session_arena_bytes(self.handle); })
+      .def_prop_ro("live_bytes", [](const Session& self) { return pen_session_live_bytes(self.handle); })
       .def_prop_ro("plan_count", [](const Session& self) { return pen_session_plan_count(self.handle); });
 }

@@ -23,6 +23,7 @@ from penlight.ops.registry import Op
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 ISA_ORDER = ("base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm")  # as enum Isa in runtime/exec/kernel.h
+RUNTIME_KEYS = {"copy.b8", "copy.b16", "copy.b32", "copy.b64"}  # that the runtime itself uses: Bind::need
 _MACRO = re.compile(r"^PEN_(BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
 
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--isas", default="base", help="instruction sets to compile for, comma-separated")
     parser.add_argument("--keys", type=Path, help="file with one kernel key a line: only these are built")
     arguments = parser.parse_args()
-    keys = set(arguments.keys.read_text().split()) if arguments.keys else None
+    keys = set(arguments.keys.read_text().split()) | RUNTIME_KEYS if arguments.keys else None
     generate(arguments.out.resolve(), arguments.isas.split(","), keys)
 
 

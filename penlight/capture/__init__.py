@@ -10,13 +10,14 @@ torch is imported only when something is captured.
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from penlight.errors import CaptureError
-from penlight.ir.graph import Program
+
+if TYPE_CHECKING:
+    from penlight.ir.graph import Program
 
 
 def capture(
@@ -75,6 +76,8 @@ def _capture_file(path: Path, example_inputs: Any, kwargs: Mapping[str, Any] | N
 
 def _file_kind(path: Path) -> str:
     """What is in the file: "torchscript", "exported", or in words why it is neither."""
+    import zipfile
+
     expected = "expected a TorchScript file (torch.jit.save) or an exported program (torch.export.save)"
     if not zipfile.is_zipfile(path):
         return f"this is no model file that PyTorch wrote; {expected}"

@@ -35,6 +35,13 @@ _SEQUENCES = {"tuple": tuple, "list": list}
 def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
     """The tensors in a call's arguments, in the order of the method's inputs. InputError says in words where the
     arguments differ from what was captured."""
+    if (
+        not kwargs
+        and not spec["kwargs"]
+        and spec["args"] == list(range(len(args)))
+        and all(hasattr(a, "shape") for a in args)
+    ):
+        return list(args)  # tensors and nothing else, which most methods take: microseconds less
     leaves: dict[int, Any] = {}
     for name, part, value in _bind(spec, args, dict(kwargs or {})):
         _flatten(part, value, name, leaves)

@@ -7,6 +7,7 @@ that cannot be converted is noted and passed over, so that one run finds all of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -55,6 +56,7 @@ class Conversion:
         self.graph = Graph()
         self.emitter = Emitter(self.graph)
         self.symbols = Symbols()
+        self.hints: dict[str, int] = {}  # of our symbols: sizes of the example inputs
         self.constants = Constants(self.graph)
         self.weights: dict[torch.fx.Node, tuple[torch.Tensor, str]] = {}
         self.env: dict[torch.fx.Node, Any] = {}  # Values, tuples of them, numbers, SymInts
@@ -84,7 +86,8 @@ class Conversion:
 
     def _ranges(self) -> dict[str, SymbolRange]:
         known = {str(s): symbol_range(r.lower, r.upper) for s, r in self.ep.range_constraints.items()}
-        return {name: known.get(theirs, SymbolRange()) for theirs, name in self.symbols.names.items()}
+        ranges = {name: known.get(theirs, SymbolRange()) for theirs, name in self.symbols.names.items()}
+        return {name: replace(r, hint=self.hints.get(name)) for name, r in ranges.items()}
 
     def _refuse_unbound(self) -> None:
         """Sizes must follow from the input shapes; those that come out of the data (nonzero) do not."""
@@ -135,6 +138,8 @@ class Conversion:
                         wish = self.dim_names.get((index, i), f"{node.name}_{i}" if plain else "")
                         for s in found:
                             self.symbols.define(str(s), wish if wish and len(found) == 1 else str(s))
+                        if plain and isinstance(size.node.hint, int):
+                            self.hints[self.symbols.names[str(found[0])]] = size.node.hint
 
     def _bind_user_input(self, arg: Any, node: torch.fx.Node) -> None:
         if isinstance(arg, TensorArgument):

@@ -198,10 +198,12 @@ class Graph(Block):
 
 @dataclass
 class SymbolRange:
-    """Values that a symbolic dim may take, both ends included; None: no upper bound."""
+    """Values that a symbolic dim may take, both ends included; None: no upper bound. `hint`: its value in the example inputs,
+    where that is known; kernels are chosen for it."""
 
     min: int = 0
     max: int | None = None
+    hint: int | None = field(default=None, compare=False)
 
 
 @dataclass

@@ -8,10 +8,13 @@ layouts is stored twice, one that they read in the same layout once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from penlight.ir.graph import Graph, Value
 from penlight.lower.select import selection
+from penlight.ops.conv.winograd import pack_winograd
 
 PANEL = 16
 
@@ -34,12 +37,21 @@ def pack_taps(w: np.ndarray, groups: int) -> np.ndarray:
 
 
 def pack_grouped(w: np.ndarray, groups: int) -> np.ndarray:
-    """[Co, Ci_g, kh, kw] -> [groups][kh*kw][Ci_g][Co_g], for groups with few outputs each."""
+    """[Co, Ci_g, kh, kw] -> [ceil(Co / 16)][kh*kw][Ci_g][16], for groups with few outputs each; the last outputs are zero."""
     co, ci, kh, kw = w.shape
-    return np.ascontiguousarray(w.reshape(groups, co // groups, ci, kh * kw).transpose(0, 3, 2, 1))
+    padded = np.zeros((-(-co // PANEL) * PANEL, ci, kh * kw), w.dtype)
+    padded[:co] = w.reshape(co, ci, kh * kw)
+    return np.ascontiguousarray(padded.reshape(-1, PANEL, ci, kh * kw).transpose(0, 3, 2, 1))
 
 
-PACKERS = {"panel16": pack_panel16, "taps": pack_taps, "grouped": pack_grouped}
+PACKERS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
+    "panel16": pack_panel16,
+    "taps": pack_taps,
+    "grouped": pack_grouped,
+    "winograd2": lambda w, groups: pack_winograd(w, 2),
+    "winograd4": lambda w, groups: pack_winograd(w, 4),
+    "winograd6": lambda w, groups: pack_winograd(w, 6),
+}
 
 
 def prepack(graph: Graph) -> None:

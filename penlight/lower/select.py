@@ -52,6 +52,7 @@ def required_keys(nodes: list[Node]) -> list[str]:
     keys = set()
     for node in nodes:
         keys.add(node.kernel)
-        if node.attrs.get("act"):
-            keys.add(f"{node.attrs['act']}.f32")
+        for act in ("act", "act2"):
+            if node.attrs.get(act):
+                keys.add(f"{node.attrs[act]}.f32")
     return sorted(keys)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 KINDS = {"tensor": "T", "tensor?": "T?", "tensor[]": "T[]", "int": "i", "int?": "i?", "int[]": "i[]", "float": "f",
          "float?": "f?", "float[]": "f[]", "bool": "b", "str": "s"}  # fmt: skip
 _REQUIRED = object()
+Shapes = Sequence[tuple[int, ...]]  # one per tensor parameter; None for an optional one that was left out
 
 
 @dataclass(frozen=True)
@@ -80,12 +81,17 @@ class Op:
       "follow"    any layout, the output has that of its inputs (elementwise, cat)
       "plain"     row-major in and out
       "view"      the output is a view of inputs[0] where strides allow; costs nothing then
+    reads_any: for a channels operator: whether this node takes inputs[0] as it lies, whatever its layout.
     fold: a numpy function (inputs..., **attrs) -> array(s) for constant folding, where that is worth having.
+    work: (input shapes, output shape) -> multiply-adds, for operators whose time is arithmetic: convolutions and matrix
+      products. As the definition has them, whatever the kernel saves: taps on padding and masked scores count, and
+      Winograd does not count less. All others go through memory once, and a profile shows their bytes.
     """
 
     name: str
     schema: str
     layout: str = "plain"
+    reads_any: Callable[[Any], bool] | None = None
     outputs: int = 1
     tolerance: float = 1e-5  # of max |y|, f32
     pure: bool = True
@@ -97,6 +103,7 @@ class Op:
     fold: Callable[..., Any] | None = None
     mixed: tuple[str, ...] = ()  # tensor parameters whose dtype is not the key's (indices, masks): bind checks them
     key_by: str = "dtype"  # second part of the kernel key: "dtype" of inputs[0], or its element "size" (b8 … b64)
+    work: Callable[[Shapes, tuple[int, ...]], int] | None = None
     select: Callable[[Any], Selection] | None = None  # Node -> kernel, where there are variants or packed weights
     converters: dict[str, Callable[..., Any]] = field(default_factory=dict)
     samplers: list[Callable[[], Iterator[Sample]]] = field(default_factory=list)
@@ -129,6 +136,7 @@ class Op:
     def samples(self, fn: Callable[[], Iterator[Sample]]) -> Callable[[], Iterator[Sample]]:
         """Registers a generator of test samples."""
         self.samplers.append(fn)
+        self.module = fn.__module__  # it stands with the declaration, which may be imported before load_all
         return fn
 
     def compact_schema(self) -> str:

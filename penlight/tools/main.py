@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import click
 
 import penlight
+from penlight.tools.bench import bench_command
 from penlight.tools.inspect import inspect_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
@@ -48,10 +49,11 @@ def cli() -> None:
     penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet   a model becomes a .pen file
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
+    penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
     """
 
 
-for _command in (optimize_command, run_command, inspect_command):
+for _command in (optimize_command, run_command, inspect_command, bench_command):
     cli.add_command(_command)
 
 

@@ -27,6 +27,10 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 @click.option(
     "--dynamic", is_flag=True, help="Every size above 1 of every input may vary, unless the model's code fixes it."
 )
+@click.option(
+    "--winograd-budget", type=click.FloatRange(min=0), default=0.5, show_default=True, metavar="FRACTION",
+    help="By how much the file may grow so that 3x3 convolutions run faster; 1 allows twice the size, 0 nothing.",
+)  # fmt: skip
 @click.option("--name", help="The model's name, for its metadata.")
 @click.option(
     "--labels",
@@ -38,8 +42,8 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 )
 @preprocessing_options
 def optimize_command(
-    model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, name: str | None, labels: Path | None,
-    metadata: Path | None, **options: Any,
+    model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, name: str | None,
+    labels: Path | None, metadata: Path | None, **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
 
@@ -60,25 +64,26 @@ def optimize_command(
         stage("starting PyTorch")
         import torch  # noqa: F401 (seconds, which would else count as capturing)
 
-        args, kwargs = _examples(shapes)
-        try:
-            compiled = penlight.optimize(
-                str(model),
-                args,
-                kwargs=kwargs,
-                dynamic_shapes="auto" if dynamic else None,
-                metadata=described,
-                progress=stage,
-            )
-        except penlight.CaptureError as e:
-            if shapes or "example_inputs" not in str(e):
-                raise
-            raise penlight.CaptureError(
-                f"{model} does not say the shapes of its inputs. Say them, such as --shape 1,3,224,224"
-            ) from e
+        compiled = optimize_file(
+            model, shapes, stage, dynamic_shapes="auto" if dynamic else None, metadata=described,
+            winograd_budget=winograd_budget,
+        )  # fmt: skip
         stage("saving")
         size = compiled.save(target)
     _summary(target, size, time.perf_counter() - start)
+
+
+def optimize_file(model: Path, shapes: tuple[Shape, ...], stage: Stages, **options: Any) -> penlight.Model:
+    """penlight.optimize on a TorchScript or exported model, with examples of these shapes."""
+    args, kwargs = _examples(shapes)
+    try:
+        return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, **options)
+    except penlight.CaptureError as e:
+        if shapes or "example_inputs" not in str(e):
+            raise
+        raise penlight.CaptureError(
+            f"{model} does not say the shapes of its inputs. Say them, such as --shape 1,3,224,224"
+        ) from e
 
 
 def _summary(target: Path, size: int, seconds: float) -> None:

@@ -50,9 +50,9 @@ def run_command(
         raise click.UsageError(f"--output: expected a name that ends in .npy or .npz, got {output.name}")
     model = penlight.load(file, threads=threads)
     metadata = model.metadata
-    names = _method(file, method)
+    names = read_method(file, method)
     if inputs:
-        runs = [("", _read_arrays(inputs, names.inputs))]
+        runs = [("", read_arrays(inputs, names.inputs))]
     else:
         steps = preprocessing(options, metadata.get("preprocessing"))
         if steps is None:
@@ -64,7 +64,7 @@ def run_command(
     labels = metadata.get("labels")
     scores = str(metadata.get("scores", ""))
     for label, leaves in runs:
-        args, kwargs = _arguments(names.input_spec, leaves)
+        args, kwargs = arguments(names.input_spec, leaves)
         start = time.perf_counter()
         outputs = named_arrays(model.run_method(method, *args, **kwargs))
         seconds = time.perf_counter() - start
@@ -73,7 +73,7 @@ def run_command(
             _save(output, outputs)
 
 
-def _method(file: Path, name: str) -> Any:
+def read_method(file: Path, name: str) -> Any:
     from penlight.file.reader import read
 
     try:
@@ -90,7 +90,7 @@ def _image_input(steps: Preprocessing, image: Path, inputs: tuple[Any, ...]) -> 
     return [steps(image).astype(numpy_dtype(inputs[0].dtype), copy=False)]
 
 
-def _read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndarray]:
+def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndarray]:
     """The arrays in the order of the model's inputs; those without a name take the places that are left."""
     named: dict[str, np.ndarray] = {}
     rest: list[np.ndarray] = []
@@ -120,7 +120,7 @@ def _read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.nda
     return [named[n] for n in known]
 
 
-def _arguments(spec: Any, leaves: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+def arguments(spec: Any, leaves: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Flat inputs in the containers that the model takes."""
     from penlight.capture.containers import unflatten
 

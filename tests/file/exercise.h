@@ -177,7 +177,11 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
         report.ran = true;
         sink = sink + read_outputs(session);
         pen_step_profile p;
-        for (int i = 0; pen_session_step(session, i, &p) == PEN_OK; ++i) statistics->keys.insert(p.key);
+        pen_operand o;
+        for (int i = 0; pen_session_step(session, i, &p) == PEN_OK; ++i) {
+          statistics->keys.insert(p.key);
+          for (int j = 0; pen_session_step_operand(session, i, j, &o) == PEN_OK; ++j) sink = sink + (o.name ? strlen(o.name) : 0);
+        }
       }
       pen_session_destroy(session);
       for (Input& x : inputs) free(x.data);

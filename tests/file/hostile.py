@@ -59,7 +59,7 @@ def _set_floats(edit: Edit, key: str, attr: str, *values: float) -> None:
 
 @hostile("small", "elementwise operator")
 def activation_of_two_operands(edit: Edit) -> None:
-    _set_text(edit, "conv2d.f32.gemm", "act", "add")
+    _set_text(edit, "conv2d.f32.direct", "act", "add")
 
 
 @hostile("small", "elementwise operator")
@@ -131,12 +131,12 @@ def resize_to_nothing(edit: Edit) -> None:
 
 @hostile("convolutions", "stride")
 def stride_zero(edit: Edit) -> None:
-    _set_ints(edit, "conv2d.f32.gemm", "stride", 0, 1)
+    _set_ints(edit, "conv2d.f32.", "stride", 0, 1)
 
 
 @hostile("convolutions", "padded image at least as large")
 def dilation_beyond_the_image(edit: Edit) -> None:
-    _set_ints(edit, "conv2d.f32.gemm", "dilation", 1 << 23, 1 << 23)
+    _set_ints(edit, "conv2d.f32.", "dilation", 1 << 23, 1 << 23)
 
 
 @hostile("convolutions", "bytes")

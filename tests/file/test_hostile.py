@@ -39,7 +39,7 @@ def run(path: Path) -> None:
     problem = session.set_inputs(arrays) or session.prepare() or session.run([])
     if problem:
         raise penlight.RunError(**problem)
-    session.profile()
+    session.steps()
 
 
 @pytest.mark.parametrize("name", list(HOSTILE))

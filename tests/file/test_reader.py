@@ -25,7 +25,9 @@ def test_a_whole_file() -> None:
     assert (pen.version, pen.size, pen.verify_hash()) == (f.VERSION, len(WHOLE), True)
     assert pen.metadata == {"labels": ["dark", "bright"], "name": "small ☀"}
     assert [m.name for m in pen.methods] == ["forward"]
-    assert {"conv2d.f32.gemm", "conv2d.f32.depthwise", "conv2d.f32.grouped", "linear.f32", "clamp.f32"} <= set(pen.keys)
+    assert {"conv2d.f32.direct", "conv2d.f32.depthwise", "conv2d.f32.grouped", "linear.f32", "clamp.f32"} <= set(
+        pen.keys
+    )
     assert pen.operators["conv2d"] == 3
 
 
@@ -41,7 +43,7 @@ def test_ports_have_symbolic_dims_as_text() -> None:
 
 def test_nodes_have_attributes_of_every_kind() -> None:
     nodes = read(WHOLE).method().nodes
-    stem = next(n for n in nodes if n.key == "conv2d.f32.gemm")
+    stem = next(n for n in nodes if n.key == "conv2d.f32.direct")
     assert stem.attrs == {
         "stride": (2, 2),
         "padding": (1, 1, 0, 0),

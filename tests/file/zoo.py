@@ -36,6 +36,21 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
 """,
         2,
     ),
+    "winograd": (
+        "n: 1..3, h: 3..40",
+        "%x: f32[n, 6, h, 9]",
+        """
+  @a: f32[20, 6, 3, 3]
+  @b: f32[20]
+  @c: f32[20, 20, 3, 3]
+  @d: f32[40, 20, 3, 3]
+  %1: f32[n, 20, h, 9] = conv2d(%x, @a, @b, none, stride=[1, 1], padding=[1, 1, 1, 1], dilation=[1, 1], groups=1, act="silu", act_args=[]) using conv2d.f32.winograd2
+  %2: f32[n, 20, h, 9] = conv2d(%1, @c, none, %1, stride=[1, 1], padding=[2, 2, 2, 2], dilation=[2, 2], groups=1, act="clamp", act_args=[0.0, 6.0]) using conv2d.f32.winograd4
+  %3: f32[n, 40, h - 2, 7] = conv2d(%2, @d, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="", act_args=[]) using conv2d.f32.winograd6
+  return %3
+""",
+        1,
+    ),
     "pools": (
         "",
         "%x: f32[2, 5, 11, 10]",

@@ -1,9 +1,10 @@
-"""Every sample of every operator: torch computes it, Penlight captures and runs it under each instruction set of this
-machine, and the two must agree (NaN and inf in the same places, the rest within the operator's tolerance)."""
+"""Every sample of every operator: torch computes it, Penlight captures and runs it, and the two must agree (NaN and inf in
+the same places, the rest within the operator's tolerance). Here on the best instruction set of this machine; on the
+others in tests/runtime/test_isa.py and test_arm.py, from what is recorded here."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,54 +13,15 @@ import penlight
 from penlight import _runtime
 from penlight.ops import registry
 from tests.compare import assert_same
-
-ISAS = list(_runtime.isas())
-
-
-def all_samples() -> list[Any]:
-    cases = []
-    for name, op in sorted(registry.load_all().items()):
-        for sampler in op.samplers:
-            torch.manual_seed(0)
-            for index, sample in enumerate(sampler()):
-                cases.append(
-                    pytest.param(
-                        op, sample, id=f"{name}-{sampler.__name__}-{index}{'-' + sample.name if sample.name else ''}"
-                    )
-                )
-    return cases
+from tests.ops.recording import Case, all_cases, model_of
 
 
-class Call(torch.nn.Module):
-    def __init__(self, fn: Any) -> None:
-        super().__init__()
-        self.fn = fn
-
-    def forward(self, *inputs: Any) -> Any:
-        return self.fn(*inputs)
-
-
-def dynamic_shapes(sample: registry.Sample) -> Any:
-    """A sample gives one entry per input; `Call.forward(*inputs)` has one parameter, which takes them all."""
-    if sample.dynamic is None or isinstance(sample.dynamic, str):
-        return sample.dynamic
-    return (
-        sample.dynamic
-        if len(sample.dynamic) == 1 and isinstance(sample.dynamic[0], tuple)
-        else (tuple(sample.dynamic),)
-    )
-
-
-@pytest.mark.parametrize(("op", "sample"), all_samples())
-def test_sample(op: registry.Op, sample: registry.Sample) -> None:
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_sample(case: Case, recording: Path) -> None:
     with torch.no_grad():
-        expected = sample.fn(*sample.inputs)
-        model = penlight.optimize(Call(sample.fn).eval(), sample.inputs, dynamic_shapes=dynamic_shapes(sample))
-    assert model._bytes is not None
-    tolerance = op.tolerance if sample.tolerance is None else sample.tolerance
-    for isa in ISAS:
-        got = penlight.load(model._bytes, isa=isa, threads=1)(*sample.inputs)
-        assert_same(got, expected, tolerance, f"{op.name} on {isa}")
+        expected = case.sample.fn(*case.sample.inputs)
+    got = penlight.load(model_of(case, recording), threads=1)(*case.sample.inputs)
+    assert_same(got, expected, case.tolerance, case.name)
 
 
 def test_every_operator_has_samples() -> None:

@@ -110,6 +110,25 @@ def _conv2d(x: Any, w: Any, b: Any, residual: Any, *, act: str, act_args: Any, p
     return _finish(F.conv2d(F.pad(x, (left, right, top, bottom)), w, b, **rest), residual, act, act_args)
 
 
+def _expand_depthwise(
+    x: Any,
+    w: Any,
+    b: Any,
+    w2: Any,
+    b2: Any,
+    residual: Any,
+    *,
+    act: str,
+    act_args: Any,
+    act2: str,
+    act2_args: Any,
+    **rest: Any,
+) -> Any:
+    plain = {"stride": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1), "groups": 1}
+    wide = _conv2d(x, w, b, None, act=act, act_args=act_args, **plain)
+    return _conv2d(wide, w2, b2, residual, act=act2, act_args=act2_args, groups=len(w2), **rest)
+
+
 def _linear(x: Any, w: Any, b: Any, residual: Any, *, act: str, act_args: Any) -> Any:
     return _finish(F.linear(x, w, b), residual, act, act_args)
 
@@ -140,6 +159,7 @@ def _resize_bilinear(x: Any, *, size: Any, align_corners: bool, scales: Any) -> 
 
 _CALLS: dict[str, Callable[..., Any]] = {
     "conv2d": _conv2d,
+    "expand_depthwise": _expand_depthwise,
     "linear": _linear,
     "matmul": torch.matmul,
     "attention": lambda q, k, v, m, scale, causal: F.scaled_dot_product_attention(q, k, v, m, 0.0, causal, scale=scale),

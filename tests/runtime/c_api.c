@@ -330,6 +330,7 @@ static void test_plan_cache(const pen_model* model, const case_file* c) {
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   CHECK(pen_session_plan_count(session) == 0 && pen_session_arena_bytes(session) == 0 && pen_session_step_count(session) == 0);
+  CHECK(pen_session_live_bytes(session) == 0);
   float* room = calloc(3 * 64 * 64, sizeof(float));
   for (int round = 0; round < 3; ++round) {
     for (int64_t size = 64; size >= 8; size -= 8) {
@@ -390,9 +391,24 @@ static void test_profile(const pen_model* model, const case_file* c) {
     CHECK(pen_session_step(session, i, &p) == PEN_OK && p.calls == 3 && p.output[0]);
     total += p.nanoseconds;
     convolutions += strncmp(p.key, "conv2d.", 7) == 0;
+    pen_operand o;
+    int operands = 0, outputs = 0;
+    for (; pen_session_step_operand(session, i, operands, &o) == PEN_OK; ++operands) {
+      outputs += o.is_output;
+      CHECK(o.name ? o.tensor.rank >= 0 && o.tensor.dims != NULL && !o.tensor.data : !o.is_output && o.bytes == 0);
+      if (o.is_output && outputs == 1) CHECK(strcmp(o.name, p.output) == 0);
+      if (strncmp(p.key, "conv2d.", 7) != 0 || operands != 1) continue;
+      CHECK(o.tensor.rank == 4 && o.bytes >= 4u * (uint64_t)(o.tensor.dims[0] * o.tensor.dims[1] * o.tensor.dims[2] * o.tensor.dims[3]));
+    }
+    CHECK(outputs >= 1 && operands > outputs);
+    CHECK(pen_session_step_operand(session, i, -1, &o) == PEN_ERROR_ARGUMENT);
   }
-  CHECK(total > 0 && convolutions >= 5);
+  uint64_t live = pen_session_live_bytes(session), arena = pen_session_arena_bytes(session);
+  CHECK(live > 0 && live <= arena);
+  CHECK(total > 0 && convolutions >= 3);
+  pen_operand none;
   CHECK(pen_session_step(session, steps, &p) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_step_operand(session, steps, 0, &none) == PEN_ERROR_ARGUMENT);
   pen_session_set_profiling(session, 0);
   CHECK(pen_session_run(session) == PEN_OK && pen_session_step(session, 0, &p) == PEN_OK && p.calls == 0);
   pen_session_destroy(session);

@@ -1,4 +1,4 @@
-/* Cases as networks.py writes them: inputs of a model and the outputs that are expected. C and C++. */
+/* Cases as case.py writes them: inputs of a model and the outputs that are expected. C and C++. */
 #ifndef CASE_H_
 #define CASE_H_
 
@@ -26,12 +26,13 @@
 
 typedef struct {
   int32_t dtype, rank;
-  int64_t dims[8];
+  int64_t dims[8], strides[8];
   size_t count, size; /* elements, bytes of one */
   void* data;
 } case_tensor;
 
 typedef struct {
+  float tolerance; /* of the largest value, for outputs in f32 */
   int32_t input_count, output_count;
   case_tensor tensors[64];
 } case_file;
@@ -53,28 +54,39 @@ static inline void* case_read(const char* path, size_t* size) {
   return bytes;
 }
 
-static inline void case_open(const char* path, case_file* c) {
-  size_t size;
-  char* bytes = (char*)case_read(path, &size);
-  const char* p = bytes;
-  memcpy(&c->input_count, p, 4);
-  memcpy(&c->output_count, p + 4, 4);
-  p += 8;
+/* Reads a case that starts at `p`; returns its end. */
+static inline const char* case_parse(const char* p, case_file* c) {
+  memcpy(&c->tolerance, p, 4);
+  memcpy(&c->input_count, p + 4, 4);
+  memcpy(&c->output_count, p + 8, 4);
+  p += 12;
   CHECK(c->input_count + c->output_count <= 64);
   for (int i = 0; i < c->input_count + c->output_count; ++i) {
     case_tensor* t = &c->tensors[i];
     memcpy(&t->dtype, p, 4);
     memcpy(&t->rank, p + 4, 4);
-    memcpy(t->dims, p + 8, 8 * (size_t)t->rank);
-    p += 8 + 8 * (size_t)t->rank;
+    CHECK(t->rank <= 8);
+    size_t axes = 8 * (size_t)t->rank;
+    int64_t span;
+    memcpy(t->dims, p + 8, axes);
+    memcpy(t->strides, p + 8 + axes, axes);
+    memcpy(&span, p + 8 + 2 * axes, 8);
+    p += 16 + 2 * axes;
     t->size = case_dtype_size(t->dtype);
     t->count = 1;
     for (int d = 0; d < t->rank; ++d) t->count *= (size_t)t->dims[d];
-    t->data = malloc(t->count * t->size + 1); /* its own block: sanitizers see its end */
-    memcpy(t->data, p, t->count * t->size);
-    p += t->count * t->size;
+    t->data = malloc((size_t)span * t->size + 1); /* its own block: sanitizers see its end */
+    CHECK(t->data);
+    memcpy(t->data, p, (size_t)span * t->size);
+    p += (size_t)span * t->size;
   }
-  CHECK(p == bytes + size);
+  return p;
+}
+
+static inline void case_open(const char* path, case_file* c) {
+  size_t size;
+  char* bytes = (char*)case_read(path, &size);
+  CHECK(case_parse(bytes, c) == bytes + size);
   free(bytes);
 }
 
@@ -85,7 +97,7 @@ static inline void case_close(case_file* c) {
 static inline void case_set_inputs(const case_file* c, pen_session* session) {
   for (int i = 0; i < c->input_count; ++i) {
     const case_tensor* t = &c->tensors[i];
-    pen_tensor given = {t->data, t->dtype, t->rank, t->dims, NULL};
+    pen_tensor given = {t->data, t->dtype, t->rank, t->dims, t->strides};
     if (pen_session_set_input(session, i, &given) != PEN_OK) {
       fprintf(stderr, "%s\n", pen_session_error(session)->message);
       exit(1);
@@ -93,7 +105,21 @@ static inline void case_set_inputs(const case_file* c, pen_session* session) {
   }
 }
 
-/* The session's outputs are those of the case, floats within 1e-4 of the largest. */
+/* How far a result is from what is expected, as a fraction of the largest finite value; infinite where they differ in
+ * what must be equal: integers, NaN and infinities. */
+static inline double case_error(const case_tensor* want, const pen_tensor* got) {
+  if (want->dtype != PEN_F32) return memcmp(got->data, want->data, want->count * want->size) ? INFINITY : 0;
+  const float *a = (const float*)got->data, *b = (const float*)want->data;
+  double largest = 0, error = 0;
+  for (size_t k = 0; k < want->count; ++k) {
+    if (isnan(b[k]) ? !isnan(a[k]) : isinf(b[k]) ? a[k] != b[k] : !isfinite(a[k])) return INFINITY;
+    if (!isfinite(b[k])) continue;
+    largest = fmax(largest, fabs((double)b[k]));
+    error = fmax(error, fabs((double)a[k] - (double)b[k]));
+  }
+  return error > 0 ? error / fmax(largest, 1e-30) : 0;
+}
+
 static inline void case_compare(const case_file* c, const pen_session* session) {
   for (int i = 0; i < c->output_count; ++i) {
     const case_tensor* want = &c->tensors[c->input_count + i];
@@ -101,18 +127,7 @@ static inline void case_compare(const case_file* c, const pen_session* session) 
     CHECK(pen_session_output(session, i, &got) == PEN_OK);
     CHECK(got.dtype == want->dtype && got.rank == want->rank && got.data);
     for (int d = 0; d < got.rank; ++d) CHECK(got.dims[d] == want->dims[d]);
-    if (got.dtype != PEN_F32) {
-      CHECK(memcmp(got.data, want->data, want->count * want->size) == 0);
-      continue;
-    }
-    const float *a = (const float*)got.data, *b = (const float*)want->data;
-    float largest = 0, error = 0;
-    for (size_t k = 0; k < want->count; ++k) {
-      largest = fmaxf(largest, fabsf(b[k]));
-      error = fmaxf(error, fabsf(a[k] - b[k]));
-      CHECK((a[k] != a[k]) == (b[k] != b[k]));
-    }
-    CHECK(error <= 1e-4f * largest);
+    CHECK(case_error(want, &got) <= c->tolerance);
   }
 }
 

@@ -1,4 +1,5 @@
-"""Builds that the C and C++ tests need: the runtime without Python, plain or under sanitizers, and programs linked to it.
+"""Builds that the C and C++ tests need: the runtime without Python, plain, under sanitizers or for arm, and programs
+linked to it.
 
 Builds lie in build/<kind> (never in git) and are brought up to date once a session; a file lock keeps parallel workers
 apart, ninja makes the second one a matter of a second.
@@ -8,8 +9,10 @@ from __future__ import annotations
 
 import fcntl
 import functools
+import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
@@ -36,8 +39,16 @@ KINDS: dict[str, list[str]] = {
         "-DCMAKE_C_COMPILER=clang-14", "-DCMAKE_CXX_COMPILER=clang++-14",
     ],
 }  # fmt: skip
+# Other processors: zig compiles, qemu runs. NEON is the base instruction set of both. armv7 is what Android promises
+# for armeabi-v7a: NEON without fused multiply-add.
+TARGETS = {
+    "arm64": (["-target", "aarch64-linux-musl"], "qemu-aarch64-static"),
+    "armv7": (["-target", "arm-linux-musleabihf", "-mcpu=generic+v7a+neon"], "qemu-arm-static"),
+}
 FLAGS = {
     "plain": ["-O2"],
+    "arm64": ["-O2", "-static", "-fno-sanitize=all"],
+    "armv7": ["-O2", "-static", "-fno-sanitize=all"],
     "asan": [
         "-O1",
         "-g",
@@ -75,6 +86,26 @@ def _tool(name: str) -> str:
     return found
 
 
+def _cross_compilers(target: str, folder: Path) -> list[str]:
+    """What tells CMake to compile for an arm target: zig, as the three programs that CMake wants."""
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("the ziglang package is not installed")
+    if shutil.which(TARGETS[target][1]) is None:
+        pytest.skip(f"{TARGETS[target][1]} is not installed")
+    import ziglang
+
+    zig = Path(ziglang.__file__).parent / "zig"
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, words in {"cc": TARGETS[target][0], "c++": [*TARGETS[target][0], "-fno-sanitize=all"], "ar": []}.items():
+        path = folder / name
+        path.write_text(f'#!/bin/sh\nexec {shlex.join([str(zig), name, *words])} "$@"\n')
+        path.chmod(0o755)
+    return [
+        "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target}", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
+        f"-DCMAKE_C_COMPILER={folder / 'cc'}", f"-DCMAKE_CXX_COMPILER={folder / 'c++'}", f"-DCMAKE_AR={folder / 'ar'}",
+    ]  # fmt: skip
+
+
 @functools.cache
 def build(kind: str) -> Path:
     """The folder of an up-to-date build; libpenlight.a lies in it."""
@@ -83,12 +114,13 @@ def build(kind: str) -> Path:
         return ROOT / "build/release"  # what `./dev test` has just built
     with locked(ROOT / "build" / f"{kind}.lock"):
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+        cross = _cross_compilers(kind, folder) if kind in TARGETS else []
         if not (folder / "build.ninja").exists():
             _call(
                 [_tool("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja", "-DPENLIGHT_PYTHON=OFF",
-                 f"-DPython_EXECUTABLE={sys.executable}", *KINDS[kind]], env=environment,
+                 f"-DPython_EXECUTABLE={sys.executable}", *KINDS.get(kind, []), *cross], env=environment,
             )  # fmt: skip
-        _call([_tool("cmake"), "--build", folder, "--parallel", JOBS], env=environment)
+        _call([_tool("cmake"), "--build", folder, "--target", "penlight_runtime", "--parallel", JOBS], env=environment)
     return folder
 
 
@@ -96,7 +128,10 @@ def program(kind: str, *sources: Path, flags: Sequence[str] = ()) -> Path:
     """Compiles test sources against the static library: .c files with the C compiler alone, which is the point."""
     folder = build(kind)
     cpp = any(s.suffix == ".cc" for s in sources)
-    compiler = {True: "clang++-14", False: "clang-14"}[cpp] if kind == "fuzz" else {True: "g++", False: "gcc"}[cpp]
+    c, cxx = {"fuzz": ("clang-14", "clang++-14")}.get(kind, ("gcc", "g++"))
+    if kind in TARGETS:
+        c, cxx = str(folder / "cc"), str(folder / "c++")
+    compiler = cxx if cpp else c
     out = folder / "tests" / sources[0].stem
     inputs = [*sources, folder / "libpenlight.a", *sources[0].parent.glob("*.h")]
     with locked(folder / "tests" / f"{sources[0].stem}.lock"):
@@ -107,6 +142,11 @@ def program(kind: str, *sources: Path, flags: Sequence[str] = ()) -> Path:
                 f"-I{folder / 'generated'}", *sources, folder / "libpenlight.a", "-o", out, "-lm", "-lpthread",
             ])  # fmt: skip
     return out
+
+
+def emulated(target: str, program: Path) -> list[str | Path]:
+    """How a program for an arm target is started."""
+    return [TARGETS[target][1], program]
 
 
 def run(

@@ -1,26 +1,20 @@
-"""Small networks for the tests of the C runtime, each with what real ones are made of, and files made from them.
-
-A *case* is a .pen file with inputs and torch's outputs beside it, in a form that a C program reads in a few lines:
-    for each tensor  i32 dtype, i32 rank, i64 dims[rank], the elements
-    all of them after  i32 number of inputs, i32 number of outputs
-"""
+"""Small networks for the tests of the C runtime, each with what real ones are made of, and files made from them: a .pen
+file with cases (case.py) beside it."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 import penlight
-from penlight.ir.types import DTYPES
 from tests.models import randomise
+from tests.runtime.case import case_bytes
 from tests.runtime.native import locked
 
 
@@ -148,16 +142,6 @@ def flat(outputs: Any) -> list[torch.Tensor]:
     return [leaf for value in outputs for leaf in flat(value)] if isinstance(outputs, (tuple, list)) else [outputs]
 
 
-def write_case(path: Path, given: tuple[torch.Tensor, ...], expected: list[torch.Tensor]) -> None:
-    codes = {np.dtype(numpy_name): code for code, numpy_name in reversed([v for k, v in DTYPES.items() if k != "bf16"])}
-    with path.open("wb") as out:
-        out.write(struct.pack("<ii", len(given), len(expected)))
-        for tensor in (*given, *expected):
-            array = np.ascontiguousarray(tensor.detach().numpy())
-            out.write(struct.pack(f"<ii{array.ndim}q", codes[array.dtype], array.ndim, *array.shape))
-            out.write(array.tobytes())
-
-
 def cases(folder: Path) -> dict[str, tuple[Path, list[Path]]]:
     """name -> (.pen file, cases at several sizes), made once per folder; workers wait for the one that makes them."""
     found = {n: (folder / f"{n}.pen", [folder / f"{n}.{k}.case" for k in (1, 2, 3)]) for n in NETWORKS}
@@ -169,6 +153,6 @@ def cases(folder: Path) -> dict[str, tuple[Path, list[Path]]]:
                 for scale, path in enumerate(paths, 1):
                     given = inputs(name, scale)
                     with torch.no_grad():
-                        write_case(path, given, flat(module(*given)))
+                        path.write_bytes(case_bytes(given, flat(module(*given))))
             (folder / "done").touch()
     return found

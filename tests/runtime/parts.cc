@@ -1,5 +1,5 @@
-// The parts that everything rests on, each against a plain way to compute the same: strides and copies, symbolic dims,
-// memory, SHA-256, the thread pool. Run under both sanitizers.
+// The parts that everything rests on, each against a plain way to compute the same: strides and copies, the arena,
+// symbolic dims, memory, SHA-256, the thread pool. Run under both sanitizers.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +13,7 @@
 
 #define PEN_PLATFORM_CHECK  // keeps platform.h's declarations apart from libc's
 #include "penlight/runtime/base/sha256.h"
+#include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
 
@@ -109,10 +110,13 @@ static void test_lies_as() {
   }
 }
 
-static void test_strided_copy() {
+// Between any two strides, in tasks of any number and order, with every instruction set there is.
+static void test_copies() {
+  Isa isas[kIsaCount];
+  int isa_count = available_isas(isas);
   const DType types[] = {DType::u8, DType::i16, DType::f32, DType::i64};
   for (int i = 0; i < 4000; ++i) {
-    Tensor to = random_tensor(static_cast<int>(below(6)), 5), from;
+    Tensor to = random_tensor(static_cast<int>(below(6)), i % 40 ? 5 : 40), from;
     to.dtype = types[below(4)];
     from = to;
     int64_t size = dtype_size(to.dtype), bytes;
@@ -129,7 +133,18 @@ static void test_strided_copy() {
     from.data = source.data();
     to.data = target.data();
     std::vector<char> before = target;
-    strided_copy(from, to);
+    char key[16];
+    snprintf(key, sizeof key, "copy.b%d", static_cast<int>(8 * size));
+    const KernelEntry* entry = find_kernel(key);
+    CHECK(entry != nullptr);
+    CopyPlan plan = {};
+    plan_copy(from, to, &plan);
+    for (int64_t task = plan.tasks; task > 0;) {
+      int64_t begin = task - 1 - below(task < 3 ? task : 3);
+      Run run = {&from, &to, &plan, nullptr, nullptr, begin, task, 0, nullptr};
+      run_function(*entry, isas[i % isa_count])(run);
+      task = begin;
+    }
     if (is_empty(to)) {
       CHECK(target == before);
       continue;
@@ -140,6 +155,43 @@ static void test_strided_copy() {
     }
     CHECK(target == before);  // nothing beside the elements was touched
   }
+}
+
+// Buffers of random sizes and lives: none lies where another is alive, and little is lost against the most alive at once.
+static void test_arena() {
+  double lost = 0;
+  const int rounds = 400;
+  for (int i = 0; i < rounds; ++i) {
+    Plan plan;
+    plan.step_count = static_cast<int32_t>(1 + below(60));
+    std::vector<int64_t> alive(static_cast<size_t>(plan.step_count));
+    for (int64_t n = below(80); n >= 0; --n) {
+      int32_t first = static_cast<int32_t>(below(plan.step_count)), last = first + static_cast<int32_t>(below(i % 3 ? 4 : 30));
+      Buffer b = {Buffer::Kind::arena, -1, below(10) == 0 ? 0 : 64 * (1 + below(1000)), first, last, -1, -1, nullptr};
+      b.last = b.last < plan.step_count ? b.last : plan.step_count - 1;
+      CHECK(plan.buffers.push(b));
+      for (int32_t s = b.first; s <= b.last; ++s) alive[static_cast<size_t>(s)] += b.size;
+    }
+    int64_t most = 0;
+    for (int64_t bytes : alive) most = bytes > most ? bytes : most;
+    Pool scrap;
+    CHECK(lay_arena(&plan, &scrap));
+    CHECK(plan.live_bytes == most && plan.arena_bytes >= most && plan.arena_bytes % 64 == 0);
+    for (int32_t a = 0; a < plan.buffers.count; ++a) {
+      const Buffer& x = plan.buffers[a];
+      if (x.size == 0) continue;
+      CHECK(x.offset >= 0 && x.offset % 64 == 0 && x.offset + x.size <= plan.arena_bytes);
+      for (int32_t b = 0; b < a; ++b) {
+        const Buffer& y = plan.buffers[b];
+        if (y.size == 0 || y.last < x.first || x.last < y.first) continue;
+        CHECK(x.offset + x.size <= y.offset || y.offset + y.size <= x.offset);
+      }
+    }
+    lost += most ? static_cast<double>(plan.arena_bytes) / static_cast<double>(most) - 1 : 0;
+    plan.buffers.release();
+    scrap.release();
+  }
+  CHECK(PEN_ASAN || lost / rounds < 0.05);  // AddressSanitizer's gaps between buffers are not counted as alive
 }
 
 static void test_dims() {
@@ -197,7 +249,16 @@ static void test_memory() {
     for (size_t k = 0; k < pieces[i].second; ++k) CHECK(pieces[i].first[k] == static_cast<char>(i));
   CHECK(pool.take_array<int64_t>(-1) == nullptr && pool.take_array<int64_t>(INT64_MAX) == nullptr);
   CHECK(pool.take(SIZE_MAX) == nullptr && pool.take(SIZE_MAX - 70) == nullptr);
+  for (int i = 0; i < 300; ++i) {  // what was taken back is zero again
+    if (below(30) == 0) pool.rewind();
+    size_t size = static_cast<size_t>(below(50) == 0 ? below(100000) : below(700));
+    char* p = static_cast<char*>(pool.take(size));
+    CHECK(p);
+    for (size_t k = 0; k < size; ++k) CHECK(p[k] == 0);
+    memset(p, 1, size);
+  }
   pool.release();
+  pool.rewind();
   List<int64_t> list;
   for (int64_t i = 0; i < 1000; ++i) CHECK(list.push(i * i));
   for (int32_t i = 0; i < 1000; ++i) CHECK(list[i] == int64_t{i} * i);
@@ -274,7 +335,8 @@ static void test_cutting() {
 int main() {
   test_laying();
   test_lies_as();
-  test_strided_copy();
+  test_copies();
+  test_arena();
   test_dims();
   test_memory();
   test_sha256();

@@ -1,4 +1,5 @@
-"""Which instruction set runs: the best, the one that PENLIGHT_ISA names, or an error in words."""
+"""Which instruction set runs: the best, the one that PENLIGHT_ISA names, or an error in words. And all of them give the
+same results: torch's, on every sample of every operator."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import pytest
 
 import penlight
 from penlight import _runtime
-from tests.runtime import networks
+from tests.ops.recording import record_all
+from tests.runtime import native, networks
 from tests.runtime.networks import flat
 
 Cases = dict[str, tuple[Path, list[Path]]]
@@ -33,6 +35,20 @@ def test_environment_forces(isa: str, cases: Cases, monkeypatch: pytest.MonkeyPa
     expected = flat(networks.build("classifier")(*given))
     for a, b in zip(flat(model(*given)), expected, strict=True):
         assert (a - b).abs().max() <= 1e-4 * b.abs().max()
+
+
+@pytest.mark.parametrize("isa", ISAS)
+def test_samples(isa: str, recording: Path) -> None:
+    """The samples that tests/ops/test_samples.py runs from Python, replayed by a C program."""
+    program = native.program("plain", Path(__file__).parent / "samples.c")
+    native.run([program, record_all(recording), isa], timeout=300)
+
+
+@pytest.mark.slow
+def test_samples_under_sanitizers(recording: Path) -> None:
+    program = native.program("asan", Path(__file__).parent / "samples.c")
+    for isa in {"base", "avx2"} & set(ISAS):
+        native.run([program, record_all(recording), isa], timeout=600)
 
 
 def test_argument_wins_over_environment(cases: Cases, monkeypatch: pytest.MonkeyPatch) -> None:

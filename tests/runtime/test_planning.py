@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import penlight
+from tests import models
 from tests.runtime.networks import flat
 
 
@@ -147,6 +148,63 @@ def test_like_torch(fn: Callable[..., object]) -> None:
             for a, b in zip(got, expected, strict=True):
                 assert a.shape == b.shape
                 assert (a - b).abs().max() <= 1e-4 * b.abs().max() if b.numel() else True
+
+
+# --- the arena ---
+def arena_and_live(module: nn.Module, x: torch.Tensor, threads: int = 1) -> tuple[int, int]:
+    with torch.no_grad():
+        model = penlight.load(penlight.optimize(module, (x,))._bytes, threads=threads)
+    model.prepare(x)
+    return model.arena_bytes(), model.live_bytes()
+
+
+def unet(m: Call, x: torch.Tensor) -> torch.Tensor:
+    """Values that live long beside values that do not: where greedy layouts lose most."""
+    a = m.a(x)
+    b = F.avg_pool2d(m.c(a), 2)
+    c = F.max_pool2d(m.b(b), 2)
+    up = F.interpolate(c, size=b.shape[2:])
+    joined = torch.cat([b, up], 1)
+    whole = F.interpolate(joined.mean(1, keepdim=True).expand(-1, 4, -1, -1) + 1.0, size=x.shape[2:])
+    return m.a(whole) * a + m.a(x + whole)
+
+
+@pytest.mark.parametrize("fn", [*CASES, unet], ids=lambda fn: fn.__name__)
+def test_arena_is_close_to_what_is_alive(fn: Callable[..., object]) -> None:
+    arena, live = arena_and_live(Call(fn).eval(), torch.randn(SIZES.get(fn, (2, 4, 30, 44))), threads=2)
+    assert live <= arena <= 1.15 * live
+
+
+def test_scratch_lies_in_the_arena() -> None:
+    """Of every thread, while its step runs; not beside the step where most is alive."""
+    layers = nn.Sequential(nn.Tanh(), nn.AvgPool2d(8), nn.Conv2d(3, 16, 3, padding=1, stride=2), nn.ReLU())
+    x = torch.randn(1, 3, 128, 128)
+    one, two = (arena_and_live(layers.eval(), x, threads) for threads in (1, 2))
+    assert one == two  # the peak is at tanh
+    few = nn.Sequential(nn.Conv2d(64, 16, 3, padding=1, stride=2)).eval()
+    small = torch.randn(1, 64, 6, 6)
+    (one_arena, _), (two_arena, _) = (arena_and_live(few, small, threads) for threads in (1, 2))
+    assert two_arena > one_arena
+
+
+def test_arena_limit_counts_scratch() -> None:
+    module = nn.Sequential(nn.Conv2d(64, 16, 3, padding=1, stride=2)).eval()
+    x = torch.randn(1, 64, 6, 6)
+    arena, _ = arena_and_live(module, x)
+    data = penlight.optimize(module, (x,))._bytes
+    assert data is not None
+    penlight.Model(data, threads=1, arena_limit=arena)(x)
+    with pytest.raises(penlight.RunError, match="arena_limit"):
+        penlight.Model(data, threads=1, arena_limit=arena - 1)(x)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mobilenet_v2", "efficientnet_b0", "squeezenet1_1", "resnet50", "deeplabv3_resnet50"])
+def test_arena_of_real_networks(name: str) -> None:
+    model = penlight.optimize(models.build(name), models.example(name, 2), dynamic_shapes="auto")
+    for batch, size in ((1, 224), (3, 97), (2, 225)):
+        model.prepare(torch.zeros(batch, 3, size, size))
+        assert model.arena_bytes() <= 1.15 * model.live_bytes()
 
 
 def test_results_are_independent() -> None:

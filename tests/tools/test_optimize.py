@@ -41,6 +41,17 @@ def test_exported_program_and_default_name(penlight_command: Penlight, files: Pa
     assert read(tmp_path / "net.pen").metadata == {"name": "net"}
 
 
+def test_winograd_budget(penlight_command: Penlight, tmp_path: Path) -> None:
+    model, x = torch.nn.Conv2d(40, 40, 3, padding=1).eval(), torch.rand(1, 40, 40, 40)
+    torch.export.save(torch.export.export(model, (x,)), tmp_path / "net.pt2")
+    for budget, key in (("0", "conv2d.f32.gemm"), ("1", "conv2d.f32.winograd4")):
+        assert penlight_command("optimize", tmp_path / "net.pt2", "--winograd-budget", budget).code == 0
+        assert key in read(tmp_path / "net.pen").keys
+    told = penlight_command("optimize", tmp_path / "net.pt2", "--winograd-budget", "-1")
+    assert told.code == 2
+    assert "-1" in told.err
+
+
 def test_dynamic(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
     out = tmp_path / "d.pen"
     told = penlight_command("optimize", files / "classifier.pt", "-o", out, "--shape", "2,3,32,32", "--dynamic")

@@ -1,37 +1,20 @@
 // conv2d: shape rule and cutting of work for all variants. The kernels are siblings: conv2d_gemm.cc (matrix product of
-// gathered pixels and packed panels), conv2d_depthwise.cc, conv2d_grouped.cc.
+// gathered pixels and packed panels), conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc,
+// conv2d_grouped.cc.
 #include "penlight/ops/conv/conv2d.h"
 
 #include "penlight/ops/conv/pack.h"
+#include "penlight/ops/conv/winograd.h"
 #include "penlight/runtime/base/memory.h"
 
 namespace pen {
-
-// No attribute may be larger: keeps every product below far from overflow, and is more than any image's side.
-static constexpr int64_t kLimit = int64_t{1} << 24;
-
-// One side of the image: attributes checked, output size.
-static Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end, int64_t in, int64_t* out) {
-  int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], pad = p->pad[side];
-  if (k < 1 || s < 1 || d < 1 || k > kLimit || s > kLimit || d > kLimit)
-    return b.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
-                  static_cast<long long>(s), static_cast<long long>(d));
-  if (pad < 0 || pad_end < 0 || pad > kLimit || pad_end > kLimit)
-    return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
-  int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
-  if (room < 0)
-    return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
-                  static_cast<long long>(in + pad + pad_end), static_cast<long long>(reach));
-  *out = room / s + 1;
-  return PEN_OK;
-}
 
 static Status bind_weight(Bind& b, Conv2d* p, const char* layout) {
   const Tensor &x = b.in(0), &w = b.in(1);
   if (x.rank != 4) return b.fail(0, "rank 4", "rank %d", x.rank);
   if (w.rank != 4) return b.fail(1, "rank 4", "rank %d", w.rank);
   int64_t groups = p->groups, co = w.dims[0], ci_g = w.dims[1];
-  if (groups < 1 || groups > kLimit || ci_g > kLimit || co % groups != 0 || ci_g * groups != x.dims[1])
+  if (groups < 1 || groups > kConvLimit || ci_g > kConvLimit || co % groups != 0 || ci_g * groups != x.dims[1])
     return b.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
                   static_cast<long long>(co), static_cast<long long>(ci_g), static_cast<long long>(groups),
                   static_cast<long long>(x.dims[1]));
@@ -69,6 +52,7 @@ static int64_t rows_on_padding(const Conv2d& p, int64_t h, int64_t oh) {
 // A task is worth about this many multiply-adds at least: some ten microseconds.
 static constexpr int64_t kTaskWork = int64_t{1} << 19;
 static constexpr int64_t kMaxTasks = 256;
+static constexpr int64_t kNearBytes = 256 * 1024;
 
 static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
@@ -81,7 +65,7 @@ static int64_t times(int64_t a, int64_t b) {
 static Status cut_gemm(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   const Tensor& x = b.in(0);
   p->runs = p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
-  p->by_rows = ow >= 8 && rows_on_padding(*p, x.dims[2], oh) >= 32;
+  p->by_rows = ow >= 4 && rows_on_padding(*p, x.dims[2], oh) >= 32;
   // Pixels first, then columns: a pixel part gathers its rows once for all its columns.
   int64_t work = times(times(p->pixels, p->kernel[0] * p->kernel[1] * p->ci_g), p->co_g * p->groups);
   int64_t target = at_most(work / kTaskWork + 1, kMaxTasks);
@@ -93,25 +77,58 @@ static Status cut_gemm(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   p->column_tasks = at_most((target + p->pixel_tasks - 1) / p->pixel_tasks, units);
   b.tasks(p->pixel_tasks * p->column_tasks);
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
-  p->columns_outer = b.in_bytes(1) / 4 > times(times(x.dims[0], x.dims[1]), times(x.dims[2], x.dims[3]));
+  // Weights that stay in the second cache level anyway leave the order by pixels, which suits the next node (pool.cc).
+  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / 4 > times(times(x.dims[0], x.dims[1]), times(x.dims[2], x.dims[3]));
   return b.scratch(gather_sizes(*p, x.dims[1]).total);
 }
 
+// A strip of output rows to a task: enough pixels that the weights are worth fetching, few enough that the strip stays in the
+// second cache level.
+static constexpr int64_t kStripPixels = 8 * kBlockPixels;
+static constexpr int64_t kStripBytes = 256 * 1024;
+
+// Of the strip alone; saturates, sizes may be hostile.
+static int64_t direct_bytes(const Conv2d& p, int64_t ow) {
+  int64_t rows = (p.pixel_unit - 1) * p.stride[0] + (p.kernel[0] - 1) * p.dilation[0] + 1;
+  int64_t width = (ow - 1) * p.stride[1] + (p.kernel[1] - 1) * p.dilation[1] + 1;
+  return times(times(rows, width), p.ci_g * 4);
+}
+
+static Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
+  int64_t columns = (p->co_g + kColumnUnit - 1) / kColumnUnit, k = times(p->kernel[0] * p->kernel[1], p->ci_g);
+  if (k > kConvLimit) return b.fail(1, "at most 2^24 weights for one output channel", "%lld", static_cast<long long>(k));
+  p->pixel_unit = at_most((kStripPixels + ow - 1) / ow, oh);
+  while (p->pixel_unit > 1 && direct_bytes(*p, ow) > kStripBytes) p->pixel_unit = (p->pixel_unit + 1) / 2;
+  // Offsets into the strip are 32-bit.
+  if (direct_bytes(*p, ow) > INT32_MAX)
+    return b.fail(0, "input rows under one output row of at most 2 GB", "%lld bytes", static_cast<long long>(direct_bytes(*p, ow)));
+  int64_t strips = times(b.in(0).dims[0], (oh + p->pixel_unit - 1) / p->pixel_unit);
+  int64_t work = times(times(p->pixel_unit * ow, k), p->co_g);
+  p->column_tasks = strips >= 8 ? 1 : at_most(columns, work / kTaskWork + 1);
+  b.tasks(times(strips, p->column_tasks));
+  return b.scratch(direct_sizes(*p, ow).total);
+}
+
 PEN_BIND(conv2d) {
-  Conv2d* p = b.params<Conv2d>();
-  if (!p) return PEN_ERROR_MEMORY;
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
     if (*c == '.') variant = c + 1;
   bool gemm = strcmp(variant, "gemm") == 0, depthwise = strcmp(variant, "depthwise") == 0;
+  bool direct = strcmp(variant, "direct") == 0;
+  bool winograd = strncmp(variant, "winograd", 8) == 0;
+  Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
+  if (!p) return PEN_ERROR_MEMORY;
 
   IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
   if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
     return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
   p->groups = b.integer("groups");
-  PEN_TRY(bind_weight(b, p, gemm ? "panel16" : depthwise ? "taps" : "grouped"));
+  PEN_TRY(bind_weight(b, p, gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : "grouped"));
+  if (depthwise && (p->ci_g != 1 || p->co_g != 1))
+    return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p->ci_g),
+                  static_cast<long long>(p->co_g));
   PEN_TRY(bind_activation(b, &p->act));
-  PEN_TRY(b.need(0, Need::channels));
+  if (!direct) PEN_TRY(b.need(0, Need::channels));
   const Tensor& x = b.in(0);
   Shape out;
   out.rank = 4;
@@ -134,14 +151,29 @@ PEN_BIND(conv2d) {
   p->pixels = times(times(out.dims[0], out.dims[2]), out.dims[3]);
   if (p->pixels == 0 || out.dims[1] == 0) return PEN_OK;
   if (gemm) return cut_gemm(b, p, out.dims[2], out.dims[3]);
+  if (direct) {
+    if (p->groups != 1) return b.fail(-1, "one group", "%lld", static_cast<long long>(p->groups));
+    return cut_direct(b, p, out.dims[2], out.dims[3]);
+  }
+  if (winograd) {
+    if (p->stride[0] != 1 || p->stride[1] != 1)
+      return b.fail(-1, "stride 1", "%lld and %lld", static_cast<long long>(p->stride[0]), static_cast<long long>(p->stride[1]));
+    return cut_winograd(b, static_cast<Winograd*>(p), variant[8] - '0', out.dims[2], out.dims[3]);
+  }
   // The others go by output rows.
   int64_t rows = out.dims[0] * out.dims[2];
   int64_t row_work = times(times(out.dims[3], p->kernel[0] * p->kernel[1] * p->ci_g + 1), out.dims[1]);
   // Depthwise reads far more than it computes: a quarter of the work makes a task.
   p->pixel_units = rows;
   p->pixel_tasks = task_count(rows, kTaskWork / 4 / row_work + 1);
-  b.tasks(p->pixel_tasks);
-  return depthwise ? PEN_OK : b.scratch(x.dims[1] * 4 + 64);  // grouped: a pixel of zeros
+  p->column_tasks = 1;
+  if (depthwise && p->pixels <= kBlockPixels) {
+    // Small maps by channels, as the matrix kernel cuts those before and after it.
+    p->column_tasks = at_most(task_count(times(rows, row_work), kTaskWork / 4), (out.dims[1] + kColumnUnit - 1) / kColumnUnit);
+    p->pixel_tasks = 1;
+  }
+  b.tasks(p->pixel_tasks * p->column_tasks);
+  return depthwise ? PEN_OK : b.scratch(grouped_sizes(*p, x.dims[1], out.dims[1]).total);
 }
 
 }  // namespace pen

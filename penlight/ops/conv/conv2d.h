@@ -25,7 +25,7 @@ constexpr int64_t kBlockPixels = 4 * kPixelUnit;
 constexpr int64_t kColumnUnit = 32;  // output channels are cut at multiples of the widest tile
 
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. Bind has bounded all factors (conv2d.cc,
-// kLimit; runs have at most 32 channels), so no sum here overflows.
+// kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
   int64_t taps;                            // rows of pointers: kernel positions, or kernel rows where each is one run
   int64_t tiles, rows, runs, live, total;  // zeros that stand for padding come first
@@ -43,6 +43,38 @@ static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels) {
   return s;
 }
 
+// What a worker of the direct kernel keeps in scratch, in bytes from its start; pointers to rows come first.
+struct DirectSizes {
+  int64_t tiles, offsets, strip, total;
+  int64_t rows, width;  // of the strip: input rows under pixel_unit output rows, padding included
+};
+static PEN_INLINE DirectSizes direct_sizes(const Conv2d& p, int64_t ow) {
+  DirectSizes s;
+  s.rows = (p.pixel_unit - 1) * p.stride[0] + (p.kernel[0] - 1) * p.dilation[0] + 1;
+  s.width = (ow - 1) * p.stride[1] + (p.kernel[1] - 1) * p.dilation[1] + 1;
+  s.tiles = kBlockPixels * 8;
+  s.offsets = s.tiles + kBlockPixels * kTileBytes;
+  s.strip = s.offsets + (p.kernel[0] * p.kernel[1] * p.ci_g * 4 + 63) / 64 * 64;
+  s.total = s.strip + s.rows * s.width * p.ci_g * 4;
+  return s;
+}
+
+// What a worker of the grouped kernel keeps in scratch, in bytes from its start; pointers to pixels come first. Saturates.
+constexpr int kGroupedPixels = 8;
+constexpr int64_t kGroupedVectorBytes = 32;  // for an output channel: no less than sizeof(GroupedVector) / kLanes
+struct GroupedSizes {
+  int64_t live, zeros, vectors, total;
+};
+static PEN_INLINE GroupedSizes grouped_sizes(const Conv2d& p, int64_t channels, int64_t outputs) {
+  int64_t taps = p.kernel[0] * p.kernel[1];  // bind has seen as many weights
+  GroupedSizes s;
+  s.live = taps * kGroupedPixels * 8;
+  s.zeros = (s.live + taps + 63) / 64 * 64;
+  s.vectors = s.zeros + (channels * 4 + 63) / 64 * 64;
+  s.total = s.vectors + (outputs + 15) / 16 * 16 * kGroupedVectorBytes;
+  return s;
+}
+
 // Floats from a pixel to the next, of a tensor that lies as Need::channels. Images of one pixel are each other's
 // neighbours.
 static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
@@ -51,9 +83,36 @@ static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
   return t.dims[0] > 1 ? t.strides[0] : t.dims[1];
 }
 
+// No attribute may be larger: keeps every product below far from overflow, and is more than any image's side.
+constexpr int64_t kConvLimit = int64_t{1} << 24;
+
+// One side of the image: attributes checked, output size.
+static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end, int64_t in, int64_t* out) {
+  int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], pad = p->pad[side];
+  if (k < 1 || s < 1 || d < 1 || k > kConvLimit || s > kConvLimit || d > kConvLimit)
+    return b.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
+                  static_cast<long long>(s), static_cast<long long>(d));
+  if (pad < 0 || pad_end < 0 || pad > kConvLimit || pad_end > kConvLimit)
+    return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
+  int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
+  if (room < 0)
+    return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
+                  static_cast<long long>(in + pad + pad_end), static_cast<long long>(reach));
+  *out = room / s + 1;
+  return PEN_OK;
+}
+
 // The image row or column that tap `k` of output `o` reads; may lie outside.
 static PEN_INLINE int64_t tap_at(const Conv2d& p, int side, int64_t o, int64_t k) {
   return o * p.stride[side] - p.pad[side] + k * p.dilation[side];
+}
+
+// The taps of output `o` that lie in an image of `size` rows or columns.
+static PEN_INLINE Range taps_inside(const Conv2d& p, int side, int64_t o, int64_t size) {
+  int64_t at = tap_at(p, side, o, 0), d = p.dilation[side], left = size - at;  // from the first tap to the end
+  int64_t begin = at < 0 ? (-at + d - 1) / d : 0, end = left > 0 ? (left + d - 1) / d : 0;
+  end = end < p.kernel[side] ? end : p.kernel[side];
+  return {begin, end > begin ? end : begin};
 }
 
 }  // namespace pen

@@ -1,14 +1,17 @@
 """conv2d: convolution over two spatial dims, with what follows it (bias, residual, activation) in one operator.
 
-conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone:
+conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but for Winograd (lower/winograd.py):
+    conv2d.f32.direct     one group of up to 4 input channels            weights as panel16
     conv2d.f32.gemm       one group, or 16 and more outputs per group    weights as panel16
-    conv2d.f32.depthwise  one input channel per group                    weights as taps
-    conv2d.f32.grouped    small groups                                   weights as grouped
+    conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1          weights as winograd2, 4, 6
+    conv2d.f32.depthwise  one input and one output channel per group     weights as taps
+    conv2d.f32.grouped    other small groups                             weights as grouped
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.pool.planes import from_nchw, pair, to_nchw
@@ -19,16 +22,28 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Node, Value
 
 PANEL = 16
+FEW_CHANNELS = 4  # a pixel's values are fewer than a vector's lanes on every instruction set
+
+
+def _few_channels(node: Node) -> bool:
+    weight = node.inputs[1]
+    assert weight is not None
+    inputs = weight.shape[1]
+    return node.attrs["groups"] == 1 and isinstance(inputs, int) and inputs <= FEW_CHANNELS
 
 
 def _select(node: Node) -> Selection:
+    if node.kernel.startswith("conv2d.f32.winograd"):  # chosen before, for the whole program
+        return Selection(node.kernel, {1: node.kernel.rpartition(".")[2]})
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
     outputs, inputs = weight.shape[0], weight.shape[1]
+    if _few_channels(node):
+        return Selection("conv2d.f32.direct", {1: "panel16"})
     if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
         return Selection("conv2d.f32.gemm", {1: "panel16"})
-    if inputs == 1:
+    if inputs == 1 and outputs == groups:
         return Selection("conv2d.f32.depthwise", {1: "taps"})
     return Selection("conv2d.f32.grouped", {1: "grouped"})
 
@@ -38,6 +53,8 @@ conv2d = Op(
     "x: tensor, w: tensor, b: tensor?, residual: tensor?, stride: int[], padding: int[], dilation: int[], groups: int, "
     "act: str = '', act_args: float[] = ()",
     layout="channels",
+    reads_any=_few_channels,
+    work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=_select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
 )
@@ -213,6 +230,19 @@ def _() -> Iterator[Sample]:
     }
     yield case("dynamic", r(2, 24, 19, 18), 40, 3, padding=1, stride=2, dynamic=(free,))
     yield case("dynamic depthwise", r(2, 24, 19, 18), 24, 3, padding=1, stride=2, groups=24, dynamic=(free,))
+    # large enough for Winograd, with 2, 4 and 6 outputs a tile (lower/winograd.py)
+    yield case("winograd2, 6x6", r(1, 104, 6, 6), 97, 3, padding=1)
+    yield case("winograd4, 20x19", r(1, 28, 20, 19), 41, 3, padding=1)
+    yield case("winograd4, batch 2, no padding, no bias", r(2, 24, 17, 18), 48, 3, bias=False)
+    yield case("winograd4, dilation 2", r(1, 24, 30, 31), 48, 3, padding=2, dilation=2)
+    yield case("winograd6, 24x23", r(1, 28, 24, 23), 24, 3, padding=1, tolerance=3e-5)
+    wide = r(32, 32, 3, 3) / 17
+    yield Sample(lambda x: F.relu(F.conv2d(x, wide, padding=1) + x), (r(1, 32, 16, 15),), "winograd4, residual, relu")
+    yield Sample(lambda x: F.silu(F.conv2d(x, wide, padding=1)), (r(1, 32, 16, 15),), "winograd4, silu")
+    yield Sample(
+        lambda x: torch.cat([F.conv2d(x, wide, padding=1), x], 1), (r(2, 32, 16, 15),), "winograd4, into a concat"
+    )
+    yield case("winograd4, dynamic", r(2, 24, 19, 18), 40, 3, padding=1, dynamic=(free,))
     # what fusing makes of it
     w3, b3, wd = r(24, 24, 3, 3), r(24), r(24, 1, 3, 3)
     small, big = w3 / 15, r(24, 24, 1, 1) / 5

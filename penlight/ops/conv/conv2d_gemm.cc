@@ -70,7 +70,7 @@ static void gather_rows(const Conv2d& p, const Tensor& x, const Tensor& y, int64
 // Output columns at which a tap enters or leaves the image. Tiles that end there skip all of its padding, tiles across it
 // none. Only those that leave tiles of some height: at the usual padding of a pixel there is nothing to gain.
 struct Breaks {
-  static constexpr int kMax = 16, kApart = 4;
+  static constexpr int kMax = 16, kApart = 2;
   int64_t at[kMax];  // ascending
   int count;
 };
@@ -186,6 +186,8 @@ PEN_KERNEL(conv2d, f32, gemm) {
       gather_rows(p, x, y, begin, end, g);
       cut_tiles(y, residual, begin, end, line, breaks, &g);
       block.tile_count = g.tile_count;
+      bool more = p.groups == 1 && columns.end < units && (!p.columns_outer || pixel_task == p.pixel_tasks - 1);
+      block.next_b = more && end == last ? r.in[1].as<float>() + columns.end * kColumnUnit * block.taps * block.tap_k : nullptr;
       Range groups = p.groups > 1 ? columns : Range{0, 1};
       for (int64_t group = groups.begin; group < groups.end; ++group) {
         block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnUnit;

@@ -19,7 +19,7 @@ PEN_BIND(pack) {
   const Tensor& w = b.in(0);
   // The name goes on as the value's layout: it has to outlive this call, so it is one of ours.
   const char* known = strcmp(layout, "panel16") == 0 ? "panel16" : strcmp(layout, "taps") == 0 ? "taps" : "grouped";
-  int64_t bytes = packed_bytes(layout, w, groups);
+  int64_t bytes = winograd_outputs(layout) ? -1 : packed_bytes(layout, w, groups);  // transforms happen at export only
   if (bytes < 0)
     return b.fail(0, "a weight [Co, Ci, kh, kw] that this layout can hold", "rank %d in %lld groups as \"%s\"", w.rank,
                   static_cast<long long>(groups), layout);
@@ -36,7 +36,7 @@ PEN_BIND(pack) {
   for (int d = 0; d < w.rank; ++d) shape.dims[d] = w.dims[d];
   PEN_TRY(b.packed_output(0, DType::f32, shape, known, bytes));
   int64_t panels = (p->n + 15) / 16;
-  if (bytes > 0) b.tasks(known[0] == 'p' ? groups * panels : known[0] == 't' ? p->taps : groups);
+  if (bytes > 0) b.tasks(known[0] == 'p' ? groups * panels : known[0] == 't' ? p->taps : (groups * p->n + 15) / 16);
   return PEN_OK;
 }
 
@@ -50,13 +50,13 @@ PEN_KERNEL_ANY(pack, f32) {
       for (int64_t c = 0; c < channels; ++c) to[task * channels + c] = w[c * p.taps + task];
       continue;
     }
-    int64_t panels = (p.n + 15) / 16, width = p.layout == 'p' ? 16 : p.n;
-    int64_t first = p.layout == 'p' ? task / panels * p.n + task % panels * 16 : task * p.n;  // output channel
-    int64_t exist = p.layout == 'p' ? p.n - task % panels * 16 : p.n;
-    float* out = to + task * p.taps * p.ci * width;
+    int64_t panels = (p.n + 15) / 16;
+    int64_t first = p.layout == 'p' ? task / panels * p.n + task % panels * 16 : task * 16;  // output channel
+    int64_t exist = p.layout == 'p' ? p.n - task % panels * 16 : p.groups * p.n - first;
+    float* out = to + task * p.taps * p.ci * 16;
     for (int64_t t = 0; t < p.taps; ++t)
       for (int64_t c = 0; c < p.ci; ++c)
-        for (int64_t j = 0; j < width; ++j) *out++ = j < exist ? w[((first + j) * p.ci + c) * p.taps + t] : 0.0f;
+        for (int64_t j = 0; j < 16; ++j) *out++ = j < exist ? w[((first + j) * p.ci + c) * p.taps + t] : 0.0f;
   }
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise.arithmetic import maximum, minimum
-from penlight.ops.elementwise.expression import Term, erf, exp, expm1, log1p, select, sigmoid, tanh
+from penlight.ops.elementwise.expression import Term, erf, exp, expm1, log1p, select, tanh
 from penlight.ops.elementwise.expression import abs as absolute
 from penlight.ops.elementwise.expression import clamp as clamp_term
 from penlight.ops.elementwise.expression import maximum as maximum_term

@@ -4,6 +4,7 @@ never exists as a whole. Leading dims are batch (heads and so on) and broadcast.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.registry import Op, Sample
@@ -16,6 +17,7 @@ attention = Op(
     "attention",
     "q: tensor, k: tensor, v: tensor, mask: tensor?, scale: float, causal: bool",
     tolerance=2e-5,
+    work=lambda x, y: prod(y[:-1]) * x[1][-2] * (x[0][-1] + y[-1]),
     doc="q [..., L, E], k [..., S, E], v [..., S, Ev]; mask is added to the scores [..., L, S]; a query that may look "
     "at no key gives 0.",
 )

@@ -13,7 +13,7 @@ struct Linear {
   int lead;
   int64_t dims[kLinearMaxLead], x[kLinearMaxLead], residual[kLinearMaxLead], y[kLinearMaxLead];
   int64_t row_tasks, column_tasks;
-  bool columns_outer;  // neighbouring tasks share columns (weights), not rows
+  bool columns_outer;              // neighbouring tasks share columns (weights), not rows
   int64_t copy_pitch, copy_tasks;  // 0: x is read in place
   Activation act;
 };
@@ -160,6 +160,8 @@ PEN_KERNEL(linear, f32) {
     int64_t row_task = p.columns_outer ? task % p.row_tasks : task / p.column_tasks;
     int64_t column_task = p.columns_outer ? task / p.row_tasks : task % p.column_tasks;
     Range columns = part(units, p.column_tasks, column_task), range = part(row_units, p.row_tasks, row_task);
+    bool more = columns.end < units && (!p.columns_outer || row_task == p.row_tasks - 1);  // the next task's columns are others
+    block.next_b = more ? block.b + columns.end * kLinearColumns * p.k : nullptr;
     block.n_begin = columns.begin * kLinearColumns;
     block.n_end = columns.end * kLinearColumns < p.n ? columns.end * kLinearColumns : p.n;
     int64_t last = range.end * kLinearUnit < p.m ? range.end * kLinearUnit : p.m;

@@ -6,6 +6,7 @@ The weight is packed into panels of 16 columns, at export where it is a constant
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.registry import Op, Sample, Selection
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 linear = Op(
     "linear",
     "x: tensor, w: tensor, b: tensor?, residual: tensor?, act: str = '', act_args: float[] = ()",
+    work=lambda x, y: prod(y) * x[1][1],
     select=lambda node: Selection("linear.f32", {1: "panel16"}),
     doc="act(x w^T + b + residual); w [N, K].",
 )

@@ -4,6 +4,7 @@ A constant second matrix becomes a `linear`, whose weight is packed at export.""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.registry import Op, Sample
@@ -12,7 +13,12 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-matmul = Op("matmul", "a: tensor, b: tensor", doc="a [..., M, K] x b [..., K, N], leading dims broadcast.")
+matmul = Op(
+    "matmul",
+    "a: tensor, b: tensor",
+    work=lambda x, y: prod(y) * x[0][-1],
+    doc="a [..., M, K] x b [..., K, N], leading dims broadcast.",
+)
 
 
 def emit_matmul(g: Emitter, a: Value, b: Value) -> Value:

@@ -2,7 +2,7 @@
 
 namespace pen {
 
-constexpr size_t kChunkBytes = PEN_ASAN ? 0 : 64 << 10;  // 0: every piece is a block of its own
+constexpr size_t kChunkBytes = PEN_ASAN ? 0 : 32 << 10;  // 0: every piece is a block of its own
 constexpr size_t kAlign = 64;
 
 void* Pool::take(size_t size) {
@@ -22,6 +22,17 @@ void* Pool::take(size_t size) {
   void* p = reinterpret_cast<char*>(chunks) + kAlign + chunks->used;
   chunks->used += need;
   return p;
+}
+
+void Pool::rewind() {
+  if (PEN_ASAN || !chunks) return release();  // AddressSanitizer shall see uses of what was taken back
+  Chunk* kept = chunks;
+  chunks = kept->next;
+  release();
+  memset(reinterpret_cast<char*>(kept) + kAlign, 0, kept->used);
+  kept->next = nullptr;
+  kept->used = 0;
+  chunks = kept;
 }
 
 void Pool::release() {

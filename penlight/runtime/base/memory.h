@@ -18,6 +18,8 @@ struct Pool {
 
   void* take(size_t size);
   void release();
+  // Takes everything back and keeps a chunk for what comes next.
+  void rewind();
 
   template <class T>
   PEN_INLINE T* take_array(int64_t count) {

@@ -92,6 +92,7 @@ pen_offset lseek(int fd, pen_offset offset, int whence) noexcept;
 ptrdiff_t pread(int fd, void* to, size_t size, pen_offset offset);
 void* mmap(void* address, size_t size, int protection, int flags, int fd, pen_offset offset) noexcept;
 int munmap(void* address, size_t size) noexcept;
+int madvise(void* address, size_t size, int advice) noexcept;
 long sysconf(int name) noexcept;
 struct pen_timespec {
   pen_seconds seconds;
@@ -124,17 +125,20 @@ constexpr int kProtRead = 1;    // PROT_READ
 constexpr int kMapPrivate = 2;  // MAP_PRIVATE
 // These differ.
 #if defined(__APPLE__)
-constexpr int kPageSizeName = 29;  // _SC_PAGESIZE
-constexpr int kCoresName = 58;     // _SC_NPROCESSORS_ONLN
-constexpr int kMonotonic = 6;      // CLOCK_MONOTONIC
+constexpr int kPageSizeName = 29;    // _SC_PAGESIZE
+constexpr int kCoresName = 58;       // _SC_NPROCESSORS_ONLN
+constexpr int kMonotonic = 6;        // CLOCK_MONOTONIC
+constexpr int kAdviceHugePages = 0;  // MADV_HUGEPAGE; 0: there is no such advice
 #elif defined(__ANDROID__)
 constexpr int kPageSizeName = 39;
 constexpr int kCoresName = 97;
 constexpr int kMonotonic = 1;
+constexpr int kAdviceHugePages = 14;
 #else
 constexpr int kPageSizeName = 30;
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;
+constexpr int kAdviceHugePages = 14;
 #endif
 // Room for pthread_mutex_t and pthread_cond_t of any of them.
 constexpr size_t kLockBytes = 64, kConditionBytes = 64;

@@ -127,6 +127,7 @@ PEN_SAME(lseek);
 PEN_SAME(pread);
 PEN_SAME(mmap);
 PEN_SAME(munmap);
+PEN_SAME(madvise);
 PEN_SAME(sysconf);
 PEN_SAME(clock_gettime);
 PEN_SAME(getpid);
@@ -150,6 +151,9 @@ static_assert(kMapPrivate == MAP_PRIVATE, "MAP_PRIVATE");
 static_assert(kPageSizeName == _SC_PAGESIZE, "_SC_PAGESIZE");
 static_assert(kCoresName == _SC_NPROCESSORS_ONLN, "_SC_NPROCESSORS_ONLN");
 static_assert(kMonotonic == CLOCK_MONOTONIC, "CLOCK_MONOTONIC");
+#if defined(MADV_HUGEPAGE)
+static_assert(kAdviceHugePages == MADV_HUGEPAGE, "MADV_HUGEPAGE");
+#endif
 static_assert(sizeof(pthread_mutex_t) <= kLockBytes && alignof(pthread_mutex_t) <= 64, "pthread_mutex_t");
 static_assert(sizeof(pthread_cond_t) <= kConditionBytes && alignof(pthread_cond_t) <= 64, "pthread_cond_t");
 static_assert(sizeof(platform_h::pen_pthread) == sizeof(pthread_t), "pthread_t");

@@ -44,7 +44,7 @@ static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan*
     p->rank = 1;
   }
   p->across = 0;
-  for (int d = 1; d < p->rank && p->in[0] != 1; ++d) {
+  for (int d = 1; d < p->rank && p->in[0] != 1 && p->out[0] == 1; ++d) {
     if (p->in[d] == 1) p->across = d;
   }
   // One long row would be one task: cut it where it divides.

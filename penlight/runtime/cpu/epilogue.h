@@ -16,10 +16,11 @@ struct Activation {
   bool clamped;
 };
 
-// Reads the attributes `act` and `act_args`, which convolution and linear share.
-static PEN_INLINE Status bind_activation(Bind& b, Activation* a) {
-  const char* name = b.text("act");
-  FloatList args = b.floats("act_args");
+// Reads an activation's attributes, its name and its arguments.
+static PEN_INLINE Status bind_activation(Bind& b, Activation* a, const char* name_attribute = "act",
+                                         const char* args_attribute = "act_args") {
+  const char* name = b.text(name_attribute);
+  FloatList args = b.floats(args_attribute);
   if (args.count > kMaxActArgs) return b.fail(-1, "at most 4 activation arguments", "%d", args.count);
   for (int i = 0; i < args.count; ++i) a->args[i] = static_cast<float>(args[i]);
   if (name[0] == 0) return PEN_OK;

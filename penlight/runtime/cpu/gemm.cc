@@ -8,6 +8,7 @@ namespace PEN_ISA {
 struct TileCall {
   const float* const* rows;  // of this tile: rows[t * rows_step + r]
   int64_t rows_step, a_offset;
+  const int32_t* offsets;
   const uint8_t* live;  // live[t] == 0: all rows of tap t are zeros, skip it
   int64_t tap_begin, tap_end, tap_k;
   int64_t k_begin, k_end;  // of each tap
@@ -60,8 +61,8 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
   }
   if (from) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r, from += from_pitch) {
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j)
-        acc[r][j] = acc[r][j] + (Columns::half(j) ? load_half(from + j * kLanes) : load(from + j * kLanes));
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] =
+          acc[r][j] + (Columns::half(j) ? load_half(from + j * kLanes) : load(from + j * kLanes));
     }
   }
 
@@ -71,7 +72,10 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     const float* a[kRows];
     PEN_UNROLL for (int r = 0; r < kRows; ++r) a[r] = rows[r] + t.a_offset;
     const float* b = t.b + (tap * t.tap_k + t.k_begin) * kPanel;
-    multiply_run<kHalf>(a, b, t.panel_step, t.ahead, t.k_begin, t.k_end, acc);
+    if (t.offsets)
+      multiply_places<kHalf>(a, t.offsets, b, t.panel_step, t.k_begin, t.k_end, acc);
+    else
+      multiply_run<kHalf>(a, b, t.panel_step, t.ahead, t.k_begin, t.k_end, acc);
   }
 
   if (t.clamped) {
@@ -79,7 +83,8 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi); }
   }
   PEN_UNROLL for (int r = 0; r < kRows; ++r, c += c_pitch) {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) Columns::half(j) ? store_half(c + j * kLanes, acc[r][j]) : store(c + j * kLanes, acc[r][j]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) Columns::half(j) ? store_half(c + j * kLanes, acc[r][j])
+                                                                   : store(c + j * kLanes, acc[r][j]);
   }
   if (PEN_UNLIKELY(!whole)) copy_rows(buffer, kColumns, t.c, t.c_pitch, kRows, t.columns);
 }
@@ -121,6 +126,7 @@ void run_block(const Block& g) {
   TileCall t;
   t.rows_step = g.rows_step;
   t.a_offset = g.a_offset;
+  t.offsets = g.offsets;
   t.tap_k = g.tap_k;
   t.panel_step = g.taps * g.tap_k * kPanel;
   t.c_pitch = g.c_pitch;
@@ -150,7 +156,8 @@ void run_block(const Block& g) {
           t.c = tile.c + g.c_offset + n;
           t.start = !first ? t.c : tile.residual ? tile.residual + g.c_offset + n : nullptr;
           t.start_pitch = first ? g.residual_pitch : g.c_pitch;
-          t.ahead = i == g.tile_count - 1 && n + t.columns < g.n_end ? t.columns / kPanel * t.panel_step : 0;
+          const float* next = n + t.columns < g.n_end ? t.b + t.columns / kPanel * t.panel_step : g.next_b;
+          t.ahead = i == g.tile_count - 1 && next ? next - t.b : 0;
           run_columns(tile.count, t);
         }
         int64_t done = n + t.columns;

@@ -33,12 +33,14 @@ struct Block {
   const RowTile* tiles;
   int tile_count;
   int64_t rows_step, taps, tap_k;
-  const float* b;             // all panels
-  int64_t n_begin, n_end, n;  // columns to do (n_begin on a tile's edge), and all that there are
+  const int32_t* offsets = nullptr;  // null: A's values follow each other; else value k of a row lies offsets[k] after its start
+  const float* b;                    // all panels
+  int64_t n_begin, n_end, n;         // columns to do (n_begin on a tile's edge), and all that there are
   int64_t c_pitch, residual_pitch;
   int64_t a_offset, c_offset;  // floats to skip in every row of A, and of C and residual: a group's channels
   const float* bias;
   const Activation* act;
+  const float* next_b = nullptr;  // the first column of what will be computed after this: fetched meanwhile
 };
 
 void run_block(const Block& g);

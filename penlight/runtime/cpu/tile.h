@@ -50,9 +50,16 @@ static PEN_INLINE void multiply_step(const float* const* p, int64_t k, const flo
   load_columns<kVectors, kHalf>(b, panel_step, columns);
   PEN_UNROLL for (int r = 0; r < kRows; ++r) {
     V x = set1(p[r][k]);
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j)
-      acc[r][j] = Width<kVectors, kHalf>::half(j) ? fma_half(x, columns[j], acc[r][j]) : fma(x, columns[j], acc[r][j]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] =
+        Width<kVectors, kHalf>::half(j) ? fma_half(x, columns[j], acc[r][j]) : fma(x, columns[j], acc[r][j]);
   }
+}
+
+// acc += values a[r][offsets[k]] times the rows of B from b on.
+template <bool kHalf, int kRows, int kVectors>
+static PEN_INLINE void multiply_places(const float* const* a, const int32_t* offsets, const float* b, int64_t panel_step, int64_t k_begin,
+                                       int64_t k_end, V (&acc)[kRows][kVectors]) {
+  for (int64_t k = k_begin; k < k_end; ++k, b += kPanel) multiply_step<kHalf>(a, offsets[k], b, panel_step, acc);
 }
 
 #if defined(__ARM_NEON)
@@ -67,8 +74,7 @@ static PEN_INLINE void multiply_lane(const V (&x)[kRows], const float*& b, int64
     PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = fma_lane<kLane>(x[r], columns[j], acc[r][j]);
   }
 #if !defined(__aarch64__)
-  // 16 registers: the compiler would load all four steps' columns first, and spill. It cannot before it has these sums.
-  PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) asm("" : "+r"(b), "+w"(acc[r][j].v)); }
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) after(b, acc[r][j]); }
 #endif
 }
 

@@ -1,11 +1,9 @@
 #include "penlight/runtime/exec/bind.h"
+#include "penlight/runtime/cpu/copy.h"
+#include "penlight/runtime/exec/guard.h"
 
 namespace pen {
 
-// A pixel pitch that is a multiple of this many bytes puts neighbouring rows into the same cache sets: measured as a
-// 2-3x slowdown of convolutions. One more cache line spreads them.
-constexpr int64_t kPitchCliff = 2048;
-constexpr int64_t kPitchPad = 64;
 // Laying out the arena takes time that grows with the square of this.
 constexpr int32_t kMaxBuffers = 1 << 15;
 
@@ -27,6 +25,12 @@ Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
   Buffer b = {Buffer::Kind::arena, -1, bytes, step_index, step_index, 0, -1, nullptr};
   *index = plan->buffers.count;
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
+}
+
+RunFn Bind::State::copy_function(DType dtype) {
+  char key[16];
+  set_text(key, sizeof key, "copy.b%d", static_cast<int>(8 * dtype_size(dtype)));
+  return run_function(*find_kernel(key), isa);  // in every library: see RUNTIME_KEYS in build/generate.py
 }
 
 void Bind::State::touch(int32_t buffer) {
@@ -55,15 +59,21 @@ Status Bind::need(int i, Need need) {
   if (strcmp(in_layout(i), "plain") != 0) return fail(i, "a tensor that is not packed", "one packed as %s", in_layout(i));
   if (lies_as(&t, need)) return PEN_OK;
   if (need == Need::channels && t.rank < 3) return fail(i, "rank 3 to 5", "rank %d", t.rank);
-  Copy c;
+  Copy c = {};
   c.from = t;
   c.from_at = state->step->in_at[i];
   c.to = t;
   c.to.data = nullptr;
   int64_t bytes;
-  if (!(need == Need::channels ? lay_channels(&c.to, t.dims[1], &bytes) : lay_plain(&c.to, &bytes)))
+  if (!(need == Need::channels ? lay_channels(&c.to, channels_pitch(t), &bytes) : lay_plain(&c.to, &bytes)))
     return fail(i, "a tensor below 64 TB", "a larger one");
   PEN_TRY(state->new_buffer(bytes, &c.to_at.buffer));
+  CopyPlan* plan = state->plan->pool.take_array<CopyPlan>(1);
+  if (!plan) return state->out_of_memory();
+  plan_copy(c.from, c.to, plan);
+  c.run = state->copy_function(t.dtype);
+  c.params = plan;
+  c.tasks = plan->tasks;
   if (!state->copies.push(c)) return state->out_of_memory();
   t = c.to;
   state->step->in_at[i] = c.to_at;
@@ -90,7 +100,7 @@ FloatList Bind::floats(const char* name) const {
 }
 bool Bind::is_none(const char* name) const { return attribute(*state, name).kind == format::AttrKind::none; }
 FloatList Bind::all_numbers() const {
-  double* list = state->plan->pool.take_array<double>(state->attr_count + 1);
+  double* list = state->scrap.take_array<double>(state->attr_count + 1);
   state->starved |= !list;
   int n = 0;
   for (int i = 0; list && i < state->attr_count; ++i)
@@ -153,10 +163,7 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
   int64_t bytes;
   bool fits;
   if (static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc && packed_bytes < 0) {
-    int64_t pitch = t.dims[1], row = pitch * dtype_size(dtype), pixels = 1;
-    for (int d = 2; d < t.rank; ++d) pixels = t.dims[d] > 1 ? 2 : pixels;
-    if (pixels > 1 && row > 0 && row % kPitchCliff == 0) pitch += kPitchPad / dtype_size(dtype);
-    fits = lay_channels(&t, pitch, &bytes);
+    fits = lay_channels(&t, channels_pitch(t), &bytes);
   } else {
     fits = lay_plain(&t, &bytes);
     if (packed_bytes >= 0) bytes = packed_bytes;
@@ -264,8 +271,10 @@ void Bind::tasks(int64_t count, int64_t phase1, int64_t phase2) {
 }
 Status Bind::scratch(int64_t bytes) {
   if (bytes < 0 || bytes > (int64_t{1} << 40)) return fail(-1, "scratch memory below 1 TB", "%lld bytes", static_cast<long long>(bytes));
+  if (bytes == 0) return PEN_OK;
   state->step->scratch = bytes;
-  return PEN_OK;
+  state->step->scratch_stride = round_up(bytes + kGuardGap, 64);
+  return state->new_buffer(state->step->scratch_stride * state->workers, &state->step->scratch_at.buffer);
 }
 Status Bind::shared(int64_t bytes) {
   if (bytes < 0 || bytes > (int64_t{1} << 44)) return fail(-1, "scratch memory below 16 TB", "%lld bytes", static_cast<long long>(bytes));
@@ -318,7 +327,7 @@ Status Bind::fail(int input, const char* expected, const char* got_format, ...) 
 static Status evaluate_attrs(Bind::State& s) {
   const Model& m = *s.model;
   s.attr_count = static_cast<int>(s.node->attr_count);
-  s.attrs = s.plan->pool.take_array<BoundAttr>(s.attr_count + 1);
+  s.attrs = s.scrap.take_array<BoundAttr>(s.attr_count + 1);
   if (!s.attrs) return s.out_of_memory();
   for (int i = 0; i < s.attr_count; ++i) {
     const format::Attr& a = m.attrs[s.node->attrs + static_cast<uint32_t>(i)];
@@ -330,7 +339,7 @@ static Status evaluate_attrs(Bind::State& s) {
       case format::AttrKind::integer:
       case format::AttrKind::ints: {
         b.count = b.kind == format::AttrKind::ints ? static_cast<int>(a.count) : 1;
-        int64_t* values = s.plan->pool.take_array<int64_t>(b.count + 1);
+        int64_t* values = s.scrap.take_array<int64_t>(b.count + 1);
         if (!values) return s.out_of_memory();
         for (int j = 0; j < b.count; ++j)
           PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.method_inputs, &values[j], s.error));
@@ -338,7 +347,7 @@ static Status evaluate_attrs(Bind::State& s) {
         break;
       }
       case format::AttrKind::boolean: {
-        int64_t* value = s.plan->pool.take_array<int64_t>(1);
+        int64_t* value = s.scrap.take_array<int64_t>(1);
         if (!value) return s.out_of_memory();
         *value = a.start;
         b.ints = value;
@@ -404,7 +413,7 @@ Status bind_node(Bind::State& s) {
   step.in_at = pool.take_array<Place>(step.in_count + 1);
   step.out_at = pool.take_array<Place>(step.out_count + 1);
   if (!step.in || !step.out || !step.in_at || !step.out_at) return s.out_of_memory();
-  step.shared.buffer = -1;
+  step.shared.buffer = step.scratch_at.buffer = -1;
   for (int i = 0; i < step.in_count; ++i) {
     uint32_t v = s.input_value(i);
     step.in_at[i].buffer = -1;

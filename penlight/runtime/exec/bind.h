@@ -25,8 +25,10 @@ struct Bind::State {
   const KernelEntry* entry;
   const Tensor* method_inputs;
   Isa isa;
+  int workers;
   uint64_t arena_limit;
   Plan* plan;
+  Pool scrap;                 // for what only this node's rule needs
   ValueState* values;         // of the region
   const ValueState* earlier;  // the same after the first pass, for placed values; null in the first pass
   int32_t step_index;
@@ -58,6 +60,8 @@ struct Bind::State {
   // A new arena buffer that is in use from this step on.
   Status new_buffer(int64_t bytes, int32_t* index);
   void touch(int32_t buffer);
+  // The kernel of the copy operator for this dtype.
+  RunFn copy_function(DType dtype);
   Status fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes);
   Status placed_buffer(uint32_t target, Place* at);
 };

@@ -1,4 +1,4 @@
-// Under AddressSanitizer: while a step runs, all of the arena, of the scratch and of the weights is forbidden except
+// Under AddressSanitizer: while a step runs, all of the arena (scratch included) and of the weights is forbidden except
 // what this step was given, so that a kernel which reads or writes one byte outside its operands stops the test. In
 // other builds nothing of this exists.
 #pragma once
@@ -13,13 +13,13 @@ void __asan_unpoison_memory_region(const volatile void* address, size_t size);
 
 namespace pen {
 
-constexpr int64_t kGuardGap = PEN_ASAN ? 256 : 0;  // between buffers of the arena
+constexpr int64_t kGuardGap = PEN_ASAN ? 256 : 0;  // between buffers of the arena, and between workers' scratch
 
 struct Guard {
   const Model* model;
   const Plan* plan;
-  char *arena, *scratch;
-  int64_t arena_size, scratch_size;  // scratch: of one worker
+  char* arena;
+  int64_t arena_size;
   int workers;
   bool weights;  // only where no other session uses the model: PENLIGHT_GUARD=weights
 };
@@ -44,13 +44,14 @@ static PEN_INLINE void guard_step(const Guard& g, const Step& step) {
     guard_open(g, step.copies[i].to_at);
   }
   guard_open(g, step.shared);
-  __asan_poison_memory_region(g.scratch, static_cast<size_t>(g.scratch_size * g.workers));
-  for (int i = 0; i < g.workers; ++i) __asan_unpoison_memory_region(g.scratch + i * g.scratch_size, static_cast<size_t>(step.scratch));
+  for (int i = 0; i < g.workers && step.scratch_at.buffer >= 0; ++i) {
+    char* base = g.arena + g.plan->buffers[step.scratch_at.buffer].offset;
+    __asan_unpoison_memory_region(base + i * step.scratch_stride, static_cast<size_t>(step.scratch));
+  }
 }
 
 static PEN_INLINE void guard_end(const Guard& g) {
   __asan_unpoison_memory_region(g.arena, static_cast<size_t>(g.arena_size));
-  __asan_unpoison_memory_region(g.scratch, static_cast<size_t>(g.scratch_size * g.workers));
   if (g.weights) __asan_unpoison_memory_region(g.model->data, g.model->data_size);
 }
 #else

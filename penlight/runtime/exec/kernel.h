@@ -95,7 +95,8 @@ class Bind {
   // How many bytes this input's memory has from its first element on: the only truth about a packed one.
   int64_t in_bytes(int input) const;
 
-  // attributes: present and of the schema's kind (the loader proved it); dims already evaluated
+  // attributes: present and of the schema's kind (the loader proved it); dims already evaluated. Lists live until the
+  // rule returns: kernels get copies, in params.
   int64_t integer(const char* name) const;
   double number(const char* name) const;
   bool flag(const char* name) const;

@@ -1,6 +1,5 @@
 // Building a plan: bind every node in order, decide which values live inside others, lay the rest into the arena.
 #include "penlight/runtime/exec/bind.h"
-#include "penlight/runtime/exec/guard.h"
 
 namespace pen {
 
@@ -66,6 +65,7 @@ struct Builder {
   const Model& m;
   const format::Method& method;
   Plan* plan = nullptr;
+  Pool scrap = {};  // what only the planning needs
   ValueState* registers = nullptr;
   List<Bind::State::Reuse> reuses = {};
   List<Bind::State::Placement> placements = {};
@@ -73,6 +73,8 @@ struct Builder {
   // One pass over the whole method. `earlier`: the value states of the first pass, one array per instruction.
   Status pass(ValueState** earlier, ValueState** states) {
     int32_t step_index = 0;
+    plan->steps = plan->pool.take_array<Step>(plan->step_count + 1);
+    if (!plan->steps) return out_of_memory();
     for (uint32_t i = 0; i < method.input_count; ++i) {
       const Tensor& t = request.inputs[i];
       int64_t reach = 0, bytes = 0;
@@ -93,12 +95,13 @@ struct Builder {
     s.method = &method;
     s.method_inputs = request.inputs;
     s.isa = request.isa;
+    s.workers = request.workers;
     s.arena_limit = request.arena_limit;
     s.plan = plan;
     s.reuses = &reuses;
     s.placements = &placements;
     s.error = request.error;
-    s.spare = plan->pool.take(Bind::kMaxParams);
+    s.spare = scrap.take(Bind::kMaxParams);
     if (!s.spare) return out_of_memory();
     Status status = PEN_OK;
     for (uint32_t pc = 0; pc + 1 < method.code_count && status == PEN_OK; ++pc) {
@@ -123,11 +126,13 @@ struct Builder {
         s.step->node = r.nodes + n;
         s.step->region = &r;
         status = bind_node(s);
+        s.scrap.rewind();
       }
       for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i)
         registers[m.indices[in.results + i]] = states[pc][m.indices[r.outputs + i]];
     }
     s.copies.release();
+    s.scrap.release();
     return status;
   }
 
@@ -196,22 +201,21 @@ struct Builder {
   void reset() {
     plan->buffers.count = 0;
     reuses.count = 0;
-    memset(static_cast<void*>(plan->steps), 0, sizeof(Step) * static_cast<size_t>(plan->step_count + 1));
+    plan->pool.release();
   }
 
   Status build() {
     uint32_t regions = method.code_count - 1;
     for (uint32_t pc = 0; pc < regions; ++pc)
       plan->step_count += static_cast<int32_t>(m.regions[m.code[method.code + pc].target].node_count);
-    plan->steps = plan->pool.take_array<Step>(plan->step_count + 1);
-    registers = plan->pool.take_array<ValueState>(method.registers + 1);
-    ValueState** states = plan->pool.take_array<ValueState*>(regions + 1);
-    ValueState** first = plan->pool.take_array<ValueState*>(regions + 1);
-    if (!plan->steps || !registers || !states || !first) return out_of_memory();
+    registers = scrap.take_array<ValueState>(method.registers + 1);
+    ValueState** states = scrap.take_array<ValueState*>(regions + 1);
+    ValueState** first = scrap.take_array<ValueState*>(regions + 1);
+    if (!registers || !states || !first) return out_of_memory();
     for (uint32_t pc = 0; pc < regions; ++pc) {
       const format::Region& r = m.regions[m.code[method.code + pc].target];
-      states[pc] = plan->pool.take_array<ValueState>(r.value_count + 1);
-      first[pc] = plan->pool.take_array<ValueState>(r.value_count + 1);
+      states[pc] = scrap.take_array<ValueState>(r.value_count + 1);
+      first[pc] = scrap.take_array<ValueState>(r.value_count + 1);
       if (!states[pc] || !first[pc]) return out_of_memory();
       for (uint32_t v = 0; v < r.value_count; ++v) states[pc][v].target = -1;
       for (uint32_t i = 0; i < r.output_count; ++i) states[pc][m.indices[r.outputs + i]].returned = true;
@@ -229,8 +233,12 @@ struct Builder {
     }
     PEN_TRY(bind_outputs());
     reuse_inputs();
-    PEN_TRY(lay_arena());
-    return collect_patches();
+    PEN_TRY(lay_buffers());
+    PEN_TRY(collect_patches());
+    plan->inputs = plan->pool.take_array<Tensor>(plan->input_count + 1);
+    if (!plan->inputs) return out_of_memory();
+    memcpy(static_cast<void*>(plan->inputs), request.inputs, sizeof(Tensor) * static_cast<size_t>(plan->input_count));
+    return PEN_OK;
   }
 
   Status bind_outputs() {
@@ -282,70 +290,16 @@ struct Builder {
     }
   }
 
-  // Largest first, each at the lowest offset where it overlaps no buffer that lives at the same time.
-  Status lay_arena() {
-    int32_t n = plan->buffers.count, used = 0;
-    int32_t* order = plan->pool.take_array<int32_t>(n + 1);
-    int32_t* placed = plan->pool.take_array<int32_t>(n + 1);  // by rising offset
-    if (!order || !placed) return out_of_memory();
-    for (int32_t i = 0; i < n; ++i) {
-      Buffer& b = plan->buffers[i];
-      if (b.kind == Buffer::Kind::arena && b.merged < 0 && b.size > 0) order[used++] = i;
-    }
-    sort_by_size(order, used);
-    int32_t count = 0;
-    for (int32_t i = 0; i < used; ++i) {
-      Buffer& b = plan->buffers[order[i]];
-      int64_t at = 0;
-      for (int32_t j = 0; j < count; ++j) {
-        const Buffer& other = plan->buffers[placed[j]];
-        if (other.last < b.first || b.last < other.first) continue;
-        if (other.offset >= at + b.size + kGuardGap) break;
-        int64_t end = round_up(other.offset + other.size + kGuardGap, 64);
-        at = end > at ? end : at;
-      }
-      if (at > kMaxTensorBytes) return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", "less than 64 TB", "more"});
-      b.offset = at;
-      int32_t j = count++;
-      for (; j > 0 && plan->buffers[placed[j - 1]].offset > at; --j) placed[j] = placed[j - 1];
-      placed[j] = order[i];
-      if (at + b.size > plan->arena_bytes) plan->arena_bytes = at + b.size;
-    }
-    plan->arena_bytes = round_up(plan->arena_bytes, 64);
-    for (int32_t i = 0; i < plan->step_count; ++i)
-      if (plan->steps[i].scratch > plan->scratch_bytes) plan->scratch_bytes = plan->steps[i].scratch;
-    plan->scratch_bytes = round_up(plan->scratch_bytes, 64);
-    // Bind has bounded both: the sum cannot overflow.
-    int64_t total = plan->arena_bytes + plan->scratch_bytes * request.workers;
-    if (request.arena_limit && static_cast<uint64_t>(total) > request.arena_limit) {
+  Status lay_buffers() {
+    if (!lay_arena(plan, &scrap)) return out_of_memory();
+    if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", "less than 64 TB", "more"});
+    if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
       char limit[64], got[64];
       set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(request.arena_limit));
-      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(total));
+      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(plan->arena_bytes));
       return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", limit, got, "", "Use smaller inputs or raise the limit"});
     }
     return PEN_OK;
-  }
-  void sort_by_size(int32_t* order, int32_t n) {  // heap sort: no recursion, no library
-    auto smaller = [&](int32_t a, int32_t b) {
-      const Buffer &x = plan->buffers[a], &y = plan->buffers[b];
-      return x.size != y.size ? x.size > y.size : a < b;
-    };
-    auto sink = [&](int32_t root, int32_t end) {
-      for (int32_t child; (child = 2 * root + 1) < end; root = child) {
-        if (child + 1 < end && smaller(order[child], order[child + 1])) ++child;
-        if (!smaller(order[root], order[child])) return;
-        int32_t t = order[root];
-        order[root] = order[child];
-        order[child] = t;
-      }
-    };
-    for (int32_t i = n / 2 - 1; i >= 0; --i) sink(i, n);
-    for (int32_t end = n - 1; end > 0; --end) {
-      int32_t t = order[0];
-      order[0] = order[end];
-      order[end] = t;
-      sink(0, end);
-    }
   }
 
   Status patch(Tensor* t, const Place& at) {
@@ -377,13 +331,11 @@ Plan* plan_create(const PlanRequest& request, Status* status) {
     *status = report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"});
     return nullptr;
   }
-  int32_t n = static_cast<int32_t>(request.method->input_count);
+  plan->input_count = static_cast<int32_t>(request.method->input_count);
   Builder builder{request, *request.model, *request.method};
   builder.plan = plan;
-  plan->input_count = n;
-  plan->inputs = plan->pool.take_array<Tensor>(n + 1);
-  if (plan->inputs) memcpy(static_cast<void*>(plan->inputs), request.inputs, sizeof(Tensor) * static_cast<size_t>(n));
-  *status = plan->inputs ? builder.build() : builder.out_of_memory();
+  *status = builder.build();
+  builder.scrap.release();
   builder.reuses.release();
   builder.placements.release();
   if (*status == PEN_OK) return plan;

@@ -36,9 +36,12 @@ struct ValueState {
   int32_t nested;        // how many placements deep others lie in it
 };
 
-struct Copy {  // an input that did not lie as its kernel needs it
+struct Copy {  // an input that did not lie as its kernel needs it: moved by the copy operator's kernel
   Tensor from, to;
   Place from_at, to_at;
+  RunFn run;
+  void* params;
+  int64_t tasks;
 };
 
 struct Step {
@@ -54,8 +57,8 @@ struct Step {
   Copy* copies;
   void* params;
   int64_t tasks[3];
-  int64_t scratch;
-  Place shared;
+  int64_t scratch, scratch_stride;  // bytes that each worker has, and from one worker's to the next's
+  Place scratch_at, shared;
   uint64_t nanoseconds, calls;
 };
 
@@ -64,7 +67,7 @@ struct Plan {
   List<Buffer> buffers;
   Step* steps = nullptr;
   int32_t step_count = 0;
-  int64_t arena_bytes = 0, scratch_bytes = 0;  // scratch: per worker
+  int64_t arena_bytes = 0, live_bytes = 0;  // live: the most that is in use at once, which no arena can be below
   // key
   int32_t input_count = 0, output_count = 0;
   Tensor* inputs = nullptr;
@@ -95,17 +98,19 @@ struct PlanRequest {
 Plan* plan_create(const PlanRequest& request, Status* status);
 void plan_destroy(Plan* plan);
 bool plan_fits(const Plan& plan, const Tensor* inputs);
-// Makes all operands point into this arena (and at constants); inputs and outputs follow in plan_patch.
+// Gives every buffer its offset (arena.cc). False when out of memory. `scrap`: for what is not needed afterwards.
+bool lay_arena(Plan* plan, Pool* scrap);
+// Makes all operands point into this arena (and at constants); inputs and outputs follow in every run, by the patches.
 void plan_resolve(Plan* plan, char* arena);
 
 // The value of a dim as stored in INTS: itself, or its expression over the inputs' dims.
 Status evaluate_dim(const Model& model, int64_t stored, const Tensor* inputs, int64_t* value, pen_error* error);
 
-// Moves elements between any two strided tensors of the same dims and dtype.
-void strided_copy(const Tensor& from, const Tensor& to);
 // Lays a tensor of known dims densely: row-major, or with dim 1 innermost at a pixel pitch. False on overflow.
 bool lay_plain(Tensor* t, int64_t* bytes);
 bool lay_channels(Tensor* t, int64_t pitch, int64_t* bytes);
+// The pixel pitch that a fresh tensor of these dims should have.
+int64_t channels_pitch(const Tensor& t);
 // Whether `t` lies as needed; then its strides of size-1 dims become canonical.
 bool lies_as(Tensor* t, Need need);
 

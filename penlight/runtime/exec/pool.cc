@@ -23,6 +23,11 @@ struct alignas(64) Share {
   int32_t next, end;
 };
 
+struct Start {  // what a thread is told
+  ThreadPool* pool;
+  int worker;
+};
+
 struct ThreadPool {
   alignas(64) char lock[platform::kLockBytes];
   alignas(64) char wake[platform::kConditionBytes];
@@ -31,6 +36,7 @@ struct ThreadPool {
   int owner;    // process that started them
   bool stopping;
   pen_pthread handles[kMaxThreads];
+  Start starts[kMaxThreads];
 
   // The current work; may be read by those inside the door.
   TaskFn run;
@@ -47,11 +53,6 @@ namespace {
 
 constexpr uint32_t kInside = 0xff, kOpen = 0x100, kNumberShift = 9;
 static_assert(kMaxThreads <= static_cast<int>(kInside), "all threads are counted");
-
-struct Start {
-  ThreadPool* pool;
-  int worker;
-};
 
 void work(ThreadPool* pool, int worker) {
   // Its own share, then what others have left of theirs.
@@ -90,7 +91,6 @@ uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
 
 void* thread_main(void* argument) {
   Start start = *static_cast<Start*>(argument);
-  free(argument);
   ThreadPool* pool = start.pool;
   uint32_t seen = 0;
   for (;;) {
@@ -135,13 +135,8 @@ void start_threads(ThreadPool* pool) {
   pool->door = 0;
   pool->owner = getpid();
   for (int i = 1; i < pool->threads; ++i) {
-    Start* start = static_cast<Start*>(malloc(sizeof(Start)));
-    if (!start) break;  // fewer threads: slower, not wrong
-    *start = {pool, i};
-    if (pthread_create(&pool->handles[pool->started], nullptr, thread_main, start) != 0) {
-      free(start);
-      break;
-    }
+    pool->starts[i] = {pool, i};
+    if (pthread_create(&pool->handles[pool->started], nullptr, thread_main, &pool->starts[i]) != 0) break;  // slower, not wrong
     ++pool->started;
   }
 }

@@ -1,5 +1,5 @@
-// A session's threads. Work is a count of tasks; every thread has a share of neighbours, whoever is done helps the others. The threads start with the first
-// piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are started anew.
+// A session's threads. Work is a count of tasks; every thread has a share of neighbours, whoever is done helps the others. The threads
+// start with the first piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are started anew.
 #pragma once
 #include "penlight/runtime/base/platform.h"
 

@@ -145,8 +145,10 @@ PEN_API pen_status pen_session_output(const pen_session* session, int32_t index,
 PEN_API const pen_error* pen_session_error(const pen_session* session);
 
 PEN_API const char* pen_session_isa(const pen_session* session);
-PEN_API uint64_t pen_session_arena_bytes(const pen_session* session); /* of the current plan */
-PEN_API int32_t pen_session_plan_count(const pen_session* session);   /* plans in the cache */
+PEN_API uint64_t pen_session_arena_bytes(const pen_session* session); /* of the current plan, all threads' scratch counted */
+/* Of these, what is in use at the step where most is: no arena could be smaller. */
+PEN_API uint64_t pen_session_live_bytes(const pen_session* session);
+PEN_API int32_t pen_session_plan_count(const pen_session* session); /* plans in the cache */
 
 /* Time of each step of the last plan, summed since profiling was switched on. */
 typedef struct pen_step_profile {
@@ -159,6 +161,15 @@ typedef struct pen_step_profile {
 PEN_API void pen_session_set_profiling(pen_session* session, int32_t on);
 PEN_API int32_t pen_session_step_count(const pen_session* session);
 PEN_API pen_status pen_session_step(const pen_session* session, int32_t index, pen_step_profile* profile);
+/* What a step reads and writes, in the last plan: its inputs, then its outputs. */
+typedef struct pen_operand {
+  const char* name;  /* NULL: an optional input that was left out, all else is 0 then */
+  pen_tensor tensor; /* without data; the dims of packed weights are those before packing */
+  uint64_t bytes;    /* memory that the kernel goes through: of weights as they are packed; 0 in a step that makes views only */
+  int32_t is_output;
+  int32_t copied; /* an input that did not lie as the kernel reads it: the step copies it first */
+} pen_operand;
+PEN_API pen_status pen_session_step_operand(const pen_session* session, int32_t step, int32_t index, pen_operand* operand);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);

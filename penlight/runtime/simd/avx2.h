@@ -66,6 +66,13 @@ static PEN_INLINE I to_int(V a) { return {_mm256_cvttps_epi32(a.v)}; }
 static PEN_INLINE V to_float(I a) { return {_mm256_cvtepi32_ps(a.v)}; }
 static PEN_INLINE I bits(V a) { return {_mm256_castps_si256(a.v)}; }
 static PEN_INLINE V from_bits(I a) { return {_mm256_castsi256_ps(a.v)}; }
+static PEN_INLINE I load_ints(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+constexpr bool kHasPermute = true;
+static PEN_INLINE V permute(V a, I index) { return {_mm256_permutevar8x32_ps(a.v, index.v)}; }
+static PEN_INLINE V permute(V a, V b, I index) {
+  __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(index.v, 28));  // blendv looks at the sign: 8 and above
+  return {_mm256_blendv_ps(_mm256_permutevar8x32_ps(a.v, index.v), _mm256_permutevar8x32_ps(b.v, index.v), second)};
+}
 static PEN_INLINE I set1i(int32_t n) { return {_mm256_set1_epi32(n)}; }
 static PEN_INLINE I operator+(I a, I b) { return {_mm256_add_epi32(a.v, b.v)}; }
 static PEN_INLINE I operator-(I a, I b) { return {_mm256_sub_epi32(a.v, b.v)}; }

@@ -3,6 +3,7 @@
 // those are spelled as their zero-masked forms, which compile to the same instruction.
 
 constexpr int kLanes = 16;
+constexpr bool kHasPermute = true;
 constexpr bool kHasHalves = true;  // half a vector takes half the time: 256-bit registers
 struct V {
   __m512 v;
@@ -86,6 +87,9 @@ static PEN_INLINE I to_int(V a) { return {_mm512_maskz_cvttps_epi32(kAll, a.v)};
 static PEN_INLINE V to_float(I a) { return {_mm512_maskz_cvtepi32_ps(kAll, a.v)}; }
 static PEN_INLINE I bits(V a) { return {_mm512_castps_si512(a.v)}; }
 static PEN_INLINE V from_bits(I a) { return {_mm512_castsi512_ps(a.v)}; }
+static PEN_INLINE I load_ints(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+static PEN_INLINE V permute(V a, I index) { return {_mm512_maskz_permutexvar_ps(kAll, index.v, a.v)}; }
+static PEN_INLINE V permute(V a, V b, I index) { return {_mm512_permutex2var_ps(a.v, index.v, b.v)}; }
 static PEN_INLINE I set1i(int32_t n) { return {_mm512_set1_epi32(n)}; }
 static PEN_INLINE I operator+(I a, I b) { return {_mm512_add_epi32(a.v, b.v)}; }
 static PEN_INLINE I operator-(I a, I b) { return {_mm512_sub_epi32(a.v, b.v)}; }

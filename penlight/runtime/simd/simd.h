@@ -14,9 +14,11 @@
 //   select(m, a, b) = m ? a : b   m & m   m | m   !m
 //   reduce_add reduce_max reduce_min -> float
 //   to_int(V) (truncates; out of range: any value) to_float(I) bits(V) from_bits(I)
-//   I: + - & | ^ << >> (arithmetic) and set1i(n)
+//   I: + - & | ^ << >> (arithmetic) and set1i(n), load_ints(p)
+//   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
 //   keep(v)                                 v is loaded once and stays in its register
+//   after(p, v)                             loads through the pointer p come after v is known
 #pragma once
 #include "penlight/runtime/base/platform.h"
 
@@ -58,6 +60,17 @@ namespace PEN_ISA {
 static PEN_INLINE V clamp(V x, V lo, V hi) { return min(hi, max(lo, x)); }
 #endif
 
+#if !defined(__AVX2__)
+constexpr bool kHasPermute = false;  // never called then, but named in templates
+static PEN_INLINE V permute(V a, I) { return a; }
+static PEN_INLINE V permute(V a, V, I) { return a; }
+static PEN_INLINE I load_ints(const int32_t* p) {
+  I a;
+  __builtin_memcpy(&a, p, sizeof a);
+  return a;
+}
+#endif
+
 #if !defined(__AVX512F__)
 constexpr bool kHasHalves = false;  // never called then, but named in templates
 static PEN_INLINE V load_half(const float* p) { return load(p); }
@@ -72,6 +85,14 @@ static PEN_INLINE void keep([[maybe_unused]] V& v) {
   __asm__("" : "+v"(v.v));
 #elif defined(__AVX2__) || defined(__SSE4_1__)
   __asm__("" : "+x"(v.v));
+#endif
+}
+
+// Where nearly all registers hold sums, Clang loads what comes next first, and spills. A pointer that waits for a sum
+// keeps its loads in their place.
+static PEN_INLINE void after([[maybe_unused]] const float*& p, [[maybe_unused]] V& v) {
+#if defined(__ARM_NEON)
+  __asm__("" : "+r"(p), "+w"(v.v));
 #endif
 }
 

@@ -1,0 +1,265 @@
+// Vectors run over channels; kOutputs neighbours in x stay in registers, and for kernels 3, 5 and 7 wide each input pixel is
+// loaded once for all outputs that it reaches. Outputs and channels beyond the last whole tile are done by one more tile
+// that overlaps its predecessor and writes the same values again. Compiled once per instruction set; the only copy of its
+// code.
+#include "penlight/runtime/cpu/depthwise.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+constexpr int kOutputs = 7;  // divides the maps of networks for 224 x 224 images; leaves registers for 7 taps
+#if defined(__aarch64__)
+constexpr int kVectors = 2;  // of channels: its 32 registers hold them, and one instruction loads two, for one address
+#else
+constexpr int kVectors = 1;
+#endif
+constexpr intptr_t kTileChannels = kVectors * kLanes;
+
+// kOutputs results of a tile's channels, once or more in each line. Offsets and steps are in floats, and as wide as a pointer:
+// 64 bits would cost armv7 twice.
+struct DepthwiseCall {
+  const DepthwiseLine* lines;
+  intptr_t line_count;
+  intptr_t x_at, residual_at, y_at;  // from a line's start to the tile; x: to the pixel under the first tap, which may not exist
+  intptr_t x_step, x_row;            // from one pixel to the next; from one row of taps to the next
+  const float* w;                    // first tap of the first row of taps, at the tile's channels
+  intptr_t w_step, w_row;
+  intptr_t residual_step, y_step;
+  const float* bias;          // null: none
+  intptr_t tiles;             // so many times kOutputs, one after another (whole tiles)
+  int count;                  // outputs that exist
+  intptr_t low, high;         // pixels [low, high) from the first one on lie in the image
+  intptr_t stride, dilation;  // in steps of x_step
+  intptr_t width;             // taps in a row
+  intptr_t lanes;             // channels that exist, at most kTileChannels
+  float lo, hi;
+  bool clamped;
+};
+
+// What of a tile exists, known when its code is made.
+enum class Tile {
+  whole,  // all outputs, all pixels that they read, all channels
+  edge,   // all outputs and channels; of the pixels, at most half a kernel is missing on either side
+  part,   // anything
+};
+
+template <Tile kTile>
+static PEN_INLINE void load_channels(const float* p, intptr_t lanes, V (&v)[kVectors]) {
+  if (kTile != Tile::part || lanes == kTileChannels) {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) v[j] = load(p + j * kLanes);
+  } else {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j, lanes -= kLanes) {
+      v[j] = lanes > 0 ? load_partial(p + j * kLanes, lanes < kLanes ? lanes : kLanes) : zero();
+    }
+  }
+}
+
+template <Tile kTile>
+static PEN_INLINE void store_channels(float* p, intptr_t lanes, const V (&v)[kVectors]) {
+  if (kTile != Tile::part || lanes == kTileChannels) {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(p + j * kLanes, v[j]);
+  } else {
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j, lanes -= kLanes) {
+      if (lanes > 0) store_partial(p + j * kLanes, v[j], lanes < kLanes ? lanes : kLanes);
+    }
+  }
+}
+
+// What happens to sums before they leave. Copies of a call's fields: the compiler would read those again after every store.
+struct Finish {
+  intptr_t y_step, residual_step, lanes;
+  int count;
+  bool clamped;
+  V lo, hi;
+};
+
+static PEN_INLINE Finish finish_of(const DepthwiseCall& d) {
+  return {d.y_step, d.residual_step, d.lanes, d.count, d.clamped, set1(d.lo), set1(d.hi)};
+}
+
+template <Tile kTile>
+static PEN_INLINE void finish_outputs(const Finish& f, V (&acc)[kOutputs][kVectors], const float* residual, float* y) {
+  int count = kTile == Tile::part ? f.count : kOutputs;
+  if (residual) {
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t, residual += f.residual_step) {
+      if (t >= count) break;
+      V more[kVectors];
+      load_channels<kTile>(residual, f.lanes, more);
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = acc[t][j] + more[j];
+    }
+  }
+  if (f.clamped) {
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = clamp(acc[t][j], f.lo, f.hi);
+    }
+  }
+  PEN_UNROLL for (int t = 0; t < kOutputs; ++t, y += f.y_step) {
+    if (t >= count) break;
+    store_channels<kTile>(y, f.lanes, acc[t]);
+  }
+}
+
+// Pixels are checked where some may be missing; the pattern of branches repeats from row to row and from vector to vector,
+// so it costs little. Every line has taps.
+template <int kWidth, int kStride, Tile kTile>
+static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
+  constexpr int kReach = (kOutputs - 1) * kStride + kWidth;
+  constexpr int kUnsure = kTile == Tile::whole ? 0 : kTile == Tile::edge ? kWidth / 2 : kReach;  // pixels on either side
+  V start[kVectors];
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) start[j] = zero();
+  if (d.bias) load_channels<kTile>(d.bias, d.lanes, start);
+  int used = (d.count - 1) * kStride + kWidth;
+  int low = d.low > 0 ? static_cast<int>(d.low) : 0, high = d.high < used ? static_cast<int>(d.high) : used;
+  intptr_t x_step = d.x_step, next_row = d.x_row - (kReach - 1) * x_step, w_step = d.w_step, lanes = d.lanes;
+  Finish finish = finish_of(d);
+  for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
+    const float *x = line->x + d.x_at, *residual = line->residual ? line->residual + d.residual_at : nullptr;
+    const float* first_weights = d.w + line->first_tap * d.w_row;
+    float* y = line->y + d.y_at;
+    int tiles = static_cast<int>(d.tiles), all_taps = static_cast<int>(line->taps);
+    do {
+      V acc[kOutputs][kVectors];
+      PEN_UNROLL for (int t = 0; t < kOutputs; ++t) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = start[j]; }
+      const float *p = x, *weights = first_weights;
+      int taps = all_taps;
+      do {
+        V w[kWidth][kVectors];
+        PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels<kTile>(weights, lanes, w[k]);
+        PEN_UNROLL for (int i = 0; i < kReach; ++i) {
+          const float* pixel = p;
+          p += i < kReach - 1 ? x_step : next_row;
+          if ((i < kUnsure && i < low) || (i >= kReach - kUnsure && i >= high)) continue;
+          V v[kVectors];
+          load_channels<kTile>(pixel, lanes, v);
+          PEN_UNROLL for (int j = 0; j < kVectors; ++j) keep(v[j]);
+          PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
+            int t = (i - k) / kStride;
+            if (i < k || (i - k) % kStride != 0 || t >= kOutputs) continue;
+            PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
+              after(p, acc[t][j]);  // the next pixel is loaded one pixel ahead, not earlier
+              acc[t][j] = fma(v[j], w[k][j], acc[t][j]);
+            }
+          }
+        }
+      } while (--taps != 0);
+      finish_outputs<kTile>(finish, acc, residual, y);
+      x += kOutputs * kStride * x_step;
+      y += kOutputs * finish.y_step;
+      if (residual) residual += kOutputs * finish.residual_step;
+    } while (--tiles != 0);
+  }
+}
+
+// Any kernel width, stride and dilation; one vector of channels.
+static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
+  V start = d.bias ? load_partial(d.bias, d.lanes) : zero();
+  for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
+    V acc[kOutputs][kVectors];
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t][0] = start;
+    const float *x = line->x + d.x_at, *weights = d.w + line->first_tap * d.w_row;
+    for (intptr_t row = 0; row < line->taps; ++row, x += d.x_row) {
+      for (intptr_t k = 0; k < d.width; ++k, weights += d.w_step) {
+        V w = load_partial(weights, d.lanes);
+        PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
+          intptr_t at = k * d.dilation + t * d.stride;
+          if (t >= d.count || at < d.low || at >= d.high) continue;
+          acc[t][0] = fma(load_partial(x + at * d.x_step, d.lanes), w, acc[t][0]);
+        }
+      }
+    }
+    finish_outputs<Tile::part>(finish_of(d), acc, line->residual ? line->residual + d.residual_at : nullptr, line->y + d.y_at);
+  }
+}
+
+template <int kWidth, int kStride>
+static PEN_INLINE void run_reuse(Tile tile, const DepthwiseCall& d) {
+  if (tile == Tile::whole) return depthwise_reuse<kWidth, kStride, Tile::whole>(d);
+  if (tile == Tile::edge) return depthwise_reuse<kWidth, kStride, Tile::edge>(d);
+  depthwise_reuse<kWidth, kStride, Tile::part>(d);
+}
+
+static PEN_INLINE void run_outputs(int kernel, Tile tile, const DepthwiseCall& d) {
+  switch (kernel) {
+    case 31:
+      return run_reuse<3, 1>(tile, d);
+    case 32:
+      return run_reuse<3, 2>(tile, d);
+    case 51:
+      return run_reuse<5, 1>(tile, d);
+    case 52:
+      return run_reuse<5, 2>(tile, d);
+    case 71:
+      return run_reuse<7, 1>(tile, d);
+    default:
+      return depthwise_any(d);
+  }
+}
+
+void run_depthwise(const DepthwiseLines& l) {
+  // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
+  // in an undilated convolution. Steps are then D pixels.
+  int64_t phases = l.stride == 1 ? l.dilation : 1;
+  bool reuse = l.dilation == phases && (((l.kernel == 3 || l.kernel == 5) && l.stride <= 2) || (l.kernel == 7 && l.stride == 1));
+  for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0;
+  int kernel = reuse ? static_cast<int>(l.kernel * 10 + l.stride) : 0;
+  int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
+  int64_t channels = l.c_end - l.c_begin, wide = reuse ? kTileChannels : kLanes;
+  bool vectors = channels >= wide;
+
+  DepthwiseCall d;
+  d.lines = l.lines;
+  d.line_count = l.count;
+  d.w_step = l.channels;
+  d.w_row = l.kernel * l.channels;
+  d.width = l.kernel;
+  d.stride = l.stride;
+  d.dilation = l.dilation / phases;
+  d.x_step = phases * l.x_pitch;
+  d.x_row = l.x_row;
+  d.lo = l.act->lo;
+  d.hi = l.act->hi;
+  d.clamped = l.act->clamped;
+  d.residual_step = phases * l.residual_pitch;
+  d.y_step = phases * l.y_pitch;
+  for (int64_t phase = 0; phase < phases && phase < l.out_width; ++phase) {
+    int64_t outputs = (l.out_width - phase + phases - 1) / phases;
+    for (int64_t o = 0; o < outputs; o += kOutputs * d.tiles) {
+      // A tile, or all whole ones that follow each other; then channels and lines of it.
+      if (outputs - o < kOutputs && outputs > kOutputs) o = outputs - kOutputs;
+      int64_t first = phase + o * phases, at = first * l.stride - l.pad;
+      d.tiles = 1;
+      d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
+      bool whole = reuse && d.count == kOutputs && vectors && at >= 0 && at + reach < l.width;
+      if (whole) {
+        int64_t step = kOutputs * l.stride * phases;  // how many more start this far on and are whole too
+        d.tiles += (l.width - 1 - at - reach) / step;
+        d.tiles = d.tiles < (outputs - o) / kOutputs ? d.tiles : (outputs - o) / kOutputs;
+      }
+      d.low = at < 0 ? (-at + phases - 1) / phases : 0;
+      d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
+      bool edge = vectors && d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
+      Tile tile = whole ? Tile::whole : edge ? Tile::edge : Tile::part;
+      for (int64_t c = l.c_begin; c < l.c_end; c += wide) {
+        if (c + wide > l.c_end && vectors) c = l.c_end - wide;
+        d.lanes = l.c_end - c < wide ? l.c_end - c : wide;
+        d.bias = l.bias ? l.bias + c : nullptr;
+        d.w = l.weights + c;
+        d.x_at = at * l.x_pitch + c;
+        d.y_at = first * l.y_pitch + c;
+        d.residual_at = first * l.residual_pitch + c;
+        run_outputs(kernel, tile, d);
+      }
+    }
+  }
+  if (!l.act->row) return;
+  for (int64_t i = 0; i < l.count; ++i) {
+    if (l.y_pitch == channels) {
+      apply_row(*l.act, l.lines[i].y + l.c_begin, l.out_width * channels);
+    } else {
+      for (int64_t o = 0; o < l.out_width; ++o) apply_row(*l.act, l.lines[i].y + o * l.y_pitch + l.c_begin, channels);
+    }
+  }
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,39 @@
+// Depthwise convolution of some output rows: every channel for itself. NHWC, weights "taps"
+// [kh * kw][channels]. For conv2d.f32.depthwise, whose rows lie in a tensor, and expand_depthwise, which has just computed
+// them.
+#pragma once
+#include "penlight/runtime/cpu/epilogue.h"
+#include "penlight/runtime/simd/simd.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+// So many output rows are taken together, vector of channels by vector of channels: the input rows that they share are
+// then still in the first cache level.
+constexpr int64_t kDepthwiseLines = 4;
+
+// An output row: its memory at column 0 and channel 0, and the rows of taps that lie in the image.
+struct DepthwiseLine {
+  const float* x;  // image row under the first of these taps
+  float* y;
+  const float* residual;  // null: none
+  int64_t first_tap, taps;
+};
+
+struct DepthwiseLines {
+  const DepthwiseLine* lines;
+  int64_t count;  // at most kDepthwiseLines
+  int64_t width, out_width;
+  int64_t kernel, stride, dilation, pad;     // along a row
+  int64_t x_pitch, y_pitch, residual_pitch;  // floats from a pixel to the next
+  int64_t x_row;                             // floats from a row of taps to the next
+  int64_t channels, c_begin, c_end;          // all output channels, and those to do
+  const float* weights;
+  const float* bias;  // null: none
+  const Activation* act;
+};
+
+void run_depthwise(const DepthwiseLines& l);
+
+}  // namespace PEN_ISA
+}  // namespace pen

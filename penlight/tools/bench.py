@@ -1,0 +1,237 @@
+"""`penlight bench`: how fast a model is on this machine, and where the time goes.
+
+Every number of threads gets a model of its own, so each has its own time from load to the end of the first run. Runs are
+timed one by one as Python sees them, a few microseconds of which are Python's. Nothing else is compared here: `./dev bench`
+puts Penlight beside other engines.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import penlight
+from penlight.file.contents import Method
+from penlight.ir.types import numpy_dtype
+from penlight.tools.inspect import example_shapes
+from penlight.tools.optimize import optimize_file
+from penlight.tools.options import Shape, ShapeType
+from penlight.tools.run import arguments, read_arrays, read_method
+from penlight.tools.screen import Stages, heading, in_bytes, screen, table
+from penlight.tools.step_table import Peak, by_kernel, by_step
+
+FEWEST_RUNS = 5  # however long one takes
+MOST_PROFILED = 500  # runs of a profile, whose medians need no more
+
+
+class ThreadsType(click.ParamType[tuple[int, ...]]):
+    """1, or several between commas."""
+
+    name = "threads"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            counts = tuple(int(part) for part in value.split(","))
+        except ValueError:
+            counts = (0,)
+        if min(counts) < 1:
+            self.fail(f"{value!r}: expected numbers of 1 or more between commas, such as 1,2", param, ctx)
+        return counts
+
+
+class PeakType(click.ParamType[Peak]):
+    """GFLOP/s and GB/s between a comma."""
+
+    name = "peak"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Peak:
+        if isinstance(value, Peak):
+            return value
+        try:
+            gflops, gigabytes = (float(part) for part in value.split(","))
+        except ValueError:
+            gflops = gigabytes = 0.0
+        if min(gflops, gigabytes) <= 0:
+            self.fail(f"{value!r}: expected GFLOP/s and GB/s, such as 118,20", param, ctx)
+        return Peak(gflops, gigabytes)
+
+
+@click.command("bench")
+@click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--threads", type=ThreadsType(), help="One number, or several between commas. [default: 1 and all cores]")
+@click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0), help="Time to spend on each.")
+@click.option("--runs", type=click.IntRange(1), help="Exactly this many runs instead.")
+@click.option("--isa", help="Instruction set to use, such as avx2. [default: the best there is]")
+@click.option(
+    "--shape", "shapes", type=ShapeType(), multiple=True, metavar="[NAME=]DIMS[:DTYPE]",
+    help="Shape of an input whose sizes are free, such as 1,3,224,224; once per input. The data is noise.",
+)  # fmt: skip
+@click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE.npy", help="An array for an input instead.")
+@click.option("--channels-last", is_flag=True, help="Inputs of rank 4 lie in memory with their channels innermost.")
+@click.option("--method", default="forward", show_default=True, help="Which method to run.")
+@click.option(
+    "--profile", is_flag=True, help="Also show where the time goes: every kernel call, and each kind of kernel."
+)
+@click.option("--peak", type=PeakType(), metavar="GFLOP/s,GB/s", help="What the machine can do: shows fractions of it.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+def bench_command(
+    model: Path, threads: tuple[int, ...] | None, seconds: float, runs: int | None, isa: str | None, shapes: tuple[Shape, ...],
+    inputs: tuple[str, ...], channels_last: bool, method: str, profile: bool, peak: Peak | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Time MODEL: a .pen file, or what `penlight optimize` takes.
+
+    \b
+    penlight bench mobilenet_v2.pen --threads 1,2
+    penlight bench mobilenet_v2.pt --shape 1,3,224,224 --profile
+    """
+    with tempfile.TemporaryDirectory() as folder, Stages() as stage:
+        file = model if _is_pen(model) else Path(folder) / "model.pen"
+        if file != model:
+            optimize_file(model, shapes, stage).save(file)
+        declared = read_method(file, method)
+        if inputs:
+            leaves = read_arrays(inputs, declared.inputs)
+        else:
+            leaves = _noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
+        if channels_last:
+            leaves = [_channels_last(x) for x in leaves]
+        args, kwargs = arguments(declared.input_spec, leaves)
+        facts: dict[str, Any] = {
+            "file": str(model),
+            "bytes": file.stat().st_size,
+            "method": method,
+            "inputs": {p.name: list(x.shape) for p, x in zip(declared.inputs, leaves, strict=True)},
+            "threads": {},
+        }
+        for count in threads or dict.fromkeys((1, os.cpu_count() or 1)):
+            stage(f"timing with {_threads(count)}")
+
+            def load(count: int = count) -> penlight.Model:
+                return penlight.load(file, threads=count, isa=isa)
+
+            facts["threads"][count] = measure(load, method, args, kwargs, seconds, runs, profile)
+    if as_json:
+        click.echo(json.dumps(facts, indent=2, default=asdict))
+    else:
+        _show(facts, peak)
+
+
+def measure(
+    load: Callable[[], penlight.Model], method: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+    seconds: float = 2.0, runs: int | None = None, profile: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """Times from load on, memory, and the steps of a profile; seconds and bytes. The garbage collector waits."""
+    gc.collect()
+    before = _resident("VmRSS") if _forget_peak() else None
+    gc.disable()
+    try:
+        start = time.perf_counter()
+        model = load()
+        model.run_method(method, *args, **kwargs)
+        first = time.perf_counter() - start
+        times: list[float] = []
+        end = time.perf_counter() + seconds
+        while len(times) < (runs or FEWEST_RUNS) or (runs is None and start < end):
+            start = time.perf_counter()
+            model.run_method(method, *args, **kwargs)
+            times.append(time.perf_counter() - start)
+    finally:
+        gc.enable()
+    peak = _resident("VmHWM")
+    steps = model.profile(*args, method=method, runs=min(len(times), MOST_PROFILED) if profile else 0, **kwargs)
+    return {
+        "isa": model.isa,
+        "best_s": min(times),
+        "median_s": statistics.median(times),
+        "p90_s": float(np.quantile(times, 0.9)),
+        "runs": len(times),
+        "first_s": first,
+        "arena_bytes": model.arena_bytes(method),
+        "peak_bytes": None if before is None or peak is None else peak - before,
+        "multiply_adds": sum(step.multiply_adds for step in steps),
+        "steps": steps if profile else [],
+    }
+
+
+def _show(facts: dict[str, Any], peak: Peak | None) -> None:
+    out = screen()
+    first = next(iter(facts["threads"].values()))
+    inputs = ", ".join(f"{name} {' × '.join(map(str, dims))}" for name, dims in facts["inputs"].items())
+    work = f"{first['multiply_adds'] / 1e9:.3g} G multiply-adds"
+    out.print(heading(facts["file"], f"{in_bytes(facts['bytes'])}; {inputs}; {work}; {first['isa']}"))
+    numbers = ("threads", "best ms", "median", "90 %", "runs", "GFLOP/s", "load + first run", "arena", "peak memory")
+    shown = table("", *numbers, right=numbers)
+    for count, r in facts["threads"].items():
+        shown.add_row(
+            str(count), *(_milliseconds(r[name]) for name in ("best_s", "median_s", "p90_s")), str(r["runs"]),
+            f"{2e-9 * r['multiply_adds'] / r['best_s']:.1f}", f"{_milliseconds(r['first_s'])} ms", in_bytes(r["arena_bytes"]),
+            "" if r["peak_bytes"] is None else in_bytes(r["peak_bytes"]),
+        )  # fmt: skip
+    out.print(shown)
+    for count, r in facts["threads"].items():
+        if r["steps"]:
+            out.print()
+            out.print(by_step(f"Kernel calls, {_threads(count)}", r["steps"], peak))
+            out.print()
+            out.print(by_kernel(f"Kernels, {_threads(count)}", r["steps"], peak))
+
+
+def _is_pen(path: Path) -> bool:
+    """Else it is for penlight.optimize, whose files are zip archives; a file of neither kind is for the reader to refuse."""
+    with open(path, "rb") as file:
+        return file.read(2) != b"PK"
+
+
+def _noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """Noise for floats, zeros for all else: they may be indices."""
+    rand = np.random.default_rng(0)
+    return [
+        np.zeros(shape, numpy_dtype(port.dtype)) if numpy_dtype(port.dtype).kind != "f"
+        else rand.standard_normal(shape).astype(numpy_dtype(port.dtype))
+        for port, shape in zip(method.inputs, shapes, strict=True)
+    ]  # fmt: skip
+
+
+def _channels_last(x: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if x.ndim == 4 else x
+
+
+def _forget_peak() -> bool:
+    """Lets the peak of this process's memory begin anew. False where the system has no such thing."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _resident(field: str) -> int | None:
+    """Bytes of this process in memory: "VmRSS" now, "VmHWM" at its peak."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return None
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith(f"{field}:")), None)
+
+
+def _milliseconds(seconds: float) -> str:
+    """Three digits or more."""
+    ms = 1e3 * seconds
+    return f"{ms:.{3 if ms < 1 else 2 if ms < 10 else 1}f}"
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
