@@ -1,0 +1,80 @@
+"""`./dev bench`: the command line. Models side by side; or single layers, Penlight's own scaling, the docs from the last runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from bench import compare, documents, layers, scaling
+from bench.case import MODELS
+from bench.engines import ENGINES
+from penlight.tools.screen import error_screen
+
+# what is measured: the module with main() and show(), where its numbers go, seconds of a turn
+RUNS: dict[str, tuple[ModuleType, Path, float]] = {
+    "models": (compare, documents.MODELS_JSON, 0.5),
+    "layers": (layers, documents.LAYERS_JSON, 0.04),
+    "scaling": (scaling, documents.SCALING_JSON, 0.5),
+}
+
+
+def main() -> int:
+    options = _options()
+    if options.docs:
+        documents.write()
+        return 0
+    module, path, block = RUNS[options.run]
+    options.block = options.block or block
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=error_screen(), transient=True) as progress:
+        result = module.main(options, progress)
+    path = options.json or path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    module.show(result, options)
+    return 0 if module.is_right(result) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="./dev bench", description="Penlight and its peers side by side.")
+    what = parser.add_mutually_exclusive_group()
+    for name, text in (
+        ("layers", "200 single layers instead of models, one thread"),
+        ("scaling", "Penlight's threads, batch, size, layout"),
+    ):
+        what.add_argument(f"--{name}", dest="run", action="store_const", const=name, default="models", help=text)
+    what.add_argument(
+        "--docs", action="store_true", help="measure nothing; write docs/BENCHMARKS.md and its chart from the last runs"
+    )
+    parser.add_argument(
+        "--models", nargs="+", default=list(MODELS), choices=MODELS, metavar="MODEL", help=", ".join(MODELS)
+    )
+    parser.add_argument(
+        "--threads", nargs="+", type=int, default=[1, 2], help="thread counts, one table each (default: 1 2)"
+    )
+    parser.add_argument(
+        "--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), metavar="ENGINE", help=", ".join(ENGINES)
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="how often the engines take turns (default: 5)")
+    parser.add_argument("--block", type=float, help="seconds of one engine's turn (default: 0.5; for a layer 0.04)")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument(
+        "--size", type=int, default=224, help="height and width of the image, where the model allows it"
+    )
+    parser.add_argument(
+        "--match", nargs="+", default=[], metavar="TEXT", help="with --layers: only those with TEXT in the name"
+    )
+    parser.add_argument("--worst", type=int, default=10, help="with --layers: how many to show (default: 10)")
+    parser.add_argument(
+        "--json", type=Path, help="where the numbers go (default: build/bench.json, build/bench-layers.json, ...)"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

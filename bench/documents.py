@@ -1,0 +1,70 @@
+"""`./dev bench --docs`: docs/BENCHMARKS.md keeps its text and gets the tables of the last runs between its marks; the chart
+is drawn anew. A run that has not been made leaves its part as it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bench import chart, compare, layers, report, scaling
+from bench.case import MODELS, ROOT
+from bench.layer_list import COUNT
+
+MODELS_JSON = ROOT / "build" / "bench.json"
+LAYERS_JSON = ROOT / "build" / "bench-layers.json"
+SCALING_JSON = ROOT / "build" / "bench-scaling.json"
+PAGE = ROOT / "docs" / "BENCHMARKS.md"
+CHART = ROOT / "docs" / "bench.svg"
+WHOLE = {
+    "models": 2 * len(MODELS),
+    "layers": COUNT,
+    "scaling": len(scaling.questions()),
+}  # rows of a run worth printing
+
+
+def write() -> None:
+    text = PAGE.read_text()
+    for mark, path, render in (
+        ("models", MODELS_JSON, of_models),
+        ("layers", LAYERS_JSON, of_layers),
+        ("scaling", SCALING_JSON, of_scaling),
+    ):
+        if not path.exists():
+            continue
+        result = json.loads(path.read_text())
+        if len(result["rows"]) < WHOLE[mark]:
+            raise SystemExit(f"{path.relative_to(ROOT)} is of a run with only a part of the {mark}: run it whole first")
+        text = replace(text, mark, render(result))
+        if mark == "models":
+            CHART.write_text(chart.svg(result))
+    PAGE.write_text(text)
+
+
+def replace(text: str, mark: str, content: str) -> str:
+    """Puts the content between <!-- mark --> and <!-- end -->."""
+    begin, end = f"<!-- {mark} -->", "<!-- end -->"
+    if begin not in text:
+        raise ValueError(f"docs/BENCHMARKS.md has no {begin}")
+    head, _, rest = text.partition(begin)
+    return f"{head}{begin}\n{content}\n{end}{rest.partition(end)[2]}"
+
+
+def of_models(result: dict[str, Any]) -> str:
+    versions = ", ".join(f"{engine} {version}" for engine, version in result["versions"].items())
+    parts = [f"{_where(result)} {versions}."]
+    parts += [f"**{title}**\n\n{report.as_markdown(header, lines)}" for title, header, lines in compare.tables(result)]
+    parts += [f"- {note}" for note in report.footnotes(result["rows"])]
+    return "\n\n".join(parts)
+
+
+def of_layers(result: dict[str, Any]) -> str:
+    made = [f"**{title}**\n\n{report.as_markdown(header, lines)}" for title, header, lines in layers.tables(result, 10)]
+    return "\n\n".join([_where(result), *made, layers.call_cost(result)])
+
+
+def of_scaling(result: dict[str, Any]) -> str:
+    return f"{_where(result)}\n\n{report.as_markdown(*scaling.cells(result))}"
+
+
+def _where(result: dict[str, Any]) -> str:
+    return f"{result['date']}, {result['machine']['cpu']}, {result['machine']['cores']} cores."

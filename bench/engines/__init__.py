@@ -1,0 +1,43 @@
+"""The engines side by side. Each is one file here with the same two functions:
+
+    prepare(case, folder)        converts the model into the form that this engine runs best, once; kept on disk
+    load(folder, image, threads) -> Loaded
+
+`prepare` may import torch; `load` must not, unless the engine cannot do without, as its process is weighed. What an
+engine file imports at its top is not part of the load time. The benchmark itself imports none of them: they run in
+other processes, some under other interpreters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+
+class Loaded(NamedTuple):
+    """An engine ready to run: `run` is what is timed, `read` turns its result into arrays for the comparison."""
+
+    run: Callable[[], Any]
+    read: Callable[[Any], list[Any]]
+
+
+@dataclass(frozen=True)
+class Engine:
+    module: str  # file in this folder
+    python: str = "peers"  # "project", "peers" or "debian": whose interpreter it needs
+    source: str = ""  # "onnx" or "weights": prepared first, shared by several
+    package: str = ""  # whose version is reported
+    batches: bool = True
+
+
+ENGINES: dict[str, Engine] = {
+    "penlight": Engine("penlight_engine", "project", package="penlight"),
+    "torch-mobile": Engine("torch_mobile", "debian", "weights", package="torch"),
+    "torch-eager": Engine("torch_eager", "project", package="torch"),
+    "executorch": Engine("executorch_engine", package="executorch"),
+    "onnxruntime": Engine("onnxruntime_engine", source="onnx", package="onnxruntime"),
+    "openvino": Engine("openvino_engine", source="onnx", package="openvino"),
+    "ncnn": Engine("ncnn_engine", package="ncnn", batches=False),
+    "mnn": Engine("mnn_engine", source="onnx", package="MNN"),
+}

@@ -1,0 +1,26 @@
+"""Penlight through its Python API, from a .pen file; the process never imports torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+import penlight
+from bench.case import Convertible
+from bench.engines import Loaded
+
+
+def prepare(case: Convertible, folder: Path) -> None:
+    penlight.optimize(case.module(), case.inputs()).save(folder / "model.pen")
+
+
+def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+    model = penlight.load(folder / "model.pen", threads=threads)
+    return Loaded(lambda: model(image), _arrays)
+
+
+def _arrays(result: object) -> list[np.ndarray]:
+    if isinstance(result, dict):
+        return list(result.values())
+    return list(result) if isinstance(result, (tuple, list)) else [np.asarray(result)]
