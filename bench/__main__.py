@@ -41,6 +41,7 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
+    engines = [name for name, engine in ENGINES.items() if not engine.layers_only]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Penlight and its peers side by side.")
     what = parser.add_mutually_exclusive_group()
     for name, text in (
@@ -58,7 +59,7 @@ def _options() -> argparse.Namespace:
         "--threads", nargs="+", type=int, default=[1, 2], help="thread counts, one table each (default: 1 2)"
     )
     parser.add_argument(
-        "--engines", nargs="+", default=list(ENGINES), choices=list(ENGINES), metavar="ENGINE", help=", ".join(ENGINES)
+        "--engines", nargs="+", default=engines, choices=engines, metavar="ENGINE", help=", ".join(engines)
     )
     parser.add_argument("--rounds", type=int, default=5, help="how often the engines take turns (default: 5)")
     parser.add_argument("--block", type=float, help="seconds of one engine's turn (default: 0.5; for a layer 0.04)")

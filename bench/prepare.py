@@ -74,7 +74,7 @@ def stamp(step: str) -> str:
         path.read_bytes()
         for path in (ROOT / "tests" / "models.py", *sorted((ROOT / "bench").glob("requirements*.txt")))
     ]
-    if step == "penlight":
+    if step.startswith("penlight"):
         sources = sorted(path for path in (ROOT / "penlight").rglob("*") if path.suffix in (".py", ".h", ".cc"))
         parts += [path.read_bytes() for path in sources]
     if step in ENGINES:

@@ -25,14 +25,14 @@ def time_of(row: Row, engine: str, which: str = "best_s") -> float | None:
 
 def best_peer(row: Row, which: str = "best_s") -> str | None:
     """The fastest engine that is not Penlight, of those with a right result."""
-    timed = {e: t for e in row["engines"] if e != "penlight" and (t := time_of(row, e, which)) is not None}
+    timed = {e: t for e in row["engines"] if not e.startswith("penlight") and (t := time_of(row, e, which)) is not None}
     return min(timed, key=lambda engine: timed[engine], default=None)
 
 
-def ratio(row: Row, which: str = "best_s") -> float | None:
+def ratio(row: Row, which: str = "best_s", engine: str = "penlight") -> float | None:
     """Penlight's time over that of the best peer: below 1 is faster."""
     peer = best_peer(row, which)
-    ours, theirs = time_of(row, "penlight", which), time_of(row, peer, which) if peer else None
+    ours, theirs = time_of(row, engine, which), time_of(row, peer, which) if peer else None
     return None if ours is None or theirs is None else ours / theirs
 
 
@@ -62,11 +62,11 @@ def latency_cells(
         line += [f"**{_ms(row, e, which)}**" if e == peer else _ms(row, e, which) for e in engines]
         if "penlight" in engines:
             fraction = fraction_of_peak(row, gflops, which)
-            line += [_number(ratio(row, which)), "-" if fraction is None else f"{fraction:.0%}"]
+            line += [number(ratio(row, which)), "-" if fraction is None else f"{fraction:.0%}"]
         lines.append(line)
     if mean and "penlight" in engines and len(rows) > 1:
         total = geometric_mean(ratio(row, which) for row in rows)
-        lines.append(["geometric mean", *[""] * len(engines), _number(total), ""])
+        lines.append(["geometric mean", *[""] * len(engines), number(total), ""])
     return header, lines
 
 
@@ -108,7 +108,7 @@ def as_table(title: str, header: Sequence[str], lines: Sequence[Sequence[str]]) 
     shown = table(title, *header, right=header[1:])
     for line in lines:
         cells = [Text(c.strip("*"), style="bold" if c.startswith("**") else "") for c in line]
-        if "/ best peer" in header and _is_number(line[header.index("/ best peer")]):
+        if "/ best peer" in header and _isnumber(line[header.index("/ best peer")]):
             at = header.index("/ best peer")
             cells[at].stylize("green" if float(line[at]) <= 1 else "red")
         shown.add_row(*cells)
@@ -128,9 +128,9 @@ def _ms(row: Row, engine: str, which: str) -> str:
     return "-" if "failed" in result else "wrong"
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def _is_number(text: str) -> bool:
+def _isnumber(text: str) -> bool:
     return text.replace(".", "", 1).isdigit()

@@ -102,6 +102,7 @@ class Model:
             raise LoadError(problem["message"], problem["status"])
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
+        self._specs: dict[str, Any] = {}
 
     # --- what it is ---
     @property
@@ -140,10 +141,32 @@ class Model:
         """Runs a method by name."""
         return self._caller(name)(*args, **kwargs)
 
+    def run_into(self, results: Sequence[Any], /, *args: Any, method: str = "forward", **kwargs: Any) -> None:
+        """Like a call, but the results go into these arrays or tensors, one for each of `outputs()`: a loop allocates
+        nothing, and large results need no fresh pages. They must have the dtype and shape that a call would return, and
+        lie row-major."""
+        leaves = containers.flatten(self._input_spec(method), args, kwargs)
+        arrays = [_as_array(leaf) for leaf in leaves]
+        session = self._bind(method, leaves, arrays)
+        shapes = session.output_shapes()
+        if len(results) != len(shapes):
+            raise RunError(
+                f"results: expected {len(shapes)}, one for each output, got {len(results)}", status="argument"
+            )
+        writable = [_as_array(result) for result in results]
+        for index, (array, (code, shape)) in enumerate(zip(writable, shapes, strict=True)):
+            if not _fits(array, DTYPES[_NAMES[code]][1], shape):
+                name, wanted = self.outputs(method)[index].name, DTYPES[_NAMES[code]][1]
+                expected, got = f"{wanted} {shape}, row-major, to be written", f"{array.dtype} {tuple(array.shape)}"
+                message = f"result {name}: expected {expected}, got {got} or another order"
+                raise RunError(message, status="argument", tensor=name, expected=expected, got=got)
+        problem = session.run(writable)
+        if problem:
+            raise RunError(**problem)
+
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
-        spec = json.loads(self._handle.input_spec(self._known(method)))
-        leaves = containers.flatten(spec, args, kwargs)
+        leaves = containers.flatten(self._input_spec(method), args, kwargs)
         self._bind(method, leaves, [_as_array(leaf) for leaf in leaves])
 
     def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
@@ -172,6 +195,11 @@ class Model:
             )
         data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
         return replace_file(path, lambda out: out.write(data.data))
+
+    def _input_spec(self, method: str) -> Any:
+        if method not in self._specs:
+            self._specs[method] = json.loads(self._handle.input_spec(self._known(method)))
+        return self._specs[method]
 
     def _caller(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
@@ -286,6 +314,16 @@ def _as_array(leaf: Any) -> Any:
         except (TypeError, RuntimeError):
             return leaf
     return leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
+
+
+def _fits(array: Any, dtype: str, shape: tuple[int, ...]) -> bool:
+    """Whether results of this dtype and shape can be written into it."""
+    if not isinstance(array, np.ndarray):  # a torch tensor that numpy cannot show
+        return (
+            str(array.dtype).removeprefix("torch.") == dtype and tuple(array.shape) == shape and array.is_contiguous()
+        )  # type: ignore[no-any-return]
+    flags = array.flags
+    return array.dtype == dtype and array.shape == shape and flags.c_contiguous and flags.writeable
 
 
 def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:

@@ -186,6 +186,26 @@ def test_tensor_subclasses_count_as_torch(small: tuple[Small, penlight.Model]) -
     assert_same(got, run_torch(module, x), 1e-5)
 
 
+def test_results_into_given_memory(small: tuple[Small, penlight.Model]) -> None:
+    _, model = small
+    x = torch.randn(2, 3, 8, 8)
+    expected = model(x)
+    into = torch.full_like(expected, float("nan"))
+    model.run_into([into], x)
+    assert torch.equal(into, expected)
+    array = np.empty(tuple(expected.shape), np.float32)
+    model.run_into([array], x.numpy())
+    assert np.array_equal(array, expected.numpy())
+    with pytest.raises(penlight.RunError, match=r"results: expected 1, one for each output, got 0"):
+        model.run_into([], x)
+    with pytest.raises(penlight.RunError, match=r"expected float32 \(2, .*got float64"):
+        model.run_into([np.empty(array.shape)], x)
+    with pytest.raises(penlight.RunError, match=r"got float32 \(1, "):
+        model.run_into([array[:1]], x)
+    with pytest.raises(penlight.RunError, match=r"or another order"):
+        model.run_into([np.asfortranarray(np.empty((*array.shape, 2), np.float32))[..., 0]], x)
+
+
 def test_a_later_run_does_not_change_an_earlier_result(small: tuple[Small, penlight.Model]) -> None:
     _, model = small
     first = model(torch.ones(1, 3, 8, 8))

@@ -29,10 +29,12 @@ class Engine:
     source: str = ""  # "onnx" or "weights": prepared first, shared by several
     package: str = ""  # whose version is reported
     batches: bool = True
+    layers_only: bool = False  # for the sweep, not for models
 
 
 ENGINES: dict[str, Engine] = {
     "penlight": Engine("penlight_engine", "project", package="penlight"),
+    "penlight-nhwc": Engine("penlight_nhwc", "project", package="penlight", layers_only=True),
     "torch-mobile": Engine("torch_mobile", "debian", "weights", package="torch"),
     "torch-eager": Engine("torch_eager", "project", package="torch"),
     "executorch": Engine("executorch_engine", package="executorch"),

@@ -1,4 +1,4 @@
-"""Penlight through its Python API, from a .pen file; the process never imports torch."""
+"""Penlight through its Python API, from a .pen file, results into memory given once; the process never imports torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def prepare(case: Convertible, folder: Path) -> None:
 
 def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
-    return Loaded(lambda: model(image), _arrays)
+    results = _arrays(model(image))
+    return Loaded(lambda: model.run_into(results, image), lambda _: results)
 
 
 def _arrays(result: object) -> list[np.ndarray]:

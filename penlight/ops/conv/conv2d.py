@@ -177,7 +177,7 @@ def _() -> Iterator[Sample]:
     yield case("valid", r(1, 7, 10, 11), 19, 3, padding="valid")
     # depthwise
     for channels, kernel, stride, size in ((32, 3, 1, (15, 17)), (24, 3, 2, (14, 14)), (72, 5, 2, (28, 27)), (40, 5, 1, (7, 7)), (17, 3, 1, (8, 9)),
-                                           (5, 3, 2, (9, 9)), (19, 7, 1, (12, 10)), (33, 3, 3, (13, 14))):  # fmt: skip
+                                           (5, 3, 2, (9, 9)), (19, 7, 1, (12, 10)), (35, 7, 2, (17, 21)), (33, 3, 3, (13, 14))):  # fmt: skip
         name = f"depthwise {kernel}x{kernel}/{stride}, {channels} channels, {size[0]}x{size[1]}"
         yield case(name, r(2, channels, *size), channels, kernel, stride=stride, padding=kernel // 2, groups=channels)
     yield case("depthwise, dilation 2", r(1, 40, 15, 23), 40, 5, padding=4, dilation=2, groups=40)

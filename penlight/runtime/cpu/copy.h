@@ -58,10 +58,10 @@ static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan*
   }
   p->units = elements == 0 ? 0 : elements / p->dims[0];
   if (p->across && elements) {
-    // Along `across` the output is written in order, a cache line of the input at a time; with few elements there (nhwc
-    // with few channels to nchw), along dim 0.
+    // Along `across` the output is written in order; with few elements there (nhwc with few channels to nchw), along dim 0.
+    // Strips are short enough that the other side stays in cache until its lines are whole.
     p->cut = p->dims[p->across] >= 256 || p->dims[p->across] >= p->dims[0] ? p->across : 0;
-    p->strip = !p->cut ? 256 : p->dims[0] < 16 ? 1024 : 16;
+    p->strip = !p->cut ? 256 : p->dims[0] < 16 ? 1024 : 64;
     p->strips = (p->dims[p->cut] + p->strip - 1) / p->strip;
     p->units = p->units / p->dims[p->across] * p->strips;
   }
@@ -82,9 +82,9 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
   }
 }
 
-// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's.
+// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. Small ones, and what is left of others.
 template <class T>
-static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+static PEN_INLINE void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   int64_t i = 0;
   if constexpr (sizeof(T) == 4 && kTransposeBlock > 1) {
     for (; i + kTransposeBlock <= n; i += kTransposeBlock) {
@@ -97,6 +97,24 @@ static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t
   }
   for (int64_t j = 0; j < m; ++j)
     for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+}
+
+// The same in squares of whole cache lines on both sides. One side is many streams (planes of an image), too many for the
+// processor to fetch ahead: 16 of them at a time, for a while. `along_in`: the streams are the input's rows.
+template <class T>
+static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m, bool along_in) {
+  constexpr int64_t kSquare = 16;
+  if (sizeof(T) != 4 || kTransposeBlock == 1 || n < kSquare || m < kSquare) return transpose_rest(in, in_stride, out, out_stride, n, m);
+  int64_t whole_n = n / kSquare * kSquare, whole_m = m / kSquare * kSquare;
+  int64_t outer = along_in ? whole_n : whole_m, inner = along_in ? whole_m : whole_n;
+  for (int64_t o = 0; o < outer; o += kSquare) {
+    for (int64_t k = 0; k < inner; k += kSquare) {
+      int64_t i = along_in ? o : k, j = along_in ? k : o;
+      transpose_rest(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride, kSquare, kSquare);
+    }
+  }
+  transpose_rest(in + whole_m, in_stride, out + whole_m * out_stride, out_stride, whole_n, m - whole_m);
+  transpose_rest(in + whole_n * in_stride, in_stride, out + whole_n, out_stride, n - whole_n, m);
 }
 
 // Images: three planes to pixels, or back. How many of the dim that counts pixels it did.
@@ -130,7 +148,7 @@ static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, 
       target += done * p.out[p.cut];
       (p.cut ? m : n) -= done;
     }
-    transpose(source, in_stride, target, out_stride, n, m);
+    transpose(source, in_stride, target, out_stride, n, m, p.cut != 0);
   }
 }
 

@@ -190,6 +190,8 @@ static PEN_INLINE void run_outputs(int kernel, Tile tile, const DepthwiseCall& d
       return run_reuse<5, 2>(tile, d);
     case 71:
       return run_reuse<7, 1>(tile, d);
+    case 72:
+      return run_reuse<7, 2>(tile, d);
     default:
       return depthwise_any(d);
   }
@@ -199,7 +201,7 @@ void run_depthwise(const DepthwiseLines& l) {
   // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = l.stride == 1 ? l.dilation : 1;
-  bool reuse = l.dilation == phases && (((l.kernel == 3 || l.kernel == 5) && l.stride <= 2) || (l.kernel == 7 && l.stride == 1));
+  bool reuse = l.dilation == phases && (l.kernel == 3 || l.kernel == 5 || l.kernel == 7) && l.stride <= 2;
   for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0;
   int kernel = reuse ? static_cast<int>(l.kernel * 10 + l.stride) : 0;
   int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
