@@ -17,11 +17,5 @@ def prepare(case: Convertible, folder: Path) -> None:
 
 def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
-    results = _arrays(model(image))
+    results = [np.empty(output.shape, np.float32) for output in model.outputs()]  # sizes are fixed here
     return Loaded(lambda: model.run_into(results, image), lambda _: results)
-
-
-def _arrays(result: object) -> list[np.ndarray]:
-    if isinstance(result, dict):
-        return list(result.values())
-    return list(result) if isinstance(result, (tuple, list)) else [np.asarray(result)]

@@ -37,7 +37,7 @@ def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
     images = image.ndim == 4
     image = np.ascontiguousarray(image.transpose(0, 2, 3, 1)) if images else image
-    results = [model(image)]
+    results = [np.empty(output.shape, np.float32) for output in model.outputs()]  # sizes are fixed here
     return Loaded(
         lambda: model.run_into(results, image),
         lambda _: [result.transpose(0, 3, 1, 2) for result in results] if images else results,
