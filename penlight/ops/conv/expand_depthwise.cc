@@ -140,6 +140,7 @@ static void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64
     int64_t some = count - at < kBlockPixels ? count - at : kBlockPixels;
     for (int64_t i = 0; i < some; ++i) rows[i] = from + (at + i) * pitch;
     block.tile_count = static_cast<int>((some + kTileRows - 1) / kTileRows);
+    block.next_b = at + some == count && columns.end < p.groups ? block.b + columns.end * p.ci : nullptr;
     for (int i = 0; i < block.tile_count; ++i) {
       Range range = part(some, block.tile_count, i);
       tiles[i] = {rows + range.begin, live, to + (at + range.begin) * wide - columns.begin, nullptr,
