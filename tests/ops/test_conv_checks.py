@@ -96,14 +96,44 @@ CONV = {
 }
 
 
-@pytest.mark.parametrize("groups", [1, 12, 6], ids=["gemm", "depthwise", "grouped"])
+VARIANTS = {
+    "gemm": (12, 24, 1),
+    "direct": (3, 24, 1),
+    "depthwise": (12, 12, 12),
+    "multiplier": (12, 24, 12),
+    "grouped": (12, 24, 6),
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("case", CONV)
-def test_conv2d(case: str, groups: int) -> None:
-    x = torch.randn(1, 12, 7, 9)
-    data = broken(nn.Conv2d(12, 24, 3, padding=1, groups=groups), x, "conv2d", CONV[case])
+def test_conv2d(case: str, variant: str) -> None:
+    inputs, outputs, groups = VARIANTS[variant]
+    x = torch.randn(1, inputs, 7, 9)
+    data = broken(nn.Conv2d(inputs, outputs, 3, padding=1, groups=groups), x, "conv2d", CONV[case])
     with pytest.raises(penlight.PenlightError) as error:
         penlight.load(data)(x)
     assert str(error.value)
+
+
+def expand() -> nn.Module:
+    return nn.Sequential(nn.Conv2d(12, 24, 1), nn.Conv2d(24, 24, 3, padding=2, groups=24)).eval()
+
+
+@pytest.mark.parametrize("case", [case for case in CONV if "groups" not in case])
+def test_expand_depthwise(case: str) -> None:
+    x = torch.randn(1, 12, 7, 9)
+    data = broken(expand(), x, "expand_depthwise", CONV[case])
+    with pytest.raises(penlight.PenlightError) as error:
+        penlight.load(data)(x)
+    assert str(error.value)
+
+
+def test_expand_depthwise_of_nothing() -> None:
+    auto = torch.export.Dim.AUTO
+    model = penlight.optimize(expand(), (torch.randn(1, 12, 9, 9),), dynamic_shapes=[{2: auto, 3: auto}])
+    with pytest.raises(penlight.RunError, match=r"expected an image of at least one pixel, got 4 x 0"):
+        model(torch.randn(1, 12, 4, 0))
 
 
 LINEAR = {

@@ -119,9 +119,6 @@ PEN_BIND(conv2d) {
   Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
   if (!p) return PEN_ERROR_MEMORY;
 
-  IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
-  if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
-    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
   p->groups = b.integer("groups");
   PEN_TRY(bind_weight(b, p, gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : "grouped"));
   if (depthwise && (p->ci_g != 1 || p->co_g != 1))
@@ -131,23 +128,7 @@ PEN_BIND(conv2d) {
   if (!direct) PEN_TRY(b.need(0, Need::channels));
   const Tensor& x = b.in(0);
   Shape out;
-  out.rank = 4;
-  out.dims[0] = x.dims[0];
-  out.dims[1] = b.in(1).dims[0];
-  for (int i = 0; i < 2; ++i) {
-    p->stride[i] = stride[i];
-    p->pad[i] = padding[i];
-    p->dilation[i] = dilation[i];
-    PEN_TRY(bind_side(b, p, i, padding[i + 2], x.dims[2 + i], &out.dims[2 + i]));
-  }
-  PEN_TRY(b.output(0, DType::f32, out));
-  PEN_TRY(b.need_out(0, Need::channels));
-  if (b.has(3)) {
-    bool same = b.in(3).rank == 4;
-    for (int d = 0; same && d < 4; ++d) same = b.in(3).dims[d] == out.dims[d];
-    if (!same) return b.fail(3, "a residual of the output's shape", "another shape, rank %d", b.in(3).rank);
-    PEN_TRY(b.need(3, Need::channels));
-  }
+  PEN_TRY(bind_maps(b, p, 3, &out));
   p->pixels = times(times(out.dims[0], out.dims[2]), out.dims[3]);
   if (p->pixels == 0 || out.dims[1] == 0) return PEN_OK;
   if (gemm) return cut_gemm(b, p, out.dims[2], out.dims[3]);

@@ -102,6 +102,31 @@ static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end
   return PEN_OK;
 }
 
+// The attributes of the window, the output's shape and the residual, which is input `residual`. The weights are bound, and
+// x (input 0) lies as its kernel needs it.
+static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int residual, Shape* out) {
+  IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
+  if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
+    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
+  const Tensor& x = b.in(0);
+  out->rank = 4;
+  out->dims[0] = x.dims[0];
+  out->dims[1] = b.in(1).dims[0];
+  for (int i = 0; i < 2; ++i) {
+    p->stride[i] = stride[i];
+    p->pad[i] = padding[i];
+    p->dilation[i] = dilation[i];
+    PEN_TRY(bind_side(b, p, i, padding[i + 2], x.dims[2 + i], &out->dims[2 + i]));
+  }
+  PEN_TRY(b.output(0, DType::f32, *out));
+  PEN_TRY(b.need_out(0, Need::channels));
+  if (!b.has(residual)) return PEN_OK;
+  bool same = b.in(residual).rank == 4;
+  for (int d = 0; same && d < 4; ++d) same = b.in(residual).dims[d] == out->dims[d];
+  if (!same) return b.fail(residual, "a residual of the output's shape", "another shape, rank %d", b.in(residual).rank);
+  return b.need(residual, Need::channels);
+}
+
 // The image row or column that tap `k` of output `o` reads; may lie outside.
 static PEN_INLINE int64_t tap_at(const Conv2d& p, int side, int64_t o, int64_t k) {
   return o * p.stride[side] - p.pad[side] + k * p.dilation[side];

@@ -110,14 +110,10 @@ PEN_KERNEL(conv2d, f32, direct) {
           ++row;
         }
       }
-      block.tile_count = static_cast<int>((some + kTileRows - 1) / kTileRows);
-      for (int i = 0; i < block.tile_count; ++i) {
-        Range range = part(some, block.tile_count, i);
-        int64_t at = oy * ow + begin + range.begin;
-        tiles[i] = {rows + range.begin, live, y.as<float>() + n * y.strides[0] + at * y_pitch, nullptr,
-                    static_cast<int>(range.end - range.begin)};
-        if (residual.data) tiles[i].residual = residual.as<float>() + n * residual.strides[0] + at * block.residual_pitch;
-      }
+      int64_t at = oy * ow + begin;
+      const float* add = residual.data ? residual.as<float>() + n * residual.strides[0] + at * block.residual_pitch : nullptr;
+      block.tile_count =
+          cut_row_tiles(rows, some, live, y.as<float>() + n * y.strides[0] + at * y_pitch, y_pitch, add, block.residual_pitch, tiles);
       run_block(block);
     }
   }

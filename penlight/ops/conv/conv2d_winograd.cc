@@ -228,13 +228,8 @@ static void transform_output(const Run& r, const TileAt& at, int64_t n, int64_t 
 // A block's transformed pixels as the rows of a matrix, cut into register tiles: position 0, the others lie at an offset.
 static int cut_rows(const Winograd& p, const float* input, float* products, int64_t count, const uint8_t* live, const float** rows,
                     RowTile* tiles) {
-  int64_t parts = (count + kTileRows - 1) / kTileRows;
   for (int64_t i = 0; i < count; ++i) rows[i] = input + i * p.tile_floats;
-  for (int64_t i = 0; i < parts; ++i) {
-    Range range = part(count, parts, i);
-    tiles[i] = {rows + range.begin, live, products + range.begin * p.row_floats, nullptr, static_cast<int>(range.end - range.begin)};
-  }
-  return static_cast<int>(parts);
+  return cut_row_tiles(rows, count, live, products, p.row_floats, nullptr, 0, tiles);
 }
 
 template <int kOut>

@@ -62,37 +62,20 @@ static Status bind_expand_weights(Bind& b, ExpandDepthwise* p) {
 PEN_BIND(expand_depthwise) {
   ExpandDepthwise* p = b.params<ExpandDepthwise>();
   if (!p) return PEN_ERROR_MEMORY;
-  IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
-  if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
-    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
   PEN_TRY(bind_expand_weights(b, p));
   PEN_TRY(bind_activation(b, &p->inner));
   PEN_TRY(bind_activation(b, &p->act, "act2", "act2_args"));
   PEN_TRY(b.need(0, Need::channels));
   const Tensor& x = b.in(0);
+  if (x.dims[2] < 1 || x.dims[3] < 1)  // the pointwise convolution has nothing to stand on, whatever the padding after it
+    return b.fail(0, "an image of at least one pixel", "%lld x %lld", static_cast<long long>(x.dims[2]), static_cast<long long>(x.dims[3]));
   Shape out;
-  out.rank = 4;
-  out.dims[0] = x.dims[0];
-  out.dims[1] = b.in(1).dims[0];
-  for (int i = 0; i < 2; ++i) {
-    p->stride[i] = stride[i];
-    p->pad[i] = padding[i];
-    p->dilation[i] = dilation[i];
-    PEN_TRY(bind_side(b, p, i, padding[i + 2], x.dims[2 + i], &out.dims[2 + i]));
-  }
-  PEN_TRY(b.output(0, DType::f32, out));
-  PEN_TRY(b.need_out(0, Need::channels));
-  if (b.has(5)) {
-    bool same = b.in(5).rank == 4;
-    for (int d = 0; same && d < 4; ++d) same = b.in(5).dims[d] == out.dims[d];
-    if (!same) return b.fail(5, "a residual of the output's shape", "another shape, rank %d", b.in(5).rank);
-    PEN_TRY(b.need(5, Need::channels));
-  }
+  PEN_TRY(bind_maps(b, p, 5, &out));
   if (out.dims[0] == 0 || out.dims[1] == 0) return PEN_OK;
 
   int64_t h = x.dims[2], w = x.dims[3], oh = out.dims[2], reach = (p->kernel[0] - 1) * p->dilation[0] + 1;
   int64_t row = w * kExpandChannels * 4;  // bytes of one expanded row
-  p->chunk = row * (reach + p->stride[0]) <= kExpandedBytes ? (kExpandedBytes / row - reach) / p->stride[0] + 1 : 2;
+  p->chunk = kExpandedBytes / row >= reach + p->stride[0] ? (kExpandedBytes / row - reach) / p->stride[0] + 1 : 2;
   p->chunk = p->chunk < oh ? p->chunk : oh;
   p->held = (p->chunk - 1) * p->stride[0] + reach;
   p->held = p->held < h ? p->held : h;
@@ -139,13 +122,8 @@ static void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64
   for (int64_t at = 0; at < count; at += kBlockPixels) {
     int64_t some = count - at < kBlockPixels ? count - at : kBlockPixels;
     for (int64_t i = 0; i < some; ++i) rows[i] = from + (at + i) * pitch;
-    block.tile_count = static_cast<int>((some + kTileRows - 1) / kTileRows);
+    block.tile_count = cut_row_tiles(rows, some, live, to + at * wide - columns.begin, wide, nullptr, 0, tiles);
     block.next_b = at + some == count && columns.end < p.groups ? block.b + columns.end * p.ci : nullptr;
-    for (int i = 0; i < block.tile_count; ++i) {
-      Range range = part(some, block.tile_count, i);
-      tiles[i] = {rows + range.begin, live, to + (at + range.begin) * wide - columns.begin, nullptr,
-                  static_cast<int>(range.end - range.begin)};
-    }
     run_block(block);
   }
   if (p.inner.row) apply_row(p.inner, to, count * wide);

@@ -175,13 +175,9 @@ PEN_KERNEL(linear, f32) {
         const float* x = p.copy_pitch > 0 ? reinterpret_cast<float*>(r.shared) + from * p.copy_pitch : r.in[0].as<float>() + line.x;
         int64_t pitch = p.copy_pitch > 0 ? p.copy_pitch : p.x[inner];
         for (int64_t i = 0; i < count; ++i) rows[from - begin + i] = x + i * pitch;
-        int64_t cuts = (count + kTileRows - 1) / kTileRows;
-        for (int64_t i = 0; i < cuts; ++i) {
-          Range tile = part(count, cuts, i);
-          tiles[block.tile_count++] = {rows + (from - begin) + tile.begin, live, r.out[0].as<float>() + line.y + tile.begin * p.y[inner],
-                                       r.in[3].data ? r.in[3].as<float>() + line.residual + tile.begin * p.residual[inner] : nullptr,
-                                       static_cast<int>(tile.end - tile.begin)};
-        }
+        const float* residual = r.in[3].data ? r.in[3].as<float>() + line.residual : nullptr;
+        block.tile_count += cut_row_tiles(rows + (from - begin), count, live, r.out[0].as<float>() + line.y, p.y[inner], residual,
+                                          p.residual[inner], tiles + block.tile_count);
         from += count;
       }
       run_block(block);

@@ -119,16 +119,7 @@ static PEN_INLINE void panel_product(const PanelProduct& p) {
   const float* rows[kMaxBlockRows];
   RowTile tiles[(kMaxBlockRows + kTileRows - 1) / kTileRows] = {};
   for (int64_t i = 0; i < p.rows; ++i) rows[i] = p.a + i * p.a_pitch;
-  int count = static_cast<int>((p.rows + kTileRows - 1) / kTileRows);
-  for (int i = 0; i < count; ++i) {
-    Range r = part(p.rows, count, i);
-    float* c = p.c + r.begin * p.c_pitch;
-    tiles[i].rows = rows + r.begin;
-    tiles[i].live = live;
-    tiles[i].c = c;
-    tiles[i].residual = p.add ? c : nullptr;
-    tiles[i].count = static_cast<int>(r.end - r.begin);
-  }
+  int count = cut_row_tiles(rows, p.rows, live, p.c, p.c_pitch, p.add ? p.c : nullptr, p.c_pitch, tiles);
   Block block = {};
   block.tiles = tiles;
   block.tile_count = count;
