@@ -52,11 +52,25 @@ def capture_exported(
 
 
 def _decompositions(ops: Sequence[OpOverload]) -> dict[Any, Callable[..., Any]]:
-    """How torch takes these operators apart, as far as it can."""
+    """How our composites, or else torch, take these operators apart, as far as they can."""
     default = torch.export.default_decompositions()
     known = {op: default[op] for op in ops if op in default}
+    known.update({op: registry.COMPOSITES[aten_name(op)] for op in ops if aten_name(op) in registry.COMPOSITES})
     rest = [op for op in ops if op not in known]
     return {**torch._decomp.get_decompositions(rest), **known} if rest else known
+
+
+def _composites() -> dict[Any, Callable[..., Any]]:
+    """Ours, by overload. Those of a torch that lacks the overload are left out."""
+    table = {}
+    for name, fn in registry.COMPOSITES.items():
+        namespace, _, rest = name.rpartition("::")
+        base, _, overload = rest.partition(".")
+        packet = getattr(getattr(torch.ops, namespace or "aten"), base, None)
+        op = getattr(packet, overload or "default", None)
+        if op is not None:
+            table[op] = fn
+    return table
 
 
 def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
@@ -65,6 +79,7 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     table = {
         op: fn for op, fn in default.items() if not isinstance(op, OpOverload) or aten_name(op) not in registry.ATEN
     }
+    table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:
         with quiet(), torch.no_grad():

@@ -126,8 +126,9 @@ class Op:
 
         def register(fn: Callable[..., Any]) -> Callable[..., Any]:
             for name in names:
-                if name in ATEN:
-                    raise ValueError(f"aten::{name} is converted twice: by {ATEN[name].__module__} and {fn.__module__}")
+                if name in ATEN or name in COMPOSITES:
+                    other = ATEN.get(name) or COMPOSITES[name]
+                    raise ValueError(f"aten::{name} is converted twice: by {other.__module__} and {fn.__module__}")
                 ATEN[name] = self.converters[name] = fn
             return fn
 
@@ -146,6 +147,22 @@ class Op:
 
 OPS: dict[str, Op] = {}
 ATEN: dict[str, Callable[..., Any]] = {}  # aten overload -> converter
+COMPOSITES: dict[str, Callable[..., Any]] = {}  # aten overload -> the same in other torch calls
+
+
+def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers how to write aten overloads ("addbmm", "round.decimals") with other torch functions. Capture hands it to
+    torch as a decomposition, before torch's own: called with the call's arguments (fake tensors), it imports torch itself
+    and returns what the overload returns. For operators that gain nothing from a kernel of their own."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if name in ATEN or name in COMPOSITES:
+                raise ValueError(f"aten::{name} is converted or composed twice, the second time by {fn.__module__}")
+            COMPOSITES[name] = fn
+        return fn
+
+    return register
 
 
 def load_all() -> dict[str, Op]:
