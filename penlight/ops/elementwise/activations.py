@@ -134,10 +134,16 @@ def prelu(x: Term, w: Term) -> Term:
 
 @prelu.from_aten("prelu")
 def _(g: Emitter, x: Value, w: Value) -> Value:
-    channels = (
-        w if w.rank == 0 or x.rank < 2 else g.reshape(w, (-1 if not w.shape else w.shape[0], *[1] * (x.rank - 2)))
-    )
-    return apply(g, prelu, x, channels)
+    """One slope, or one for each entry of dim 1."""
+    slopes = w.shape[0] if w.rank else 1
+    return apply(g, prelu, x, g.reshape(w, (slopes, *[1] * (x.rank - 2)) if x.rank > 1 else ()))
+
+
+@leaky_relu.from_aten("rrelu")
+def _(g: Emitter, x: Value, lower: float, upper: float, training: bool, generator: None) -> Value:
+    if training:
+        g.fail("in training: its slopes are random")
+    return apply(g, leaky_relu, x, negative_slope=(float(lower) + float(upper)) / 2)
 
 
 @clamp.from_aten("clamp", "hardtanh", "clamp.Tensor")
