@@ -21,7 +21,7 @@ from penlight.capture.calls import arguments, aten_name
 from penlight.capture.emitter import Emitter, Unconvertible
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
-from penlight.capture.tensors import Constants, tensor_type
+from penlight.capture.tensors import Constants, half_name, tensor_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
 from penlight.ir.dims import Expr, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
@@ -65,14 +65,16 @@ class Conversion:
         self.outputs: list[containers.Spec] = []
         self.unsupported: dict[tuple[str, str, str], UnsupportedCall] = {}
         self.failed: set[OpOverload] = set()
+        self.halves: dict[tuple[Value, str], Value] = {}
 
     def run(self) -> None:
         _refuse_mutation(self.ep)
         self._bind_inputs()
         results = self._block(self.ep.graph)
-        for spec, result in zip(self.ep.graph_signature.output_specs, results, strict=True):
+        nodes = next(n for n in self.ep.graph.nodes if n.op == "output").args[0]
+        for spec, node, result in zip(self.ep.graph_signature.output_specs, nodes, results, strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
-                self.outputs.append(self._output(result))
+                self.outputs.append(self._output(self._stored(node, result)))
 
     def method(self) -> Method:
         signature = self.ep.module_call_graph[0].signature
@@ -144,8 +146,9 @@ class Conversion:
 
     def _bind_user_input(self, arg: Any, node: torch.fx.Node) -> None:
         if isinstance(arg, TensorArgument):
-            value = self.graph.add_input(_input_name(node.name), tensor_type(node.meta["val"], self.symbols))
-            self.env[node] = value
+            type, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
+            value = self.graph.add_input(_input_name(node.name), replace(type, dtype=half) if half else type)
+            self.env[node] = self.emitter.cast(value, type.dtype)
             self.inputs.append(len(self.graph.inputs) - 1)
         elif isinstance(arg, ConstantArgument):
             self.env[node] = arg.value
@@ -159,6 +162,15 @@ class Conversion:
             raise CaptureError(
                 f"input {node.name!r}: {type(arg).__name__} is not supported; inputs are tensors and constants"
             )
+
+    def _stored(self, node: Any, result: Any) -> Any:
+        """A result in the dtype that the model gives it: halves are f32 inside of the graph. One cast for each value."""
+        half = half_name(node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
+        if half is None or not isinstance(result, Value):
+            return result
+        if (result, half) not in self.halves:
+            self.halves[result, half] = self.emitter.cast(result, half)
+        return self.halves[result, half]
 
     def _output(self, result: Any) -> containers.Spec:
         if isinstance(result, Value):
@@ -266,6 +278,8 @@ class Conversion:
         g.source = source_of(node)
         try:
             g.out = self._types(node.meta.get("val"))
+            first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+            g.halves = (half_name(first), half_name(node.meta.get("val")))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)
             _refuse_training(op, args, g.source)
             result = converter(g, *args)
