@@ -76,7 +76,7 @@ class Selection:
 class Op:
     """See CONTRIBUTING.md for a walk through one.
 
-    layout: what the operator wants of rank-4 values (passes/layout.py):
+    layout: what the operator wants of values of rank 4 and 5 (passes/layout.py):
       "channels"  inputs[0] and the output are nhwc (convolution, pooling, resizing)
       "follow"    any layout, the output has that of its inputs (elementwise, cat)
       "plain"     row-major in and out
