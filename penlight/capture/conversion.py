@@ -16,12 +16,14 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
 
+from penlight.capture import complex as pairs
 from penlight.capture import containers, mutation
 from penlight.capture.calls import arguments, aten_name
+from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import Emitter, Unconvertible
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
-from penlight.capture.tensors import Constants, half_name, tensor_type
+from penlight.capture.tensors import Constants, half_name, tensor_type, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
 from penlight.ir.dims import Expr, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
@@ -145,7 +147,12 @@ class Conversion:
                             self.hints[self.symbols.names[str(found[0])]] = size.node.hint
 
     def _bind_user_input(self, arg: Any, node: torch.fx.Node) -> None:
-        if isinstance(arg, TensorArgument):
+        if isinstance(arg, TensorArgument) and node.meta["val"].dtype == torch.complex64:
+            part = value_type(node.meta["val"], self.symbols).part  # type: ignore[union-attr]
+            real, imag = (self.graph.add_input(_input_name(f"{node.name}_{p}"), part) for p in ("real", "imag"))
+            self.env[node] = ComplexValue(real, imag)
+            self.inputs.append({"complex": [len(self.graph.inputs) - 2, len(self.graph.inputs) - 1]})
+        elif isinstance(arg, TensorArgument):
             type, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
             value = self.graph.add_input(_input_name(node.name), replace(type, dtype=half) if half else type)
             self.env[node] = self.emitter.cast(value, type.dtype)
@@ -173,6 +180,8 @@ class Conversion:
         return self.halves[result, half]
 
     def _output(self, result: Any) -> containers.Spec:
+        if isinstance(result, ComplexValue):
+            return {"complex": [self._output(part) for part in result.parts]}
         if isinstance(result, Value):
             index = next((i for i, o in enumerate(self.graph.outputs) if o is result), len(self.graph.outputs))
             if index == len(self.graph.outputs):
@@ -269,11 +278,11 @@ class Conversion:
             return self._value(node.args[0])
         functional = mutation.functional_form(op) if mutation.is_in_place(node) else op
         converter = registry.ATEN.get(aten_name(functional)) if functional is not None else None
-        if functional is None or converter is None:
+        if functional is None or (converter is None and pairs.rule(aten_name(functional)) is None):
             return self._refuse(node, _full_name(op), "")
         return self._convert(node, functional, converter)
 
-    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any]) -> Any:
+    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
         g.source = source_of(node)
         try:
@@ -282,7 +291,10 @@ class Conversion:
             g.halves = (half_name(first), half_name(node.meta.get("val")))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)
             _refuse_training(op, args, g.source)
-            result = converter(g, *args)
+            if pairs.is_complex([g.out, *args]):
+                result = pairs.convert(g, aten_name(op), converter, args)
+            else:
+                result = converter(g, *args) if converter is not None else g.fail("")
             return self._checked(result, g.out, op)
         except Unconvertible as e:
             return self._refuse(node, _full_name(op), str(e))
@@ -314,7 +326,7 @@ class Conversion:
 
     def _types(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
-            return tensor_type(val, self.symbols)
+            return value_type(val, self.symbols)
         if isinstance(val, (list, tuple)):
             return tuple(self._types(v) for v in val)
         return None
@@ -326,8 +338,10 @@ class Conversion:
                 raise TypeError(f"returned {result!r}, {len(out)} results are expected")
             padded = [*result, *[None] * (len(out) - len(result))]
             return tuple(None if r is None else self._checked(r, t, op) for r, t in zip(padded, out, strict=True))
-        if not isinstance(result, Value):
-            raise TypeError(f"returned {result!r}, a Value is expected")
+        if isinstance(out, ComplexType) and isinstance(result, ComplexValue):
+            return ComplexValue(*(self._checked(part, out.part, op) for part in result.parts))
+        if not isinstance(result, Value) or isinstance(out, ComplexType):
+            raise TypeError(f"returned {result!r}, a value of type {out} is expected")
         if op is not None and result.dtype != out.dtype and result.rank == out.rank:
             raise TypeError(f"returned {result.type}, torch says {out}")
         pairs = zip(result.shape, out.shape, strict=False)
@@ -348,7 +362,9 @@ class Conversion:
         known.instead = left_out.instead if left_out else "" if reason else nearest(op)
         call = self.unsupported.setdefault((op, through, reason), known)
         call.calls.add(origin_name)
-        shapes = ", ".join(str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, Value))
+        shapes = ", ".join(
+            str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, (Value, ComplexValue))
+        )
         for texts, text in ((call.shapes, shapes), (call.sources, source_of(node))):
             if text and text not in texts:
                 texts.append(text)
@@ -357,7 +373,10 @@ class Conversion:
     def _stand_in(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
             try:
-                return Value("?", tensor_type(val, self.symbols))
+                kind = value_type(val, self.symbols)
+                if isinstance(kind, ComplexType):
+                    return ComplexValue(Value("?", kind.part), Value("?", kind.part))
+                return Value("?", kind)
             except CaptureError:
                 return Value("?", TensorType("f32", tuple(1 for _ in val.shape)))
         if isinstance(val, (list, tuple)):

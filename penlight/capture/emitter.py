@@ -29,7 +29,10 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
-        self.halves: tuple[str | None, str | None] = (None, None)  # "f16" or "bf16": the call's first argument, its result
+        self.halves: tuple[str | None, str | None] = (
+            None,
+            None,
+        )  # "f16" or "bf16": the call's first argument, its result
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:

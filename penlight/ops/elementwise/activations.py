@@ -105,7 +105,9 @@ def softshrink(x: Term, *, lambd: float = 0.5) -> Term:
 
 
 @elementwise(oracle=lambda torch, x: torch.nan_to_num(x, 0.5, 7.0, -8.0), nan="a number")
-def nan_to_num(x: Term, *, nan: float = 0.0, posinf: float = 3.4028234663852886e38, neginf: float = -3.4028234663852886e38) -> Term:
+def nan_to_num(
+    x: Term, *, nan: float = 0.0, posinf: float = 3.4028234663852886e38, neginf: float = -3.4028234663852886e38
+) -> Term:
     """`nan` for NaN, `posinf` and `neginf` for infinities"""
     return select(isnan(x), nan, select(x == INF, posinf, select(x == -INF, neginf, x)))
 

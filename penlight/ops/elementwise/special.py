@@ -122,9 +122,7 @@ def log_ndtr(x: Term) -> Term:
     return e.select(x < -1, below, e.log1p(e.SPECIAL["erfc"](x * 0.5**0.5) * -0.5))
 
 
-@elementwise(
-    dtypes=SPECIAL, oracle=lambda torch, x: torch.special.spherical_bessel_j0(x.double()).float(), avoid=HUGE
-)
+@elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.special.spherical_bessel_j0(x.double()).float(), avoid=HUGE)
 def spherical_bessel_j0(x: Term) -> Term:
     """sin(x) / x, 1 at 0"""
     return e.select(x == 0, 1, e.select(e.abs(x) == INF, 0, e.sin(x) / x))
@@ -144,7 +142,9 @@ def _(g: Emitter, n: int, x: Value) -> Value:
     if n > 169:
         g.fail(f"of order {n}: its factorial is no f64")
     sum_of_powers = apply(g, zeta, float(n + 1), x, type=TensorType("f64", x.shape))
-    return g.cast(apply(g, mul, sum_of_powers, math.factorial(n) * (-1.0) ** (n + 1), type=sum_of_powers.type), g.out.dtype)
+    return g.cast(
+        apply(g, mul, sum_of_powers, math.factorial(n) * (-1.0) ** (n + 1), type=sum_of_powers.type), g.out.dtype
+    )
 
 
 @elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.frexp(x).mantissa)
@@ -153,7 +153,13 @@ def frexp_mantissa(x: Term) -> Term:
     return e.special("frexp_mantissa")(x)
 
 
-@elementwise(dtypes=SPECIAL, result="i32", nan="zero", oracle=lambda torch, x: torch.frexp(x).exponent, avoid=(INF, -INF, math.nan))
+@elementwise(
+    dtypes=SPECIAL,
+    result="i32",
+    nan="zero",
+    oracle=lambda torch, x: torch.frexp(x).exponent,
+    avoid=(INF, -INF, math.nan),
+)
 def frexp_exponent(x: Term) -> Term:
     """The number of bits before the point"""
     return e.special("frexp_exponent")(x)
