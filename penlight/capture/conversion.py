@@ -88,8 +88,8 @@ class Conversion:
         return Method(self.graph, input_spec, output_spec, self._ranges())
 
     def _ranges(self) -> dict[str, SymbolRange]:
-        known = {str(s): symbol_range(r.lower, r.upper) for s, r in self.ep.range_constraints.items()}
         inputs = {t: n for t, n in self.symbols.names.items() if t not in self.from_data}
+        known = {str(s): symbol_range(r.lower, r.upper) for s, r in self.ep.range_constraints.items() if str(s) in inputs}
         ranges = {name: known.get(theirs, SymbolRange()) for theirs, name in inputs.items()}
         return {name: replace(r, hint=self.hints.get(name)) for name, r in ranges.items()}
 

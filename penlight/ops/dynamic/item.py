@@ -22,11 +22,11 @@ def _() -> Iterator[Sample]:
     import torch
 
     x, n = torch.arange(30.0).reshape(5, 6), torch.tensor(3)
-    steps = {"x": {0: torch.export.Dim("rows", min=2, max=99)}, "n": None}
+    steps = ({0: torch.export.Dim("rows", min=2, max=99)}, None)
 
     def use(x: Any, n: Any) -> Any:
         k = n.item()
-        return x[:k] + k, x[k:].sum(0), x[:, -k:], x[: k - 1] * 2.0, torch.zeros(k, 3), k
+        return x[:k] + k, x[k:].sum(0), x[:, -k:], x[: k - 1] * 2.0, torch.zeros(k, 3), torch.arange(k)
 
     yield Sample(use, (x, n), "bounds and sizes")
     yield Sample(use, (x, n), "dynamic", dynamic=steps)
@@ -34,4 +34,5 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x, n: (x[: n.item()], x[n.item() :]), (x, torch.tensor(-2, dtype=torch.int32)), "negative")
     yield Sample(lambda x, n: x[n.item() :][: n.item()], (x, torch.tensor(99)), "beyond")
     yield Sample(lambda x: x * (x[1, 1].item() * 2 + 1), (x,), "a float")
-    yield Sample(lambda n: n.tolist(), (torch.tensor([4, -1, 7]),), "tolist")
+    parts = torch.tensor([1, 0, 3])
+    yield Sample(lambda x, n: [p * 2 for p in x[:4].split(n.tolist())], (x, parts), "tolist")

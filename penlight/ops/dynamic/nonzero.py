@@ -62,7 +62,7 @@ def _() -> Iterator[Sample]:
     rand = torch.Generator().manual_seed(0)
 
     def mask(*shape: int, share: float = 0.5) -> Any:
-        return torch.rand(*shape, generator=rand) < share
+        return torch.rand(shape, generator=rand) < share
 
     for shape in ((9,), (3, 5, 7), (1, 1, 33), (), (4, 0, 3), (300, 200)):
         yield Sample(torch.nonzero, (mask(*shape),), f"{list(shape)}")
@@ -76,10 +76,10 @@ def _() -> Iterator[Sample]:
     def twice(x: Any) -> Any:
         rows, columns = torch.where(x > 0)
         kept = x[rows] * columns[:, None]
-        return kept, torch.nonzero(kept > 1)[:, 0] + 1, rows.shape[0]
+        return kept, torch.nonzero(kept > 1)[:, 0] + 1, rows + rows.shape[0]
 
     x = torch.randn(6, 5, generator=rand)
-    rows = {"x": {0: torch.export.Dim("rows", min=2, max=99)}}
+    rows = ({0: torch.export.Dim("rows", min=2, max=99)},)
     yield Sample(twice, (x,), "what follows from it")
     yield Sample(twice, (x - 9,), "what follows from nothing")
     yield Sample(twice, (x,), "dynamic", dynamic=rows)
