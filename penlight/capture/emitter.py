@@ -29,10 +29,11 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
-        self.halves: tuple[str | None, str | None] = (
-            None,
-            None,
-        )  # "f16" or "bf16": the call's first argument, its result
+        self.halves: tuple[str | None, str | None] = (None, None)  # f16 or bf16: the call's first argument, its result
+        self.new_symbols: frozenset[str] = (
+            frozenset()
+        )  # sizes in `out` that no input tells: this call's result defines them
+        self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:
@@ -75,6 +76,8 @@ class Emitter:
         return self._scalars[key]
 
     def _from_dim(self, dim: Expr, dtype: str) -> Value:
+        if str(dim) in self.numbers:
+            return self.cast(self.numbers[str(dim)], dtype)
         one = self.emit(
             "arange", type=TensorType(dtype, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=dtype
         )
