@@ -29,10 +29,10 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
-        self.halves: tuple[str | None, str | None] = (None, None)  # f16 or bf16: the call's first argument, its result
-        self.new_symbols: frozenset[str] = (
-            frozenset()
-        )  # sizes in `out` that no input tells: this call's result defines them
+        # f16 or bf16: what the call's first argument and its result are in the model
+        self.halves: tuple[str | None, str | None] = (None, None)
+        # sizes in `out` that no input tells: this call's result defines them
+        self.new_symbols: frozenset[str] = frozenset()
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
         self._scalars: dict[tuple[str, bytes], Value] = {}
 

@@ -184,13 +184,15 @@ def lerp(a: Term, b: Term, w: Term) -> Term:
     return e.select(e.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
-@elementwise(aten="addcmul")
+@elementwise(
+    aten="addcmul", oracle=lambda torch, x, a, b: torch.addcmul(x, a, b), avoid=(3e38, -3e38)
+)  # torch rounds once
 def addcmul(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
     """x + value * a * b"""
     return x + a * value * b
 
 
-@elementwise(aten="addcdiv")
+@elementwise(aten="addcdiv", oracle=lambda torch, x, a, b: torch.addcdiv(x, a, b))
 def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
     """x + value * a / b"""
     return x + a * value / b
@@ -290,6 +292,23 @@ def _() -> Iterator[Sample]:
         (x,),
         "symbolic operands",
         dynamic=({0: torch.export.Dim("n", min=2, max=9), 1: torch.export.Dim("m", min=2, max=99)},),
+    )
+
+
+@addcmul.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 17), torch.arange(-6, 11)
+    yield Sample(
+        lambda x, i: [
+            torch.addcmul(x, x, x[:1], value=-0.3),
+            torch.addcdiv(x, x, x[:, :1], value=2),
+            torch.addcmul(i, i, i, value=3),
+            torch.lerp(x, x[:1], 0.7),
+        ],
+        (x, i),
+        "values",
     )
 
 
