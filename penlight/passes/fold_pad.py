@@ -21,7 +21,10 @@ def run(graph: Graph) -> int:
     folded = 0
     for block in blocks(graph):
         for node in block.nodes:
-            if node.op not in ("conv2d", "conv3d", "avg_pool2d", "avg_pool3d") or (pad := made_by(node.inputs[0], "pad")) is None:
+            if (
+                node.op not in ("conv2d", "conv3d", "avg_pool2d", "avg_pool3d")
+                or (pad := made_by(node.inputs[0], "pad")) is None
+            ):
                 continue
             amounts = _spatial(pad)
             padding = node.attrs["padding"]
@@ -40,7 +43,12 @@ def _spatial(pad: Node) -> tuple[int, ...] | None:
     """(top, left, bottom, right), (front, top, left, back, bottom, right) of rank 5, where it pads spatial dims only, with
     zeros, and crops nothing."""
     amounts, spatial = pad.attrs["padding"], pad.output.rank - 2
-    if not isinstance(amounts, tuple) or spatial not in (2, 3) or pad.attrs["value"] != 0.0 or any(amounts[2 * spatial :]):
+    if (
+        not isinstance(amounts, tuple)
+        or spatial not in (2, 3)
+        or pad.attrs["value"] != 0.0
+        or any(amounts[2 * spatial :])
+    ):
         return None
     if any(not isinstance(a, int) or a < 0 for a in amounts[: 2 * spatial]):
         return None

@@ -88,9 +88,7 @@ conv3d = Op(
 )
 
 
-def operands(
-    g: Emitter, x: Value, w: Value, b: Value | None, spatial: int
-) -> tuple[Value, Value, Value | None]:
+def operands(g: Emitter, x: Value, w: Value, b: Value | None, spatial: int) -> tuple[Value, Value, Value | None]:
     """x as [N, C, (D,) H, W], w with as many dims, and b, all of one dtype that kernels have."""
     dtype = carrier(g, x.dtype, ("f32", "i64"))
     w, b = g.cast(w, dtype), None if b is None else g.cast(b, dtype)
@@ -338,7 +336,9 @@ def _() -> Iterator[Sample]:
     yield case("stem: runs of 3 channels", r(1, 3, 6, 15, 17), 24, (3, 7, 7), stride=(1, 2, 2), padding=(1, 3, 3), bias=False)  # fmt: skip
     yield case("pointwise, stride 2", r(2, 17, 5, 6, 7), 33, (1, 1, 1), stride=2)
     yield case("over time only", r(1, 40, 8, 5, 5), 20, (3, 1, 1), padding=(1, 0, 0))
-    yield case("uneven all over", r(1, 6, 9, 8, 11), 18, (2, 3, 4), stride=(1, 2, 3), padding=(1, 0, 2), dilation=(3, 2, 1))
+    yield case(
+        "uneven all over", r(1, 6, 9, 8, 11), 18, (2, 3, 4), stride=(1, 2, 3), padding=(1, 0, 2), dilation=(3, 2, 1)
+    )
     yield case("padding wider than the image", r(1, 5, 2, 3, 2), 17, (3, 3, 3), padding=4, stride=2)
     yield case("depthwise, 19 channels", r(2, 19, 4, 6, 9), 19, (3, 3, 3), padding=1, groups=19)
     yield case("4 groups of 3, and 2 of 16", r(1, 8, 4, 5, 9), 12, (3, 2, 1), groups=4)
@@ -361,7 +361,11 @@ def _() -> Iterator[Sample]:
     special[0, :, 1, 2, 2] = float("nan")
     special[0, 3, 2, 4, 5] = float("inf")
     yield case("nan, inf", special, 18, (3, 3, 3), padding=1)
-    free = {0: torch.export.Dim("n", max=64), 2: torch.export.Dim("d", min=3, max=99), 4: torch.export.Dim("w", min=3, max=99)}
+    free = {
+        0: torch.export.Dim("n", max=64),
+        2: torch.export.Dim("d", min=3, max=99),
+        4: torch.export.Dim("w", min=3, max=99),
+    }
     yield case("dynamic", r(2, 8, 5, 9, 8), 20, (3, 3, 3), padding=1, stride=2, dynamic=(free,))
     yield Sample(
         lambda x, w: F.conv3d(x, w, padding=1),

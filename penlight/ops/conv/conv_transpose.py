@@ -56,7 +56,9 @@ def convert_transposed(
     planes, w, b = operands(g, x, w, b, spatial)
     ci, co, *kernel = w.shape
     if groups > 1:  # [groups, Ci_g, Co_g, ...] -> [groups, Co_g, Ci_g, ...]
-        w = g.permute(g.reshape(w, (groups, combine("//", ci, groups), co, *kernel)), (0, 2, 1, *range(3, 3 + len(kernel))))
+        w = g.permute(
+            g.reshape(w, (groups, combine("//", ci, groups), co, *kernel)), (0, 2, 1, *range(3, 3 + len(kernel)))
+        )
         w = g.reshape(w, (combine("*", co, groups), combine("//", ci, groups), *kernel))
     else:
         w = g.permute(w, (1, 0, *range(2, 2 + len(kernel))))
@@ -142,7 +144,11 @@ def _() -> Iterator[Sample]:
         "integers",
         tolerance=0.0,
     )
-    free = {0: torch.export.Dim("n", max=64), 2: torch.export.Dim("h", min=3, max=99), 3: torch.export.Dim("w", min=3, max=99)}
+    free = {
+        0: torch.export.Dim("n", max=64),
+        2: torch.export.Dim("h", min=3, max=99),
+        3: torch.export.Dim("w", min=3, max=99),
+    }
     yield _case("dynamic", r(2, 8, 9, 8), 20, (4, 4), 17, padding=1, stride=2, dynamic=(free,))
 
 
@@ -159,4 +165,6 @@ def _() -> Iterator[Sample]:
     yield _case("uneven all over", r(1, 9, 4, 3, 5), 17, (3, 4, 2), 2, stride=(2, 1, 3), padding=(1, 2, 0), output_padding=(1, 0, 2))  # fmt: skip
     yield _case("groups of 3", r(1, 6, 3, 3, 9), 9, (3, 3, 3), 3, stride=2, groups=3, dilation=(1, 2, 1))
     yield _case("no batch dim", r(5, 3, 4, 2), 8, (3, 3, 3), 4)
-    yield _case("dynamic", r(2, 4, 3, 4, 5), 8, (3, 3, 3), 5, stride=2, dynamic=({4: torch.export.Dim("w", min=2, max=99)},))
+    yield _case(
+        "dynamic", r(2, 4, 3, 4, 5), 8, (3, 3, 3), 5, stride=2, dynamic=({4: torch.export.Dim("w", min=2, max=99)},)
+    )
