@@ -44,6 +44,11 @@ struct Fault {
   int64_t got, low, high;  // allowed: low <= index < high
 };
 
+// Where random operators draw from: the session's seed, and how many runs it has had since it got it.
+struct Random {
+  uint64_t seed, run;
+};
+
 struct Run {
   const Tensor* in;  // in[i].data is null for an optional input that was left out
   const Tensor* out;
@@ -53,6 +58,7 @@ struct Run {
   int64_t begin, end;  // tasks to do
   int phase;
   Fault* fault;
+  const Random* random;
 
   template <class T>
   PEN_INLINE const T& as() const {

@@ -48,6 +48,7 @@ struct pen_session {
   char* arena;
   int64_t arena_size;
   Fault fault;
+  Random random;
   pen_error error;
 };
 
@@ -64,11 +65,13 @@ struct Job {
   char* shared;
   int phase;
   Fault* fault;
+  const Random* random;
 };
 
 void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
-  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault});
+  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault,
+           job.random});
 }
 
 const char* input_name(const pen_session* s, int i) {
@@ -174,13 +177,13 @@ Status prepare(pen_session* s) {
 Status run_step(pen_session* s, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
-    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault};
+    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault, &s->random};
     pool_run(s->pool, c.tasks, run_tasks, &job);
   }
   if (!step->run) return PEN_OK;
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : s->arena + s->current->buffers[at.buffer].offset; };
   Job job = {step->run, step->in, step->out, step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
-             0,         &s->fault};
+             0,         &s->fault, &s->random};
   for (; job.phase < 3; ++job.phase)
     if (step->tasks[job.phase]) pool_run(s->pool, step->tasks[job.phase], run_tasks, &job);
   if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
@@ -231,6 +234,7 @@ Status run(pen_session* s) {
     ++step->calls;
   }
   guard_end(guard);
+  ++s->random.run;
   s->ran = status == PEN_OK;
   return status;
 }
@@ -389,6 +393,8 @@ pen_status pen_session_run(pen_session* s) {
   if (status != PEN_OK) memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
   return status;
 }
+
+void pen_session_seed(pen_session* s, uint64_t seed) { s->random = {seed, 0}; }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   if (!s->current || index < 0 || index >= s->current->output_count) return PEN_ERROR_ARGUMENT;
