@@ -44,6 +44,11 @@ struct Fault {
   int64_t got, low, high;  // allowed: low <= index < high
 };
 
+// Where random operators draw from: the session's seed, and how many runs it has had since it got it.
+struct Random {
+  uint64_t seed, run;
+};
+
 struct Run {
   const Tensor* in;  // in[i].data is null for an optional input that was left out
   const Tensor* out;
@@ -54,6 +59,7 @@ struct Run {
   int phase;
   Fault* fault;
   int64_t* counts;  // counts[i]: how large the first dim of output i is, where bind gave a bound (output_at_most)
+  const Random* random;
 
   template <class T>
   PEN_INLINE const T& as() const {
