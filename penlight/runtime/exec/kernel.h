@@ -130,8 +130,9 @@ class Bind {
   bool out_is_nhwc(int index) const;
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
-  // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators).
-  void may_reuse(int index, int input);
+  // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only
+  // where no other input lies in that memory (scatter reads those after it has begun to write).
+  void may_reuse(int index, int input, bool alone = false);
   // This input may be computed straight into output `index`, `offset` elements in, at the output's strides (cat). Where
   // that is done, the input's memory is part of the output's in a run, and nothing is left to copy.
   void may_place(int input, int index, int64_t offset);
