@@ -29,6 +29,7 @@ from penlight.ir.dims import Expr, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
 from penlight.ir.types import TensorType
 from penlight.ops import registry
+from penlight.ops.refused import nearest, refusal
 
 # Checks that torch inserts; the runtime checks shapes itself, at bind.
 _CHECKS = {
@@ -342,12 +343,16 @@ class Conversion:
             self.failed.add(node.target)
         origin, origin_name = _origin(node)
         op, through = (origin, name) if origin and origin != name else (name, "")
-        call = self.unsupported.setdefault((op, through, reason), UnsupportedCall(op, reason, through))
+        left_out = refusal(op) or refusal(name)
+        known = UnsupportedCall(op, reason or (left_out.reason if left_out else ""), through)
+        known.instead = left_out.instead if left_out else "" if reason else nearest(op)
+        call = self.unsupported.setdefault((op, through, reason), known)
         call.calls.add(origin_name)
-        shapes = ", ".join(str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, (Value, ComplexValue)))
-        for known, text in ((call.shapes, shapes), (call.sources, source_of(node))):
-            if text and text not in known:
-                known.append(text)
+        operands = [v for v in map(self._value, node.all_input_nodes) if isinstance(v, (Value, ComplexValue))]
+        shapes = ", ".join(str(v.type) for v in operands)
+        for texts, text in ((call.shapes, shapes), (call.sources, source_of(node))):
+            if text and text not in texts:
+                texts.append(text)
         return self._stand_in(node.meta.get("val"))
 
     def _stand_in(self, val: Any) -> Any:

@@ -70,6 +70,8 @@ float truncf(float) noexcept;
 float nearbyintf(float) noexcept;
 double floor(double) noexcept;
 double ceil(double) noexcept;
+double sin(double) noexcept;
+double cos(double) noexcept;
 // files
 #if defined(__APPLE__)
 int* __error(void);

@@ -114,6 +114,8 @@ PEN_SAME(nearbyintf);
                 #name " is declared differently here")
 PEN_SAME_OVERLOADED(floor);
 PEN_SAME_OVERLOADED(ceil);
+PEN_SAME_OVERLOADED(sin);
+PEN_SAME_OVERLOADED(cos);
 #if defined(__APPLE__)
 PEN_SAME(__error);
 #elif defined(__ANDROID__)
