@@ -379,38 +379,56 @@ static Group group_of(const FftParams& p, int64_t first, const int64_t* strides)
   return g;
 }
 
+constexpr int64_t kPiece = 16;  // elements of a line that are moved at once: a cache line. Lines may be a power of two apart.
+
 // rows[k * row + i] = element k of line i
 static void load_rows(const float* x, const Group& g, int64_t step, int64_t n, float* rows, int64_t row) {
-  int64_t k = 0;
-  if (g.is_even && step == 1 && g.count % kTransposeBlock == 0) {
-    for (; k + kTransposeBlock <= n; k += kTransposeBlock) {
-      for (int64_t i = 0; i < g.count; i += kTransposeBlock) {
-        transpose_block(reinterpret_cast<const uint32_t*>(x + g.offsets[i] + k), g.distance,
-                        reinterpret_cast<uint32_t*>(rows + k * row + i), row);
+  if (g.is_even && g.distance == 1) {
+    for (int64_t k = 0; k < n; ++k) memcpy(rows + k * row, x + g.offsets[0] + k * step, static_cast<size_t>(g.count) * sizeof(float));
+    return;
+  }
+  bool blocks = g.is_even && step == 1;
+  float pieces[kPiece * kPiece];
+  for (int64_t k = 0; k < n; k += kPiece) {
+    int64_t end = k + kPiece < n ? k + kPiece : n, i = 0;
+    for (; end - k == kPiece && i + kTransposeBlock <= g.count; i += kTransposeBlock) {
+      const float* from = x + g.offsets[i] + k;
+      int64_t distance = g.distance;
+      if (!blocks) {  // first a dense piece of each line; every other element is what complex numbers in pairs have
+        for (int64_t l = 0; l < kTransposeBlock; ++l) {
+          const float* line = x + g.offsets[i + l] + k * step;
+          for (int64_t j = 0; j < kPiece; ++j) pieces[l * kPiece + j] = step == 2 ? line[2 * j] : line[j * step];
+        }
+        from = pieces;
+        distance = kPiece;
+      }
+      for (int64_t j = 0; j < kPiece; j += kTransposeBlock) {
+        transpose_block(reinterpret_cast<const uint32_t*>(from + j), distance, reinterpret_cast<uint32_t*>(rows + (k + j) * row + i), row);
       }
     }
-  } else if (g.is_even && g.distance == 1) {
-    for (; k < n; ++k) memcpy(rows + k * row, x + g.offsets[0] + k * step, static_cast<size_t>(g.count) * sizeof(float));
-  }
-  for (; k < n; ++k) {
-    for (int64_t i = 0; i < g.count; ++i) rows[k * row + i] = x[g.offsets[i] + k * step];
+    for (; i < g.count; ++i) {
+      for (int64_t j = k; j < end; ++j) rows[j * row + i] = x[g.offsets[i] + j * step];
+    }
   }
 }
 
 static void store_rows(float* y, const Group& g, int64_t step, int64_t n, const float* rows, int64_t row) {
-  int64_t k = 0;
-  if (g.is_even && step == 1 && g.count % kTransposeBlock == 0) {
-    for (; k + kTransposeBlock <= n; k += kTransposeBlock) {
-      for (int64_t i = 0; i < g.count; i += kTransposeBlock) {
-        transpose_block(reinterpret_cast<const uint32_t*>(rows + k * row + i), row,
-                        reinterpret_cast<uint32_t*>(y + g.offsets[i] + k), g.distance);
+  if (g.is_even && g.distance == 1) {
+    for (int64_t k = 0; k < n; ++k) memcpy(y + g.offsets[0] + k * step, rows + k * row, static_cast<size_t>(g.count) * sizeof(float));
+    return;
+  }
+  bool blocks = g.is_even && step == 1;
+  for (int64_t k = 0; k < n; k += kPiece) {
+    int64_t end = k + kPiece < n ? k + kPiece : n, i = 0;
+    for (; blocks && end - k == kPiece && i + kTransposeBlock <= g.count; i += kTransposeBlock) {
+      for (int64_t j = k; j < end; j += kTransposeBlock) {
+        transpose_block(reinterpret_cast<const uint32_t*>(rows + j * row + i), row,
+                        reinterpret_cast<uint32_t*>(y + g.offsets[i] + j), g.distance);
       }
     }
-  } else if (g.is_even && g.distance == 1) {
-    for (; k < n; ++k) memcpy(y + g.offsets[0] + k * step, rows + k * row, static_cast<size_t>(g.count) * sizeof(float));
-  }
-  for (; k < n; ++k) {
-    for (int64_t i = 0; i < g.count; ++i) y[g.offsets[i] + k * step] = rows[k * row + i];
+    for (; i < g.count; ++i) {
+      for (int64_t j = k; j < end; ++j) y[g.offsets[i] + j * step] = rows[j * row + i];
+    }
   }
 }
 
