@@ -8,6 +8,7 @@ A spec is plain JSON, kept in the .pen file; this module needs no torch. The for
     {"const": 0.5}                      an int, float, bool or str that is the same in every call
     {"opaque": "torch.float32"}         another constant, known by its text only (inputs: compared; outputs: that text)
     {"dim": "x_0 // 2"}                 outputs only: an int that follows from the input shapes (penlight.ir.dims)
+    {"item": 3}                         outputs only: the number in tensor 3
     {"tuple": [spec, …]}  {"list": [spec, …]}
     {"dict": {"out": spec, …}}          string keys, in their order
     {"dict_items": [[key, spec], …]}    a dict with other keys (ints, bools)
@@ -63,6 +64,8 @@ def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | No
         return body
     if kind == "dim":
         return evaluate(parse_dim(body), symbols or {})
+    if kind == "item":
+        return leaves[body].item()
     if kind in _SEQUENCES:
         return _SEQUENCES[kind](unflatten(s, leaves, symbols) for s in body)
     if kind in ("dict", "ordered_dict"):
@@ -134,8 +137,8 @@ def describe(spec: Spec) -> str:
     kind, body = _form(spec)
     if kind == "complex":
         return "complex tensor"
-    if kind == "none":
-        return "None"
+    if kind in ("none", "item"):
+        return "None" if kind == "none" else "number"
     if kind in ("const", "opaque", "dim"):
         return repr(body) if kind == "const" else str(body)
     if kind in _SEQUENCES:
@@ -224,6 +227,8 @@ def _name_leaves(spec: Spec, name: str, names: dict[int, str]) -> None:
     if kind == "complex":
         for index, part in zip(body, ("real", "imag"), strict=True):
             names.setdefault(index, f"{name}.{part}" if name else part)
+    elif kind == "item":
+        _name_leaves(body, name, names)
     elif kind in _SEQUENCES:
         for i, s in enumerate(body):
             _name_leaves(s, f"{name}[{i}]" if name else f"{i}", names)
@@ -241,7 +246,8 @@ def _form(spec: Spec) -> tuple[str, Any]:
     raise ValueError(f"not a container spec: {spec!r}")
 
 
-_FORMS = {"complex", "none", "const", "opaque", "dim", "tuple", "list", "dict", "dict_items", "ordered_dict", "namedtuple"}
+_FORMS = {"complex", "none", "const", "opaque", "dim", "item", "tuple", "list", "dict", "dict_items", "ordered_dict",
+          "namedtuple"}  # fmt: skip
 
 
 def _is_constant(spec: Spec) -> bool:

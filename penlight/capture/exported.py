@@ -80,9 +80,7 @@ def _is_converted(name: str) -> bool:
 def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     """Functional, with everything decomposed that has no converter, and the operators in `apart`."""
     default = torch.export.default_decompositions()
-    table = {
-        op: fn for op, fn in default.items() if not isinstance(op, OpOverload) or not _is_converted(aten_name(op))
-    }
+    table = {op: fn for op, fn in default.items() if not isinstance(op, OpOverload) or not _is_converted(aten_name(op))}
     table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:

@@ -308,7 +308,9 @@ def addcdiv(g: Emitter, x: Any, a: Any, b: Any, value: Any) -> ComplexValue:
 
 
 @on_complex("linalg_vector_norm", "norm")
-def vector_norm(g: Emitter, x: Any, order: Any = 2, dims: Any = None, keepdim: bool = False, dtype: Any = None) -> Value:
+def vector_norm(
+    g: Emitter, x: Any, order: Any = 2, dims: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Value:
     """That of the absolute values."""
     if not isinstance(order, (int, float)):
         g.fail("of this order, on complex tensors")

@@ -101,9 +101,7 @@ def _(g: Emitter, x: Any, dtype: str) -> Any:
         return g.reshape(whole, g.out.shape)
     if dtype == "c64" and not isinstance(x, ComplexValue) and x.dtype == "f32":
         pairs = g.reshape(x, (*g.out.shape, 2))
-        return ComplexValue(
-            *(g.emit("select", pairs, type=g.out.part, dim=pairs.rank - 1, index=i) for i in (0, 1))
-        )
+        return ComplexValue(*(g.emit("select", pairs, type=g.out.part, dim=pairs.rank - 1, index=i) for i in (0, 1)))
     g.fail(f"from {x.dtype} to {dtype}: only complex64 and float32")
 
 
@@ -121,7 +119,9 @@ def _(g: Emitter, x: Value) -> Value:
 
     flag, kind = TensorType("bool", x.shape), TensorType("f32", x.shape)
     x = g.cast(x, "f32")
-    turned = g.emit("where", g.emit("lt", x, g.constant(0.0), type=flag), g.constant(math.pi), g.constant(0.0), type=kind)
+    turned = g.emit(
+        "where", g.emit("lt", x, g.constant(0.0), type=flag), g.constant(math.pi), g.constant(0.0), type=kind
+    )
     return g.emit("where", g.emit("isnan", x, type=flag), x, turned, type=kind)  # type: ignore[no-any-return]
 
 
@@ -146,9 +146,34 @@ def _() -> Iterator[Sample]:
 
     def functions(z: Any, w: Any) -> Any:
         a, b = torch.view_as_complex(z), torch.view_as_complex(w)
-        made = [a * b, a / b, a + 2j, 3 - a, a * 1.5, a.exp(), a.log(), a.sqrt(), a**3, a**-1, a**b, a.sin(), a.cos(), a.tanh()]
+        made = [
+            a * b,
+            a / b,
+            a + 2j,
+            3 - a,
+            a * 1.5,
+            a.exp(),
+            a.log(),
+            a.sqrt(),
+            a**3,
+            a**-1,
+            a**b,
+            a.sin(),
+            a.cos(),
+            a.tanh(),
+        ]
         made += [a.asin(), a.acos(), a.atan(), a.asinh(), a.acosh(), a.atanh(), a.tan(), a.sinh(), a.cosh(), a.sgn()]
-        return made + [a.abs(), a.angle(), a.conj().imag, a @ b, a.mean(0), torch.cat([a, b[None]]), a == b, a.mH, a.sigmoid()]
+        return made + [
+            a.abs(),
+            a.angle(),
+            a.conj().imag,
+            a @ b,
+            a.mean(0),
+            torch.cat([a, b[None]]),
+            a == b,
+            a.mH,
+            a.sigmoid(),
+        ]
 
     def inside(x: Any, y: Any) -> Any:
         return x * y.conj(), x.transpose(0, 1)[1:], {"abs": x.abs() + 1}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penlight.ir.dims import combine
+from penlight.ir.dims import combine, symbols_of
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
@@ -38,9 +39,29 @@ slice_op = Op(
 def _(g: Emitter, x: Value, dim: int, start: Dim | None, end: Dim | None, step: Dim) -> Value:
     if x.shape == g.out.shape and step == 1:
         return x
-    return g.emit(
-        "slice", x, dim=dim % x.rank, start=0 if start is None else start, end=END if end is None else end, step=step
-    )
+    dim, start, end = dim % x.rank, 0 if start is None else start, END if end is None else end
+    type = g.out
+    if (
+        symbols_of(type.shape[dim]) & g.new_symbols
+    ):  # bounds that come out of data: torch does not say how many there are
+        length = _length(x.shape[dim], start, end, step)
+        type = replace(type, shape=(*type.shape[:dim], length, *type.shape[dim + 1 :]))
+    return g.emit("slice", x, type=type, dim=dim, start=start, end=end, step=step)
+
+
+def _length(size: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
+    """Elements of range(size)[start:end:step]."""
+    first, last = _clamped(start, size), _clamped(end, size)
+    gap = combine("max", combine("-", last, first), 0)
+    return combine("//", combine("+", gap, combine("-", step, 1)), step)
+
+
+def _clamped(bound: Dim, size: Dim) -> Dim:
+    """A bound from 0 to size, a negative one counted from the end."""
+    if isinstance(bound, int) and (bound == 0 or bound >= END // 2):
+        return 0 if bound == 0 else size
+    is_negative = combine("min", combine("max", combine("-", 0, bound), 0), 1)
+    return combine("min", combine("max", combine("+", bound, combine("*", is_negative, size)), 0), size)
 
 
 @slice_op.from_aten("narrow", "narrow_copy")

@@ -53,6 +53,7 @@ struct Run {
   int64_t begin, end;  // tasks to do
   int phase;
   Fault* fault;
+  int64_t* counts;  // counts[i]: how large the first dim of output i is, where bind gave a bound (output_at_most)
 
   template <class T>
   PEN_INLINE const T& as() const {
@@ -111,6 +112,9 @@ class Bind {
   int output_count() const;
   // A fresh output in the layout that the file gives it (plain or nhwc). dims are checked against overflow and limits.
   Status output(int index, DType dtype, const Shape& shape);
+  // A fresh, row-major output of which only the run tells how large dim 0 is: at most shape.dims[0]. The kernel writes that
+  // many rows, and their number into Run::counts[index]. Nodes of the same stage cannot read it (file/SPEC.md).
+  Status output_at_most(int index, DType dtype, const Shape& shape);
   // A fresh output that lies in a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
   Status packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes);
   // An output that shares memory with an input: no kernel runs if all outputs are views (set no tasks).
