@@ -21,7 +21,7 @@ def run(graph: Graph) -> int:
     moved = 0
     for block in blocks(graph):
         for node in list(block.nodes):
-            if node.op not in STRUCTURAL:
+            if node.op not in STRUCTURAL and len(node.outputs) == 1:
                 moved += any(_sink(graph, block, node, i) for i in range(len(node.inputs)))
     return moved
 
