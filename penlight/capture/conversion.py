@@ -16,18 +16,21 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
 
+from penlight.capture import complex as pairs
 from penlight.capture import containers, mutation
 from penlight.capture.calls import arguments, aten_name
+from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import Emitter, Unconvertible
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
-from penlight.capture.tensors import Constants, tensor_type
+from penlight.capture.tensors import Constants, half_name, tensor_type, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
 from penlight.ir.dims import Dim, Expr, symbol, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
 from penlight.ir.symbols import defined_by
 from penlight.ir.types import TensorType
 from penlight.ops import registry
+from penlight.ops.refused import nearest, refusal
 
 # Checks that torch inserts; the runtime checks shapes itself, at bind.
 _CHECKS = {
@@ -67,14 +70,16 @@ class Conversion:
         self.failed: set[OpOverload] = set()
         self.from_data: set[str] = set()  # torch's symbols (u0) that nodes define
         self.floats: dict[str, Value] = {}  # torch's symbols of floats that were read from tensors
+        self.halves: dict[tuple[Value, str], Value] = {}
 
     def run(self) -> None:
         _refuse_mutation(self.ep)
         self._bind_inputs()
         results = self._block(self.ep.graph)
-        for spec, result in zip(self.ep.graph_signature.output_specs, results, strict=True):
+        nodes = next(n for n in self.ep.graph.nodes if n.op == "output").args[0]
+        for spec, node, result in zip(self.ep.graph_signature.output_specs, nodes, results, strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
-                self.outputs.append(self._output(result))
+                self.outputs.append(self._output(self._stored(node, result)))
 
     def method(self) -> Method:
         signature = self.ep.module_call_graph[0].signature
@@ -147,9 +152,15 @@ class Conversion:
                             self.hints[self.symbols.names[str(found[0])]] = size.node.hint
 
     def _bind_user_input(self, arg: Any, node: torch.fx.Node) -> None:
-        if isinstance(arg, TensorArgument):
-            value = self.graph.add_input(_input_name(node.name), tensor_type(node.meta["val"], self.symbols))
-            self.env[node] = value
+        if isinstance(arg, TensorArgument) and node.meta["val"].dtype == torch.complex64:
+            part = value_type(node.meta["val"], self.symbols).part  # type: ignore[union-attr]
+            real, imag = (self.graph.add_input(_input_name(f"{node.name}_{p}"), part) for p in ("real", "imag"))
+            self.env[node] = ComplexValue(real, imag)
+            self.inputs.append({"complex": [len(self.graph.inputs) - 2, len(self.graph.inputs) - 1]})
+        elif isinstance(arg, TensorArgument):
+            type, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
+            value = self.graph.add_input(_input_name(node.name), replace(type, dtype=half) if half else type)
+            self.env[node] = self.emitter.cast(value, type.dtype)
             self.inputs.append(len(self.graph.inputs) - 1)
         elif isinstance(arg, ConstantArgument):
             self.env[node] = arg.value
@@ -164,7 +175,18 @@ class Conversion:
                 f"input {node.name!r}: {type(arg).__name__} is not supported; inputs are tensors and constants"
             )
 
+    def _stored(self, node: Any, result: Any) -> Any:
+        """A result in the dtype that the model gives it: halves are f32 inside of the graph. One cast for each value."""
+        half = half_name(node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
+        if half is None or not isinstance(result, Value):
+            return result
+        if (result, half) not in self.halves:
+            self.halves[result, half] = self.emitter.cast(result, half)
+        return self.halves[result, half]
+
     def _output(self, result: Any) -> containers.Spec:
+        if isinstance(result, ComplexValue):
+            return {"complex": [self._output(part) for part in result.parts]}
         if isinstance(result, Value):
             index = next((i for i, o in enumerate(self.graph.outputs) if o is result), len(self.graph.outputs))
             if index == len(self.graph.outputs):
@@ -263,19 +285,24 @@ class Conversion:
             return self._value(node.args[0])
         functional = mutation.functional_form(op) if mutation.is_in_place(node) else op
         converter = registry.ATEN.get(aten_name(functional)) if functional is not None else None
-        if functional is None or converter is None:
+        if functional is None or (converter is None and pairs.rule(aten_name(functional)) is None):
             return self._refuse(node, _full_name(op), "")
         return self._convert(node, functional, converter)
 
-    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any]) -> Any:
+    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
         g.source = source_of(node)
         try:
             g.new_symbols = self._new_symbols(node)
             g.out = self._types(node.meta.get("val"))
+            first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+            g.halves = (half_name(first), half_name(node.meta.get("val")))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)
             _refuse_training(op, args, g.source)
-            result = converter(g, *args)
+            if pairs.is_complex([g.out, *args]):
+                result = pairs.convert(g, aten_name(op), converter, args)
+            else:
+                result = converter(g, *args) if converter is not None else g.fail("")
             if g.new_symbols:
                 self._follow_symbols(node, result)
             return self._checked(result, g.out, op)
@@ -364,7 +391,7 @@ class Conversion:
 
     def _types(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
-            return tensor_type(val, self.symbols)
+            return value_type(val, self.symbols)
         if isinstance(val, (list, tuple)):
             return tuple(self._types(v) for v in val)
         return None
@@ -376,8 +403,10 @@ class Conversion:
                 raise TypeError(f"returned {result!r}, {len(out)} results are expected")
             padded = [*result, *[None] * (len(out) - len(result))]
             return tuple(None if r is None else self._checked(r, t, op) for r, t in zip(padded, out, strict=True))
-        if not isinstance(result, Value):
-            raise TypeError(f"returned {result!r}, a Value is expected")
+        if isinstance(out, ComplexType) and isinstance(result, ComplexValue):
+            return ComplexValue(*(self._checked(part, out.part, op) for part in result.parts))
+        if not isinstance(result, Value) or isinstance(out, ComplexType):
+            raise TypeError(f"returned {result!r}, a value of type {out} is expected")
         if op is not None and result.dtype != out.dtype and result.rank == out.rank:
             raise TypeError(f"returned {result.type}, torch says {out}")
         pairs = zip(result.shape, out.shape, strict=False)
@@ -393,18 +422,26 @@ class Conversion:
             self.failed.add(node.target)
         origin, origin_name = _origin(node)
         op, through = (origin, name) if origin and origin != name else (name, "")
-        call = self.unsupported.setdefault((op, through, reason), UnsupportedCall(op, reason, through))
+        left_out = refusal(op) or refusal(name)
+        known = UnsupportedCall(op, reason or (left_out.reason if left_out else ""), through)
+        known.instead = left_out.instead if left_out else "" if reason else nearest(op)
+        call = self.unsupported.setdefault((op, through, reason), known)
         call.calls.add(origin_name)
-        shapes = ", ".join(str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, Value))
-        for known, text in ((call.shapes, shapes), (call.sources, source_of(node))):
-            if text and text not in known:
-                known.append(text)
+        shapes = ", ".join(
+            str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, (Value, ComplexValue))
+        )
+        for texts, text in ((call.shapes, shapes), (call.sources, source_of(node))):
+            if text and text not in texts:
+                texts.append(text)
         return self._stand_in(node.meta.get("val"))
 
     def _stand_in(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
             try:
-                return Value("?", tensor_type(val, self.symbols))
+                kind = value_type(val, self.symbols)
+                if isinstance(kind, ComplexType):
+                    return ComplexValue(Value("?", kind.part), Value("?", kind.part))
+                return Value("?", kind)
             except CaptureError:
                 return Value("?", TensorType("f32", tuple(1 for _ in val.shape)))
         if isinstance(val, (list, tuple)):

@@ -31,6 +31,10 @@ class Emitter:
         self.source = ""
         self.new_symbols: frozenset[str] = frozenset()  # sizes in `out` that no input tells: this call's result defines them
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
+        self.halves: tuple[str | None, str | None] = (
+            None,
+            None,
+        )  # "f16" or "bf16": the call's first argument, its result
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:
@@ -81,7 +85,13 @@ class Emitter:
         return self.reshape(one, ())
 
     def cast(self, x: Value, dtype: str) -> Value:
-        return x if x.dtype == dtype else self.emit("cast", x, type=TensorType(dtype, x.shape), to=dtype)
+        if x.dtype == dtype:
+            return x
+        before = x.producer.inputs[0] if x.producer is not None and x.producer.op == "cast" else None
+        if before is not None and before.dtype == dtype and (dtype, x.dtype) in _LOSSLESS:  # there and back again
+            return before
+        made: Value = self.emit("cast", x, type=TensorType(dtype, x.shape), to=dtype)
+        return made
 
     def as_tensor(self, x: Value | Number, dtype: str) -> Value:
         return self.cast(x, dtype) if isinstance(x, Value) else self.constant(x, dtype)
@@ -121,6 +131,7 @@ def add_constant(graph: Graph, array: np.ndarray, dtype: str | None = None, name
     return value
 
 
+_LOSSLESS = {("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")}
 _CATEGORY = {d: 0 if d == "bool" else 2 if d in ("f16", "bf16", "f32", "f64") else 1 for d in DTYPES}
 _ORDER = ("bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 

@@ -76,7 +76,7 @@ class Selection:
 class Op:
     """See CONTRIBUTING.md for a walk through one.
 
-    layout: what the operator wants of rank-4 values (passes/layout.py):
+    layout: what the operator wants of values of rank 4 and 5 (passes/layout.py):
       "channels"  inputs[0] and the output are nhwc (convolution, pooling, resizing)
       "follow"    any layout, the output has that of its inputs (elementwise, cat)
       "plain"     row-major in and out
@@ -151,6 +151,23 @@ class Op:
 OPS: dict[str, Op] = {}
 ATEN: dict[str, Callable[..., Any]] = {}  # aten overload -> converter
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # aten overload -> the same in other torch calls
+COMPLEX: dict[str, Callable[..., Any]] = {}  # aten operator or overload -> converter of calls that have complex tensors
+
+
+def on_complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a converter for aten operators ("mul": all its overloads) where an argument or the result is complex: called
+    like other converters, with capture.complex.ComplexValue for complex tensors."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if name in COMPLEX:
+                raise ValueError(
+                    f"aten::{name} on complex tensors is converted twice, the second time by {fn.__module__}"
+                )
+            COMPLEX[name] = fn
+        return fn
+
+    return register
 
 
 def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.pool.planes import from_nchw, nchw_type, pair, to_nchw
+from penlight.ops.pool.planes import from_nchw, nchw_type, sides, to_nchw
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def _convert(
         "avg_pool2d",
         planes,
         type=nchw_type(planes, g.out, spatial),
-        kernel=pair(kernel, spatial, 1),
-        stride=pair(stride, spatial, 1, kernel),
-        padding=pair(padding, spatial, 0) * 2,
+        kernel=sides(kernel, spatial, 1),
+        stride=sides(stride, spatial, 1, kernel),
+        padding=sides(padding, spatial, 0) * 2,
         ceil_mode=ceil,
         count_include_pad=count_pad,
         divisor=divisor,
