@@ -29,7 +29,9 @@ def run(graph: Graph) -> int:
 def _sink(graph: Graph, block: Block, node: Node, index: int) -> bool:
     value = node.inputs[index]
     reshape = made_by(value, "reshape")
-    if value is None or reshape is None or not single_use(graph, value) or not isinstance(node.output.type, TensorType):
+    if value is None or reshape is None or not single_use(graph, value) or len(node.outputs) != 1:
+        return False
+    if not isinstance(node.output.type, TensorType):
         return False
     first = reshape.inputs[0]
     source = made_by(first, *WITH_EPILOGUE)
