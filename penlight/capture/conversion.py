@@ -347,7 +347,7 @@ class Conversion:
             self.floats[str(val.node.expr)] = g.cast(x, "f32")
             return val
         for name in self._new_symbols(node):
-            g.numbers[name] = g.emit("item", g.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+            g.size_of(x, symbol(name))
         return val
 
     def _is_from_data(self, value: Any) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from penlight.ir.dims import Dim, Expr, combine, product
+from penlight.ir.dims import Dim, Expr, combine, product, symbol
 from penlight.ir.graph import Attr, AttrItem, Graph, Value
 from penlight.ir.types import DTYPES, TensorType, numpy_dtype
 from penlight.ops import registry
@@ -109,6 +109,16 @@ class Emitter:
             return x
         made: Value = self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
         return made
+
+    def size_of(self, x: Value, size: Dim | None = None) -> Dim:
+        """The number in a rank-0 tensor as a Dim: the symbol `size`, which is new in `out`, or one of the call's own."""
+        if size is None:
+            size = symbol(self.graph.fresh_name("size"))
+        if isinstance(size, int) or size.op != "sym":  # torch knows what comes out
+            return size
+        name = str(size)
+        self.numbers[name] = self.emit("item", self.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+        return size
 
     def promote(self, *operands: Value | Number) -> str:
         """torch's result dtype: tensors with dims decide; rank-0 tensors, then Python numbers, only where they are of a

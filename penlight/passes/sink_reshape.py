@@ -31,6 +31,8 @@ def _sink(graph: Graph, block: Block, node: Node, index: int) -> bool:
     reshape = made_by(value, "reshape")
     if value is None or reshape is None or not single_use(graph, value) or len(node.outputs) != 1:
         return False
+    if not isinstance(node.output.type, TensorType):
+        return False
     first = reshape.inputs[0]
     source = made_by(first, *WITH_EPILOGUE)
     if first is None or source is None or source.attrs["act"] or not single_use(graph, first):
