@@ -42,7 +42,7 @@ def arguments(
 
 def _argument(value: Any, name: str, translate: Callable[[Any], Any]) -> Any:
     if isinstance(value, torch.dtype):
-        return computed(dtype_name(value))
+        return "c64" if value == torch.complex64 else computed(dtype_name(value))
     if isinstance(value, _PLACEMENT) or name in _PLACEMENT_NAMES:
         return None
     if isinstance(value, (list, tuple)):

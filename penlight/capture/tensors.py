@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import add_constant
 from penlight.capture.symbols import Symbols
 from penlight.errors import CaptureError
@@ -62,6 +63,13 @@ def tensor_type(tensor: torch.Tensor, symbols: Symbols) -> TensorType:
     return TensorType(computed(dtype_name(tensor.dtype)), tuple(symbols.dim(d) for d in tensor.shape))
 
 
+def value_type(tensor: torch.Tensor, symbols: Symbols) -> TensorType | ComplexType:
+    """Like tensor_type, for complex tensors too."""
+    if tensor.dtype == torch.complex64 and tensor.layout is torch.strided:
+        return ComplexType(tuple(symbols.dim(d) for d in tensor.shape))
+    return tensor_type(tensor, symbols)
+
+
 class Constants:
     """Parameters, buffers and constant tensors as constants of a graph: made when first used, one for each piece of
     memory, so that shared weights stay shared."""
@@ -71,7 +79,14 @@ class Constants:
         self._known: dict[Any, Value] = {}
         self._kept: list[torch.Tensor] = []  # so that no address is used twice
 
-    def value(self, tensor: torch.Tensor, name: str) -> Value:
+    def value(self, tensor: torch.Tensor, name: str) -> Value | ComplexValue:
+        if tensor.dtype == torch.complex64:
+            whole = torch.view_as_real(tensor.detach().resolve_conj())
+            real, imag = (self._real(whole[..., i], f"{name}.{part}") for i, part in enumerate(("real", "imag")))
+            return ComplexValue(real, imag)
+        return self._real(tensor, name)
+
+    def _real(self, tensor: torch.Tensor, name: str) -> Value:
         key = (tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
         if tensor.numel() == 0 or key not in self._known:
             self._kept.append(tensor)
