@@ -139,13 +139,6 @@ def _(g: Emitter, x: Value, w: Value) -> Value:
     return apply(g, prelu, x, g.reshape(w, (slopes, *[1] * (x.rank - 2)) if x.rank > 1 else ()))
 
 
-@leaky_relu.from_aten("rrelu")
-def _(g: Emitter, x: Value, lower: float, upper: float, training: bool, generator: None) -> Value:
-    if training:
-        g.fail("in training: its slopes are random")
-    return apply(g, leaky_relu, x, negative_slope=(float(lower) + float(upper)) / 2)
-
-
 @clamp.from_aten("clamp", "hardtanh", "clamp.Tensor")
 def _clamp(g: Emitter, x: Value, lo: Any, hi: Any) -> Value:
     """One clamp for float bounds; maximum and minimum for integers, tensors and NaN."""

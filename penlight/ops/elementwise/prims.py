@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Value
 
 _SAME_NAME: tuple[tuple[Any, str], ...] = (
-    (arithmetic, "abs add atan2 copysign fmax fmin fmod gcd hypot lcm maximum minimum mul neg nextafter pow reciprocal"
+    (arithmetic, "abs add atan2 fmax fmin fmod gcd hypot maximum minimum mul neg nextafter pow reciprocal"
                  " remainder sign sub"),
     (math, "acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log10 log1p log2 round rsqrt sin"
            " sinh sqrt tan tanh trunc"),
