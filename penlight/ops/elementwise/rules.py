@@ -48,6 +48,7 @@ class Row:
     key: str
     inputs: tuple[str, ...]
     output: str
+    loop: str = ""  # a loop of its own in runtime/cpu/elementwise.h, for every instruction set
 
     @property
     def symbol(self) -> str:

@@ -112,10 +112,10 @@ def entr(x: Term) -> Term:
     return e.select(x < 0, -INF, e.select(x == 0, 0, -x * e.log(x)))
 
 
-@elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.special.ndtr(x.double()).float())
+@elementwise(dtypes=FLOATS, oracle=lambda torch, x: torch.special.ndtr(x))
 def ndtr(x: Term) -> Term:
     """The normal distribution's integral up to x"""
-    return e.SPECIAL["erfc"](x * -(0.5**0.5)) * 0.5
+    return (e.erf(x * 0.5**0.5) + 1) * 0.5
 
 
 @elementwise(

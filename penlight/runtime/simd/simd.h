@@ -17,6 +17,7 @@
 //   I: + - & | ^ << >> (arithmetic) and set1i(n), load_ints(p)
 //   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
+//   load_f16(p) store_f16(p, v)             f16 in memory, nearest; where kHasF16
 //   keep(v)                                 v is loaded once and stays in its register
 //   after(p, v)                             loads through the pointer p come after v is known
 #pragma once
@@ -69,6 +70,12 @@ static PEN_INLINE I load_ints(const int32_t* p) {
   __builtin_memcpy(&a, p, sizeof a);
   return a;
 }
+#endif
+
+#if !defined(__AVX2__) && !defined(__aarch64__)
+constexpr bool kHasF16 = false;  // never called then, but named
+static PEN_INLINE V load_f16(const uint16_t*) { return zero(); }
+static PEN_INLINE void store_f16(uint16_t*, V) {}
 #endif
 
 #if !defined(__AVX512F__)
