@@ -136,8 +136,8 @@ def _call(t: Term, args: list[str]) -> str:
 
 
 def _is_vector(op: ElementwiseOp, row: Row) -> bool:
-    """f32 throughout, or with a loop of its own: runs on vectors. The plain loops of the other rows gain nothing from wider sets."""
-    return bool(row.loop) or op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"}
+    """f32 throughout, or with a loop of its own. The plain loops of the other rows gain nothing from wider sets."""
+    return bool(row.loop) or (op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"})
 
 
 CHEAP = frozenset(
