@@ -128,6 +128,8 @@ class Bind {
   const Tensor& out(int index) const;
   // Whether the file lays this output channels-last, known before output().
   bool out_is_nhwc(int index) const;
+  // Whether the file lets this output be a view.
+  bool out_may_view(int index) const;
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
   // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only
