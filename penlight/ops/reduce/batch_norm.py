@@ -95,9 +95,7 @@ def _(
 
 
 @batch_norm.from_aten("_native_batch_norm_legit.no_stats")
-def _(
-    g: Emitter, x: Value, w: Value | None, b: Value | None, training: bool, momentum: float, eps: float
-) -> Any:
+def _(g: Emitter, x: Value, w: Value | None, b: Value | None, training: bool, momentum: float, eps: float) -> Any:
     return _of_batch(g, x, w, b, eps, g.out[0])
 
 

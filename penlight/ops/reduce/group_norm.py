@@ -22,9 +22,7 @@ group_norm = Op(
 )
 
 
-def _emit(
-    g: Emitter, x: Value, groups: Any, w: Value | None, b: Value | None, eps: float, out: TensorType
-) -> Value:
+def _emit(g: Emitter, x: Value, groups: Any, w: Value | None, b: Value | None, eps: float, out: TensorType) -> Value:
     from penlight.ir.types import TensorType
 
     x, w, b = as_f32(g, x, w, b)
@@ -92,5 +90,7 @@ def _() -> Iterator[Sample]:
         (r(2, 5, 6, 7),),
         "instance_norm, statistics",
     )
-    sides = ({0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},)
+    sides = (
+        {0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},
+    )
     yield Sample(lambda x: F.group_norm(x * 2, 4), (r(2, 24, 6, 7),), "dynamic", dynamic=sides)
