@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 SCHEMA = "x: tensor, dims: int[], keepdim: bool"
 _KINDS = ("f32", "i64", "bool")
 sum_ = Op(
-    "sum", SCHEMA, layout="follow", dtypes=("f32", "f64", "i64", "bool"), doc="Sum over dims; of bools: how many are true."
+    "sum",
+    SCHEMA,
+    layout="follow",
+    dtypes=("f32", "f64", "i64", "bool"),
+    doc="Sum over dims; of bools: how many are true.",
 )
 mean = Op("mean", SCHEMA, layout="follow", dtypes=("f32", "f64"), doc="Mean over dims.")
 amax = Op("amax", SCHEMA, layout="follow", dtypes=_KINDS, tolerance=0.0, doc="Maximum over dims; of bools: any.")

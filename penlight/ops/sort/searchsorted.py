@@ -190,7 +190,9 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda a, b: torch.bucketize(b, a), (rows[0].long(), values[0].long()), "i64")
     mixed = torch.randn(3, 17, generator=rand)
     yield Sample(lambda a, b: both(a, b, sorter=a.argsort(1)), (mixed, values), "sorter")
-    yield Sample(lambda a, b: (torch.bucketize(b.t(), a), torch.bucketize(2.5, a)), (rows[1], values), "strided, a number")
+    yield Sample(
+        lambda a, b: (torch.bucketize(b.t(), a), torch.bucketize(2.5, a)), (rows[1], values), "strided, a number"
+    )
     yield Sample(lambda a, b: both(a[:0], b), (rows[0], values), "no row")
     many = torch.randn(9000, generator=rand)
     yield Sample(lambda a, b: torch.bucketize(b, a), (torch.linspace(-2, 2, 100), many), "many")
@@ -206,5 +208,7 @@ def _() -> Iterator[Sample]:
     w = torch.rand(40, 30, generator=rand)
     yield Sample(lambda x: (torch.histc(x, 10, -2, 2), torch.histc(x[1:], 7)), (x,), "histc")
     yield Sample(lambda x, w: torch.histogram(x, 13, range=(-1.0, 2.0), weight=w), (x, w), "weights")
-    yield Sample(lambda x: torch.histogram(x, torch.tensor([-1.0, 0.0, 0.25, 1.0]), density=True), (x,), "edges, density")
+    yield Sample(
+        lambda x: torch.histogram(x, torch.tensor([-1.0, 0.0, 0.25, 1.0]), density=True), (x,), "edges, density"
+    )
     yield Sample(lambda x: torch.histogramdd(x[1:].reshape(-1, 2), [4, 5]), (x,), "two dims")

@@ -191,7 +191,9 @@ def _() -> Iterator[Sample]:
     for name, x, dim in _inputs():
         for k in (1, 6):
             yield Sample(lambda x, k=k, dim=dim: (*x.topk(k, dim), *x.topk(k, dim, False)), (x,), f"{name}, k {k}")
-    yield Sample(lambda x: [x.topk(k, 1, down).values for k in (3, 200, 700) for down in (False, True)], (_ties(),), "ties")
+    yield Sample(
+        lambda x: [x.topk(k, 1, down).values for k in (3, 200, 700) for down in (False, True)], (_ties(),), "ties"
+    )
     yield Sample(lambda x: (*x.topk(0), *x.topk(3, 0)), (torch.randn(3, 4),), "none and all")
     many = torch.randn(3, 5000, generator=torch.Generator().manual_seed(1))
     yield Sample(lambda x: (*x.topk(5), *x.topk(300), *x[:, ::2].topk(7, largest=False)), (many,), "of many")
@@ -208,7 +210,9 @@ def _() -> Iterator[Sample]:
     for name, x, dim in _inputs():
         if x.dim() > 1:
             yield Sample(lambda x, dim=dim: (*x.kthvalue(3, dim), *x.median(dim), *x.nanmedian(dim, True)), (x,), name)
-    yield Sample(lambda x: (x.median(), x.nanmedian(), x.kthvalue(350, 1).values, x.median(1).values), (_ties(),), "ties")
+    yield Sample(
+        lambda x: (x.median(), x.nanmedian(), x.kthvalue(350, 1).values, x.median(1).values), (_ties(),), "ties"
+    )
     nans = torch.full((2, 9), float("nan"))
     nans[1, 3:] = torch.arange(6.0)
     yield Sample(lambda x: (x.nanmedian(1).values, x.median(1)), (nans,), "nan")
