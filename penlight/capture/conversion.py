@@ -263,7 +263,7 @@ class Conversion:
 
     def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any]) -> Any:
         g = self.emitter
-        g.source = source_of(node)
+        g.source, g.node = source_of(node), node
         try:
             g.out = self._types(node.meta.get("val"))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)

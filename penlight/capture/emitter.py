@@ -29,6 +29,7 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
+        self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:
