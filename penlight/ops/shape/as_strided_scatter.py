@@ -109,14 +109,13 @@ def _() -> Iterator[Sample]:
         y[:, 3] = row
         y[1:4, ::3, 1] = 7
         y[..., -2:] += 1
-        y[0].fill_diagonal_(3)
         return y
 
     yield Sample(assigned, (x, row), "assignments", 1e-6)
     yield Sample(
         lambda x, row: [x.select_scatter(row, 1, -2), x.slice_scatter(x[:, :3] * 2, 1, 2, 8, 2), x.slice_scatter(x, 0),
                         x.permute(2, 0, 1).select_scatter(row.T, 2, 0), x.slice_scatter(x[:, :0], 1, 4, 4),
-                        x.diagonal_scatter(row[:, :5], -1, 1, 2), x.diagonal_scatter(row[:, :4], 2, 1, 2),
+                        x.diagonal_scatter(row, -1, 1, 2), x.diagonal_scatter(row[:, :4], 2, 1, 2),
                         row.as_strided_scatter(row[:2, :3] + 1, (2, 3), (7, 2), 3), x.bool().select_scatter(row > 0, 1, 8)],
         (x, row), "scatters",
     )  # fmt: skip

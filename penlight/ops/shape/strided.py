@@ -145,7 +145,7 @@ def _() -> Iterator[Sample]:
                    x[:, ::2, 1:].diagonal(0, 2, 1) + 1, x[:, :0].diagonal(0, 0, 1), torch.diag(x[0, 0]), x[0].diag(-2)],
         (x,), "of dims", 1e-6,
     )  # fmt: skip
-    n = torch.export.Dim("n", min=2, max=99)
+    n = torch.export.Dim("n", min=4, max=99)
     yield Sample(lambda x: [x.diagonal(1, 1, 2), x.diagonal(-1, 1, 2) * 2], (x,), "dynamic", dynamic=({1: n},))
 
 
@@ -159,5 +159,5 @@ def _() -> Iterator[Sample]:
                    x.unfold(1, 0, 1), x.unfold(1, 9, 3).sum(-1), x.unfold(1, 4, 4).unfold(2, 2, 1)],
         (x,), "windows", 1e-5,
     )  # fmt: skip
-    n = torch.export.Dim("n", min=4, max=99)
+    n = torch.export.Dim("n", min=6, max=99)
     yield Sample(lambda x: x.unfold(1, 4, 2) + 1, (x,), "dynamic", dynamic=({1: n},))
