@@ -293,7 +293,7 @@ class Conversion:
 
     def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
-        g.source = source_of(node)
+        g.source, g.node = source_of(node), node
         try:
             g.new_symbols = self._new_symbols(node)
             g.out = self._types(node.meta.get("val"))
