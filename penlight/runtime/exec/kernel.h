@@ -37,11 +37,12 @@ struct FloatList {
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
 using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args);
 
-// First error that data caused in a run: an index out of range. Later ones are dropped.
+// First error that data caused in a run: an index out of range, or what the words say. Later ones are dropped.
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
   int64_t got, low, high;  // allowed: low <= index < high
+  const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
 };
 
 // Where random operators draw from: the session's seed, and how many runs it has had since it got it.
@@ -71,6 +72,15 @@ struct Run {
       fault->got = got;
       fault->low = low;
       fault->high = high;
+      fault->expected = fault->found = nullptr;
+    }
+  }
+  PEN_INLINE void fail_value(int input, const char* expected, const char* found, int64_t got) const {
+    if (__atomic_exchange_n(&fault->set, 1, __ATOMIC_ACQ_REL) == 0) {
+      fault->input = input;
+      fault->got = got;
+      fault->expected = expected;
+      fault->found = found;
     }
   }
 };
