@@ -28,6 +28,7 @@ class UnsupportedCall:
     shapes: list[str] = field(default_factory=list)  # of the tensor arguments, one text per distinct call
     sources: list[str] = field(default_factory=list)  # distinct source lines
     calls: set[str] = field(default_factory=set)  # names of the calls in the exported graph
+    instead: str = ""  # what to use in its place
 
     @property
     def count(self) -> int:
@@ -38,7 +39,8 @@ class UnsupportedCall:
         what = self.reason or "not implemented"
         head = f"  {self.op}: {what}{f' ({self.through})' if self.through else ''}, {times}"
         on = [f"on {shape}" for shape in self.shapes]
-        return "\n      ".join([head, *_some(on, 2), *_some(self.sources, 4)])
+        hint = [f"instead: {self.instead}"] if self.instead else []
+        return "\n      ".join([head, *_some(on, 2), *_some(self.sources, 4), *hint])
 
 
 class UnsupportedError(CaptureError):
@@ -49,7 +51,9 @@ class UnsupportedError(CaptureError):
         operators = len({c.op for c in self.calls})
         head = "1 operator" if operators == 1 else f"{operators} operators"
         super().__init__(
-            f"{head} of this model cannot run in Penlight yet:\n" + "\n".join(c.describe() for c in self.calls)
+            f"{head} of this model cannot run in Penlight yet:\n"
+            + "\n".join(c.describe() for c in self.calls)
+            + "\nThe whole model was looked at: there are no others."
         )
 
 

@@ -84,12 +84,14 @@ def _composites() -> dict[Any, Callable[..., Any]]:
     return table
 
 
+def _is_converted(name: str) -> bool:
+    return name in registry.ATEN or name in registry.COMPLEX or name.partition(".")[0] in registry.COMPLEX
+
+
 def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     """Functional, with everything decomposed that has no converter, and the operators in `apart`."""
     default = torch.export.default_decompositions()
-    table = {
-        op: fn for op, fn in default.items() if not isinstance(op, OpOverload) or aten_name(op) not in registry.ATEN
-    }
+    table = {op: fn for op, fn in default.items() if not isinstance(op, OpOverload) or not _is_converted(aten_name(op))}
     table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:

@@ -49,14 +49,16 @@ def lies_plain(sizes: Sizes, strides: Strides) -> bool:
 
 def lies_nhwc(sizes: Sizes, strides: Strides) -> bool:
     """Channels side by side, pixels dense over a pitch, any step between images: what channels operators need."""
-    _, c, h, w = sizes
-    _, c_step, h_step, w_step = strides
-    pitch = w_step if w > 1 else h_step
-    return (
-        (c <= 1 or c_step == 1)
-        and (w <= 1 or w_step >= c)
-        and (h <= 1 or (h_step == w * pitch if w > 1 else h_step >= c))
-    )  # fmt: skip
+    if sizes[1] > 1 and strides[1] != 1:
+        return False
+    expected = 0  # of the next dim outwards; none yet
+    for n, step in zip(reversed(sizes[2:]), reversed(strides[2:]), strict=True):
+        if n <= 1:
+            continue
+        if step != expected if expected else step < sizes[1]:
+            return False
+        expected = step * n
+    return True
 
 
 def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Strides:

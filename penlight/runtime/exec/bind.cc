@@ -191,6 +191,16 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
 }
 
 Status Bind::output(int index, DType dtype, const Shape& shape) { return state->fresh(index, dtype, shape, "plain", -1); }
+Status Bind::output_at_most(int index, DType dtype, const Shape& shape) {
+  PEN_TRY(state->fresh(index, dtype, shape, "plain", -1));
+  if (shape.rank < 1) return fail(-1, "a result with dims", "rank 0");
+  PEN_TRY(need_out(index, Need::dense));
+  Step& step = *state->step;
+  if (!step.counts) step.counts = state->plan->pool.take_array<int64_t>(step.out_count);
+  if (!step.counts) return state->out_of_memory();
+  state->values[state->output_value(index)].count = &step.counts[index];
+  return PEN_OK;
+}
 Status Bind::packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes) {
   return state->fresh(index, dtype, shape, layout, bytes < 0 ? 0 : bytes);
 }
@@ -252,8 +262,8 @@ Status Bind::need_out(int index, Need need) {
                      need == Need::channels ? "an output in layout nhwc" : "a row-major output", "another layout");
 }
 
-void Bind::may_reuse(int index, int input) {
-  State::Reuse r = {state->step_index, index, input};
+void Bind::may_reuse(int index, int input, bool alone) {
+  State::Reuse r = {state->step_index, index, input, alone};
   state->reuses->push(r);  // without memory for it, there is no reuse
 }
 
@@ -342,7 +352,7 @@ static Status evaluate_attrs(Bind::State& s) {
         int64_t* values = s.scrap.take_array<int64_t>(b.count + 1);
         if (!values) return s.out_of_memory();
         for (int j = 0; j < b.count; ++j)
-          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.method_inputs, &values[j], s.error));
+          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.registers, &values[j], s.error, s.used));
         b.ints = values;
         break;
       }
@@ -420,6 +430,7 @@ Status bind_node(Bind::State& s) {
     if (v == format::kNone) continue;
     step.in[i] = s.values[v].tensor;
     step.in_at[i] = s.values[v].at;
+    if (s.values[v].count) return s.fail(s.value_name(v), "a tensor whose size is known", "one whose size only this stage's run tells");
     s.touch(step.in_at[i].buffer);
   }
   for (int i = 0; i < step.out_count; ++i) step.out_at[i].buffer = -1;

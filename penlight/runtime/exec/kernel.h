@@ -44,6 +44,11 @@ struct Fault {
   int64_t got, low, high;  // allowed: low <= index < high
 };
 
+// Where random operators draw from: the session's seed, and how many runs it has had since it got it.
+struct Random {
+  uint64_t seed, run;
+};
+
 struct Run {
   const Tensor* in;  // in[i].data is null for an optional input that was left out
   const Tensor* out;
@@ -53,6 +58,8 @@ struct Run {
   int64_t begin, end;  // tasks to do
   int phase;
   Fault* fault;
+  int64_t* counts;  // counts[i]: how large the first dim of output i is, where bind gave a bound (output_at_most)
+  const Random* random;
 
   template <class T>
   PEN_INLINE const T& as() const {
@@ -111,6 +118,9 @@ class Bind {
   int output_count() const;
   // A fresh output in the layout that the file gives it (plain or nhwc). dims are checked against overflow and limits.
   Status output(int index, DType dtype, const Shape& shape);
+  // A fresh, row-major output of which only the run tells how large dim 0 is: at most shape.dims[0]. The kernel writes that
+  // many rows, and their number into Run::counts[index]. Nodes of the same stage cannot read it (file/SPEC.md).
+  Status output_at_most(int index, DType dtype, const Shape& shape);
   // A fresh output that lies in a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
   Status packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes);
   // An output that shares memory with an input: no kernel runs if all outputs are views (set no tasks).
@@ -120,8 +130,9 @@ class Bind {
   bool out_is_nhwc(int index) const;
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
-  // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators).
-  void may_reuse(int index, int input);
+  // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only
+  // where no other input lies in that memory (scatter reads those after it has begun to write).
+  void may_reuse(int index, int input, bool alone = false);
   // This input may be computed straight into output `index`, `offset` elements in, at the output's strides (cat). Where
   // that is done, the input's memory is part of the output's in a run, and nothing is left to copy.
   void may_place(int input, int index, int64_t offset);

@@ -31,16 +31,26 @@ static PEN_INLINE V times_power_of_two(V y, V n) {
 #endif
 }
 
-// x = n ln 2 + r with |r| <= ln(2) / 2; gives e**r - 1 = r + r^2 q(r), relative error 2^-26.
-static PEN_INLINE V expm1_reduced(V x, V* n) {
-  V k = fma(x, set1(kLog2E), set1(kRounder)) - set1(kRounder);
-  *n = k;
-  V r = fma(k, set1(-kLn2Lo), fma(k, set1(-kLn2Hi), x));
+// e**r - 1 = r + r^2 q(r) for |r| <= ln(2) / 2, relative error 2^-26
+static PEN_INLINE V expm1_near_zero(V r) {
   V q = fma(set1(0.00138718786f), r, set1(0.00836687628f));
   q = fma(q, r, set1(0.0416674316f));
   q = fma(q, r, set1(0.16666542f));
   q = fma(q, r, set1(0.49999997f));
   return fma(r * r, q, r);
+}
+// x = n ln 2 + r; gives e**r - 1.
+static PEN_INLINE V expm1_reduced(V x, V* n) {
+  V k = fma(x, set1(kLog2E), set1(kRounder)) - set1(kRounder);
+  *n = k;
+  return expm1_near_zero(fma(k, set1(-kLn2Lo), fma(k, set1(-kLn2Hi), x)));
+}
+
+// 1.2 ulp; exact for whole x
+static PEN_INLINE V exp2(V x) {
+  x = clamp(x, set1(-151.0f), set1(129.0f));
+  V n = round(x);
+  return times_power_of_two(expm1_near_zero((x - n) * set1(0.693147181f)) + set1(1.0f), n);
 }
 
 // 1.1 ulp

@@ -1,0 +1,77 @@
+"""How an OpInfo operator's results are compared with torch's. Most: same containers, dtypes and shapes, integers equal,
+floats within 1e-5 of max |y| (tests/compare.py). The others stand here, each with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+from tests.compare import assert_same
+
+Judge = Callable[[Any, Any], None]
+
+# Whose numbers are random: shapes and dtypes are compared here, the numbers' statistics in tests/ops/test_random.py.
+RANDOM = {
+    "bernoulli",
+    "cauchy",
+    "exponential",
+    "geometric",
+    "log_normal",
+    "multinomial",
+    "nn.functional.alpha_dropout",
+    "nn.functional.dropout",
+    "nn.functional.dropout2d",
+    "nn.functional.dropout3d",
+    "nn.functional.feature_alpha_dropout.with_train",
+    "nn.functional.fractional_max_pool2d",
+    "nn.functional.fractional_max_pool3d",
+    "nn.functional.rrelu",
+    "normal",
+    "normal.in_place",
+    "normal.number_mean",
+    "rand_like",
+    "randint",
+    "randint_like",
+    "randn",
+    "randn_like",
+    "uniform",
+}
+
+# Whose memory is not initialised: torch's numbers are anything.
+UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
+
+# Looser than 1e-5 of max |y|: the condition of the problem multiplies the rounding of both sides.
+TOLERANCES: dict[str, float] = {}
+
+
+def of(name: str) -> Judge:
+    if name in RANDOM or name in UNINITIALISED:
+        return same_types
+    tolerance = TOLERANCES.get(name, 1e-5)
+
+    def judge(got: Any, expected: Any) -> None:
+        assert_same(_plain(got), _plain(expected), tolerance, name)
+
+    return judge
+
+
+def same_types(got: Any, expected: Any) -> None:
+    ours, theirs = pytree.tree_leaves(got), pytree.tree_leaves(expected)
+    assert len(ours) == len(theirs)
+    for a, b in zip(ours, theirs, strict=True):
+        if isinstance(b, torch.Tensor):
+            a = torch.as_tensor(a)
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), f"{a.dtype} {a.shape}, torch gives {b.dtype} {b.shape}"
+
+
+def _plain(result: Any) -> Any:
+    """Leaves in a list: containers are tested elsewhere, and torch's named tuples come back as plain ones. Complex numbers
+    as pairs, which the comparison of floats knows."""
+    leaves = [torch.as_tensor(x) if isinstance(x, torch.Tensor) else x for x in pytree.tree_leaves(result)]
+    return [
+        torch.view_as_real(x.resolve_conj()) if isinstance(x, torch.Tensor) and x.is_complex() else x for x in leaves
+    ]

@@ -1,0 +1,153 @@
+"""torch's own samples (OpInfo) through torch.export and Penlight.
+
+One operator has from one to some hundred samples. Exporting is what takes the time, most of it the same for one call as
+for twenty, so samples are exported together, a batch of calls in one module; a batch that fails anywhere is tried again
+sample by sample, to find out which. A sample that torch itself does not export does not count.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+
+import penlight
+from tests.opinfo import judgement
+
+DTYPES = {"f32": torch.float32, "i64": torch.int64, "bool": torch.bool}
+BATCH = 16
+
+
+@dataclass
+class Call:
+    """One sample: `run(*tensors)` calls the operator with them in their places."""
+
+    op: Callable[..., Any]
+    leaves: list[Any]
+    spec: Any
+    changes: bool = False  # the operator writes into its arguments: it gets copies
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        return [leaf for leaf in self.leaves if isinstance(leaf, torch.Tensor)]
+
+    def run(self, *tensors: torch.Tensor) -> Any:
+        rest = iter(tensors)
+        leaves = [next(rest) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
+        if self.changes:
+            leaves = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        first, args, kwargs = pytree.tree_unflatten(leaves, self.spec)
+        return self.op(first, *args, **kwargs)
+
+
+@dataclass
+class Result:
+    """What became of an operator's samples."""
+
+    samples: int = 0
+    exported: int = 0
+    passed: int = 0
+    problems: list[str] = field(default_factory=list)  # of samples that export but fail, one text per kind
+
+
+class Batch(torch.nn.Module):
+    def __init__(self, calls: Sequence[Call]) -> None:
+        super().__init__()
+        self.calls = list(calls)
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        rest = iter(tensors)
+        return [call.run(*(next(rest) for _ in call.tensors)) for call in self.calls]
+
+
+@functools.cache
+def operators() -> dict[str, Any]:
+    """name -> OpInfo; variants have their own names ("std.unbiased")."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from torch.testing._internal.common_methods_invocations import op_db
+    return {f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name: op for op in op_db}
+
+
+def calls_of(name: str, dtype: str) -> list[Call]:
+    op = operators()[name]
+    torch.manual_seed(0)
+    calls = []
+    for sample in op.sample_inputs("cpu", DTYPES[dtype], requires_grad=False):
+        leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+        calls.append(Call(op.op, leaves, spec))
+    return calls
+
+
+def check(name: str, dtype: str) -> Result:
+    """Every sample of one operator and dtype."""
+    calls = calls_of(name, dtype)
+    result = Result(samples=len(calls))
+    judge = judgement.of(name)
+    for start in range(0, len(calls), BATCH):
+        expected = [(c, e) for c in calls[start : start + BATCH] if (e := _eager(c)) is not _NOTHING]
+        if expected and not _passes(expected, judge, result):
+            for one in expected:
+                _passes([one], judge, result)
+    result.problems = list(dict.fromkeys(result.problems))
+    return result
+
+
+_NOTHING = object()
+
+
+def _eager(call: Call) -> Any:
+    """What torch computes; nothing where it refuses the sample itself."""
+    tensors = [t.clone() for t in call.tensors]
+    versions = [t._version for t in tensors]
+    try:
+        with torch.no_grad(), _quiet():
+            expected = call.run(*tensors)
+    except Exception:
+        return _NOTHING
+    call.changes = versions != [t._version for t in tensors]
+    return expected
+
+
+def _passes(batch: list[tuple[Call, Any]], judge: judgement.Judge, result: Result) -> bool:
+    """Adds the outcome to `result`; a batch of several that fails adds nothing."""
+    calls = [call for call, _ in batch]
+    tensors = tuple(t for call in calls for t in call.tensors)
+    single = len(batch) == 1
+    try:
+        with torch.no_grad(), _quiet():
+            program = torch.export.export(Batch(calls), tensors, strict=False)
+    except Exception:
+        return False  # torch's limit, not ours: a single sample does not count
+    try:
+        got = penlight.optimize(program)(*tensors)
+        for (_, expected), ours in zip(batch, got, strict=True):
+            judge(ours, expected)
+    except Exception as e:
+        if single:
+            result.exported += 1
+            result.problems.append(f"{type(e).__name__}: {e}")
+        return False
+    result.exported += len(batch)
+    result.passed += len(batch)
+    return True
+
+
+class _quiet(warnings.catch_warnings):
+    """Export logs and warns about what OpInfo samples do."""
+
+    def __enter__(self) -> Any:
+        logging.disable(logging.ERROR)
+        entered = super().__enter__()
+        warnings.simplefilter("ignore")
+        return entered
+
+    def __exit__(self, *error: object) -> None:
+        logging.disable(logging.NOTSET)
+        super().__exit__(*error)

@@ -1,0 +1,40 @@
+"""Every operator that torch itself tests, with every sample that torch thinks of: what exports must give torch's numbers.
+
+`python -m tests.opinfo [NAME…]` shows what fails and counts.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.opinfo import expected
+from tests.opinfo.samples import DTYPES, check, operators
+
+CASES = [
+    (name, dtype) for name, op in operators().items() for dtype, d in DTYPES.items() if op.supports_dtype(d, "cpu")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda part: str(part))
+def test_opinfo(name: str, dtype: str) -> None:
+    result = check(name, dtype)
+    if not result.exported:
+        pytest.skip(f"none of {result.samples} samples is exported by torch")
+    why = expected.reason(name, dtype)
+    if why:
+        assert result.problems, f"{name} passes: take it out of tests/opinfo/expected.py ({why})"
+    else:
+        shown = "\n".join(result.problems[:3])
+        assert not result.problems, f"{result.exported - result.passed} of {result.exported} samples fail:\n{shown}"
+
+
+def test_expected_failures_exist() -> None:
+    known = set(operators())
+    assert {key.partition(":")[0] for key in expected.FAILURES} <= known
+
+
+def test_most_operators_pass() -> None:
+    """At most one in twenty of the float32 operators is listed as failing."""
+    listed = {key.partition(":")[0] for key in expected.FAILURES if not key.endswith((":i64", ":bool"))}
+    assert len(listed) <= 0.05 * sum(dtype == "f32" for _, dtype in CASES)
