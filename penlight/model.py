@@ -170,6 +170,14 @@ class Model:
         if problem:
             raise RunError(**problem)
 
+    def seed(self, seed: int) -> None:
+        """Where the model's random operators (rand, dropout in training, …) start from, in this thread: the runs after it
+        give the same numbers as those after the last `seed` with this number. A model starts with 0, in every thread, and
+        each run gives other numbers than the one before it. torch draws others from the same seed."""
+        self._local.seed = seed % 2**64
+        for session in self._sessions().values():
+            session.seed(self._local.seed)
+
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
@@ -252,8 +260,16 @@ class Model:
                 session.read_output(index, _as_array(results[index]))
         return results
 
+    def _sessions(self) -> dict[str, Any]:
+        """This thread's, by method."""
+        try:
+            return self._local.sessions  # type: ignore[no-any-return]
+        except AttributeError:
+            self._local.sessions = {}
+            return self._local.sessions
+
     def _session(self, method: str) -> Any:
-        sessions = self._local.__dict__
+        sessions = self._sessions()
         if method not in sessions:
             from penlight import _runtime
 
@@ -261,6 +277,7 @@ class Model:
             problem = session.create(self._handle, method, **self._options)
             if problem:
                 raise RunError(**problem)
+            session.seed(getattr(self._local, "seed", 0))
             sessions[method] = session
         return sessions[method]
 

@@ -238,6 +238,7 @@ NB_MODULE(_runtime, m) {
       .def("prepare", &prepare)
       .def("run", &run)
       .def("read_output", &read_output)
+      .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
       .def("output_shapes", &output_shapes)
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from penlight.ir.dims import Dim, Expr, combine, product
+from penlight.ir.dims import Dim, Expr, combine, product, symbol
 from penlight.ir.graph import Attr, AttrItem, Graph, Value
 from penlight.ir.types import DTYPES, TensorType, numpy_dtype
 from penlight.ops import registry
@@ -29,11 +29,12 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
-        self.halves: tuple[str | None, str | None] = (None, None)  # f16 or bf16: the call's first argument, its result
-        self.new_symbols: frozenset[str] = (
-            frozenset()
-        )  # sizes in `out` that no input tells: this call's result defines them
+        # f16 or bf16: what the call's first argument and its result are in the model
+        self.halves: tuple[str | None, str | None] = (None, None)
+        # sizes in `out` that no input tells: this call's result defines them
+        self.new_symbols: frozenset[str] = frozenset()
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
+        self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:
@@ -109,6 +110,16 @@ class Emitter:
             return x
         made: Value = self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
         return made
+
+    def size_of(self, x: Value, size: Dim | None = None) -> Dim:
+        """The number in a rank-0 tensor as a Dim: the symbol `size`, which is new in `out`, or one of the call's own."""
+        if size is None:
+            size = symbol(self.graph.fresh_name("size"))
+        if isinstance(size, int) or size.op != "sym":  # torch knows what comes out
+            return size
+        name = str(size)
+        self.numbers[name] = self.emit("item", self.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+        return size
 
     def promote(self, *operands: Value | Number) -> str:
         """torch's result dtype: tensors with dims decide; rank-0 tensors, then Python numbers, only where they are of a

@@ -21,7 +21,7 @@ def run(graph: Graph) -> int:
     moved = 0
     for block in blocks(graph):
         for node in list(block.nodes):
-            if node.op not in STRUCTURAL:
+            if node.op not in STRUCTURAL and len(node.outputs) == 1:
                 moved += any(_sink(graph, block, node, i) for i in range(len(node.inputs)))
     return moved
 
@@ -30,6 +30,8 @@ def _sink(graph: Graph, block: Block, node: Node, index: int) -> bool:
     value = node.inputs[index]
     reshape = made_by(value, "reshape")
     if value is None or reshape is None or not single_use(graph, value) or len(node.outputs) != 1:
+        return False
+    if not isinstance(node.output.type, TensorType):
         return False
     first = reshape.inputs[0]
     source = made_by(first, *WITH_EPILOGUE)

@@ -84,6 +84,17 @@ def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Stri
             added = len(out) - rank
             kept = (s if n == m else 0 for n, m, s in zip(sizes, out[added:], strides, strict=True))
             return (0,) * added + tuple(kept)
+        case "diagonal":
+            row, column = (size_of(node.attrs[d]) % rank for d in ("dim1", "dim2"))  # type: ignore[arg-type]
+            rest = tuple(s for d, s in enumerate(strides) if d not in (row, column))
+            return (*rest, strides[row] + strides[column])
+        case "unfold":
+            dim, step = (size_of(node.attrs[d]) for d in ("dim", "step"))  # type: ignore[arg-type]
+            return (*(s * step if d == dim else s for d, s in enumerate(strides)), strides[dim])
+        case "as_strided":
+            steps = node.attrs["stride"]
+            assert isinstance(steps, tuple)
+            return tuple(map(size_of, steps))
         case "reshape":
             return _reshaped(sizes, strides, out) or fresh_strides(out, "plain")
     return fresh_strides(out, "plain")

@@ -73,8 +73,8 @@ def flat(x: Any) -> list[torch.Tensor]:
     return [t for t in torch.utils._pytree.tree_leaves(x) if t.is_floating_point()]
 
 
-@pytest.mark.parametrize("dtype, unit", HALVES, ids=["f16", "bf16"])
-@pytest.mark.parametrize("model, inputs", CASES, ids=lambda c: getattr(c, "__name__", ""))
+@pytest.mark.parametrize(("dtype", "unit"), HALVES, ids=["f16", "bf16"])
+@pytest.mark.parametrize(("model", "inputs"), CASES, ids=lambda c: getattr(c, "__name__", ""))
 def test_model_of_halves(model: Any, inputs: Any, dtype: torch.dtype, unit: float) -> None:
     torch.manual_seed(3)
     half = model().eval().to(dtype)
@@ -108,7 +108,16 @@ class Asked(nn.Module):
 
     def forward(self, x: Any, h: Any) -> Any:
         y = x.half()
-        return y, y.float() + x, x.bfloat16().float(), h * 3, (h * 3).int(), h + x, (h * 3).long().half(), h.bfloat16() + h
+        return (
+            y,
+            y.float() + x,
+            x.bfloat16().float(),
+            h * 3,
+            (h * 3).int(),
+            h + x,
+            (h * 3).long().half(),
+            h.bfloat16() + h,
+        )
 
 
 def test_what_the_model_asks_for_is_rounded_as_in_torch() -> None:

@@ -184,13 +184,15 @@ def lerp(a: Term, b: Term, w: Term) -> Term:
     return e.select(e.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
 
 
-@elementwise(aten="addcmul")
+@elementwise(
+    aten="addcmul", oracle=lambda torch, x, a, b: torch.addcmul(x, a, b), avoid=(3e38, -3e38)
+)  # torch rounds once
 def addcmul(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
     """x + value * a * b"""
     return x + a * value * b
 
 
-@elementwise(aten="addcdiv")
+@elementwise(aten="addcdiv", oracle=lambda torch, x, a, b: torch.addcdiv(x, a, b))
 def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
     """x + value * a / b"""
     return x + a * value / b
@@ -246,6 +248,8 @@ def _(g: Emitter, x: Value, exponent: Any) -> Value:
     if exponent == 3:
         x = g.cast(x, g.out.dtype)
         return apply(g, mul, apply(g, square, x), x)
+    if exponent == 4:
+        return apply(g, square, apply(g, square, g.cast(x, g.out.dtype)))
     if exponent == 1:
         return g.cast(x, g.out.dtype)
     if is_float and exponent in (0.5, -0.5, -1):
@@ -293,6 +297,23 @@ def _() -> Iterator[Sample]:
     )
 
 
+@addcmul.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 17), torch.arange(-6, 11)
+    yield Sample(
+        lambda x, i: [
+            torch.addcmul(x, x, x[:1], value=-0.3),
+            torch.addcdiv(x, x, x[:, :1], value=2),
+            torch.addcmul(i, i, i, value=3),
+            torch.lerp(x, x[:1], 0.7),
+        ],
+        (x, i),
+        "values",
+    )
+
+
 @sub.samples
 def _() -> Iterator[Sample]:
     import torch
@@ -327,7 +348,7 @@ def _() -> Iterator[Sample]:
     import torch
 
     x, i = torch.rand(3, 16) + 0.1, torch.tensor([0, 1, -1, 2, -3, 7])
-    exponents = (2, 3, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
+    exponents = (2, 3, 4, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
     yield Sample(
         lambda x, i: [x**k for k in exponents] + [i**2, i**3, i**5, i**0.5, 2 ** i.abs(), 1.5**x], (x, i), "exponents"
     )

@@ -56,7 +56,8 @@ def asinh(x: Term) -> Term:
 def acosh(x: Term) -> Term:
     """log(x + sqrt(x*x - 1))"""
     t = x - 1
-    return e.select(x > 1e9, e.log(x) + LN2, e.log1p(t + e.sqrt(t + t + t * t)))
+    near = e.select(x < 1, math.nan, e.log1p(t + e.sqrt(t + t + t * t)))
+    return e.select(x > 1e9, e.log(x) + LN2, near)
 
 
 @elementwise(aten="atanh", dtypes=FLOATS)

@@ -167,6 +167,8 @@ def apply(g: Emitter, op: Op, *operands: Any, type: TensorType | None = None, **
     type = type or g.out
     values = [x for x, p in zip(operands, op.tensors, strict=True) if p.name != "condition"]
     dtype = compute_dtype(g, op, g.promote(*values))
+    if dtype in FLOATS and not op.result and type.dtype not in FLOATS:
+        g.fail(f"{op.name} of {type.dtype} tensors, which it computes as floats")
     if dtype == "f64" and type.dtype == "f32":  # integers: their f32, as in torch
         operands = tuple(g.cast(x, "f32") if isinstance(x, Value) and x.dtype[0] in "iu" else x for x in operands)
     inputs = [

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 INF = math.inf
 HUGE = (1e10, -1e10, 3e38, -3e38, 8388609.0, INF, -INF)  # where torch's methods have no digits, or take forever
+NAN = (math.nan,)  # where torch forgets it
 
 
 def function(
@@ -49,14 +50,18 @@ lgamma = function("lgamma", "lgamma", "log(|gamma(x)|)")
 digamma = function("digamma", "digamma", "The slope of lgamma", avoid=(-1.0, -3.0, *HUGE))
 zeta = function("zeta", ("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"),
                 "Hurwitz' zeta: the sum of (b + k)**-a over k = 0, 1, 2 …", 2, HUGE)  # fmt: skip
-igamma = function("igamma", "igamma", "The lower incomplete gamma function, regularized", 2, HUGE)
-igammac = function("igammac", "igammac", "The upper incomplete gamma function, regularized", 2, HUGE)
+igamma = function("igamma", "igamma", "The lower incomplete gamma function, regularized", 2, (*HUGE, *NAN))
+igammac = function("igammac", "igammac", "The upper incomplete gamma function, regularized", 2, (*HUGE, *NAN))
 erfc = function("erfc", "erfc", "1 - erf(x)")
 erfcx = function("erfcx", "special_erfcx", "e**(x*x) * erfc(x)")
 erfinv = function("erfinv", "erfinv", "The inverse of erf")
 ndtri = function("ndtri", "special_ndtri", "The inverse of ndtr")
-bessel_i0 = function("bessel_i0", ("i0", "special_modified_bessel_i0"), "Modified Bessel function I0")
-bessel_i1 = function("bessel_i1", ("special_i1", "special_modified_bessel_i1"), "Modified Bessel function I1")
+bessel_i0 = function(
+    "bessel_i0", ("i0", "special_modified_bessel_i0"), "Modified Bessel function I0", avoid=(INF, -INF)
+)
+bessel_i1 = function(
+    "bessel_i1", ("special_i1", "special_modified_bessel_i1"), "Modified Bessel function I1", avoid=(INF, -INF)
+)
 bessel_i0e = function("bessel_i0e", "special_i0e", "I0(x) * e**-|x|")
 bessel_i1e = function("bessel_i1e", "special_i1e", "I1(x) * e**-|x|")
 bessel_k0 = function("bessel_k0", "special_modified_bessel_k0", "Modified Bessel function K0")
@@ -72,7 +77,7 @@ airy_ai = function("airy_ai", "special_airy_ai", "Airy's function Ai", avoid=HUG
 
 def polynomial(name: str, aten: str, doc: str, shifted: str = "") -> None:
     """A polynomial family in x, of degree n; `shifted`: also the one in 2x - 1, under that name."""
-    op = function(name, _overloads(aten), doc, 2, HUGE)
+    op = function(name, _overloads(aten), doc, 2, (*HUGE, *NAN))
     if shifted:
 
         @op.from_aten(*_overloads(shifted))
@@ -166,7 +171,7 @@ def frexp_exponent(x: Term) -> Term:
 
 
 @frexp_mantissa.from_aten("frexp.Tensor")
-def _(g: Emitter, x: Value) -> tuple[Value, Value]:
+def frexp(g: Emitter, x: Value) -> tuple[Value, Value]:
     mantissa, exponent = g.out
     return apply(g, frexp_mantissa, x, type=mantissa), apply(g, frexp_exponent, x, type=exponent)
 

@@ -68,7 +68,7 @@ using SumOfFloats = SumOf<FloatLanes>;
 
 PEN_KERNEL(sum, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats>(r); }
 PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>(r); }
-PEN_KERNEL_ANY(sum, i64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::IntLanes>>(r); }
+PEN_KERNEL(sum, i64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::IntLanes>>(r); }
 PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
 PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats, PEN_ISA::DividedByCount>(r); }
 PEN_KERNEL_ANY(mean, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>, PEN_ISA::DividedByCount>(r); }
@@ -76,10 +76,10 @@ PEN_KERNEL(prod, f32) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::FloatLanes>>(r)
 PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
 PEN_KERNEL(nansum, f32) { PEN_ISA::reduce<PEN_ISA::MappedOf<PEN_ISA::SumOfFloats, PEN_ISA::NanAsZero>>(r); }
 PEN_KERNEL(amax, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>>(r); }
-PEN_KERNEL_ANY(amax, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>>(r); }
+PEN_KERNEL(amax, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>>(r); }
 PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
 PEN_KERNEL(amin, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, -1>>(r); }
-PEN_KERNEL_ANY(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>>(r); }
+PEN_KERNEL(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>>(r); }
 PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, -1>>(r); }
 
 // The p-th root of the sum of |x|**p: its own limit at ±inf, the number of elements that are not 0 at 0. For any other p

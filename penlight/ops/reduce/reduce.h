@@ -44,14 +44,16 @@ static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int6
 }
 
 static PEN_INLINE int64_t reduce_offset(const ReduceDims& d, int64_t index, int64_t* out) {
+  if (d.rank == 0) return 0;
   int64_t in = 0;
-  for (int i = d.rank - 1; i >= 0; --i) {
+  for (int i = d.rank - 1; i > 0; --i) {  // the outermost needs no division, which takes as long as 100 floats
     int64_t at = index % d.dims[i];
     index /= d.dims[i];
     in += at * d.in[i];
     *out += at * d.out[i];
   }
-  return in;
+  *out += index * d.out[0];
+  return in + index * d.in[0];
 }
 
 // `x` (any strides) with dims marked in `reduced` becomes `y`, whose kept dims have strides `out` (one for each dim of
@@ -76,11 +78,19 @@ static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t
   p->inner_out = p->columns ? out[inner] : 0;
   int order[kMaxRank];
   int n = memory_order(x, order);
+  bool merged[kMaxRank] = {};  // into the contiguous dim
+  for (int k = n - 1; k >= 0 && inner >= 0; --k) {
+    int i = order[k];
+    if (i == inner || reduced[i] != reduced[inner] || x.strides[i] != p->inner || x.dims[i] == 0) continue;
+    if (!reduced[i] && out[i] != p->inner * p->inner_out) continue;
+    merged[i] = true;
+    p->inner *= x.dims[i];
+  }
   p->count = 1;
   for (int k = 0; k < n; ++k) {
     int i = order[k];
     if (reduced[i]) p->count *= x.dims[i];
-    if (i == inner) continue;
+    if (i == inner || merged[i]) continue;
     if (reduced[i]) {
       reduce_push(&p->reduced, x.dims[i], x.strides[i], 0);
     } else {
@@ -141,16 +151,17 @@ struct FloatLanes {
   static PEN_INLINE double one(float v) { return static_cast<double>(v); }
   static PEN_INLINE void write(float* p, V v) { store(p, v); }
 };
-// Every set has 16 bytes to compute with: enough to keep up with memory, and compiled once.
+// Of other numbers: as many as a vector of floats has bytes, and 16 bytes where there is none.
+constexpr size_t kVectorBytes = sizeof(V) < 16 ? 16 : sizeof(V);
 template <class Number>
 struct NumberLanes {
-  typedef Number Bytes16 __attribute__((vector_size(16)));
+  typedef Number Register __attribute__((vector_size(kVectorBytes)));
   using In = Number;
   using T = Number;
-  using Vec = Bytes16;
-  using Total = Bytes16;
+  using Vec = Register;
+  using Total = Register;
   using Wide = Number;
-  static constexpr int kWidth = static_cast<int>(16 / sizeof(Number));
+  static constexpr int kWidth = static_cast<int>(kVectorBytes / sizeof(Number));
   static constexpr bool kRepeatable = false;
   static PEN_INLINE Vec all(Number v) { return Vec{} + v; }
   static PEN_INLINE Vec read(const Number* p) {
@@ -171,15 +182,15 @@ using ByteLanes = NumberLanes<uint8_t>;
 using IntLanes = NumberLanes<int64_t>;
 
 // Integers wrap: through unsigned.
-typedef uint64_t Words16 __attribute__((vector_size(16)));
+typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
 static PEN_INLINE double plus(double a, double b) { return a + b; }
 static PEN_INLINE double times(double a, double b) { return a * b; }
 static PEN_INLINE int64_t plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
 static PEN_INLINE int64_t times(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
 static PEN_INLINE DoubleLanes::Vec plus(DoubleLanes::Vec a, DoubleLanes::Vec b) { return a + b; }
 static PEN_INLINE DoubleLanes::Vec times(DoubleLanes::Vec a, DoubleLanes::Vec b) { return a * b; }
-static PEN_INLINE IntLanes::Vec plus(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words16)a + (Words16)b); }
-static PEN_INLINE IntLanes::Vec times(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words16)a * (Words16)b); }
+static PEN_INLINE IntLanes::Vec plus(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words)a + (Words)b); }
+static PEN_INLINE IntLanes::Vec times(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words)a * (Words)b); }
 
 template <class Lanes>
 struct SumOf : Lanes {
@@ -406,13 +417,13 @@ static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::
   constexpr int W = Op::kWidth;
   int64_t unused = 0;
   Range units = part(p.units, p.parts, part_index);
-  x += reduce_offset(p.kept, item / p.chunks, &unused);
+  x += reduce_offset(p.kept, p.columns ? item / p.chunks : item, &unused);
   if (!p.columns) {
     typename Op::Wide w = Op::wide();
     for (int64_t u = units.begin; u < units.end; ++u) {
-      int64_t at = u % p.blocks * kReduceBlock;
+      int64_t run = p.blocks == 1 ? u : u / p.blocks, at = (u - run * p.blocks) * kReduceBlock;
       int64_t n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
-      w = reduce_run<Op>(x + reduce_offset(p.reduced, u / p.blocks, &unused) + at, n, w);
+      w = reduce_run<Op>(x + reduce_offset(p.reduced, run, &unused) + at, n, w);
     }
     *result = static_cast<typename Op::T>(w);
     return 1;

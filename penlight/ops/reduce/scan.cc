@@ -109,19 +109,22 @@ static PEN_INLINE void scan(const Run& r, Wide start) {
       r,
       [&](const T* x, int64_t out) {
         Wide a = start;
-        for (int64_t i = 0; i < p.length; ++i) {
-          a = Rule::step(a, x[i * p.step]);
-          y[out + i * p.out_step] = static_cast<T>(a);
+        int64_t n = p.length, step = p.step, out_step = p.out_step;
+        T* to = y + out;
+        for (int64_t i = 0; i < n; ++i) {
+          a = Rule::step(a, x[i * step]);
+          to[i * out_step] = static_cast<T>(a);
         }
       },
       [&](const T* x, int64_t out, int64_t n) {
         Wide a[kScanChunk];
-        int64_t step = p.kept.in[last], out_step = p.kept.out[last];
+        int64_t length = p.length, down = p.step, out_down = p.out_step, step = p.kept.in[last], out_step = p.kept.out[last];
+        T* to = y + out;
         for (int64_t j = 0; j < n; ++j) a[j] = start;
-        for (int64_t i = 0; i < p.length; ++i) {
+        for (int64_t i = 0; i < length; ++i) {
           for (int64_t j = 0; j < n; ++j) {
-            a[j] = Rule::step(a[j], x[i * p.step + j * step]);
-            y[out + i * p.out_step + j * out_step] = static_cast<T>(a[j]);
+            a[j] = Rule::step(a[j], x[i * down + j * step]);
+            to[i * out_down + j * out_step] = static_cast<T>(a[j]);
           }
         }
       });
@@ -139,15 +142,17 @@ static PEN_INLINE void scan_extreme(const Run& r) {
       r,
       [&](const T* x, int64_t out) {
         T best = x[0];
-        int64_t where = 0;
-        for (int64_t i = 0; i < p.length; ++i) {
-          T v = x[i * p.step];
+        int64_t where = 0, n = p.length, step = p.step, out_step = p.out_step;
+        T* to = y + out;
+        int64_t* to_at = at + out;
+        for (int64_t i = 0; i < n; ++i) {
+          T v = x[i * step];
           if (takes(v, best)) {
             best = v;
             where = i;
           }
-          y[out + i * p.out_step] = best;
-          at[out + i * p.out_step] = where;
+          to[i * out_step] = best;
+          to_at[i * out_step] = where;
         }
       },
       [&](const T* x, int64_t out, int64_t n) {

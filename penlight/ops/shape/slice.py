@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
 
 END = 2**63 - 1  # as torch says "to the end"
 
@@ -39,14 +40,20 @@ slice_op = Op(
 def _(g: Emitter, x: Value, dim: int, start: Dim | None, end: Dim | None, step: Dim) -> Value:
     if x.shape == g.out.shape and step == 1:
         return x
-    dim, start, end = dim % x.rank, 0 if start is None else start, END if end is None else end
-    type = g.out
-    if (
-        symbols_of(type.shape[dim]) & g.new_symbols
-    ):  # bounds that come out of data: torch does not say how many there are
+    dim %= x.rank
+    # bounds that come out of data: torch does not say how many there are
+    type = None if symbols_of(g.out.shape[dim]) & g.new_symbols else g.out
+    return emit_slice(g, x, dim, 0 if start is None else start, END if end is None else end, step, type)
+
+
+def emit_slice(g: Emitter, x: Value, dim: int, start: Dim, end: Dim, step: Dim, type: TensorType | None) -> Value:
+    """`type`: of the result, where that is known."""
+    dim %= x.rank
+    if type is None:
         length = _length(x.shape[dim], start, end, step)
-        type = replace(type, shape=(*type.shape[:dim], length, *type.shape[dim + 1 :]))
-    return g.emit("slice", x, type=type, dim=dim, start=start, end=end, step=step)
+        type = replace(x.tensor, shape=(*x.shape[:dim], length, *x.shape[dim + 1 :]))
+    made: Value = g.emit("slice", x, type=type, dim=dim, start=start, end=end, step=step)
+    return made
 
 
 def _length(size: Dim, start: Dim, end: Dim, step: Dim) -> Dim:

@@ -52,14 +52,13 @@ PEN_BIND(searchsorted) {
 template <class T, bool kRight, class At>
 static PEN_INLINE int64_t search(int64_t n, T v, const At& at) {
   int64_t base = 0;
-  for (; n > 0;) {
-    int64_t half = (n + 1) / 2;
-    T middle = at(base + half - 1);
-    bool before = kRight ? !(middle > v) : !(middle >= v);  // NaN goes last
-    base += before ? half : 0;
-    n = before ? n - half : half - 1;
+  auto before = [&](int64_t i) { return kRight ? !(at(i) > v) : !(at(i) >= v); };  // NaN goes last
+  while (n > 1) {  // as many rounds for every v, and sums in place of branches: rounds of several values overlap
+    int64_t half = n / 2;
+    base += half & -static_cast<int64_t>(before(base + half - 1));
+    n -= half;
   }
-  return base;
+  return n == 1 ? base + before(base) : 0;
 }
 
 template <class T>
@@ -68,8 +67,13 @@ static PEN_INLINE void searchsorted(const Run& r) {
   const T* values = r.in[1].as<T>();
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.count, p.tasks, task);
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t first = i / p.per_row * p.length, found;
+    int64_t at = range.begin / p.per_row, left = (at + 1) * p.per_row - range.begin;
+    for (int64_t i = range.begin; i < range.end; ++i, --left) {
+      if (left == 0) {
+        ++at;
+        left = p.per_row;
+      }
+      int64_t first = at * p.length, found;
       const T* row = r.in[0].as<T>() + first;
       auto plain = [&](int64_t at) { return row[at]; };
       auto sorted = [&](int64_t at) {

@@ -116,11 +116,12 @@ static PEN_INLINE bool may_come_before(const T* x, T bound, bool largest) {
 }
 
 // The best k of a row with n > k, by one pass: those that may be among them are collected, and whenever the room is full
-// all but the best k so far are dropped; from then on only what beats the last of these is collected.
-template <class T>
-static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
+// all but the best k so far are dropped; from then on only what beats the last of these is collected. key(v): the upper
+// half of its word.
+template <class T, class Key>
+static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space, const Key& key) {
   constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
-  uint32_t flip = largest ? 0xffffffffu : 0, limit = 0xffffffffu;
+  uint32_t limit = 0xffffffffu;
   int64_t room = k + 256 > 2 * k ? k + 256 : 2 * k, count = 0, i = 0;
   bool bounded = false;
   T bound = 0;
@@ -130,9 +131,9 @@ static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t
     }
     int64_t end = n - i < kBlock ? n : i + kBlock;
     for (; i < end; ++i) {
-      uint32_t key = order_key(x[i * step]) ^ flip;
-      if (bounded && key >= limit) continue;
-      space.words[count++] = order_word(key, i);
+      uint32_t here = key(x[i * step]);
+      if (bounded && here >= limit) continue;
+      space.words[count++] = order_word(here, i);
       if (count < room) continue;
       select_words(space.words, space.others, count, k);
       count = k;
@@ -143,9 +144,26 @@ static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t
   }
   if (count > k) select_words(space.words, space.others, count, k);
 }
-template <>
-PEN_INLINE void collect_best(const int64_t* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
-  select_row(x, step, n, k, largest, space);
+
+// The best k in order.
+template <class T>
+static PEN_INLINE void best_row(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
+  bool many = n > 4 * k + 512;
+  if constexpr (sizeof(T) == 8) {
+    WideRow row = wide_row(x, step, n, largest);
+    if (!row.fits()) return order_row(x, step, n, largest, space);
+    if (many)
+      collect_best(x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(v)); });
+    else
+      select_row(x, step, n, k, largest, space);
+  } else {
+    uint32_t flip = largest ? 0xffffffffu : 0;
+    if (many)
+      collect_best(x, step, n, k, largest, space, [&](T v) { return order_key(v) ^ flip; });
+    else
+      select_row(x, step, n, k, largest, space);
+  }
+  sort_words(space.words, space.others, k, false);
 }
 
 template <class T>
@@ -154,19 +172,10 @@ static PEN_INLINE void topk(const Run& r) {
   int64_t n = p.rows.length, k = p.k;
   OrderSpace space = order_space(r.scratch, n);
   for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
-    if (n > 4 * k + 512) {
-      collect_best(x, p.rows.step, n, k, p.flag, space);
-    } else if (n > 2 * k) {
-      select_row(x, p.rows.step, n, k, p.flag, space);
-    } else {
+    if (n > 2 * k)
+      best_row(x, p.rows.step, n, k, p.flag, space);
+    else
       order_row(x, p.rows.step, n, p.flag, space);
-      return write_row(r, p.rows, x, out, space.words, k);
-    }
-    if constexpr (sizeof(T) == 8) {  // keys of i64 are relative to a row: compare the values themselves
-      WideRow row = wide_row(x, p.rows.step, n, p.flag);
-      if (!row.fits()) return write_row(r, p.rows, x, out, space.words, k);  // in order already
-    }
-    sort_words(space.words, space.others, k, false);
     write_row(r, p.rows, x, out, space.words, k);
   });
 }

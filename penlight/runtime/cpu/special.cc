@@ -141,7 +141,7 @@ namespace {
 double inverse_erf(double y, double rest) {
   double l = log(rest * (1 + y)), h = 2 / (kPi * 0.147) + l / 2;
   double z = sqrt(sqrt(h * h - l / 0.147) - h);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 3; ++i) {
     double error = y < 0.5 ? erf(z) - y : rest - ::erfc(z);
     double step = error * 0.5 * sqrt(kPi) * exp(z * z);
     z -= step / (1 + z * step);
@@ -256,7 +256,7 @@ namespace {
 
 // A degree as a whole number, -1 for none. Past the last that is computed (a loop takes that many steps), NaN comes out.
 constexpr double kMaxDegree = 1e7;
-double degree(double n) { return n >= 0 && n < kInf ? floor(n) : -1; }
+double degree(double n) { return n > -1 && n < kInf ? trunc(n) : -1; }
 
 // All four kinds go on by P(k + 1) = 2x P(k) - P(k - 1), 18.9.1; they differ in P(1).
 double chebyshev(double x, double n, double first) {

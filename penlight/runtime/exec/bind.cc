@@ -266,8 +266,8 @@ Status Bind::need_out(int index, Need need) {
                      need == Need::channels ? "an output in layout nhwc" : "a row-major output", "another layout");
 }
 
-void Bind::may_reuse(int index, int input) {
-  State::Reuse r = {state->step_index, index, input};
+void Bind::may_reuse(int index, int input, bool alone) {
+  State::Reuse r = {state->step_index, index, input, alone};
   state->reuses->push(r);  // without memory for it, there is no reuse
 }
 

@@ -39,6 +39,7 @@ struct Bind::State {
   List<Copy> copies;
   struct Reuse {
     int32_t step, out, in;
+    bool alone;
   };
   List<Reuse>* reuses;
   struct Placement {

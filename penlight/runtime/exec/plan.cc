@@ -347,7 +347,7 @@ struct Builder {
         while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
         if (j == r.in || other != root) continue;
         const Tensor& z = step.in[j];
-        same = step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
+        same = !r.alone && step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
                memcmp(z.strides, x.strides, sizeof x.strides) == 0;
       }
       if (!same) continue;

@@ -55,6 +55,7 @@ struct pen_session {
   char* arena;
   int64_t arena_size;
   Fault fault;
+  Random random;
   pen_error error;
 };
 
@@ -72,12 +73,13 @@ struct Job {
   int phase;
   Fault* fault;
   int64_t* counts;
+  const Random* random;
 };
 
 void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
-  job.run(
-      {job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts});
+  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts,
+           job.random});
 }
 
 const char* input_name(const pen_session* s, int i) {
@@ -203,13 +205,13 @@ uint32_t output_register(const pen_session* s, int32_t index) {
 Status run_step(pen_session* s, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
-    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault, nullptr};
+    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault, nullptr, &s->random};
     pool_run(s->pool, c.tasks, run_tasks, &job);
   }
   if (!step->run) return PEN_OK;
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : s->arena + plan.buffers[at.buffer].offset; };
-  Job job = {step->run, step->in,  step->out,   step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
-             0,         &s->fault, step->counts};
+  Job job = {step->run, step->in,  step->out,    step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
+             0,         &s->fault, step->counts, &s->random};
   for (; job.phase < 3; ++job.phase)
     if (step->tasks[job.phase]) pool_run(s->pool, step->tasks[job.phase], run_tasks, &job);
   if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
@@ -218,6 +220,10 @@ Status run_step(pen_session* s, const Plan& plan, Step* step) {
   set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
            static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
+  if (s->fault.expected) {
+    set_text(expected, sizeof expected, "%s", s->fault.expected);
+    set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
+  }
   const char* tensor = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
                        ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
@@ -284,6 +290,7 @@ Status run_stage(pen_session* s, Plan* plan) {
     ++step->calls;
   }
   guard_end(guard);
+  ++s->random.run;  // a stage later, other numbers
   if (status == PEN_OK) settle(s, *plan);
   return status;
 }
@@ -473,6 +480,8 @@ pen_status pen_session_run(pen_session* s) {
   memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
   return status;
 }
+
+void pen_session_seed(pen_session* s, uint64_t seed) { s->random = {seed, 0}; }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};

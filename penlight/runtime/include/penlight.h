@@ -141,6 +141,10 @@ PEN_API pen_status pen_session_prepare(pen_session* session);
  * error for an output whose size is not known before the run: that one lies in the session's own memory. */
 PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);
 PEN_API pen_status pen_session_run(pen_session* session);
+/* Where random operators start from: after it, the runs of this session give the same numbers as those after the last time
+ * it got this seed, for any number of threads. A new session has seed 0, and every run gives other numbers than the one
+ * before it. They are Penlight's own (Philox 4x32-10): torch draws others from the same seed. */
+PEN_API void pen_session_seed(pen_session* session, uint64_t seed);
 /* An output of the last run (or, after prepare, its shape with data == NULL, and dims of -1 where they are not known).
  * Row-major. Lives until the session's next run or prepare. */
 PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);

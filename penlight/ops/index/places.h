@@ -1,0 +1,92 @@
+// Where index tensors point: they are broadcast to one shape, each tells the place in one of `count` neighbouring dims of x,
+// from `at` on. Offsets into x are computed and checked once per run, into memory that the operator shares.
+#pragma once
+#include "penlight/ops/index/walk.h"
+
+namespace pen {
+
+struct Places {
+  int count, first_input;
+  bool negative;  // whether negative indices count from the end
+  Shape shape;    // the broadcast one
+  int64_t numel, tasks;
+  int64_t size[kMaxRank], stride[kMaxRank];  // of x's dims
+  int64_t steps[kMaxRank][kMaxRank];         // of the index tensors, along `shape`
+};
+
+static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_t at, const Tensor& x, bool negative) {
+  p->count = b.input_count() - first_input;
+  p->first_input = first_input;
+  p->negative = negative;
+  if (p->count < 1) return b.fail(-1, "an index tensor or more", "none");
+  if (at < 0 || at + p->count > x.rank)
+    return b.fail(0, "a dim for every index tensor", "rank %d, indices from dim %lld on", x.rank, static_cast<long long>(at));
+  for (int k = 0; k < p->count; ++k) {
+    PEN_TRY(index_tensor(b, first_input + k));
+    const Tensor& index = b.in(first_input + k);
+    if (index.rank > p->shape.rank) p->shape.rank = index.rank;
+    p->size[k] = x.dims[at + k];
+  }
+  for (int d = 0; d < p->shape.rank; ++d) p->shape.dims[d] = 1;
+  for (int k = 0; k < p->count; ++k) {
+    const Tensor& index = b.in(first_input + k);
+    for (int i = 0; i < index.rank; ++i) {
+      int d = p->shape.rank - index.rank + i;
+      if (index.dims[i] == 1) continue;
+      if (p->shape.dims[d] != 1 && p->shape.dims[d] != index.dims[i])
+        return b.fail(first_input + k, "a shape that can be broadcast with the other indices", "%lld in dim %d, not %lld",
+                      static_cast<long long>(index.dims[i]), i, static_cast<long long>(p->shape.dims[d]));
+      p->shape.dims[d] = index.dims[i];
+      p->steps[k][d] = index.strides[i];
+    }
+  }
+  p->numel = 1;
+  bool empty = false;
+  for (int d = 0; d < p->shape.rank; ++d) {
+    empty |= p->shape.dims[d] == 0;
+    if (__builtin_mul_overflow(p->numel, p->shape.dims[d] > 1 ? p->shape.dims[d] : 1, &p->numel) || p->numel > int64_t{1} << 44)
+      return b.fail(first_input, "at most 2**44 indices", "more");
+  }
+  if (empty) p->numel = 0;
+  for (int k = 0; k < p->count && p->numel; ++k) {
+    if (p->size[k] == 0) return b.fail(first_input + k, "no indices, into a dim of size 0", "%lld of them", static_cast<long long>(p->numel));
+  }
+  p->tasks = p->numel == 0 ? 0 : task_count(p->numel, 16384);
+  return p->numel == 0 ? PEN_OK : b.shared(p->numel * 8);
+}
+
+// The strides that offsets are made with: those of the tensor that is read or written.
+static PEN_INLINE void place_in(Places* p, const Tensor& t, int64_t at) {
+  for (int k = 0; k < p->count; ++k) p->stride[k] = t.strides[at + k];
+}
+
+// In one phase, before the offsets in r.shared are used.
+static inline __attribute__((unused)) void find_places(const Run& r, const Places& p) {
+  int64_t* offsets = reinterpret_cast<int64_t*>(r.shared);
+  const int64_t begin = part(p.numel, p.tasks, r.begin).begin, end = part(p.numel, p.tasks, r.end - 1).end;
+  for (int k = 0; k < p.count; ++k) {
+    Walk walk = {};
+    int64_t dense = p.numel;
+    for (int d = 0; d < p.shape.rank; ++d) {
+      dense /= p.shape.dims[d];
+      walk.add(p.shape.dims[d], p.steps[k][d], dense, 0);
+    }
+    walk.close();
+    const int64_t size = p.size[k], stride = p.stride[k], low = p.negative ? -size : 0, step = walk.steps[0][walk.rank - 1];
+    walk.rows(begin, end, [&](int64_t n, const int64_t* at) {
+      const int64_t* index = r.in[p.first_input + k].as<int64_t>() + at[0];
+      int64_t* to = offsets + at[1];
+      for (int64_t i = 0; i < n; ++i) {
+        int64_t place = index[i * step];
+        if (PEN_UNLIKELY(place < low || place >= size)) {
+          r.fail_index(p.first_input + k, place, low, size);
+          place = 0;
+        }
+        place = (place < 0 ? place + size : place) * stride;
+        to[i] = k == 0 ? place : to[i] + place;
+      }
+    });
+  }
+}
+
+}  // namespace pen

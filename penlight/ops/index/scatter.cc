@@ -1,0 +1,88 @@
+// scatter: x, and then y[i, index[i, j, k], k] = src[i, j, k] for dim 1, or its sum, product, largest or smallest with what
+// is there. Elements that meet come in index order: tasks cut another dim than `dim`, and each goes through all of that.
+#include "penlight/ops/index/walk.h"
+
+namespace pen {
+
+struct ScatterParams {
+  CopyFirst copy;
+  Walk walk;  // index, src, output
+  int cut;    // the dim of the walk that is cut into tasks; -1: one task
+  int64_t size, stride, tasks;
+  Combine how;
+};
+
+PEN_BIND(scatter) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(index_tensor(b, 1));
+  PEN_TRY(need_unpacked(b, 2));
+  const Tensor &x = b.in(0), &index = b.in(1), &src = b.in(2);
+  int64_t dim = b.integer("dim");
+  ScatterParams* p = b.params<ScatterParams>();
+  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (index.rank != x.rank) return b.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
+  if (src.rank != x.rank) return b.fail(2, "the tensor's rank", "rank %d, not %d", src.rank, x.rank);
+  if (!parse_combine(b.text("reduce"), &p->how)) return b.fail(-1, "reduce of add, mul, max, min or nothing", "%s", b.text("reduce"));
+  for (int d = 0; d < x.rank; ++d) {
+    if (index.dims[d] > src.dims[d] || (d != dim && index.dims[d] > x.dims[d]))
+      return b.fail(1, "at most the sizes of tensor and src", "%lld in dim %d", static_cast<long long>(index.dims[d]), d);
+  }
+  PEN_TRY(bind_copy_first(b, &p->copy));
+  if (is_empty(index)) {
+    b.tasks(p->copy.tasks);
+    return PEN_OK;
+  }
+  const Tensor& y = b.out(0);
+  for (int d = 0; d < x.rank; ++d) p->walk.add(index.dims[d], index.strides[d], src.strides[d], d == dim ? 0 : y.strides[d]);
+  p->walk.close();
+  p->size = x.dims[dim];
+  p->stride = y.strides[dim];
+  p->cut = cut_dim(p->walk, 2);
+  p->tasks = task_count(p->walk.numel(), 16384);
+  int64_t most = p->cut < 0 ? 1 : p->walk.dims[p->cut];
+  if (p->tasks > most) p->tasks = most;
+  b.tasks(p->copy.tasks, p->tasks);
+  return PEN_OK;
+}
+
+template <class T, bool kNumbers>
+static inline void scatter_elements(const Run& r) {
+  const ScatterParams& p = r.as<ScatterParams>();
+  if (r.phase == 0) return copy_first(r, p.copy);
+  Walk walk = p.walk;
+  int64_t start[3] = {};
+  if (p.cut >= 0) {
+    int64_t first = part(p.walk.dims[p.cut], p.tasks, r.begin).begin, last = part(p.walk.dims[p.cut], p.tasks, r.end - 1).end;
+    walk.dims[p.cut] = last - first;
+    for (int t = 0; t < 3; ++t) start[t] = first * walk.steps[t][p.cut];
+  }
+  constexpr int64_t kBlock = 256;
+  int64_t offsets[kBlock];
+  const int inner = walk.rank - 1;
+  const int64_t index_step = walk.steps[0][inner], step = walk.steps[1][inner], y_step = walk.steps[2][inner];
+  walk.rows(0, walk.numel(), [&](int64_t n, const int64_t* at) {
+    const int64_t* index = r.in[1].as<int64_t>() + start[0] + at[0];
+    const T* src = r.in[2].as<T>() + start[1] + at[1];
+    T* y = r.out[0].as<T>() + start[2] + at[2];
+    int64_t block = index_step == 0 ? n : kBlock;
+    for (int64_t i = 0; i < n; i += block) {
+      int64_t m = n - i < block ? n - i : block;
+      for (int64_t k = 0; k < (index_step == 0 ? 1 : m); ++k) {
+        int64_t to = index[(i + k) * index_step];
+        if (PEN_UNLIKELY(static_cast<uint64_t>(to) >= static_cast<uint64_t>(p.size))) return r.fail_index(1, to, 0, p.size);
+        offsets[k] = to * p.stride;
+      }
+      put_row<T, kNumbers>(p.how, y + i * y_step, y_step, offsets, index_step != 0, src + i * step, step, m);
+    }
+  });
+}
+
+PEN_KERNEL_ANY(scatter, b8) { scatter_elements<uint8_t, false>(r); }
+PEN_KERNEL_ANY(scatter, b16) { scatter_elements<uint16_t, false>(r); }
+PEN_KERNEL_ANY(scatter, b32) { scatter_elements<uint32_t, false>(r); }
+PEN_KERNEL_ANY(scatter, b64) { scatter_elements<uint64_t, false>(r); }
+PEN_KERNEL_ANY(scatter, f32) { scatter_elements<float, true>(r); }
+PEN_KERNEL_ANY(scatter, i32) { scatter_elements<int32_t, true>(r); }
+PEN_KERNEL_ANY(scatter, i64) { scatter_elements<int64_t, true>(r); }
+
+}  // namespace pen
