@@ -65,9 +65,8 @@ static PEN_INLINE V lane_inputs(const GroupedVector& v, const float* pixel, I in
 // acc += all taps. pixels[tap * kPixels + t]: the input pixel under that tap of output t; places[tap]: which of the weights'
 // taps that is.
 template <Reach kReach>
-static PEN_INLINE void add_taps_here(const GroupedVector& v, const float* const* pixels, const uint8_t* live,
-                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights,
-                                               V (&sums)[kPixels]) {
+static PEN_INLINE void add_taps_here(const GroupedVector& v, const float* const* pixels, const uint8_t* live, const int32_t* places,
+                                     int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
   V acc[kPixels];
   PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = sums[t];
   I first = load_ints(v.index);
@@ -85,8 +84,7 @@ static PEN_INLINE void add_taps_here(const GroupedVector& v, const float* const*
 
 template <Reach kReach>
 static __attribute__((noinline)) void add_taps(const GroupedVector& v, const float* const* pixels, const uint8_t* live,
-                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights,
-                                               V (&sums)[kPixels]) {
+                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
   add_taps_here<kReach>(v, pixels, live, places, taps, ci, weights, sums);
 }
 

@@ -16,7 +16,7 @@ constexpr int64_t kDepthwiseLines = 4;
 struct DepthwiseLine {
   const float* x;  // image row under the first of these taps
   float* y;
-  const float* residual;  // null: none
+  const float* residual;    // null: none
   int64_t first_tap, taps;  // the first row of taps among all, and how many there are in each plane
   int64_t planes = 1;       // of taps: those of an image are one
 };
