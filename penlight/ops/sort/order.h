@@ -81,7 +81,9 @@ static PEN_INLINE uint32_t order_key(float v) {
 }
 static PEN_INLINE uint32_t order_key(int32_t v) { return static_cast<uint32_t>(v) ^ 0x80000000u; }
 
-static PEN_INLINE uint64_t order_word(uint32_t key, int64_t place) { return static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place); }
+static PEN_INLINE uint64_t order_word(uint32_t key, int64_t place) {
+  return static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place);
+}
 static PEN_INLINE int64_t place_of(uint64_t word) { return static_cast<int64_t>(word & 0xffffffffu); }
 
 static inline __attribute__((unused)) void insertion_sort(uint64_t* a, int64_t n) {
