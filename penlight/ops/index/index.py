@@ -111,9 +111,6 @@ def _() -> Iterator[Sample]:
     )
     yield Sample(lambda x, i: x[i] if x.dtype == torch.int64 else x, (torch.arange(9), i(9, 130, 301)), "many i64")
     yield Sample(lambda x, i: [x[i], x[:, :0][i], torch.take(x, i)], (r(6, 5), i(6, 0)), "none")
-    yield Sample(
-        lambda x: x[:, torch.tensor([True, False, True]), torch.tensor([1, 0])], (r(2, 3, 2),), "constant mask"
-    )
     n = torch.export.Dim("n", min=2, max=99)
     yield Sample(
         lambda x, i: [x[torch.arange(x.shape[0]), i], x[:, i]], (r(4, 5), i(4, 4)), "dynamic", dynamic=({0: n}, {0: n})
