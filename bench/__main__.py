@@ -10,7 +10,7 @@ from types import ModuleType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import compare, documents, layers, scaling
+from bench import compare, documents, layers, operators, scaling
 from bench.case import MODELS
 from bench.engines import ENGINES
 from penlight.tools.screen import error_screen
@@ -20,6 +20,7 @@ RUNS: dict[str, tuple[ModuleType, Path, float]] = {
     "models": (compare, documents.MODELS_JSON, 0.5),
     "layers": (layers, documents.LAYERS_JSON, 0.04),
     "scaling": (scaling, documents.SCALING_JSON, 0.5),
+    "operators": (operators, documents.OPERATORS_JSON, 0.05),
 }
 
 
@@ -47,6 +48,7 @@ def _options() -> argparse.Namespace:
     for name, text in (
         ("layers", "200 single layers instead of models, one thread"),
         ("scaling", "Penlight's threads, batch, size, layout"),
+        ("operators", "single operators against torch eager, one thread"),
     ):
         what.add_argument(f"--{name}", dest="run", action="store_const", const=name, default="models", help=text)
     what.add_argument(
@@ -68,9 +70,15 @@ def _options() -> argparse.Namespace:
         "--size", type=int, default=224, help="height and width of the image, where the model allows it"
     )
     parser.add_argument(
-        "--match", nargs="+", default=[], metavar="TEXT", help="with --layers: only those with TEXT in the name"
+        "--match",
+        nargs="+",
+        default=[],
+        metavar="TEXT",
+        help="with --layers, --operators: only those with TEXT in the name",
     )
-    parser.add_argument("--worst", type=int, default=10, help="with --layers: how many to show (default: 10)")
+    parser.add_argument(
+        "--worst", type=int, default=10, help="with --layers, --operators: how many to show (default: 10)"
+    )
     parser.add_argument(
         "--json", type=Path, help="where the numbers go (default: build/bench.json, build/bench-layers.json, ...)"
     )

@@ -13,6 +13,7 @@ from bench.layer_list import COUNT
 MODELS_JSON = ROOT / "build" / "bench.json"
 LAYERS_JSON = ROOT / "build" / "bench-layers.json"
 SCALING_JSON = ROOT / "build" / "bench-scaling.json"
+OPERATORS_JSON = ROOT / "build" / "bench-operators.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHART = ROOT / "docs" / "bench.svg"
 WHOLE = {

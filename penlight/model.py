@@ -144,7 +144,7 @@ class Model:
     def run_into(self, results: Sequence[Any], /, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Like a call, but the results go into these arrays or tensors, one for each of `outputs()`: a loop allocates
         nothing, and large results need no fresh pages. They must have the dtype and shape that a call would return, and
-        lie row-major."""
+        lie row-major. Not for results whose size depends on the data."""
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
@@ -154,7 +154,13 @@ class Model:
                 f"results: expected {len(shapes)}, one for each output, got {len(results)}", status="argument"
             )
         writable = [_as_array(result) for result in results]
-        for index, (array, (code, shape)) in enumerate(zip(writable, shapes, strict=True)):
+        for index, (array, (code, shape, fixed)) in enumerate(zip(writable, shapes, strict=True)):
+            if not fixed:
+                name = self.outputs(method)[index].name
+                message = (
+                    f"result {name}: its size depends on the data, so there is no writing into an array: call the model"
+                )
+                raise RunError(message, status="argument", tensor=name)
             if not _fits(array, DTYPES[_NAMES[code]][1], shape):
                 name, wanted = self.outputs(method)[index].name, DTYPES[_NAMES[code]][1]
                 expected, got = f"{wanted} {shape}, row-major, to be written", f"{array.dtype} {tuple(array.shape)}"
@@ -163,6 +169,14 @@ class Model:
         problem = session.run(writable)
         if problem:
             raise RunError(**problem)
+
+    def seed(self, seed: int) -> None:
+        """Where the model's random operators (rand, dropout in training, …) start from, in this thread: the runs after it
+        give the same numbers as those after the last `seed` with this number. A model starts with 0, in every thread, and
+        each run gives other numbers than the one before it. torch draws others from the same seed."""
+        self._local.seed = seed % 2**64
+        for session in self._sessions().values():
+            session.seed(self._local.seed)
 
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
@@ -235,14 +249,27 @@ class Model:
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
         make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
-        results = [make(_NAMES[code], shape) for code, shape in session.output_shapes()]
-        problem = session.run([_as_array(result) for result in results])
+        results = [make(_NAMES[code], shape) if fixed else None for code, shape, fixed in session.output_shapes()]
+        problem = session.run([None if result is None else _as_array(result) for result in results])
         if problem:
             raise RunError(**problem)
+        for index, result in enumerate(results):
+            if result is None:  # its size is known now
+                code, shape, _ = session.output_shapes()[index]
+                results[index] = make(_NAMES[code], shape)
+                session.read_output(index, _as_array(results[index]))
         return results
 
+    def _sessions(self) -> dict[str, Any]:
+        """This thread's, by method."""
+        try:
+            return self._local.sessions  # type: ignore[no-any-return]
+        except AttributeError:
+            self._local.sessions = {}
+            return self._local.sessions
+
     def _session(self, method: str) -> Any:
-        sessions = self._local.__dict__
+        sessions = self._sessions()
         if method not in sessions:
             from penlight import _runtime
 
@@ -250,6 +277,7 @@ class Model:
             problem = session.create(self._handle, method, **self._options)
             if problem:
                 raise RunError(**problem)
+            session.seed(getattr(self._local, "seed", 0))
             sessions[method] = session
         return sessions[method]
 

@@ -30,6 +30,8 @@ def assert_same(got: Any, expected: Any, tolerance: float, what: str = "") -> fl
         got = torch.as_tensor(got)
         assert got.dtype == expected.dtype, f"{what}: dtype {got.dtype}, torch gives {expected.dtype}"
         assert got.shape == expected.shape, f"{what}: shape {tuple(got.shape)}, torch gives {tuple(expected.shape)}"
+        if expected.is_complex():
+            return assert_same(torch.view_as_real(got), torch.view_as_real(expected.resolve_conj()), tolerance, what)
         if not expected.dtype.is_floating_point:
             assert torch.equal(got, expected), f"{what}: values differ: {got} instead of {expected}"
             return 0.0

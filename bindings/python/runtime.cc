@@ -104,9 +104,11 @@ nb::object prepare(Session& s) {
   return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
 }
 
-nb::object run(Session& s, const std::vector<Writable>& outputs) {
+// `outputs`: where to write each result; None: into the session's own memory, from where read_output copies it.
+nb::object run(Session& s, const std::vector<std::optional<Writable>>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const Writable& a = outputs[i];
+    if (!outputs[i]) continue;
+    const Writable& a = *outputs[i];
     if (pen_session_set_output(s.handle, static_cast<int32_t>(i), a.data(), a.nbytes()) != PEN_OK)
       return as_dict(*pen_session_error(s.handle));
   }
@@ -118,15 +120,22 @@ nb::object run(Session& s, const std::vector<Writable>& outputs) {
   return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
 }
 
+// (dtype, shape, whether that is known before a run) of each output.
 nb::list output_shapes(const Session& s) {
   nb::list out;
   pen_tensor t;
   for (int i = 0; pen_session_output(s.handle, i, &t) == PEN_OK; ++i) {
     nb::list dims;
     for (int d = 0; d < t.rank; ++d) dims.append(t.dims[d]);
-    out.append(nb::make_tuple(t.dtype, nb::tuple(dims)));
+    out.append(nb::make_tuple(t.dtype, nb::tuple(dims), pen_session_output_is_fixed(s.handle, i) != 0));
   }
   return out;
+}
+
+// Copies a result of the last run; `to` has its shape and dtype.
+void read_output(const Session& s, int index, const Writable& to) {
+  pen_tensor t;
+  if (pen_session_output(s.handle, index, &t) == PEN_OK && t.data && to.nbytes()) memcpy(to.data(), t.data, to.nbytes());
 }
 
 // Of every step, since profiling was switched on.
@@ -228,6 +237,8 @@ NB_MODULE(_runtime, m) {
       .def("set_inputs", &set_inputs)
       .def("prepare", &prepare)
       .def("run", &run)
+      .def("read_output", &read_output)
+      .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
       .def("output_shapes", &output_shapes)
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)

@@ -6,7 +6,7 @@ once per instruction set (rows that do not run on vectors: in the base set only)
       PEN_INLINE explicit HardswishRule(const float*) {}
       template <class T>
       PEN_INLINE auto operator()(T x) const {
-        auto t0 = mul(x, splat<T>(0.166666672f));
+        auto t0 = mul(x, splat<T>(0.16666666666666666));
         …
     void hardswish_f32(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
       vector_row1<HardswishRule>(out, in, steps, n, args);
@@ -16,11 +16,10 @@ once per instruction set (rows that do not run on vectors: in the base set only)
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from penlight.ops.elementwise.expression import Term, show
+from penlight.ops.elementwise.expression import SPECIAL, Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
 
@@ -40,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def elementwise_entries(ops: Mapping[str, Op]) -> list[Entry]:
-    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_vector(r)) for op in _rules(ops) for r in op.rows()]
+    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_vector(op, r)) for op in _rules(ops) for r in op.rows()]
 
 
 def emit_elementwise(ops: Mapping[str, Op]) -> dict[str, str]:
@@ -62,6 +61,7 @@ def _file(module: str, ops: list[ElementwiseOp]) -> str:
     lines = [
         f"// Generated from {module.replace('.', '/')}.py by penlight/build/elementwise.py: change the rules, not this.",
         '#include "penlight/runtime/cpu/elementwise.h"',
+        '#include "penlight/runtime/cpu/special.h"',
         "",
         "namespace pen {",
         "namespace PEN_ISA {",
@@ -69,7 +69,7 @@ def _file(module: str, ops: list[ElementwiseOp]) -> str:
     for op in ops:
         lines += ["", *_rule(op)]
         for row in op.rows():
-            lines += _row(op, row) if _is_vector(row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
+            lines += _row(op, row) if _is_vector(op, row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
     return "\n".join([*lines, "", "}  // namespace PEN_ISA", "}  // namespace pen", ""])
 
 
@@ -132,23 +132,38 @@ def _call(t: Term, args: list[str]) -> str:
         numbers = [a.op == "const" and not math.isnan(float(a.value)) for a in t.args]
         if any(numbers):
             return f"{t.op[:3]}({', '.join(args if numbers[0] else reversed(args))})"
-    return f"{t.op}({', '.join(args)})"
+    return f"{'special::' if t.op in SPECIAL else ''}{t.op}({', '.join(args)})"
 
 
-def _is_vector(row: Row) -> bool:
+def _is_vector(op: ElementwiseOp, row: Row) -> bool:
     """f32 throughout: runs on vectors. The plain loops of the other rows gain nothing from wider sets."""
-    return row.output == "f32" and set(row.inputs) == {"f32"}
+    return op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"}
+
+
+CHEAP = frozenset(
+    """input attr const add sub mul div neg abs maximum minimum clamp copysign signbit isnan lt le gt ge eq ne both either
+    negate select bit_and bit_or bit_xor bit_not shift_left shift_right""".split()  # noqa: SIM905
+)
+
+
+SHORT = {"f32", "u8", "bool", "bf16"}  # what masks, images and halves are made of; others are not worth the code
+
+
+def _is_cheap(t: Term) -> bool:
+    """Whether a compiler finds a vector form for all of it."""
+    return t.op in CHEAP and all(map(_is_cheap, t.args))
 
 
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
     arity = len(row.inputs)
-    if _is_vector(row):
+    if _is_vector(op, row):
         loop = f"vector_row{arity}<{_struct(op)}>"
     else:
         storage = [
             "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)
         ]
-        loop = f"number_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
+        kind = "chunk" if {*row.inputs, row.output} <= SHORT and _is_cheap(op.trace()) else "number"
+        loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
     return [
         f"void {row.symbol}({ROW_PARAMETERS});",
         f"void {row.symbol}({ROW_PARAMETERS}) {{",
@@ -158,11 +173,9 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
 
 
 def float_literal(value: float) -> str:
-    """`value` as the nearest f32, in C++."""
+    """`value` in C++, a double: each dtype rounds it for itself."""
     if math.isnan(value):
-        return '__builtin_nanf("")'
+        return '__builtin_nan("")'
     if math.isinf(value):
-        return f"{'-' if value < 0 else ''}__builtin_inff()"
-    rounded = struct.unpack("f", struct.pack("f", value))[0]
-    text = f"{rounded:.9g}"
-    return (text if any(c in text for c in ".e") else text + ".0") + "f"
+        return f"{'-' if value < 0 else ''}__builtin_inf()"
+    return repr(float(value))

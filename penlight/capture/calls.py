@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from penlight.capture.tensors import dtype_name
+from penlight.capture.tensors import computed, dtype_name
 
 # Where a tensor lies and how it is laid out is decided after capture.
 _PLACEMENT = (torch.device, torch.layout, torch.memory_format)
@@ -42,7 +42,7 @@ def arguments(
 
 def _argument(value: Any, name: str, translate: Callable[[Any], Any]) -> Any:
     if isinstance(value, torch.dtype):
-        return dtype_name(value)
+        return "c64" if value == torch.complex64 else computed(dtype_name(value))
     if isinstance(value, _PLACEMENT) or name in _PLACEMENT_NAMES:
         return None
     if isinstance(value, (list, tuple)):

@@ -3,10 +3,12 @@
 A spec is plain JSON, kept in the .pen file; this module needs no torch. The forms of a spec:
 
     3                                   tensor number 3 of the method's flat inputs or outputs
+    {"complex": [3, 4]}                 a complex tensor: its real and its imaginary part
     {"none": true}                      None
     {"const": 0.5}                      an int, float, bool or str that is the same in every call
     {"opaque": "torch.float32"}         another constant, known by its text only (inputs: compared; outputs: that text)
     {"dim": "x_0 // 2"}                 outputs only: an int that follows from the input shapes (penlight.ir.dims)
+    {"item": 3}                         outputs only: the number in tensor 3
     {"tuple": [spec, …]}  {"list": [spec, …]}
     {"dict": {"out": spec, …}}          string keys, in their order
     {"dict_items": [[key, spec], …]}    a dict with other keys (ints, bools)
@@ -56,10 +58,14 @@ def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | No
     kind, body = _form(spec)
     if kind == "none":
         return None
+    if kind == "complex":
+        return _joined(*(leaves[i] for i in body))
     if kind in ("const", "opaque"):
         return body
     if kind == "dim":
         return evaluate(parse_dim(body), symbols or {})
+    if kind == "item":
+        return leaves[body].item()
     if kind in _SEQUENCES:
         return _SEQUENCES[kind](unflatten(s, leaves, symbols) for s in body)
     if kind in ("dict", "ordered_dict"):
@@ -129,8 +135,10 @@ def describe(spec: Spec) -> str:
     if isinstance(spec, int):
         return "tensor"
     kind, body = _form(spec)
-    if kind == "none":
-        return "None"
+    if kind == "complex":
+        return "complex tensor"
+    if kind in ("none", "item"):
+        return "None" if kind == "none" else "number"
     if kind in ("const", "opaque", "dim"):
         return repr(body) if kind == "const" else str(body)
     if kind in _SEQUENCES:
@@ -148,7 +156,9 @@ def _flatten(spec: Spec, value: Any, where: str, leaves: dict[int, Any]) -> None
         leaves[spec] = value
         return
     kind, body = _form(spec)
-    if kind == "none":
+    if kind == "complex":
+        leaves[body[0]], leaves[body[1]] = _parts(value, where)
+    elif kind == "none":
         if value is not None:
             raise InputError(f"argument {where!r} was None when the model was captured, got {_what(value)}")
     elif kind in ("const", "opaque"):
@@ -187,12 +197,39 @@ def _flatten_fields(spec: Spec, value: Any, where: str, leaves: dict[int, Any]) 
         _flatten(s, value[key], f"{where}.{key}", leaves)
 
 
+def _parts(value: Any, where: str) -> tuple[Any, Any]:
+    """The real and the imaginary part of a complex tensor of torch's or array of numpy's, in its own memory."""
+    dtype = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    if dtype != "complex64":
+        raise InputError(f"argument {where!r} must be a complex64 tensor, got {dtype or _what(value)}")
+    if hasattr(value, "resolve_conj"):  # a tensor of torch's may be the conjugate of what its memory holds
+        value = value.detach().resolve_conj()
+    return value.real, value.imag
+
+
+def _joined(real: Any, imag: Any) -> Any:
+    if hasattr(real, "new_empty"):
+        import torch
+
+        return torch.complex(real, imag)
+    import numpy as np
+
+    joined = np.empty(real.shape, np.complex64)
+    joined.real, joined.imag = real, imag
+    return joined
+
+
 def _name_leaves(spec: Spec, name: str, names: dict[int, str]) -> None:
     if isinstance(spec, int):
         names.setdefault(spec, name)
         return
     kind, body = _form(spec)
-    if kind in _SEQUENCES:
+    if kind == "complex":
+        for index, part in zip(body, ("real", "imag"), strict=True):
+            names.setdefault(index, f"{name}.{part}" if name else part)
+    elif kind == "item":
+        _name_leaves(body, name, names)
+    elif kind in _SEQUENCES:
         for i, s in enumerate(body):
             _name_leaves(s, f"{name}[{i}]" if name else f"{i}", names)
     elif kind in ("dict", "ordered_dict", "dict_items", "namedtuple"):
@@ -209,7 +246,8 @@ def _form(spec: Spec) -> tuple[str, Any]:
     raise ValueError(f"not a container spec: {spec!r}")
 
 
-_FORMS = {"none", "const", "opaque", "dim", "tuple", "list", "dict", "dict_items", "ordered_dict", "namedtuple"}
+_FORMS = {"complex", "none", "const", "opaque", "dim", "item", "tuple", "list", "dict", "dict_items", "ordered_dict",
+          "namedtuple"}  # fmt: skip
 
 
 def _is_constant(spec: Spec) -> bool:

@@ -16,15 +16,19 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
 
+from penlight.capture import complex as pairs
 from penlight.capture import containers, mutation
 from penlight.capture.calls import arguments, aten_name
+from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import Emitter, Unconvertible
+from penlight.capture.known import Known
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
-from penlight.capture.tensors import Constants, tensor_type
+from penlight.capture.tensors import Constants, half_name, tensor_type, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
-from penlight.ir.dims import Expr, symbols_of
+from penlight.ir.dims import Dim, Expr, symbol, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
+from penlight.ir.symbols import defined_by
 from penlight.ir.types import TensorType
 from penlight.ops import registry
 from penlight.ops.refused import nearest, refusal
@@ -43,12 +47,13 @@ _INLINED = {"wrap_with_set_grad_enabled": 1}  # higher-order operators that just
 
 
 class Conversion:
-    """One pass over an exported graph. `roots`: see mutation.plan."""
+    """One pass over an exported graph. `roots`: see mutation.plan; `known`: see known.py."""
 
     def __init__(
         self,
         ep: ExportedProgram,
         roots: Mapping[torch.fx.Node, torch.fx.Node],
+        known: Known,
         dim_names: Mapping[tuple[int, int], str],
     ) -> None:
         self.ep = ep
@@ -60,19 +65,24 @@ class Conversion:
         self.hints: dict[str, int] = {}  # of our symbols: sizes of the example inputs
         self.constants = Constants(self.graph)
         self.weights: dict[torch.fx.Node, tuple[torch.Tensor, str]] = {}
+        self.known = known
         self.env: dict[torch.fx.Node, Any] = {}  # Values, tuples of them, numbers, SymInts
         self.inputs: list[containers.Spec] = []  # one per leaf of the arguments
         self.outputs: list[containers.Spec] = []
         self.unsupported: dict[tuple[str, str, str], UnsupportedCall] = {}
         self.failed: set[OpOverload] = set()
+        self.halves: dict[tuple[Value, str], Value] = {}
+        self.from_data: set[str] = set()  # torch's symbols (u0) that nodes define
+        self.floats: dict[str, Value] = {}  # torch's symbols of floats that were read from tensors
 
     def run(self) -> None:
         _refuse_mutation(self.ep)
         self._bind_inputs()
         results = self._block(self.ep.graph)
-        for spec, result in zip(self.ep.graph_signature.output_specs, results, strict=True):
+        nodes = next(n for n in self.ep.graph.nodes if n.op == "output").args[0]
+        for spec, node, result in zip(self.ep.graph_signature.output_specs, nodes, results, strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
-                self.outputs.append(self._output(result))
+                self.outputs.append(self._output(self._stored(node, result)))
 
     def method(self) -> Method:
         signature = self.ep.module_call_graph[0].signature
@@ -86,21 +96,25 @@ class Conversion:
         return Method(self.graph, input_spec, output_spec, self._ranges())
 
     def _ranges(self) -> dict[str, SymbolRange]:
-        known = {str(s): symbol_range(r.lower, r.upper) for s, r in self.ep.range_constraints.items()}
-        ranges = {name: known.get(theirs, SymbolRange()) for theirs, name in self.symbols.names.items()}
+        inputs = {t: n for t, n in self.symbols.names.items() if t not in self.from_data}
+        known = {
+            str(s): symbol_range(r.lower, r.upper) for s, r in self.ep.range_constraints.items() if str(s) in inputs
+        }
+        ranges = {name: known.get(theirs, SymbolRange()) for theirs, name in inputs.items()}
         return {name: replace(r, hint=self.hints.get(name)) for name, r in ranges.items()}
 
     def _refuse_unbound(self) -> None:
-        """Sizes must follow from the input shapes; those that come out of the data (nonzero) do not."""
-        bound = set(self.symbols.names.values())
+        """Sizes must follow from the input shapes, or from what nodes before find in the data."""
+        bound = {n for t, n in self.symbols.names.items() if t not in self.from_data}
         for node in self.graph.walk():
+            bound |= defined_by(node)
             dims = [d for v in node.outputs for d in v.shape]
             for attr in node.attrs.values():
                 dims += [a for a in (attr if isinstance(attr, tuple) else (attr,)) if isinstance(a, Expr)]
             for dim in dims:
                 if symbols_of(dim) - bound:
                     raise CaptureError(
-                        f"the size {dim} depends on the data, not only on the input shapes\n  {node.source}"
+                        f"the size {dim} depends on the data in a way that Penlight cannot follow\n  {node.source}"
                     )
 
     # ---- inputs and outputs -------------------------------------------------------------------------------------
@@ -143,9 +157,15 @@ class Conversion:
                             self.hints[self.symbols.names[str(found[0])]] = size.node.hint
 
     def _bind_user_input(self, arg: Any, node: torch.fx.Node) -> None:
-        if isinstance(arg, TensorArgument):
-            value = self.graph.add_input(_input_name(node.name), tensor_type(node.meta["val"], self.symbols))
-            self.env[node] = value
+        if isinstance(arg, TensorArgument) and node.meta["val"].dtype == torch.complex64:
+            part = value_type(node.meta["val"], self.symbols).part  # type: ignore[union-attr]
+            real, imag = (self.graph.add_input(_input_name(f"{node.name}_{p}"), part) for p in ("real", "imag"))
+            self.env[node] = ComplexValue(real, imag)
+            self.inputs.append({"complex": [len(self.graph.inputs) - 2, len(self.graph.inputs) - 1]})
+        elif isinstance(arg, TensorArgument):
+            type, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
+            value = self.graph.add_input(_input_name(node.name), replace(type, dtype=half) if half else type)
+            self.env[node] = self.emitter.cast(value, type.dtype)
             self.inputs.append(len(self.graph.inputs) - 1)
         elif isinstance(arg, ConstantArgument):
             self.env[node] = arg.value
@@ -160,7 +180,18 @@ class Conversion:
                 f"input {node.name!r}: {type(arg).__name__} is not supported; inputs are tensors and constants"
             )
 
+    def _stored(self, node: Any, result: Any) -> Any:
+        """A result in the dtype that the model gives it: halves are f32 inside of the graph. One cast for each value."""
+        half = half_name(node.meta.get("val")) if isinstance(node, torch.fx.Node) else None
+        if half is None or not isinstance(result, Value):
+            return result
+        if (result, half) not in self.halves:
+            self.halves[result, half] = self.emitter.cast(result, half)
+        return self.halves[result, half]
+
     def _output(self, result: Any) -> containers.Spec:
+        if isinstance(result, ComplexValue):
+            return {"complex": [self._output(part) for part in result.parts]}
         if isinstance(result, Value):
             index = next((i for i, o in enumerate(self.graph.outputs) if o is result), len(self.graph.outputs))
             if index == len(self.graph.outputs):
@@ -168,7 +199,11 @@ class Conversion:
             return index
         if isinstance(result, torch.SymInt):
             dim = self.symbols.dim(result)
+            if self._is_from_data(result) and not isinstance(dim, int):
+                return {"item": self._output(self.emitter.constant(dim))}
             return {"const": dim} if isinstance(dim, int) else {"dim": str(dim)}
+        if isinstance(result, torch.SymFloat) and any(str(s) in self.floats for s in result.node.expr.free_symbols):
+            return {"item": self._output(self._ratio(result))}
         if isinstance(result, (torch.SymFloat, torch.SymBool)):
             raise CaptureError(
                 f"the result holds the number {result}, computed from shapes: only integers can be returned"
@@ -183,6 +218,10 @@ class Conversion:
                 return [self._value(a) for a in node.args[0]]
             if node.op == "get_attr":
                 self.env[node] = self._attribute(node)
+            elif node.op == "call_function" and node in self.known.nodes:
+                self.known.compute(node, lambda n: self.weights[n][0])
+                if self.known.is_converted_too(node):
+                    self._try_to_convert(node)
             elif node.op == "call_function":
                 self.env[self.roots.get(node, node)] = self._call(node)
         raise CaptureError("the exported graph has no output node")
@@ -192,9 +231,23 @@ class Conversion:
         if not isinstance(x, torch.fx.Node):
             return x
         node = self.roots.get(x, x)
+        if node in self.known.tensors and node not in self.env:
+            return self._constant(self.known.snapshot(node), node.name)
         if node in self.weights and node not in self.env:
             self.env[node] = self.constants.value(*self.weights[node])
         return self.env[node]
+
+    def _try_to_convert(self, node: torch.fx.Node) -> None:
+        """Where that fails, the node's numbers, which are known, become a constant."""
+        unsupported, failed = dict(self.unsupported), set(self.failed)
+        try:
+            result = self._call(node)
+        except CaptureError:
+            result = None
+        if result is not None and len(self.unsupported) == len(unsupported) and len(self.failed) == len(failed):
+            self.env[node] = result
+        else:
+            self.unsupported, self.failed = unsupported, failed
 
     def _attribute(self, node: torch.fx.Node) -> Any:
         owner: Any = node.graph.owning_module
@@ -246,9 +299,7 @@ class Conversion:
         name, val = aten_name(op), node.meta.get("val")
         bare = op._schema.name.removeprefix("aten::")
         if bare in _READS_A_NUMBER:
-            return self._refuse(
-                node, f"aten::{name}", "a Python number read from a tensor, so the model depends on the data"
-            )
+            return self._number(node)
         if bare in _CHECKS:
             return None
         if bare.startswith("sym_") or isinstance(val, (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -257,18 +308,31 @@ class Conversion:
             return self._value(node.args[0])
         functional = mutation.functional_form(op) if mutation.is_in_place(node) else op
         converter = registry.ATEN.get(aten_name(functional)) if functional is not None else None
-        if functional is None or converter is None:
+        if functional is None or (converter is None and pairs.rule(aten_name(functional)) is None):
             return self._refuse(node, _full_name(op), "")
         return self._convert(node, functional, converter)
 
-    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any]) -> Any:
+    def _constant(self, numbers: Any, name: str) -> Any:
+        if isinstance(numbers, (list, tuple)):
+            return tuple(self._constant(n, name) for n in numbers)
+        return self.constants.value(numbers, name)
+
+    def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
         g.source, g.node = source_of(node), node
         try:
+            g.new_symbols = self._new_symbols(node)
             g.out = self._types(node.meta.get("val"))
+            first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
+            g.halves = (half_name(first), half_name(node.meta.get("val")))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)
             _refuse_training(op, args, g.source)
-            result = converter(g, *args)
+            if pairs.is_complex([g.out, *args]):
+                result = pairs.convert(g, aten_name(op), converter, args)
+            else:
+                result = converter(g, *args) if converter is not None else g.fail("")
+            if g.new_symbols:
+                self._follow_symbols(node, result)
             return self._checked(result, g.out, op)
         except Unconvertible as e:
             return self._refuse(node, _full_name(op), str(e))
@@ -281,6 +345,40 @@ class Conversion:
                 f"the converter of {_full_name(op)} failed: {type(e).__name__}: {e}\n  {g.source}"
             ) from e
 
+    def _new_symbols(self, node: torch.fx.Node) -> frozenset[str]:
+        """Our names of the sizes and numbers that only this node's data tell."""
+        found = [str(s) for s in node.meta.get("unbacked_bindings") or ()]
+        for name in found:
+            self.symbols.define(name, name)
+        self.from_data.update(found)
+        return frozenset(self.symbols.names[name] for name in found)
+
+    def _follow_symbols(self, node: torch.fx.Node, result: Any) -> None:
+        """New to torch, but known to the converter, which works out sizes of its own: u1 of x[:u0] is a matter of u0."""
+        for s, path in node.meta["unbacked_bindings"].items():
+            dim = _size_at(result, path)
+            if dim is not None and symbol(self.symbols.names[str(s)]) != dim:
+                self.symbols.dims[str(s)] = dim
+        self.emitter.out = self._types(node.meta.get("val"))
+
+    def _number(self, node: torch.fx.Node) -> Any:
+        """A Python number that is read from a tensor. As a size it is a symbol, which `item` defines; in arithmetic with
+        tensors it stays one."""
+        val, g = node.meta.get("val"), self.emitter
+        g.source = source_of(node)
+        if not isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            return val
+        x = g.reshape(self._value(node.args[0]), ())
+        if isinstance(val, torch.SymFloat):
+            self.floats[str(val.node.expr)] = g.cast(x, "f32")
+            return val
+        for name in self._new_symbols(node):
+            g.size_of(x, symbol(name))
+        return val
+
+    def _is_from_data(self, value: Any) -> bool:
+        return any(str(s) in self.from_data for s in value.node.expr.free_symbols)
+
     def _argument(self, x: Any) -> Any:
         value = self._value(x)
         if isinstance(value, torch.SymInt):
@@ -292,15 +390,36 @@ class Conversion:
         return value
 
     def _ratio(self, value: torch.SymFloat) -> Value:
-        """A float that follows from shapes, as a rank-0 tensor."""
+        """A float that follows from shapes, or from numbers read from tensors, as a rank-0 tensor."""
         g, scalar = self.emitter, TensorType("f32", ())
+        if any(str(s) in self.floats for s in value.node.expr.free_symbols):
+            return self._float(value.node.expr)
         over, under = self.symbols.quotient(value)
         numerator = g.constant(float(over) if isinstance(over, int) else over, "f32")
         return numerator if under == 1 else g.emit("div", numerator, g.constant(under, "f32"), type=scalar)
 
+    def _float(self, e: Any) -> Value:
+        """Arithmetic with floats that were read from tensors, as arithmetic with those tensors."""
+        g = self.emitter
+        if e.is_Symbol and str(e) in self.floats:
+            return self.floats[str(e)]
+        if e.is_number:
+            return g.constant(float(e), "f32")
+        operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
+                     "Max": "max", "Min": "min"}  # fmt: skip
+        name = type(e).__name__
+        if name in operators:
+            total = self._float(e.args[0])
+            for a in e.args[1:]:
+                total = g.emit(operators[name], total, self._float(a), type=TensorType("f32", ()))
+            return total
+        if name in ("ToFloat", "Identity"):
+            return self._float(e.args[0])
+        return g.constant(self.symbols.dim(e), "f32")
+
     def _types(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
-            return tensor_type(val, self.symbols)
+            return value_type(val, self.symbols)
         if isinstance(val, (list, tuple)):
             return tuple(self._types(v) for v in val)
         return None
@@ -312,8 +431,10 @@ class Conversion:
                 raise TypeError(f"returned {result!r}, {len(out)} results are expected")
             padded = [*result, *[None] * (len(out) - len(result))]
             return tuple(None if r is None else self._checked(r, t, op) for r, t in zip(padded, out, strict=True))
-        if not isinstance(result, Value):
-            raise TypeError(f"returned {result!r}, a Value is expected")
+        if isinstance(out, ComplexType) and isinstance(result, ComplexValue):
+            return ComplexValue(*(self._checked(part, out.part, op) for part in result.parts))
+        if not isinstance(result, Value) or isinstance(out, ComplexType):
+            raise TypeError(f"returned {result!r}, a value of type {out} is expected")
         if op is not None and result.dtype != out.dtype and result.rank == out.rank:
             raise TypeError(f"returned {result.type}, torch says {out}")
         pairs = zip(result.shape, out.shape, strict=False)
@@ -334,7 +455,9 @@ class Conversion:
         known.instead = left_out.instead if left_out else "" if reason else nearest(op)
         call = self.unsupported.setdefault((op, through, reason), known)
         call.calls.add(origin_name)
-        shapes = ", ".join(str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, Value))
+        shapes = ", ".join(
+            str(v.type) for v in map(self._value, node.all_input_nodes) if isinstance(v, (Value, ComplexValue))
+        )
         for texts, text in ((call.shapes, shapes), (call.sources, source_of(node))):
             if text and text not in texts:
                 texts.append(text)
@@ -343,12 +466,26 @@ class Conversion:
     def _stand_in(self, val: Any) -> Any:
         if isinstance(val, torch.Tensor):
             try:
-                return Value("?", tensor_type(val, self.symbols))
+                kind = value_type(val, self.symbols)
+                if isinstance(kind, ComplexType):
+                    return ComplexValue(Value("?", kind.part), Value("?", kind.part))
+                return Value("?", kind)
             except CaptureError:
                 return Value("?", TensorType("f32", tuple(1 for _ in val.shape)))
         if isinstance(val, (list, tuple)):
             return tuple(self._stand_in(v) for v in val)
         return val
+
+
+def _size_at(result: Any, path: Any) -> Dim | None:
+    """The size that a path of torch's names (result 2, size, dim 0); None for what is no size (a storage offset)."""
+    for i, key in enumerate(path):
+        if getattr(key, "name", "") == "size" and isinstance(result, Value):
+            return result.shape[path[i + 1].idx]
+        if not hasattr(key, "idx") or not isinstance(result, (tuple, list)) or key.idx >= len(result):
+            return None
+        result = result[key.idx]
+    return None
 
 
 def _full_name(op: OpOverload) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
-from penlight.ir.dims import Dim, Expr, combine, product
+from penlight.ir.dims import Dim, Expr, combine, product, symbol
 from penlight.ir.graph import Attr, AttrItem, Graph, Value
 from penlight.ir.types import DTYPES, TensorType, numpy_dtype
 from penlight.ops import registry
@@ -29,6 +29,11 @@ class Emitter:
         self.graph = graph
         self.out: Any = None  # TensorType of the call being converted, or a tuple of them
         self.source = ""
+        # f16 or bf16: what the call's first argument and its result are in the model
+        self.halves: tuple[str | None, str | None] = (None, None)
+        # sizes in `out` that no input tells: this call's result defines them
+        self.new_symbols: frozenset[str] = frozenset()
+        self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
         self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
@@ -72,13 +77,21 @@ class Emitter:
         return self._scalars[key]
 
     def _from_dim(self, dim: Expr, dtype: str) -> Value:
+        if str(dim) in self.numbers:
+            return self.cast(self.numbers[str(dim)], dtype)
         one = self.emit(
             "arange", type=TensorType(dtype, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=dtype
         )
         return self.reshape(one, ())
 
     def cast(self, x: Value, dtype: str) -> Value:
-        return x if x.dtype == dtype else self.emit("cast", x, type=TensorType(dtype, x.shape), to=dtype)
+        if x.dtype == dtype:
+            return x
+        before = x.producer.inputs[0] if x.producer is not None and x.producer.op == "cast" else None
+        if before is not None and before.dtype == dtype and (dtype, x.dtype) in _LOSSLESS:  # there and back again
+            return before
+        made: Value = self.emit("cast", x, type=TensorType(dtype, x.shape), to=dtype)
+        return made
 
     def as_tensor(self, x: Value | Number, dtype: str) -> Value:
         return self.cast(x, dtype) if isinstance(x, Value) else self.constant(x, dtype)
@@ -97,6 +110,16 @@ class Emitter:
             return x
         made: Value = self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
         return made
+
+    def size_of(self, x: Value, size: Dim | None = None) -> Dim:
+        """The number in a rank-0 tensor as a Dim: the symbol `size`, which is new in `out`, or one of the call's own."""
+        if size is None:
+            size = symbol(self.graph.fresh_name("size"))
+        if isinstance(size, int) or size.op != "sym":  # torch knows what comes out
+            return size
+        name = str(size)
+        self.numbers[name] = self.emit("item", self.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+        return size
 
     def promote(self, *operands: Value | Number) -> str:
         """torch's result dtype: tensors with dims decide; rank-0 tensors, then Python numbers, only where they are of a
@@ -118,6 +141,7 @@ def add_constant(graph: Graph, array: np.ndarray, dtype: str | None = None, name
     return value
 
 
+_LOSSLESS = {("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")}
 _CATEGORY = {d: 0 if d == "bool" else 2 if d in ("f16", "bf16", "f32", "f64") else 1 for d in DTYPES}
 _ORDER = ("bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 

@@ -30,6 +30,7 @@ class Symbols:
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # torch's name -> ours
+        self.dims: dict[str, Dim] = {}  # torch's name -> what it is, of symbols that follow from others
 
     def define(self, torch_name: str, wish: str) -> None:
         """Calls a symbol `wish` (or wish_2, … where that is taken), unless it already has a name."""
@@ -67,6 +68,8 @@ class Symbols:
     def _integer(self, e: sympy.Expr) -> Dim:
         if e.is_Integer:
             return int(e)
+        if e.is_Symbol and e.name in self.dims:
+            return self.dims[e.name]
         if e.is_Symbol:
             return symbol(self.names.get(e.name, e.name))
         if e.is_Add:

@@ -25,7 +25,8 @@ from penlight.ir.types import DTYPES
 
 
 class Expression(str):
-    """The text of a dim that depends on input sizes: "x_0 // 2", where x_0 is dim 0 of the input named x."""
+    """The text of a dim that depends on input sizes: "x_0 // 2", where x_0 is dim 0 of the input named x. r3_0 is dim 0 of
+    register 3, a result of an earlier stage, and r3 the number that it holds."""
 
 
 AttrValue = Any  # None, int, Expression, float, bool, str, or a tuple of ints and Expressions or of floats
@@ -97,7 +98,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Instruction:
-    """A step of a method: runs `region` on registers, or returns them."""
+    """A step of a method: runs `region` on registers, or returns them, or begins another stage."""
 
     op: str
     region: Region | None
@@ -140,7 +141,7 @@ class Method:
         lines = [f"method {self.name}({', '.join(map(str, self.inputs))}) {{"]
         for step in self.code:
             if step.region is None:
-                lines.append(f"  return {', '.join(f'r{r}' for r in step.args)}")
+                lines.append(f"  {step.op} {', '.join(f'r{r}' for r in step.args)}".rstrip())
                 continue
             lines.append(
                 f"  {', '.join(f'r{r}' for r in step.results)} = region({', '.join(f'r{r}' for r in step.args)}) ({', '.join(map(str, step.region.inputs))}) {{"

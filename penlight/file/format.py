@@ -30,6 +30,7 @@ LIMITS = {
     "max_dim": 1 << 40,
     "max_links": 1 << 20,
     "max_verify_steps": 1 << 24,
+    "max_stages": 4096,
 }
 
 _SIZES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "f64": "d"}
@@ -124,7 +125,7 @@ STEP = _record(
     "Step", "STEP", "One postfix step of a dim expression.",
     "u32 op: see Step operations",
     "u32 reserved0: 0",
-    "i64 arg: const: the value; input_dim: input * 256 + dim; else 0",
+    "i64 arg: const: the value; register_dim: register * 256 + dim; register_value: register; else 0",
 )  # fmt: skip
 VALUE = _record(
     "Value", "VALS", "A tensor inside a region.",
@@ -215,9 +216,20 @@ ARRAYS = {
     "DATA": ("u8", "the weights, 64-byte aligned"),
 }
 
-STEP_OPS = {"const": 0, "input_dim": 1, "+": 2, "-": 3, "*": 4, "//": 5, "%": 6, "max": 7, "min": 8}
+STEP_OPS = {
+    "const": 0,
+    "register_dim": 1,
+    "+": 2,
+    "-": 3,
+    "*": 4,
+    "//": 5,
+    "%": 6,
+    "max": 7,
+    "min": 8,
+    "register_value": 9,
+}
 ATTR_KINDS = {"none": 0, "int": 1, "float": 2, "bool": 3, "str": 4, "ints": 5, "floats": 6}
-INSTRUCTIONS = {"region": 0, "return": 1}
+INSTRUCTIONS = {"region": 0, "return": 1, "stage": 2}
 VALUE_LAYOUTS = {"plain": 0, "nhwc": 1, "strided": 2}
 
 

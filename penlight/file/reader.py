@@ -81,6 +81,7 @@ class _Reader:
         self.sections: dict[str, tuple[int, int, int]] = {}  # id -> offset, record size, count
         self.dim_texts: dict[int, Expression] = {}  # of the method being read
         self.input_names: list[tuple[str, int]] = []  # of the method being read: name, rank
+        self.register_count = 0  # of the method being read
         self.used_regions: set[int] = set()
 
     def damaged(self, where: str, expected: str, got: object) -> LoadError:
@@ -301,8 +302,8 @@ class _Reader:
             if op == "const":
                 stack.append((str(step["arg"]), True))
                 continue
-            if op == "input_dim":
-                stack.append((self.input_dim(step["arg"]), True))
+            if op in ("register_dim", "register_value"):
+                stack.append((self.register(op, step["arg"]), True))
                 continue
             if len(stack) < 2:
                 raise self.damaged("EXPR", "two operands for each operation", f"fewer in expression {index}")
@@ -315,11 +316,15 @@ class _Reader:
             raise self.damaged("EXPR", "one result", f"{len(stack)} in expression {index}")
         return stack[0][0]
 
-    def input_dim(self, arg: int) -> str:
-        number, dim = divmod(arg, 256)
-        if not 0 <= number < len(self.input_names) or dim >= self.input_names[number][1]:
-            raise self.damaged("STEP", "a dim of an input", arg)
-        return f"{self.input_names[number][0]}_{dim}"
+    def register(self, op: str, arg: int) -> str:
+        """A dim of an input ("x_0") or of another register ("r3_0"), or the number that a register holds ("r3")."""
+        number, dim = divmod(arg, 256) if op == "register_dim" else (arg, 0)
+        rank = self.input_names[number][1] if 0 <= number < len(self.input_names) else f.LIMITS["max_rank"]
+        if not 0 <= number < self.register_count or dim >= rank:
+            raise self.damaged("STEP", "a dim of an input, or a dim or value of an earlier stage's result", arg)
+        if op == "register_value":
+            return f"r{number}"
+        return f"{self.input_names[number][0]}_{dim}" if number < len(self.input_names) else f"r{number}_{dim}"
 
     # --- regions ---
     def region(self, index: int) -> Region:
@@ -430,7 +435,7 @@ class _Reader:
         self.counted(f.PORT, row["outputs"], row["output_count"])
         ports = [self.row(f.PORT, row["inputs"] + i, name) for i in range(row["input_count"])]
         self.input_names = [(self.string(p["name"], "PORT"), p["rank"]) for p in ports]
-        self.dim_texts = {}
+        self.dim_texts, self.register_count = {}, row["registers"]
         inputs = tuple(self.port(p, limited=True) for p in ports)
         outputs = tuple(
             self.port(self.row(f.PORT, row["outputs"] + i, name), limited=False) for i in range(row["output_count"])
@@ -473,7 +478,8 @@ class _Reader:
             if any(r >= method["registers"] for r in results):
                 raise self.damaged("CODE", f"registers below {method['registers']}", max(results))
             region = self.region(row["target"]) if op == "region" else None
-            shape = (len(region.inputs), len(region.outputs)) if region else (method["output_count"], 0)
+            shape = (len(region.inputs), len(region.outputs)) if region else (0, 0)
+            shape = (method["output_count"], 0) if op == "return" else shape
             if (len(args), len(results)) != shape:
                 raise self.damaged(
                     "CODE", f"{shape[0]} arguments and {shape[1]} results of {op}", f"{len(args)} and {len(results)}"

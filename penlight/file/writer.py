@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import struct
 import tempfile
 from collections.abc import Callable
@@ -19,6 +20,7 @@ import numpy as np
 from penlight.file import format as f
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
+from penlight.ir.symbols import defined_by, is_sized_by_data
 from penlight.ir.types import DTYPES, TensorType
 from penlight.lower.select import required_keys
 from penlight.ops import registry
@@ -98,7 +100,8 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
 
 
 def define_symbols(graph: Graph) -> dict[str, Expr]:
-    """symbol -> expression over input dims (symbols named "in<i>_<d>"), for every symbol of the inputs' shapes."""
+    """symbol -> expression over input dims (symbols named "in<i>_<d>"), for every symbol of the inputs' shapes; for those
+    that nodes define, over results of regions ("r<register>_<d>", or "r<register>" for the number in it)."""
     defined: dict[str, Expr] = {}
     compound: list[tuple[Expr, Expr]] = []
     for i, value in enumerate(graph.inputs):
@@ -120,7 +123,19 @@ def define_symbols(graph: Graph) -> dict[str, Expr]:
             slope = at[1] - at[0]
             if slope > 0 and all(at[x] == at[0] + slope * x for x in range(6)):
                 defined[name] = Expr("//", (Expr("-", (here, at[0])), slope))
+    register = len(graph.inputs)
+    for region in graph.nodes:
+        for value in region.blocks[0].outputs if region.blocks else ():
+            if value.producer is not None and value.producer.op == "item":
+                defined.setdefault(str(value.producer.attrs["symbol"]), Expr("sym", (f"r{register}",)))
+            elif value.producer is not None and is_sized_by_data(value.producer) and value.shape:
+                for name in symbols_of(value.shape[0]) & defined_by(value.producer):
+                    defined.setdefault(name, Expr("sym", (f"r{register}_0",)))
+            register += 1
     return defined
+
+
+_REGISTER = re.compile(r"(?:in|r)(\d+)(?:_(\d+))?")
 
 
 class _Tables:
@@ -186,11 +201,13 @@ class _Tables:
             name = str(dim.args[0])
             if name in self.symbols:
                 self._steps(self.symbols[name], steps)
-            elif name.startswith("in") and "_" in name:
-                i, d = name[2:].split("_")
-                steps.append(("input_dim", int(i) * 256 + int(d)))
+            elif match := _REGISTER.fullmatch(name):
+                if match[2]:
+                    steps.append(("register_dim", int(match[1]) * 256 + int(match[2])))
+                else:
+                    steps.append(("register_value", int(match[1])))
             else:
-                raise ValueError(f"symbolic dim {name!r} is not determined by the dims of the inputs")
+                raise ValueError(f"symbolic dim {name!r} is not determined by the dims of the inputs, nor by a result")
         else:
             for arg in dim.args:
                 assert not isinstance(arg, str)
@@ -305,20 +322,21 @@ class _Tables:
         self.exprs = {}  # expressions speak of this method's inputs
         registers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
         code: list[dict[str, int]] = []
+        unsettled = False  # whether this stage has results whose size or number the next one may use
         for node in graph.nodes:
             if node.op != "region":
                 raise ValueError(f"{node!r} is outside a region; VM operators are not written yet")
+            if unsettled:
+                code.append(_instruction("stage"))
+            unsettled = any(defined_by(n) or is_sized_by_data(n) for n in node.blocks[0].nodes)
             args = [registers[v] for v in node.inputs if v is not None]
             results = [registers.setdefault(o, len(registers)) for o in node.outputs]
-            code.append({
-                "op": f.INSTRUCTIONS["region"], "target": self.region(node.blocks[0]), "args": self.index_list(args),
-                "arg_count": len(args), "results": self.index_list(results), "result_count": len(results),
-            })  # fmt: skip
+            code.append(_instruction(
+                "region", target=self.region(node.blocks[0]), args=self.index_list(args), arg_count=len(args),
+                results=self.index_list(results), result_count=len(results),
+            ))  # fmt: skip
         returned = [registers[o] for o in graph.outputs]
-        code.append({
-            "op": f.INSTRUCTIONS["return"], "target": 0, "args": self.index_list(returned), "arg_count": len(returned),
-            "results": 0, "result_count": 0,
-        })  # fmt: skip
+        code.append(_instruction("return", args=self.index_list(returned), arg_count=len(returned)))
         first = len(self.rows["CODE"])
         for instruction in code:
             self.row(f.INSTRUCTION, **instruction)
@@ -387,6 +405,11 @@ class _Tables:
             data.append((b"\0" * pad, np.ascontiguousarray(array)))
             position += pad + array.nbytes
         return header + table + b"".join(parts), data
+
+
+def _instruction(op: str, **fields: int) -> dict[str, int]:
+    empty = {"target": 0, "args": 0, "arg_count": 0, "results": 0, "result_count": 0}
+    return {"op": f.INSTRUCTIONS[op], **empty, **fields}
 
 
 def _umask() -> int:

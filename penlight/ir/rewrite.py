@@ -17,6 +17,8 @@ from penlight.ops import registry
 from penlight.ops.registry import Op
 
 COMMUTATIVE = ("add", "mul", "maximum", "minimum")
+WITH_EPILOGUE = ("conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d", "linear")
+"""Operators that end in act(sum + bias + residual): inputs x, weight, bias, residual."""
 
 Pattern: TypeAlias = str | float | list[Any] | tuple[Any, ...]
 """What a value should be: "x" (a variable: the same value wherever it stands), a number (a constant with one element,

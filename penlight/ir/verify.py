@@ -16,6 +16,7 @@ from collections.abc import Iterable
 
 from penlight.ir.dims import Expr, symbols_of
 from penlight.ir.graph import LAYOUTS, Block, Graph, Node, Program, Value
+from penlight.ir.symbols import defined_by
 from penlight.ir.types import (
     DTYPES,
     SCALAR_KINDS,
@@ -127,7 +128,9 @@ class _Verifier:
 
     def bound(self, dim: int | Expr, where: str) -> None:
         if free := sorted(symbols_of(dim) - self.symbols):
-            raise self.fail(f"symbol {free[0]!r} in {where} is not bound by the dims of the graph's inputs")
+            raise self.fail(
+                f"symbol {free[0]!r} in {where} is not bound by the dims of the graph's inputs, nor by a node before"
+            )
 
     def value(self, value: Value, producer: Node | None) -> None:
         if value.producer is not producer:
@@ -173,6 +176,7 @@ class _Verifier:
                     self.found_uses.setdefault(used, Counter())[node] += 1
             self.call(node, scope)
             self.where = here
+            self.symbols |= defined_by(node)
             for value in node.outputs:
                 self.value(value, node)
                 define(value)
@@ -313,7 +317,7 @@ class _Verifier:
                 raise self.fail(f"{value!r}: expected the result of a node, got an input or a constant")
             if value.layout != "plain":
                 raise self.fail(f"%{value.name}: expected layout plain, got {value.layout}")
-            if _makes_view(value.producer):
+            if _makes_view(value.producer) and value.producer.op != "reshape":  # that copies where it may not be strided
                 raise self.fail(f"%{value.name}: expected memory of its own, got a view made by {value.producer.op}")
         if len(set(self.graph.outputs)) != len(self.graph.outputs):
             raise self.fail("expected every output to be a value of its own, got one twice")

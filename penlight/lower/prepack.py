@@ -38,10 +38,11 @@ def pack_taps(w: np.ndarray, groups: int) -> np.ndarray:
 
 def pack_grouped(w: np.ndarray, groups: int) -> np.ndarray:
     """[Co, Ci_g, kh, kw] -> [ceil(Co / 16)][kh*kw][Ci_g][16], for groups with few outputs each; the last outputs are zero."""
-    co, ci, kh, kw = w.shape
-    padded = np.zeros((-(-co // PANEL) * PANEL, ci, kh * kw), w.dtype)
-    padded[:co] = w.reshape(co, ci, kh * kw)
-    return np.ascontiguousarray(padded.reshape(-1, PANEL, ci, kh * kw).transpose(0, 3, 2, 1))
+    co, ci = w.shape[:2]
+    taps = w.reshape(co, ci, -1)
+    padded = np.zeros((-(-co // PANEL) * PANEL, *taps.shape[1:]), w.dtype)
+    padded[:co] = taps
+    return np.ascontiguousarray(padded.reshape(-1, PANEL, *taps.shape[1:]).transpose(0, 3, 2, 1))
 
 
 PACKERS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {

@@ -33,6 +33,9 @@ REFUSALS = (
         r"sym_(size|stride|numel|storage_offset)(\..+)?",
         "a size: capture computes it from the shapes, no kernel is needed",
     ),
+    Refusal(
+        r"_local_scalar_dense|item", "a number read from a tensor: capture turns it into a symbol, no kernel is needed"
+    ),
     Refusal(r"(_?nested_.*|_jagged.*)", "nested tensors", "pad to one size, with a mask"),
     Refusal(r"(_?cudnn|cuda|_?mkldnn|mkldnn|miopen|_?mps|xpu).*", "an operator of another device", "export on the CPU"),
 )

@@ -76,13 +76,15 @@ class Selection:
 class Op:
     """See CONTRIBUTING.md for a walk through one.
 
-    layout: what the operator wants of rank-4 values (passes/layout.py):
+    layout: what the operator wants of values of rank 4 and 5 (passes/layout.py):
       "channels"  inputs[0] and the output are nhwc (convolution, pooling, resizing)
       "follow"    any layout, the output has that of its inputs (elementwise, cat)
       "plain"     row-major in and out
       "view"      the output is a view of inputs[0] where strides allow; costs nothing then
     reads_any: for a channels operator: whether this node takes inputs[0] as it lies, whatever its layout.
     fold: a numpy function (inputs..., **attrs) -> array(s) for constant folding, where that is worth having.
+    sized_by_data: only a run tells how large dim 0 of its outputs is (Bind::output_at_most). In types that is a symbol, which
+      the node defines; where it is used, lowering begins another stage (lower/regions.py).
     work: (input shapes, output shape) -> multiply-adds, for operators whose time is arithmetic: convolutions and matrix
       products. As the definition has them, whatever the kernel saves: taps on padding and masked scores count, and
       Winograd does not count less. All others go through memory once, and a profile shows their bytes.
@@ -103,6 +105,7 @@ class Op:
     fold: Callable[..., Any] | None = None
     mixed: tuple[str, ...] = ()  # tensor parameters whose dtype is not the key's (indices, masks): bind checks them
     key_by: str = "dtype"  # second part of the kernel key: "dtype" of inputs[0], or its element "size" (b8 … b64)
+    sized_by_data: bool = False
     work: Callable[[Shapes, tuple[int, ...]], int] | None = None
     select: Callable[[Any], Selection] | None = None  # Node -> kernel, where there are variants or packed weights
     converters: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -148,6 +151,23 @@ class Op:
 OPS: dict[str, Op] = {}
 ATEN: dict[str, Callable[..., Any]] = {}  # aten overload -> converter
 COMPOSITES: dict[str, Callable[..., Any]] = {}  # aten overload -> the same in other torch calls
+COMPLEX: dict[str, Callable[..., Any]] = {}  # aten operator or overload -> converter of calls that have complex tensors
+
+
+def on_complex(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Registers a converter for aten operators ("mul": all its overloads) where an argument or the result is complex: called
+    like other converters, with capture.complex.ComplexValue for complex tensors."""
+
+    def register(fn: Callable[..., Any]) -> Callable[..., Any]:
+        for name in names:
+            if name in COMPLEX:
+                raise ValueError(
+                    f"aten::{name} on complex tensors is converted twice, the second time by {fn.__module__}"
+                )
+            COMPLEX[name] = fn
+        return fn
+
+    return register
 
 
 def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -41,7 +41,7 @@ def _fold(graph: Graph, block: Block, node: Node, side: int) -> bool:
         or value.type != node.output.type
     ):
         return False
-    channel_dim = 1 if first.op == "conv2d" else value.rank - 1
+    channel_dim = value.rank - 1 if first.op == "linear" else 1
     constant = _per_channel(other, value.rank, channel_dim, value.shape[channel_dim])
     if constant is None:
         return False

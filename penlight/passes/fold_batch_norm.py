@@ -6,7 +6,8 @@
     %y: f32[1, 8, 6, 6] = conv2d(%x, @w, @b, none, …)      w * s for w, (b - mean) * s + beta for b
 
 with s = gamma / sqrt(var + eps), in float64, rounded once. A batch_norm before a convolution folds too, where nothing is
-padded (padding comes after the normalization, and would be normalized as well).
+padded (padding comes after the normalization, and would be normalized as well) and every output sees the whole kernel (not
+in a transposed one).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from penlight.ir.graph import Block, Graph, Node, Value
-from penlight.ir.rewrite import blocks, made_by, replace, returned, single_use
+from penlight.ir.rewrite import WITH_EPILOGUE, blocks, made_by, replace, returned, single_use
 
 
 def run(graph: Graph) -> int:
@@ -38,7 +39,7 @@ def scale_and_shift(norm: Node) -> tuple[np.ndarray, np.ndarray]:
 
 
 def set_weights(graph: Graph, node: Node, w: np.ndarray, b: np.ndarray) -> None:
-    """New weight and bias for a conv2d or linear, rounded here and only here."""
+    """New weight and bias for a convolution or linear, rounded here and only here."""
     weight, bias = node.inputs[1], node.inputs[2]
     assert weight is not None
     assert weight.constant is not None
@@ -52,15 +53,15 @@ def set_weights(graph: Graph, node: Node, w: np.ndarray, b: np.ndarray) -> None:
 
 
 def takes_affine(graph: Graph, node: Node | None) -> bool:
-    """A conv2d or linear with constant weights that ends in its sum, used by one node only."""
-    if node is None or node.op not in ("conv2d", "linear") or node.inputs[3] is not None or node.attrs["act"]:
+    """A convolution or linear with constant weights that ends in its sum, used by one node only."""
+    if node is None or node.op not in WITH_EPILOGUE or node.inputs[3] is not None or node.attrs["act"]:
         return False
     return constant_weights(node) and single_use(graph, node.output)
 
 
 def constant_weights(node: Node) -> bool:
     w, b = node.inputs[1], node.inputs[2]
-    return w is not None and w.is_constant and (b is None or b.is_constant)
+    return w is not None and w.is_constant and w.dtype == "f32" and (b is None or b.is_constant)
 
 
 def weights_f64(node: Node) -> tuple[np.ndarray, np.ndarray]:
@@ -77,7 +78,7 @@ def _f64(value: Value) -> np.ndarray:
 
 
 def _into_producer(graph: Graph, block: Block, norm: Node) -> bool:
-    first = made_by(norm.inputs[0], "conv2d", "linear")
+    first = made_by(norm.inputs[0], *WITH_EPILOGUE)
     if first is None or not takes_affine(graph, first) or (first.op == "linear" and norm.output.rank != 2):
         return False
     scale, shift = scale_and_shift(norm)
@@ -91,11 +92,11 @@ def _into_user(graph: Graph, block: Block, norm: Node) -> bool:
     if not single_use(graph, norm.output):
         return False
     user = norm.output.users[0]
-    if user.op not in ("conv2d", "linear") or user.inputs[0] is not norm.output or not constant_weights(user):
+    if user.op not in ("conv2d", "conv3d", "linear") or user.inputs[0] is not norm.output or not constant_weights(user):
         return False
     if user.op == "linear" and norm.output.rank != 2:
         return False
-    if user.op == "conv2d" and any(p != 0 for p in user.attrs["padding"]):  # type: ignore[union-attr]
+    if user.op != "linear" and any(p != 0 for p in user.attrs["padding"]):  # type: ignore[union-attr]
         return False
     scale, shift = scale_and_shift(norm)
     w, b = weights_f64(user)

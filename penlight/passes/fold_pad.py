@@ -21,39 +21,48 @@ def run(graph: Graph) -> int:
     folded = 0
     for block in blocks(graph):
         for node in block.nodes:
-            if node.op not in ("conv2d", "avg_pool2d") or (pad := made_by(node.inputs[0], "pad")) is None:
+            if (
+                node.op not in ("conv2d", "conv3d", "avg_pool2d", "avg_pool3d")
+                or (pad := made_by(node.inputs[0], "pad")) is None
+            ):
                 continue
             amounts = _spatial(pad)
             padding = node.attrs["padding"]
             assert isinstance(padding, tuple)
-            if amounts is None or (node.op == "avg_pool2d" and not _exact(node, padding, amounts)):
+            if amounts is None or (node.op.startswith("avg_pool") and not _exact(node, padding, amounts)):
                 continue
             node.attrs["padding"] = tuple(combine("+", a, b) for a, b in zip(padding, amounts, strict=True))  # type: ignore[arg-type]
-            if node.op == "avg_pool2d":
+            if node.op.startswith("avg_pool"):
                 node.attrs["count_include_pad"] = True
             node.set_input(0, pad.inputs[0])
             folded += 1
     return folded
 
 
-def _spatial(pad: Node) -> tuple[int, int, int, int] | None:
-    """(top, left, bottom, right), where it pads the last two of four dims with zeros and crops nothing."""
-    amounts = pad.attrs["padding"]
-    if not isinstance(amounts, tuple) or pad.output.rank != 4 or pad.attrs["value"] != 0.0 or any(amounts[4:]):
+def _spatial(pad: Node) -> tuple[int, ...] | None:
+    """(top, left, bottom, right), (front, top, left, back, bottom, right) of rank 5, where it pads spatial dims only, with
+    zeros, and crops nothing."""
+    amounts, spatial = pad.attrs["padding"], pad.output.rank - 2
+    if (
+        not isinstance(amounts, tuple)
+        or spatial not in (2, 3)
+        or pad.attrs["value"] != 0.0
+        or any(amounts[2 * spatial :])
+    ):
         return None
-    if any(not isinstance(a, int) or a < 0 for a in amounts[:4]):
+    if any(not isinstance(a, int) or a < 0 for a in amounts[: 2 * spatial]):
         return None
-    left, right, top, bottom = (*amounts[:4], 0, 0)[:4]
-    return top, left, bottom, right  # type: ignore[return-value]
+    known = (*amounts, *(0,) * 2 * spatial)[: 2 * spatial]  # innermost dim first
+    return (*known[-2::-2], *known[::-2])  # type: ignore[return-value]
 
 
-def _exact(pool: Node, padding: tuple[AttrItem, ...], amounts: tuple[int, int, int, int]) -> bool:
+def _exact(pool: Node, padding: tuple[AttrItem, ...], amounts: tuple[int, ...]) -> bool:
     kernel = pool.attrs["kernel"]
     assert isinstance(kernel, tuple)
     if pool.attrs["ceil_mode"] or (any(padding) and not pool.attrs["count_include_pad"]):
         return False
     total = [p + a for p, a in zip(padding, amounts, strict=True) if isinstance(p, int)]
     # no window may lie in the padding alone: the operator's contract, as torch's
-    return len(total) == 4 and all(
+    return len(total) == len(padding) and all(
         2 * t <= k for t, k in zip(total, (*kernel, *kernel), strict=True) if isinstance(k, int)
     )

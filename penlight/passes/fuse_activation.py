@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 
 from penlight.ir.graph import Graph
-from penlight.ir.rewrite import blocks, is_unary, made_by, replace, single_use
+from penlight.ir.rewrite import WITH_EPILOGUE, blocks, is_unary, made_by, replace, single_use
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 
@@ -26,7 +26,7 @@ def run(graph: Graph) -> int:
             if node.op in STRUCTURAL or not is_unary(registry.get(node.op)):
                 continue
             value = node.inputs[0]
-            first = made_by(value, "conv2d", "linear")
+            first = made_by(value, *WITH_EPILOGUE)
             if (
                 first is None
                 or value is None

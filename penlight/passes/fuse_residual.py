@@ -12,7 +12,7 @@ Of two convolutions the later one takes the sum: what it adds is there by then. 
 from __future__ import annotations
 
 from penlight.ir.graph import Graph, Node, Value
-from penlight.ir.rewrite import blocks, made_by, move_before, replace, single_use
+from penlight.ir.rewrite import WITH_EPILOGUE, blocks, made_by, move_before, replace, single_use
 
 RESIDUAL = 3  # index among the inputs of conv2d and linear
 
@@ -44,7 +44,7 @@ def run(graph: Graph) -> int:
 
 def _takes(graph: Graph, add: Node, value: Value | None, other: Value | None) -> Node | None:
     """The convolution or linear behind `value`, if it can add `other` itself."""
-    first = made_by(value, "conv2d", "linear")
+    first = made_by(value, *WITH_EPILOGUE)
     if first is None or value is None or other is None or not single_use(graph, value):
         return None
     if (
@@ -54,6 +54,6 @@ def _takes(graph: Graph, add: Node, value: Value | None, other: Value | None) ->
         or add.output.type != value.type
     ):
         return None
-    if other.is_constant and first.op == "conv2d":
+    if other.is_constant and first.op != "linear":
         return None  # constants lie in plain order, and would be rearranged in every run
     return first

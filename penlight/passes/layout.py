@@ -7,7 +7,7 @@
     }                                                 %copy_2: f32[1, 8, 6, 6] = copy(%r, force=true)
                                                       return %copy_2
 
-By `Op.layout`: "channels" operators work on nhwc, "follow" operators take the layout that most of their data has, views
+By `Op.layout`: "channels" operators work on nhwc (dim 1 innermost, rank 4 or 5), "follow" operators take the layout that most of their data has, views
 are strided. An input that leads to a channels operator is converted once (at run time that is a view, if the caller's data
 is channels-last already). Views cost nothing: strides are followed through them, and a conversion is made only where the
 result does not lie as nhwc. A consumer that needs rows lets the runtime copy. Every output of the graph becomes a plain
@@ -21,7 +21,10 @@ from penlight.ir.rewrite import blocks, call
 from penlight.ir.types import TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
-from penlight.passes.strides import Strides, fresh_strides, lies_nhwc, lies_plain, sizes_of, view_strides
+from penlight.passes.strides import Strides, fresh_strides, is_copied, lies_nhwc, lies_plain, merges, sizes_of, view_strides
+
+
+RANKS = (4, 5)  # of maps: images, and volumes or videos
 
 
 def run(graph: Graph) -> int:
@@ -35,6 +38,7 @@ class Layouts:
         self.of: dict[Value, str] = {}
         self._strides: dict[Value, Strides] = {}
         self._wanted = _wanted_nhwc(block)
+        self._returned = set(block.outputs)
         self.converted = [v for v in block.inputs if v in self._wanted and not self.is_nhwc(v)]
         for node in block.nodes:
             for out in node.outputs:
@@ -42,7 +46,7 @@ class Layouts:
                     self._place(node, out)
 
     def is_nhwc(self, value: Value) -> bool:
-        return value.rank == 4 and lies_nhwc(sizes_of(value.shape), self.strides(value))
+        return value.rank in RANKS and lies_nhwc(sizes_of(value.shape), self.strides(value))
 
     def strides(self, value: Value) -> Strides:
         if value not in self._strides:
@@ -52,20 +56,32 @@ class Layouts:
     def _place(self, node: Node, out: Value) -> None:
         kind = "plain" if node.op in STRUCTURAL else registry.get(node.op).layout
         source = node.inputs[0] if node.inputs else None
-        if kind == "view" and source is not None:
+        if kind == "view" and source is not None and self._is_copied(node, source, out):
+            self.of[out] = self._target(source, out)
+        elif kind == "view" and source is not None:
             self.of[out] = "strided"
             self._strides[out] = view_strides(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
-        elif out.rank == 4 and (kind == "channels" or (kind == "follow" and self._mostly_nhwc(node, out))):
+        elif out.rank in RANKS and (kind == "channels" or (kind == "follow" and self._mostly_nhwc(node, out))):
             self.of[out] = "nhwc"
         else:
             self.of[out] = "plain"
+
+    def _is_copied(self, node: Node, source: Value, out: Value) -> bool:
+        return is_copied(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
+
+    def _target(self, source: Value, out: Value) -> str:
+        """A reshape that moves elements anyway (channel and pixel shuffles) puts them where they are wanted."""
+        if out in self._returned:
+            return "plain"
+        wanted = out.rank in RANKS and out in self._wanted and merges(source.shape, out.shape)
+        return "nhwc" if wanted else "strided"
 
     def _mostly_nhwc(self, node: Node, out: Value) -> bool:
         """By the amount of data. What lies as both (1x1 maps, one channel) and constants have no say."""
         votes = {True: 0, False: 0}
         tagged = False
         for value in node.inputs:
-            if value is None or value.is_constant or value.rank != 4:
+            if value is None or value.is_constant or value.rank != out.rank:
                 continue
             tagged |= self.of.get(value) == "nhwc" or value in self.converted
             sizes, elements = sizes_of(value.shape), 1
@@ -81,7 +97,7 @@ class Layouts:
 
 
 def _wanted_nhwc(block: Block) -> set[Value]:
-    """Values of rank 4 that lead to a channels operator through operators that keep the order of dims."""
+    """Maps that lead to a channels operator through operators that keep the order of dims."""
     wanted: set[Value] = set()
     for node in reversed(block.nodes):
         if node.op in STRUCTURAL:
@@ -93,7 +109,7 @@ def _wanted_nhwc(block: Block) -> set[Value]:
             sources = list(node.inputs)
         else:
             continue
-        wanted.update(v for v in sources if v is not None and not v.is_constant and v.rank == 4)
+        wanted.update(v for v in sources if v is not None and not v.is_constant and v.rank in RANKS)
     return wanted
 
 
@@ -130,7 +146,7 @@ def _assign(graph: Graph, block: Block) -> int:
             continue
         for i in needed:
             value = node.inputs[i]
-            if value is not None and value.rank == 4 and not value.is_constant and not layouts.is_nhwc(value):
+            if value is not None and value.rank in RANKS and not value.is_constant and not layouts.is_nhwc(value):
                 node.set_input(i, nhwc_copy(value, node))
     return len(copies) + _own_outputs(graph, block)
 
@@ -142,7 +158,7 @@ def _own_outputs(graph: Graph, block: Block) -> int:
             continue
         producer = value.producer
         own = producer is not None and producer in block.nodes and (
-            producer.op in STRUCTURAL or (registry.get(producer.op).layout != "view" and not _may_alias(producer))
+            producer.op in STRUCTURAL or not _may_alias(producer)
         )  # fmt: skip
         if own and value.layout == "plain" and value not in taken:
             taken.add(value)
@@ -156,5 +172,7 @@ def _own_outputs(graph: Graph, block: Block) -> int:
 
 
 def _may_alias(node: Node) -> bool:
-    """A copy that is not forced may turn out to be a view."""
+    """Views, unless they were told to be plain; a copy that is not forced may turn out to be one."""
+    if registry.get(node.op).layout == "view":
+        return node.output.layout != "plain"
     return node.op == "copy" and not node.attrs["force"]

@@ -17,6 +17,7 @@ from penlight.passes import (
     common_subexpressions,
     dead_code,
     decompose_batch_norm,
+    drop_indices,
     flatten_linear,
     fold_affine,
     fold_batch_norm,
@@ -49,7 +50,14 @@ class Stage:
 
 CLEAN_UP = Stage(
     "each of these makes work for the others",
-    (fold_constants.run, remove_identity.run, merge_views.run, common_subexpressions.run, dead_code.run),
+    (
+        fold_constants.run,
+        remove_identity.run,
+        merge_views.run,
+        common_subexpressions.run,
+        dead_code.run,
+        drop_indices.run,
+    ),
     repeat=True,
 )
 

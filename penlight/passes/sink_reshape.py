@@ -11,7 +11,7 @@ stay dim 1), and sums with a value of the same shape, which is reshaped the othe
 from __future__ import annotations
 
 from penlight.ir.graph import Block, Graph, Node, Value
-from penlight.ir.rewrite import blocks, call, is_unary, made_by, replace, single_use
+from penlight.ir.rewrite import WITH_EPILOGUE, blocks, call, is_unary, made_by, replace, single_use
 from penlight.ir.types import TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
@@ -21,7 +21,7 @@ def run(graph: Graph) -> int:
     moved = 0
     for block in blocks(graph):
         for node in list(block.nodes):
-            if node.op not in STRUCTURAL:
+            if node.op not in STRUCTURAL and len(node.outputs) == 1:
                 moved += any(_sink(graph, block, node, i) for i in range(len(node.inputs)))
     return moved
 
@@ -29,10 +29,12 @@ def run(graph: Graph) -> int:
 def _sink(graph: Graph, block: Block, node: Node, index: int) -> bool:
     value = node.inputs[index]
     reshape = made_by(value, "reshape")
-    if value is None or reshape is None or not single_use(graph, value) or not isinstance(node.output.type, TensorType):
+    if value is None or reshape is None or not single_use(graph, value) or len(node.outputs) != 1:
+        return False
+    if not isinstance(node.output.type, TensorType):
         return False
     first = reshape.inputs[0]
-    source = made_by(first, "conv2d", "linear")
+    source = made_by(first, *WITH_EPILOGUE)
     if first is None or source is None or source.attrs["act"] or not single_use(graph, first):
         return False
     inputs = _inputs_above(graph, block, node, index, first)

@@ -49,14 +49,21 @@ def lies_plain(sizes: Sizes, strides: Strides) -> bool:
 
 def lies_nhwc(sizes: Sizes, strides: Strides) -> bool:
     """Channels side by side, pixels dense over a pitch, any step between images: what channels operators need."""
-    _, c, h, w = sizes
-    _, c_step, h_step, w_step = strides
-    pitch = w_step if w > 1 else h_step
-    return (
-        (c <= 1 or c_step == 1)
-        and (w <= 1 or w_step >= c)
-        and (h <= 1 or (h_step == w * pitch if w > 1 else h_step >= c))
-    )  # fmt: skip
+    if sizes[1] > 1 and strides[1] != 1:
+        return False
+    expected = 0  # of the next dim outwards; none yet
+    for n, step in zip(reversed(sizes[2:]), reversed(strides[2:]), strict=True):
+        if n <= 1:
+            continue
+        if step != expected if expected else step < sizes[1]:
+            return False
+        expected = step * n
+    return True
+
+
+def is_copied(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> bool:
+    """Whether a reshape has to move elements."""
+    return node.op == "reshape" and _reshaped(sizes, strides, out) is None
 
 
 def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Strides:
@@ -91,6 +98,29 @@ def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Stri
         case "reshape":
             return _reshaped(sizes, strides, out) or fresh_strides(out, "plain")
     return fresh_strides(out, "plain")
+
+
+def merges(shape: tuple[Dim, ...], out: tuple[Dim, ...]) -> bool:
+    """Whether each dim of `out` is the product of neighbouring dims of `shape`: then a copy may write `out` in any layout."""
+    rest = list(shape)
+    for dim in out:
+        product: tuple[int, list[str]] = (1, [])
+        while rest and product != _factors(dim):
+            n, names = _factors(rest.pop(0))
+            product = (product[0] * n, sorted(product[1] + names))
+        if product != _factors(dim):
+            return False
+    return all(dim == 1 for dim in rest)
+
+
+def _factors(dim: Dim) -> tuple[int, list[str]]:
+    """A number, and the names of everything else that a dim is the product of."""
+    if not isinstance(dim, Expr):
+        return dim, []
+    if dim.op != "*":
+        return 1, [str(dim)]
+    (n, names), (m, others) = (_factors(a) for a in dim.args)  # type: ignore[arg-type]
+    return n * m, sorted(names + others)
 
 
 def _reshaped(sizes: Sizes, strides: Strides, out: Sizes) -> Strides | None:

@@ -157,7 +157,7 @@ def test_symbolic_sizes_reach_types_and_attributes() -> None:
     shapes = {"image": {0: Dim("batch", max=64), 2: Dim.AUTO, 3: Dim.DYNAMIC}}
     method = assert_captures(Pyramid(), (x,), *others, dynamic_shapes=shapes)
     assert method.symbols == {"batch": SymbolRange(0, 64), "image_2": SymbolRange(), "image_3": SymbolRange()}
-    resize = next(n for n in method.graph.nodes if n.op == "resize_bilinear")
+    resize = next(n for n in method.graph.nodes if n.op == "resize")
     assert str(resize.attrs["size"]) == "(image_2, image_3)"
     assert str(method.graph.nodes[0].output.type) == "f32[batch, 4, ((image_2 - 1) // 2) + 1, ((image_3 - 1) // 2) + 1]"
 

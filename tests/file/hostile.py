@@ -126,7 +126,7 @@ def resize_by_almost_nothing(edit: Edit) -> None:
 
 @hostile("pools", "sides from 1")
 def resize_to_nothing(edit: Edit) -> None:
-    _set_ints(edit, "resize_bilinear", "size", 0, 0)
+    _set_ints(edit, "resize", "size", 0, 0)
 
 
 @hostile("convolutions", "stride")

@@ -153,7 +153,9 @@ def _slice(x: Any, *, dim: int, start: int, end: int, step: int) -> Any:
     return torch.ops.aten.slice.Tensor(x, dim, start, end, step)
 
 
-def _resize_bilinear(x: Any, *, size: Any, align_corners: bool, scales: Any) -> Any:
+def _resize(x: Any, *, size: Any, mode: str, align_corners: bool, antialias: bool, scales: Any) -> Any:
+    assert mode == "linear"
+    assert not antialias
     return torch.ops.aten.upsample_bilinear2d.default(x, size, align_corners, *(scales or (None, None)))
 
 
@@ -184,7 +186,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "avg_pool2d": _avg_pool2d,
     "max_pool2d": _max_pool2d,
     "adaptive_avg_pool2d": lambda x, size: F.adaptive_avg_pool2d(x, size),
-    "resize_bilinear": _resize_bilinear,
+    "resize": _resize,
 }
 
 

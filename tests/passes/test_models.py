@@ -20,8 +20,8 @@ LEFT = {  # operators besides convolutions, linears and views
     "squeezenet1_1": {"max_pool2d", "cat", "mean"},
     "resnet18": {"max_pool2d", "mean"},
     "resnet50": {"max_pool2d", "mean"},
-    "deeplabv3_mobilenet_v3_large": SQUEEZE_EXCITE | {"resize_bilinear", "cat"},
-    "deeplabv3_resnet50": {"max_pool2d", "mean", "resize_bilinear", "cat"},
+    "deeplabv3_mobilenet_v3_large": SQUEEZE_EXCITE | {"resize", "cat"},
+    "deeplabv3_resnet50": {"max_pool2d", "mean", "resize", "cat"},
     "vit_b_16": {"cat", "add", "layer_norm", "attention"},  # add: the position embedding
 }
 
@@ -49,7 +49,7 @@ def test_model(name: str) -> None:
     assert len(copies) <= 2
     layouts = Layouts(graph)
     for node in graph.nodes:
-        if node.op in ("conv2d", "expand_depthwise", "max_pool2d", "resize_bilinear"):
+        if node.op in ("conv2d", "expand_depthwise", "max_pool2d", "resize"):
             value, reads_any = node.inputs[0], registry.get(node.op).reads_any
             assert value is not None
             if reads_any is not None and reads_any(node):

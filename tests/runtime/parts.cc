@@ -205,7 +205,7 @@ static void test_dims() {
   input.rank = 2;
   pen_error error;
   auto value = [&](int64_t a, StepOp op, int64_t b, int64_t* out) {
-    steps[0] = {static_cast<uint32_t>(StepOp::input_dim), 0, 1};
+    steps[0] = {static_cast<uint32_t>(StepOp::register_dim), 0, 1};
     steps[1] = {static_cast<uint32_t>(StepOp::constant), 0, b};
     steps[2] = {static_cast<uint32_t>(op), 0, 0};
     expr = {0, 3};

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from penlight.ops import registry
-from penlight.tools.support_table import kernel_keys, support_table
+from penlight.ops.refused import refusal
+from penlight.tools.support_table import core_aten, kernel_keys, support_table
 
 
 def test_every_operator_and_overload_is_listed() -> None:
@@ -24,3 +25,8 @@ def test_kernels_are_those_of_the_built_runtime() -> None:
     runtime = pytest.importorskip("penlight._runtime", reason="the runtime is not built")
     keys = {f"{name}.{rest}" for name, all_of_it in kernel_keys(registry.load_all()).items() for rest in all_of_it}
     assert keys == set(runtime.kernel_keys())
+
+
+def test_all_of_core_aten_is_claimed_or_has_its_reason() -> None:
+    known = {*registry.ATEN, *registry.COMPOSITES}
+    assert [name for name in core_aten() if name not in known and refusal(name) is None] == []

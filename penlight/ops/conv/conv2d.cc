@@ -1,6 +1,6 @@
-// conv2d: shape rule and cutting of work for all variants. The kernels are siblings: conv2d_gemm.cc (matrix product of
-// gathered pixels and packed panels), conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc,
-// conv2d_grouped.cc.
+// conv2d, conv3d, conv_transpose2d, conv_transpose3d: shape rule and cutting of work for all variants. The kernels are
+// siblings: conv2d_gemm.cc (matrix product of gathered pixels and packed panels), conv2d_grouped.cc (small groups), and for
+// conv2d alone conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc.
 #include "penlight/ops/conv/conv2d.h"
 
 #include "penlight/ops/conv/pack.h"
@@ -9,10 +9,10 @@
 
 namespace pen {
 
-static Status bind_weight(Bind& b, Conv2d* p, const char* layout) {
+static Status bind_weight(Bind& b, Conv2d* p, int spatial, const char* layout) {
   const Tensor &x = b.in(0), &w = b.in(1);
-  if (x.rank != 4) return b.fail(0, "rank 4", "rank %d", x.rank);
-  if (w.rank != 4) return b.fail(1, "rank 4", "rank %d", w.rank);
+  if (x.rank != 2 + spatial) return b.fail(0, spatial == 2 ? "rank 4" : "rank 5", "rank %d", x.rank);
+  if (w.rank != 2 + spatial) return b.fail(1, spatial == 2 ? "rank 4" : "rank 5", "rank %d", w.rank);
   int64_t groups = p->groups, co = w.dims[0], ci_g = w.dims[1];
   if (groups < 1 || groups > kConvLimit || ci_g > kConvLimit || co % groups != 0 || ci_g * groups != x.dims[1])
     return b.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
@@ -20,10 +20,13 @@ static Status bind_weight(Bind& b, Conv2d* p, const char* layout) {
                   static_cast<long long>(x.dims[1]));
   p->ci_g = ci_g;
   p->co_g = co / groups;
-  p->kernel[0] = w.dims[2];
-  p->kernel[1] = w.dims[3];
+  for (int side = 0; side < 3; ++side) p->kernel[side] = map_side(w, side);
   if (strcmp(b.in_layout(1), layout) != 0) return b.fail(1, layout, "layout %s", b.in_layout(1));
-  int64_t bytes = packed_bytes(layout, w, groups);
+  int64_t bytes = 0;
+  if (strcmp(layout, "plain") == 0)
+    PEN_TRY(b.need(1, Need::dense));
+  else
+    bytes = packed_bytes(layout, w, groups);
   if (bytes < 0 || b.in_bytes(1) < bytes)
     return b.fail(1, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(b.in_bytes(1)),
                   static_cast<long long>(bytes));
@@ -62,23 +65,32 @@ static int64_t times(int64_t a, int64_t b) {
   return mul_overflows(a, b, &r) ? INT64_MAX : r;
 }
 
-static Status cut_gemm(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
+// Rows of all phases: a transposed convolution goes by them.
+static int64_t phase_rows(const Conv2d& p, const Shape& out) {
+  int64_t ow = out.dims[out.rank - 1];
+  return ow == 0 ? 0 : times(p.pixels / ow, phase_count(p, 1, ow));
+}
+
+static Status cut_gemm(Bind& b, Conv2d* p, const Shape& out) {
   const Tensor& x = b.in(0);
-  p->runs = p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
-  p->by_rows = ow >= 4 && rows_on_padding(*p, x.dims[2], oh) >= 32;
+  int64_t oh = out.dims[out.rank - 2], ow = out.dims[out.rank - 1];
+  p->runs = !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
+  p->by_rows = p->transposed || (ow >= 4 && rows_on_padding(*p, map_side(x, 0), oh) >= 32);
   // Pixels first, then columns: a pixel part gathers its rows once for all its columns.
-  int64_t work = times(times(p->pixels, p->kernel[0] * p->kernel[1] * p->ci_g), p->co_g * p->groups);
+  int64_t work = times(times(p->pixels, kernel_taps(*p) * p->ci_g), p->co_g * p->groups);
+  if (p->transposed) work /= times(p->stride[0], times(p->stride[1], p->stride[2]));
   int64_t target = at_most(work / kTaskWork + 1, kMaxTasks);
   int64_t units = p->groups > 1 ? p->groups : (p->co_g + kColumnUnit - 1) / kColumnUnit;
   // At least two tiles to a task, and small maps whole: their weights are what has to be fetched.
   p->pixel_unit = p->by_rows ? ow : 2 * kPixelUnit;
-  p->pixel_units = (p->pixels + p->pixel_unit - 1) / p->pixel_unit;
+  p->pixel_units = p->transposed ? phase_rows(*p, out) : (p->pixels + p->pixel_unit - 1) / p->pixel_unit;
   p->pixel_tasks = p->pixels <= kBlockPixels ? 1 : at_most(target, p->pixel_units);
   p->column_tasks = at_most((target + p->pixel_tasks - 1) / p->pixel_tasks, units);
   b.tasks(p->pixel_tasks * p->column_tasks);
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
   // Weights that stay in the second cache level anyway leave the order by pixels, which suits the next node (pool.cc).
-  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / 4 > times(times(x.dims[0], x.dims[1]), times(x.dims[2], x.dims[3]));
+  int64_t inputs = times(times(x.dims[0], x.dims[1]), times(times(map_side(x, 0), map_side(x, 1)), map_side(x, 2)));
+  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / 4 > inputs;
   return b.scratch(gather_sizes(*p, x.dims[1]).total);
 }
 
@@ -109,18 +121,20 @@ static Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   return b.scratch(direct_sizes(*p, ow).total);
 }
 
-PEN_BIND(conv2d) {
+static Status bind_conv(Bind& b, int spatial, bool transposed) {
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
     if (*c == '.') variant = c + 1;
   bool gemm = strcmp(variant, "gemm") == 0, depthwise = strcmp(variant, "depthwise") == 0;
   bool direct = strcmp(variant, "direct") == 0;
-  bool winograd = strncmp(variant, "winograd", 8) == 0;
+  bool winograd = strncmp(variant, "winograd", 8) == 0, integers = strcmp(variant, "i64") == 0;
+  const char* packed = gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : integers ? "plain" : "grouped";
   Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
   if (!p) return PEN_ERROR_MEMORY;
 
+  p->transposed = transposed;
   p->groups = b.integer("groups");
-  PEN_TRY(bind_weight(b, p, gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : "grouped"));
+  PEN_TRY(bind_weight(b, p, spatial, packed));
   if (depthwise && (p->ci_g != 1 || p->co_g != 1))
     return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p->ci_g),
                   static_cast<long long>(p->co_g));
@@ -129,9 +143,12 @@ PEN_BIND(conv2d) {
   const Tensor& x = b.in(0);
   Shape out;
   PEN_TRY(bind_maps(b, p, 3, &out));
-  p->pixels = times(times(out.dims[0], out.dims[2]), out.dims[3]);
+  int64_t taps = times(p->kernel[0], times(p->kernel[1], p->kernel[2]));
+  if (taps > kConvLimit) return b.fail(1, "a kernel of at most 2^24 positions", "%lld", static_cast<long long>(taps));
+  p->pixels = out.dims[0];
+  for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);
   if (p->pixels == 0 || out.dims[1] == 0) return PEN_OK;
-  if (gemm) return cut_gemm(b, p, out.dims[2], out.dims[3]);
+  if (gemm) return cut_gemm(b, p, out);
   if (direct) {
     if (p->groups != 1) return b.fail(-1, "one group", "%lld", static_cast<long long>(p->groups));
     return cut_direct(b, p, out.dims[2], out.dims[3]);
@@ -141,9 +158,15 @@ PEN_BIND(conv2d) {
       return b.fail(-1, "stride 1", "%lld and %lld", static_cast<long long>(p->stride[0]), static_cast<long long>(p->stride[1]));
     return cut_winograd(b, static_cast<Winograd*>(p), variant[8] - '0', out.dims[2], out.dims[3]);
   }
+  if (integers) {
+    p->pixel_units = times(out.dims[0], out.dims[1]);
+    p->pixel_tasks = task_count(p->pixel_units, 1);
+    b.tasks(p->pixel_tasks);
+    return PEN_OK;
+  }
   // The others go by output rows.
-  int64_t rows = out.dims[0] * out.dims[2];
-  int64_t row_work = times(times(out.dims[3], p->kernel[0] * p->kernel[1] * p->ci_g + 1), out.dims[1]);
+  int64_t rows = phase_rows(*p, out), ow = out.dims[out.rank - 1];
+  int64_t row_work = times(times(ow, taps * p->ci_g + 1), out.dims[1]);
   // Depthwise reads far more than it computes: a quarter of the work makes a task.
   p->pixel_units = rows;
   p->pixel_tasks = task_count(rows, kTaskWork / 4 / row_work + 1);
@@ -156,5 +179,10 @@ PEN_BIND(conv2d) {
   b.tasks(p->pixel_tasks * p->column_tasks);
   return depthwise ? PEN_OK : b.scratch(grouped_sizes(*p, x.dims[1], out.dims[1]).total);
 }
+
+PEN_BIND(conv2d) { return bind_conv(b, 2, false); }
+PEN_BIND(conv3d) { return bind_conv(b, 3, false); }
+PEN_BIND(conv_transpose2d) { return bind_conv(b, 2, true); }
+PEN_BIND(conv_transpose3d) { return bind_conv(b, 3, true); }
 
 }  // namespace pen

@@ -1,20 +1,27 @@
-// What the kernels of conv2d share: what bind found out, and the walk from output pixels to rows of input pixels.
-// Everything is NHWC with any pixel pitch and batch stride; output pixels are numbered in the order n, y, x.
+// What the kernels of conv2d, conv3d and the transposed convolutions share: what bind found out, and the walk from output
+// pixels to input pixels. Everything is NHWC (NDHWC) with any pixel pitch and batch stride; output pixels are numbered in
+// the order n, z, y, x.
+//
+// A transposed convolution is several plain ones. Output o takes tap k from input (o + pad - k * dilation) / stride, where
+// that is a whole number: outputs a stride apart have the same taps and read neighbouring inputs. So the outputs of one
+// phase (o % stride, in each dim) are a convolution of stride 1 with some of the kernel's taps. A plain convolution has
+// one phase.
 #pragma once
 #include "penlight/runtime/cpu/epilogue.h"
 
 namespace pen {
 
-// Index 0 is H, 1 is W.
+// Index 0 is H, 1 is W, 2 is D, of size 1 where there are only two dims.
 struct Conv2d {
-  int64_t kernel[2], stride[2], pad[2], dilation[2];  // pad: top and left
+  int64_t kernel[3], stride[3], pad[3], dilation[3];  // pad: at the beginning; of a transposed one: what is cut off there
+  bool transposed;
   int64_t groups, ci_g, co_g;
   Activation act;
   // Tasks are a grid: parts of the output pixels by parts of the columns (or of the groups, where there are several).
   // Pixels are cut at multiples of a unit: for the matrix kernel whole tiles, for the others an output row.
   int64_t pixels, pixel_unit, pixel_units, pixel_tasks, column_tasks;
   bool columns_outer;  // neighbouring tasks share columns (weights), not pixels
-  bool by_rows;        // tiles end where an output row ends, so that taps which fall on padding are skipped whole
+  bool by_rows;        // tiles end where an output row (of a phase) ends: taps which fall on padding are skipped whole
   bool runs;           // a kernel row is one run of kw * ci floats in memory
 };
 
@@ -24,21 +31,28 @@ constexpr int64_t kPixelUnit = 14;
 constexpr int64_t kBlockPixels = 4 * kPixelUnit;
 constexpr int64_t kColumnUnit = 32;  // output channels are cut at multiples of the widest tile
 
+// Size of a map along H, W or D.
+static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 ? t.dims[t.rank - 2 + side] : t.rank == 5 ? t.dims[2] : 1; }
+
+// Bind has seen as many weights.
+static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
+
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. Bind has bounded all factors (conv2d.cc,
 // kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
-  int64_t taps;                            // rows of pointers: kernel positions, or kernel rows where each is one run
-  int64_t tiles, rows, runs, live, total;  // zeros that stand for padding come first
+  int64_t taps;                                    // rows of pointers: kernel positions, or kernel rows where each is one run
+  int64_t tiles, rows, runs, places, live, total;  // zeros that stand for padding come first
 };
 constexpr int64_t kTileBytes = 64;  // no less than sizeof(RowTile)
 static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels) {
   GatherSizes s;
   int64_t run = p.runs ? p.kernel[1] * p.ci_g : 0;
-  s.taps = p.runs ? p.kernel[0] : p.kernel[0] * p.kernel[1];
+  s.taps = p.runs ? p.kernel[2] * p.kernel[0] : kernel_taps(p);
   s.tiles = (run > channels ? run : channels) * 4 / 64 * 64 + 64;
   s.rows = s.tiles + kBlockPixels * kTileBytes;
   s.runs = s.rows + kBlockPixels * s.taps * 8;
-  s.live = s.runs + kBlockPixels * p.kernel[0] * run * 4;
+  s.places = s.runs + (p.runs ? kBlockPixels * s.taps * run * 4 : 0);
+  s.live = s.places + (p.transposed ? s.taps * 4 : 0);
   s.total = s.live + kBlockPixels * s.taps;
   return s;
 }
@@ -63,12 +77,13 @@ static PEN_INLINE DirectSizes direct_sizes(const Conv2d& p, int64_t ow) {
 constexpr int kGroupedPixels = 8;
 constexpr int64_t kGroupedVectorBytes = 32;  // for an output channel: no less than sizeof(GroupedVector) / kLanes
 struct GroupedSizes {
-  int64_t live, zeros, vectors, total;
+  int64_t places, live, zeros, vectors, total;
 };
 static PEN_INLINE GroupedSizes grouped_sizes(const Conv2d& p, int64_t channels, int64_t outputs) {
-  int64_t taps = p.kernel[0] * p.kernel[1];  // bind has seen as many weights
+  int64_t taps = kernel_taps(p);
   GroupedSizes s;
-  s.live = taps * kGroupedPixels * 8;
+  s.places = taps * kGroupedPixels * 8;
+  s.live = s.places + taps * 4;
   s.zeros = (s.live + taps + 63) / 64 * 64;
   s.vectors = s.zeros + (channels * 4 + 63) / 64 * 64;
   s.total = s.vectors + (outputs + 15) / 16 * 16 * kGroupedVectorBytes;
@@ -78,7 +93,7 @@ static PEN_INLINE GroupedSizes grouped_sizes(const Conv2d& p, int64_t channels, 
 // Floats from a pixel to the next, of a tensor that lies as Need::channels. Images of one pixel are each other's
 // neighbours.
 static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
-  for (int d = 3; d >= 2; --d)
+  for (int d = t.rank - 1; d >= 2; --d)
     if (t.dims[d] > 1) return t.strides[d];
   return t.dims[0] > 1 ? t.strides[0] : t.dims[1];
 }
@@ -92,9 +107,16 @@ static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end
   if (k < 1 || s < 1 || d < 1 || k > kConvLimit || s > kConvLimit || d > kConvLimit)
     return b.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
                   static_cast<long long>(s), static_cast<long long>(d));
-  if (pad < 0 || pad_end < 0 || pad > kConvLimit || pad_end > kConvLimit)
+  // What a transposed convolution cuts off its end may be less than nothing (output_padding).
+  if (pad < 0 || pad_end < (p->transposed ? -kConvLimit : 0) || pad > kConvLimit || pad_end > kConvLimit)
     return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
   int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
+  if (p->transposed) {
+    if (in < 1 || in > kConvLimit) return b.fail(0, "an image with sides from 1 to 2^24", "%lld", static_cast<long long>(in));
+    *out = (in - 1) * s + reach - pad - pad_end;
+    if (*out < 1) return b.fail(-1, "padding that leaves something of the result", "size %lld", static_cast<long long>(*out));
+    return PEN_OK;
+  }
   if (room < 0)
     return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
                   static_cast<long long>(in + pad + pad_end), static_cast<long long>(reach));
@@ -106,23 +128,27 @@ static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end
 // x (input 0) lies as its kernel needs it.
 static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int residual, Shape* out) {
   IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
-  if (stride.count != 2 || padding.count != 4 || dilation.count != 2)
-    return b.fail(-1, "2 strides, 4 paddings and 2 dilations", "%d, %d and %d", stride.count, padding.count, dilation.count);
   const Tensor& x = b.in(0);
-  out->rank = 4;
+  int spatial = x.rank - 2;
+  if (stride.count != spatial || padding.count != 2 * spatial || dilation.count != spatial)
+    return b.fail(-1, "a stride, two paddings and a dilation for each spatial dim", "%d, %d and %d", stride.count, padding.count,
+                  dilation.count);
+  out->rank = x.rank;
   out->dims[0] = x.dims[0];
   out->dims[1] = b.in(1).dims[0];
-  for (int i = 0; i < 2; ++i) {
-    p->stride[i] = stride[i];
-    p->pad[i] = padding[i];
-    p->dilation[i] = dilation[i];
-    PEN_TRY(bind_side(b, p, i, padding[i + 2], x.dims[2 + i], &out->dims[2 + i]));
+  for (int i = 0; i < spatial; ++i) {
+    int side = spatial == 2 ? i : (i + 2) % 3;  // attributes go D, H, W
+    p->stride[side] = stride[i];
+    p->pad[side] = padding[i];
+    p->dilation[side] = dilation[i];
+    PEN_TRY(bind_side(b, p, side, padding[i + spatial], x.dims[2 + i], &out->dims[2 + i]));
   }
-  PEN_TRY(b.output(0, DType::f32, *out));
+  if (spatial == 2) p->kernel[2] = p->stride[2] = p->dilation[2] = 1;
+  PEN_TRY(b.output(0, x.dtype, *out));
   PEN_TRY(b.need_out(0, Need::channels));
   if (!b.has(residual)) return PEN_OK;
-  bool same = b.in(residual).rank == 4;
-  for (int d = 0; same && d < 4; ++d) same = b.in(residual).dims[d] == out->dims[d];
+  bool same = b.in(residual).rank == x.rank;
+  for (int d = 0; same && d < x.rank; ++d) same = b.in(residual).dims[d] == out->dims[d];
   if (!same) return b.fail(residual, "a residual of the output's shape", "another shape, rank %d", b.in(residual).rank);
   return b.need(residual, Need::channels);
 }
@@ -138,6 +164,67 @@ static PEN_INLINE Range taps_inside(const Conv2d& p, int side, int64_t o, int64_
   int64_t begin = at < 0 ? (-at + d - 1) / d : 0, end = left > 0 ? (left + d - 1) / d : 0;
   end = end < p.kernel[side] ? end : p.kernel[side];
   return {begin, end > begin ? end : begin};
+}
+
+// One phase along one side. Its output number j is output first + j * apart, and its tap number t, the kernel's tap
+// tap + t * tap_apart, reads input j * step + offset + t * offset_apart.
+struct PhaseSide {
+  int64_t first, apart, count;
+  int64_t step, offset, offset_apart;
+  int64_t taps, tap, tap_apart;
+};
+struct Phase {
+  PhaseSide side[3];
+};
+
+static PEN_INLINE int64_t phase_count(const Conv2d& p, int side, int64_t out) {
+  return !p.transposed ? 1 : p.stride[side] < out ? p.stride[side] : out;
+}
+
+static PEN_INLINE PhaseSide phase_side(const Conv2d& p, int side, int64_t out, int64_t phase) {
+  int64_t k = p.kernel[side], s = p.stride[side], d = p.dilation[side], pad = p.pad[side];
+  if (!p.transposed) return {0, 1, out, s, -pad, d, k, 0, 1};
+  int64_t a = s, b = d;
+  while (b) {
+    int64_t rest = a % b;
+    a = b;
+    b = rest;
+  }
+  int64_t tap_apart = s / a, tap = 0;  // a: their greatest common divisor
+  while (tap < k && tap < tap_apart && (phase + pad - tap * d) % s != 0) ++tap;
+  int64_t taps = tap < k && tap < tap_apart ? (k - tap + tap_apart - 1) / tap_apart : 0;
+  return {phase, s, (out - phase + s - 1) / s, 1, (phase + pad - tap * d) / s, -(d / a), taps, tap, tap_apart};
+}
+
+// Phase number `index` of all, of a convolution into y.
+static PEN_INLINE Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index) {
+  Phase phase;
+  for (int i = 0; i < 3; ++i) {
+    int side = i < 2 ? 1 - i : 2;  // W first
+    int64_t out = map_side(y, side), count = phase_count(p, side, out);
+    phase.side[side] = phase_side(p, side, out, index % count);
+    index /= count;
+  }
+  return phase;
+}
+
+// The kernel's taps in the order that a phase's are gathered in.
+static PEN_INLINE int64_t place_taps(const Conv2d& p, const Phase& phase, int32_t* places) {
+  int64_t n = 0;
+  const PhaseSide &h = phase.side[0], &w = phase.side[1], &d = phase.side[2];
+  for (int64_t z = 0; z < d.taps; ++z)
+    for (int64_t y = 0; y < h.taps; ++y)
+      for (int64_t x = 0; x < w.taps; ++x)
+        places[n++] = static_cast<int32_t>(((d.tap + z * d.tap_apart) * p.kernel[0] + h.tap + y * h.tap_apart) * p.kernel[1] + w.tap +
+                                           x * w.tap_apart);
+  return n;
+}
+
+// Floats from an image's first pixel to the one at (z, y, x) of a map, of a phase's outputs.
+static PEN_INLINE int64_t phase_pixel(const Phase& p, const Tensor& y, int64_t iz, int64_t iy, int64_t ix) {
+  const PhaseSide &h = p.side[0], &w = p.side[1], &d = p.side[2];
+  int64_t row = (d.first + iz * d.apart) * map_side(y, 0) + h.first + iy * h.apart;
+  return (row * map_side(y, 1) + w.first + ix * w.apart) * pixel_pitch(y);
 }
 
 }  // namespace pen

@@ -1,4 +1,5 @@
-"""conv2d: convolution over two spatial dims, with what follows it (bias, residual, activation) in one operator.
+"""conv2d, conv3d: convolution over two or three spatial dims, with what follows it (bias, residual, activation) in one
+operator.
 
 conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but for Winograd (lower/winograd.py):
     conv2d.f32.direct     one group of up to 4 input channels            weights as panel16
@@ -6,16 +7,19 @@ conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but
     conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1          weights as winograd2, 4, 6
     conv2d.f32.depthwise  one input and one output channel per group     weights as taps
     conv2d.f32.grouped    other small groups                             weights as grouped
+    conv2d.i64            integers                                       weights as they are
+conv3d has gemm, grouped and i64, and so have the transposed convolutions (conv_transpose.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.pool.planes import from_nchw, pair, to_nchw
-from penlight.ops.registry import Op, Sample, Selection
+from penlight.ops.pool.planes import carrier, from_nchw, nchw_type, sides, to_nchw
+from penlight.ops.registry import Op, Sample, Selection, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -29,66 +33,93 @@ def _few_channels(node: Node) -> bool:
     weight = node.inputs[1]
     assert weight is not None
     inputs = weight.shape[1]
-    return node.attrs["groups"] == 1 and isinstance(inputs, int) and inputs <= FEW_CHANNELS
+    return weight.dtype == "f32" and node.attrs["groups"] == 1 and isinstance(inputs, int) and inputs <= FEW_CHANNELS
+
+
+def select(node: Node) -> Selection:
+    """The kernel of a convolution that has only the general ones."""
+    weight, groups = node.inputs[1], node.attrs["groups"]
+    assert weight is not None
+    assert isinstance(groups, int)
+    outputs = weight.shape[0]
+    if weight.dtype == "i64":
+        return Selection(f"{node.op}.i64")
+    if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
+        return Selection(f"{node.op}.f32.gemm", {1: "panel16"})
+    return Selection(f"{node.op}.f32.grouped", {1: "grouped"})
 
 
 def _select(node: Node) -> Selection:
     if node.kernel.startswith("conv2d.f32.winograd"):  # chosen before, for the whole program
         return Selection(node.kernel, {1: node.kernel.rpartition(".")[2]})
-    weight, groups = node.inputs[1], node.attrs["groups"]
-    assert weight is not None
-    assert isinstance(groups, int)
-    outputs, inputs = weight.shape[0], weight.shape[1]
     if _few_channels(node):
         return Selection("conv2d.f32.direct", {1: "panel16"})
-    if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
-        return Selection("conv2d.f32.gemm", {1: "panel16"})
-    if inputs == 1 and outputs == groups:
+    general = select(node)
+    weight, groups = node.inputs[1], node.attrs["groups"]
+    assert weight is not None
+    if general.key == "conv2d.f32.grouped" and weight.shape[1] == 1 and weight.shape[0] == groups:
         return Selection("conv2d.f32.depthwise", {1: "taps"})
-    return Selection("conv2d.f32.grouped", {1: "grouped"})
+    return general
 
+
+SCHEMA = (
+    "x: tensor, w: tensor, b: tensor?, residual: tensor?, stride: int[], padding: int[], dilation: int[], groups: int, "
+    "act: str = '', act_args: float[] = ()"
+)
 
 conv2d = Op(
     "conv2d",
-    "x: tensor, w: tensor, b: tensor?, residual: tensor?, stride: int[], padding: int[], dilation: int[], groups: int, "
-    "act: str = '', act_args: float[] = ()",
+    SCHEMA,
     layout="channels",
     reads_any=_few_channels,
+    dtypes=("f32", "i64"),
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=_select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
 )
+conv3d = Op(
+    "conv3d",
+    SCHEMA,
+    layout="channels",
+    dtypes=("f32", "i64"),
+    work=lambda x, y: prod(y) * prod(x[1][1:]),
+    select=select,
+    doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",
+)
+
+
+def operands(g: Emitter, x: Value, w: Value, b: Value | None, spatial: int) -> tuple[Value, Value, Value | None]:
+    """x as [N, C, (D,) H, W], w with as many dims, and b, all of one dtype that kernels have."""
+    dtype = carrier(g, x.dtype, ("f32", "i64"))
+    w, b = g.cast(w, dtype), None if b is None else g.cast(b, dtype)
+    if spatial == 1:
+        w = g.reshape(w, (*w.shape[:2], 1, w.shape[2]))
+    return to_nchw(g, x, spatial, ("f32", "i64")), w, b
 
 
 def _convert(
     g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int, spatial: int
 ) -> Value:
     """`padding`: one number per spatial dim, or "same" or "valid"."""
-    from penlight.ir.types import TensorType
-
-    if w.dtype != "f32":
-        g.fail(f"with {w.dtype} weights: only f32 is supported")
-    planes = to_nchw(g, x, spatial)
-    if spatial == 1:
-        w = g.reshape(w, (*w.shape[:2], 1, w.shape[2])) if w.constant is None else g.constant(w.constant[:, :, None])
-    step, spread = pair(stride, spatial, 1), pair(dilation, spatial, 1)
+    planes, w, b = operands(g, x, w, b, spatial)
+    spread = sides(dilation, spatial, 1)
     if isinstance(padding, str):
         # "same" puts the odd pixel at the end
         kernel = [k for k in w.shape[2:] if isinstance(k, int)]
-        if len(kernel) != 2:
+        if len(kernel) != len(spread):
             g.fail(f"with padding {padding!r} and a kernel of symbolic size")
         total = [d * (k - 1) if padding == "same" else 0 for d, k in zip(spread, kernel, strict=True)]
-        pads = (*(t // 2 for t in total), *(t - t // 2 for t in total))
+        pads: tuple[Any, ...] = (*(t // 2 for t in total), *(t - t // 2 for t in total))
     else:
-        pads = pair(padding, spatial, 0) * 2
-    size = g.out.shape[-2:] if spatial == 2 else (1, g.out.shape[-1])
+        pads = sides(padding, spatial, 0) * 2
+    type = nchw_type(planes, g.out, spatial)
     y = g.emit(
-        "conv2d",
+        "conv3d" if spatial == 3 else "conv2d",
         planes,
         w,
         b,
-        type=TensorType("f32", (planes.shape[0], w.shape[0], *size)),
-        stride=step,
+        type=replace(type, shape=(planes.shape[0], w.shape[0], *type.shape[2:])),
+        stride=sides(stride, spatial, 1),
         padding=pads,
         dilation=spread,
         groups=groups,
@@ -96,17 +127,17 @@ def _convert(
     return from_nchw(g, y, g.out)
 
 
-@conv2d.from_aten("conv2d", "conv2d.padding")
+@conv2d.from_aten("conv1d", "conv1d.padding", "conv2d", "conv2d.padding", "_convolution_mode")
 def _(g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
-    return _convert(g, x, w, b, stride, padding, dilation, groups, 2)
+    return _convert(g, x, w, b, stride, padding, dilation, groups, w.rank - 2)
 
 
-@conv2d.from_aten("conv1d", "conv1d.padding")
+@conv3d.from_aten("conv3d", "conv3d.padding")
 def _(g: Emitter, x: Value, w: Value, b: Value | None, stride: Any, padding: Any, dilation: Any, groups: int) -> Value:
-    return _convert(g, x, w, b, stride, padding, dilation, groups, 1)
+    return _convert(g, x, w, b, stride, padding, dilation, groups, 3)
 
 
-@conv2d.from_aten("convolution", "_convolution")
+@conv2d.from_aten("convolution", "_convolution", "_convolution.deprecated")
 def _(
     g: Emitter,
     x: Value,
@@ -120,12 +151,22 @@ def _(
     groups: int,
     *flags: bool,
 ) -> Value:
+    from penlight.ops.conv.conv_transpose import convert_transposed
+
     spatial = w.rank - 2
-    if transposed or spatial not in (1, 2):
-        g.fail(
-            f"{'transposed' if transposed else f'over {spatial} spatial dims'}: only 1 and 2 dims, not transposed, are supported"
-        )
+    if spatial not in (1, 2, 3):
+        g.fail(f"over {spatial} spatial dims: 1 to 3 are supported")
+    if transposed:
+        return convert_transposed(g, x, w, b, stride, padding, output_padding, groups, dilation, spatial)
     return _convert(g, x, w, b, stride, padding, dilation, groups, spatial)
+
+
+@composite("conv_tbc")
+def _(x: Any, w: Any, b: Any, pad: int = 0) -> Any:
+    """Time first, channels last in x and w: [T, B, Ci] by [K, Ci, Co]."""
+    import torch
+
+    return torch.conv1d(x.permute(1, 2, 0), w.permute(2, 1, 0), b, padding=pad).permute(2, 0, 1)
 
 
 @conv2d.samples
@@ -266,4 +307,69 @@ def _() -> Iterator[Sample]:
         lambda x: torch.cat([F.relu(F.conv2d(x, big)), F.conv2d(x, small, padding=1)], 1),
         (r(2, 24, 6, 7),),
         "into a concat",
+    )
+    yield Sample(
+        lambda x, w, b: F.conv2d(x, w, b, stride=2, padding=1, groups=2),
+        tuple(torch.randint(-(2**40), 2**40, shape, generator=rand) for shape in ((2, 4, 5, 6), (6, 2, 3, 2), (6,))),
+        "integers",
+        tolerance=0.0,
+    )
+    wt, bt = r(3, 5, 20), r(20)
+    yield Sample(lambda x: torch.conv_tbc(x, wt, bt, 1), (r(9, 2, 5),), "conv_tbc")
+
+
+@conv3d.samples
+def _() -> Iterator[Sample]:
+    import torch
+    import torch.nn.functional as F
+
+    rand = torch.Generator().manual_seed(0)
+
+    def r(*shape: int) -> Any:
+        return torch.randn(*shape, generator=rand)
+
+    def case(name: str, x: Any, co: int, kernel: tuple[int, ...], bias: bool = True, dynamic: Any = None, **options: Any) -> Sample:  # fmt: skip
+        w, b = r(co, x.shape[-4] // options.get("groups", 1), *kernel), r(co) if bias else None
+        return Sample(lambda x: F.conv3d(x, w, b, **options), (x,), name, 2e-5, dynamic)
+
+    yield case("3x3x3, batch 3", r(3, 20, 5, 7, 9), 36, (3, 3, 3), padding=1)
+    yield case("stem: runs of 3 channels", r(1, 3, 6, 15, 17), 24, (3, 7, 7), stride=(1, 2, 2), padding=(1, 3, 3), bias=False)  # fmt: skip
+    yield case("pointwise, stride 2", r(2, 17, 5, 6, 7), 33, (1, 1, 1), stride=2)
+    yield case("over time only", r(1, 40, 8, 5, 5), 20, (3, 1, 1), padding=(1, 0, 0))
+    yield case(
+        "uneven all over", r(1, 6, 9, 8, 11), 18, (2, 3, 4), stride=(1, 2, 3), padding=(1, 0, 2), dilation=(3, 2, 1)
+    )
+    yield case("padding wider than the image", r(1, 5, 2, 3, 2), 17, (3, 3, 3), padding=4, stride=2)
+    yield case("depthwise, 19 channels", r(2, 19, 4, 6, 9), 19, (3, 3, 3), padding=1, groups=19)
+    yield case("4 groups of 3, and 2 of 16", r(1, 8, 4, 5, 9), 12, (3, 2, 1), groups=4)
+    yield case("2 groups of 16", r(2, 8, 3, 5, 6), 32, (2, 2, 2), groups=2)
+    yield case("same, no batch dim", r(7, 5, 6, 7), 9, (2, 3, 4), padding="same")
+    yield case("empty batch", r(0, 4, 5, 6, 7), 8, (3, 3, 3))
+    yield case("channels_last", r(2, 6, 4, 5, 7).to(memory_format=torch.channels_last_3d), 16, (3, 3, 3), padding=1)
+
+    class Block(torch.nn.Module):  # stays channels-last, norm, sum and activation in the convolution
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Conv3d(16, 16, 3, padding=1), torch.nn.BatchNorm3d(16)
+
+        def forward(self, x: Any) -> Any:
+            return torch.relu(self.b(self.a(x)) + x)
+
+    yield Sample(Block().eval(), (r(1, 16, 4, 7, 5),), "block")
+    yield Sample(lambda x, w: F.conv3d(x, w, padding=1), (r(1, 6, 4, 5, 7), r(20, 6, 3, 3, 3)), "weights from outside")
+    special = r(1, 18, 3, 5, 6)
+    special[0, :, 1, 2, 2] = float("nan")
+    special[0, 3, 2, 4, 5] = float("inf")
+    yield case("nan, inf", special, 18, (3, 3, 3), padding=1)
+    free = {
+        0: torch.export.Dim("n", max=64),
+        2: torch.export.Dim("d", min=3, max=99),
+        4: torch.export.Dim("w", min=3, max=99),
+    }
+    yield case("dynamic", r(2, 8, 5, 9, 8), 20, (3, 3, 3), padding=1, stride=2, dynamic=(free,))
+    yield Sample(
+        lambda x, w: F.conv3d(x, w, padding=1),
+        tuple(torch.randint(-99, 99, shape, generator=rand) for shape in ((1, 3, 4, 3, 5), (4, 3, 2, 3, 2))),
+        "integers",
+        tolerance=0.0,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise.arithmetic import maximum, minimum
-from penlight.ops.elementwise.expression import Term, erf, exp, expm1, log1p, select, tanh
+from penlight.ops.elementwise.expression import Term, erf, exp, expm1, isnan, log1p, select, tanh
 from penlight.ops.elementwise.expression import abs as absolute
 from penlight.ops.elementwise.expression import clamp as clamp_term
 from penlight.ops.elementwise.expression import maximum as maximum_term
@@ -98,6 +98,28 @@ def hardshrink(x: Term, *, lambd: float = 0.5) -> Term:
     return select(absolute(x) <= lambd, 0, x)
 
 
+@elementwise(aten="softshrink")
+def softshrink(x: Term, *, lambd: float = 0.5) -> Term:
+    """x moved towards 0 by lambd, and 0 nearer to it"""
+    return select(x > lambd, x - lambd, select(x < -lambd, x + lambd, x * 0))
+
+
+@elementwise(oracle=lambda torch, x: torch.nan_to_num(x, 0.5, 7.0, -8.0), nan="a number")
+def nan_to_num(
+    x: Term, *, nan: float = 0.0, posinf: float = 3.4028234663852886e38, neginf: float = -3.4028234663852886e38
+) -> Term:
+    """`nan` for NaN, `posinf` and `neginf` for infinities"""
+    return select(isnan(x), nan, select(x == INF, posinf, select(x == -INF, neginf, x)))
+
+
+@nan_to_num.from_aten("nan_to_num")
+def _(g: Emitter, x: Value, nan: float | None, posinf: float | None, neginf: float | None) -> Value:
+    if x.dtype != "f32":
+        return x if x.dtype != "f64" else g.fail("on f64 tensors")
+    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    return apply(g, nan_to_num, x, **{k: float(v) for k, v in given.items() if v is not None})
+
+
 @elementwise(aten="threshold", oracle=lambda torch, x: torch.nn.functional.threshold(x, 0.1, -2.0))
 def threshold(x: Term, *, threshold: float = 0.0, value: float = 0.0) -> Term:
     """x, and `value` where x <= threshold"""
@@ -112,17 +134,16 @@ def prelu(x: Term, w: Term) -> Term:
 
 @prelu.from_aten("prelu")
 def _(g: Emitter, x: Value, w: Value) -> Value:
-    channels = (
-        w if w.rank == 0 or x.rank < 2 else g.reshape(w, (-1 if not w.shape else w.shape[0], *[1] * (x.rank - 2)))
-    )
-    return apply(g, prelu, x, channels)
+    """One slope, or one for each entry of dim 1."""
+    slopes = w.shape[0] if w.rank else 1
+    return apply(g, prelu, x, g.reshape(w, (slopes, *[1] * (x.rank - 2)) if x.rank > 1 else ()))
 
 
 @clamp.from_aten("clamp", "hardtanh", "clamp.Tensor")
 def _clamp(g: Emitter, x: Value, lo: Any, hi: Any) -> Value:
     """One clamp for float bounds; maximum and minimum for integers, tensors and NaN."""
     numbers = all(b is None or (isinstance(b, (int, float)) and b == b) for b in (lo, hi))
-    if numbers and g.out.dtype in ("f32", "f16", "bf16"):
+    if numbers and g.out.dtype == "f32":
         return apply(g, clamp, x, lo=-INF if lo is None else float(lo), hi=INF if hi is None else float(hi))
     y = x if lo is None else apply(g, maximum, x, lo)
     return g.cast(y if hi is None else apply(g, minimum, y, hi), g.out.dtype)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise import expression as e
 from penlight.ops.elementwise.expression import Term
-from penlight.ops.elementwise.rules import ARITHMETIC, apply, elementwise
+from penlight.ops.elementwise.rules import ARITHMETIC, FLOATS, INTEGERS, apply, elementwise
 from penlight.ops.registry import Sample
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-INTEGERS = ("i64", "i32")
 TINY = (1e-40, -1e-40)  # torch's vectorized remainders give NaN for denormal divisors
 
 
@@ -33,7 +33,7 @@ def mul(a: Term, b: Term) -> Term:
     return a * b
 
 
-@elementwise(aten=("div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"))
+@elementwise(aten=("div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"), dtypes=FLOATS)
 def div(a: Term, b: Term) -> Term:
     """The quotient as a float, of integers too"""
     return a / b
@@ -80,7 +80,7 @@ def pow(a: Term, b: Term) -> Term:
     return e.pow(a, b)
 
 
-@elementwise(aten="atan2")
+@elementwise(aten="atan2", dtypes=FLOATS)
 def atan2(a: Term, b: Term) -> Term:
     return e.atan2(a, b)
 
@@ -95,13 +95,13 @@ def abs(x: Term) -> Term:
     return e.abs(x)
 
 
-@elementwise(aten="sign", dtypes=ARITHMETIC, nan="zero")
+@elementwise(aten=("sign", "sgn"), dtypes=ARITHMETIC, nan="zero")
 def sign(x: Term) -> Term:
     """1, 0 or -1"""
     return e.select(x > 0, 1, e.select(x < 0, -1, 0))
 
 
-@elementwise(aten="reciprocal")
+@elementwise(aten="reciprocal", dtypes=FLOATS)
 def reciprocal(x: Term) -> Term:
     return 1 / x
 
@@ -109,6 +109,93 @@ def reciprocal(x: Term) -> Term:
 @elementwise(aten="square", dtypes=ARITHMETIC)
 def square(x: Term) -> Term:
     return x * x
+
+
+@elementwise(aten="fmax", dtypes=ARITHMETIC, nan="the other operand")
+def fmax(a: Term, b: Term) -> Term:
+    """The larger one; of a number and NaN the number"""
+    return e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.maximum(a, b)))
+
+
+@elementwise(aten="fmin", dtypes=ARITHMETIC, nan="the other operand")
+def fmin(a: Term, b: Term) -> Term:
+    """The smaller one; of a number and NaN the number"""
+    return e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.minimum(a, b)))
+
+
+@elementwise(aten=("copysign.Tensor", "copysign.Scalar"), dtypes=FLOATS, nan="its sign counts")
+def copysign(a: Term, b: Term) -> Term:
+    """|a| with the sign of b"""
+    return e.copysign(a, b)
+
+
+@elementwise(aten="nextafter", dtypes=FLOATS, on_vectors=False)
+def nextafter(a: Term, b: Term) -> Term:
+    """The float next to a, on the way to b"""
+    return e.nextafter(a, b)
+
+
+@elementwise(aten="hypot", dtypes=FLOATS, nan="propagate, but inf wins")
+def hypot(a: Term, b: Term) -> Term:
+    """sqrt(a*a + b*b), without overflow between"""
+    inf = float("inf")
+    large, small = e.maximum(e.abs(a), e.abs(b)), e.minimum(e.abs(a), e.abs(b))
+    ratio = small / e.select(large == 0, 1, large)
+    return e.select((e.abs(a) == inf) | (e.abs(b) == inf), inf, large * e.sqrt(ratio * ratio + 1))
+
+
+@elementwise(aten="logaddexp", dtypes=FLOATS)
+def logaddexp(a: Term, b: Term) -> Term:
+    """log(e**a + e**b)"""
+    return e.select(a == b, a + math.log(2), e.maximum(a, b) + e.log1p(e.exp(-e.abs(a - b))))
+
+
+@elementwise(aten="logaddexp2", dtypes=FLOATS)
+def logaddexp2(a: Term, b: Term) -> Term:
+    """log2(2**a + 2**b)"""
+    return e.select(a == b, a + 1, e.maximum(a, b) + e.log1p(e.exp2(-e.abs(a - b))) * (1 / math.log(2)))
+
+
+@elementwise(aten=("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other"), dtypes=FLOATS)
+def xlogy(a: Term, b: Term) -> Term:
+    """a * log(b), 0 where a is 0"""
+    return e.select(e.isnan(b), b, e.select(a == 0, 0, a * e.log(b)))
+
+
+@elementwise(aten=("special_xlog1py", "special_xlog1py.self_scalar", "special_xlog1py.other_scalar"), dtypes=FLOATS)
+def xlog1py(a: Term, b: Term) -> Term:
+    """a * log(1 + b), 0 where a is 0"""
+    return e.select(e.isnan(b), b, e.select(a == 0, 0, a * e.log1p(b)))
+
+
+@elementwise(aten="gcd", dtypes=INTEGERS)
+def gcd(a: Term, b: Term) -> Term:
+    return e.gcd(a, b)
+
+
+@elementwise(aten="lcm", dtypes=INTEGERS)
+def lcm(a: Term, b: Term) -> Term:
+    return e.abs(e.trunc_divide(a, e.gcd(a, b)) * b)
+
+
+@elementwise(aten=("lerp.Tensor", "lerp.Scalar"), dtypes=FLOATS)
+def lerp(a: Term, b: Term, w: Term) -> Term:
+    """a + w * (b - a), from the nearer end"""
+    return e.select(e.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+
+
+@elementwise(
+    aten="addcmul", oracle=lambda torch, x, a, b: torch.addcmul(x, a, b), avoid=(3e38, -3e38)
+)  # torch rounds once
+def addcmul(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
+    """x + value * a * b"""
+    return x + a * value * b
+
+
+@elementwise(aten="addcdiv", oracle=lambda torch, x, a, b: torch.addcdiv(x, a, b))
+def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
+    """x + value * a / b"""
+    return x + a * value / b
 
 
 @add.from_aten("add.Tensor", "add.Scalar")
@@ -145,7 +232,7 @@ def _(g: Emitter, a: Value, b: Any, mode: str | None) -> Value:
         return apply(g, div, a, b)
     if mode == "floor":
         return apply(g, floor_divide, a, b)
-    if g.out.dtype in ("f32", "f16", "bf16"):
+    if g.out.dtype in FLOATS:
         return apply(g, trunc, apply(g, div, a, b))
     return apply(g, trunc_divide, a, b)
 
@@ -155,12 +242,14 @@ def _(g: Emitter, x: Value, exponent: Any) -> Value:
     """The powers that models use, without the general function."""
     from penlight.ops.elementwise.math import rsqrt, sqrt
 
-    is_float = g.out.dtype in ("f32", "f16", "bf16")
+    is_float = g.out.dtype in FLOATS
     if exponent == 2:
         return apply(g, square, g.cast(x, g.out.dtype))
     if exponent == 3:
         x = g.cast(x, g.out.dtype)
         return apply(g, mul, apply(g, square, x), x)
+    if exponent == 4:
+        return apply(g, square, apply(g, square, g.cast(x, g.out.dtype)))
     if exponent == 1:
         return g.cast(x, g.out.dtype)
     if is_float and exponent in (0.5, -0.5, -1):
@@ -208,6 +297,23 @@ def _() -> Iterator[Sample]:
     )
 
 
+@addcmul.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x, i = torch.randn(3, 17), torch.arange(-6, 11)
+    yield Sample(
+        lambda x, i: [
+            torch.addcmul(x, x, x[:1], value=-0.3),
+            torch.addcdiv(x, x, x[:, :1], value=2),
+            torch.addcmul(i, i, i, value=3),
+            torch.lerp(x, x[:1], 0.7),
+        ],
+        (x, i),
+        "values",
+    )
+
+
 @sub.samples
 def _() -> Iterator[Sample]:
     import torch
@@ -242,7 +348,7 @@ def _() -> Iterator[Sample]:
     import torch
 
     x, i = torch.rand(3, 16) + 0.1, torch.tensor([0, 1, -1, 2, -3, 7])
-    exponents = (2, 3, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
+    exponents = (2, 3, 4, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
     yield Sample(
         lambda x, i: [x**k for k in exponents] + [i**2, i**3, i**5, i**0.5, 2 ** i.abs(), 1.5**x], (x, i), "exponents"
     )

@@ -73,8 +73,16 @@ cast = Cast(
     "to.prim_dtype",
     "to.prim_Device",
     "to.prim_other",
+    "prims::convert_element_type",
 )
 def _(g: Emitter, x: Value, *_: Any) -> Value:
+    """Inside of a graph halves are f32 (capture/tensors.py): one that the model asks for is rounded, and so is one of
+    which it makes an integer."""
+    was, becomes = g.halves
+    if becomes and becomes != was:
+        x = g.cast(x, becomes)
+    elif was and g.out.dtype not in ("f32", "f64"):
+        x = g.cast(x, was)
     return g.cast(x, g.out.dtype)
 
 

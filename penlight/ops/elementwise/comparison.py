@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise import expression as e
 from penlight.ops.elementwise.expression import Term
-from penlight.ops.elementwise.rules import EVERY, ElementwiseOp, apply, elementwise
+from penlight.ops.elementwise.rules import ARITHMETIC, EVERY, FLOATS, INTEGERS, ElementwiseOp, apply, elementwise
 from penlight.ops.registry import Sample
 
 if TYPE_CHECKING:
@@ -65,19 +65,35 @@ def logical_not(x: Term) -> Term:
     return x == 0
 
 
-@elementwise(aten="isnan", result="bool", nan="true")
+@elementwise(aten="isnan", dtypes=FLOATS, result="bool", nan="true")
 def isnan(x: Term) -> Term:
     return e.isnan(x)
 
 
-@elementwise(aten="isinf", result="bool", nan="false")
+@elementwise(aten="isinf", dtypes=FLOATS, result="bool", nan="false")
 def isinf(x: Term) -> Term:
     return e.abs(x) == float("inf")
 
 
-@elementwise(aten="isfinite", result="bool", nan="false")
+@elementwise(aten="isfinite", dtypes=FLOATS, result="bool", nan="false")
 def isfinite(x: Term) -> Term:
     return e.abs(x) < float("inf")
+
+
+@elementwise(aten="isposinf", dtypes=FLOATS, result="bool", nan="false")
+def isposinf(x: Term) -> Term:
+    return x == float("inf")
+
+
+@elementwise(aten="isneginf", dtypes=FLOATS, result="bool", nan="false")
+def isneginf(x: Term) -> Term:
+    return x == -float("inf")
+
+
+@elementwise(aten="signbit", dtypes=ARITHMETIC, result="bool", nan="its sign")
+def signbit(x: Term) -> Term:
+    """Whether x is below zero, or -0"""
+    return e.signbit(x)
 
 
 @elementwise(aten=("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), dtypes=EVERY)
@@ -93,9 +109,6 @@ def _(g: Emitter, x: Value, mask: Value, value: Any) -> Value:
     if not isinstance(value, Value):
         value = g.constant(value, x.dtype)
     return apply(g, where, mask, g.cast(value, x.dtype), x)
-
-
-INTEGERS = ("i64", "i32")
 
 
 @elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a & b)
@@ -116,6 +129,30 @@ def bitwise_xor(a: Term, b: Term) -> Term:
 @elementwise(dtypes=INTEGERS, oracle=lambda torch, x: ~x)
 def bitwise_not(x: Term) -> Term:
     return ~x
+
+
+@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a << (b & 127))
+def shift_left(a: Term, b: Term) -> Term:
+    """a * 2**b; 0 where b is below zero or takes all bits"""
+    return e.shift_left(a, b)
+
+
+@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a >> (b & 127))
+def shift_right(a: Term, b: Term) -> Term:
+    """a / 2**b, rounded down; 0 or -1 where b is below zero or takes all bits"""
+    return e.shift_right(a, b)
+
+
+@shift_left.from_aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor",
+                      "__lshift__.Tensor", "__lshift__.Scalar")  # fmt: skip
+def _(g: Emitter, a: Any, b: Any) -> Value:
+    return apply(g, shift_left, a, b)
+
+
+@shift_right.from_aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar",
+                       "bitwise_right_shift.Scalar_Tensor", "__rshift__.Tensor", "__rshift__.Scalar")  # fmt: skip
+def _(g: Emitter, a: Any, b: Any) -> Value:
+    return apply(g, shift_right, a, b)
 
 
 def _logical_for_bool(bitwise: ElementwiseOp, logical: ElementwiseOp, *overloads: str) -> None:

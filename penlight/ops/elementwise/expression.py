@@ -2,6 +2,7 @@
 
 A rule is called with Terms in place of numbers, so that `x * clamp(x / 6 + 0.5, 0, 1)` leaves a tree of primitives.
 Each primitive has a C++ function of the same name (runtime/simd/arithmetic.h, math.h) and a numpy one (`evaluate`).
+Special functions have a C++ one only, on f64 (runtime/cpu/special.h): rules that use them are f64 rules.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ class Term:
 Number: TypeAlias = Term | float
 
 PRIMITIVES: dict[str, Callable[..., Term]] = {}  # all that C++ and numpy must know
+SPECIAL: dict[str, Callable[..., Term]] = {}  # those that only C++ knows, for f64
 
 
 def term(x: object) -> Term:
@@ -102,6 +104,17 @@ def term(x: object) -> Term:
 def primitive(name: str, signature: str) -> Callable[..., Term]:
     """Declares a primitive and returns the function that rules call. "vv-v": two values give a value, "v-m": one gives
     a condition (mask)."""
+    PRIMITIVES[name] = build = _builder(name, signature)
+    return build
+
+
+def special(name: str, arity: int = 1) -> Callable[..., Term]:
+    """Declares a function of runtime/cpu/special.h, of one or two f64 numbers."""
+    SPECIAL[name] = build = _builder(name, "v" * arity + "-v")
+    return build
+
+
+def _builder(name: str, signature: str) -> Callable[..., Term]:
     takes, gives = signature.split("-")
 
     def build(*args: object) -> Term:
@@ -112,14 +125,14 @@ def primitive(name: str, signature: str) -> Callable[..., Term]:
             )
         return Term(name, terms, is_mask=gives == "m")
 
-    PRIMITIVES[name] = build
     return build
 
 
 add, sub, mul, div = (primitive(n, "vv-v") for n in ("add", "sub", "mul", "div"))
 neg, abs, sqrt = (primitive(n, "v-v") for n in ("neg", "abs", "sqrt"))
 floor, ceil, round, trunc = (primitive(n, "v-v") for n in ("floor", "ceil", "round", "trunc"))
-exp, expm1, sigmoid, tanh, erf = (primitive(n, "v-v") for n in ("exp", "expm1", "sigmoid", "tanh", "erf"))
+exp, exp2, expm1 = (primitive(n, "v-v") for n in ("exp", "exp2", "expm1"))
+sigmoid, tanh, erf = (primitive(n, "v-v") for n in ("sigmoid", "tanh", "erf"))
 log, log1p, log2, log10 = (primitive(n, "v-v") for n in ("log", "log1p", "log2", "log10"))
 sin, cos, tan, asin, acos, atan = (primitive(n, "v-v") for n in ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh = (primitive(n, "v-v") for n in ("sinh", "cosh"))
@@ -130,6 +143,10 @@ fmod, remainder = (primitive(n, "vv-v") for n in ("fmod", "remainder"))
 floor_divide, trunc_divide = (primitive(n, "vv-v") for n in ("floor_divide", "trunc_divide"))
 bit_and, bit_or, bit_xor = (primitive(n, "vv-v") for n in ("bit_and", "bit_or", "bit_xor"))
 bit_not = primitive("bit_not", "v-v")
+shift_left, shift_right = (primitive(n, "vv-v") for n in ("shift_left", "shift_right"))  # by any number
+gcd = primitive("gcd", "vv-v")
+copysign, nextafter = (primitive(n, "vv-v") for n in ("copysign", "nextafter"))
+signbit = primitive("signbit", "v-m")  # true for -0.0
 lt, le, gt, ge, eq, ne = (primitive(n, "vv-m") for n in ("lt", "le", "gt", "ge", "eq", "ne"))
 isnan = primitive("isnan", "v-m")
 both, either = (primitive(n, "mm-m") for n in ("both", "either"))
@@ -178,12 +195,27 @@ def _power(a: Any, b: Any) -> Any:
     return np.where(b < 0, units, np.power(a, np.maximum(b, 0)))
 
 
+def _bits(x: Any) -> int:
+    import numpy as np
+
+    return np.asarray(x).dtype.itemsize * 8
+
+
+def _shift_left(a: Any, b: Any) -> Any:
+    import numpy as np
+
+    outside = (b < 0) | (b >= _bits(a))
+    return np.where(outside, 0, np.left_shift(a, np.where(outside, 0, b)))
+
+
 def _numpy_function(name: str) -> Callable[..., Any]:
     import math
 
     import numpy as np
 
     different: dict[str, Callable[..., Any]] = {
+        "shift_left": _shift_left,
+        "shift_right": lambda a, b: np.right_shift(a, np.where((b < 0) | (b >= _bits(a)), _bits(a) - 1, b)),
         "sub": np.subtract,
         "mul": np.multiply,
         "div": np.divide,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from penlight.ops.elementwise import expression as e
 from penlight.ops.elementwise.expression import PRIMITIVES, Term
-from penlight.ops.elementwise.rules import ElementwiseOp, apply, elementwise
+from penlight.ops.elementwise.rules import FLOATS, ElementwiseOp, apply, elementwise
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+
+
+INF = math.inf
 
 
 def function(name: str) -> ElementwiseOp:
@@ -21,10 +25,10 @@ def function(name: str) -> ElementwiseOp:
 
     rule.__name__ = name
     rule.__doc__ = f"{name}(x)"
-    return elementwise(aten=name)(rule)
+    return elementwise(aten=name, dtypes=FLOATS)(rule)
 
 
-exp, expm1 = function("exp"), function("expm1")
+exp, exp2, expm1 = function("exp"), function("exp2"), function("expm1")
 log, log1p, log2, log10 = function("log"), function("log1p"), function("log2"), function("log10")
 sqrt, erf, tanh, sigmoid = function("sqrt"), function("erf"), function("tanh"), function("sigmoid")
 sin, cos, tan = function("sin"), function("cos"), function("tan")
@@ -32,9 +36,56 @@ asin, acos, atan = function("asin"), function("acos"), function("atan")
 sinh, cosh = function("sinh"), function("cosh")
 
 
-@elementwise(aten="rsqrt")
+LN2 = math.log(2)
+
+
+@elementwise(aten="rsqrt", dtypes=FLOATS)
 def rsqrt(x: Term) -> Term:
     return 1 / e.sqrt(x)
+
+
+@elementwise(aten="asinh", dtypes=FLOATS)
+def asinh(x: Term) -> Term:
+    """log(|x| + sqrt(x*x + 1)), with the sign of x"""
+    a = e.abs(x)
+    near = e.log1p(a + a * a / (e.sqrt(a * a + 1) + 1))
+    return e.copysign(e.select(a > 1e9, e.log(a) + LN2, near), x)
+
+
+@elementwise(aten="acosh", dtypes=FLOATS)
+def acosh(x: Term) -> Term:
+    """log(x + sqrt(x*x - 1))"""
+    t = x - 1
+    near = e.select(x < 1, math.nan, e.log1p(t + e.sqrt(t + t + t * t)))
+    return e.select(x > 1e9, e.log(x) + LN2, near)
+
+
+@elementwise(aten="atanh", dtypes=FLOATS)
+def atanh(x: Term) -> Term:
+    """log((1 + x) / (1 - x)) / 2"""
+    a = e.abs(x)
+    return e.copysign(e.log1p((a + a) / (1 - a)) * 0.5, x)
+
+
+@elementwise(aten="sinc", dtypes=FLOATS, avoid=(3e38, -3e38, 1e10, -1e10))  # angles that keep no digit after the point
+def sinc(x: Term) -> Term:
+    """sin(pi x) / (pi x), 1 at 0"""
+    return e.select(x == 0, 1, e.sin(x * math.pi) / (x * math.pi))
+
+
+@elementwise(dtypes=FLOATS, oracle=lambda torch, x: torch.logit(x))
+def logit(x: Term) -> Term:
+    """log(x / (1 - x))"""
+    return e.log(x / (1 - x))
+
+
+@logit.from_aten("logit")
+def _(g: Emitter, x: Value, eps: float | None) -> Value:
+    from penlight.ops.elementwise.arithmetic import maximum, minimum
+
+    if eps is not None:
+        x = apply(g, minimum, apply(g, maximum, x, float(eps)), 1 - float(eps))
+    return apply(g, logit, x)
 
 
 def rounding(name: str) -> ElementwiseOp:
@@ -44,13 +95,30 @@ def rounding(name: str) -> ElementwiseOp:
         return PRIMITIVES[name](x)
 
     def convert(g: Emitter, x: Value) -> Value:
-        return apply(g, op, x) if x.dtype in ("f32", "f16", "bf16", "f64") else x
+        return apply(g, op, x) if x.dtype in FLOATS else x
 
     rule.__name__ = name
     rule.__doc__ = f"{name}(x)" + (", ties to even" if name == "round" else "")
-    op = elementwise(oracle=lambda torch, x: getattr(torch, name)(x))(rule)
+    op = elementwise(dtypes=FLOATS, oracle=lambda torch, x: getattr(torch, name)(x))(rule)
     op.from_aten(name)(convert)
     return op
 
 
 floor, ceil, round, trunc = rounding("floor"), rounding("ceil"), rounding("round"), rounding("trunc")
+
+
+@elementwise(aten="frac", dtypes=FLOATS, avoid=(INF, -INF))  # torch's vectors say NaN, its numbers 0
+def frac(x: Term) -> Term:
+    """x without what trunc leaves of it"""
+    return x - e.trunc(x)
+
+
+@round.from_aten("round.decimals")
+def _(g: Emitter, x: Value, decimals: int) -> Value:
+    from penlight.ops.elementwise.arithmetic import div, mul
+
+    if x.dtype not in FLOATS or decimals == 0:
+        return apply(g, round, x) if x.dtype in FLOATS else x
+    scale, back = (mul, div) if decimals > 0 else (div, mul)
+    tens = 10.0 ** abs(decimals)
+    return apply(g, back, apply(g, round, apply(g, scale, x, tens)), tens)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise.expression import Term, evaluate
-from penlight.ops.elementwise.samples import automatic_samples
+from penlight.ops.elementwise.samples import automatic_samples, special_samples
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
@@ -32,9 +32,13 @@ if TYPE_CHECKING:
 
 # A dtype without kernels of its own is computed in another one, and its result cast back. That is what torch does for
 # the half floats; for the short integers it gives the same bits, as they wrap.
-CARRIERS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32"}
-ARITHMETIC = ("f32", "i64", "i32")
-EVERY = ("f32", "i64", "i32", "bool")
+# Rules of special functions have f64 rows alone: whatever the model has is computed in f64.
+CARRIERS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u8": "i32", "i16": "i32", "bool": "i32"}
+FLOATS = ("f32", "f64")
+INTEGERS = ("i64", "i32")
+ARITHMETIC = (*FLOATS, *INTEGERS)
+EVERY = (*ARITHMETIC, "bool")
+SPECIAL = ("f64",)
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Row:
 
 class ElementwiseOp(Op):
     """An operator with a scalar rule. Called with Terms it gives the rule's Term, so rules can use each other."""
+
+    on_vectors = True  # f32 rows are loops over vectors, else over numbers
 
     def __call__(self, *args: Any, **attrs: Any) -> Term:
         assert self.rule is not None
@@ -98,12 +104,14 @@ def elementwise(
     tolerance: float = 1e-5,
     oracle: Callable[..., Any] | None = None,
     avoid: tuple[float, ...] = (),
+    on_vectors: bool = True,
 ) -> Callable[[Callable[..., Term]], ElementwiseOp]:
     """Declares the decorated rule as an operator.
 
     aten: overloads whose arguments are the tensors, then the attributes; the first is what tests compare with, unless
     `oracle(torch, *tensors)` is given. avoid: values that torch refuses or gets wrong, kept out of the samples; ints
-    of integer samples, floats of float samples. nan: "propagate", or a word for what becomes of NaN.
+    of integer samples, floats of float samples. nan: "propagate", or a word for what becomes of NaN. on_vectors: False
+    for what is computed number by number, in f32 too.
     """
     names = (aten,) if isinstance(aten, str) else tuple(aten)
 
@@ -124,7 +132,8 @@ def elementwise(
             mixed=tuple(t for t in tensors if t == "condition"),
             module=rule.__module__,
         )
-        op.fold = op.fold_arrays
+        op.fold = op.fold_arrays if dtypes != SPECIAL else None
+        op.on_vectors = on_vectors
         if "condition" in tensors:  # the dtype is that of the values, not of the first input
             op.select = lambda node: Selection(f"{op.name}.{_dtype(node, -1)}")
 
@@ -139,7 +148,10 @@ def elementwise(
 
         @op.samples
         def automatic() -> Iterator[Sample]:
-            return automatic_samples(op.dtypes, len(tensors), torch_call, avoid, condition="condition" in tensors)
+            arity = len(tensors)
+            if dtypes == SPECIAL:
+                return special_samples(arity, torch_call, avoid)
+            return automatic_samples(op.dtypes, arity, torch_call, avoid, condition="condition" in tensors)
 
         return op
 
@@ -149,11 +161,16 @@ def elementwise(
 def apply(g: Emitter, op: Op, *operands: Any, type: TensorType | None = None, **attrs: Any) -> Value:
     """Emits `op` on operands (Values, Python numbers, symbolic ints) as torch computes it: promoted and cast to one
     dtype. type: what torch says it gives, where that is not the whole call's type."""
+    from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
 
     type = type or g.out
     values = [x for x, p in zip(operands, op.tensors, strict=True) if p.name != "condition"]
     dtype = compute_dtype(g, op, g.promote(*values))
+    if dtype in FLOATS and not op.result and type.dtype not in FLOATS:
+        g.fail(f"{op.name} of {type.dtype} tensors, which it computes as floats")
+    if dtype == "f64" and type.dtype == "f32":  # integers: their f32, as in torch
+        operands = tuple(g.cast(x, "f32") if isinstance(x, Value) and x.dtype[0] in "iu" else x for x in operands)
     inputs = [
         g.as_tensor(x, "bool" if p.name == "condition" else dtype) for x, p in zip(operands, op.tensors, strict=True)
     ]
@@ -167,8 +184,11 @@ def compute_dtype(g: Emitter, op: Op, dtype: str) -> str:
         return dtype
     if CARRIERS.get(dtype) in op.dtypes:
         return CARRIERS[dtype]
-    if dtype != "f64" and op.dtypes == ("f32",):  # exp, sin, true division: integers become floats
-        return "f32"
+    if set(op.dtypes) <= set(FLOATS):  # exp, sin, true division: integers become floats
+        if dtype != "f64" and "f32" in op.dtypes:
+            return "f32"
+        if "f64" in op.dtypes:
+            return "f64"
     g.fail(f"{op.name} has no kernel for {dtype} tensors (it has {', '.join(op.dtypes)})")
     raise AssertionError("fail() returned")
 

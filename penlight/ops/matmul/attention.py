@@ -12,6 +12,7 @@ from penlight.ops.registry import Op, Sample
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
 
 attention = Op(
     "attention",
@@ -49,12 +50,28 @@ def _(
     scale: float | None,
     gqa: bool,
 ) -> Value:
+    return emit_attention(g, q, k, v, mask, dropout, causal, scale, gqa, g.out)
+
+
+@attention.from_aten("_scaled_dot_product_flash_attention_for_cpu")
+def _(
+    g: Emitter, q: Value, k: Value, v: Value, dropout: float, causal: bool, mask: Value | None, scale: float | None
+) -> Any:
+    return emit_attention(g, q, k, v, mask, dropout, causal, scale, False, g.out[0]), None  # logsumexp: for gradients
+
+
+def emit_attention(
+    g: Emitter, q: Value, k: Value, v: Value, mask: Value | None, dropout: float, causal: bool, scale: float | None,
+    gqa: bool, out: TensorType,
+) -> Value:  # fmt: skip
     from penlight.ir.types import TensorType
 
-    if q.dtype != "f32":
-        g.fail(f"of a {q.dtype} tensor: only f32 is supported")
     if dropout:
         g.fail(f"with dropout {dropout}: call model.eval() before export")
+    for x in (q, k, v):
+        if x.dtype not in ("f32", "f16", "bf16"):
+            g.fail(f"of a {x.dtype} tensor: f32, f16 and bf16 are supported")
+    q, k, v = (g.cast(x, "f32") for x in (q, k, v))
     if scale is None:
         if not isinstance(q.shape[-1], int):
             g.fail("with a head size that is not known at export: give `scale`")
@@ -71,10 +88,11 @@ def _(
         if mask is not None and mask.rank >= 3:
             split = (groups, size) if mask.shape[-3] == heads else (1, 1)
             mask = g.reshape(mask, (*mask.shape[:-3], *split, *mask.shape[-2:]))
-        type = TensorType("f32", (*g.out.shape[:-3], groups, size, *g.out.shape[-2:]))
+        type = TensorType("f32", (*out.shape[:-3], groups, size, *out.shape[-2:]))
         y = g.emit("attention", q, k, v, mask, type=type, scale=float(scale), causal=causal)
-        return g.reshape(y, g.out.shape)
-    return g.emit("attention", q, k, v, mask, scale=float(scale), causal=causal)
+        return g.cast(g.reshape(y, out.shape), out.dtype)
+    type = TensorType("f32", out.shape)
+    return g.cast(g.emit("attention", q, k, v, mask, type=type, scale=float(scale), causal=causal), out.dtype)
 
 
 @attention.samples

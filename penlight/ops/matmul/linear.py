@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.matmul.matmul import emit_product, emit_scaled_sum, product_dtype
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
@@ -26,15 +27,23 @@ linear = Op(
 
 @linear.from_aten("linear")
 def _(g: Emitter, x: Value, w: Value, b: Value | None) -> Value:
-    for value in (x, w):
-        if value.dtype != "f32":
-            g.fail(f"of a {value.dtype} tensor: only f32 is supported")
+    from penlight.ir.types import TensorType
+
+    dtype = product_dtype(x.dtype)
+    if dtype != "f32":
+        y = emit_product(g, x, g.permute(w, (1, 0)) if w.rank == 2 else w, g.out.shape)
+        return g.cast(y, g.out.dtype) if b is None else emit_scaled_sum(g, b, 1, y, 1)
+    x, w, b = g.cast(x, dtype), g.cast(w, dtype), None if b is None else g.cast(b, dtype)
+    type = TensorType(dtype, g.out.shape)
     if w.rank == 1:  # one column, which the result does not have
-        y_type = type(g.out)("f32", (*g.out.shape, 1))
-        y = g.emit("linear", x, g.reshape(w, (1, *w.shape)), None, type=y_type)
+        y = g.emit("linear", x, g.reshape(w, (1, *w.shape)), None, type=TensorType(dtype, (*g.out.shape, 1)))
         y = g.reshape(y, g.out.shape)
-        return y if b is None else g.emit("add", y, b)
-    return g.emit("linear", x, w, b)
+        y = y if b is None else g.emit("add", y, b, type=type)
+    elif b is not None and b.shape != (w.shape[0],):
+        y = g.emit("add", g.emit("linear", x, w, None, type=type), b, type=type)
+    else:
+        y = g.emit("linear", x, w, b, type=type)
+    return g.cast(y, g.out.dtype)
 
 
 @linear.from_aten("addmm")
@@ -42,20 +51,11 @@ def _(g: Emitter, b: Value, x: Value, w: Value, beta: Any, alpha: Any) -> Value:
     """beta * b + alpha * (x @ w): what torch.nn.Linear was before it was called linear."""
     import numpy as np
 
-    for value in (b, x, w):
-        if value.dtype != "f32":
-            g.fail(f"of a {value.dtype} tensor: only f32 is supported")
-    if w.constant is not None and beta == 1 and alpha == 1 and b.rank == 1 and b.shape[0] == w.shape[1]:
+    whole = w.constant is not None and beta == 1 and alpha == 1 and b.rank == 1 and b.shape[0] == w.shape[1]
+    if whole and x.dtype == "f32":
+        assert w.constant is not None
         return g.emit("linear", x, g.constant(np.ascontiguousarray(w.constant.T)), b)
-    if w.constant is not None:
-        y = g.emit("linear", x, g.constant(np.ascontiguousarray(w.constant.T)), None)
-    else:
-        y = g.emit("matmul", x, w)
-    if alpha != 1:
-        y = g.emit("mul", y, g.constant(float(alpha)))
-    if beta == 0:
-        return y
-    return g.emit("add", y, b if beta == 1 else g.emit("mul", b, g.constant(float(beta)), type=b.tensor))
+    return emit_scaled_sum(g, b, beta, emit_product(g, x, w, g.out.shape), alpha)
 
 
 @linear.samples

@@ -1,25 +1,15 @@
 // matmul: f32, batches broadcast. Phase 0 packs b into panels (each distinct matrix once, whatever its strides), phase 1
 // multiplies blocks of rows and columns. With up to 3 rows packing would cost more than the product: then one phase
 // reads b in place.
-#include "penlight/ops/matmul/panels.h"
+#include "penlight/ops/matmul/matmul.h"
 
 namespace pen {
-
-struct MatmulParams {
-  BatchDims batch;  // operands: a, packed b (in matrices), out, b itself
-  PackedBatch packed;
-  int64_t m, k, n, panels;
-  int64_t a_pitch, out_pitch, b_row, b_column;
-  bool direct;  // no packing
-  int64_t pack_tasks;
-  int64_t row_blocks, column_blocks, columns;  // columns of a block
-};
 
 constexpr int64_t kDirectRows = 3;
 
 PEN_BIND(matmul) {
   for (int i = 0; i < 2; ++i) {
-    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (b.in(i).dtype != b.in(0).dtype) return b.fail(i, "a tensor of a's dtype", "dtype code %d", static_cast<int>(b.in(i).dtype));
     if (b.in(i).rank < 2) return b.fail(i, "a tensor of rank 2 or more", "rank %d", b.in(i).rank);
   }
   PEN_TRY(b.need(0, Need::rows));
@@ -41,7 +31,7 @@ PEN_BIND(matmul) {
   if (out.rank > kMaxRank) return b.fail(-1, "a result of rank 8 at most", "rank %d", out.rank);
   out.dims[shape.rank] = p->m;
   out.dims[shape.rank + 1] = p->n;
-  PEN_TRY(b.output(0, DType::f32, out));
+  PEN_TRY(b.output(0, a.dtype, out));
   PEN_TRY(b.need_out(0, Need::rows));
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
@@ -60,6 +50,11 @@ PEN_BIND(matmul) {
   p->out_pitch = y.strides[y.rank - 2];
   p->b_row = w.strides[w.rank - 2];
   p->b_column = w.strides[w.rank - 1];
+  if (a.dtype != DType::f32) {
+    p->row_blocks = task_count(p->batch.count * p->m, 65536 / (p->k * p->n + 1) + 1);
+    b.tasks(p->row_blocks);
+    return PEN_OK;
+  }
   p->panels = panel_count(p->n);
   p->direct = p->m <= kDirectRows && (p->b_row == 1 || p->b_column == 1);
   if (p->direct) {

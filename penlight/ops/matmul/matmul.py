@@ -3,11 +3,12 @@ A constant second matrix becomes a `linear`, whose weight is packed at export.""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.registry import Op, Sample
+from penlight.ir.dims import product
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -17,30 +18,58 @@ matmul = Op(
     "matmul",
     "a: tensor, b: tensor",
     work=lambda x, y: prod(y) * x[0][-1],
+    dtypes=("f32", "f64", "i64"),
     doc="a [..., M, K] x b [..., K, N], leading dims broadcast.",
 )
 
 
-def emit_matmul(g: Emitter, a: Value, b: Value) -> Value:
-    """torch.matmul of two values of any rank; its shape is that of g.out."""
+def product_dtype(dtype: str) -> str:
+    """In which dtype products are computed: half floats as torch does, integers in the widest one, where they wrap alike."""
+    return "f32" if dtype in ("f32", "f16", "bf16") else "f64" if dtype == "f64" else "i64"
+
+
+def emit_product(g: Emitter, a: Value, b: Value, shape: Sequence[Any]) -> Value:
+    """torch.matmul of two values of any rank, of this shape, in product_dtype."""
     import numpy as np
 
     from penlight.ir.types import TensorType
 
-    for x in (a, b):
-        if x.dtype != "f32":
-            g.fail(f"of a {x.dtype} tensor: only f32 is supported")
-    shape = g.out.shape
-    if b.constant is not None and b.rank == 2 and a.rank >= 1:
+    dtype = product_dtype(a.dtype)
+    a, b = g.cast(a, dtype), g.cast(b, dtype)
+    if b.constant is not None and b.rank == 2 and a.rank >= 1 and dtype == "f32":
         w = g.constant(np.ascontiguousarray(b.constant.T))
-        return g.emit("linear", a, w, None, None, type=TensorType("f32", shape))
+        made: Value = g.emit("linear", a, w, None, None, type=TensorType("f32", tuple(shape)))
+        return made
     rows = a if a.rank > 1 else g.reshape(a, (1, *a.shape))
     columns = b if b.rank > 1 else g.reshape(b, (*b.shape, 1))
     if columns.rank == 2:  # one matrix for the whole batch: its rows are rows of one matrix
-        rows = g.reshape(rows, (-1, rows.shape[-1]))
-    lead = () if columns.rank == 2 else shape[: len(shape) - (a.rank > 1) - (b.rank > 1)]
-    type = TensorType("f32", (*lead, rows.shape[-2], columns.shape[-1]))
+        rows = g.reshape(rows, (product(rows.shape[:-1]), rows.shape[-1]))
+    lead = () if columns.rank == 2 else tuple(shape)[: len(shape) - (a.rank > 1) - (b.rank > 1)]
+    type = TensorType(dtype, (*lead, rows.shape[-2], columns.shape[-1]))
     return g.reshape(g.emit("matmul", rows, columns, type=type), shape)
+
+
+def emit_matmul(g: Emitter, a: Value, b: Value) -> Value:
+    """torch.matmul of two values of any rank; its type is g.out."""
+    return g.cast(emit_product(g, a, b, g.out.shape), g.out.dtype)
+
+
+def emit_scaled_sum(g: Emitter, x: Value, beta: Any, y: Value, alpha: Any) -> Value:
+    """beta * x + alpha * y as g.out; y is in product_dtype. Where beta is 0, x is not looked at."""
+    from penlight.ir.types import TensorType
+
+    type = TensorType(y.dtype, g.out.shape)
+
+    def number(value: Any) -> Value:
+        return g.constant(int(value) if y.dtype == "i64" else float(value), y.dtype)
+
+    if alpha != 1:
+        y = g.emit("mul", y, number(alpha), type=y.tensor)
+    if beta != 0:
+        x = g.cast(x, y.dtype)
+        x = x if beta == 1 else g.emit("mul", x, number(beta), type=x.tensor)
+        y = g.emit("add", x, y, type=type)
+    return g.cast(y, g.out.dtype)
 
 
 @matmul.from_aten("matmul", "mm", "bmm", "mv", "dot")
@@ -50,12 +79,42 @@ def _(g: Emitter, a: Value, b: Value) -> Value:
 
 @matmul.from_aten("baddbmm")
 def _(g: Emitter, x: Value, a: Value, b: Value, beta: Any, alpha: Any) -> Value:
-    y = emit_matmul(g, a, b)
-    if alpha != 1:
-        y = g.emit("mul", y, g.constant(float(alpha)))
-    if beta == 0:
-        return y
-    return g.emit("add", x if beta == 1 else g.emit("mul", x, g.constant(float(beta)), type=x.tensor), y)
+    return emit_scaled_sum(g, x, beta, emit_product(g, a, b, g.out.shape), alpha)
+
+
+@matmul.from_aten("addmv")
+def _(g: Emitter, x: Value, a: Value, b: Value, beta: Any, alpha: Any) -> Value:
+    return emit_scaled_sum(g, x, beta, emit_product(g, a, b, g.out.shape), alpha)
+
+
+@composite("addbmm")
+def _(x: Any, a: Any, b: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    import torch
+
+    # The sum over the batch is part of K: [M, B * K] times [B * K, N].
+    m, n = a.shape[1], b.shape[2]
+    return torch.addmm(x, a.permute(1, 0, 2).reshape(m, -1), b.reshape(-1, n), beta=beta, alpha=alpha)
+
+
+@composite("bilinear")
+def _(x: Any, y: Any, w: Any, b: Any = None) -> Any:
+    """sum over i, j of x[i] w[o, i, j] y[j]"""
+    o, i, j = w.shape
+    xw = (x @ w.permute(1, 0, 2).reshape(i, o * j)).reshape(*x.shape[:-1], o, j)
+    z = (xw @ y.unsqueeze(-1)).squeeze(-1)
+    return z if b is None else z + b
+
+
+@composite("_trilinear")
+def _(x: Any, y: Any, z: Any, expand1: Any, expand2: Any, expand3: Any, sumdim: Any, unroll_dim: int = 1) -> Any:
+    for d in expand1:
+        x = x.unsqueeze(d)
+    for d in expand2:
+        y = y.unsqueeze(d)
+    for d in expand3:
+        z = z.unsqueeze(d)
+    made = x * y * z
+    return made.sum(sumdim) if sumdim else made
 
 
 @matmul.samples
@@ -107,3 +166,11 @@ def _() -> Iterator[Sample]:
     n, k = torch.export.Dim("n"), torch.export.Dim("k", min=2, max=99)
     free = ({0: n, 2: k}, {0: n, 1: k})
     yield Sample(lambda a, b: a @ b, (r(3, 5, 18), r(3, 18, 7)), "dynamic", dynamic=free)
+    whole = torch.randint(-9, 9, (2, 5, 7), generator=rand)
+    yield case("i64", whole, torch.randint(-9, 9, (7, 6), generator=rand))
+    yield case("i32, transposed", whole.int(), torch.randint(-9, 9, (2, 6, 7), generator=rand).int().transpose(1, 2))
+    yield case("u8, wraps", (whole + 99).byte(), torch.full((7, 3), 200).byte())
+    yield case("f64", r(3, 5).double(), r(5, 4).double())
+    nan = torch.full((5, 6), float("nan"))
+    yield Sample(lambda a, b: torch.addbmm(nan, a, b, beta=0, alpha=2), (r(3, 5, 9), r(3, 9, 6)), "addbmm")
+    yield Sample(torch.nn.functional.bilinear, (r(2, 3, 5), r(2, 3, 7), r(4, 5, 7), r(4)), "bilinear")

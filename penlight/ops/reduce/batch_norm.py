@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.reduce.layer_norm import as_f32, emit_moments
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
 
 batch_norm = Op(
     "batch_norm",
@@ -19,18 +21,27 @@ batch_norm = Op(
     doc="(x - mean) / sqrt(var + eps) * w + b, each one number a channel (dim 1).",
 )
 
-_TRAINING = "in training mode: it would use the statistics of this batch; call model.eval() before export"
+_TRAINING = "in training mode: it would change its running statistics; call model.eval() before export"
 
 
-def _emit(
-    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, eps: float
-) -> Value:
+def _running(g: Emitter, x: Value, w: Any, b: Any, mean: Any, var: Any, eps: float, out: TensorType) -> Value:
     if mean is None or var is None:
-        g.fail("without running statistics (track_running_stats=False): " + _TRAINING)
-    if x.dtype != "f32":
-        g.fail(f"of a {x.dtype} tensor: only f32 is supported")
-    out = g.out[0] if isinstance(g.out, tuple) else g.out
-    return g.emit("batch_norm", x, w, b, mean, var, type=out, eps=eps)
+        g.fail("in eval mode without running statistics")
+    x, w, b, mean, var = as_f32(g, x, w, b, mean, var)
+    return g.cast(g.emit("batch_norm", x, w, b, mean, var, type=x.tensor, eps=eps), out.dtype)
+
+
+def _of_batch(g: Emitter, x: Value, w: Any, b: Any, eps: float, out: TensorType) -> tuple[Value, Value, Value]:
+    """By the statistics of this batch, which follow: mean and 1 / sqrt(var + eps)."""
+    x, w, b = as_f32(g, x, w, b)
+    mean, factor = emit_moments(g, x, (0, *range(2, x.rank)), eps)
+    y = g.emit("mul", g.emit("sub", x, mean, type=x.tensor), factor, type=x.tensor)
+    column = (x.shape[1], *[1] * (x.rank - 2))
+    if w is not None:
+        y = g.emit("mul", y, g.reshape(w, column), type=x.tensor)
+    if b is not None:
+        y = g.emit("add", y, g.reshape(b, column), type=x.tensor)
+    return g.cast(y, out.dtype), g.reshape(mean, (x.shape[1],)), g.reshape(factor, (x.shape[1],))
 
 
 @batch_norm.from_aten("batch_norm")
@@ -38,23 +49,37 @@ def _(
     g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, training: bool,
     momentum: float, eps: float, cudnn: bool,
 ) -> Value:  # fmt: skip
-    if training:
+    if not training:
+        return _running(g, x, w, b, mean, var, eps, g.out)
+    if mean is not None or var is not None:
         g.fail(_TRAINING)
-    return _emit(g, x, w, b, mean, var, eps)
+    return _of_batch(g, x, w, b, eps, g.out)[0]
+
+
+def _nothing(g: Emitter) -> Value:
+    import numpy as np
+
+    return g.constant(np.zeros(0, np.float32))
 
 
 @batch_norm.from_aten("_native_batch_norm_legit_no_training")
 def _(
-    g: Emitter,
-    x: Value,
-    w: Value | None,
-    b: Value | None,
-    mean: Value | None,
-    var: Value | None,
-    momentum: float,
+    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, momentum: float,
     eps: float,
-) -> Any:
-    return _emit(g, x, w, b, mean, var, eps), None, None  # saved statistics: used in training only
+) -> Any:  # fmt: skip
+    return _running(g, x, w, b, mean, var, eps, g.out[0]), _nothing(g), _nothing(g)
+
+
+@batch_norm.from_aten("_batch_norm_no_update")
+def _(
+    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, momentum: float,
+    eps: float,
+) -> Any:  # fmt: skip
+    import numpy as np
+
+    if mean is None or var is None:
+        return *_of_batch(g, x, w, b, eps, g.out[0]), g.constant(np.zeros(0, np.uint8))
+    return _running(g, x, w, b, mean, var, eps, g.out[0]), _nothing(g), _nothing(g), g.constant(np.zeros(0, np.uint8))
 
 
 @batch_norm.from_aten("native_batch_norm", "_native_batch_norm_legit")
@@ -62,9 +87,16 @@ def _(
     g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Value | None, var: Value | None, training: bool,
     momentum: float, eps: float,
 ) -> Any:  # fmt: skip
-    if training:
+    if not training:
+        return _running(g, x, w, b, mean, var, eps, g.out[0]), _nothing(g), _nothing(g)
+    if mean is not None or var is not None:
         g.fail(_TRAINING)
-    return _emit(g, x, w, b, mean, var, eps), None, None
+    return _of_batch(g, x, w, b, eps, g.out[0])
+
+
+@batch_norm.from_aten("_native_batch_norm_legit.no_stats")
+def _(g: Emitter, x: Value, w: Value | None, b: Value | None, training: bool, momentum: float, eps: float) -> Any:
+    return _of_batch(g, x, w, b, eps, g.out[0])
 
 
 @batch_norm.samples
@@ -85,6 +117,11 @@ def _() -> Iterator[Sample]:
 
     yield Sample(norm, (torch.randn(2, 19, 5, 7, generator=rand), *statistics(19), *parameters(19)), "planes")
     yield Sample(norm, (torch.randn(3, 8, generator=rand), *statistics(8)), "rows, no affine")
+    yield Sample(
+        lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
+        (torch.randn(3, 8, 5, 4, generator=rand), *parameters(8)),
+        "of this batch",
+    )
     yield Sample(norm, (torch.randn(3, 8, 9, generator=rand), *statistics(8), *parameters(8)), "1d")
 
     module = torch.nn.Sequential(torch.nn.BatchNorm2d(17), torch.nn.ReLU()).eval()

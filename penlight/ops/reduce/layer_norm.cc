@@ -1,5 +1,6 @@
-// layer_norm: f32, one contiguous row at a time, which stays in cache: mean, then the mean of squared distances from
-// it (no cancellation), then the result. Rows may lie at any stride on both sides.
+// layer_norm, rms_norm: f32, one contiguous row at a time, which stays in cache: mean (rms_norm: none), then the mean of
+// squared distances from it (no cancellation), then the result. Rows may lie at any stride on both sides.
+#include "penlight/ops/reduce/moments.h"
 #include "penlight/ops/reduce/reduce.h"
 
 namespace pen {
@@ -10,8 +11,8 @@ struct LayerNormParams {
   float eps;
 };
 
-PEN_BIND(layer_norm) {
-  for (int i = 0; i < 3; ++i) {
+static Status norm_plan(Bind& b, int operands) {
+  for (int i = 0; i < operands; ++i) {
     if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }
   int64_t dims = b.integer("dims");
@@ -21,7 +22,7 @@ PEN_BIND(layer_norm) {
   Shape shape;
   shape.rank = rank;
   for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];
-  for (int k = 1; k < 3; ++k) {
+  for (int k = 1; k < operands; ++k) {
     if (!b.has(k)) continue;
     if (b.in(k).rank != dims) return b.fail(k, "the normalized dims", "rank %d, not %d", b.in(k).rank, static_cast<int>(dims));
     for (int i = 0; i < dims; ++i) {
@@ -50,31 +51,10 @@ PEN_BIND(layer_norm) {
   return PEN_OK;
 }
 
-namespace PEN_ISA {
+PEN_BIND(layer_norm) { return norm_plan(b, 3); }
+PEN_BIND(rms_norm) { return norm_plan(b, 2); }
 
-// Sum of x[i] - shift (kSquare: of its square).
-template <bool kSquare>
-static PEN_INLINE float shifted_sum(const float* x, int64_t n, float shift) {
-  V s = set1(shift), acc[4] = {zero(), zero(), zero(), zero()};
-  int64_t i = 0;
-  for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-#pragma GCC unroll 4
-    for (int u = 0; u < 4; ++u) {
-      V d = load(x + i + u * kLanes) - s;
-      acc[u] = kSquare ? fma(d, d, acc[u]) : acc[u] + d;
-    }
-  }
-  for (; i + kLanes <= n; i += kLanes) {
-    V d = load(x + i) - s;
-    acc[0] = kSquare ? fma(d, d, acc[0]) : acc[0] + d;
-  }
-  float sum = reduce_add((acc[0] + acc[1]) + (acc[2] + acc[3]));
-  for (; i < n; ++i) {
-    float d = x[i] - shift;
-    sum += kSquare ? d * d : d;
-  }
-  return sum;
-}
+namespace PEN_ISA {
 
 template <bool kScale, bool kBias>
 static PEN_INLINE void normalize(const float* x, float* y, int64_t n, float mean, float factor, const float* w, const float* b) {
@@ -98,12 +78,9 @@ static PEN_INLINE void normalize(const float* x, float* y, int64_t n, float mean
   }
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(layer_norm, f32) {
-  using namespace PEN_ISA;
+template <bool kCentered>
+static PEN_INLINE void norm_rows(const Run& r, const float* w, const float* b) {
   const LayerNormParams& p = r.as<LayerNormParams>();
-  const float *w = r.in[1].as<float>(), *b = r.in[2].as<float>();
   int64_t n = p.length;
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.rows.numel, p.tasks, task);
@@ -111,7 +88,7 @@ PEN_KERNEL(layer_norm, f32) {
       int64_t out = 0;
       const float* x = r.in[0].as<float>() + reduce_offset(p.rows, row, &out);
       float* y = r.out[0].as<float>() + out;
-      float mean = shifted_sum<false>(x, n, 0.0f) / static_cast<float>(n);
+      float mean = kCentered ? shifted_sum<false>(x, n, 0.0f) / static_cast<float>(n) : 0.0f;
       float variance = shifted_sum<true>(x, n, mean) / static_cast<float>(n);
       float factor = 1.0f / __builtin_sqrtf(variance + p.eps);
       if (w && b) {
@@ -126,5 +103,10 @@ PEN_KERNEL(layer_norm, f32) {
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(layer_norm, f32) { PEN_ISA::norm_rows<true>(r, r.in[1].as<float>(), r.in[2].as<float>()); }
+PEN_KERNEL(rms_norm, f32) { PEN_ISA::norm_rows<false>(r, r.in[1].as<float>(), nullptr); }
 
 }  // namespace pen

@@ -1,4 +1,4 @@
-"""layer_norm over the last dims; group_norm and instance_norm are made of it."""
+"""layer_norm and rms_norm over the last dims."""
 
 from __future__ import annotations
 
@@ -10,64 +10,108 @@ from penlight.ops.registry import Op, Sample
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
 
 layer_norm = Op(
     "layer_norm",
     "x: tensor, w: tensor?, b: tensor?, dims: int, eps: float",
     doc="(x - mean) / sqrt(var + eps) * w + b over the last `dims` dims; w and b have their shape.",
 )
+rms_norm = Op(
+    "rms_norm",
+    "x: tensor, w: tensor?, dims: int, eps: float",
+    doc="x / sqrt(mean of squares + eps) * w over the last `dims` dims; w has their shape.",
+)
 
 
-def _require_f32(g: Emitter, x: Value) -> None:
-    if x.dtype != "f32":
-        g.fail(f"of a {x.dtype} tensor: only f32 is supported")
+def as_f32(g: Emitter, *values: Value | None) -> list[Any]:
+    """The operands of a norm; half floats are computed in f32, as torch does."""
+    for x in values:
+        if x is not None and x.dtype not in ("f32", "f16", "bf16"):
+            g.fail(f"of a {x.dtype} tensor: f32, f16 and bf16 are supported")
+    return [None if x is None else g.cast(x, "f32") for x in values]
+
+
+def emit_moments(g: Emitter, x: Value, dims: Sequence[int], eps: float) -> tuple[Value, Value]:
+    """Mean and 1 / sqrt(var + eps) over dims, which stay with size 1. Where nobody reads them, they cost nothing."""
+    from penlight.ops.reduce.reduce import reduced_type
+
+    type = reduced_type(x, "f32", tuple(dims), True)
+    mean: Value = g.emit("mean", x, type=type, dims=tuple(dims), keepdim=True)
+    apart = g.emit("sub", x, mean, type=x.tensor)
+    square = g.emit("mul", apart, apart, type=x.tensor)
+    var = g.emit("mean", square, type=type, dims=tuple(dims), keepdim=True)
+    return mean, g.emit("rsqrt", g.emit("add", var, g.constant(float(eps)), type=type), type=type)
 
 
 @layer_norm.from_aten("layer_norm")
 def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, b: Value | None, eps: float, cudnn: bool) -> Value:
-    _require_f32(g, x)
-    return g.emit("layer_norm", x, w, b, dims=len(shape), eps=eps)
+    return _layer_norm(g, x, shape, w, b, eps, g.out)
 
 
 @layer_norm.from_aten("native_layer_norm")
 def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, b: Value | None, eps: float) -> Any:
-    _require_f32(g, x)
-    y = g.emit("layer_norm", x, w, b, type=g.out[0], dims=len(shape), eps=eps)
-    return y, None, None  # mean and rstd: used in training only
+    dims = range(x.rank - len(shape), x.rank)
+    (plain,) = as_f32(g, x)
+    mean, factor = emit_moments(g, plain, dims, eps)
+    return (
+        _layer_norm(g, x, shape, w, b, eps, g.out[0]),
+        g.cast(mean, g.out[1].dtype),
+        g.cast(factor, g.out[2].dtype),
+    )
 
 
-def _grouped(g: Emitter, x: Value, groups: Any, w: Value | None, b: Value | None, eps: float) -> Value:
-    """A norm over the channels of each group and all that follows them: one row to a group."""
-    from penlight.ir.dims import combine, product
+def _layer_norm(g: Emitter, x: Value, shape: Sequence[Any], w: Any, b: Any, eps: float, out: TensorType) -> Value:
     from penlight.ir.types import TensorType
 
-    _require_f32(g, x)
-    size = combine("//", product(x.shape[1:]), groups)
-    rows = g.reshape(x, (x.shape[0], groups, size))
-    y = g.emit("layer_norm", rows, None, None, type=rows.tensor, dims=1, eps=eps)
-    y = g.reshape(y, x.shape)
-    type = TensorType(x.dtype, x.shape)
-    ones = (1,) * (x.rank - 2)
-    if w is not None:
-        y = g.emit("mul", y, g.reshape(w, (x.shape[1], *ones)), type=type)
-    if b is not None:
-        y = g.emit("add", y, g.reshape(b, (x.shape[1], *ones)), type=type)
-    return y
+    x, w, b = as_f32(g, x, w, b)
+    y = g.emit("layer_norm", x, w, b, type=TensorType("f32", out.shape), dims=len(shape), eps=eps)
+    return g.cast(y, out.dtype)
 
 
-@layer_norm.from_aten("group_norm")
-def _(g: Emitter, x: Value, groups: int, w: Value | None, b: Value | None, eps: float, cudnn: bool) -> Value:
-    return _grouped(g, x, groups, w, b, eps)
+def _rms_norm(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | None, out: TensorType) -> Value:
+    from penlight.ir.types import TensorType
+
+    if eps is None:  # torch: of the dtype in which it computes
+        eps = 1.1920928955078125e-07
+    x, w = as_f32(g, x, w)
+    y = g.emit("rms_norm", x, w, type=TensorType("f32", out.shape), dims=len(shape), eps=eps)
+    return g.cast(y, out.dtype)
 
 
-@layer_norm.from_aten("instance_norm")
-def _(
-    g: Emitter, x: Value, w: Value | None, b: Value | None, mean: Any, var: Any, use_input_stats: bool, momentum: float,
-    eps: float, cudnn: bool,
-) -> Value:  # fmt: skip
-    if not use_input_stats:  # running statistics: a batch_norm
-        return g.emit("batch_norm", x, w, b, mean, var, eps=eps)
-    return _grouped(g, x, x.shape[1], w, b, eps)
+@rms_norm.from_aten("rms_norm")
+def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | None) -> Value:
+    return _rms_norm(g, x, shape, w, eps, g.out)
+
+
+@rms_norm.from_aten("_fused_rms_norm")
+def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | None) -> Any:
+    from penlight.ops.reduce.reduce import reduced_type
+
+    (plain,) = as_f32(g, x)
+    dims = tuple(range(x.rank - len(shape), x.rank))
+    type = reduced_type(plain, "f32", dims, True)
+    square = g.emit("mul", plain, plain, type=plain.tensor)
+    mean = g.emit("mean", square, type=type, dims=dims, keepdim=True)
+    constant = g.constant(1.1920928955078125e-07 if eps is None else float(eps))
+    factor = g.emit("rsqrt", g.emit("add", mean, constant, type=type), type=type)
+    return _rms_norm(g, x, shape, w, eps, g.out[0]), factor
+
+
+@rms_norm.samples
+def _() -> Iterator[Sample]:
+    import torch
+    import torch.nn.functional as F
+
+    rand = torch.Generator().manual_seed(0)
+
+    def r(*shape: int) -> Any:
+        return torch.randn(*shape, generator=rand)
+
+    yield Sample(lambda x, w: F.rms_norm(x, (768,), w, 1e-6), (r(1, 19, 768), r(768)), "llama")
+    yield Sample(lambda x: F.rms_norm(x, (5, 7)), (r(3, 5, 7),), "two dims, no weight")
+    yield Sample(lambda x, w: F.rms_norm(x.transpose(1, 2), (33,), w), (r(2, 33, 9), r(33)), "transposed")
+    yield Sample(lambda x: F.rms_norm(x, (4,)), (r(0, 4),), "empty")
 
 
 @layer_norm.samples
@@ -98,8 +142,5 @@ def _() -> Iterator[Sample]:
     special[1, 3] = float("inf")
     special[2] = 3.0
     yield Sample(lambda x: F.layer_norm(x, (20,)), (special,), "nan, inf, constant")
-    yield Sample(lambda x, w, b: F.group_norm(x, 4, w, b), (r(2, 12, 5, 6), r(12), r(12)), "group_norm")
-    yield Sample(lambda x: F.group_norm(x, 3), (r(2, 12, 7),), "group_norm 1d")
-    yield Sample(lambda x, w, b: F.instance_norm(x, None, None, w, b), (r(2, 5, 6, 7), r(5), r(5)), "instance_norm")
     free: Any = ({0: torch.export.Dim("n"), 1: torch.export.Dim("l", min=2, max=99)}, None, None)
     yield Sample(lambda x, w, b: F.layer_norm(x, (32,), w, b), (r(3, 7, 32), r(32), r(32)), "dynamic", dynamic=free)

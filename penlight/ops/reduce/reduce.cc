@@ -1,14 +1,14 @@
-// sum, mean, amax, amin, prod: f32 and i64, any dims, any strides. See reduce.h for how the work is cut.
+// sum, mean, prod, amax, amin, nansum, norm over any dims, any strides. See reduce.h for how the work is cut.
 #include "penlight/ops/reduce/reduce.h"
 
 namespace pen {
 
-// The reduction of no elements is a value for sum, mean and prod, an error for amax and amin, as in torch.
-static Status reduce_bind(Bind& b, bool has_neutral) {
+// The reduction of no elements is a value for sums and products, an error for the extremes, as in torch. `out` as the key
+// says: the dtype of x, but the sum of bools is an i64.
+static Status reduce_bind(Bind& b, bool has_neutral, bool counts = false, double power = 0) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 && x.dtype != DType::i64) return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
   IntList dims = b.ints("dims");
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   for (int i = 0; i < dims.count; ++i) {
@@ -17,30 +17,87 @@ static Status reduce_bind(Bind& b, bool has_neutral) {
     reduced[dims[i]] = true;
   }
   Shape shape = reduce_shape(x, reduced, keepdim);
-  PEN_TRY(b.output(0, x.dtype, shape));
+  DType y = counts && x.dtype == DType::boolean ? DType::i64 : x.dtype;
+  PEN_TRY(b.output(0, y, shape));
   ReduceParams* p = b.params<ReduceParams>();
-  if (!p) return PEN_ERROR_MEMORY;
+  p->power = power;
   if (is_empty(b.out(0))) return PEN_OK;
   if (is_empty(x) && !has_neutral) return b.fail(0, "at least one element to reduce", "none");
   int64_t out[kMaxRank];
   reduce_out_strides(x, b.out(0), reduced, keepdim, out);
-  return reduce_plan(b, reduced, out, p);
+  return reduce_plan(b, reduced, out, dtype_size(y), p);
 }
 
-PEN_BIND(sum) { return reduce_bind(b, true); }
+PEN_BIND(sum) { return reduce_bind(b, true, true); }
 PEN_BIND(mean) { return reduce_bind(b, true); }
 PEN_BIND(prod) { return reduce_bind(b, true); }
+PEN_BIND(nansum) { return reduce_bind(b, true); }
 PEN_BIND(amax) { return reduce_bind(b, false); }
 PEN_BIND(amin) { return reduce_bind(b, false); }
+PEN_BIND(norm) {
+  double p = b.number("p");
+  bool finite = p - p == 0;
+  if (p != p || (finite && p != 0 && p != 1 && p != 2)) return b.fail(-1, "p of 0, 1, 2, inf or -inf", "%g", p);
+  return reduce_bind(b, finite, false, p);
+}
 
-PEN_KERNEL(sum, f32) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::FloatLanes>>(r); }
+namespace PEN_ISA {
+
+struct NanAsZero {
+  PEN_INLINE V operator()(V v) const { return select(isnan(v), zero(), v); }
+  PEN_INLINE float operator()(float v) const { return v != v ? 0.0f : v; }
+};
+struct Magnitude {
+  PEN_INLINE V operator()(V v) const { return abs(v); }
+  PEN_INLINE float operator()(float v) const { return __builtin_fabsf(v); }
+};
+struct Square {
+  PEN_INLINE V operator()(V v) const { return v * v; }
+  PEN_INLINE float operator()(float v) const { return v * v; }
+};
+struct NotZero {
+  PEN_INLINE V operator()(V v) const { return select(ne(v, zero()), set1(1.0f), zero()); }
+  PEN_INLINE float operator()(float v) const { return v != 0 ? 1.0f : 0.0f; }
+};
+struct Root {
+  PEN_INLINE float operator()(float v, int64_t) const { return __builtin_sqrtf(v); }
+};
+using SumOfFloats = SumOf<FloatLanes>;
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(sum, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats>(r); }
+PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>(r); }
 PEN_KERNEL(sum, i64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::IntLanes>>(r); }
-PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::MeanOf>(r); }
+PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
+PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats, PEN_ISA::DividedByCount>(r); }
+PEN_KERNEL_ANY(mean, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>, PEN_ISA::DividedByCount>(r); }
 PEN_KERNEL(prod, f32) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::FloatLanes>>(r); }
-PEN_KERNEL(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
+PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
+PEN_KERNEL(nansum, f32) { PEN_ISA::reduce<PEN_ISA::MappedOf<PEN_ISA::SumOfFloats, PEN_ISA::NanAsZero>>(r); }
 PEN_KERNEL(amax, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>>(r); }
 PEN_KERNEL(amax, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>>(r); }
+PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
 PEN_KERNEL(amin, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, -1>>(r); }
 PEN_KERNEL(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>>(r); }
+PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, -1>>(r); }
+
+// The p-th root of the sum of |x|**p: its own limit at ±inf, the number of elements that are not 0 at 0. For any other p
+// the powers take all the time: those are sums of a pow.
+PEN_KERNEL(norm, f32) {
+  using namespace PEN_ISA;
+  double p = r.as<ReduceParams>().power;
+  if (p == 2) {
+    PEN_ISA::reduce<MappedOf<SumOfFloats, Square>, Root>(r);
+  } else if (p == 1) {
+    PEN_ISA::reduce<MappedOf<SumOfFloats, Magnitude>>(r);
+  } else if (p == 0) {
+    PEN_ISA::reduce<MappedOf<SumOfFloats, NotZero>>(r);
+  } else if (p > 0) {
+    PEN_ISA::reduce<MappedOf<ExtremeOf<FloatLanes, 1>, Magnitude>>(r);
+  } else {
+    PEN_ISA::reduce<MappedOf<ExtremeOf<FloatLanes, -1>, Magnitude>>(r);
+  }
+}
 
 }  // namespace pen

@@ -8,7 +8,7 @@
 
 namespace pen {
 
-constexpr int64_t kReduceBlock = 4096;  // longest run that one set of vector accumulators sums
+constexpr int64_t kReduceBlock = 4032;  // longest run that one set of vector accumulators sums; bytes count up to 255
 constexpr int64_t kReduceChunk = 256;   // columns: outputs of one item
 
 struct ReduceDims {
@@ -27,6 +27,7 @@ struct ReduceParams {
   int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns)
   int64_t tasks, final_tasks;
   int64_t count;  // elements reduced into one
+  double power;   // of a norm
 };
 
 static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
@@ -43,19 +44,22 @@ static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int6
 }
 
 static PEN_INLINE int64_t reduce_offset(const ReduceDims& d, int64_t index, int64_t* out) {
+  if (d.rank == 0) return 0;
   int64_t in = 0;
-  for (int i = d.rank - 1; i >= 0; --i) {
+  for (int i = d.rank - 1; i > 0; --i) {  // the outermost needs no division, which takes as long as 100 floats
     int64_t at = index % d.dims[i];
     index /= d.dims[i];
     in += at * d.in[i];
     *out += at * d.out[i];
   }
-  return in;
+  *out += index * d.out[0];
+  return in + index * d.in[0];
 }
 
 // `x` (any strides) with dims marked in `reduced` becomes `y`, whose kept dims have strides `out` (one for each dim of
-// x, 0 where reduced). y is not empty; x may be. Makes x contiguous in some dim.
-static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t* out, ReduceParams* p) {
+// x, 0 where reduced). y is not empty; x may be. Makes x contiguous in some dim. part_bytes: what a part keeps for each of
+// its outputs.
+static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t* out, int64_t part_bytes, ReduceParams* p) {
   int inner = -1;
   bool empty = is_empty(b.in(0)), single = true;
   for (int pass = 0; pass < 2 && inner < 0 && !empty; ++pass) {
@@ -74,11 +78,19 @@ static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t
   p->inner_out = p->columns ? out[inner] : 0;
   int order[kMaxRank];
   int n = memory_order(x, order);
+  bool merged[kMaxRank] = {};  // into the contiguous dim
+  for (int k = n - 1; k >= 0 && inner >= 0; --k) {
+    int i = order[k];
+    if (i == inner || reduced[i] != reduced[inner] || x.strides[i] != p->inner || x.dims[i] == 0) continue;
+    if (!reduced[i] && out[i] != p->inner * p->inner_out) continue;
+    merged[i] = true;
+    p->inner *= x.dims[i];
+  }
   p->count = 1;
   for (int k = 0; k < n; ++k) {
     int i = order[k];
     if (reduced[i]) p->count *= x.dims[i];
-    if (i == inner) continue;
+    if (i == inner || merged[i]) continue;
     if (reduced[i]) {
       reduce_push(&p->reduced, x.dims[i], x.strides[i], 0);
     } else {
@@ -99,7 +111,7 @@ static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t
   int64_t per_item = total / (p->items * p->parts) + 1;
   p->tasks = task_count(p->items * p->parts, 32768 / per_item + 1);
   p->final_tasks = p->parts > 1 ? task_count(p->items, 64) : 0;
-  if (p->parts > 1) PEN_TRY(b.shared(p->items * p->parts * (p->columns ? kReduceChunk : 1) * dtype_size(x.dtype)));
+  if (p->parts > 1) PEN_TRY(b.shared(p->items * p->parts * (p->columns ? kReduceChunk : 1) * part_bytes));
   b.tasks(p->tasks, p->final_tasks);
   return PEN_OK;
 }
@@ -123,31 +135,76 @@ static PEN_INLINE void reduce_out_strides(const Tensor& x, const Tensor& y, cons
 
 namespace PEN_ISA {
 
-// Each rule: values T, vectors Vec of kWidth of them, Wide for what a whole part adds up to; kRepeatable: it does not
-// matter if a value is seen twice.
-struct IntLanes {
-  using T = int64_t;
-  using Vec = int64_t;
-  using Wide = int64_t;
-  static constexpr int kWidth = 1;
-  static constexpr bool kRepeatable = false;
-  static PEN_INLINE Vec read(const T* p) { return *p; }
-  static PEN_INLINE Vec read_partial(const T* p, int64_t) { return *p; }
-  static PEN_INLINE void write(T* p, Vec v) { *p = v; }
-};
+// Each rule: reads elements In, vectors Vec of kWidth of them; 64 rows of columns add up in a Vec, all of them in a Total;
+// Wide is what a whole part of a row adds up to; T is what parts and results are. kRepeatable: it does not matter if a
+// value is seen twice. one(v): an element on its own, as a Wide.
 struct FloatLanes {
+  using In = float;
   using T = float;
   using Vec = V;
+  using Total = V;
   using Wide = double;
   static constexpr int kWidth = kLanes;
   static constexpr bool kRepeatable = false;
-  static PEN_INLINE Vec read(const T* p) { return load(p); }
-  static PEN_INLINE Vec read_partial(const T* p, int64_t n) { return load_partial(p, n); }
-  static PEN_INLINE void write(T* p, Vec v) { store(p, v); }
+  static PEN_INLINE V read(const float* p) { return load(p); }
+  static PEN_INLINE V read_partial(const float* p, int64_t n) { return load_partial(p, n); }
+  static PEN_INLINE double one(float v) { return static_cast<double>(v); }
+  static PEN_INLINE void write(float* p, V v) { store(p, v); }
 };
+// Of other numbers: as many as a vector of floats has bytes, and 16 bytes where there is none.
+constexpr size_t kVectorBytes = sizeof(V) < 16 ? 16 : sizeof(V);
+template <class Number>
+struct NumberLanes {
+  typedef Number Register __attribute__((vector_size(kVectorBytes)));
+  using In = Number;
+  using T = Number;
+  using Vec = Register;
+  using Total = Register;
+  using Wide = Number;
+  static constexpr int kWidth = static_cast<int>(kVectorBytes / sizeof(Number));
+  static constexpr bool kRepeatable = false;
+  static PEN_INLINE Vec all(Number v) { return Vec{} + v; }
+  static PEN_INLINE Vec read(const Number* p) {
+    Vec v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static PEN_INLINE Vec read_partial(const Number* p, int64_t n) {
+    Vec v = {};
+    for (int64_t i = 0; i < n; ++i) v[i] = p[i];
+    return v;
+  }
+  static PEN_INLINE Number one(Number v) { return v; }
+  static PEN_INLINE void write(Number* p, Vec v) { __builtin_memcpy(p, &v, sizeof v); }
+};
+using DoubleLanes = NumberLanes<double>;
+using ByteLanes = NumberLanes<uint8_t>;
+using IntLanes = NumberLanes<int64_t>;
+
+// Integers wrap: through unsigned.
+typedef uint64_t Words __attribute__((vector_size(kVectorBytes)));
+static PEN_INLINE double plus(double a, double b) { return a + b; }
+static PEN_INLINE double times(double a, double b) { return a * b; }
+static PEN_INLINE int64_t plus(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+static PEN_INLINE int64_t times(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
+static PEN_INLINE DoubleLanes::Vec plus(DoubleLanes::Vec a, DoubleLanes::Vec b) { return a + b; }
+static PEN_INLINE DoubleLanes::Vec times(DoubleLanes::Vec a, DoubleLanes::Vec b) { return a * b; }
+static PEN_INLINE IntLanes::Vec plus(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words)a + (Words)b); }
+static PEN_INLINE IntLanes::Vec times(IntLanes::Vec a, IntLanes::Vec b) { return (IntLanes::Vec)((Words)a * (Words)b); }
 
 template <class Lanes>
-struct SumOf;
+struct SumOf : Lanes {
+  using typename Lanes::Vec;
+  using typename Lanes::Wide;
+  static PEN_INLINE Vec start() { return Vec{}; }
+  static PEN_INLINE Vec step(Vec a, Vec b) { return plus(a, b); }
+  static PEN_INLINE Wide step(Wide a, Wide b) { return plus(a, b); }
+  static PEN_INLINE Wide fold(Wide w, Vec a) {
+    for (int i = 0; i < Lanes::kWidth; ++i) w = plus(w, static_cast<Wide>(a[i]));
+    return w;
+  }
+  static PEN_INLINE Wide wide() { return 0; }
+};
 template <>
 struct SumOf<FloatLanes> : FloatLanes {
   static PEN_INLINE V start() { return zero(); }
@@ -155,23 +212,41 @@ struct SumOf<FloatLanes> : FloatLanes {
   static PEN_INLINE double step(double a, double b) { return a + b; }
   static PEN_INLINE double fold(double w, V a) { return w + static_cast<double>(reduce_add(a)); }
   static PEN_INLINE double wide() { return 0; }
-  static PEN_INLINE float finish(float v, int64_t) { return v; }
 };
-struct MeanOf : SumOf<FloatLanes> {
-  static PEN_INLINE float finish(float v, int64_t count) { return v / static_cast<float>(count); }
-};
-// Integers wrap: through unsigned.
-template <>
-struct SumOf<IntLanes> : IntLanes {
-  static PEN_INLINE int64_t start() { return 0; }
-  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
-  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
+// How many bytes are 1: of at most kReduceBlock values in bytes, of all of them in i64.
+struct CountOf : ByteLanes {
+  using T = int64_t;
+  using Wide = int64_t;
+  struct Total {
+    int64_t lanes[kWidth];
+  };
+  static PEN_INLINE Vec read(const uint8_t* p) { return ByteLanes::read(p) & all(1); }
+  static PEN_INLINE Vec read_partial(const uint8_t* p, int64_t n) { return ByteLanes::read_partial(p, n) & all(1); }
+  static PEN_INLINE int64_t one(uint8_t v) { return v & 1; }
+  static PEN_INLINE Vec start() { return Vec{}; }
+  static PEN_INLINE Vec step(Vec a, Vec b) { return a + b; }
+  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return a + b; }
+  static PEN_INLINE int64_t fold(int64_t w, Vec a) {
+    for (int i = 0; i < kWidth; ++i) w += a[i];
+    return w;
+  }
   static PEN_INLINE int64_t wide() { return 0; }
-  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
+  static PEN_INLINE void write(int64_t* p, const Total& total) { __builtin_memcpy(p, total.lanes, sizeof total.lanes); }
 };
 
 template <class Lanes>
-struct ProdOf;
+struct ProdOf : Lanes {
+  using typename Lanes::Vec;
+  using typename Lanes::Wide;
+  static PEN_INLINE Vec start() { return Lanes::all(1); }
+  static PEN_INLINE Vec step(Vec a, Vec b) { return times(a, b); }
+  static PEN_INLINE Wide step(Wide a, Wide b) { return times(a, b); }
+  static PEN_INLINE Wide fold(Wide w, Vec a) {
+    for (int i = 0; i < Lanes::kWidth; ++i) w = times(w, static_cast<Wide>(a[i]));
+    return w;
+  }
+  static PEN_INLINE Wide wide() { return 1; }
+};
 template <>
 struct ProdOf<FloatLanes> : FloatLanes {
   static PEN_INLINE V start() { return set1(1.0f); }
@@ -184,24 +259,41 @@ struct ProdOf<FloatLanes> : FloatLanes {
     return w;
   }
   static PEN_INLINE double wide() { return 1; }
-  static PEN_INLINE float finish(float v, int64_t) { return v; }
-};
-template <>
-struct ProdOf<IntLanes> : IntLanes {
-  static PEN_INLINE int64_t start() { return 1; }
-  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
-  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
-  static PEN_INLINE int64_t wide() { return 1; }
-  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
 };
 
 // The larger (kSign 1) or the smaller (kSign -1) of all; NaN wins.
+static PEN_INLINE void least_and_most(double* least, double* most) { *most = -(*least = -__builtin_inf()); }
+static PEN_INLINE void least_and_most(int64_t* least, int64_t* most) {
+  *least = INT64_MIN;
+  *most = INT64_MAX;
+}
+static PEN_INLINE void least_and_most(uint8_t* least, uint8_t* most) {
+  *least = 0;
+  *most = 255;
+}
 template <class Lanes, int kSign>
-struct ExtremeOf;
+struct ExtremeOf : Lanes {
+  using typename Lanes::T;
+  using typename Lanes::Vec;
+  static constexpr bool kRepeatable = true;
+  static PEN_INLINE T wide() {
+    T least, most;
+    least_and_most(&least, &most);
+    return kSign > 0 ? least : most;
+  }
+  static PEN_INLINE Vec start() { return Lanes::all(wide()); }
+  static PEN_INLINE Vec step(Vec a, Vec b) { return ((kSign > 0 ? b > a : b < a) | (b != b)) ? b : a; }
+  static PEN_INLINE T step(T a, T b) { return (kSign > 0 ? b > a : b < a) || b != b ? b : a; }
+  static PEN_INLINE T fold(T w, Vec a) {
+    for (int i = 0; i < Lanes::kWidth; ++i) w = step(w, static_cast<T>(a[i]));
+    return w;
+  }
+};
 template <int kSign>
 struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
   using Wide = float;
   static constexpr bool kRepeatable = true;
+  static PEN_INLINE float one(float v) { return v; }
   static PEN_INLINE V start() { return set1(kSign > 0 ? -__builtin_inff() : __builtin_inff()); }
   // max() and min() give their second argument for NaN: an accumulated NaN stays, a new one is taken by select.
   static PEN_INLINE V step(V a, V b) { return select(isnan(b), b, kSign > 0 ? max(b, a) : min(b, a)); }
@@ -217,59 +309,87 @@ struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
     return w;
   }
   static PEN_INLINE float wide() { return kSign > 0 ? -__builtin_inff() : __builtin_inff(); }
-  static PEN_INLINE float finish(float v, int64_t) { return v; }
 };
-template <int kSign>
-struct ExtremeOf<IntLanes, kSign> : IntLanes {
-  static PEN_INLINE int64_t start() { return kSign > 0 ? INT64_MIN : INT64_MAX; }
-  static PEN_INLINE int64_t step(int64_t a, int64_t b) { return (kSign > 0 ? b > a : b < a) ? b : a; }
-  static PEN_INLINE int64_t fold(int64_t w, int64_t a) { return step(w, a); }
-  static PEN_INLINE int64_t wide() { return start(); }
-  static PEN_INLINE int64_t finish(int64_t v, int64_t) { return v; }
+
+// A rule on a function of the elements: Map has operator() for V and for float.
+template <class Rule, class Map>
+struct MappedOf : Rule {
+  static PEN_INLINE V read(const float* p) { return Map()(Rule::read(p)); }
+  static PEN_INLINE V read_partial(const float* p, int64_t n) { return Map()(Rule::read_partial(p, n)); }
+  static PEN_INLINE typename Rule::Wide one(float v) { return Rule::one(Map()(v)); }
+};
+
+// What a reduction does to its result, by the number of elements reduced.
+struct AsItIs {
+  template <class T>
+  PEN_INLINE T operator()(T v, int64_t) const {
+    return v;
+  }
+};
+struct DividedByCount {
+  template <class T>
+  PEN_INLINE T operator()(T v, int64_t count) const {
+    return v / static_cast<T>(count);
+  }
 };
 
 // n contiguous values into w: four vector accumulators, then lanes, then the tail one by one.
 template <class Op>
-static PEN_INLINE typename Op::Wide reduce_run(const typename Op::T* x, int64_t n, typename Op::Wide w) {
+static PEN_INLINE typename Op::Wide reduce_run(const typename Op::In* x, int64_t n, typename Op::Wide w) {
   constexpr int W = Op::kWidth;
   int64_t i = 0;
-  if (W > 1 || n >= 4) {
-    if (n >= W) {
-      typename Op::Vec a = Op::read(x);
-      i = W;
-      if (n >= 4 * W) {
-        typename Op::Vec b = Op::read(x + W), c = Op::read(x + 2 * W), d = Op::read(x + 3 * W);
-        for (i = 4 * W; i + 4 * W <= n; i += 4 * W) {
-          a = Op::step(a, Op::read(x + i));
-          b = Op::step(b, Op::read(x + i + W));
-          c = Op::step(c, Op::read(x + i + 2 * W));
-          d = Op::step(d, Op::read(x + i + 3 * W));
-        }
-        a = Op::step(Op::step(a, b), Op::step(c, d));
+  if (n >= W) {
+    typename Op::Vec a = Op::read(x);
+    i = W;
+    if (n >= 4 * W) {
+      typename Op::Vec b = Op::read(x + W), c = Op::read(x + 2 * W), d = Op::read(x + 3 * W);
+      for (i = 4 * W; i + 4 * W <= n; i += 4 * W) {
+        a = Op::step(a, Op::read(x + i));
+        b = Op::step(b, Op::read(x + i + W));
+        c = Op::step(c, Op::read(x + i + 2 * W));
+        d = Op::step(d, Op::read(x + i + 3 * W));
       }
-      for (; i + W <= n; i += W) a = Op::step(a, Op::read(x + i));
-      if (Op::kRepeatable && i < n) {
-        a = Op::step(a, Op::read(x + n - W));
-        i = n;
-      }
-      w = Op::fold(w, a);
+      a = Op::step(Op::step(a, b), Op::step(c, d));
     }
+    for (; i + W <= n; i += W) a = Op::step(a, Op::read(x + i));
+    if (Op::kRepeatable && i < n) {
+      a = Op::step(a, Op::read(x + n - W));
+      i = n;
+    }
+    w = Op::fold(w, a);
   }
-  for (; i < n; ++i) w = Op::step(w, static_cast<typename Op::Wide>(x[i]));
+  for (; i < n; ++i) w = Op::step(w, Op::one(x[i]));
   return w;
+}
+
+template <class Op>
+static PEN_INLINE void start_total(typename Op::Total* total) {
+  if constexpr (__is_same(typename Op::Total, typename Op::Vec))
+    *total = Op::start();
+  else
+    *total = {};
+}
+template <class Op>
+static PEN_INLINE void add_total(typename Op::Total* total, typename Op::Vec v) {
+  if constexpr (__is_same(typename Op::Total, typename Op::Vec)) {
+    *total = Op::step(*total, v);
+  } else {
+    for (int i = 0; i < Op::kWidth; ++i) total->lanes[i] += v[i];
+  }
 }
 
 // U vectors of columns over reduced rows [begin, end), 64 rows to a block, blocks added up apart.
 template <class Op, int U, bool kPartial>
-static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::T* x, int64_t begin, int64_t end, int64_t lanes,
+static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::In* x, int64_t begin, int64_t end, int64_t lanes,
                                       typename Op::T* result) {
-  typename Op::Vec total[U], acc[U];
+  typename Op::Vec acc[U];
+  typename Op::Total total[U];
 #pragma GCC unroll 4
-  for (int u = 0; u < U; ++u) total[u] = Op::start();
+  for (int u = 0; u < U; ++u) start_total<Op>(&total[u]);
   int last = d.rank - 1;
   while (begin < end) {
     int64_t unused = 0, n = 1, step = 0;
-    const typename Op::T* p = x + reduce_offset(d, begin, &unused);
+    const typename Op::In* p = x + reduce_offset(d, begin, &unused);
     if (last >= 0) {
       step = d.in[last];
       n = d.dims[last] - begin % d.dims[last];
@@ -283,7 +403,7 @@ static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::T*
       for (int u = 0; u < U; ++u) acc[u] = Op::step(acc[u], kPartial ? Op::read_partial(p, lanes) : Op::read(p + u * Op::kWidth));
     }
 #pragma GCC unroll 4
-    for (int u = 0; u < U; ++u) total[u] = Op::step(total[u], acc[u]);
+    for (int u = 0; u < U; ++u) add_total<Op>(&total[u], acc[u]);
     begin += n;
   }
 #pragma GCC unroll 4
@@ -292,18 +412,18 @@ static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::T*
 
 // One part of an item into result[0] (rows) or result[0 .. chunk) (columns; room for a whole vector more).
 template <class Op>
-static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::T* x, int64_t item, int64_t part_index,
+static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::In* x, int64_t item, int64_t part_index,
                                       typename Op::T* result) {
   constexpr int W = Op::kWidth;
   int64_t unused = 0;
   Range units = part(p.units, p.parts, part_index);
-  x += reduce_offset(p.kept, item / p.chunks, &unused);
+  x += reduce_offset(p.kept, p.columns ? item / p.chunks : item, &unused);
   if (!p.columns) {
     typename Op::Wide w = Op::wide();
     for (int64_t u = units.begin; u < units.end; ++u) {
-      int64_t at = u % p.blocks * kReduceBlock;
+      int64_t run = p.blocks == 1 ? u : u / p.blocks, at = (u - run * p.blocks) * kReduceBlock;
       int64_t n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
-      w = reduce_run<Op>(x + reduce_offset(p.reduced, u / p.blocks, &unused) + at, n, w);
+      w = reduce_run<Op>(x + reduce_offset(p.reduced, run, &unused) + at, n, w);
     }
     *result = static_cast<typename Op::T>(w);
     return 1;
@@ -318,11 +438,11 @@ static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::
   return n;
 }
 
-template <class Op>
+template <class Op, class Finish = AsItIs>
 static PEN_INLINE void reduce(const Run& r) {
   using T = typename Op::T;
   const ReduceParams& p = r.as<ReduceParams>();
-  const T* x = r.in[0].as<T>();
+  const typename Op::In* x = r.in[0].as<typename Op::In>();
   T* shared = reinterpret_cast<T*>(r.shared);
   int64_t width = p.columns ? kReduceChunk : 1;
   T buffer[kReduceChunk + Op::kWidth];
@@ -348,7 +468,7 @@ static PEN_INLINE void reduce(const Run& r) {
       int64_t out = 0;
       reduce_offset(p.kept, item / p.chunks, &out);
       out += item % p.chunks * kReduceChunk * p.inner_out;
-      for (int64_t j = 0; j < n; ++j) r.out[0].as<T>()[out + j * p.inner_out] = Op::finish(buffer[j], p.count);
+      for (int64_t j = 0; j < n; ++j) r.out[0].as<T>()[out + j * p.inner_out] = Finish()(buffer[j], p.count);
     }
   }
 }

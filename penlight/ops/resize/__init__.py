@@ -1,1 +1,1 @@
-"""Resizing of images by torch's coordinate rules. NHWC kernels."""
+"""Resizing of images by torch's coordinate rules."""

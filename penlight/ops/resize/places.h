@@ -1,11 +1,26 @@
 // Where output pixels lie in the input: torch's arithmetic, in f32 and in its order, so that a place which falls on a
 // boundary falls on the same side. Computed at bind, once per set of shapes.
+//
+// Both resizes see [N, C, H, W] as [outer][H][W][inner] with `inner` values side by side: the channels of an nhwc image,
+// or one value of a plain one, whose channels are outer.
 #pragma once
 #include "penlight/runtime/exec/kernel.h"
 
 namespace pen {
 
 constexpr int64_t kMaxSide = 1 << 24;  // f32 counts exactly up to here, as torch must rely on too
+
+struct Planes {
+  int64_t channels, inner;           // outer = batch * channels; channels is 1 where they are inside
+  int64_t batch_step, channel_step;  // in elements
+  int64_t row_step, pitch;           // of H and of W
+};
+static PEN_INLINE Planes planes_of(const Tensor& t, bool nhwc) {
+  return {nhwc ? 1 : t.dims[1], nhwc ? t.dims[1] : 1, t.strides[0], nhwc ? 0 : t.strides[1], t.strides[2], nhwc ? t.strides[3] : 1};
+}
+static PEN_INLINE int64_t plane_offset(const Planes& p, int64_t outer) {
+  return outer / p.channels * p.batch_step + outer % p.channels * p.channel_step;
+}
 
 // Checks what both resizes share and makes the output. factors: for H and W, 0 where none was given.
 static PEN_INLINE Status resize_bind(Bind& b, double* factors) {
@@ -27,9 +42,10 @@ static PEN_INLINE Status resize_bind(Bind& b, double* factors) {
       return b.fail(-1, "scales from 1e-30 to 1e30", "%g", scales[i]);
     factors[i] = scales.count == 2 && scales[i] > 0 ? scales[i] : 0;
   }
-  PEN_TRY(b.need(0, Need::channels));
+  Need need = b.out_is_nhwc(0) ? Need::channels : Need::rows;
+  PEN_TRY(b.need(0, need));
   PEN_TRY(b.output(0, b.in(0).dtype, out));
-  return b.need_out(0, Need::channels);
+  return b.need_out(0, need);
 }
 
 // Input pixels for one step of the output.

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.registry import Op, Sample
-from penlight.ops.resize.resize_bilinear import emit_resize
+from penlight.ops.resize.resize import emit_resize
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 resize_nearest = Op(
     "resize_nearest",
     "x: tensor, size: int[], scales: float[] = (), exact: bool = False",
-    layout="channels",
+    layout="follow",
     tolerance=0.0,
     key_by="size",
-    doc="Nearest input pixel; scales as in resize_bilinear; exact: by pixel centres.",
+    doc="Nearest input pixel; scales as in resize; exact: by pixel centres.",
 )
 
 
@@ -34,7 +34,7 @@ def _register(spatial: int, exact: bool) -> None:
         return emit_resize(g, "resize_nearest", x, spatial, scales, exact=exact)
 
 
-for _spatial in (1, 2):
+for _spatial in (1, 2, 3):
     for _exact in (False, True):
         _register(_spatial, _exact)
 
@@ -56,6 +56,8 @@ def _() -> Iterator[Sample]:
         yield case(f"{mode}: size", 3, 33, 5, 7, mode=mode, size=(13, 3))
         yield case(f"{mode}: to 1x1", 1, 5, 9, 8, mode=mode, size=1)
         yield case(f"{mode}: 1d", 2, 5, 9, mode=mode, size=17)
+        yield case(f"{mode}: 3d", 2, 3, 4, 5, 6, mode=mode, scale_factor=(1.5, 2, 0.7))
+    yield Sample(lambda x: F.interpolate(x, size=(9, 5)), (torch.randint(0, 255, (1, 3, 7, 6)).byte(),), "bytes")
     yield case("same size", 2, 12, 5, 6, size=(5, 6))
     yield case("twice one side", 1, 1, 6, 7, size=(12, 7))
     yield case("empty batch", 0, 4, 5, 5, size=(7, 7))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penlight.ir.dims import combine
+from penlight.ir.dims import combine, symbols_of
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
 
 END = 2**63 - 1  # as torch says "to the end"
 
@@ -38,9 +40,35 @@ slice_op = Op(
 def _(g: Emitter, x: Value, dim: int, start: Dim | None, end: Dim | None, step: Dim) -> Value:
     if x.shape == g.out.shape and step == 1:
         return x
-    return g.emit(
-        "slice", x, dim=dim % x.rank, start=0 if start is None else start, end=END if end is None else end, step=step
-    )
+    dim %= x.rank
+    # bounds that come out of data: torch does not say how many there are
+    type = None if symbols_of(g.out.shape[dim]) & g.new_symbols else g.out
+    return emit_slice(g, x, dim, 0 if start is None else start, END if end is None else end, step, type)
+
+
+def emit_slice(g: Emitter, x: Value, dim: int, start: Dim, end: Dim, step: Dim, type: TensorType | None) -> Value:
+    """`type`: of the result, where that is known."""
+    dim %= x.rank
+    if type is None:
+        length = _length(x.shape[dim], start, end, step)
+        type = replace(x.tensor, shape=(*x.shape[:dim], length, *x.shape[dim + 1 :]))
+    made: Value = g.emit("slice", x, type=type, dim=dim, start=start, end=end, step=step)
+    return made
+
+
+def _length(size: Dim, start: Dim, end: Dim, step: Dim) -> Dim:
+    """Elements of range(size)[start:end:step]."""
+    first, last = _clamped(start, size), _clamped(end, size)
+    gap = combine("max", combine("-", last, first), 0)
+    return combine("//", combine("+", gap, combine("-", step, 1)), step)
+
+
+def _clamped(bound: Dim, size: Dim) -> Dim:
+    """A bound from 0 to size, a negative one counted from the end."""
+    if isinstance(bound, int) and (bound == 0 or bound >= END // 2):
+        return 0 if bound == 0 else size
+    is_negative = combine("min", combine("max", combine("-", 0, bound), 0), 1)
+    return combine("min", combine("max", combine("+", bound, combine("*", is_negative, size)), 0), size)
 
 
 @slice_op.from_aten("narrow", "narrow_copy")

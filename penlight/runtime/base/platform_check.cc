@@ -107,13 +107,44 @@ PEN_SAME(floorf);
 PEN_SAME(ceilf);
 PEN_SAME(truncf);
 PEN_SAME(nearbyintf);
+PEN_SAME(nextafterf);
 // Overloaded in some C++ libraries, so chosen by type.
-#define PEN_SAME_OVERLOADED(name)                                                          \
-  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, double(double)> &&          \
-                    sizeof(static_cast<double (*)(double)>(::name)) == sizeof(void (*)()), \
+#define PEN_SAME_OVERLOADED(name, ...)                                                          \
+  static_assert(kFits<Plain<decltype(platform_h::name)>::Type, double(__VA_ARGS__)> &&          \
+                    sizeof(static_cast<double (*)(__VA_ARGS__)>(::name)) == sizeof(void (*)()), \
                 #name " is declared differently here")
-PEN_SAME_OVERLOADED(floor);
-PEN_SAME_OVERLOADED(ceil);
+PEN_SAME_OVERLOADED(floor, double);
+PEN_SAME_OVERLOADED(ceil, double);
+PEN_SAME_OVERLOADED(exp, double);
+PEN_SAME_OVERLOADED(exp2, double);
+PEN_SAME_OVERLOADED(expm1, double);
+PEN_SAME_OVERLOADED(log, double);
+PEN_SAME_OVERLOADED(log1p, double);
+PEN_SAME_OVERLOADED(log2, double);
+PEN_SAME_OVERLOADED(log10, double);
+PEN_SAME_OVERLOADED(sin, double);
+PEN_SAME_OVERLOADED(cos, double);
+PEN_SAME_OVERLOADED(tan, double);
+PEN_SAME_OVERLOADED(asin, double);
+PEN_SAME_OVERLOADED(acos, double);
+PEN_SAME_OVERLOADED(atan, double);
+PEN_SAME_OVERLOADED(sinh, double);
+PEN_SAME_OVERLOADED(cosh, double);
+PEN_SAME_OVERLOADED(tanh, double);
+PEN_SAME_OVERLOADED(erf, double);
+PEN_SAME_OVERLOADED(erfc, double);
+PEN_SAME_OVERLOADED(trunc, double);
+PEN_SAME_OVERLOADED(nearbyint, double);
+PEN_SAME_OVERLOADED(j0, double);
+PEN_SAME_OVERLOADED(j1, double);
+PEN_SAME_OVERLOADED(y0, double);
+PEN_SAME_OVERLOADED(y1, double);
+PEN_SAME_OVERLOADED(pow, double, double);
+PEN_SAME_OVERLOADED(atan2, double, double);
+PEN_SAME_OVERLOADED(fmod, double, double);
+PEN_SAME_OVERLOADED(nextafter, double, double);
+PEN_SAME_OVERLOADED(frexp, double, int*);
+PEN_SAME_OVERLOADED(lgamma_r, double, int*);
 #if defined(__APPLE__)
 PEN_SAME(__error);
 #elif defined(__ANDROID__)

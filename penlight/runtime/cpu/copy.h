@@ -87,14 +87,14 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
 // out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. Small ones, and what is left of others.
 template <class T>
 static PEN_INLINE void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+  constexpr int64_t kBlock = transpose_block_size<T>();
   int64_t i = 0;
-  if constexpr (sizeof(T) == 4 && kTransposeBlock > 1) {
-    for (; i + kTransposeBlock <= n; i += kTransposeBlock) {
+  if constexpr (kBlock > 1) {
+    for (; i + kBlock <= n; i += kBlock) {
       int64_t j = 0;
-      for (; j + kTransposeBlock <= m; j += kTransposeBlock)
-        transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+      for (; j + kBlock <= m; j += kBlock) transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
       for (; j < m; ++j)
-        for (int64_t k = i; k < i + kTransposeBlock; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+        for (int64_t k = i; k < i + kBlock; ++k) out[j * out_stride + k] = in[k * in_stride + j];
     }
   }
   for (int64_t j = 0; j < m; ++j)
@@ -105,8 +105,8 @@ static PEN_INLINE void transpose_rest(const T* in, int64_t in_stride, T* out, in
 // processor to fetch ahead: 16 of them at a time, for a while. `along_in`: the streams are the input's rows.
 template <class T>
 static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m, bool along_in) {
-  constexpr int64_t kSquare = 16;
-  if (sizeof(T) != 4 || kTransposeBlock == 1 || n < kSquare || m < kSquare) return transpose_rest(in, in_stride, out, out_stride, n, m);
+  constexpr int64_t kSquare = sizeof(T) < 4 ? 64 / static_cast<int64_t>(sizeof(T)) : 16;
+  if (n < kSquare || m < kSquare) return transpose_rest(in, in_stride, out, out_stride, n, m);
   int64_t whole_n = n / kSquare * kSquare, whole_m = m / kSquare * kSquare;
   int64_t outer = along_in ? whole_n : whole_m, inner = along_in ? whole_m : whole_n;
   for (int64_t o = 0; o < outer; o += kSquare) {
@@ -154,6 +154,19 @@ static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, 
   }
 }
 
+// n times the same: a few by hand, then what is there already, again and again. memcpy has the widest stores.
+template <class T>
+static PEN_INLINE void fill_row(T* to, T value, int64_t n) {
+  constexpr int64_t kMost = 4096 / static_cast<int64_t>(sizeof(T));
+  int64_t done = n < 16 ? n : 16;
+  for (int64_t i = 0; i < done; ++i) to[i] = value;
+  for (int64_t chunk = done; done < n; done += chunk) {
+    if (chunk < kMost && done > chunk) chunk = done < kMost ? done : kMost;
+    if (chunk > n - done) chunk = n - done;
+    memcpy(to + done, to, static_cast<size_t>(chunk) * sizeof(T));
+  }
+}
+
 template <class T>
 static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
   const int64_t n = p.dims[0], in_step = p.in[0], out_step = p.out[0], rows = p.rank > 1 ? p.dims[1] : 1;
@@ -169,14 +182,10 @@ static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_
         copy_short(reinterpret_cast<char*>(target), reinterpret_cast<const char*>(source), bytes);
       } else if (in_step == 1 && out_step == 1) {
         memcpy(target, source, static_cast<size_t>(bytes));
-      } else if (in_step == 0 && out_step == 1) {  // expanded; in blocks of a known size, which become vectors
-        int64_t i = 0;
-        for (const T value = *source; i < n; ++i) {
-          for (; i + 16 <= n; i += 16) {
-            for (int k = 0; k < 16; ++k) target[i + k] = value;
-          }
-          if (i < n) target[i] = value;
-        }
+      } else if (in_step == 0 && out_step == 1) {
+        fill_row(target, *source, n);
+      } else if (out_step == 1) {
+        for (int64_t i = 0; i < n; ++i) target[i] = source[i * in_step];
       } else {
         for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
       }

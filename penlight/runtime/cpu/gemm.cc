@@ -9,6 +9,7 @@ struct TileCall {
   const float* const* rows;  // of this tile: rows[t * rows_step + r]
   int64_t rows_step, a_offset;
   const int32_t* offsets;
+  const int32_t* places;
   const uint8_t* live;  // live[t] == 0: all rows of tap t are zeros, skip it
   int64_t tap_begin, tap_end, tap_k;
   int64_t k_begin, k_end;  // of each tap
@@ -71,7 +72,7 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     const float* const* rows = t.rows + tap * t.rows_step;
     const float* a[kRows];
     PEN_UNROLL for (int r = 0; r < kRows; ++r) a[r] = rows[r] + t.a_offset;
-    const float* b = t.b + (tap * t.tap_k + t.k_begin) * kPanel;
+    const float* b = t.b + ((t.places ? t.places[tap] : tap) * t.tap_k + t.k_begin) * kPanel;
     if (t.offsets)
       multiply_places<kHalf>(a, t.offsets, b, t.panel_step, t.k_begin, t.k_end, acc);
     else
@@ -127,8 +128,9 @@ void run_block(const Block& g) {
   t.rows_step = g.rows_step;
   t.a_offset = g.a_offset;
   t.offsets = g.offsets;
+  t.places = g.places;
   t.tap_k = g.tap_k;
-  t.panel_step = g.taps * g.tap_k * kPanel;
+  t.panel_step = (g.b_taps ? g.b_taps : g.taps) * g.tap_k * kPanel;
   t.c_pitch = g.c_pitch;
   t.lo = g.act->lo;
   t.hi = g.act->hi;

@@ -35,6 +35,8 @@ struct Block {
   int64_t rows_step, taps, tap_k;
   const int32_t* offsets = nullptr;  // null: A's values follow each other; else value k of a row lies offsets[k] after its start
   const float* b;                    // all panels
+  int64_t b_taps = 0;                // taps in B, where there are more than `taps`
+  const int32_t* places = nullptr;   // null: taps are B's in order; else tap t is B's tap places[t]
   int64_t n_begin, n_end, n;         // columns to do (n_begin on a tile's edge), and all that there are
   int64_t c_pitch, residual_pitch;
   int64_t a_offset, c_offset;  // floats to skip in every row of A, and of C and residual: a group's channels

@@ -115,6 +115,10 @@ bool Bind::out_is_nhwc(int i) const {
   const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
   return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc;
 }
+bool Bind::out_may_view(int i) const {
+  const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
+  return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::strided;
+}
 
 // The buffer of a value that others are placed in, made when the first of them is bound. Its shape is known from the
 // first pass.
@@ -191,6 +195,16 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
 }
 
 Status Bind::output(int index, DType dtype, const Shape& shape) { return state->fresh(index, dtype, shape, "plain", -1); }
+Status Bind::output_at_most(int index, DType dtype, const Shape& shape) {
+  PEN_TRY(state->fresh(index, dtype, shape, "plain", -1));
+  if (shape.rank < 1) return fail(-1, "a result with dims", "rank 0");
+  PEN_TRY(need_out(index, Need::dense));
+  Step& step = *state->step;
+  if (!step.counts) step.counts = state->plan->pool.take_array<int64_t>(step.out_count);
+  if (!step.counts) return state->out_of_memory();
+  state->values[state->output_value(index)].count = &step.counts[index];
+  return PEN_OK;
+}
 Status Bind::packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes) {
   return state->fresh(index, dtype, shape, layout, bytes < 0 ? 0 : bytes);
 }
@@ -342,7 +356,7 @@ static Status evaluate_attrs(Bind::State& s) {
         int64_t* values = s.scrap.take_array<int64_t>(b.count + 1);
         if (!values) return s.out_of_memory();
         for (int j = 0; j < b.count; ++j)
-          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.method_inputs, &values[j], s.error));
+          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.registers, &values[j], s.error, s.used));
         b.ints = values;
         break;
       }
@@ -420,6 +434,7 @@ Status bind_node(Bind::State& s) {
     if (v == format::kNone) continue;
     step.in[i] = s.values[v].tensor;
     step.in_at[i] = s.values[v].at;
+    if (s.values[v].count) return s.fail(s.value_name(v), "a tensor whose size is known", "one whose size only this stage's run tells");
     s.touch(step.in_at[i].buffer);
   }
   for (int i = 0; i < step.out_count; ++i) step.out_at[i].buffer = -1;

@@ -23,7 +23,8 @@ struct Bind::State {
   uint32_t region_index;  // instruction that runs it
   const format::Node* node;
   const KernelEntry* entry;
-  const Tensor* method_inputs;
+  const Tensor* registers;  // of the method: inputs, and results of earlier stages
+  uint16_t* used;           // see evaluate_dim
   Isa isa;
   int workers;
   uint64_t arena_limit;

@@ -37,11 +37,17 @@ struct FloatList {
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
 using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args);
 
-// First error that data caused in a run: an index out of range. Later ones are dropped.
+// First error that data caused in a run: an index out of range, or what the words say. Later ones are dropped.
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
   int64_t got, low, high;  // allowed: low <= index < high
+  const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
+};
+
+// Where random operators draw from: the session's seed, and how many runs it has had since it got it.
+struct Random {
+  uint64_t seed, run;
 };
 
 struct Run {
@@ -53,6 +59,8 @@ struct Run {
   int64_t begin, end;  // tasks to do
   int phase;
   Fault* fault;
+  int64_t* counts;  // counts[i]: how large the first dim of output i is, where bind gave a bound (output_at_most)
+  const Random* random;
 
   template <class T>
   PEN_INLINE const T& as() const {
@@ -64,6 +72,15 @@ struct Run {
       fault->got = got;
       fault->low = low;
       fault->high = high;
+      fault->expected = fault->found = nullptr;
+    }
+  }
+  PEN_INLINE void fail_value(int input, const char* expected, const char* found, int64_t got) const {
+    if (__atomic_exchange_n(&fault->set, 1, __ATOMIC_ACQ_REL) == 0) {
+      fault->input = input;
+      fault->got = got;
+      fault->expected = expected;
+      fault->found = found;
     }
   }
 };
@@ -111,6 +128,9 @@ class Bind {
   int output_count() const;
   // A fresh output in the layout that the file gives it (plain or nhwc). dims are checked against overflow and limits.
   Status output(int index, DType dtype, const Shape& shape);
+  // A fresh, row-major output of which only the run tells how large dim 0 is: at most shape.dims[0]. The kernel writes that
+  // many rows, and their number into Run::counts[index]. Nodes of the same stage cannot read it (file/SPEC.md).
+  Status output_at_most(int index, DType dtype, const Shape& shape);
   // A fresh output that lies in a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
   Status packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes);
   // An output that shares memory with an input: no kernel runs if all outputs are views (set no tasks).
@@ -118,6 +138,8 @@ class Bind {
   const Tensor& out(int index) const;
   // Whether the file lays this output channels-last, known before output().
   bool out_is_nhwc(int index) const;
+  // Whether the file lets this output be a view.
+  bool out_may_view(int index) const;
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
   // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only

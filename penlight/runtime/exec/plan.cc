@@ -1,10 +1,10 @@
-// Building a plan: bind every node in order, decide which values live inside others, lay the rest into the arena.
+// Building a plan of one stage: bind every node in order, decide which values live inside others, lay the rest into the arena.
 #include "penlight/runtime/exec/bind.h"
 
 namespace pen {
 
 // ---- dims ----
-Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_t* value, pen_error* error) {
+Status evaluate_dim(const Model& m, int64_t stored, const Tensor* registers, int64_t* value, pen_error* error, uint16_t* used) {
   if (stored >= format::kExprBase + format::kExprLimit) {
     *value = stored;
     return PEN_OK;
@@ -20,8 +20,14 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* inputs, int64_
       stack[depth++] = s.arg;
       continue;
     }
-    if (op == format::StepOp::input_dim) {
-      stack[depth++] = inputs[s.arg / 256].dims[s.arg % 256];
+    if (op == format::StepOp::register_dim) {
+      if (used) used[s.arg / 256] |= static_cast<uint16_t>(1u << (s.arg % 256));
+      stack[depth++] = registers[s.arg / 256].dims[s.arg % 256];
+      continue;
+    }
+    if (op == format::StepOp::register_value) {
+      if (used) used[s.arg] |= 1u << Plan::kValue;
+      stack[depth++] = *registers[s.arg].as<int64_t>();
       continue;
     }
     int64_t b = stack[--depth], a = stack[depth - 1], r = 0;
@@ -67,33 +73,39 @@ struct Builder {
   Plan* plan = nullptr;
   Pool scrap = {};  // what only the planning needs
   ValueState* registers = nullptr;
+  uint16_t* used = nullptr;         // of each register: dims that were asked for. Null in a stage that can ask for inputs' only
+  uint32_t begin = 0, regions = 0;  // instructions of the stage
   List<Bind::State::Reuse> reuses = {};
   List<Bind::State::Placement> placements = {};
 
-  // One pass over the whole method. `earlier`: the value states of the first pass, one array per instruction.
+  const format::Instruction& instruction(uint32_t i) const { return m.code[method.code + begin + i]; }
+  const format::Region& region(uint32_t i) const { return m.regions[instruction(i).target]; }
+
+  // One pass over the whole stage. `earlier`: the value states of the first pass, one array per instruction.
   Status pass(ValueState** earlier, ValueState** states) {
     int32_t step_index = 0;
     plan->steps = plan->pool.take_array<Step>(plan->step_count + 1);
     if (!plan->steps) return out_of_memory();
-    for (uint32_t i = 0; i < method.input_count; ++i) {
-      const Tensor& t = request.inputs[i];
+    for (int32_t i = 0; i < plan->input_count; ++i) {
+      const Tensor& t = plan->inputs[i].tensor;
+      uint32_t index = plan->inputs[i].index;
       int64_t reach = 0, bytes = 0;
       for (int d = 0; d < t.rank; ++d) reach += t.dims[d] > 0 ? (t.dims[d] - 1) * t.strides[d] : 0;
       bytes = t.numel() == 0 ? 0 : (reach + 1) * dtype_size(t.dtype);
-      Buffer b = {Buffer::Kind::input, static_cast<int32_t>(i), bytes, 0, 0, 0, -1, nullptr};
-      registers[i] = {};
-      registers[i].tensor = t;
-      registers[i].tensor.data = nullptr;
-      registers[i].at = {plan->buffers.count, 0};
-      registers[i].layout = "plain";
-      registers[i].bound = true;
-      registers[i].target = -1;
+      Buffer b = {Buffer::Kind::input, static_cast<int32_t>(index), bytes, 0, 0, 0, -1, nullptr};
+      registers[index] = {};
+      registers[index].tensor = t;
+      registers[index].at = {plan->buffers.count, 0};
+      registers[index].layout = "plain";
+      registers[index].bound = true;
+      registers[index].target = -1;
       if (!plan->buffers.push(b)) return out_of_memory();
     }
     Bind::State s = {};
     s.model = &m;
     s.method = &method;
-    s.method_inputs = request.inputs;
+    s.registers = request.registers;
+    s.used = used;
     s.isa = request.isa;
     s.workers = request.workers;
     s.arena_limit = request.arena_limit;
@@ -104,9 +116,9 @@ struct Builder {
     s.spare = scrap.take(Bind::kMaxParams);
     if (!s.spare) return out_of_memory();
     Status status = PEN_OK;
-    for (uint32_t pc = 0; pc + 1 < method.code_count && status == PEN_OK; ++pc) {
-      const format::Instruction& in = m.code[method.code + pc];
-      const format::Region& r = m.regions[in.target];
+    for (uint32_t pc = 0; pc < regions && status == PEN_OK; ++pc) {
+      const format::Instruction& in = instruction(pc);
+      const format::Region& r = region(pc);
       s.region = &r;
       s.region_index = pc;
       s.values = states[pc];
@@ -173,7 +185,7 @@ struct Builder {
     for (int32_t i = 0; i < placements.count; ++i) {
       const Bind::State::Placement& p = placements[i];
       uint32_t pc = p.region;
-      const format::Region& r = m.regions[m.code[method.code + pc].target];
+      const format::Region& r = region(pc);
       ValueState& v = states[pc][p.value];
       ValueState& t = states[pc][p.target];
       const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)],
@@ -205,15 +217,18 @@ struct Builder {
   }
 
   Status build() {
-    uint32_t regions = method.code_count - 1;
-    for (uint32_t pc = 0; pc < regions; ++pc)
-      plan->step_count += static_cast<int32_t>(m.regions[m.code[method.code + pc].target].node_count);
+    begin = request.code->begin[request.stage];
+    while (static_cast<format::InstructionOp>(instruction(regions).op) == format::InstructionOp::region)
+      plan->step_count += static_cast<int32_t>(region(regions++).node_count);
     registers = scrap.take_array<ValueState>(method.registers + 1);
+    if (request.stage > 0) used = scrap.take_array<uint16_t>(method.registers + 1);
+    if (request.stage > 0 && !used) return out_of_memory();
+    PEN_TRY(find_inputs());
     ValueState** states = scrap.take_array<ValueState*>(regions + 1);
     ValueState** first = scrap.take_array<ValueState*>(regions + 1);
     if (!registers || !states || !first) return out_of_memory();
     for (uint32_t pc = 0; pc < regions; ++pc) {
-      const format::Region& r = m.regions[m.code[method.code + pc].target];
+      const format::Region& r = region(pc);
       states[pc] = scrap.take_array<ValueState>(r.value_count + 1);
       first[pc] = scrap.take_array<ValueState>(r.value_count + 1);
       if (!states[pc] || !first[pc]) return out_of_memory();
@@ -223,7 +238,7 @@ struct Builder {
     PEN_TRY(pass(nullptr, states));
     if (choose_placements(states)) {
       for (uint32_t pc = 0; pc < regions; ++pc) {
-        const format::Region& r = m.regions[m.code[method.code + pc].target];
+        const format::Region& r = region(pc);
         memcpy(static_cast<void*>(first[pc]), states[pc], sizeof(ValueState) * r.value_count);
         for (uint32_t v = 0; v < r.value_count; ++v)
           if (first[pc][v].at.buffer >= 0) first[pc][v].buffer_bytes = plan->buffers[first[pc][v].at.buffer].size;
@@ -235,31 +250,82 @@ struct Builder {
     reuse_inputs();
     PEN_TRY(lay_buffers());
     PEN_TRY(collect_patches());
-    plan->inputs = plan->pool.take_array<Tensor>(plan->input_count + 1);
-    if (!plan->inputs) return out_of_memory();
-    memcpy(static_cast<void*>(plan->inputs), request.inputs, sizeof(Tensor) * static_cast<size_t>(plan->input_count));
+    return collect_references();
+  }
+
+  // The first stage takes all of the method's inputs, later ones the registers that their regions read. In memory of the
+  // plan that a second pass does not take back.
+  Status find_inputs() {
+    uint8_t* written = scrap.take_array<uint8_t>(method.registers + 1);
+    uint32_t most = method.input_count;
+    for (uint32_t pc = 0; pc < regions; ++pc) most += instruction(pc).arg_count;
+    plan->inputs = plan->key.take_array<Plan::Input>(most + 1);
+    if (!written || !plan->inputs) return out_of_memory();
+    auto add = [&](uint32_t index) {
+      if (written[index]) return;
+      written[index] = 1;
+      plan->inputs[plan->input_count] = {index, request.registers[index]};
+      plan->inputs[plan->input_count++].tensor.data = nullptr;
+    };
+    for (uint32_t i = 0; i < method.input_count && request.stage == 0; ++i) add(i);
+    for (uint32_t pc = 0; pc < regions; ++pc) {
+      const format::Instruction& in = instruction(pc);
+      for (uint32_t i = 0; i < in.arg_count; ++i) add(m.indices[in.args + i]);
+      for (uint32_t i = 0; i < in.result_count; ++i) written[m.indices[in.results + i]] = 1;
+    }
     return PEN_OK;
   }
 
   Status bind_outputs() {
-    const format::Instruction& ret = m.code[method.code + method.code_count - 1];
-    plan->output_count = static_cast<int32_t>(ret.arg_count);
-    plan->outputs = plan->pool.take_array<Tensor>(plan->output_count + 1);
+    int32_t most = 0;
+    for (uint32_t pc = 0; pc < regions; ++pc) most += static_cast<int32_t>(instruction(pc).result_count);
+    plan->outputs = plan->pool.take_array<Plan::Output>(most + 1);
     if (!plan->outputs) return out_of_memory();
-    for (int32_t i = 0; i < plan->output_count; ++i) {
-      ValueState& v = registers[m.indices[ret.args + static_cast<uint32_t>(i)]];
-      Buffer& b = plan->buffers[v.at.buffer];
-      Tensor t = v.tensor;
-      bool packed = strcmp(v.layout, "plain") != 0;
-      if (b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || packed || !lies_as(&t, Need::dense))
-        return report(request.error, {PEN_ERROR_FORMAT, "output", "", m.string(m.ports[method.outputs + static_cast<uint32_t>(i)].name),
-                                      "a row-major result of its own", "a view, a packed one, or one that another output shares"});
-      b.kind = Buffer::Kind::output;
-      b.index = i;
-      plan->outputs[i] = t;
+    for (uint32_t pc = 0; pc < regions; ++pc) {
+      const format::Instruction& in = instruction(pc);
+      for (uint32_t i = 0; i < in.result_count; ++i) {
+        uint32_t index = m.indices[in.results + i];
+        MethodCode::Cross crosses = request.code->crosses[index];
+        if (crosses == MethodCode::no) continue;
+        ValueState& v = registers[index];
+        Buffer& b = plan->buffers[v.at.buffer];
+        Tensor t = v.tensor;
+        bool wrong = b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || strcmp(v.layout, "plain") != 0;
+        if (wrong || (crosses == MethodCode::returned && !lies_as(&t, Need::dense)))
+          return report(request.error, {PEN_ERROR_FORMAT, "output", "", result_name(index), "a row-major result of its own",
+                                        "a view, a packed one, or one that another output shares"});
+        b.kind = Buffer::Kind::output;
+        b.index = static_cast<int32_t>(index);
+        plan->outputs[plan->output_count++] = {index, t, b.size, v.count};
+      }
     }
     return PEN_OK;
   }
+
+  // The name of a method's output, or of the value that another register holds.
+  const char* result_name(uint32_t index) {
+    const format::Instruction& ret = m.code[method.code + method.code_count - 1];
+    for (uint32_t i = 0; i < ret.arg_count; ++i)
+      if (m.indices[ret.args + i] == index) return m.string(m.ports[method.outputs + i].name);
+    for (uint32_t pc = 0; pc < regions; ++pc)
+      for (uint32_t i = 0; i < instruction(pc).result_count; ++i)
+        if (m.indices[instruction(pc).results + i] == index)
+          return m.string(m.values[region(pc).values + m.indices[region(pc).outputs + i]].name);
+    return "";
+  }
+
+  // Sizes and numbers that dims of this stage asked for: with others, its plan would be another.
+  Status collect_references() {
+    int32_t most = 0;
+    for (uint32_t i = 0; used && i < method.registers; ++i) most += __builtin_popcount(used[i]);
+    plan->references = plan->pool.take_array<Plan::Reference>(most + 1);
+    if (!plan->references) return out_of_memory();
+    for (uint32_t i = 0; used && i < method.registers; ++i)
+      for (int32_t d = 0; d <= Plan::kValue; ++d)
+        if (used[i] >> d & 1) plan->references[plan->reference_count++] = {i, d, referred(request.registers[i], d)};
+    return PEN_OK;
+  }
+  static int64_t referred(const Tensor& t, int32_t dim) { return dim == Plan::kValue ? *t.as<int64_t>() : t.dims[dim]; }
 
   // In-place: an elementwise result takes the memory of an input that dies there and lies exactly alike.
   void reuse_inputs() {
@@ -306,7 +372,7 @@ struct Builder {
     if (at.buffer < 0) return PEN_OK;
     const Buffer& b = plan->buffers[at.buffer];
     if (b.kind != Buffer::Kind::input && b.kind != Buffer::Kind::output) return PEN_OK;
-    Plan::Patch p = {t, b.kind, b.index, at.offset};
+    Plan::Patch p = {t, b.index, at.offset};
     return plan->patches.push(p) ? PEN_OK : out_of_memory();
   }
   Status collect_patches() {
@@ -331,7 +397,7 @@ Plan* plan_create(const PlanRequest& request, Status* status) {
     *status = report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"});
     return nullptr;
   }
-  plan->input_count = static_cast<int32_t>(request.method->input_count);
+  plan->stage = request.stage;
   Builder builder{request, *request.model, *request.method};
   builder.plan = plan;
   *status = builder.build();
@@ -345,18 +411,22 @@ Plan* plan_create(const PlanRequest& request, Status* status) {
 
 void plan_destroy(Plan* plan) {
   if (!plan) return;
-  for (int32_t i = 0; i < plan->output_count && plan->outputs; ++i) free(plan->outputs[i].data);
   plan->buffers.release();
   plan->patches.release();
   plan->pool.release();
+  plan->key.release();
   free(plan);
 }
 
-bool plan_fits(const Plan& plan, const Tensor* inputs) {
+bool plan_fits(const Plan& plan, const Tensor* registers) {
   for (int32_t i = 0; i < plan.input_count; ++i) {
-    const Tensor &a = plan.inputs[i], &b = inputs[i];
+    const Tensor &a = plan.inputs[i].tensor, &b = registers[plan.inputs[i].index];
     if (memcmp(a.dims, b.dims, sizeof(int64_t) * static_cast<size_t>(a.rank)) != 0) return false;
     if (memcmp(a.strides, b.strides, sizeof(int64_t) * static_cast<size_t>(a.rank)) != 0) return false;
+  }
+  for (int32_t i = 0; i < plan.reference_count; ++i) {
+    const Plan::Reference& r = plan.references[i];
+    if (Builder::referred(registers[r.index], r.dim) != r.number) return false;
   }
   return true;
 }

@@ -1,5 +1,6 @@
-// A plan: one method at one set of input shapes, ready to run. Built by calling every node's bind rule in order, then
-// laying all intermediate buffers into one arena. All of a plan's memory comes from its pool.
+// A plan: one stage of a method at one set of shapes, ready to run. Built by calling every node's bind rule in order, then
+// laying all intermediate buffers into one arena. All of a plan's memory comes from its pool. Most methods have one stage;
+// another begins where sizes come out of the data (file/SPEC.md).
 #pragma once
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/exec/kernel.h"
@@ -11,7 +12,7 @@ namespace pen {
 struct Buffer {
   enum class Kind : uint8_t { arena, constant, input, output };
   Kind kind;
-  int32_t index;        // input, output: of the method
+  int32_t index;        // input, output: the register
   int64_t size;         // bytes
   int32_t first, last;  // nodes during which it must be kept
   int64_t offset;       // arena: where it lies
@@ -30,7 +31,8 @@ struct ValueState {
   Place at;
   const char* layout;  // "plain", or the name of a packed layout
   bool bound, fresh, returned;
-  int32_t target;  // placed inside this value (cat elision), or -1
+  const int64_t* count;  // where a run puts the size of dim 0, of which tensor has the upper bound; null: it is known
+  int32_t target;        // placed inside this value (cat elision), or -1
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
   int32_t nested;        // how many placements deep others lie in it
@@ -56,6 +58,7 @@ struct Step {
   Place* out_at;
   Copy* copies;
   void* params;
+  int64_t* counts;  // see Bind::output_at_most
   int64_t tasks[3];
   int64_t scratch, scratch_stride;  // bytes that each worker has, and from one worker's to the next's
   Place scratch_at, shared;
@@ -63,20 +66,37 @@ struct Step {
 };
 
 struct Plan {
-  Pool pool;
+  Pool pool, key;  // key: what inputs are in, which a second pass of planning keeps
   List<Buffer> buffers;
   Step* steps = nullptr;
   int32_t step_count = 0;
   int64_t arena_bytes = 0, live_bytes = 0;  // live: the most that is in use at once, which no arena can be below
-  // key
-  int32_t input_count = 0, output_count = 0;
-  Tensor* inputs = nullptr;
-  Tensor* outputs = nullptr;  // row-major; data is null unless the plan owns it
+  // key: the shapes of the registers it reads, and other sizes and numbers of registers that its dims refer to
+  uint32_t stage = 0;
+  struct Input {
+    uint32_t index;
+    Tensor tensor;
+  };
+  struct Reference {
+    uint32_t index;
+    int32_t dim;  // kValue: not a dim but the number in it
+    int64_t number;
+  };
+  static constexpr int32_t kValue = kMaxRank;
+  int32_t input_count = 0, reference_count = 0, output_count = 0;
+  Input* inputs = nullptr;
+  Reference* references = nullptr;
+  struct Output {  // a register that is needed after this stage
+    uint32_t index;
+    Tensor tensor;  // without data
+    int64_t bytes;
+    const int64_t* count;  // as in ValueState
+  };
+  Output* outputs = nullptr;
   uint64_t last_used = 0;
   char* resolved_arena = nullptr;  // arena that the operands point into at the moment
-  struct Patch {                   // operand that follows an input's or output's address
+  struct Patch {                   // operand that follows a register's address
     Tensor* tensor;
-    Buffer::Kind kind;
     int32_t index;
     int64_t offset;
   };
@@ -88,23 +108,27 @@ constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
 struct PlanRequest {
   const Model* model;
   const format::Method* method;
+  const MethodCode* code;
+  uint32_t stage;
   Isa isa;
-  const Tensor* inputs;
-  uint64_t arena_limit;  // 0: none
+  const Tensor* registers;  // inputs, and results of earlier stages with their data
+  uint64_t arena_limit;     // 0: none
   int workers;
   pen_error* error;
 };
 // Null on error.
 Plan* plan_create(const PlanRequest& request, Status* status);
 void plan_destroy(Plan* plan);
-bool plan_fits(const Plan& plan, const Tensor* inputs);
+bool plan_fits(const Plan& plan, const Tensor* registers);
 // Gives every buffer its offset (arena.cc). False when out of memory. `scrap`: for what is not needed afterwards.
 bool lay_arena(Plan* plan, Pool* scrap);
-// Makes all operands point into this arena (and at constants); inputs and outputs follow in every run, by the patches.
+// Makes all operands point into this arena (and at constants); registers follow in every run, by the patches.
 void plan_resolve(Plan* plan, char* arena);
 
-// The value of a dim as stored in INTS: itself, or its expression over the inputs' dims.
-Status evaluate_dim(const Model& model, int64_t stored, const Tensor* inputs, int64_t* value, pen_error* error);
+// The value of a dim as stored in INTS: itself, or its expression over registers. `used`, if any, has a mask for each
+// register: dims and the value that were asked for are marked in it.
+Status evaluate_dim(const Model& model, int64_t stored, const Tensor* registers, int64_t* value, pen_error* error,
+                    uint16_t* used = nullptr);
 
 // Lays a tensor of known dims densely: row-major, or with dim 1 innermost at a pixel pitch. False on overflow.
 bool lay_plain(Tensor* t, int64_t* bytes);

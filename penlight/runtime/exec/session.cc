@@ -1,4 +1,5 @@
-// A session: inputs and outputs of one caller, its plans, arena and threads; and the loop that runs a plan.
+// A session: inputs and outputs of one caller, its plans, arena and threads; and the loop that runs a method, stage by
+// stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
 #include "penlight/runtime/exec/guard.h"
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
@@ -28,26 +29,33 @@ void describe(const Tensor& t, char* text, size_t size) {
 struct pen_session {
   const Model* model;
   const format::Method* method;
+  const MethodCode* code;
   Isa isa;
   int threads;
   ThreadPool* pool;
   uint64_t arena_limit;
   bool profiling, guard_weights;
-  // io
-  Tensor* inputs;
-  uint8_t* input_set;
-  void** next_outputs;  // the caller's buffers for the next run; null: the plan's own
-  void** last_outputs;  // where the last run wrote
+  // The method's registers: inputs as the caller set them, results that outlive their stage.
+  Tensor* registers;
+  uint8_t* known;  // inputs: set; results: shape known
+  struct Memory {
+    char* data;
+    int64_t size;
+  };
+  Memory* memory;       // the session's own, for results; grows
+  void** next_outputs;  // the caller's buffers for the next run, by output; null: the session's own
   // plans
   Plan** plans;
   int plan_count, plan_capacity;
-  Plan* current;
+  Plan** current;         // of each stage, the last one used
+  uint32_t stages_ready;  // how many of these the last prepare or run reached
   uint64_t clock;
   bool ran;
   // memory
   char* arena;
   int64_t arena_size;
   Fault fault;
+  Random random;
   pen_error error;
 };
 
@@ -64,11 +72,14 @@ struct Job {
   char* shared;
   int phase;
   Fault* fault;
+  int64_t* counts;
+  const Random* random;
 };
 
 void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
-  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault});
+  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts,
+           job.random});
 }
 
 const char* input_name(const pen_session* s, int i) {
@@ -79,17 +90,16 @@ const char* input_name(const pen_session* s, int i) {
 Status check_inputs(pen_session* s) {
   const Model& m = *s->model;
   for (uint32_t i = 0; i < s->method->input_count; ++i)
-    if (!s->input_set[i])
-      return fail(s, {PEN_ERROR_INPUT, "", "", input_name(s, static_cast<int>(i)), "to be set before the run", "nothing"});
+    if (!s->known[i]) return fail(s, {PEN_ERROR_INPUT, "", "", input_name(s, static_cast<int>(i)), "to be set before the run", "nothing"});
   for (uint32_t i = 0; i < s->method->input_count; ++i) {
     const format::Port& p = m.ports[s->method->inputs + i];
-    const Tensor& t = s->inputs[i];
+    const Tensor& t = s->registers[i];
     char shape[128], expected[160];
     for (uint32_t d = 0; d < p.rank; ++d) {
       int64_t least = m.ints[p.ranges + 2 * d], most = m.ints[p.ranges + 2 * d + 1], declared;
       bool fits = t.dims[d] >= least && t.dims[d] <= most;
       if (fits) {
-        PEN_TRY(evaluate_dim(m, m.ints[p.dims + d], s->inputs, &declared, &s->error));
+        PEN_TRY(evaluate_dim(m, m.ints[p.dims + d], s->registers, &declared, &s->error));
         if (declared == t.dims[d]) continue;
         set_text(expected, sizeof expected, "size %lld in dim %u (it follows from the other inputs)", static_cast<long long>(declared), d);
       } else if (least == most) {
@@ -109,33 +119,35 @@ Status check_inputs(pen_session* s) {
   return PEN_OK;
 }
 
-Status find_plan(pen_session* s) {
+Status find_plan(pen_session* s, uint32_t stage) {
   ++s->clock;
-  if (s->current && plan_fits(*s->current, s->inputs)) {
-    s->current->last_used = s->clock;
+  Plan*& current = s->current[stage];
+  if (current && plan_fits(*current, s->registers)) {
+    current->last_used = s->clock;
     return PEN_OK;
   }
-  PEN_TRY(check_inputs(s));
+  if (stage == 0) PEN_TRY(check_inputs(s));
   for (int i = 0; i < s->plan_count; ++i) {
-    if (!plan_fits(*s->plans[i], s->inputs)) continue;
-    s->current = s->plans[i];
-    s->current->last_used = s->clock;
+    if (s->plans[i]->stage != stage || !plan_fits(*s->plans[i], s->registers)) continue;
+    current = s->plans[i];
+    current->last_used = s->clock;
     return PEN_OK;
   }
   Status status;
-  s->current = nullptr;
-  Plan* plan = plan_create({s->model, s->method, s->isa, s->inputs, s->arena_limit, s->threads, &s->error}, &status);
+  current = nullptr;
+  Plan* plan = plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->threads, &s->error}, &status);
   if (!plan) return status;
-  if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room
+  if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room: none of this run's, there is room for those
     int oldest = 0;
     for (int i = 1; i < s->plan_count; ++i)
       if (s->plans[i]->last_used < s->plans[oldest]->last_used) oldest = i;
+    if (s->current[s->plans[oldest]->stage] == s->plans[oldest]) s->current[s->plans[oldest]->stage] = nullptr;
     plan_destroy(s->plans[oldest]);
     s->plans[oldest] = s->plans[--s->plan_count];
   }
   plan->last_used = s->clock;
   s->plans[s->plan_count++] = plan;
-  s->current = plan;
+  current = plan;
   return PEN_OK;
 }
 
@@ -160,27 +172,46 @@ Status grow_arena(pen_session* s, int64_t need) {
   return PEN_OK;
 }
 
-Status prepare(pen_session* s) {
-  s->ran = false;
-  const Plan* before = s->current;
-  PEN_TRY(find_plan(s));
-  Plan* plan = s->current;
-  if (plan != before) memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);  // sized for other shapes
+// A stage's plan and memory, and the shapes of its results as far as they are known.
+Status prepare_stage(pen_session* s, uint32_t stage) {
+  PEN_TRY(find_plan(s, stage));
+  Plan* plan = s->current[stage];
   PEN_TRY(grow_arena(s, plan->arena_bytes));
   if (plan->resolved_arena != s->arena) plan_resolve(plan, s->arena);
+  for (int32_t i = 0; i < plan->output_count; ++i) {
+    const Plan::Output& out = plan->outputs[i];
+    s->registers[out.index] = out.tensor;
+    s->known[out.index] = !out.count;
+  }
+  s->stages_ready = stage + 1;
   return PEN_OK;
 }
 
-Status run_step(pen_session* s, Step* step) {
+Status prepare(pen_session* s) {
+  s->ran = false;
+  s->stages_ready = 0;
+  if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
+  const Plan* before = s->current[0];
+  PEN_TRY(prepare_stage(s, 0));
+  if (s->current[0] != before) memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);  // sized for other shapes
+  return PEN_OK;
+}
+
+uint32_t output_register(const pen_session* s, int32_t index) {
+  const format::Instruction& ret = s->model->code[s->method->code + s->method->code_count - 1];
+  return s->model->indices[ret.args + static_cast<uint32_t>(index)];
+}
+
+Status run_step(pen_session* s, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
-    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault};
+    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault, nullptr, &s->random};
     pool_run(s->pool, c.tasks, run_tasks, &job);
   }
   if (!step->run) return PEN_OK;
-  auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : s->arena + s->current->buffers[at.buffer].offset; };
-  Job job = {step->run, step->in, step->out, step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
-             0,         &s->fault};
+  auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : s->arena + plan.buffers[at.buffer].offset; };
+  Job job = {step->run, step->in,  step->out,    step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
+             0,         &s->fault, step->counts, &s->random};
   for (; job.phase < 3; ++job.phase)
     if (step->tasks[job.phase]) pool_run(s->pool, step->tasks[job.phase], run_tasks, &job);
   if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
@@ -189,6 +220,10 @@ Status run_step(pen_session* s, Step* step) {
   set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
            static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
+  if (s->fault.expected) {
+    set_text(expected, sizeof expected, "%s", s->fault.expected);
+    set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
+  }
   const char* tensor = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
                        ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
@@ -198,23 +233,47 @@ Status run_step(pen_session* s, Step* step) {
   return fail(s, {PEN_ERROR_DATA, "", step->entry->key, tensor, expected, got, s->model->string(node.source)});
 }
 
-Status run(pen_session* s) {
-  PEN_TRY(prepare(s));
-  Plan* plan = s->current;
-  for (int i = 0; i < plan->output_count; ++i) {
-    s->last_outputs[i] = s->next_outputs[i] ? s->next_outputs[i] : plan->outputs[i].data;
-    s->next_outputs[i] = nullptr;
-    if (s->last_outputs[i]) continue;
-    int64_t bytes = plan->outputs[i].numel() * dtype_size(plan->outputs[i].dtype);
-    void* p = nullptr;
-    if (posix_memalign(&p, 64, static_cast<size_t>(bytes > 0 ? bytes : 64)) != 0)
-      return fail(s, {PEN_ERROR_MEMORY, "output", "", "", "memory", "none"});
-    s->last_outputs[i] = plan->outputs[i].data = static_cast<char*>(p);
+// Memory for each result that outlives the stage: the caller's, or the session's own.
+Status place_outputs(pen_session* s, const Plan& plan) {
+  for (int32_t i = 0; i < plan.output_count; ++i) s->registers[plan.outputs[i].index].data = nullptr;
+  for (uint32_t i = 0; i < s->method->output_count; ++i) {
+    if (!s->next_outputs[i]) continue;
+    s->registers[output_register(s, static_cast<int32_t>(i))].data = static_cast<char*>(s->next_outputs[i]);
   }
+  for (int32_t i = 0; i < plan.output_count; ++i) {
+    const Plan::Output& out = plan.outputs[i];
+    Tensor& t = s->registers[out.index];
+    if (t.data) continue;
+    pen_session::Memory& own = s->memory[out.index];
+    if (!own.data || own.size < out.bytes) {
+      void* p = nullptr;
+      free(own.data);
+      own = {};
+      if (posix_memalign(&p, 64, static_cast<size_t>(out.bytes > 0 ? out.bytes : 64)) != 0)
+        return fail(s, {PEN_ERROR_MEMORY, "output", "", "", "memory", "none"});
+      own = {static_cast<char*>(p), out.bytes};
+    }
+    t.data = own.data;
+  }
+  return PEN_OK;
+}
+
+// Now the sizes are known that the stage's data decided.
+void settle(pen_session* s, const Plan& plan) {
+  for (int32_t i = 0; i < plan.output_count; ++i) {
+    const Plan::Output& out = plan.outputs[i];
+    if (!out.count) continue;
+    int64_t count = *out.count, most = out.tensor.dims[0];
+    s->registers[out.index].dims[0] = count < 0 ? 0 : count > most ? most : count;
+    s->known[out.index] = 1;
+  }
+}
+
+Status run_stage(pen_session* s, Plan* plan) {
+  PEN_TRY(place_outputs(s, *plan));
   for (int32_t i = 0; i < plan->patches.count; ++i) {
     const Plan::Patch& p = plan->patches[i];
-    char* base = p.kind == Buffer::Kind::input ? s->inputs[p.index].data : static_cast<char*>(s->last_outputs[p.index]);
-    p.tensor->data = base + p.offset;
+    p.tensor->data = s->registers[p.index].data + p.offset;
   }
   Status status = PEN_OK;
   Guard guard = {s->model, plan, s->arena, s->arena_size, s->threads, s->guard_weights};
@@ -222,17 +281,39 @@ Status run(pen_session* s) {
     Step* step = &plan->steps[i];
     guard_step(guard, *step);
     if (PEN_LIKELY(!s->profiling)) {
-      status = run_step(s, step);
+      status = run_step(s, *plan, step);
       continue;
     }
     uint64_t start = now();
-    status = run_step(s, step);
+    status = run_step(s, *plan, step);
     step->nanoseconds += now() - start;
     ++step->calls;
   }
   guard_end(guard);
-  s->ran = status == PEN_OK;
+  ++s->random.run;  // a stage later, other numbers
+  if (status == PEN_OK) settle(s, *plan);
   return status;
+}
+
+Status run(pen_session* s) {
+  PEN_TRY(prepare(s));
+  PEN_TRY(run_stage(s, s->current[0]));
+  for (uint32_t stage = 1; stage < s->code->stage_count; ++stage) {
+    PEN_TRY(prepare_stage(s, stage));
+    PEN_TRY(run_stage(s, s->current[stage]));
+  }
+  s->ran = true;
+  return PEN_OK;
+}
+
+// A step of the last run by its number, counted through all stages.
+const Step* find_step(const pen_session* s, int32_t index, const Plan** plan) {
+  for (uint32_t stage = 0; stage < s->stages_ready && index >= 0; ++stage) {
+    *plan = s->current[stage];
+    if (index < (*plan)->step_count) return &(*plan)->steps[index];
+    index -= (*plan)->step_count;
+  }
+  return nullptr;
 }
 
 // Of whole elements; kernels need no more of a caller's memory.
@@ -281,6 +362,7 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
   if (s) {
     s->model = model;
     s->method = found;
+    s->code = &model->method_code[found - model->methods.data];
     s->isa = isa;
     s->pool = pool_create(options->threads ? options->threads : core_count());
     s->threads = s->pool ? pool_threads(s->pool) : 1;
@@ -288,13 +370,15 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
     const char* guard = PEN_ASAN ? getenv("PENLIGHT_GUARD") : nullptr;
     s->guard_weights = guard && strcmp(guard, "weights") == 0;
     s->plan_capacity = options->plan_cache <= 0 ? kDefaultPlans : (options->plan_cache > kMaxPlans ? kMaxPlans : options->plan_cache);
+    s->plan_capacity *= static_cast<int>(s->code->stage_count);
     s->plans = static_cast<Plan**>(calloc(static_cast<size_t>(s->plan_capacity), sizeof(Plan*)));
-    s->inputs = static_cast<Tensor*>(calloc(found->input_count + 1, sizeof(Tensor)));
-    s->input_set = static_cast<uint8_t*>(calloc(found->input_count + 1, 1));
+    s->current = static_cast<Plan**>(calloc(s->code->stage_count, sizeof(Plan*)));
+    s->registers = static_cast<Tensor*>(calloc(found->registers + 1, sizeof(Tensor)));
+    s->known = static_cast<uint8_t*>(calloc(found->registers + 1, 1));
+    s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
-    s->last_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
   }
-  if (!s || !s->pool || !s->plans || !s->inputs || !s->input_set || !s->next_outputs || !s->last_outputs) {
+  if (!s || !s->pool || !s->plans || !s->current || !s->registers || !s->known || !s->memory || !s->next_outputs) {
     pen_session_destroy(s);
     return report(error, {PEN_ERROR_MEMORY, "session", "", "", "memory for a session", "none"});
   }
@@ -306,11 +390,13 @@ void pen_session_destroy(pen_session* s) {
   if (!s) return;
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
   pool_destroy(s->pool);
+  for (uint32_t i = 0; s->memory && i < s->method->registers; ++i) free(s->memory[i].data);
   free(s->plans);
-  free(s->inputs);
-  free(s->input_set);
+  free(s->current);
+  free(s->registers);
+  free(s->known);
+  free(s->memory);
   free(s->next_outputs);
-  free(s->last_outputs);
   free(s->arena);
   free(s);
 }
@@ -360,18 +446,23 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   if (!t.data && !empty) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data", "a null pointer"});
   if (!aligned(t.data, t.dtype))
     return fail(s, {PEN_ERROR_INPUT, "", "", label, "data at an address that suits its dtype", "another", "", "Copy the tensor first"});
-  s->inputs[index] = t;
-  s->input_set[index] = 1;
+  s->registers[index] = t;
+  s->known[index] = 1;
   return PEN_OK;
 }
 
 pen_status pen_session_prepare(pen_session* s) { return prepare(s); }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
-  if (!s->current) return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "pen_session_prepare before pen_session_set_output", "none"});
-  if (index < 0 || index >= s->current->output_count)
+  if (!s->stages_ready) return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "pen_session_prepare before pen_session_set_output", "none"});
+  if (index < 0 || static_cast<uint32_t>(index) >= s->method->output_count)
     return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "the index of an output", "another"});
-  const Tensor& t = s->current->outputs[index];
+  if (!pen_session_output_is_fixed(s, index))
+    return fail(
+        s, {PEN_ERROR_ARGUMENT, "output", "", s->model->string(s->model->ports[s->method->outputs + static_cast<uint32_t>(index)].name),
+            "an output whose size is known before the run", "one whose size depends on the data", "",
+            "Read it with pen_session_output after the run"});
+  const Tensor& t = s->registers[output_register(s, index)];
   int64_t bytes = t.numel() * dtype_size(t.dtype);
   if (static_cast<uint64_t>(bytes) > size || (!data && bytes > 0)) {
     char expected[64], got[64];
@@ -386,21 +477,45 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
 
 pen_status pen_session_run(pen_session* s) {
   Status status = run(s);
-  if (status != PEN_OK) memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
+  memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
   return status;
 }
 
+void pen_session_seed(pen_session* s, uint64_t seed) { s->random = {seed, 0}; }
+
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
-  if (!s->current || index < 0 || index >= s->current->output_count) return PEN_ERROR_ARGUMENT;
-  const Tensor& t = s->current->outputs[index];
-  *tensor = {s->ran ? s->last_outputs[index] : nullptr, static_cast<int32_t>(t.dtype), t.rank, t.dims, t.strides};
+  static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return PEN_ERROR_ARGUMENT;
+  uint32_t reg = output_register(s, index);
+  const Tensor& t = s->registers[reg];
+  const format::Port& port = s->model->ports[s->method->outputs + static_cast<uint32_t>(index)];
+  if (s->known[reg])
+    *tensor = {s->ran ? t.data : nullptr, static_cast<int32_t>(t.dtype), t.rank, t.dims, t.strides};
+  else
+    *tensor = {nullptr, port.dtype, port.rank, kUnknown, kUnknown};
   return PEN_OK;
+}
+
+int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
+  if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return 0;
+  const Plan& first = *s->current[0];
+  for (int32_t i = 0; i < first.output_count; ++i)
+    if (first.outputs[i].index == output_register(s, index)) return !first.outputs[i].count;
+  return 0;
 }
 
 const pen_error* pen_session_error(const pen_session* s) { return &s->error; }
 const char* pen_session_isa(const pen_session* s) { return isa_name(s->isa); }
-uint64_t pen_session_arena_bytes(const pen_session* s) { return s->current ? static_cast<uint64_t>(s->current->arena_bytes) : 0; }
-uint64_t pen_session_live_bytes(const pen_session* s) { return s->current ? static_cast<uint64_t>(s->current->live_bytes) : 0; }
+uint64_t pen_session_arena_bytes(const pen_session* s) {
+  int64_t most = 0;
+  for (uint32_t i = 0; i < s->stages_ready; ++i) most = s->current[i]->arena_bytes > most ? s->current[i]->arena_bytes : most;
+  return static_cast<uint64_t>(most);
+}
+uint64_t pen_session_live_bytes(const pen_session* s) {
+  int64_t most = 0;
+  for (uint32_t i = 0; i < s->stages_ready; ++i) most = s->current[i]->live_bytes > most ? s->current[i]->live_bytes : most;
+  return static_cast<uint64_t>(most);
+}
 int32_t pen_session_plan_count(const pen_session* s) { return s->plan_count; }
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
@@ -408,18 +523,26 @@ void pen_session_set_profiling(pen_session* s, int32_t on) {
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }
-int32_t pen_session_step_count(const pen_session* s) { return s->current ? s->current->step_count : 0; }
+int32_t pen_session_step_count(const pen_session* s) {
+  int32_t count = 0;
+  for (uint32_t i = 0; i < s->stages_ready; ++i) count += s->current[i]->step_count;
+  return count;
+}
 pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profile* out) {
-  if (!s->current || index < 0 || index >= s->current->step_count) return PEN_ERROR_ARGUMENT;
-  const Step& step = s->current->steps[index];
+  const Plan* plan;
+  const Step* found = find_step(s, index, &plan);
+  if (!found) return PEN_ERROR_ARGUMENT;
+  const Step& step = *found;
   const format::Node& node = s->model->nodes[step.node];
   const char* output = s->model->string(s->model->values[step.region->values + s->model->indices[node.outputs]].name);
   *out = {step.entry->key, output, s->model->string(node.source), step.nanoseconds, step.calls};
   return PEN_OK;
 }
 pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t operand, pen_operand* out) {
-  if (!s->current || index < 0 || index >= s->current->step_count) return PEN_ERROR_ARGUMENT;
-  const Step& step = s->current->steps[index];
+  const Plan* plan;
+  const Step* found = find_step(s, index, &plan);
+  if (!found) return PEN_ERROR_ARGUMENT;
+  const Step& step = *found;
   const format::Node& node = s->model->nodes[step.node];
   bool is_output = operand >= step.in_count;
   if (operand < 0 || operand >= step.in_count + step.out_count) return PEN_ERROR_ARGUMENT;
@@ -430,7 +553,7 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
   if (value == format::kNone) return PEN_OK;
   const Tensor& t = (is_output ? step.out : step.in)[at];
   const Place& place = (is_output ? step.out_at : step.in_at)[at];
-  const Buffer& buffer = s->current->buffers[place.buffer];
+  const Buffer& buffer = plan->buffers[place.buffer];
   out->name = s->model->string(s->model->values[step.region->values + value].name);
   out->tensor = {nullptr, static_cast<int32_t>(t.dtype), t.rank, t.dims, t.strides};
   int64_t bytes = dtype_size(t.dtype);

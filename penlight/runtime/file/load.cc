@@ -207,8 +207,32 @@ struct Loader {
     return PEN_OK;
   }
 
-  // A dim expression in the context of a method: known operations, input dims that exist, a stack that comes out even.
-  Status check_expr(uint32_t index, const Method& method) {
+  struct Register {
+    uint8_t state, dtype, rank;  // state 0: unwritten, 1: method input, 2: region result, 3: returned
+    uint32_t stage;              // that writes it
+  };
+  // What dims may refer to: the method's inputs, and results of earlier stages. Dims that are there for people only
+  // (`shown`) are never evaluated, and may name any register.
+  struct Scope {
+    const Method& method;
+    Register* registers;  // null: inputs only
+    uint32_t stage;
+    MethodCode* code;
+    bool shown;
+  };
+  bool register_fits(const Scope& s, uint64_t reg, uint64_t dim, bool value) {
+    if (s.shown) return reg < s.method.registers && dim < static_cast<uint64_t>(pen::kMaxRank);
+    if (reg < s.method.input_count) return !value && dim < m->ports[s.method.inputs + static_cast<uint32_t>(reg)].rank;
+    if (!s.registers || reg >= s.method.registers) return false;
+    const Register& r = s.registers[reg];
+    if (r.state != 2 || r.stage >= s.stage) return false;
+    if (value ? r.rank != 0 || r.dtype != static_cast<uint8_t>(DType::i64) : dim >= r.rank) return false;
+    s.code->crosses[reg] = MethodCode::kept;
+    return true;
+  }
+
+  // A dim expression: known operations, registers that are known by then, a stack that comes out even.
+  Status check_expr(uint32_t index, const Scope& scope) {
     if (index >= m->exprs.count) return fail("EXPR", "a dim expression that exists", "%u of %u", index, m->exprs.count);
     const Expr& e = m->exprs[index];
     PEN_TRY(check_span(e.start, e.count, m->steps.count, "EXPR"));
@@ -218,12 +242,14 @@ struct Loader {
     for (uint32_t i = 0; i < e.count; ++i) {
       const Step& s = m->steps[e.start + i];
       if (s.op >= kStepOpCount) return fail("STEP", "a known operation", "%u", s.op);
-      if (static_cast<StepOp>(s.op) == StepOp::input_dim) {
-        uint64_t input = static_cast<uint64_t>(s.arg) / 256, dim = static_cast<uint64_t>(s.arg) % 256;
-        if (s.arg < 0 || input >= method.input_count || dim >= m->ports[method.inputs + static_cast<uint32_t>(input)].rank)
-          return fail("STEP", "a dim of an input", "%lld", static_cast<long long>(s.arg));
+      StepOp op = static_cast<StepOp>(s.op);
+      if (op == StepOp::register_dim || op == StepOp::register_value) {
+        bool value = op == StepOp::register_value;
+        uint64_t arg = static_cast<uint64_t>(s.arg);
+        if (s.arg < 0 || !register_fits(scope, value ? arg : arg / 256, value ? 0 : arg % 256, value))
+          return fail("STEP", "a dim of an input, or a dim or value of an earlier stage's result", "%lld", static_cast<long long>(s.arg));
         ++depth;
-      } else if (static_cast<StepOp>(s.op) == StepOp::constant) {
+      } else if (op == StepOp::constant) {
         ++depth;
       } else if (--depth < 1) {
         return fail("EXPR", "two operands for each operation", "fewer in expression %u", index);
@@ -233,12 +259,12 @@ struct Loader {
     if (depth != 1) return fail("EXPR", "one result", "%d in expression %u", depth, index);
     return PEN_OK;
   }
-  Status check_dims(uint32_t start, uint64_t count, const Method& method, const char* where) {
+  Status check_dims(uint32_t start, uint64_t count, const Scope& scope, const char* where) {
     PEN_TRY(check_span(start, count, m->ints.count, where));
     PEN_TRY(spend(count));
     for (uint64_t i = 0; i < count; ++i) {
       int64_t v = m->ints[start + static_cast<uint32_t>(i)];
-      if (is_expr(v)) PEN_TRY(check_expr(static_cast<uint32_t>(v - kExprBase), method));
+      if (is_expr(v)) PEN_TRY(check_expr(static_cast<uint32_t>(v - kExprBase), scope));
     }
     return PEN_OK;
   }
@@ -271,7 +297,7 @@ struct Loader {
     return k == 'b' ? kind == AttrKind::boolean : k == 's' && kind == AttrKind::str;
   }
 
-  Status check_node(const Node& n, const Region& r, const Method& method, uint8_t* defined, uint32_t index) {
+  Status check_node(const Node& n, const Region& r, const Scope& scope, uint8_t* defined, uint32_t index) {
     PEN_TRY(check_string(n.key, "NODE"));
     PEN_TRY(check_string(n.source, "NODE", true));
     const char* key = m->string(n.key);
@@ -312,10 +338,10 @@ struct Loader {
           return fail(label, "the kind that the operator takes", "kind %u", found->kind);
         switch (static_cast<AttrKind>(found->kind)) {
           case AttrKind::integer:
-            PEN_TRY(check_dims(found->start, 1, method, label));
+            PEN_TRY(check_dims(found->start, 1, scope, label));
             break;
           case AttrKind::ints:
-            PEN_TRY(check_dims(found->start, found->count, method, label));
+            PEN_TRY(check_dims(found->start, found->count, scope, label));
             break;
           case AttrKind::real:
             PEN_TRY(check_span(found->start, 1, m->floats.count, label));
@@ -346,7 +372,7 @@ struct Loader {
     return PEN_OK;
   }
 
-  Status check_region(const Region& r, const Method& method) {
+  Status check_region(const Region& r, const Scope& scope) {
     PEN_TRY(check_span(r.values, r.value_count, m->values.count, "REGN"));
     PEN_TRY(check_span(r.nodes, r.node_count, m->nodes.count, "REGN"));
     PEN_TRY(check_span(r.inputs, r.input_count, m->indices.count, "REGN"));
@@ -363,7 +389,7 @@ struct Loader {
           return fail(called, "a known dtype, rank and layout", "%u, %u, %u", v.dtype, v.rank, v.layout);
         if (v.layout == static_cast<uint32_t>(ValueLayout::nhwc) && (v.rank < 3 || v.rank > 5))
           return fail(called, "rank 3 to 5 for layout nhwc", "%u", v.rank);
-        PEN_TRY(check_dims(v.dims, v.rank, method, called));
+        PEN_TRY(check_dims(v.dims, v.rank, {scope.method, nullptr, 0, nullptr, true}, called));
         if (v.constant == kNone) continue;
         if (v.constant >= m->constants.count) return fail(called, "a constant that exists", "%u of %u", v.constant, m->constants.count);
         const Constant& c = m->constants[v.constant];
@@ -375,7 +401,7 @@ struct Loader {
         if (v >= r.value_count || defined[v]) return fail("REGN", "inputs that are values of their own", "value %u", v);
         defined[v] = 1;
       }
-      for (uint32_t i = 0; i < r.node_count; ++i) PEN_TRY(check_node(m->nodes[r.nodes + i], r, method, defined, r.nodes + i));
+      for (uint32_t i = 0; i < r.node_count; ++i) PEN_TRY(check_node(m->nodes[r.nodes + i], r, scope, defined, r.nodes + i));
       for (uint32_t i = 0; i < r.output_count; ++i) {
         uint32_t v = m->indices[r.outputs + i];
         if (v >= r.value_count || !defined[v]) return fail("REGN", "outputs that are computed", "value %u", v);
@@ -392,7 +418,7 @@ struct Loader {
     const char* called = m->string(p.name);
     if (p.dtype >= kDTypeCount || p.rank > pen::kMaxRank)
       return fail(called, "a known dtype and a rank of at most 8", "%u and %u", p.dtype, p.rank);
-    PEN_TRY(check_dims(p.dims, p.rank, method, called));
+    PEN_TRY(check_dims(p.dims, p.rank, {method, nullptr, 0, nullptr, !input}, called));
     if (input) PEN_TRY(check_span(p.ranges, uint64_t{p.rank} * 2, m->ints.count, called));
     for (uint32_t d = 0; input && d < p.rank; ++d) {
       int64_t least = m->ints[p.ranges + 2 * d], most = m->ints[p.ranges + 2 * d + 1];
@@ -402,14 +428,13 @@ struct Loader {
     return PEN_OK;
   }
 
-  struct Register {
-    uint8_t state, dtype, rank;  // state 0: unwritten, 1: method input, 2: region result
-  };
-  Status check_code(const Method& method, Register* regs) {
+  Status check_code(const Method& method, Register* regs, MethodCode* code) {
     for (uint32_t i = 0; i < method.input_count; ++i) {
       const Port& p = m->ports[method.inputs + i];
-      regs[i] = {1, p.dtype, p.rank};
+      regs[i] = {1, p.dtype, p.rank, 0};
     }
+    uint32_t stage = 0;
+    code->begin[0] = 0;
     for (uint32_t pc = 0; pc < method.code_count; ++pc) {
       const Instruction& in = m->code[method.code + pc];
       PEN_TRY(check_span(in.args, in.arg_count, m->indices.count, "CODE"));
@@ -419,6 +444,7 @@ struct Loader {
       for (uint32_t i = 0; i < in.arg_count; ++i) {
         uint32_t reg = m->indices[in.args + i];
         if (reg >= method.registers || !regs[reg].state) return fail("CODE", "registers that were written before", "register %u", reg);
+        if (regs[reg].state == 2 && regs[reg].stage < stage) code->crosses[reg] = MethodCode::kept;
       }
       bool last = pc + 1 == method.code_count;
       if ((static_cast<InstructionOp>(in.op) == InstructionOp::ret) != last)
@@ -431,14 +457,21 @@ struct Loader {
           if (reg.state != 2) return fail("CODE", "each output to be a region's result of its own", "an input, or a result returned twice");
           if (reg.dtype != p.dtype || reg.rank != p.rank) return fail("CODE", "outputs of the declared dtype and rank", "another");
           reg.state = 3;
+          code->crosses[m->indices[in.args + i]] = MethodCode::returned;
         }
         return PEN_OK;
+      }
+      if (static_cast<InstructionOp>(in.op) == InstructionOp::stage) {
+        if (in.arg_count != 0 || in.result_count != 0) return fail("CODE", "a stage without registers", "%u", in.arg_count);
+        PEN_TRY(link(method.registers));  // each stage's plan has a table of them
+        code->begin[++stage] = pc + 1;
+        continue;
       }
       if (in.target >= m->regions.count) return fail("CODE", "a region that exists", "%u of %u", in.target, m->regions.count);
       if (region_used[in.target]) return fail("CODE", "each region to be run by one instruction", "region %u by two", in.target);
       region_used[in.target] = 1;
       const Region& r = m->regions[in.target];
-      PEN_TRY(check_region(r, method));
+      PEN_TRY(check_region(r, {method, regs, stage, code, false}));
       if (in.arg_count != r.input_count || in.result_count != r.output_count)
         return fail("CODE", "as many registers as the region has inputs and outputs", "%u and %u", in.arg_count, in.result_count);
       for (uint32_t i = 0; i < in.arg_count; ++i) {
@@ -450,13 +483,13 @@ struct Loader {
         uint32_t reg = m->indices[in.results + i];
         if (reg >= method.registers || regs[reg].state) return fail("CODE", "results in registers of their own", "register %u", reg);
         const Value& v = m->values[r.values + m->indices[r.outputs + i]];
-        regs[reg] = {2, v.dtype, v.rank};
+        regs[reg] = {2, v.dtype, v.rank, stage};
       }
     }
     return fail("CODE", "a return", "none");
   }
 
-  Status check_method(const Method& method) {
+  Status check_method(const Method& method, MethodCode* code) {
     PEN_TRY(check_string(method.name, "METH"));
     PEN_TRY(check_string(method.input_spec, "METH"));
     PEN_TRY(check_string(method.output_spec, "METH"));
@@ -469,9 +502,19 @@ struct Loader {
     PEN_TRY(link(uint64_t{method.registers} + method.output_count));
     for (uint32_t i = 0; i < method.input_count; ++i) PEN_TRY(check_port(m->ports[method.inputs + i], method, true));
     for (uint32_t i = 0; i < method.output_count; ++i) PEN_TRY(check_port(m->ports[method.outputs + i], method, false));
+    PEN_TRY(spend(method.code_count));
+    code->stage_count = 1;
+    for (uint32_t pc = 0; pc < method.code_count; ++pc)
+      code->stage_count += static_cast<InstructionOp>(m->code[method.code + pc].op) == InstructionOp::stage;
+    if (code->stage_count > static_cast<uint64_t>(kMaxStages)) return fail("CODE", "at most 4096 stages", "%u", code->stage_count);
+    code->begin = m->pool.take_array<uint32_t>(code->stage_count);
+    code->crosses = m->pool.take_array<MethodCode::Cross>(method.registers + 1);
     Register* regs = static_cast<Register*>(calloc(method.registers + 1, sizeof(Register)));
-    if (!regs) return out_of_memory();
-    Status status = check_code(method, regs);
+    if (!code->begin || !code->crosses || !regs) {
+      free(regs);
+      return out_of_memory();
+    }
+    Status status = check_code(method, regs, code);
     free(regs);
     return status;
   }
@@ -515,7 +558,9 @@ struct Loader {
     region_used = m->pool.take_array<uint8_t>(m->regions.count);
     if (!region_used) return out_of_memory();
     if (m->methods.count == 0) return fail("METH", "at least one method", "none");
-    for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i]));
+    m->method_code = m->pool.take_array<MethodCode>(m->methods.count);
+    if (!m->method_code) return out_of_memory();
+    for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i], &m->method_code[i]));
     return PEN_OK;
   }
 };

@@ -16,6 +16,15 @@ struct Table {
   PEN_INLINE const T& operator[](uint32_t i) const { return data[i]; }
 };
 
+// How a method's code is cut into stages: regions that are planned and run together. Sizes that a stage's data decides
+// are known to the stages after it.
+struct MethodCode {
+  enum Cross : uint8_t { no = 0, kept, returned };
+  uint32_t stage_count;
+  uint32_t* begin;  // of each stage: its first instruction. It ends at the next one that is no region
+  Cross* crosses;   // of each register: whether it is needed after the stage that writes it
+};
+
 struct Model {
   // where the bytes came from
   const uint8_t* bytes = nullptr;
@@ -45,6 +54,7 @@ struct Model {
   const uint8_t* data = nullptr;
   uint64_t data_size = 0;
   const KernelEntry** kernels = nullptr;  // one per node
+  MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }

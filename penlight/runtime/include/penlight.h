@@ -122,7 +122,7 @@ PEN_API const char* pen_model_output_spec(const pen_model* model, const char* me
 /* --- session ------------------------------------------------------------------------------------------------- */
 typedef struct pen_session_options {
   int32_t threads;      /* 0: one per core */
-  int32_t plan_cache;   /* plans kept, one per set of input shapes; 0: 8 */
+  int32_t plan_cache;   /* plans kept, one per set of input shapes (and per stage, where sizes depend on data); 0: 8 */
   uint64_t arena_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
   const char* isa;      /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
 } pen_session_options;
@@ -134,14 +134,22 @@ PEN_API void pen_session_destroy(pen_session* session);
 /* Names the data of an input: read in place during pen_session_run, never copied here, never written. It may lie at any
  * address that suits its dtype. */
 PEN_API pen_status pen_session_set_input(pen_session* session, int32_t index, const pen_tensor* tensor);
-/* Shapes, plan and memory for the inputs set so far, without running. Then outputs' shapes are known. */
+/* Shapes, plan and memory for the inputs set so far, without running. Then outputs' shapes are known, but for those that
+ * depend on the data (what nonzero gives, and all that is computed from it): these are known after the run. */
 PEN_API pen_status pen_session_prepare(pen_session* session);
-/* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare. */
+/* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare. An
+ * error for an output whose size is not known before the run: that one lies in the session's own memory. */
 PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);
 PEN_API pen_status pen_session_run(pen_session* session);
-/* An output of the last run (or, after prepare, its shape with data == NULL). Row-major. Lives until the session's
- * next run or prepare. */
+/* Where random operators start from: after it, the runs of this session give the same numbers as those after the last time
+ * it got this seed, for any number of threads. A new session has seed 0, and every run gives other numbers than the one
+ * before it. They are Penlight's own (Philox 4x32-10): torch draws others from the same seed. */
+PEN_API void pen_session_seed(pen_session* session, uint64_t seed);
+/* An output of the last run (or, after prepare, its shape with data == NULL, and dims of -1 where they are not known).
+ * Row-major. Lives until the session's next run or prepare. */
 PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);
+/* After prepare: 1 where an output's size does not depend on the data, so that pen_session_set_output takes it; else 0. */
+PEN_API int32_t pen_session_output_is_fixed(const pen_session* session, int32_t index);
 PEN_API const pen_error* pen_session_error(const pen_session* session);
 
 PEN_API const char* pen_session_isa(const pen_session* session);

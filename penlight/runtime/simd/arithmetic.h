@@ -1,5 +1,5 @@
 // One set of words for what elementwise rules compute, on f32 vectors and on plain numbers alike: generated code
-// (build/elementwise.py) is a template over the type and calls these. Integers wrap, as in torch; division by zero and
+// (build/elementwise.py) is a template over the type and calls these. Functions of doubles are the C library's. Integers wrap, as in torch; division by zero and
 // of the least number by -1, which trap on x86, give 0 and the least number. Truth values are M for V, bool for numbers.
 #pragma once
 #include "penlight/runtime/simd/math.h"
@@ -43,6 +43,10 @@ static PEN_INLINE T mul(T a, T b) {
     return static_cast<T>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 template <class T>
+static PEN_INLINE T div(T a, T b) {  // floats only
+  return a / b;
+}
+template <class T>
 static PEN_INLINE T neg(T a) {
   if constexpr (kIsFloat<T>)
     return -a;
@@ -52,7 +56,7 @@ static PEN_INLINE T neg(T a) {
 template <class T>
 static PEN_INLINE T abs(T a) {
   if constexpr (kIsFloat<T>)
-    return __builtin_fabsf(a);
+    return static_cast<T>(__builtin_fabs(a));
   else
     return a < T(0) ? neg(a) : a;
 }
@@ -71,6 +75,66 @@ static PEN_INLINE T maximum(T a, T b) {
 template <class T>
 static PEN_INLINE T minimum(T a, T b) {
   return a != a ? a : min(a, b);
+}
+template <class T>
+static PEN_INLINE T clamp(T x, T lo, T hi) {
+  return min(hi, max(lo, x));
+}
+template <class T>
+static PEN_INLINE T copysign(T magnitude, T sign) {  // floats only
+  return static_cast<T>(__builtin_copysign(magnitude, sign));
+}
+template <class T>
+static PEN_INLINE bool signbit(T a) {
+  if constexpr (kIsFloat<T>)
+    return __builtin_signbit(a);
+  else
+    return a < T(0);
+}
+static PEN_INLINE float nextafter(float a, float b) { return nextafterf(a, b); }
+static PEN_INLINE double nextafter(double a, double b) { return ::nextafter(a, b); }
+
+#define PEN_LIBRARY(name) \
+  static PEN_INLINE double name(double x) { return ::name(x); }
+PEN_LIBRARY(exp)
+PEN_LIBRARY(exp2)
+PEN_LIBRARY(expm1)
+PEN_LIBRARY(log)
+PEN_LIBRARY(log1p)
+PEN_LIBRARY(log2)
+PEN_LIBRARY(log10)
+PEN_LIBRARY(sin)
+PEN_LIBRARY(cos)
+PEN_LIBRARY(tan)
+PEN_LIBRARY(asin)
+PEN_LIBRARY(acos)
+PEN_LIBRARY(atan)
+PEN_LIBRARY(sinh)
+PEN_LIBRARY(cosh)
+PEN_LIBRARY(tanh)
+PEN_LIBRARY(erf)
+PEN_LIBRARY(floor)
+PEN_LIBRARY(ceil)
+PEN_LIBRARY(trunc)
+#undef PEN_LIBRARY
+static PEN_INLINE double round(double x) { return nearbyint(x); }
+static PEN_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
+static PEN_INLINE double sigmoid(double x) { return 1 / (1 + ::exp(-x)); }
+static PEN_INLINE double pow(double a, double b) { return ::pow(a, b); }
+static PEN_INLINE double atan2(double a, double b) { return ::atan2(a, b); }
+static PEN_INLINE double fmod(double a, double b) { return ::fmod(a, b); }
+// The same as those of V in math.h.
+static PEN_INLINE double remainder(double a, double b) {
+  double r = ::fmod(a, b);
+  return (r < 0 && b > 0) || (r > 0 && b < 0) ? r + b : r;
+}
+static PEN_INLINE double floor_divide(double a, double b) {
+  if (b == 0) return a / b;
+  double r = ::fmod(a, b), q = (a - r) / b;
+  if ((r < 0 && b > 0) || (r > 0 && b < 0)) q -= 1;
+  if (q == 0) return copysign(0.0, a / b);
+  double whole = ::floor(q);
+  return q - whole > 0.5 ? whole + 1 : whole;
 }
 
 // integers only from here to the comparisons
@@ -102,6 +166,24 @@ static PEN_INLINE T pow(T a, T b) {
     if (b & T(1)) result = mul(result, a);
   }
   return result;
+}
+template <class T>
+static PEN_INLINE T gcd(T a, T b) {
+  while (b != T(0)) {
+    T rest = fmod(a, b);
+    a = b;
+    b = rest;
+  }
+  return abs(a);
+}
+// By more bits than there are, or fewer than none: all of them, as in torch.
+template <class T>
+static PEN_INLINE T shift_left(T a, T b) {
+  return b < T(0) || b >= T(8 * sizeof(T)) ? T(0) : static_cast<T>(static_cast<uint64_t>(a) << b);
+}
+template <class T>
+static PEN_INLINE T shift_right(T a, T b) {
+  return static_cast<T>(a >> (b < T(0) || b >= T(8 * sizeof(T)) ? T(8 * sizeof(T) - 1) : b));
 }
 template <class T>
 static PEN_INLINE T bit_and(T a, T b) {
@@ -158,9 +240,9 @@ static PEN_INLINE bool negate(bool a) { return !a; }
 
 // A constant of a rule, as a T.
 template <class T>
-static PEN_INLINE T splat(float value) {
+static PEN_INLINE T splat(double value) {
   if constexpr (__is_same(T, V))
-    return set1(value);
+    return set1(static_cast<float>(value));
   else
     return static_cast<T>(value);
 }

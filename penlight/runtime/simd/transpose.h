@@ -1,4 +1,5 @@
-// Transposes of small blocks of 4-byte elements, in registers: what layout conversions are made of.
+// Transposes of small blocks in registers: what layout conversions are made of. 4-byte elements have vectors; shorter ones
+// are exchanged inside of 64-bit words, halves first, then halves of halves.
 #pragma once
 #include "penlight/runtime/simd/simd.h"
 
@@ -67,6 +68,34 @@ static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, ui
 constexpr int kTransposeBlock = 1;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t, uint32_t* out, int64_t) { *out = *in; }
 #endif
+
+// transpose_block for single bytes, 8 x 8: word i is row i, its byte j the element j.
+static PEN_INLINE void exchange(uint64_t* a, uint64_t* b, int shift, uint64_t mask) {
+  uint64_t t = ((*a >> shift) ^ *b) & mask;
+  *b ^= t;
+  *a ^= t << shift;
+}
+static PEN_INLINE void transpose_block(const uint8_t* in, int64_t in_stride, uint8_t* out, int64_t out_stride) {
+  uint64_t a[8];
+  for (int i = 0; i < 8; ++i) memcpy(&a[i], in + i * in_stride, 8);
+  for (int i = 0; i < 4; ++i) exchange(&a[i], &a[i + 4], 32, 0x00000000ffffffffu);
+  for (int i = 0; i < 8; ++i)
+    if (i % 4 < 2) exchange(&a[i], &a[i + 2], 16, 0x0000ffff0000ffffu);
+  for (int i = 0; i < 8; i += 2) exchange(&a[i], &a[i + 1], 8, 0x00ff00ff00ff00ffu);
+  for (int i = 0; i < 8; ++i) memcpy(out + i * out_stride, &a[i], 8);
+}
+// The same for 2 bytes, 4 x 4.
+static PEN_INLINE void transpose_block(const uint16_t* in, int64_t in_stride, uint16_t* out, int64_t out_stride) {
+  uint64_t a[4];
+  for (int i = 0; i < 4; ++i) memcpy(&a[i], in + i * in_stride, 8);
+  for (int i = 0; i < 2; ++i) exchange(&a[i], &a[i + 2], 32, 0x00000000ffffffffu);
+  for (int i = 0; i < 4; i += 2) exchange(&a[i], &a[i + 1], 16, 0x0000ffff0000ffffu);
+  for (int i = 0; i < 4; ++i) memcpy(out + i * out_stride, &a[i], 8);
+}
+template <class T>
+constexpr int transpose_block_size() {
+  return sizeof(T) == 1 ? 8 : sizeof(T) == 2 ? 4 : sizeof(T) == 4 ? kTransposeBlock : 1;
+}
 
 // Four pixels of three channels. interleave_pixels: out[3 * i + c] = in[c][i]; it may write one element past them, so
 // the caller must have another pixel to write after. deinterleave_pixels: out[c][i] = in[3 * i + c].

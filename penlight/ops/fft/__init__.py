@@ -1,0 +1,1 @@
+"""Fourier transforms of lines along one dim; spectrograms and back."""

@@ -1,0 +1,71 @@
+// overlap_add: frames laid `hop` apart over a line, and summed where they overlap. Each element of the result is summed by
+// one task, in the order of the frames.
+#include "penlight/ops/shape/runs.h"
+
+namespace pen {
+
+struct OverlapParams {
+  int64_t frames, length, hop, size;  // of one line: frames of `length`, `size` elements of result
+  int64_t lines, parts, tasks;        // each line in `parts` parts
+};
+
+PEN_BIND(overlap_add) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need(0, Need::dense));
+  const Tensor& x = b.in(0);
+  if (x.dtype != DType::f32 || x.rank < 2) return b.fail(0, "frames: f32 of rank 2 at least", "rank %d", x.rank);
+  int64_t hop = b.integer("hop");
+  if (hop < 1) return b.fail(-1, "hop >= 1", "%lld", static_cast<long long>(hop));
+  if (b.has(1)) {
+    PEN_TRY(b.need(1, Need::dense));
+    const Tensor& w = b.in(1);
+    if (w.rank != 1 || w.dims[0] != x.dims[x.rank - 1] || w.dtype != DType::f32) return b.fail(1, "f32, as long as a frame", "another shape or dtype");
+  }
+  OverlapParams* p = b.params<OverlapParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  p->frames = x.dims[x.rank - 2];
+  p->length = x.dims[x.rank - 1];
+  p->hop = hop;
+  p->size = p->frames > 0 ? (p->frames - 1) * hop + p->length : 0;
+  Shape shape;
+  shape.rank = x.rank - 1;
+  p->lines = 1;
+  for (int i = 0; i < x.rank - 2; ++i) p->lines *= shape.dims[i] = x.dims[i];
+  shape.dims[x.rank - 2] = p->size;
+  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.need_out(0, Need::dense));
+  if (p->lines * p->size == 0) return PEN_OK;
+  p->parts = task_count(p->size, 8192);
+  p->tasks = p->lines * p->parts > 256 ? 256 : p->lines * p->parts;
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+PEN_KERNEL(overlap_add, f32) {
+  const OverlapParams& p = r.as<OverlapParams>();
+  const float* window = r.in[1].as<float>();
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range items = part(p.lines * p.parts, p.tasks, task);
+    for (int64_t item = items.begin; item < items.end; ++item) {
+      int64_t line = item / p.parts;
+      Range range = part(p.size, p.parts, item % p.parts);
+      float* y = r.out[0].as<float>() + line * p.size;
+      const float* x = r.in[0].as<float>() + line * p.frames * p.length;
+      memset(y + range.begin, 0, static_cast<size_t>(range.end - range.begin) * sizeof(float));
+      int64_t first = range.begin < p.length ? 0 : (range.begin - p.length) / p.hop + 1;
+      for (int64_t f = first; f < p.frames && f * p.hop < range.end; ++f) {
+        int64_t begin = f * p.hop > range.begin ? f * p.hop : range.begin;
+        int64_t end = f * p.hop + p.length < range.end ? f * p.hop + p.length : range.end;
+        const float* frame = x + f * p.length - f * p.hop;
+        const float* weight = window - f * p.hop;
+        if (window) {
+          for (int64_t t = begin; t < end; ++t) y[t] += frame[t] * weight[t];
+        } else {
+          for (int64_t t = begin; t < end; ++t) y[t] += frame[t];
+        }
+      }
+    }
+  }
+}
+
+}  // namespace pen

@@ -1,0 +1,1 @@
+"""Random numbers: uniform, normal, whole, permutations, and what is made of them."""

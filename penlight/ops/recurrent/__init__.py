@@ -1,0 +1,1 @@
+"""Recurrent layers: lstm, gru, rnn over one layer and direction."""

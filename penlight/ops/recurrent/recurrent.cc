@@ -1,0 +1,241 @@
+// lstm, gru, rnn: f32, one layer in one direction. x [T, B, gates * H] is the input's share of the gates for all steps at once (a
+// linear before this); here each step multiplies the state by the packed weight w [gates * H, P] and applies the gates. A task
+// is a range of the batch with all its steps, so threads never wait for each other. The state of a step is read where it
+// was written: in y.
+#include "penlight/ops/conv/pack.h"
+#include "penlight/ops/shape/runs.h"
+#include "penlight/runtime/cpu/gemm.h"
+#include "penlight/runtime/simd/math.h"
+
+namespace pen {
+
+enum class Cell : uint8_t { lstm, gru, tanh, relu };
+
+struct RecurrentParams {
+  Cell cell;
+  bool reverse;
+  int64_t steps, batch, hidden, state, gates;  // state: P, the size of h; hidden: H
+  int64_t x_step, x_row, y_step, y_row, h_row, c_row;
+  int64_t gates_pitch, hidden_pitch, rows, tasks;  // rows: the most of one task
+};
+
+constexpr int64_t kRecurrentRows = 28;  // of a task: two tall tiles
+
+static Status need_packed(Bind& b, int input, int64_t rows, int64_t columns) {
+  const Tensor& w = b.in(input);
+  if (w.rank != 2 || w.dims[0] != rows || w.dims[1] != columns)
+    return b.fail(input, "a weight that fits the gates and the state", "rank %d, not [%lld, %lld]", w.rank, static_cast<long long>(rows),
+                  static_cast<long long>(columns));
+  int64_t bytes = packed_bytes("panel16", w, 1);
+  if (strcmp(b.in_layout(input), "panel16") != 0 || bytes < 0 || b.in_bytes(input) < bytes)
+    return b.fail(input, "panel16 and all its bytes", "layout %s", b.in_layout(input));
+  return PEN_OK;
+}
+
+static Status need_state(Bind& b, int input, int64_t rows, int64_t columns) {
+  const Tensor& h = b.in(input);
+  if (h.rank != 2 || h.dims[0] != rows || h.dims[1] != columns)
+    return b.fail(input, "a state [B, size]", "rank %d, not [%lld, %lld]", h.rank, static_cast<long long>(rows),
+                  static_cast<long long>(columns));
+  return b.need(input, Need::rows);
+}
+
+// Inputs: x, w, h, then c and the projection (lstm), or the state's bias (gru).
+static Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
+  for (int i = 0; i < b.input_count(); ++i) {
+    if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+  }
+  if (b.in(0).rank != 3 || b.in(0).dims[2] % gates != 0) return b.fail(0, "gates [T, B, gates * H]", "rank %d", b.in(0).rank);
+  RecurrentParams* p = b.params<RecurrentParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  p->cell = cell;
+  p->gates = gates;
+  p->reverse = b.flag("reverse");
+  p->steps = b.in(0).dims[0];
+  p->batch = b.in(0).dims[1];
+  p->hidden = b.in(0).dims[2] / gates;
+  bool lstm = cell == Cell::lstm, projected = lstm && b.has(4);
+  p->state = projected ? b.in(4).dims[0] : p->hidden;
+  PEN_TRY(need_packed(b, 1, gates * p->hidden, p->state));
+  PEN_TRY(need_state(b, 2, p->batch, p->state));
+  if (lstm) PEN_TRY(need_state(b, 3, p->batch, p->hidden));
+  if (projected) PEN_TRY(need_packed(b, 4, p->state, p->hidden));
+  if (cell == Cell::gru && b.has(3)) {
+    if (b.in(3).rank != 1 || b.in(3).dims[0] != gates * p->hidden) return b.fail(3, "one bias per gate", "rank %d", b.in(3).rank);
+    PEN_TRY(b.need(3, Need::dense));
+  }
+  PEN_TRY(b.need(0, Need::rows));
+  Shape y, h;
+  y.rank = 3;
+  y.dims[0] = p->steps;
+  y.dims[1] = h.dims[0] = p->batch;
+  y.dims[2] = h.dims[1] = p->state;
+  h.rank = 2;
+  PEN_TRY(b.output(0, DType::f32, y));
+  PEN_TRY(b.need_out(0, Need::rows));
+  PEN_TRY(b.output(1, DType::f32, h));
+  PEN_TRY(b.need_out(1, Need::dense));
+  if (lstm) {
+    h.dims[1] = p->hidden;
+    PEN_TRY(b.output(2, DType::f32, h));
+    PEN_TRY(b.need_out(2, Need::dense));
+  }
+  if (p->batch == 0 || p->state == 0 || p->hidden == 0) return PEN_OK;
+  p->x_step = b.in(0).strides[0];
+  p->x_row = b.in(0).strides[1];
+  p->y_step = b.out(0).strides[0];
+  p->y_row = b.out(0).strides[1];
+  p->h_row = b.in(2).strides[0];
+  p->c_row = lstm ? b.in(3).strides[0] : 0;
+  p->tasks = task_count(p->batch, kRecurrentRows);
+  p->rows = p->batch / p->tasks + 1;
+  p->gates_pitch = (gates * p->hidden + 15) / 16 * 16 + 16;
+  p->hidden_pitch = projected ? (p->hidden + 15) / 16 * 16 + 16 : 0;
+  int64_t bytes;
+  if (__builtin_mul_overflow(p->rows, (p->gates_pitch + p->hidden_pitch) * 4 + 8 * static_cast<int64_t>(sizeof(void*)), &bytes))
+    return b.fail(0, "a batch whose gates fit into memory", "more");
+  PEN_TRY(b.scratch(bytes + 256));
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+PEN_BIND(lstm) { return recurrent_bind(b, Cell::lstm, 4); }
+PEN_BIND(gru) { return recurrent_bind(b, Cell::gru, 3); }
+PEN_BIND(rnn) {
+  if (strcmp(b.text("nonlinearity"), "tanh") != 0 && strcmp(b.text("nonlinearity"), "relu") != 0)
+    return b.fail(-1, "nonlinearity tanh or relu", "\"%s\"", b.text("nonlinearity"));
+  return recurrent_bind(b, b.text("nonlinearity")[0] == 't' ? Cell::tanh : Cell::relu, 1);
+}
+
+namespace PEN_ISA {
+
+constexpr int64_t kBlockRows = 56;  // whose pointers are held at a time
+
+// c = a w^T + residual + bias for `rows` rows.
+struct StateProduct {
+  const float* a;
+  int64_t a_pitch, k;
+  const float* w;
+  int64_t n;
+  float* c;
+  int64_t c_pitch;
+  const float* residual;
+  int64_t residual_pitch;
+  const float* bias;
+};
+static PEN_INLINE void state_product(const StateProduct& s, int64_t rows) {
+  static const uint8_t live[1] = {1};
+  static const Activation none = {};
+  const float* pointers[kBlockRows];
+  RowTile tiles[kBlockRows];
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    int64_t count = rows - begin < kBlockRows ? rows - begin : kBlockRows;
+    for (int64_t i = 0; i < count; ++i) pointers[i] = s.a + (begin + i) * s.a_pitch;
+    Block block = {};
+    block.tiles = tiles;
+    block.tile_count = cut_row_tiles(pointers, count, live, s.c + begin * s.c_pitch, s.c_pitch,
+                                     s.residual ? s.residual + begin * s.residual_pitch : nullptr, s.residual_pitch, tiles);
+    block.taps = 1;
+    block.tap_k = s.k;
+    block.b = s.w;
+    block.n_end = block.n = s.n;
+    block.c_pitch = s.c_pitch;
+    block.residual_pitch = s.residual_pitch;
+    block.bias = s.bias;
+    block.act = &none;
+    run_block(block);
+  }
+}
+
+template <bool kPartial>
+static PEN_INLINE V take(const float* p, int64_t lanes) {
+  return kPartial ? load_partial(p, lanes) : load(p);
+}
+template <bool kPartial>
+static PEN_INLINE void put(float* p, V v, int64_t lanes) {
+  if (kPartial) {
+    store_partial(p, v, lanes);
+  } else {
+    store(p, v);
+  }
+}
+
+// Some neighbouring hidden units of one row: gates lie H apart. For gru, `x` is the input's share, which the state's share
+// must not be mixed with in the new candidate; elsewhere the gates hold both.
+template <Cell kCell, bool kPartial>
+static PEN_INLINE void apply_gates(const float* gates, const float* x, int64_t n, const float* before, float* c, float* h, int64_t lanes) {
+  if (kCell == Cell::lstm) {
+    V in = sigmoid(take<kPartial>(gates, lanes)), keep = sigmoid(take<kPartial>(gates + n, lanes));
+    V candidate = tanh(take<kPartial>(gates + 2 * n, lanes)), out = sigmoid(take<kPartial>(gates + 3 * n, lanes));
+    V cell = fma(keep, take<kPartial>(c, lanes), in * candidate);
+    put<kPartial>(c, cell, lanes);
+    put<kPartial>(h, out * tanh(cell), lanes);
+  } else if (kCell == Cell::gru) {
+    V reset = sigmoid(take<kPartial>(x, lanes) + take<kPartial>(gates, lanes));
+    V update = sigmoid(take<kPartial>(x + n, lanes) + take<kPartial>(gates + n, lanes));
+    V candidate = tanh(fma(reset, take<kPartial>(gates + 2 * n, lanes), take<kPartial>(x + 2 * n, lanes)));
+    put<kPartial>(h, fma(update, take<kPartial>(before, lanes) - candidate, candidate), lanes);
+  } else {
+    V sum = take<kPartial>(gates, lanes);
+    put<kPartial>(h, kCell == Cell::tanh ? tanh(sum) : max(zero(), sum), lanes);  // max: NaN comes through as the second
+  }
+}
+
+template <Cell kCell>
+static PEN_INLINE void recur(const Run& r) {
+  const RecurrentParams& p = r.as<RecurrentParams>();
+  int64_t n = p.hidden;
+  float* gates = reinterpret_cast<float*>(r.scratch);
+  float* whole = gates + p.rows * p.gates_pitch;  // lstm with a projection: h before it
+  for (int64_t task = r.begin; task < r.end; ++task) {
+    Range range = part(p.batch, p.tasks, task);
+    int64_t rows = range.end - range.begin;
+    const float* state = r.in[2].as<float>() + range.begin * p.h_row;
+    int64_t state_pitch = p.h_row;
+    float* c = kCell == Cell::lstm ? r.out[2].as<float>() + range.begin * n : nullptr;
+    if (kCell == Cell::lstm) {
+      const float* c0 = r.in[3].as<float>() + range.begin * p.c_row;
+      for (int64_t i = 0; i < rows; ++i) memcpy(c + i * n, c0 + i * p.c_row, static_cast<size_t>(n) * 4);
+    }
+    for (int64_t t = 0; t < p.steps; ++t) {
+      int64_t step = p.reverse ? p.steps - 1 - t : t;
+      const float* x = r.in[0].as<float>() + step * p.x_step + range.begin * p.x_row;
+      float* y = r.out[0].as<float>() + step * p.y_step + range.begin * p.y_row;
+      StateProduct s = {state, state_pitch, p.state, r.in[1].as<float>(), p.gates * n, gates, p.gates_pitch, x, p.x_row, nullptr};
+      if (kCell == Cell::gru) {
+        s.residual = nullptr;
+        s.bias = r.in[3].as<float>();
+      }
+      state_product(s, rows);
+      bool projected = p.hidden_pitch > 0;
+      float* h = projected ? whole : y;
+      int64_t h_pitch = projected ? p.hidden_pitch : p.y_row;
+      for (int64_t i = 0; i < rows; ++i) {
+        const float *row = gates + i * p.gates_pitch, *given = x + i * p.x_row, *before = state + i * state_pitch;
+        float *cell = c + i * n, *to = h + i * h_pitch;
+        int64_t k = 0;
+        for (; k + kLanes <= n; k += kLanes) apply_gates<kCell, false>(row + k, given + k, n, before + k, cell + k, to + k, kLanes);
+        if (k < n) apply_gates<kCell, true>(row + k, given + k, n, before + k, cell + k, to + k, n - k);
+      }
+      if (projected) {
+        StateProduct projection = {whole, p.hidden_pitch, n, r.in[4].as<float>(), p.state, y, p.y_row, nullptr, 0, nullptr};
+        state_product(projection, rows);
+      }
+      state = y;
+      state_pitch = p.y_row;
+    }
+    float* last = r.out[1].as<float>() + range.begin * p.state;
+    for (int64_t i = 0; i < rows; ++i) memcpy(last + i * p.state, state + i * state_pitch, static_cast<size_t>(p.state) * 4);
+  }
+}
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(lstm, f32) { PEN_ISA::recur<Cell::lstm>(r); }
+PEN_KERNEL(gru, f32) { PEN_ISA::recur<Cell::gru>(r); }
+PEN_KERNEL(rnn, f32) {
+  if (r.as<RecurrentParams>().cell == Cell::tanh) return PEN_ISA::recur<Cell::tanh>(r);
+  PEN_ISA::recur<Cell::relu>(r);
+}
+
+}  // namespace pen

@@ -1,0 +1,245 @@
+// sort, topk, kth and mode along a dim: rows of any strides, f32, i32 and i64. Results are read back from x by their places,
+// so every bit of a NaN and the sign of a zero survive.
+#include "penlight/ops/sort/order.h"
+
+namespace pen {
+
+struct SortParams {
+  OrderRows rows;
+  int64_t k;
+  bool flag;     // descending, largest
+  int nan_rule;  // kth: 0 last, 1 wins, 2 left out
+};
+
+PEN_BIND(sort) {
+  int64_t dim;
+  PEN_TRY(order_dim(b, &dim));
+  const Tensor& x = b.in(0);
+  Shape shape;
+  shape.rank = x.rank;
+  for (int i = 0; i < x.rank; ++i) shape.dims[i] = x.dims[i];
+  PEN_TRY(order_outputs(b, shape));
+  SortParams* p = b.params<SortParams>();
+  p->flag = b.flag("descending");
+  return is_empty(x) ? PEN_OK : order_rows(b, dim, b.out(0).strides, &p->rows);
+}
+
+PEN_BIND(topk) {
+  int64_t dim, k = b.integer("k");
+  PEN_TRY(order_dim(b, &dim));
+  const Tensor& x = b.in(0);
+  if (k < 0 || k > x.dims[dim])
+    return b.fail(-1, "k of 0 up to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(x.dims[dim]));
+  Shape shape;
+  shape.rank = x.rank;
+  for (int i = 0; i < x.rank; ++i) shape.dims[i] = i == dim ? k : x.dims[i];
+  PEN_TRY(order_outputs(b, shape));
+  SortParams* p = b.params<SortParams>();
+  p->k = k;
+  p->flag = b.flag("largest");
+  return is_empty(b.out(0)) ? PEN_OK : order_rows(b, dim, b.out(0).strides, &p->rows);
+}
+
+// The outputs of an operator that leaves one element of each row.
+static Status one_of_row(Bind& b, int64_t* dim, SortParams** p) {
+  PEN_TRY(order_dim(b, dim));
+  const Tensor& x = b.in(0);
+  bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
+  reduced[*dim] = true;
+  PEN_TRY(order_outputs(b, reduce_shape(x, reduced, keepdim)));
+  *p = b.params<SortParams>();
+  if (is_empty(b.out(0))) return PEN_OK;
+  if (x.dims[*dim] == 0) return b.fail(0, "at least one element to choose from", "none");
+  int64_t out[kMaxRank];
+  reduce_out_strides(x, b.out(0), reduced, keepdim, out);
+  return order_rows(b, *dim, out, &(*p)->rows);
+}
+
+PEN_BIND(kth) {
+  int64_t dim, k = b.integer("k");
+  SortParams* p;
+  PEN_TRY(one_of_row(b, &dim, &p));
+  static constexpr const char* kRules[] = {"last", "wins", "left out"};
+  for (p->nan_rule = 0; p->nan_rule < 3 && strcmp(b.text("nan"), kRules[p->nan_rule]) != 0;) ++p->nan_rule;
+  if (p->nan_rule == 3) return b.fail(-1, "nan last, wins or left out", "%s", b.text("nan"));
+  p->k = k;
+  if (is_empty(b.out(0)) || (k >= 1 && k <= p->rows.length)) return PEN_OK;
+  return b.fail(-1, "k of 1 up to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(p->rows.length));
+}
+
+PEN_BIND(mode) {
+  int64_t dim;
+  SortParams* p;
+  return one_of_row(b, &dim, &p);
+}
+
+namespace PEN_ISA {
+
+template <class T>
+static PEN_INLINE void write_row(const Run& r, const OrderRows& p, const T* x, int64_t out, const uint64_t* words, int64_t n) {
+  T* values = r.out[0].as<T>() + out;
+  int64_t* indices = r.out[1].as<int64_t>() + out;
+  for (int64_t i = 0; i < n; ++i) {
+    int64_t place = place_of(words[i]);
+    values[i * p.out_step] = x[place * p.step];
+    indices[i * p.out_step] = place;
+  }
+}
+
+template <class T>
+static PEN_INLINE void sort(const Run& r) {
+  const SortParams& p = r.as<SortParams>();
+  OrderSpace space = order_space(r.scratch, p.rows.length);
+  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+    order_row(x, p.rows.step, p.rows.length, p.flag, space);
+    write_row(r, p.rows, x, out, space.words, p.rows.length);
+  });
+}
+
+// Whether one of 16 bytes' worth of values, and the three blocks after it, may come before `bound`. NaN always may.
+template <class T>
+static PEN_INLINE bool may_come_before(const T* x, T bound, bool largest) {
+  typedef T Block __attribute__((vector_size(16)));
+  constexpr int kBlock = static_cast<int>(16 / sizeof(T));
+  Block v[4], limit = Block{} + bound;
+  __builtin_memcpy(v, x, sizeof v);
+  uint64_t any[2] = {};
+  for (int i = 0; i < 4; ++i) {
+    auto found = largest ? ~(v[i] <= limit) : ~(v[i] >= limit);
+    uint64_t bits[2];
+    static_assert(sizeof found == sizeof bits && kBlock > 0, "a mask is as wide as the block");
+    __builtin_memcpy(bits, &found, sizeof bits);
+    any[0] |= bits[0];
+    any[1] |= bits[1];
+  }
+  return (any[0] | any[1]) != 0;
+}
+
+// The best k of a row with n > k, by one pass: those that may be among them are collected, and whenever the room is full
+// all but the best k so far are dropped; from then on only what beats the last of these is collected. key(v): the upper
+// half of its word.
+template <class T, class Key>
+static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space, const Key& key) {
+  constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
+  uint32_t limit = 0xffffffffu;
+  int64_t room = k + 256 > 2 * k ? k + 256 : 2 * k, count = 0, i = 0;
+  bool bounded = false;
+  T bound = 0;
+  while (i < n) {
+    if (bounded && step == 1) {
+      while (i + kBlock <= n && !may_come_before(x + i, bound, largest)) i += kBlock;
+    }
+    int64_t end = n - i < kBlock ? n : i + kBlock;
+    for (; i < end; ++i) {
+      uint32_t here = key(x[i * step]);
+      if (bounded && here >= limit) continue;
+      space.words[count++] = order_word(here, i);
+      if (count < room) continue;
+      select_words(space.words, space.others, count, k);
+      count = k;
+      bounded = true;
+      limit = static_cast<uint32_t>(space.words[k - 1] >> 32);
+      bound = x[place_of(space.words[k - 1]) * step];
+    }
+  }
+  if (count > k) select_words(space.words, space.others, count, k);
+}
+
+// The best k in order.
+template <class T>
+static PEN_INLINE void best_row(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
+  bool many = n > 4 * k + 512;
+  if constexpr (sizeof(T) == 8) {
+    WideRow row = wide_row(x, step, n, largest);
+    if (!row.fits()) return order_row(x, step, n, largest, space);
+    if (many)
+      collect_best(x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(v)); });
+    else
+      select_row(x, step, n, k, largest, space);
+  } else {
+    uint32_t flip = largest ? 0xffffffffu : 0;
+    if (many)
+      collect_best(x, step, n, k, largest, space, [&](T v) { return order_key(v) ^ flip; });
+    else
+      select_row(x, step, n, k, largest, space);
+  }
+  sort_words(space.words, space.others, k, false);
+}
+
+template <class T>
+static PEN_INLINE void topk(const Run& r) {
+  const SortParams& p = r.as<SortParams>();
+  int64_t n = p.rows.length, k = p.k;
+  OrderSpace space = order_space(r.scratch, n);
+  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+    if (n > 2 * k)
+      best_row(x, p.rows.step, n, k, p.flag, space);
+    else
+      order_row(x, p.rows.step, n, p.flag, space);
+    write_row(r, p.rows, x, out, space.words, k);
+  });
+}
+
+template <class T>
+static PEN_INLINE void kth(const Run& r) {
+  const SortParams& p = r.as<SortParams>();
+  int64_t n = p.rows.length;
+  OrderSpace space = order_space(r.scratch, n);
+  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+    int64_t k = p.k, nans = 0, first = 0;
+    for (int64_t i = n - 1; p.nan_rule != 0 && i >= 0; --i) {
+      bool nan = not_a_number(x[i * p.rows.step]);
+      nans += nan;
+      first = nan ? i : first;
+    }
+    if (p.nan_rule == 2) k = nans == n ? 0 : (n - nans - 1) / 2 + 1;
+    if (p.nan_rule == 1 && nans > 0) k = 0;
+    int64_t place = first;
+    if (k > 0) {
+      select_row(x, p.rows.step, n, k, false, space);
+      place = place_of(space.words[k - 1]);
+    }
+    r.out[0].as<T>()[out] = x[place * p.rows.step];
+    r.out[1].as<int64_t>()[out] = place;
+  });
+}
+
+template <class T>
+static PEN_INLINE void mode(const Run& r) {
+  const SortParams& p = r.as<SortParams>();
+  int64_t n = p.rows.length, step = p.rows.step;
+  OrderSpace space = order_space(r.scratch, n);
+  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+    order_row(x, step, n, false, space);
+    int64_t most = 0, best = 0, begin = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      bool last = i + 1 == n || x[place_of(space.words[i]) * step] != x[place_of(space.words[i + 1]) * step];
+      if (!last) continue;
+      if (i + 1 - begin > most) {
+        most = i + 1 - begin;
+        best = i;
+      }
+      begin = i + 1;
+    }
+    int64_t place = place_of(space.words[best]);
+    r.out[0].as<T>()[out] = x[place * step];
+    r.out[1].as<int64_t>()[out] = place;
+  });
+}
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL_ANY(sort, f32) { PEN_ISA::sort<float>(r); }
+PEN_KERNEL_ANY(sort, i32) { PEN_ISA::sort<int32_t>(r); }
+PEN_KERNEL_ANY(sort, i64) { PEN_ISA::sort<int64_t>(r); }
+PEN_KERNEL_ANY(topk, f32) { PEN_ISA::topk<float>(r); }
+PEN_KERNEL_ANY(topk, i32) { PEN_ISA::topk<int32_t>(r); }
+PEN_KERNEL_ANY(topk, i64) { PEN_ISA::topk<int64_t>(r); }
+PEN_KERNEL_ANY(kth, f32) { PEN_ISA::kth<float>(r); }
+PEN_KERNEL_ANY(kth, i32) { PEN_ISA::kth<int32_t>(r); }
+PEN_KERNEL_ANY(kth, i64) { PEN_ISA::kth<int64_t>(r); }
+PEN_KERNEL_ANY(mode, f32) { PEN_ISA::mode<float>(r); }
+PEN_KERNEL_ANY(mode, i32) { PEN_ISA::mode<int32_t>(r); }
+PEN_KERNEL_ANY(mode, i64) { PEN_ISA::mode<int64_t>(r); }
+
+}  // namespace pen
