@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from penlight.ops.registry import Op, Sample
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,6 +42,17 @@ def _(g: Emitter, x: Value, repeats: Sequence[Dim]) -> Value:
     return g.emit("repeat", x, repeats=tuple(repeats))
 
 
+@composite("repeat_interleave.self_int")
+def _(x: Any, repeats: int, dim: int | None = None, *, output_size: Any = None) -> Any:
+    if dim is None:
+        x, dim = x.flatten(), 0
+    if x.dim() == 0:
+        x, dim = x.reshape(1), 0
+    dim %= x.dim()
+    wide = x.unsqueeze(dim + 1).expand(*x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
+    return wide.clone().flatten(dim, dim + 1)
+
+
 @repeat.samples
 def _() -> Iterator[Sample]:
     import torch
@@ -52,6 +63,9 @@ def _() -> Iterator[Sample]:
                    x.repeat(2, 2, 2), x[:, :, ::2].repeat(1, 1, 17), x.bool().tile(3, 3), x[0, 0, 0].repeat(5)],
         (x,), "times",
     )  # fmt: skip
+    yield Sample(
+        lambda x: [x.repeat_interleave(2, 1), x.repeat_interleave(3), x.repeat_interleave(2, -1)], (x,), "interleaved"
+    )
     yield Sample(lambda x: x.repeat(2, 1, 2, 1, 3, 2), (torch.randn(2, 3, 1, 2, 3, 5),), "rank 6")
     n = torch.export.Dim("n", min=2, max=99)
     yield Sample(lambda x: [x.repeat(2, 3, 1), x.tile(x.shape[0])], (x,), "dynamic", dynamic=({0: n},))
