@@ -333,7 +333,7 @@ class Conversion:
                 result = converter(g, *args) if converter is not None else g.fail("")
             if g.new_symbols:
                 self._follow_symbols(node, result)
-            return self._checked(result, g.out, op)
+            return None if g.out is None else self._checked(result, g.out, op)  # None: a check, no result
         except Unconvertible as e:
             return self._refuse(node, _full_name(op), str(e))
         except UnsupportedError:
