@@ -109,7 +109,7 @@ class Detector(nn.Module):
         centre, size = (raw[:, :2].sigmoid() + grid) * 4, raw[:, 2:4].exp() * 6
         boxes = torch.cat([centre - size / 2, centre + size / 2], 1)
         best = (raw[:, 4:5].sigmoid() * raw[:, 5:].softmax(1)).max(1)
-        good = best.values > 0.35
+        good = best.values > 0.19
         boxes, scores, labels = boxes[good], best.values[good], best.indices[good]
         kept = torch.ops.torchvision.nms(boxes + labels[:, None] * 1000.0, scores, 0.45)
         return {"boxes": boxes[kept], "scores": scores[kept], "labels": labels[kept], "grid": best.values}
