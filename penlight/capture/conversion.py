@@ -21,6 +21,7 @@ from penlight.capture import containers, mutation
 from penlight.capture.calls import arguments, aten_name
 from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import Emitter, Unconvertible
+from penlight.capture.known import Known
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
 from penlight.capture.tensors import Constants, half_name, tensor_type, value_type
@@ -46,12 +47,13 @@ _INLINED = {"wrap_with_set_grad_enabled": 1}  # higher-order operators that just
 
 
 class Conversion:
-    """One pass over an exported graph. `roots`: see mutation.plan."""
+    """One pass over an exported graph. `roots`: see mutation.plan; `known`: see known.py."""
 
     def __init__(
         self,
         ep: ExportedProgram,
         roots: Mapping[torch.fx.Node, torch.fx.Node],
+        known: Known,
         dim_names: Mapping[tuple[int, int], str],
     ) -> None:
         self.ep = ep
@@ -63,6 +65,7 @@ class Conversion:
         self.hints: dict[str, int] = {}  # of our symbols: sizes of the example inputs
         self.constants = Constants(self.graph)
         self.weights: dict[torch.fx.Node, tuple[torch.Tensor, str]] = {}
+        self.known = known
         self.env: dict[torch.fx.Node, Any] = {}  # Values, tuples of them, numbers, SymInts
         self.inputs: list[containers.Spec] = []  # one per leaf of the arguments
         self.outputs: list[containers.Spec] = []
@@ -215,6 +218,10 @@ class Conversion:
                 return [self._value(a) for a in node.args[0]]
             if node.op == "get_attr":
                 self.env[node] = self._attribute(node)
+            elif node.op == "call_function" and node in self.known.nodes:
+                self.known.compute(node, lambda n: self.weights[n][0])
+                if self.known.is_converted_too(node):
+                    self._try_to_convert(node)
             elif node.op == "call_function":
                 self.env[self.roots.get(node, node)] = self._call(node)
         raise CaptureError("the exported graph has no output node")
@@ -224,9 +231,23 @@ class Conversion:
         if not isinstance(x, torch.fx.Node):
             return x
         node = self.roots.get(x, x)
+        if node in self.known.tensors and node not in self.env:
+            return self._constant(self.known.snapshot(node), node.name)
         if node in self.weights and node not in self.env:
             self.env[node] = self.constants.value(*self.weights[node])
         return self.env[node]
+
+    def _try_to_convert(self, node: torch.fx.Node) -> None:
+        """Where that fails, the node's numbers, which are known, become a constant."""
+        unsupported, failed = dict(self.unsupported), set(self.failed)
+        try:
+            result = self._call(node)
+        except CaptureError:
+            result = None
+        if result is not None and len(self.unsupported) == len(unsupported) and len(self.failed) == len(failed):
+            self.env[node] = result
+        else:
+            self.unsupported, self.failed = unsupported, failed
 
     def _attribute(self, node: torch.fx.Node) -> Any:
         owner: Any = node.graph.owning_module
@@ -291,9 +312,14 @@ class Conversion:
             return self._refuse(node, _full_name(op), "")
         return self._convert(node, functional, converter)
 
+    def _constant(self, numbers: Any, name: str) -> Any:
+        if isinstance(numbers, (list, tuple)):
+            return tuple(self._constant(n, name) for n in numbers)
+        return self.constants.value(numbers, name)
+
     def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
-        g.source = source_of(node)
+        g.source, g.node = source_of(node), node
         try:
             g.new_symbols = self._new_symbols(node)
             g.out = self._types(node.meta.get("val"))

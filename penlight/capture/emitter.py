@@ -34,6 +34,7 @@ class Emitter:
         # sizes in `out` that no input tells: this call's result defines them
         self.new_symbols: frozenset[str] = frozenset()
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
+        self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:

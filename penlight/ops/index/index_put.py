@@ -163,7 +163,9 @@ def _() -> Iterator[Sample]:
         return torch.randint(-n, n, shape, generator=rand)
 
     def put(accumulate: bool, *places: Any) -> Any:
-        return lambda x, v, *i: x.index_put([None if p is None else i[p] for p in places], v, accumulate)
+        return lambda x, v, *i: torch.ops.aten.index_put(
+            x, [None if p is None else i[p] for p in places], v, accumulate
+        )
 
     unique = torch.randperm(17, generator=rand)[:9]
     yield Sample(put(False, 0), (r(17, 5), r(9, 5), unique), "rows")
@@ -173,6 +175,11 @@ def _() -> Iterator[Sample]:
     yield Sample(put(True, 0), (torch.arange(9), torch.arange(6).reshape(2, 3), i(9, 2, 3)), "i64")
     yield Sample(put(True, 0, 1), (r(6, 5), r(2, 1).expand(2, 7), i(6, 2, 1), i(5, 7)), "expanded value")
     yield Sample(put(False, 0), (r(5, 3), r(0, 3), i(5, 0)), "none")
+    yield Sample(
+        lambda x, v: x.index_put([torch.tensor([True, False, True]), torch.tensor([1, 0])], v),
+        (r(3, 2), r(2)),
+        "known mask",
+    )
     yield Sample(
         lambda x, m: [x.masked_fill(m, 2), x.index_put([m], torch.tensor(1.5)), x.index_put([m], x[0, 0] + 1, True)],
         (r(3, 5), r(3, 5) > 0),

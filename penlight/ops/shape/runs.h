@@ -85,8 +85,16 @@ static PEN_INLINE Runs make_runs(const Tensor& shape, const Tensor& in, const Te
 
 template <class T>
 static PEN_INLINE void copy_elements(char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
-  T* out = reinterpret_cast<T*>(to);
-  const T* in = reinterpret_cast<const T*>(from);
+  T* __restrict out = reinterpret_cast<T*>(to);
+  const T* __restrict in = reinterpret_cast<const T*>(from);
+  if (to_step == 1 && from_step == 0) {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[0];
+    return;
+  }
+  if (to_step == 1 && from_step == -1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = in[-i];
+    return;
+  }
   for (int64_t i = 0; i < n; ++i) out[i * to_step] = in[i * from_step];
 }
 
@@ -106,21 +114,31 @@ static PEN_INLINE void copy_run(char* to, const char* from, int64_t n, int64_t t
   }
 }
 
-// Elements [begin, end) in the order of `r`.
+// Elements [begin, end) in the order of `r`. Steps of the input may be negative.
 static inline __attribute__((unused)) void copy_range(const Runs& r, char* to, const char* from, int64_t size, int64_t begin, int64_t end) {
-  int inner = r.rank - 1;
+  const int inner = r.rank - 1;
+  int64_t at[kMaxRank] = {}, in = 0, out = 0, rest = begin;
+  for (int d = inner; d >= 0; --d) {
+    at[d] = rest % r.dims[d];
+    rest /= r.dims[d];
+    in += at[d] * r.in[d];
+    out += at[d] * r.out[d];
+  }
   while (begin < end) {
-    int64_t rest = begin / r.dims[inner], at = begin % r.dims[inner];
-    int64_t n = r.dims[inner] - at < end - begin ? r.dims[inner] - at : end - begin;
-    int64_t in = at * r.in[inner], out = at * r.out[inner];
-    for (int d = inner - 1; d >= 0; --d) {
-      int64_t i = rest % r.dims[d];
-      rest /= r.dims[d];
-      in += i * r.in[d];
-      out += i * r.out[d];
-    }
+    int64_t n = r.dims[inner] - at[inner] < end - begin ? r.dims[inner] - at[inner] : end - begin;
     copy_run(to + out * size, from + in * size, n, r.out[inner], r.in[inner], size);
     begin += n;
+    in -= at[inner] * r.in[inner];
+    out -= at[inner] * r.out[inner];
+    at[inner] = 0;
+    for (int d = inner - 1; d >= 0; --d) {
+      in += r.in[d];
+      out += r.out[d];
+      if (++at[d] < r.dims[d]) break;
+      in -= r.dims[d] * r.in[d];
+      out -= r.dims[d] * r.out[d];
+      at[d] = 0;
+    }
   }
 }
 
