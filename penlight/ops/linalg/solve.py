@@ -334,6 +334,14 @@ def _(g: Emitter, factors: Value, pivots: Value, b: Value, hermitian: bool) -> V
     return made
 
 
+@lu.from_aten("_linalg_check_errors")
+def _(g: Emitter, info: Value, api_name: str, is_matrix: bool) -> None:
+    """torch splits a checked call into one that is not and this one. Here the factorization itself checks."""
+    if info.producer is None or "check" not in info.producer.attrs:
+        g.fail("of an info that no factorization gave")
+    info.producer.attrs["check"] = True
+
+
 # ---- samples ----------------------------------------------------------------------------------------------------
 
 
