@@ -220,6 +220,10 @@ Status run_step(pen_session* s, const Plan& plan, Step* step) {
   set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
            static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
+  if (s->fault.expected) {
+    set_text(expected, sizeof expected, "%s", s->fault.expected);
+    set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
+  }
   const char* tensor = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
                        ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
