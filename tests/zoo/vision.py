@@ -64,7 +64,7 @@ class _Flow(nn.Module):
 
 
 ENTRIES = [
-    _classifier("alexnet", 64),
+    _classifier("alexnet", 79),
     _classifier("convnext_tiny", 64),
     _classifier("densenet121", 64),
     _classifier("efficientnet_b0", 64),

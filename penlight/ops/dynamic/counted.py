@@ -3,7 +3,7 @@ first (`item`); the rest is made of other operators, a stage later. nonzero_stat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.dynamic.item import item
@@ -48,7 +48,7 @@ def _repeated(g: Emitter, repeats: Value, size: Dim | None, known: Dim | None) -
     repeats = g.cast(repeats, "i64")
     if known is None:
         known = g.size_of(emit_reduction(g, "sum", repeats, None, False, number), size)
-    ends = g.emit("scan", repeats, type=repeats.type, dim=0, mode="sum")
+    ends = g.emit("scan", repeats, type=repeats.tensor, dim=0, mode="sum")
     row = TensorType("i64", (known,))
     places = g.emit("arange", type=row, start=0, end=known, step=1, dtype="i64")
     found: Value = g.emit("searchsorted", ends, places, type=row, right=True, out_int32=False)
@@ -90,8 +90,7 @@ def _(g: Emitter, x: Value, indices: Value, dim: int) -> tuple[Value, ...]:
         else:
             bounds.append(g.size_of(g.cast(g.emit("select", indices, type=number, dim=0, index=i), "i64")))
     bounds.append(END)
-    pairs: Sequence[tuple[Dim, Dim]] = list(zip(bounds, bounds[1:], strict=False))
-    return tuple(emit_slice(g, x, dim, start, end, 1, None) for start, end in pairs)
+    return tuple(emit_slice(g, x, dim, start, end, 1, None) for start, end in pairwise(bounds))
 
 
 @item.from_aten("nonzero_static")
