@@ -285,6 +285,9 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
+        if name == "with_effects" and getattr(node.args[1], "__name__", "") == "_linalg_check_errors.default":
+            registry.ATEN["_linalg_check_errors"](self.emitter, self._value(node.args[2]), "", False)
+            return (True,)  # stands for torch's token, which keeps such calls in order
         if name == "with_effects" and isinstance(node.args[1], OpOverload):
             return self._refuse(node, _full_name(node.args[1]), "")
         if at is None:
