@@ -447,7 +447,7 @@ class Conversion:
         if e.is_number:
             return g.constant(float(e), "f32")
         operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
-                     "Max": "max", "Min": "min"}  # fmt: skip
+                     "Max": "maximum", "Min": "minimum"}  # fmt: skip
         name = type(e).__name__
         if name in operators:
             total = self._float(e.args[0])
