@@ -13,11 +13,14 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
 
 from penlight.capture import guards, mutation
 from penlight.capture.calls import aten_name
 from penlight.capture.conversion import Conversion
+from penlight.capture.known import Known
 from penlight.capture.quiet import quiet
+from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
 from penlight.ops import registry
@@ -35,9 +38,10 @@ def capture_exported(
     report: UnsupportedError | None = None
     current, retraced = ep, False
     while True:
-        roots = mutation.plan(current.graph_module)
+        known = Known(current.graph, _weights(current))
+        roots = mutation.plan(current.graph_module, known.nodes)
         if roots is not None or retraced:
-            conversion = Conversion(current, roots or {}, dim_names or {})
+            conversion = Conversion(current, roots or {}, known, dim_names or {})
             conversion.run()
             if not conversion.unsupported:
                 guards.check_decisions(ep, conversion.symbols, decided or {})
@@ -49,6 +53,13 @@ def capture_exported(
                 raise report
             apart |= more
         current, retraced = _decompose(ep, apart), True
+
+
+def _weights(ep: ExportedProgram) -> list[torch.fx.Node]:
+    """The placeholders of parameters, buffers and constants."""
+    kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
+    placeholders = [n for n in ep.graph.nodes if n.op == "placeholder"]
+    return [n for n, spec in zip(placeholders, ep.graph_signature.input_specs, strict=True) if spec.kind in kinds]
 
 
 def _decompositions(ops: Sequence[OpOverload]) -> dict[Any, Callable[..., Any]]:
@@ -84,7 +95,7 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:
-        with quiet(), torch.no_grad():
+        with quiet(), torch.no_grad(), free_steps():
             return ep.run_decompositions(table)
     except Exception as e:
         raise CaptureError(f"torch could not make the model functional: {type(e).__name__}: {e}") from e

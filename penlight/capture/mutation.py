@@ -11,7 +11,7 @@ and nothing that may share its memory is looked at afterwards, the calls are con
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import torch
 import torch.fx
@@ -54,26 +54,37 @@ def _keeps_dtype(node: torch.fx.Node) -> bool:
     return len(dtypes) == 1 and torch.bool not in dtypes
 
 
-def plan(module: torch.fx.GraphModule) -> dict[torch.fx.Node, torch.fx.Node] | None:
-    """For each result of an in-place call, the node that it is another name of. None: not plainly safe."""
+def shared_memory(graph: torch.fx.Graph) -> Sharing:
+    """Which nodes of a graph may show the same memory."""
+    sharing = Sharing()
+    for node in graph.nodes:
+        for other in _may_share_memory(node):
+            sharing.join(node, other)
+        if is_in_place(node) and node.args and isinstance(node.args[0], torch.fx.Node):
+            sharing.join(node, node.args[0])
+    return sharing
+
+
+def plan(
+    module: torch.fx.GraphModule, known: Collection[torch.fx.Node] = ()
+) -> dict[torch.fx.Node, torch.fx.Node] | None:
+    """For each result of an in-place call, the node that it is another name of. None: not plainly safe. Calls among `known`
+    are left out: those are carried out while capturing (known.py)."""
     nodes = list(module.graph.nodes)
     nested = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule) and m is not module]
-    if not any(is_in_place(n) for m in (module, *nested) for n in m.graph.nodes):
+    if not any(is_in_place(n) and n not in known for m in (module, *nested) for n in m.graph.nodes):
         return {}
     if nested:
         return None
     position = {n: i for i, n in enumerate(nodes)}
     last_use = {n: max((position[u] for u in n.users), default=-1) for n in nodes}
     roots: dict[torch.fx.Node, torch.fx.Node] = {}
-    sharing = _Sharing()
+    sharing = shared_memory(module.graph)
     for node in nodes:
-        for other in _may_share_memory(node):
-            sharing.join(node, other)
-        if is_in_place(node):
+        if is_in_place(node) and node not in known:
             target = node.args[0] if node.args else None
             if not isinstance(target, torch.fx.Node) or not _keeps_dtype(node):
                 return None
-            sharing.join(node, target)
             roots[node] = roots.get(target, target)
     for node, root in roots.items():
         for other in sharing.group(node):
@@ -101,7 +112,7 @@ def _may_share_memory(node: torch.fx.Node) -> Iterator[torch.fx.Node]:
     yield from node.all_input_nodes
 
 
-class _Sharing:
+class Sharing:
     """Union-find over nodes."""
 
     def __init__(self) -> None:
