@@ -28,9 +28,9 @@ def _(
     x, w, offset, mask, b = as_f32(g, x, w, offset, mask, b)
     if not all(isinstance(d, int) for d in (*w.shape, *g.out.shape[2:], groups, offset_groups)):
         g.fail("with a size of the output, or of the weight, that is not known at export")
-    n, c = x.shape[:2]
-    co, _, kh, kw = w.shape
-    h, width = g.out.shape[2:]
+    sizes: tuple[Any, ...] = (*w.shape, *g.out.shape[2:])
+    co, ci, kh, kw, h, width = sizes
+    n, c = x.shape[0], ci * groups
     taps, places = kh * kw, h * width
 
     def f32(*shape: Any) -> TensorType:
