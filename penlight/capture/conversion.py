@@ -46,6 +46,8 @@ _SAME_VALUE = {"alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy"}
 _READS_A_NUMBER = {"item", "_local_scalar_dense"}
 _INLINED = {"wrap_with_set_grad_enabled": 1}  # higher-order operators that just call: the position of the callee
 
+DEEPEST = 8  # levels of decompositions within decompositions
+
 
 class Conversion:
     """One pass over an exported graph. `roots`: see mutation.plan; `known`: see known.py."""
@@ -285,6 +287,9 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
+        if name == "with_effects" and getattr(node.args[1], "__name__", "") == "_linalg_check_errors.default":
+            registry.ATEN["_linalg_check_errors"](self.emitter, self._value(node.args[2]), "", False)
+            return (True,)  # stands for torch's token, which keeps such calls in order
         if name == "with_effects" and isinstance(node.args[1], OpOverload):
             return self._refuse(node, _full_name(node.args[1]), "")
         if at is None:
@@ -317,7 +322,7 @@ class Conversion:
 
     def _inline(self, node: torch.fx.Node, op: OpOverload) -> Any:
         """The call taken apart; None where that fails: then torch traces the model again."""
-        if len(self.inside) > 8 or op in self.inside:
+        if len(self.inside) > DEEPEST:
             return None
         made = taken_apart(node, op, self._value)
         if made is None:
@@ -444,7 +449,7 @@ class Conversion:
         if e.is_number:
             return g.constant(float(e), "f32")
         operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
-                     "Max": "max", "Min": "min"}  # fmt: skip
+                     "Max": "maximum", "Min": "minimum"}  # fmt: skip
         name = type(e).__name__
         if name in operators:
             total = self._float(e.args[0])
