@@ -51,6 +51,16 @@ PEN_BIND(embedding_bag) {
   return PEN_OK;
 }
 
+// y[c] = f(y[c], x[c]), in blocks of a known size, which become vectors.
+template <class F>
+static PEN_INLINE void bag_row(float* __restrict y, const float* __restrict x, int64_t n, F f) {
+  int64_t c = 0;
+  for (; c + 16 <= n; c += 16) {
+    for (int k = 0; k < 16; ++k) y[c + k] = f(y[c + k], x[c + k]);
+  }
+  for (; c < n; ++c) y[c] = f(y[c], x[c]);
+}
+
 PEN_KERNEL(embedding_bag, f32) {
   const BagParams& p = r.as<BagParams>();
   const int64_t *indices = r.in[1].as<int64_t>(), *offsets = r.in[2].as<int64_t>();
@@ -59,23 +69,27 @@ PEN_KERNEL(embedding_bag, f32) {
     int64_t begin = offsets[bag], end = bag + 1 < p.offsets ? offsets[bag + 1] : p.count;
     if (begin < 0 || begin > p.count) return r.fail_index(2, begin, 0, p.count + 1);
     if (end < begin || end > p.count) return r.fail_index(2, end, begin, p.count + 1);
-    float* __restrict y = r.out[0].as<float>() + bag * p.width;
+    float* y = r.out[0].as<float>() + bag * p.width;
     memset(y, 0, static_cast<size_t>(p.width) * 4);
     int64_t present = 0;
     for (int64_t i = begin; i < end; ++i) {
+      if (i + 2 < p.count && static_cast<uint64_t>(indices[i + 2]) < static_cast<uint64_t>(p.rows)) {  // rows lie anywhere
+        const float* next = r.in[0].as<float>() + indices[i + 2] * p.row_stride;
+        for (int64_t c = 0; c < p.width; c += 16) __builtin_prefetch(next + c);
+      }
       int64_t row = indices[i];
       if (row < 0 || row >= p.rows) return r.fail_index(1, row, 0, p.rows);
       if (row == p.padding) continue;
-      const float* __restrict x = r.in[0].as<float>() + row * p.row_stride;
+      const float* x = r.in[0].as<float>() + row * p.row_stride;
       if (p.mode == BagMode::max && present) {
-        for (int64_t c = 0; c < p.width; ++c) y[c] = y[c] > x[c] || y[c] != y[c] ? y[c] : x[c];
+        bag_row(y, x, p.width, [](float a, float b) { return (a > b) | (a != a) ? a : b; });
       } else if (p.mode == BagMode::max) {
         memcpy(y, x, static_cast<size_t>(p.width) * 4);
       } else if (weights) {
         float weight = weights[i];
-        for (int64_t c = 0; c < p.width; ++c) y[c] += x[c] * weight;
+        bag_row(y, x, p.width, [weight](float a, float b) { return a + b * weight; });
       } else {
-        for (int64_t c = 0; c < p.width; ++c) y[c] += x[c];
+        bag_row(y, x, p.width, [](float a, float b) { return a + b; });
       }
       ++present;
     }

@@ -29,7 +29,8 @@ PEN_BIND(as_strided_scatter) {
   for (int d = 0; d < src.rank && !wrong; ++d) {
     int64_t span;
     view.strides[d] = src.dims[d] == 1 ? 0 : stride[d];
-    wrong = view.strides[d] < 0 || __builtin_mul_overflow(src.dims[d] - 1, view.strides[d], &span) || __builtin_add_overflow(last, span, &last);
+    wrong =
+        view.strides[d] < 0 || __builtin_mul_overflow(src.dims[d] - 1, view.strides[d], &span) || __builtin_add_overflow(last, span, &last);
     numel *= src.dims[d];
   }
   if (wrong || last >= x.numel()) return b.fail(-1, "places inside the tensor", "some outside");

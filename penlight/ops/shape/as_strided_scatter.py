@@ -89,6 +89,17 @@ def _(g: Emitter, x: Value, src: Value, offset: int, dim1: int, dim2: int) -> Va
     return _emit(g, x, src, [*rest, combine("+", stride[row], stride[column])], start)
 
 
+@as_strided_scatter.from_aten("diag_embed")
+def _(g: Emitter, x: Value, offset: int, dim1: int, dim2: int) -> Value:
+    shape = g.out.shape
+    row, column = dim1 % len(shape), dim2 % len(shape)
+    stride = _strides(shape)
+    rest = [s for d, s in enumerate(stride) if d not in (row, column)]
+    start = combine("*", stride[column] if offset >= 0 else stride[row], abs(offset))
+    zeros = g.emit("expand", g.constant(0, x.dtype), type=g.out, shape=shape)
+    return _emit(g, zeros, x, [*rest, combine("+", stride[row], stride[column])], start)
+
+
 @as_strided_scatter.from_aten("as_strided_scatter")
 def _(g: Emitter, x: Value, src: Value, size: Any, stride: Sequence[Dim], offset: Dim | None) -> Value:
     x, order, start = in_memory_order(g, x)
@@ -116,7 +127,8 @@ def _() -> Iterator[Sample]:
         lambda x, row: [x.select_scatter(row, 1, -2), x.slice_scatter(x[:, :3] * 2, 1, 2, 8, 2), x.slice_scatter(x, 0),
                         x.permute(2, 0, 1).select_scatter(row.T, 2, 0), x.slice_scatter(x[:, :0], 1, 4, 4),
                         x.diagonal_scatter(row, -1, 1, 2), x.diagonal_scatter(row[:, :4], 2, 1, 2),
-                        row.as_strided_scatter(row[:2, :3] + 1, (2, 3), (7, 2), 3), x.bool().select_scatter(row > 0, 1, 8)],
+                        row.as_strided_scatter(row[:2, :3] + 1, (2, 3), (7, 2), 3), x.bool().select_scatter(row > 0, 1, 8),
+                        torch.diag_embed(x, -2, 0, 2), torch.diag_embed(x), torch.diag_embed(row[0], 1)],
         (x, row), "scatters",
     )  # fmt: skip
     n = torch.export.Dim("n", min=3, max=99)

@@ -22,7 +22,8 @@ PEN_BIND(flip) {
   bool seen[kMaxRank] = {};
   for (int i = 0; i < dims.count; ++i) {
     int64_t d = dims[i];
-    if (d < 0 || d >= x.rank || seen[d]) return b.fail(-1, "different dims of the tensor", "dim %lld of rank %d", static_cast<long long>(d), x.rank);
+    if (d < 0 || d >= x.rank || seen[d])
+      return b.fail(-1, "different dims of the tensor", "dim %lld of rank %d", static_cast<long long>(d), x.rank);
     seen[d] = true;
     p->start += (x.dims[d] - 1) * x.strides[d];
     x.strides[d] = -x.strides[d];

@@ -1,5 +1,6 @@
 // Tensors made of nothing but numbers, for sizes that are known only at run time.
 #include "penlight/ops/shape/elements.h"
+#include "penlight/ops/shape/runs.h"
 
 namespace pen {
 
@@ -32,7 +33,7 @@ static PEN_INLINE void fill(const Run& r) {
   const FullParams& p = r.as<FullParams>();
   T* out = r.out[0].as<T>();
   int64_t begin = part(p.elements, p.tasks, r.begin).begin, end = part(p.elements, p.tasks, r.end - 1).end;
-  for (int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(p.bits);
+  fill_row(out + begin, static_cast<T>(p.bits), end - begin);
 }
 
 PEN_KERNEL_ANY(full, b8) { fill<uint8_t>(r); }

@@ -9,7 +9,7 @@ enum class PadMode : int32_t { constant, reflect, replicate, circular };
 
 struct PadParams {
   PadMode mode;
-  int64_t unit;  // elements that stay together in the innermost dim, side by side
+  int64_t unit;                                            // elements that stay together in the innermost dim, side by side
   int rank;                                                // at least 1; dims below are merged, outermost first
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
@@ -67,7 +67,8 @@ PEN_BIND(pad) {
   p->mode = static_cast<PadMode>(mode);
   for (int i = 0; i < x.rank && mode; ++i) {
     int64_t after = y.dims[i] - x.dims[i] - before[i], most = before[i] > after ? before[i] : after;
-    if (most > 0 && (x.dims[i] == 0 || (p->mode == PadMode::reflect && most >= x.dims[i]) || (p->mode == PadMode::circular && most > x.dims[i])))
+    if (most > 0 &&
+        (x.dims[i] == 0 || (p->mode == PadMode::reflect && most >= x.dims[i]) || (p->mode == PadMode::circular && most > x.dims[i])))
       return b.fail(0, "a dim that is larger than its padding", "%lld in dim %d, padded by %lld", static_cast<long long>(x.dims[i]), i,
                     static_cast<long long>(most));
   }
@@ -117,6 +118,7 @@ PEN_BIND(pad) {
 template <class T>
 static void fill_elements(char* to, int64_t n, int64_t step, uint64_t value) {
   T* out = reinterpret_cast<T*>(to);
+  if (step == 1) return fill_row(out, static_cast<T>(value), n);
   for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(value);
 }
 
@@ -162,7 +164,7 @@ static void pad_rows(const Run& r) {
         const char* source = r.in[0].data + (in - (first - p.before[inner]) * p.in[inner]) * p.size;
         auto edge = [&](int64_t i) {
           int64_t from = source_place(p.mode, i - p.before[inner], p.from[inner]) * p.in[inner];
-          copy_run(to + i * step * p.size, source + from * p.size, p.unit, 1, 1, p.size);
+          copy_short(to + i * step * p.size, source + from * p.size, p.unit * p.size);
         };
         for (int64_t i = 0; i < first; ++i) edge(i);
         for (int64_t i = last; i < length; ++i) edge(i);
