@@ -11,7 +11,7 @@ def conv(pad: str, before: str, type: str = "f32[1, 3, 9, 11]", value: str = "0.
     return f"""
     graph g(%x: f32[1, 3, 8, 8]) {{
       @w: f32[4, 3, 3, 3]
-      %p: {type} = pad(%x, padding=[{pad}], value={value})
+      %p: {type} = pad(%x, padding=[{pad}], value={value}, mode="constant")
       %y: f32[1, 4, 4, 5] = {CONV.format(before)}
       return %y
     }}"""
@@ -45,7 +45,7 @@ def test_other_values_crops_and_channels_stay(text: str) -> None:
 def pool(padding: str, ceil: str = "false", include: str = "false", divisor: str = "none") -> str:
     return f"""
     graph g(%x: f32[1, 3, 8, 8]) {{
-      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
       %y: f32[1, 3, 4, 4] = avg_pool2d(%p, kernel=[3, 3], stride=[2, 2], padding=[{padding}], ceil_mode={ceil}, count_include_pad={include}, divisor={divisor})
       return %y
     }}"""
@@ -69,7 +69,7 @@ def test_averages_that_would_change_stay(text: str) -> None:
 def test_maxima_stay() -> None:
     text = """
     graph g(%x: f32[1, 3, 8, 8]) {
-      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
       %y: f32[1, 3, 4, 4] = max_pool2d(%p, kernel=[3, 3], stride=[2, 2], padding=[0, 0, 0, 0], dilation=[1, 1], ceil_mode=false)
       return %y
     }"""
