@@ -21,7 +21,16 @@ from penlight.ir.rewrite import blocks, call
 from penlight.ir.types import TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
-from penlight.passes.strides import Strides, fresh_strides, is_copied, lies_nhwc, lies_plain, merges, sizes_of, view_strides
+from penlight.passes.strides import (
+    Strides,
+    fresh_strides,
+    is_copied,
+    lies_nhwc,
+    lies_plain,
+    merges,
+    sizes_of,
+    view_strides,
+)
 
 
 RANKS = (4, 5)  # of maps: images, and volumes or videos

@@ -51,7 +51,9 @@ def test_out_of_range(name: str) -> None:
         model(X, wrong)
     text = str(caught.value)
     assert f"indices {allowed}, got {bad}" in text, text
-    operator = {"take": "index", "index of two": "index", "one_hot": "scatter", "index_add": "index_put"}.get(name, name.split()[0])
+    operator = {"take": "index", "index of two": "index", "one_hot": "scatter", "index_add": "index_put"}.get(
+        name, name.split()[0]
+    )
     assert text.startswith(f"{operator}."), text
     assert "index" in text.split(":")[1], text
     assert torch.equal(model(X, good), fn(X, good))
