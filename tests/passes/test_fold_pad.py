@@ -34,11 +34,12 @@ def test_it_adds_to_what_is_there() -> None:
     "text",
     [
         conv("1, 2, 0, 1", "0, 0, 0, 0", value="1.0"),
+        conv("1, 2, 0, 1", "0, 0, 0, 0").replace('mode="constant"', 'mode="reflect"'),
         conv("1, 2, -1, 2", "0, 0, 0, 0"),
         conv("1, 2, 0, 1, 1, 0", "0, 0, 0, 0", "f32[1, 4, 9, 11]"),
     ],
 )
-def test_other_values_crops_and_channels_stay(text: str) -> None:
+def test_other_values_modes_crops_and_channels_stay(text: str) -> None:
     assert rewritten(fold_pad.run, text) == canonical(text)
 
 
