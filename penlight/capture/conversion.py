@@ -21,6 +21,7 @@ from penlight.capture import containers, mutation
 from penlight.capture.calls import arguments, aten_name
 from penlight.capture.complex import ComplexType, ComplexValue
 from penlight.capture.emitter import Emitter, Unconvertible
+from penlight.capture.inline import taken_apart
 from penlight.capture.known import Known
 from penlight.capture.locations import source_of
 from penlight.capture.symbols import Symbols, symbol_range
@@ -44,6 +45,8 @@ _CHECKS = {
 _SAME_VALUE = {"alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy"}
 _READS_A_NUMBER = {"item", "_local_scalar_dense"}
 _INLINED = {"wrap_with_set_grad_enabled": 1}  # higher-order operators that just call: the position of the callee
+
+DEEPEST = 8  # levels of decompositions within decompositions
 
 
 class Conversion:
@@ -71,6 +74,7 @@ class Conversion:
         self.outputs: list[containers.Spec] = []
         self.unsupported: dict[tuple[str, str, str], UnsupportedCall] = {}
         self.failed: set[OpOverload] = set()
+        self.inside: list[OpOverload] = []  # operators that are being taken apart (inline.py)
         self.halves: dict[tuple[Value, str], Value] = {}
         self.from_data: set[str] = set()  # torch's symbols (u0) that nodes define
         self.floats: dict[str, Value] = {}  # torch's symbols of floats that were read from tensors
@@ -283,6 +287,9 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
+        if name == "with_effects" and getattr(node.args[1], "__name__", "") == "_linalg_check_errors.default":
+            registry.ATEN["_linalg_check_errors"](self.emitter, self._value(node.args[2]), "", False)
+            return (True,)  # stands for torch's token, which keeps such calls in order
         if name == "with_effects" and isinstance(node.args[1], OpOverload):
             return self._refuse(node, _full_name(node.args[1]), "")
         if at is None:
@@ -309,8 +316,43 @@ class Conversion:
         functional = mutation.functional_form(op) if mutation.is_in_place(node) else op
         converter = registry.ATEN.get(aten_name(functional)) if functional is not None else None
         if functional is None or (converter is None and pairs.rule(aten_name(functional)) is None):
-            return self._refuse(node, _full_name(op), "")
+            inlined = self._inline(node, functional) if functional is not None else None
+            return self._refuse(node, _full_name(op), "") if inlined is None else inlined
         return self._convert(node, functional, converter)
+
+    def _inline(self, node: torch.fx.Node, op: OpOverload) -> Any:
+        """The call taken apart; None where that fails: then torch traces the model again."""
+        if len(self.inside) > DEEPEST:
+            return None
+        made = taken_apart(node, op, self._value)
+        if made is None:
+            return None
+        tensors = [n for n in node.all_input_nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+        inside = [n for n in made.graph.nodes if n.op == "placeholder"]
+        self.env.update(zip(inside, map(self._value, tensors), strict=True))
+        unsupported, failed = dict(self.unsupported), set(self.failed)
+        self.inside.append(op)
+        try:
+            results = self._results(made.graph)
+            if len(self.unsupported) == len(unsupported) and self.failed == failed:
+                return self._checked(results, self._types(node.meta.get("val")), op)
+        except (CaptureError, TypeError):
+            pass
+        finally:
+            self.inside.pop()
+        self.unsupported, self.failed = unsupported, failed
+        return None
+
+    def _results(self, graph: torch.fx.Graph) -> Any:
+        """Of a graph whose output may be one value or a tuple."""
+        for node in graph.nodes:
+            if node.op == "output":
+                return torch.fx.node.map_arg(node.args[0], self._value)
+            if node.op == "get_attr":
+                self.env[node] = self._attribute(node)
+            elif node.op == "call_function":
+                self.env[node] = self._call(node)
+        raise CaptureError("a decomposition without an output")
 
     def _constant(self, numbers: Any, name: str) -> Any:
         if isinstance(numbers, (list, tuple)):
@@ -333,9 +375,10 @@ class Conversion:
                 result = converter(g, *args) if converter is not None else g.fail("")
             if g.new_symbols:
                 self._follow_symbols(node, result)
-            return self._checked(result, g.out, op)
+            return None if g.out is None else self._checked(result, g.out, op)  # None: a check, no result
         except Unconvertible as e:
-            return self._refuse(node, _full_name(op), str(e))
+            inlined = self._inline(node, op)
+            return self._refuse(node, _full_name(op), str(e)) if inlined is None else inlined
         except UnsupportedError:
             raise
         except CaptureError as e:
@@ -406,7 +449,7 @@ class Conversion:
         if e.is_number:
             return g.constant(float(e), "f32")
         operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
-                     "Max": "max", "Min": "min"}  # fmt: skip
+                     "Max": "maximum", "Min": "minimum"}  # fmt: skip
         name = type(e).__name__
         if name in operators:
             total = self._float(e.args[0])

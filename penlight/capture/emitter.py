@@ -118,7 +118,8 @@ class Emitter:
         if isinstance(size, int) or size.op != "sym":  # torch knows what comes out
             return size
         name = str(size)
-        self.numbers[name] = self.emit("item", self.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+        self.numbers[name] = number = self.cast(x, "i64")
+        self.emit("item", number, type=TensorType("i64", ()), symbol=name)
         return size
 
     def promote(self, *operands: Value | Number) -> str:

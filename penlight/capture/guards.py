@@ -22,6 +22,9 @@ from penlight.capture.locations import describe, is_torch
 from penlight.capture.symbols import Symbols
 from penlight.errors import CaptureError
 
+_CALLS_OF_MODULES = os.path.join(
+    "torch", "nn", "modules", "module.py"
+)  # what a layer's code asks is named by its own line
 _MODEL_CODE_IN_TORCH = (os.path.join("torch", "nn") + os.sep, os.path.join("torch", "functional.py"))
 
 
@@ -61,7 +64,8 @@ def _decisions(ep: ExportedProgram, symbols: Symbols, lines: Mapping[str, str]) 
         frame = guard.sloc.framework_loc
         file = getattr(frame, "filename", "")
         scripted = lines.get(str(guard.expr))
-        if scripted is None and (is_torch(file) and not any(part in file for part in _MODEL_CODE_IN_TORCH)):
+        is_model_code = any(part in file for part in _MODEL_CODE_IN_TORCH) and not file.endswith(_CALLS_OF_MODULES)
+        if scripted is None and is_torch(file) and not is_model_code:
             continue
         expr = environment.replace(guard.expr)
         used = {str(s) for s in expr.free_symbols}

@@ -92,7 +92,7 @@ def test_geometric() -> None:
     assert counts_fit(y, k, stats.geom(0.2).pmf(k)) > 1e-3
 
 
-@pytest.mark.parametrize("low, high", [(0, 10), (-3, 4), (0, 2), (2**40, 2**40 + 7)])
+@pytest.mark.parametrize(("low", "high"), [(0, 10), (-3, 4), (0, 2), (2**40, 2**40 + 7)])
 def test_randint(low: int, high: int) -> None:
     y = draw(lambda x: torch.randint(low, high, (N,))).numpy()
     assert y.dtype == np.int64
@@ -117,7 +117,9 @@ def test_bernoulli_and_dropout() -> None:
     assert abs(dropped.mean() - 1) < 5 * 0.58 / N**0.5
     channels = draw(lambda x: torch.feature_dropout(x, 0.5, True), torch.ones(64, 64, 9))
     assert torch.equal(channels.amax(2), channels.amin(2))
-    alpha = draw(lambda x: torch.alpha_dropout(x, 0.2, True), torch.randn(N, generator=torch.Generator().manual_seed(0)))
+    alpha = draw(
+        lambda x: torch.alpha_dropout(x, 0.2, True), torch.randn(N, generator=torch.Generator().manual_seed(0))
+    )
     assert abs(alpha.mean()) < 0.02
     assert abs(alpha.var() - 1) < 0.03
 

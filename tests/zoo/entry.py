@@ -6,14 +6,18 @@ libraries initialise them (mean 0, variance 1, shift 0, layer scale 1e-6) a wron
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
+import penlight
+from tests.compare import assert_same
+
 SEED = 20
+TOLERANCE = 1e-4  # of max |y|
 Inputs = tuple[Any, ...]
 Size = tuple[int, ...]
 
@@ -28,8 +32,9 @@ class Entry:
     inputs: Callable[[int, Size, torch.Generator], Inputs]
     sizes: tuple[Size, ...]  # one that the capture sees, then others, if the model takes other sizes
     quick: bool = False  # small enough to be tested with every change
-    batches: bool = True  # whether the batch may vary; where not, one capture for each
-    tolerance: float = 1e-4  # of max |y|
+    names: tuple[str, ...] = ()  # of the arguments, where they are passed by name
+    free: Callable[[], Inputs] | None = None  # dynamic_shapes, where dims depend on each other
+    batches: bool = True  # whether one capture serves every batch; where not, there is one for each
 
     def build(self) -> nn.Module:
         """The model, the same weights on every call, ready for inference."""
@@ -42,11 +47,38 @@ class Entry:
     def example(self, batch: int, size: Size) -> Inputs:
         return self.inputs(batch, size, torch.Generator().manual_seed(SEED + batch))
 
-    def dynamic_shapes(self) -> tuple[Any, ...]:
-        """Every dim varies that is not the same in inputs of another batch and size."""
-        first = self.example(2, self.sizes[0])
-        other = self.example(3 if self.batches else 2, self.sizes[-1])
-        return tuple(_varying(a, b) for a, b in zip(first, other, strict=True))
+    def call(self, model: Callable[..., Any], inputs: Inputs) -> Any:
+        with torch.no_grad():
+            return model(**dict(zip(self.names, inputs, strict=True))) if self.names else model(*inputs)
+
+    def capture(self, module: nn.Module, batch: int = 2, **options: Any) -> penlight.Model:
+        """Every dim is free that is not the same in inputs of another batch and size."""
+        first = self.example(batch, self.sizes[0])
+        other = self.example(batch + 1 if self.batches else batch, self.sizes[-1])
+        free = self.free() if self.free else [_varying(a, b) for a, b in zip(first, other, strict=True)]
+        if self.names:
+            named, shapes = dict(zip(self.names, first, strict=True)), dict(zip(self.names, free, strict=True))
+            return penlight.optimize(module, (), kwargs=named, dynamic_shapes=shapes, **options)
+        return penlight.optimize(module, first, dynamic_shapes=tuple(free), **options)
+
+    def errors(self, module: nn.Module, models: dict[int, penlight.Model]) -> Iterator[float]:
+        """Of batch 1 and 3 at the size that was captured, and of the other sizes: as a fraction of max |y|. `models`: the
+        captures by batch, where one does not serve all; what is missing is made."""
+        runs = [(1, self.sizes[0]), (3, self.sizes[0]), *((2 if self.batches else 1, size) for size in self.sizes[1:])]
+        for batch, size in runs:
+            captured = 2 if self.batches else batch
+            if captured not in models:
+                models[captured] = self.capture(module, captured)
+            inputs = self.example(batch, size)
+            expected = _plain(self.call(module, inputs))
+            yield assert_same(self.call(models[captured], inputs), expected, TOLERANCE, f"batch {batch}, size {size}")
+
+
+def _plain(result: Any) -> Any:
+    """Results of transformers are dataclasses that are dicts too; Penlight gives back dicts."""
+    if hasattr(result, "to_tuple"):
+        return {k: _plain(v) for k, v in result.items()}
+    return result
 
 
 def _varying(a: Any, b: Any) -> Any:

@@ -35,7 +35,7 @@ def _words(batch: int, size: Size, random: torch.Generator) -> Inputs:
 
 def _language(name: str, model: str, config: str, *, quick: bool = False, **options: Any) -> Entry:
     make = _make(model, config, vocab_size=WORDS, **options)
-    return Entry(name, "transformers", make, _words, ((12,), (17,)), quick)
+    return Entry(name, "transformers", make, _words, ((12,), (17,)), quick, ("input_ids", "attention_mask"))
 
 
 def _sound(batch: int, size: Size, random: torch.Generator) -> Inputs:
@@ -46,7 +46,7 @@ ENTRIES = [
     _language("BERT", "BertModel", "BertConfig", quick=True, **SMALL),
     _language("DistilBERT", "DistilBertModel", "DistilBertConfig", dim=64, n_layers=2, n_heads=4, hidden_dim=128),
     _language("RoBERTa", "RobertaModel", "RobertaConfig", **SMALL),
-    _language("GPT-2", "GPT2LMHeadModel", "GPT2Config", n_embd=64, n_layer=2, n_head=4, use_cache=False),
+    _language("GPT-2", "GPT2LMHeadModel", "GPT2Config", n_embd=64, n_layer=2, n_head=4, use_cache=False, bos_token_id=1, eos_token_id=2),
     _language("T5 encoder", "T5EncoderModel", "T5Config", d_model=64, d_kv=16, d_ff=128, num_layers=2, num_heads=4),
     _language("Llama", "LlamaForCausalLM", "LlamaConfig", num_key_value_heads=2, use_cache=False, **SMALL),
     Entry("ViT", "transformers", _make("ViTModel", "ViTConfig", image_size=64, patch_size=16, **SMALL), images, ((64, 64),)),

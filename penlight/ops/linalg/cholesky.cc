@@ -37,8 +37,7 @@ PEN_KERNEL_ANY(cholesky, f32) {
     int64_t info = 0;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j <= i; ++j) {
-        double sum = a[i * n + j];
-        for (int64_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
+        double sum = a[i * n + j] - dot_product(a + i * n, a + j * n, j);
         if (i == j && !(sum > 0) && !info) info = i + 1;
         a[i * n + j] = i == j ? root(sum) : sum / a[j * n + j];
       }

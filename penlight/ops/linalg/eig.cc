@@ -10,6 +10,7 @@ namespace pen {
 struct EigParams {
   Batch batch;
   int64_t n;
+  bool vectors;  // else the last two outputs are empty
 };
 
 struct Complex {
@@ -40,9 +41,10 @@ PEN_BIND(eig) {
   EigParams* p = b.params<EigParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
+  p->vectors = b.flag("vectors");
   for (int i = 0; i < 2; ++i) {
     PEN_TRY(dense_output(b, i, DType::f32, matrix_shape(x, p->n, -1)));
-    PEN_TRY(dense_output(b, 2 + i, DType::f32, matrix_shape(x, p->n, p->n)));
+    PEN_TRY(dense_output(b, 2 + i, DType::f32, matrix_shape(x, p->n, p->vectors ? p->n : 0)));
   }
   p->batch = cut_batch(b, x, 40 * p->n * p->n * p->n);
   return b.scratch((6 * p->n * p->n + 3 * p->n + 1) * 8);
@@ -71,8 +73,9 @@ static void hessenberg(double* a, double* q, int64_t n, double* sums) {
   }
 }
 
-// h: upper Hessenberg, becomes triangular; z is multiplied by the same rotations.
-static void schur(Complex* h, Complex* z, int64_t n) {
+// h: upper Hessenberg, becomes triangular; z is multiplied by the same rotations. Without vectors only the diagonal is right,
+// which takes a third of the time.
+static void schur(Complex* h, Complex* z, int64_t n, bool vectors) {
   double norm = 0;
   for (int64_t i = 0; i < n * n; ++i) norm += absolute(h[i].re) + absolute(h[i].im);
   int64_t high = n - 1;
@@ -104,7 +107,7 @@ static void schur(Complex* h, Complex* z, int64_t n) {
       Complex x = h[k * n + k], y = h[(k + 1) * n + k];
       double size = hypotenuse(length(x), length(y));
       Complex cosine = size == 0 ? Complex{1, 0} : scaled(x, 1 / size), sine = size == 0 ? Complex{0, 0} : scaled(y, 1 / size);
-      for (int64_t j = k; j < n; ++j) {
+      for (int64_t j = k; j < (vectors ? n : high + 1); ++j) {
         Complex p = h[k * n + j], q = h[(k + 1) * n + j];
         h[k * n + j] = conjugate(cosine) * p + conjugate(sine) * q;
         h[(k + 1) * n + j] = cosine * q - sine * p;
@@ -115,7 +118,7 @@ static void schur(Complex* h, Complex* z, int64_t n) {
     for (int64_t k = low; k < high; ++k) {
       Complex cosine = z[n * n + k], sine = h[(k + 1) * n + k];
       h[(k + 1) * n + k] = {0, 0};
-      for (int64_t i = 0; i < n + k + 2; ++i) {  // rows 0 to k + 1 of h, all rows of z
+      for (int64_t i = vectors ? 0 : low; i < (vectors ? n : 0) + k + 2; ++i) {  // rows up to k + 1 of h, all rows of z
         Complex* row = i < k + 2 ? h + i * n + k : z + (i - k - 2) * n + k;
         Complex p = row[0], q = row[1];
         row[0] = p * cosine + q * sine;
@@ -153,7 +156,7 @@ PEN_KERNEL_ANY(eig, f32) {
       z[i] = {q[i], 0};
       norm = absolute(a[i]) > norm ? absolute(a[i]) : norm;
     }
-    schur(h, z, n);
+    schur(h, z, n, p.vectors);
     Complex *x = reinterpret_cast<Complex*>(a), *v = x + n;  // a and q are done with; v needs a column only
     if (n < 2) v = z + n * n;
     for (int64_t k = 0; k < n; ++k) {
@@ -161,6 +164,7 @@ PEN_KERNEL_ANY(eig, f32) {
       bool is_real = absolute(value.im) <= 1e-12 * norm;
       r.out[0].as<float>()[matrix * n + k] = static_cast<float>(value.re);
       r.out[1].as<float>()[matrix * n + k] = is_real ? 0.0f : static_cast<float>(value.im);
+      if (!p.vectors) continue;
       back_substitute(h, n, k, 1e-16 * norm, x);
       double square = 0, most = 0;
       Complex largest = {1, 0};

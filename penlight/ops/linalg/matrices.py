@@ -33,7 +33,7 @@ def smaller(g: Emitter, m: Dim, n: Dim) -> Dim:
     """min(m, n)"""
     if m == n or (isinstance(m, int) and isinstance(n, int)):
         return m if m == n else min(m, n)  # type: ignore[type-var]
-    g.fail("of matrices whose smaller side is not known before the run")
+    return g.fail("of matrices whose smaller side is not known before the run")
 
 
 def known(g: Emitter, *dims: Dim) -> tuple[int, ...]:

@@ -10,7 +10,8 @@ static inline Status matrix_bind(Bind& b, int input) {
   PEN_TRY(need_unpacked(b, input));
   PEN_TRY(b.need(input, Need::dense));
   const Tensor& x = b.in(input);
-  if (x.dtype != DType::f32 || x.rank < 2) return b.fail(input, "f32 matrices", "%s of rank %d", kDTypeNames[static_cast<int>(x.dtype)], x.rank);
+  if (x.dtype != DType::f32 || x.rank < 2)
+    return b.fail(input, "f32 matrices", "%s of rank %d", kDTypeNames[static_cast<int>(x.dtype)], x.rank);
   return PEN_OK;
 }
 static inline int64_t rows_of(const Tensor& x) { return x.dims[x.rank - 2]; }
@@ -83,6 +84,43 @@ static inline double hypotenuse(double a, double b) {
   return large == 0 ? 0 : large * root(1 + ratio * ratio);
 }
 
+// Two doubles at a time, in the registers that every 64-bit target has.
+typedef double Doubles __attribute__((vector_size(16)));
+static PEN_INLINE Doubles load_doubles(const double* p) {
+  Doubles v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+static PEN_INLINE void store_doubles(double* p, Doubles v) { __builtin_memcpy(p, &v, sizeof v); }
+
+// x -= factor * y
+static inline void subtract_row(double* PEN_RESTRICT x, const double* PEN_RESTRICT y, double factor, int64_t n) {
+  Doubles f = {factor, factor};
+  int64_t j = 0;
+  for (; j + 4 <= n; j += 4) {
+    Doubles a = load_doubles(x + j) - f * load_doubles(y + j), b = load_doubles(x + j + 2) - f * load_doubles(y + j + 2);
+    store_doubles(x + j, a);
+    store_doubles(x + j + 2, b);
+  }
+  for (; j < n; ++j) x[j] -= factor * y[j];
+}
+
+// The sum of x[i] * y[i], in an order that depends on n alone.
+static inline double dot_product(const double* PEN_RESTRICT x, const double* PEN_RESTRICT y, int64_t n) {
+  Doubles a = {}, b = {}, c = {}, d = {};
+  int64_t j = 0;
+  for (; j + 8 <= n; j += 8) {
+    a += load_doubles(x + j) * load_doubles(y + j);
+    b += load_doubles(x + j + 2) * load_doubles(y + j + 2);
+    c += load_doubles(x + j + 4) * load_doubles(y + j + 4);
+    d += load_doubles(x + j + 6) * load_doubles(y + j + 6);
+  }
+  a = (a + b) + (c + d);
+  double sum = a[0] + a[1];
+  for (; j < n; ++j) sum += x[j] * y[j];
+  return sum;
+}
+
 // Householder's reflection H = 1 - tau v v', v[0] = 1, that makes x[1:] zero, as LAPACK has it. x[0] becomes what is
 // left, x[1:] becomes v[1:]. `step`: between elements.
 static inline double reflector(double* x, int64_t n, int64_t step) {
@@ -97,22 +135,13 @@ static inline double reflector(double* x, int64_t n, int64_t step) {
 }
 
 // c = H c, for c of n rows and `columns` columns, row_stride apart. sums: `columns` numbers.
-static inline void reflect(const double* v, int64_t step, double tau, int64_t n, double* c, int64_t columns, int64_t row_stride, double* sums) {
+static inline void reflect(const double* v, int64_t step, double tau, int64_t n, double* c, int64_t columns, int64_t row_stride,
+                           double* sums) {
   if (tau == 0) return;
   for (int64_t j = 0; j < columns; ++j) sums[j] = c[j];
-  for (int64_t i = 1; i < n; ++i) {
-    for (int64_t j = 0; j < columns; ++j) sums[j] += v[i * step] * c[i * row_stride + j];
-  }
-  for (int64_t j = 0; j < columns; ++j) c[j] -= tau * sums[j];
-  for (int64_t i = 1; i < n; ++i) {
-    double f = tau * v[i * step];
-    for (int64_t j = 0; j < columns; ++j) c[i * row_stride + j] -= f * sums[j];
-  }
-}
-
-// x = x / d for n rows, or x = x * d where `d` is its reciprocal: one name for the loops of substitution.
-static inline void subtract_row(double* x, const double* y, double factor, int64_t n) {
-  for (int64_t j = 0; j < n; ++j) x[j] -= factor * y[j];
+  for (int64_t i = 1; i < n; ++i) subtract_row(sums, c + i * row_stride, -v[i * step], columns);
+  subtract_row(c, sums, tau, columns);
+  for (int64_t i = 1; i < n; ++i) subtract_row(c + i * row_stride, sums, tau * v[i * step], columns);
 }
 
 // Solves op(a) x = b in place of b (n x k). op: a itself, or its transpose; only one triangle of it is read.

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.ops.complex.number import broadcast
 from penlight.ops.linalg.matrices import (
-    cut, diagonal, identity, is_vector, known, masked, real, smaller, spread, turned, typed,
+    cut,
+    diagonal,
+    identity,
+    is_vector,
+    known,
+    masked,
+    real,
+    smaller,
+    spread,
+    turned,
+    typed,
 )  # fmt: skip
 from penlight.ops.registry import Op, Sample
 
@@ -19,12 +29,16 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-lu = Op("lu", "a: tensor, check: bool = False", outputs=3, tolerance=1e-4, doc="LU factors, pivots and where U has a zero.")
+lu = Op(
+    "lu", "a: tensor, check: bool = False", outputs=3, tolerance=1e-4, doc="LU factors, pivots and where U has a zero."
+)
 lu_solve = Op(
     "lu_solve", "lu: tensor, pivots: tensor, b: tensor, adjoint: bool = False", mixed=("pivots",), tolerance=1e-4,
     doc="The solution of A x = b (A' x = b) from A's LU factors.",
 )  # fmt: skip
-permutation = Op("permutation", "pivots: tensor, n: int", tolerance=0.0, doc="The row that exchanges bring to each place.")
+permutation = Op(
+    "permutation", "pivots: tensor, n: int", tolerance=0.0, doc="The row that exchanges bring to each place."
+)
 cholesky = Op(
     "cholesky", "a: tensor, upper: bool = False, check: bool = False", outputs=2, tolerance=1e-4,
     doc="The triangular L with L L' = a, or U with U' U = a; and the order of the first minor that is not positive.",
@@ -38,7 +52,11 @@ ldl = Op(
     doc="L D L' of a symmetric matrix in LAPACK's form, pivots, and where D has a zero.",
 )  # fmt: skip
 ldl_solve = Op(
-    "ldl_solve", "ld: tensor, pivots: tensor, b: tensor", mixed=("pivots",), tolerance=1e-4, doc="The solution of A x = b."
+    "ldl_solve",
+    "ld: tensor, pivots: tensor, b: tensor",
+    mixed=("pivots",),
+    tolerance=1e-4,
+    doc="The solution of A x = b.",
 )
 
 
@@ -58,9 +76,7 @@ def emit_lu_solve(g: Emitter, factors: Value, pivots: Value, b: Value, adjoint: 
     return made
 
 
-def emit_triangular(
-    g: Emitter, a: Value, b: Value, upper: bool, transposed: bool = False, unit: bool = False
-) -> Value:
+def emit_triangular(g: Emitter, a: Value, b: Value, upper: bool, transposed: bool = False, unit: bool = False) -> Value:
     lead = broadcast(a.shape[:-2], b.shape[:-2])
     b = spread(g, b, lead)
     options = {"upper": upper, "transposed": transposed, "unit": unit}
@@ -334,6 +350,14 @@ def _(g: Emitter, factors: Value, pivots: Value, b: Value, hermitian: bool) -> V
     return made
 
 
+@lu.from_aten("_linalg_check_errors")
+def _(g: Emitter, info: Value, api_name: str, is_matrix: bool) -> None:
+    """torch splits a checked call into one that is not and this one. Here the factorization itself checks."""
+    if info.producer is None or "check" not in info.producer.attrs:
+        g.fail("of an info that no factorization gave")
+    info.producer.attrs["check"] = True
+
+
 # ---- samples ----------------------------------------------------------------------------------------------------
 
 
@@ -375,7 +399,9 @@ def _() -> Iterator[Sample]:
 
     yield Sample(torch.linalg.solve, (_matrices(3, 5, 5), _matrices(2, 1, 5, 4)), "broadcast")
     yield Sample(torch.linalg.solve, (_matrices(33, 33), _matrices(33)), "vector")
-    yield Sample(lambda a, b: torch.linalg.solve(a, b, left=False), (_matrices(4, 4), _matrices(3, 4)), "from the right")
+    yield Sample(
+        lambda a, b: torch.linalg.solve(a, b, left=False), (_matrices(4, 4), _matrices(3, 4)), "from the right"
+    )
     yield Sample(torch.linalg.inv, (_matrices(2, 17, 17),), "inverse")
     yield Sample(torch.linalg.inv, (_matrices(3, 0, 0),), "nothing")
 
@@ -395,7 +421,9 @@ def _() -> Iterator[Sample]:
 
     a, b = _matrices(2, 6, 6) + 4 * torch.eye(6), _matrices(6, 3)
     for upper in (False, True):
-        yield Sample(lambda a, b, upper=upper: torch.linalg.solve_triangular(a, b, upper=upper), (a, b), f"upper {upper}")
+        yield Sample(
+            lambda a, b, upper=upper: torch.linalg.solve_triangular(a, b, upper=upper), (a, b), f"upper {upper}"
+        )
     yield Sample(
         lambda a, b: torch.linalg.solve_triangular(a, b.mT, upper=True, left=False, unitriangular=True), (a, b), "right"
     )

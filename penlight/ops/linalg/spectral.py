@@ -16,14 +16,32 @@ if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
-geqrf = Op("geqrf", "a: tensor", outputs=2, tolerance=1e-5, doc="R, the vectors of Householder's reflections below it; their factors.")
+geqrf = Op(
+    "geqrf",
+    "a: tensor",
+    outputs=2,
+    tolerance=1e-5,
+    doc="R, the vectors of Householder's reflections below it; their factors.",
+)
 reflect = Op(
     "reflect", "a: tensor, tau: tensor, c: tensor, transposed: bool = False", tolerance=1e-5,
     doc="Q c or Q' c for the Q that geqrf found.",
 )  # fmt: skip
-eigh = Op("eigh", "a: tensor, upper: bool = False", outputs=2, tolerance=1e-4, doc="Eigenvalues, ascending, and eigenvectors of symmetric matrices.")
+eigh = Op(
+    "eigh",
+    "a: tensor, upper: bool = False, vectors: bool = True",
+    outputs=2,
+    tolerance=1e-4,
+    doc="Eigenvalues, ascending, and eigenvectors of symmetric matrices.",
+)
 svd = Op("svd", "a: tensor, full: bool", outputs=3, tolerance=1e-4, doc="U, S, V' with U diag(S) V' = a, S descending.")
-eig = Op("eig", "a: tensor", outputs=4, tolerance=1e-4, doc="Eigenvalues and eigenvectors, each in two parts.")
+eig = Op(
+    "eig",
+    "a: tensor, vectors: bool = True",
+    outputs=4,
+    tolerance=1e-4,
+    doc="Eigenvalues and eigenvectors, each in two parts.",
+)
 matrix_exp = Op("matrix_exp", "a: tensor", tolerance=1e-5, doc="e ** a for square matrices.")
 
 
@@ -86,8 +104,9 @@ def _(g: Emitter, a: Value, tau: Value, c: Value, left: bool, transposed: bool) 
 # ---- eigenvalues ------------------------------------------------------------------------------------------------
 
 
-def emit_eigh(g: Emitter, a: Value, uplo: str) -> Any:
-    return g.emit("eigh", real(g, a), types=(typed(a.shape[:-1]), typed(a.shape)), upper=uplo.upper() == "U")
+def emit_eigh(g: Emitter, a: Value, uplo: str, vectors: bool = True) -> Any:
+    types = (typed(a.shape[:-1]), typed(a.shape if vectors else (*a.shape[:-1], 0)))
+    return g.emit("eigh", real(g, a), types=types, upper=uplo.upper() == "U", vectors=vectors)
 
 
 @eigh.from_aten("linalg_eigh")
@@ -99,32 +118,32 @@ def _(g: Emitter, a: Value, uplo: str) -> Any:
 def _(g: Emitter, a: Value, uplo: str, vectors: bool) -> Any:
     import numpy as np
 
-    w, v = emit_eigh(g, a, uplo)
+    w, v = emit_eigh(g, a, uplo, vectors)
     return w, v if vectors else g.constant(np.zeros(0, np.float32))
 
 
 @eigh.from_aten("linalg_eigvalsh")
 def _(g: Emitter, a: Value, uplo: str) -> Value:
-    made: Value = emit_eigh(g, a, uplo)[0]
+    made: Value = emit_eigh(g, a, uplo, False)[0]
     return made
 
 
-def _eig(g: Emitter, a: Value) -> Any:
+def _eig(g: Emitter, a: Value, vectors: bool) -> Any:
     from penlight.capture.complex import ComplexValue
 
-    values, vectors = typed(a.shape[:-1]), typed(a.shape)
-    wr, wi, vr, vi = g.emit("eig", real(g, a), types=(values, values, vectors, vectors))
+    values, whole = typed(a.shape[:-1]), typed(a.shape if vectors else (*a.shape[:-1], 0))
+    wr, wi, vr, vi = g.emit("eig", real(g, a), types=(values, values, whole, whole), vectors=vectors)
     return ComplexValue(wr, wi), ComplexValue(vr, vi)
 
 
 @on_complex("linalg_eig")
 def _(g: Emitter, a: Value) -> Any:
-    return _eig(g, a)
+    return _eig(g, a, True)
 
 
 @on_complex("linalg_eigvals", "_linalg_eigvals")
 def _(g: Emitter, a: Value) -> Any:
-    return _eig(g, a)[0]
+    return _eig(g, a, False)[0]
 
 
 # ---- singular values --------------------------------------------------------------------------------------------
@@ -202,7 +221,9 @@ def _() -> Iterator[Sample]:
     yield Sample(torch.linalg.householder_product, (a, tau), "product")
     for left, transposed in ((True, False), (True, True), (False, False)):
         c = _matrices(6, 3) if left else _matrices(3, 6)
-        yield Sample(lambda a, t, c, o=(left, transposed): torch.ormqr(a, t, c, *o), (a, tau, c), f"{left} {transposed}")
+        yield Sample(
+            lambda a, t, c, o=(left, transposed): torch.ormqr(a, t, c, *o), (a, tau, c), f"{left} {transposed}"
+        )
 
 
 @eigh.samples

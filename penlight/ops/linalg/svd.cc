@@ -31,7 +31,8 @@ PEN_BIND(svd) {
   PEN_TRY(dense_output(b, 1, DType::f32, matrix_shape(x, p->n, -1)));
   PEN_TRY(dense_output(b, 2, DType::f32, matrix_shape(x, p->v_rows, p->columns)));
   p->batch = cut_batch(b, x, 2 * p->m * p->n * p->n + 8 * p->n * p->n * p->n);
-  int64_t numbers = 2 * p->m * p->n + 2 * p->n * p->n + p->m * p->wide + 5 * p->n + 2 * p->wide + 1;
+  // `sums` is used for the columns of either matrix
+  int64_t numbers = 2 * p->m * p->n + 2 * p->n * p->n + p->m * p->wide + 6 * p->n + p->wide + 1;
   return b.scratch(numbers * 8);
 }
 
@@ -40,7 +41,7 @@ PEN_KERNEL_ANY(svd, f32) {
   int64_t m = p.m, n = p.n, wide = p.wide;
   double* a = reinterpret_cast<double*>(r.scratch);  // m x n
   double *product = a + m * n, *square = product + m * n, *v = square + n * n, *q = v + n * n;
-  double *d = q + m * wide, *work = d + n, *tau = work + 3 * n, *sums = tau + n;
+  double *d = q + m * wide, *work = d + n, *tau = work + 4 * n, *sums = tau + n;
   bool turned = p.rows < p.columns;
   for_matrices(p.batch, r, [&](int64_t matrix) {
     const float* x = r.in[0].as<float>() + matrix * m * n;
@@ -49,10 +50,7 @@ PEN_KERNEL_ANY(svd, f32) {
     }
     for (int64_t i = 0; i < n * n; ++i) square[i] = 0;
     for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        double f = a[i * n + j];
-        for (int64_t k = 0; k < n; ++k) square[j * n + k] += f * a[i * n + k];
-      }
+      for (int64_t j = 0; j < n; ++j) subtract_row(square + j * n, a + i * n, -a[i * n + j], n);
     }
     symmetric_eigen(square, n, d, v, work);
     for (int64_t i = 0; i < n / 2; ++i) {  // descending
@@ -63,11 +61,7 @@ PEN_KERNEL_ANY(svd, f32) {
       }
     }
     for (int64_t i = 0; i < m; ++i) {
-      for (int64_t k = 0; k < n; ++k) {
-        double sum = 0;
-        for (int64_t j = 0; j < n; ++j) sum += a[i * n + j] * v[k * n + j];
-        product[i * n + k] = sum;
-      }
+      for (int64_t k = 0; k < n; ++k) product[i * n + k] = dot_product(a + i * n, v + k * n, n);
     }
     for (int64_t k = 0; k < n; ++k) {
       double* at = product + k * n + k;

@@ -5,10 +5,25 @@
 
 namespace pen {
 
+static inline void rotate_rows(double* PEN_RESTRICT x, double* PEN_RESTRICT y, double c, double s, int64_t n) {
+  Doubles cs = {c, c}, ss = {s, s};
+  int64_t j = 0;
+  for (; j + 2 <= n; j += 2) {
+    Doubles a = load_doubles(x + j), b = load_doubles(y + j);
+    store_doubles(x + j, cs * a - ss * b);
+    store_doubles(y + j, ss * a + cs * b);
+  }
+  for (; j < n; ++j) {
+    double a = x[j], b = y[j];
+    x[j] = c * a - s * b;
+    y[j] = s * a + c * b;
+  }
+}
+
 // a: n x n, both triangles; destroyed. z: the eigenvectors, one a row, or null. d: eigenvalues in ascending order.
-// work: 3 n numbers.
+// work: 4 n numbers.
 static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, double* work) {
-  double *e = work, *tau = work + n, *p = work + 2 * n;
+  double *e = work, *tau = work + n, *p = work + 2 * n, *u = work + 3 * n;
   for (int64_t k = 0; k + 1 < n; ++k) {
     int64_t left = n - k - 1;
     double* v = a + (k + 1) * n + k;
@@ -17,16 +32,12 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
     if (tau[k] == 0) continue;
     *v = 1;
     double* rest = a + (k + 1) * n + k + 1;
-    double sum = 0;
+    for (int64_t i = 0; i < left; ++i) u[i] = v[i * n];
+    for (int64_t i = 0; i < left; ++i) p[i] = tau[k] * dot_product(rest + i * n, u, left);
+    subtract_row(p, u, 0.5 * tau[k] * dot_product(p, u, left), left);
     for (int64_t i = 0; i < left; ++i) {
-      p[i] = 0;
-      for (int64_t j = 0; j < left; ++j) p[i] += rest[i * n + j] * v[j * n];
-      p[i] *= tau[k];
-      sum += p[i] * v[i * n];
-    }
-    for (int64_t i = 0; i < left; ++i) p[i] -= 0.5 * tau[k] * sum * v[i * n];
-    for (int64_t i = 0; i < left; ++i) {
-      for (int64_t j = 0; j < left; ++j) rest[i * n + j] -= v[i * n] * p[j] + p[i] * v[j * n];
+      subtract_row(rest + i * n, p, u[i], left);
+      subtract_row(rest + i * n, u, p[i], left);
     }
   }
   for (int64_t i = 0; i < n; ++i) d[i] = a[i * n + i];
@@ -36,13 +47,11 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
     for (int64_t i = 0; i < n * n; ++i) z[i] = i % (n + 1) == 0 ? 1 : 0;
     for (int64_t k = n - 2; k >= 0; --k) {
       if (tau[k] == 0) continue;
-      const double* v = a + (k + 1) * n + k;
+      int64_t left = n - k - 1;
+      for (int64_t j = 0; j < left; ++j) u[j] = a[(k + 1 + j) * n + k];
       for (int64_t i = k + 1; i < n; ++i) {
         double* row = z + i * n + k + 1;
-        double sum = 0;
-        for (int64_t j = 0; j < n - k - 1; ++j) sum += row[j] * v[j * n];
-        sum *= tau[k];
-        for (int64_t j = 0; j < n - k - 1; ++j) row[j] -= sum * v[j * n];
+        subtract_row(row, u, tau[k] * dot_product(row, u, left), left);
       }
     }
   }
@@ -70,11 +79,7 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
         shift = s * r;
         d[i + 1] = g + shift;
         g = c * r - b;
-        for (int64_t j = 0; z && j < n; ++j) {
-          double x = z[i * n + j], y = z[(i + 1) * n + j];
-          z[(i + 1) * n + j] = s * x + c * y;
-          z[i * n + j] = c * x - s * y;
-        }
+        if (z) rotate_rows(z + i * n, z + (i + 1) * n, c, s, n);
       }
       if (r == 0 && i >= l) continue;
       d[l] -= shift;

@@ -49,7 +49,8 @@ PEN_BIND(random_permutation) {
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = b.integer("n");
-  if (shape.dims[0] < 0 || shape.dims[0] > int64_t{1} << 31) return b.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
+  if (shape.dims[0] < 0 || shape.dims[0] > int64_t{1} << 31)
+    return b.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
   PEN_TRY(b.output(0, DType::i64, shape));
   PEN_TRY(random_plan(b, p));
   b.tasks(p->elements > 0);  // each exchange builds on the one before it
@@ -103,7 +104,8 @@ struct Fractions {
 
 // log(k!), by Stirling's series.
 static float log_factorial(float k) {
-  static constexpr float kSmall[] = {0.0f, 0.0f, 0.693147181f, 1.79175947f, 3.17805383f, 4.78749174f, 6.57925121f, 8.52516136f, 10.6046029f, 12.8018275f};
+  static constexpr float kSmall[] = {0.0f,        0.0f,        0.693147181f, 1.79175947f, 3.17805383f,
+                                     4.78749174f, 6.57925121f, 8.52516136f,  10.6046029f, 12.8018275f};
   if (k < 10) return kSmall[static_cast<int>(k)];
   return (k + 0.5f) * logf(k) - k + 0.918938533f + 1 / (12 * k);
 }

@@ -79,11 +79,11 @@ static PEN_INLINE RandomWords random_words(const Run& r, int64_t stream) {
 
 struct RandomParams {
   int64_t elements, tasks, stream;
-  float from, by;     // uniform: low, high - low; normal: mean, std
-  float below;        // uniform: high
-  bool open;          // uniform: from (0, 1], to take logarithms of
-  int64_t low;        // whole numbers
-  uint64_t range;     // high - low; 0: 2**64
+  float from, by;  // uniform: low, high - low; normal: mean, std
+  float below;     // uniform: high
+  bool open;       // uniform: from (0, 1], to take logarithms of
+  int64_t low;     // whole numbers
+  uint64_t range;  // high - low; 0: 2**64
 };
 
 // The stream, and the work for an output of so many elements that is known to be dense.

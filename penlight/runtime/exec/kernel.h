@@ -41,7 +41,7 @@ using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, i
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
-  int64_t got, low, high;  // allowed: low <= index < high
+  int64_t got, low, high;        // allowed: low <= index < high
   const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
 };
 
