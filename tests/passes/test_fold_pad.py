@@ -39,7 +39,7 @@ def test_it_adds_to_what_is_there() -> None:
         conv("1, 2, 0, 1, 1, 0", "0, 0, 0, 0", "f32[1, 4, 9, 11]"),
     ],
 )
-def test_other_values_crops_and_channels_stay(text: str) -> None:
+def test_other_values_modes_crops_and_channels_stay(text: str) -> None:
     assert rewritten(fold_pad.run, text) == canonical(text)
 
 
