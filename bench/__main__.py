@@ -10,7 +10,7 @@ from types import ModuleType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import compare, documents, layers, operators, scaling
+from bench import compare, documents, layers, operators, scaling, zoo
 from bench.case import MODELS
 from bench.engines import ENGINES
 from penlight.tools.screen import error_screen
@@ -21,6 +21,7 @@ RUNS: dict[str, tuple[ModuleType, Path, float]] = {
     "layers": (layers, documents.LAYERS_JSON, 0.04),
     "scaling": (scaling, documents.SCALING_JSON, 0.5),
     "operators": (operators, documents.OPERATORS_JSON, 0.05),
+    "zoo": (zoo, documents.ZOO_JSON, 0.1),
 }
 
 
@@ -49,6 +50,7 @@ def _options() -> argparse.Namespace:
         ("layers", "200 single layers instead of models, one thread"),
         ("scaling", "Penlight's threads, batch, size, layout"),
         ("operators", "single operators against torch eager, one thread"),
+        ("zoo", "every model of the tests against torch eager, one thread; writes docs/MODELS.md"),
     ):
         what.add_argument(f"--{name}", dest="run", action="store_const", const=name, default="models", help=text)
     what.add_argument(

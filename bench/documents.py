@@ -14,6 +14,7 @@ MODELS_JSON = ROOT / "build" / "bench.json"
 LAYERS_JSON = ROOT / "build" / "bench-layers.json"
 SCALING_JSON = ROOT / "build" / "bench-scaling.json"
 OPERATORS_JSON = ROOT / "build" / "bench-operators.json"
+ZOO_JSON = ROOT / "build" / "bench-zoo.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHART = ROOT / "docs" / "bench.svg"
 WHOLE = {

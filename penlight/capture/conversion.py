@@ -46,6 +46,8 @@ _SAME_VALUE = {"alias", "detach", "detach_", "lift_fresh", "lift_fresh_copy"}
 _READS_A_NUMBER = {"item", "_local_scalar_dense"}
 _INLINED = {"wrap_with_set_grad_enabled": 1}  # higher-order operators that just call: the position of the callee
 
+DEEPEST = 8  # levels of decompositions within decompositions
+
 
 class Conversion:
     """One pass over an exported graph. `roots`: see mutation.plan; `known`: see known.py."""
@@ -320,7 +322,7 @@ class Conversion:
 
     def _inline(self, node: torch.fx.Node, op: OpOverload) -> Any:
         """The call taken apart; None where that fails: then torch traces the model again."""
-        if len(self.inside) > 8 or op in self.inside:
+        if len(self.inside) > DEEPEST:
             return None
         made = taken_apart(node, op, self._value)
         if made is None:
@@ -447,7 +449,7 @@ class Conversion:
         if e.is_number:
             return g.constant(float(e), "f32")
         operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
-                     "Max": "max", "Min": "min"}  # fmt: skip
+                     "Max": "maximum", "Min": "minimum"}  # fmt: skip
         name = type(e).__name__
         if name in operators:
             total = self._float(e.args[0])

@@ -22,7 +22,9 @@ from penlight.capture.locations import describe, is_torch
 from penlight.capture.symbols import Symbols
 from penlight.errors import CaptureError
 
-_CALLS_OF_MODULES = os.path.join("torch", "nn", "modules", "module.py")  # what a layer's code asks is named by its own line
+_CALLS_OF_MODULES = os.path.join(
+    "torch", "nn", "modules", "module.py"
+)  # what a layer's code asks is named by its own line
 _MODEL_CODE_IN_TORCH = (os.path.join("torch", "nn") + os.sep, os.path.join("torch", "functional.py"))
 
 

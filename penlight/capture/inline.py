@@ -6,6 +6,7 @@ Sizes are the SymInts of the export itself, so the shapes are in the same symbol
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import lru_cache
 from types import SimpleNamespace
@@ -65,13 +66,18 @@ def taken_apart(
         args, kwargs = pytree.tree_unflatten(filled, spec)
         return rule(*args, **kwargs)
 
-    try:
-        with quiet(), torch.no_grad(), mode:
-            made = make_fx(call, pre_dispatch=True, _allow_non_fake_inputs=True)(*fakes)
-    except Exception:  # torch may still do it when it traces the model anew
-        return None
-    calls = [n for n in made.graph.nodes if n.op == "call_function"]
-    if any(is_in_place(n) for n in calls) or all(n.target is op for n in calls):
+    for pre_dispatch in (True, False):  # first in large pieces, which may have converters
+        try:
+            with quiet(), torch.no_grad(), mode:
+                made = make_fx(call, pre_dispatch=pre_dispatch, _allow_non_fake_inputs=True)(*fakes)
+        except Exception:  # torch may still do it when it traces the model anew
+            return None
+        calls = [n for n in made.graph.nodes if n.op == "call_function"]
+        if any(is_in_place(n) for n in calls):
+            return None
+        if [n.target for n in calls if n.target is not operator.getitem] != [op]:  # else it is back where it began
+            break
+    else:
         return None
     origin = node.meta.get("from_node") or [SimpleNamespace(target=str(node.target), name=node.name)]
     for n in calls:

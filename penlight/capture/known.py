@@ -21,7 +21,14 @@ from penlight.capture.mutation import is_in_place, shared_memory
 
 MAX_GROWTH = 4
 MAX_GROWN_BYTES = 1 << 20
-_OF_A_KIND = {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}  # look only at dtype and shape
+_OF_A_KIND = {
+    "new_zeros",
+    "new_ones",
+    "new_full",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+}  # look only at dtype and shape
 _UNDEFINED = ("empty", "new_empty")  # their numbers are whatever the memory holds
 
 

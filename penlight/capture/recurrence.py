@@ -21,7 +21,7 @@ def free_steps() -> Iterator[None]:
     """While this lasts, lstm, gru and rnn of a traced model say their shapes and compute nothing."""
     aten = torch.ops.aten
     replaced: dict[Any, Callable[..., Any]] = {aten.lstm.input: _lstm_shapes}
-    replaced.update({op: _rnn_shapes for op in (aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input)})
+    replaced |= dict.fromkeys((aten.gru.input, aten.rnn_tanh.input, aten.rnn_relu.input), _rnn_shapes)
     table = torch._decomp.decomposition_table
     kernels = {op: dict(op.py_kernels) for op in replaced}
     decompositions = {op: table[op] for op in replaced if op in table}

@@ -32,7 +32,6 @@ from penlight.passes.strides import (
     view_strides,
 )
 
-
 RANKS = (4, 5)  # of maps: images, and volumes or videos
 
 

@@ -17,6 +17,7 @@ from penlight.ir.graph import Attr, Block, Graph, Node, Value
 from penlight.ir.rewrite import call, made_by, single_use
 from penlight.ir.types import TensorType
 
+MAX_RANK = 8  # of any value, in files and in the runtime
 Shape: TypeAlias = tuple[Dim, ...]
 Step: TypeAlias = tuple[str, Attr, Shape]  # operator, its attribute, shape of its result
 
@@ -177,7 +178,7 @@ def shortest(source: Shape, chain: Sequence[Node]) -> list[Step]:
     whole = Rearrangement(source)
     if all(whole.apply(node) for node in chain):
         steps = whole.shortest(chain[-1].output.shape)
-        if len(steps) <= len(plain):
+        if len(steps) <= len(plain) and all(len(shape) <= MAX_RANK for _, _, shape in steps):
             return steps
     return plain
 

@@ -139,7 +139,9 @@ NETWORKS: dict[str, Network] = {
         lambda k: (torch.randn(2, 6, 7 + 2 * k), torch.arange(2 * 5).reshape(2, 5), torch.rand(2, 6, 7 + 2 * k) > 0.4),
         (_free("", "", "w"), _free(), _free("", "", "w")),
     ),
-    "detector": Network(Detector, lambda k: (torch.randn(1, 3, 16 + 8 * k, 24 + 4 * k) * k,), (_free("", "", "h", "w"),)),
+    "detector": Network(
+        Detector, lambda k: (torch.randn(1, 3, 16 + 8 * k, 24 + 4 * k) * k,), (_free("", "", "h", "w"),)
+    ),
 }
 
 

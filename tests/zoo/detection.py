@@ -11,16 +11,29 @@ from typing import Any
 import torch
 from torch import nn
 
+from penlight.ops.dynamic.nms import declare_nms
 from tests.models import define_torchvision_ops
 from tests.zoo.entry import Entry, Inputs, Size
 
 CLASSES = 4
 
 
+def _batched_nms(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor, threshold: float) -> torch.Tensor:
+    """As torchvision has it, but without an `if` on how many boxes there are, which torch.export cannot take: classes lie a
+    thousand pixels apart."""
+    kept: torch.Tensor = torch.ops.torchvision.nms(boxes + 1000 * classes[:, None].to(boxes), scores, threshold)
+    return kept
+
+
 def _make(name: str, **options: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
         define_torchvision_ops()
+        import torchvision
         from torchvision.models import detection
+
+        declare_nms()
+        torchvision.extension._has_ops = lambda: True
+        torchvision.ops.boxes.batched_nms = _batched_nms
 
         model: nn.Module = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=CLASSES, **options)
         return model

@@ -23,7 +23,9 @@ class Translator(nn.Module):
     def forward(self, source: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
         n = target.shape[1]
         mask = torch.full((n, n), float("-inf")).triu(1)
-        y: torch.Tensor = self.head(self.transformer(self.source(source), self.target(target), tgt_mask=mask, tgt_is_causal=True))
+        y: torch.Tensor = self.head(
+            self.transformer(self.source(source), self.target(target), tgt_mask=mask, tgt_is_causal=True)
+        )
         return y
 
 
@@ -91,7 +93,9 @@ class SuperResolution(nn.Module):
     def __init__(self, width: int = 16) -> None:
         super().__init__()
         self.front = nn.Sequential(nn.Conv2d(3, width, 5, padding=2), nn.PReLU(width))
-        self.body = nn.Sequential(nn.Conv2d(width, width, 3, padding=1), nn.PReLU(), nn.Conv2d(width, width, 3, padding=1))
+        self.body = nn.Sequential(
+            nn.Conv2d(width, width, 3, padding=1), nn.PReLU(), nn.Conv2d(width, width, 3, padding=1)
+        )
         self.shuffle = nn.Sequential(nn.Conv2d(width, 4 * width, 3, padding=1), nn.PixelShuffle(2), nn.PReLU(width))
         self.enlarge = nn.ConvTranspose2d(width, 3, 9, stride=2, padding=4, output_padding=1)
 

@@ -68,8 +68,10 @@ PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats, PEN_ISA::DividedBy
 PEN_KERNEL(prod, f32) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::FloatLanes>>(r); }
 PEN_KERNEL(nansum, f32) { PEN_ISA::reduce<PEN_ISA::MappedOf<PEN_ISA::SumOfFloats, PEN_ISA::NanAsZero>>(r); }
 PEN_KERNEL(amax, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>>(r); }
+PEN_KERNEL_ANY(amax, f64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, 1>>(r); }
 PEN_KERNEL(amax, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>>(r); }
 PEN_KERNEL(amin, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, -1>>(r); }
+PEN_KERNEL_ANY(amin, f64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, -1>>(r); }
 PEN_KERNEL(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>>(r); }
 
 #if defined(PEN_ISA_BASE)  // compiled once

@@ -10,8 +10,8 @@
 
 namespace pen {
 
-constexpr int kGridBlock = 32;                // pixels
-constexpr int32_t kOutside = -(1 << 29);      // three of them, or one and what is inside, are still negative
+constexpr int kGridBlock = 32;                 // pixels
+constexpr int32_t kOutside = -(1 << 29);       // three of them, or one and what is inside, are still negative
 constexpr int64_t kGridPlane = (1 << 29) - 1;  // floats of one image (nhwc) or plane
 
 struct GridSampleParams {
@@ -216,8 +216,8 @@ static PEN_INLINE void add_block(const AllTaps& taps, const float* plane, float*
 }
 
 template <int kTaps>
-static PEN_INLINE void sample_block(const GridSampleParams& p, const AllTaps& taps, int count, const float* image,
-                                    const float* zeros, float* to) {
+static PEN_INLINE void sample_block(const GridSampleParams& p, const AllTaps& taps, int count, const float* image, const float* zeros,
+                                    float* to) {
   if (p.x_channel == 1 && p.y_channel == 1) {
     for (int i = 0; i < count; ++i) add_channels<kTaps>(taps, i, image, zeros, p.channels, to + i * p.y_pixel);
     return;

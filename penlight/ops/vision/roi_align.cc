@@ -41,7 +41,8 @@ static Status roi_bind(Bind& b, bool align) {
   p->images = x.dims[0];
   p->channels = x.dims[1];
   if (p->sensitive) {
-    if (x.dims[1] % (p->bins_h * p->bins_w) != 0) return b.fail(0, "channels that the bins divide", "%lld", static_cast<long long>(x.dims[1]));
+    if (x.dims[1] % (p->bins_h * p->bins_w) != 0)
+      return b.fail(0, "channels that the bins divide", "%lld", static_cast<long long>(x.dims[1]));
     p->channels /= p->bins_h * p->bins_w;
   }
   Shape shape;

@@ -496,6 +496,18 @@ pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* t
   return PEN_OK;
 }
 
+void* pen_session_take_output(pen_session* s, int32_t index) {
+  if (!s->ran || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return nullptr;
+  uint32_t reg = output_register(s, index);
+  pen_session::Memory& own = s->memory[reg];
+  const Tensor& t = s->registers[reg];
+  if (!own.data || own.data != t.data || t.numel() * dtype_size(t.dtype) < own.size / 2) return nullptr;
+  void* taken = own.data;
+  own = {};
+  return taken;
+}
+void pen_free(void* memory) { free(memory); }
+
 int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
   if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return 0;
   const Plan& first = *s->current[0];
