@@ -248,16 +248,22 @@ class Model:
     def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
-        make = _empty_torch if any(_is_torch(leaf) for leaf in leaves) else _empty_numpy
+        as_torch = any(_is_torch(leaf) for leaf in leaves)
+        make = _empty_torch if as_torch else _empty_numpy
         results = [make(_NAMES[code], shape) if fixed else None for code, shape, fixed in session.output_shapes()]
         problem = session.run([None if result is None else _as_array(result) for result in results])
         if problem:
             raise RunError(**problem)
         for index, result in enumerate(results):
-            if result is None:  # its size is known now
-                code, shape, _ = session.output_shapes()[index]
+            if result is not None:
+                continue
+            code, shape, _ = session.output_shapes()[index]  # now its size is known
+            taken = session.take_output(index)
+            if taken is None:
                 results[index] = make(_NAMES[code], shape)
                 session.read_output(index, _as_array(results[index]))
+            else:
+                results[index] = _torch().from_numpy(taken) if as_torch else taken
         return results
 
     def _sessions(self) -> dict[str, Any]:

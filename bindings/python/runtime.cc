@@ -132,6 +132,23 @@ nb::list output_shapes(const Session& s) {
   return out;
 }
 
+// A result of the last run as an array that owns its memory, taken from the session; None where it must be copied.
+nb::object take_output(Session& s, int index) {
+  static const nb::dlpack::dtype kTypes[] = {nb::dtype<float>(),   {},
+                                             nb::dtype<double>(),  nb::dtype<int8_t>(),
+                                             nb::dtype<uint8_t>(), nb::dtype<int16_t>(),
+                                             nb::dtype<int32_t>(), nb::dtype<int64_t>(),
+                                             nb::dtype<bool>(),    {}};
+  pen_tensor t;
+  if (pen_session_output(s.handle, index, &t) != PEN_OK || t.dtype == PEN_F16 || t.dtype == PEN_BF16) return nb::none();
+  size_t shape[8];
+  for (int d = 0; d < t.rank; ++d) shape[d] = static_cast<size_t>(t.dims[d]);
+  void* memory = pen_session_take_output(s.handle, index);
+  if (!memory) return nb::none();
+  nb::capsule owner(memory, [](void* p) noexcept { pen_free(p); });
+  return nb::cast(nb::ndarray<nb::numpy>(memory, static_cast<size_t>(t.rank), shape, owner, nullptr, kTypes[t.dtype]));
+}
+
 // Copies a result of the last run; `to` has its shape and dtype.
 void read_output(const Session& s, int index, const Writable& to) {
   pen_tensor t;
@@ -237,6 +254,7 @@ NB_MODULE(_runtime, m) {
       .def("set_inputs", &set_inputs)
       .def("prepare", &prepare)
       .def("run", &run)
+      .def("take_output", &take_output)
       .def("read_output", &read_output)
       .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
       .def("output_shapes", &output_shapes)

@@ -140,6 +140,20 @@ def _is_vector(op: ElementwiseOp, row: Row) -> bool:
     return op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"}
 
 
+CHEAP = frozenset(
+    """input attr const add sub mul div neg abs maximum minimum clamp copysign signbit isnan lt le gt ge eq ne both either
+    negate select bit_and bit_or bit_xor bit_not shift_left shift_right""".split()  # noqa: SIM905
+)
+
+
+SHORT = {"f32", "u8", "bool", "bf16"}  # what masks, images and halves are made of; others are not worth the code
+
+
+def _is_cheap(t: Term) -> bool:
+    """Whether a compiler finds a vector form for all of it."""
+    return t.op in CHEAP and all(map(_is_cheap, t.args))
+
+
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
     arity = len(row.inputs)
     if _is_vector(op, row):
@@ -148,7 +162,8 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
         storage = [
             "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)
         ]
-        loop = f"number_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
+        kind = "chunk" if {*row.inputs, row.output} <= SHORT and _is_cheap(op.trace()) else "number"
+        loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
     return [
         f"void {row.symbol}({ROW_PARAMETERS});",
         f"void {row.symbol}({ROW_PARAMETERS}) {{",

@@ -8,7 +8,8 @@ runs once for each part. A call that has neither is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ComplexType:
     shape: tuple[Dim, ...]
-    dtype: str = "c64"
+    dtype: str = field(default="c64", init=False)
 
     @property
     def rank(self) -> int:
@@ -43,7 +44,7 @@ class ComplexType:
 class ComplexValue:
     real: Value
     imag: Value
-    dtype: str = "c64"
+    dtype: str = field(default="c64", init=False)
 
     @property
     def parts(self) -> tuple[Value, Value]:
@@ -143,9 +144,9 @@ def pair(g: Emitter, x: Any) -> ComplexValue:
 
 
 def zeros(g: Emitter, shape: tuple[Dim, ...]) -> Value:
-    count = int(np.prod([d if isinstance(d, int) else 1 << 40 for d in shape], dtype=float)) if shape else 1
-    if count <= 1024:
-        return g.constant(np.zeros(shape, np.float32))
+    known = [d for d in shape if isinstance(d, int)]
+    if len(known) == len(shape) and prod(known) <= 1024:
+        return g.constant(np.zeros(known, np.float32))
     made: Value = g.emit("full", type=TensorType("f32", shape), shape=shape, value=0.0, dtype="f32")
     return made
 

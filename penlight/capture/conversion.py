@@ -287,6 +287,9 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
+        if name == "with_effects" and getattr(node.args[1], "__name__", "") == "_linalg_check_errors.default":
+            registry.ATEN["_linalg_check_errors"](self.emitter, self._value(node.args[2]), "", False)
+            return (True,)  # stands for torch's token, which keeps such calls in order
         if name == "with_effects" and isinstance(node.args[1], OpOverload):
             return self._refuse(node, _full_name(node.args[1]), "")
         if at is None:
@@ -358,7 +361,7 @@ class Conversion:
 
     def _convert(self, node: torch.fx.Node, op: OpOverload, converter: Callable[..., Any] | None) -> Any:
         g = self.emitter
-        g.source = source_of(node)
+        g.source, g.node = source_of(node), node
         try:
             g.new_symbols = self._new_symbols(node)
             g.out = self._types(node.meta.get("val"))
@@ -372,7 +375,7 @@ class Conversion:
                 result = converter(g, *args) if converter is not None else g.fail("")
             if g.new_symbols:
                 self._follow_symbols(node, result)
-            return self._checked(result, g.out, op)
+            return None if g.out is None else self._checked(result, g.out, op)  # None: a check, no result
         except Unconvertible as e:
             inlined = self._inline(node, op)
             return self._refuse(node, _full_name(op), str(e)) if inlined is None else inlined
@@ -446,7 +449,7 @@ class Conversion:
         if e.is_number:
             return g.constant(float(e), "f32")
         operators = {"Add": "add", "Mul": "mul", "FloatTrueDiv": "div", "IntTrueDiv": "div", "FloatPow": "pow", "Pow": "pow",
-                     "Max": "max", "Min": "min"}  # fmt: skip
+                     "Max": "maximum", "Min": "minimum"}  # fmt: skip
         name = type(e).__name__
         if name in operators:
             total = self._float(e.args[0])

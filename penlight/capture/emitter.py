@@ -34,6 +34,7 @@ class Emitter:
         # sizes in `out` that no input tells: this call's result defines them
         self.new_symbols: frozenset[str] = frozenset()
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
+        self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:
@@ -117,7 +118,8 @@ class Emitter:
         if isinstance(size, int) or size.op != "sym":  # torch knows what comes out
             return size
         name = str(size)
-        self.numbers[name] = self.emit("item", self.cast(x, "i64"), type=TensorType("i64", ()), symbol=name)
+        self.numbers[name] = number = self.cast(x, "i64")
+        self.emit("item", number, type=TensorType("i64", ()), symbol=name)
         return size
 
     def promote(self, *operands: Value | Number) -> str:

@@ -20,7 +20,7 @@ from penlight.capture.calls import aten_name
 from penlight.capture.conversion import Conversion
 from penlight.capture.known import Known
 from penlight.capture.quiet import quiet
-from penlight.capture.shapes_only import shapes_only
+from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
 from penlight.ops import registry
@@ -95,7 +95,7 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:
-        with quiet(), torch.no_grad(), shapes_only():
+        with quiet(), torch.no_grad(), free_steps():
             return ep.run_decompositions(table)
     except Exception as e:
         raise CaptureError(f"torch could not make the model functional: {type(e).__name__}: {e}") from e

@@ -17,7 +17,7 @@ from torch.utils import _pytree as pytree
 from penlight.capture.exported import capture_exported
 from penlight.capture.guards import UndecidedError
 from penlight.capture.quiet import quiet
-from penlight.capture.shapes_only import shapes_only
+from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 
@@ -121,7 +121,7 @@ def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
     """torch.export with its failures explained. Without gradients: else each `no_grad` block is a graph of its own."""
     _bound(module, args, kwargs)
     try:
-        with quiet(), torch.no_grad(), shapes_only():
+        with quiet(), torch.no_grad(), free_steps():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except CaptureError:
         raise

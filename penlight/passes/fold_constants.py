@@ -48,9 +48,19 @@ def _foldable(node: Node) -> bool:
         return False
     if any(v is not None and v.dtype == "bf16" for v in (*node.inputs, *node.outputs)):
         return False  # numpy sees only its bits
+    if not node.inputs and not any(_folds_with(user, node) for user in node.output.users):
+        return False  # numbers that no input gives, and nothing to compute with them: the runtime fills memory faster
     before = sum(v.constant.nbytes for v in node.inputs if v is not None and v.constant is not None)
     after = sum(_bytes(o) for o in node.outputs)
     return after <= MAX_GROWN_BYTES or after <= MAX_GROWTH * before
+
+
+def _folds_with(user: Node, made: Node) -> bool:
+    """Whether `user` could be folded if what `made` gives were a constant."""
+    if user.op in STRUCTURAL or registry.get(user.op).fold is None:
+        return False
+    others = (v for v in user.inputs if v is not None and v is not made.output)
+    return all(v.constant is not None or (v.producer is not None and not v.producer.inputs) for v in others)
 
 
 def _bytes(value: Value) -> int:

@@ -53,7 +53,7 @@ def _spatial(pad: Node) -> tuple[int, ...] | None:
     if any(not isinstance(a, int) or a < 0 for a in amounts[: 2 * spatial]):
         return None
     known = (*amounts, *(0,) * 2 * spatial)[: 2 * spatial]  # innermost dim first
-    return (*known[-2::-2], *known[::-2])  # type: ignore[return-value]
+    return (*known[-2::-2], *known[::-2])  # type: ignore[arg-type]
 
 
 def _exact(pool: Node, padding: tuple[AttrItem, ...], amounts: tuple[int, ...]) -> bool:

@@ -21,8 +21,16 @@ from penlight.ir.rewrite import blocks, call
 from penlight.ir.types import TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
-from penlight.passes.strides import Strides, fresh_strides, lies_nhwc, lies_plain, sizes_of, view_strides
-
+from penlight.passes.strides import (
+    Strides,
+    fresh_strides,
+    is_copied,
+    lies_nhwc,
+    lies_plain,
+    merges,
+    sizes_of,
+    view_strides,
+)
 
 RANKS = (4, 5)  # of maps: images, and volumes or videos
 
@@ -38,6 +46,7 @@ class Layouts:
         self.of: dict[Value, str] = {}
         self._strides: dict[Value, Strides] = {}
         self._wanted = _wanted_nhwc(block)
+        self._returned = set(block.outputs)
         self.converted = [v for v in block.inputs if v in self._wanted and not self.is_nhwc(v)]
         for node in block.nodes:
             for out in node.outputs:
@@ -55,13 +64,25 @@ class Layouts:
     def _place(self, node: Node, out: Value) -> None:
         kind = "plain" if node.op in STRUCTURAL else registry.get(node.op).layout
         source = node.inputs[0] if node.inputs else None
-        if kind == "view" and source is not None:
+        if kind == "view" and source is not None and self._is_copied(node, source, out):
+            self.of[out] = self._target(source, out)
+        elif kind == "view" and source is not None:
             self.of[out] = "strided"
             self._strides[out] = view_strides(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
         elif out.rank in RANKS and (kind == "channels" or (kind == "follow" and self._mostly_nhwc(node, out))):
             self.of[out] = "nhwc"
         else:
             self.of[out] = "plain"
+
+    def _is_copied(self, node: Node, source: Value, out: Value) -> bool:
+        return is_copied(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
+
+    def _target(self, source: Value, out: Value) -> str:
+        """A reshape that moves elements anyway (channel and pixel shuffles) puts them where they are wanted."""
+        if out in self._returned:
+            return "plain"
+        wanted = out.rank in RANKS and out in self._wanted and merges(source.shape, out.shape)
+        return "nhwc" if wanted else "strided"
 
     def _mostly_nhwc(self, node: Node, out: Value) -> bool:
         """By the amount of data. What lies as both (1x1 maps, one channel) and constants have no say."""
@@ -145,7 +166,7 @@ def _own_outputs(graph: Graph, block: Block) -> int:
             continue
         producer = value.producer
         own = producer is not None and producer in block.nodes and (
-            producer.op in STRUCTURAL or (registry.get(producer.op).layout != "view" and not _may_alias(producer))
+            producer.op in STRUCTURAL or not _may_alias(producer)
         )  # fmt: skip
         if own and value.layout == "plain" and value not in taken:
             taken.add(value)
@@ -159,5 +180,7 @@ def _own_outputs(graph: Graph, block: Block) -> int:
 
 
 def _may_alias(node: Node) -> bool:
-    """A copy that is not forced may turn out to be a view."""
+    """Views, unless they were told to be plain; a copy that is not forced may turn out to be one."""
+    if registry.get(node.op).layout == "view":
+        return node.output.layout != "plain"
     return node.op == "copy" and not node.attrs["force"]

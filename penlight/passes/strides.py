@@ -61,6 +61,11 @@ def lies_nhwc(sizes: Sizes, strides: Strides) -> bool:
     return True
 
 
+def is_copied(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> bool:
+    """Whether a reshape has to move elements."""
+    return node.op == "reshape" and _reshaped(sizes, strides, out) is None
+
+
 def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Strides:
     """Of a view operator's result, given sizes and strides of its input; plain where it has to copy."""
     rank = len(sizes)
@@ -79,9 +84,43 @@ def view_strides(node: Node, sizes: Sizes, strides: Strides, out: Sizes) -> Stri
             added = len(out) - rank
             kept = (s if n == m else 0 for n, m, s in zip(sizes, out[added:], strides, strict=True))
             return (0,) * added + tuple(kept)
+        case "diagonal":
+            row, column = (size_of(node.attrs[d]) % rank for d in ("dim1", "dim2"))  # type: ignore[arg-type]
+            rest = tuple(s for d, s in enumerate(strides) if d not in (row, column))
+            return (*rest, strides[row] + strides[column])
+        case "unfold":
+            dim, step = (size_of(node.attrs[d]) for d in ("dim", "step"))  # type: ignore[arg-type]
+            return (*(s * step if d == dim else s for d, s in enumerate(strides)), strides[dim])
+        case "as_strided":
+            steps = node.attrs["stride"]
+            assert isinstance(steps, tuple)
+            return tuple(map(size_of, steps))
         case "reshape":
             return _reshaped(sizes, strides, out) or fresh_strides(out, "plain")
     return fresh_strides(out, "plain")
+
+
+def merges(shape: tuple[Dim, ...], out: tuple[Dim, ...]) -> bool:
+    """Whether each dim of `out` is the product of neighbouring dims of `shape`: then a copy may write `out` in any layout."""
+    rest = list(shape)
+    for dim in out:
+        product: tuple[int, list[str]] = (1, [])
+        while rest and product != _factors(dim):
+            n, names = _factors(rest.pop(0))
+            product = (product[0] * n, sorted(product[1] + names))
+        if product != _factors(dim):
+            return False
+    return all(dim == 1 for dim in rest)
+
+
+def _factors(dim: Dim) -> tuple[int, list[str]]:
+    """A number, and the names of everything else that a dim is the product of."""
+    if not isinstance(dim, Expr):
+        return dim, []
+    if dim.op != "*":
+        return 1, [str(dim)]
+    (n, names), (m, others) = (_factors(a) for a in dim.args)  # type: ignore[arg-type]
+    return n * m, sorted(names + others)
 
 
 def _reshaped(sizes: Sizes, strides: Strides, out: Sizes) -> Strides | None:

@@ -51,7 +51,7 @@ def support_table() -> str:
                 ]
                 out.append(f"| {' | '.join(cells)} |")
         out.append("")
-    return "\n".join([*out, *_composites(), *_core_aten()])
+    return "\n".join([*out, *_composites(), *_complex(), *_core_aten()])
 
 
 def _composites() -> list[str]:
@@ -60,6 +60,19 @@ def _composites() -> list[str]:
         by_family.setdefault(fn.__module__.split(".")[2], []).append(f"`{name}`")
     rows = [f"| {family} | {', '.join(names)} |" for family, names in sorted(by_family.items())]
     return ["## Composites", "", "| family | aten |", "| --- | --- |", *rows, ""]
+
+
+def _complex() -> list[str]:
+    from penlight.capture.complex import PARTWISE
+
+    rules = ", ".join(f"`{name}`" for name in sorted(registry.COMPLEX))
+    parts = ", ".join(f"`{name}`" for name in sorted(PARTWISE))
+    return [
+        "## Complex tensors",
+        "",
+        f"A pair of real values in the graph. With rules of their own: {rules}. Part by part: {parts}.",
+        "",
+    ]
 
 
 def core_aten() -> list[str]:
@@ -79,7 +92,8 @@ def _core_aten() -> list[str]:
     names = core_aten()
     converted = [n for n in names if n in registry.ATEN]
     composed = [n for n in names if n in registry.COMPOSITES]
-    left = [n for n in names if n not in registry.ATEN and n not in registry.COMPOSITES]
+    converted += [n for n in names if n not in registry.ATEN and n in registry.COMPLEX]
+    left = [n for n in names if n not in converted and n not in composed]
     rows = []
     for name in left:
         why = refusal(name)

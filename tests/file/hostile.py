@@ -372,6 +372,109 @@ def a_packed_result(edit: Edit) -> None:
     edit.tables["PORT"][method["outputs"]].update(rank=2, dims=value["dims"])
 
 
+# --- stages: sizes that data decide ---
+
+
+def _instructions(edit: Edit, op: str) -> list[dict[str, Any]]:
+    method = edit.tables["METH"][0]
+    code = edit.tables["CODE"][method["code"] : method["code"] + method["code_count"]]
+    return [row for row in code if row["op"] == f.INSTRUCTIONS[op]]
+
+
+def _refer(edit: Edit, key: str, attr: str, op: str, arg: int) -> None:
+    """The attribute becomes a dim expression of this one step."""
+    edit.tables["EXPR"].append({"start": len(edit.tables["STEP"]), "count": 1})
+    edit.tables["STEP"].append({"op": f.STEP_OPS[op], "reserved0": 0, "arg": arg})
+    _set_int(edit, key, attr, f.EXPR_BASE + len(edit.tables["EXPR"]) - 1)
+
+
+def _result(edit: Edit, name: str) -> int:
+    """The register that holds the value of this name."""
+    for instruction in _instructions(edit, "region"):
+        region = edit.tables["REGN"][instruction["target"]]
+        for i in range(region["output_count"]):
+            value = edit.tables["VALS"][region["values"] + edit.arrays["INDX"][region["outputs"] + i]]
+            if edit.name(value["name"]) == name:
+                return int(edit.arrays["INDX"][instruction["results"] + i])
+    raise KeyError(name)
+
+
+@hostile("data", "earlier stage's result")
+def a_size_that_is_not_known_yet(edit: Edit) -> None:
+    """select runs in the stage in which nonzero finds that size."""
+    _refer(edit, "select", "index", "register_dim", _result(edit, "2") * 256)
+
+
+@hostile("data", "earlier stage's result")
+def a_number_that_is_not_known_yet(edit: Edit) -> None:
+    _refer(edit, "select", "index", "register_value", _result(edit, "5"))
+
+
+@hostile("data", "earlier stage's result")
+def a_number_in_an_input(edit: Edit) -> None:
+    """It may be a pointer to anything at bind: only results of regions are read."""
+    _refer(edit, "slice", "end", "register_value", 1)
+
+
+@hostile("data", "earlier stage's result")
+def a_number_in_a_tensor_of_many(edit: Edit) -> None:
+    _refer(edit, "slice", "end", "register_value", _result(edit, "2"))
+
+
+@hostile("data", "earlier stage's result")
+def a_dim_beyond_the_rank(edit: Edit) -> None:
+    _refer(edit, "slice", "end", "register_dim", _result(edit, "2") * 256 + 2)
+
+
+@hostile("data", "earlier stage's result")
+def a_register_that_does_not_exist(edit: Edit) -> None:
+    _refer(edit, "slice", "end", "register_dim", 1 << 40)
+
+
+@hostile("data", "earlier stage's result")
+def stages_that_were_joined(edit: Edit) -> None:
+    """All regions in one stage, as if sizes were known."""
+    method = edit.tables["METH"][0]
+    code = edit.tables["CODE"][method["code"] : method["code"] + method["code_count"]]
+    kept = [dict(row) for row in code if row["op"] != f.INSTRUCTIONS["stage"]]
+    method.update(code=len(edit.tables["CODE"]), code_count=len(kept))
+    edit.tables["CODE"] += kept
+
+
+@hostile("data", "only this stage's run tells")
+def a_result_that_is_read_too_early(edit: Edit) -> None:
+    found = edit.arrays["INDX"][edit.node("masked_select")["outputs"]]
+    edit.arrays["INDX"][edit.node("exp")["inputs"]] = found
+
+
+@hostile("data", "stage without registers")
+def a_stage_with_registers(edit: Edit) -> None:
+    _instructions(edit, "stage")[0].update(arg_count=1)
+
+
+@hostile("data", "4096 stages")
+def endless_stages(edit: Edit) -> None:
+    method = edit.tables["METH"][0]
+    code = [dict(r) for r in edit.tables["CODE"][method["code"] : method["code"] + method["code_count"]]]
+    stage = _instructions(edit, "stage")[0]
+    method.update(code=len(edit.tables["CODE"]), code_count=len(code) + 4096)
+    edit.tables["CODE"] += [*code[:1], *(dict(stage) for _ in range(4096)), *code[1:]]
+
+
+@hostile("data", "")
+def stages_of_nothing(edit: Edit) -> None:
+    method = edit.tables["METH"][0]
+    code = [dict(r) for r in edit.tables["CODE"][method["code"] : method["code"] + method["code_count"]]]
+    stage = _instructions(edit, "stage")[0]
+    method.update(code=len(edit.tables["CODE"]), code_count=len(code) + 4)
+    edit.tables["CODE"] += [dict(stage), dict(stage), *code[:-1], dict(stage), dict(stage), code[-1]]
+
+
+@hostile("data", "four numbers")
+def boxes_of_three(edit: Edit) -> None:
+    edit.arrays["INDX"][edit.node("nms")["inputs"]] = edit.arrays["INDX"][edit.node("sort")["outputs"]]
+
+
 def write_hostile(folder: Path) -> dict[str, Path]:
     """name -> file, for all of them."""
     seeds = {p.stem: p.read_bytes() for p in write_zoo(folder)} | {"small": small_file()}

@@ -1,5 +1,5 @@
-"""Methods of several regions: any program, cut in two anywhere, gives the same bits. The writer makes one region a method
-as yet; the format, the loader and the planner promise more."""
+"""Methods of several regions in one stage: any program, cut in two anywhere, gives the same bits. The writer makes one region
+a stage; the format, the loader and the planner promise more."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def zoo(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {p.stem: p for p in write_zoo(tmp_path_factory.mktemp("zoo"))}
 
 
-@pytest.mark.parametrize("name", list(ZOO))
+ONE_REGION = [name for name in ZOO if name != "data"]
+
+
+@pytest.mark.parametrize("name", ONE_REGION)
 def test_cut_anywhere(name: str, zoo: dict[str, Path]) -> None:
     whole = result(zoo[name])
     file = zoo[name].read_bytes()
@@ -93,8 +96,8 @@ def test_cut_anywhere(name: str, zoo: dict[str, Path]) -> None:
 @pytest.mark.slow
 def test_under_sanitizers(zoo: dict[str, Path], tmp_path: Path) -> None:
     paths = []
-    for name, path in zoo.items():
-        file = path.read_bytes()
+    for name in ONE_REGION:
+        file = zoo[name].read_bytes()
         for at in range(1, Edit(file).tables["REGN"][0]["node_count"]):
             paths.append(tmp_path / f"{name}-{at}.pen")
             paths[-1].write_bytes(cut(file, at))

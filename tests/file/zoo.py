@@ -114,6 +114,32 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
 """,
         10,
     ),
+    "data": (
+        "w: 3..30",
+        "%x: f32[w, 4], %k: i64[]",
+        """
+  @zero: f32[] = [0.0]
+  @six: i64[] = [6]
+  %1: bool[w, 4] = lt(%x, @zero)
+  %2: i64[u0, 2] = nonzero(%1)
+  %3: f32[u1] = masked_select(%x, %1)
+  %4: i64[] = remainder(%k, @six)
+  %5: i64[] = item(%4, symbol="u2")
+  %6: f32[w] = select(%x, dim=1, index=0)
+  %7: f32[w], %8: i64[w] = sort(%6, dim=0, descending=true)
+  %9: i64[u3] = nms(%x, %8, threshold=0.5)
+  %10: f32[w, 4] = exp(%x)
+  %11: f32[min(u2, w), 4] = slice(%10, dim=0, start=0, end=u2, step=1)
+  %12: f32[u3, 4] = index_select(%10, %9, dim=0)
+  %13: i64[u0 * 2] = reshape(%2, shape=[u0 * 2])
+  %14: i64[u4], %15: i64[u0 * 2], %16: i64[u4] = unique_consecutive(%13, none)
+  %17: i64[u4 + u0] = arange(start=0, end=u4 + u0, step=1, dtype="i64")
+  %18: i64[u4] = add(%14, %16)
+  %19: i64[w] = lexsort(%x)
+  return %3, %11, %12, %15, %17, %18, %19, %10
+""",
+        8,
+    ),
     "reductions": (
         "",
         "%x: f32[3, 17, 4, 5], %n: i64[3, 17]",
@@ -174,7 +200,7 @@ def write_zoo(folder: Path) -> list[Path]:
         rng = np.random.default_rng(5)
         constants = {}
         for line in body.splitlines():
-            if line.strip().startswith("@"):
+            if line.strip().startswith("@") and "=" not in line:
                 constant, _, kind = line.strip()[1:].partition(": ")
                 shape = tuple(int(d) for d in kind[kind.index("[") + 1 : -1].split(","))
                 constants[constant] = rng.standard_normal(shape).astype(numpy_dtype(kind[: kind.index("[")]))

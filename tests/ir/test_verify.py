@@ -152,8 +152,8 @@ def test_fused_activations_are_checked() -> None:
             "expected layout plain, got nhwc",
         ),
         (
-            "graph g(%x: f32[2]) {\n  %y: f32[1, 2] = reshape(%x, shape=[1, 2])\n  return %y\n}",
-            "got a view made by reshape",
+            "graph g(%x: f32[2, 3]) {\n  %y: f32[3, 2] = permute(%x, dims=[1, 0])\n  return %y\n}",
+            "got a view made by permute",
         ),
     ],
 )

@@ -45,7 +45,33 @@ RANDOM = {
 UNINITIALISED = {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 
 # Looser than 1e-5 of max |y|: the condition of the problem multiplies the rounding of both sides.
-TOLERANCES: dict[str, float] = {}
+TOLERANCES: dict[str, float] = {
+    "svd_lowrank": 2e-2,  # of more than its rank: what is cut off depends on the random subspace
+}
+
+
+def _svd(u: Any, s: Any, v: Any, turned: bool) -> list[Any]:
+    v = v.mT if turned else v
+    if u.numel() == 0 or v.numel() == 0 or not u.any():  # no vectors are asked for
+        return [s, u, v]
+    k = s.shape[-1]
+    return [s, (u[..., :k] * s[..., None, :]) @ v[..., :k, :], u.mT @ u, v @ v.mT]
+
+
+def _eig(w: Any, v: Any) -> list[Any]:
+    return [w, v * w[..., None, :] @ torch.linalg.inv(v), v.abs().square().sum(-2)]
+
+
+# Factors that are determined only up to signs, unit numbers, or rotations of vectors that belong to equal values: what is
+# compared is the values, the product of the factors, and that the vectors are orthogonal or of length one.
+FACTORS: dict[str, Callable[..., list[Any]]] = {
+    "svd": lambda u, s, v: _svd(u, s, v, True),
+    "svd_lowrank": lambda u, s, v: _svd(u, s, v, True),
+    "pca_lowrank": lambda u, s, v: _svd(u, s, v, True),
+    "linalg.svd": lambda u, s, v: _svd(u, s, v, False),
+    "linalg.eigh": lambda w, v: [w, v * w[..., None, :] @ v.mT, v.mT @ v],
+    "linalg.eig": _eig,
+}
 
 
 def of(name: str) -> Judge:
@@ -54,6 +80,9 @@ def of(name: str) -> Judge:
     tolerance = TOLERANCES.get(name, 1e-5)
 
     def judge(got: Any, expected: Any) -> None:
+        if name in FACTORS:
+            same_types(got, expected)
+            got, expected = (FACTORS[name](*map(torch.as_tensor, x)) for x in (got, expected))
         assert_same(_plain(got), _plain(expected), tolerance, name)
 
     return judge

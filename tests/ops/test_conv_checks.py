@@ -116,6 +116,33 @@ def test_conv2d(case: str, variant: str) -> None:
     assert str(error.value)
 
 
+WIDER = {
+    "conv3d": nn.Conv3d(12, 24, 3, padding=1),
+    "conv3d, depthwise": nn.Conv3d(12, 12, 3, padding=1, groups=12),
+    "conv3d, grouped": nn.Conv3d(12, 24, 3, padding=1, groups=6),
+    "conv_transpose2d": nn.ConvTranspose2d(12, 24, 3, stride=2),
+    "conv_transpose2d, grouped": nn.ConvTranspose2d(12, 24, 3, stride=2, groups=6),
+}
+
+
+@pytest.mark.parametrize("variant", WIDER)
+@pytest.mark.parametrize("case", [case for case in CONV if "large" not in case])
+def test_volumes_and_transposed(case: str, variant: str) -> None:
+    op = variant.partition(",")[0]
+    x = torch.randn(1, 12, 5, 7, 9) if op == "conv3d" else torch.randn(1, 12, 7, 9)
+
+    def change(node: Node) -> None:
+        CONV[case](node)
+        for name in ("stride", "padding", "dilation"):
+            value = node.attrs[name]
+            if op == "conv3d" and isinstance(value, tuple) and len(value) in (2, 4):  # the same for depth
+                node.attrs[name] = (value[0], *value) if len(value) == 2 else (*value, *value[:2])
+
+    with pytest.raises(penlight.PenlightError) as error:
+        penlight.load(broken(WIDER[variant], x, op, change))(x)
+    assert str(error.value)
+
+
 def expand() -> nn.Module:
     return nn.Sequential(nn.Conv2d(12, 24, 1), nn.Conv2d(24, 24, 3, padding=2, groups=24)).eval()
 

@@ -110,6 +110,19 @@ def _conv2d(x: Any, w: Any, b: Any, residual: Any, *, act: str, act_args: Any, p
     return _finish(F.conv2d(F.pad(x, (left, right, top, bottom)), w, b, **rest), residual, act, act_args)
 
 
+def _conv3d(x: Any, w: Any, b: Any, residual: Any, *, act: str, act_args: Any, padding: Any, **rest: Any) -> Any:
+    front, top, left, back, bottom, right = padding
+    padded = F.pad(x, (left, right, top, bottom, front, back))
+    return _finish(F.conv3d(padded, w, b, **rest), residual, act, act_args)
+
+
+def _conv_transpose2d(x: Any, w: Any, b: Any, residual: Any, *, act: str, act_args: Any, padding: Any, groups: int, **rest: Any) -> Any:  # fmt: skip
+    torchs = w.reshape(groups, -1, *w.shape[1:]).transpose(1, 2).flatten(0, 1)
+    top, left, bottom, right = padding
+    y = F.pad(F.conv_transpose2d(x, torchs, None, groups=groups, **rest), (-left, -right, -top, -bottom))
+    return _finish(y if b is None else y + b[:, None, None], residual, act, act_args)
+
+
 def _expand_depthwise(
     x: Any,
     w: Any,
@@ -149,6 +162,11 @@ def _max_pool2d(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any
     return F.max_pool2d(x, kernel, stride, padding[:2], dilation, ceil_mode)
 
 
+def _max_pool_indices(x: Any, *, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    assert padding[:2] == padding[2:]
+    return F.max_pool2d(x, kernel, stride, padding[:2], dilation, ceil_mode, return_indices=True)
+
+
 def _slice(x: Any, *, dim: int, start: int, end: int, step: int) -> Any:
     return torch.ops.aten.slice.Tensor(x, dim, start, end, step)
 
@@ -161,6 +179,8 @@ def _resize(x: Any, *, size: Any, mode: str, align_corners: bool, antialias: boo
 
 _CALLS: dict[str, Callable[..., Any]] = {
     "conv2d": _conv2d,
+    "conv3d": _conv3d,
+    "conv_transpose2d": _conv_transpose2d,
     "expand_depthwise": _expand_depthwise,
     "linear": _linear,
     "matmul": torch.matmul,
@@ -185,6 +205,8 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "amax": lambda x, dims, keepdim: x.amax(dims, keepdim),
     "avg_pool2d": _avg_pool2d,
     "max_pool2d": _max_pool2d,
+    "max_pool_indices": _max_pool_indices,
+    "adaptive_max_pool_indices": lambda x, size: F.adaptive_max_pool2d(x, size, return_indices=True),
     "adaptive_avg_pool2d": lambda x, size: F.adaptive_avg_pool2d(x, size),
     "resize": _resize,
 }

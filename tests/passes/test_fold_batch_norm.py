@@ -139,3 +139,41 @@ def test_statistics_that_are_not_constants(affine: str) -> None:
     fold_batch_norm.run(graph)
     assert [n.op for n in graph.nodes] == ["batch_norm"]
     assert run_graph(graph, inputs)[0].shape == (2, 4, 5)
+
+
+VOLUME = f"""
+    graph g(%x: f32[2, 4, 3, 5, 5]) {{
+      @w: f32[6, 4, 3, 3, 3]
+      @b: f32[6]{STATISTICS.format(c=6)}
+      %c: f32[2, 6, 3, 5, 5] = conv3d(%x, @w, @b, none, stride=[1, 1, 1], padding=[1, 1, 1, 1, 1, 1], dilation=[1, 1, 1], groups=1, act="", act_args=[])
+      %y: f32[2, 6, 3, 5, 5] = batch_norm(%c, @gamma, @beta, @mean, @var, eps=0.001)
+      return %y
+    }}"""
+TRANSPOSED = 'conv_transpose2d(%x, @w, @b, none, stride=[2, 2], padding=[1, 1, 0, 0], dilation=[1, 1], groups=2, act="", act_args=[])'
+UP = f"""
+    graph g(%x: f32[2, 4, 5, 5]) {{
+      @w: f32[6, 2, 3, 3]
+      @b: f32[6]{STATISTICS.format(c=6)}
+      %c: f32[2, 6, 10, 10] = {TRANSPOSED}
+      %y: f32[2, 6, 10, 10] = batch_norm(%c, @gamma, @beta, @mean, @var, eps=0.001)
+      return %y
+    }}"""
+
+
+@pytest.mark.parametrize(("text", "shape"), [(VOLUME, (2, 4, 3, 5, 5)), (UP, (2, 4, 5, 5))])
+def test_into_volumes_and_transposed_convolutions(text: str, shape: tuple[int, ...]) -> None:
+    graph = assert_same_numbers(fold_batch_norm.run, text, [torch.randn(shape)])
+    assert len(graph.nodes) == 1
+
+
+def test_a_transposed_convolution_takes_none_before_it() -> None:
+    """Outputs at the border see less of the kernel, so less of a shift."""
+    text = f"""
+    graph g(%i: f32[2, 4, 5, 5]) {{
+      @w: f32[6, 2, 3, 3]
+      @b: f32[6]{STATISTICS.format(c=4)}
+      %x: f32[2, 4, 5, 5] = batch_norm(%i, @gamma, @beta, @mean, @var, eps=0.001)
+      %y: f32[2, 6, 11, 11] = {TRANSPOSED.replace("1, 1, 0, 0", "0, 0, 0, 0")}
+      return %y
+    }}"""
+    assert rewritten(fold_batch_norm.run, text) == canonical(text)

@@ -226,3 +226,31 @@ def test_flatten_of_a_plain_value_or_of_single_pixels_stays() -> None:
     }"""
     g = parse_graph(text)
     assert flatten_linear.run(g) == 0
+
+
+def test_volumes_lie_channels_last_too() -> None:
+    shape, conv = "f32[1, 8, 4, 6, 6]", CONV.replace("conv2d", "conv3d").replace("@w", "@v")
+    conv = conv.replace("1, 1, 1, 1", "1, 1, 1, 1, 1, 1").replace("[1, 1]", "[1, 1, 1]")
+    text = graph(f"%a: {shape} = {conv.format('%x')}", f"%b: {shape} = silu(%a)", f"%c: {shape} = {conv.format('%b')}", "%y: f32[1, 8] = mean(%c, dims=[2, 3, 4], keepdim=false)", inputs=f"%x: {shape}")  # fmt: skip
+    g = laid_out(text.replace("@w: f32[8, 8, 3, 3]", "@v: f32[8, 8, 3, 3, 3]"))
+    assert copies(g) == ["%copy_1 = copy(%x)"]
+    assert [n.output.layout for n in g.nodes] == ["nhwc"] * 4 + ["plain"]
+
+
+SHUFFLE = ["%r: f32[1, 2, 4, 6, 6] = reshape(%a, shape=[1, 2, 4, 6, 6])", "%p: f32[1, 4, 2, 6, 6] = permute(%r, dims=[0, 2, 1, 3, 4])",
+           f"%s: {SHAPE} = reshape(%p, shape=[1, 8, 6, 6])"]  # fmt: skip
+
+
+def test_a_shuffle_is_one_copy() -> None:
+    g = laid_out(graph(f"%a: {SHAPE} = {CONV.format('%x')}", *SHUFFLE, f"%y: {SHAPE} = {CONV.format('%s')}"))
+    assert copies(g) == ["%copy_1 = copy(%x)", "%copy_2 = copy(%y)"]
+    assert g.nodes[4].output.layout == "nhwc"
+    symbolic = graph(f"%a: {SHAPE} = {CONV.format('%x')}", *SHUFFLE, f"%y: {SHAPE} = {CONV.format('%s')}")
+    symbolic = symbolic.replace("[1, 2, 4, 6, 6]", "[n, 2, 4, h, 6]").replace("[1, 4, 2, 6, 6]", "[n, 4, 2, h, 6]")
+    assert laid_out(symbolic.replace("[1, 8, 6, 6]", "[n, 8, h, 6]")).nodes[4].output.layout == "nhwc"
+
+
+def test_a_shuffle_that_is_returned_is_one_copy() -> None:
+    g = laid_out(graph(*[line.replace("%a", "%x") for line in SHUFFLE], returns="%s"))
+    assert copies(g) == []
+    assert g.nodes[2].output.layout == "plain"

@@ -5,8 +5,9 @@ import itertools
 import pytest
 import torch
 
+from penlight.ir.dims import combine, symbol
 from penlight.ir.graph import Node
-from penlight.passes.strides import fresh_strides, lies_nhwc, lies_plain, view_strides
+from penlight.passes.strides import fresh_strides, lies_nhwc, lies_plain, merges, view_strides
 
 
 def memory(layout: str, *sizes: int) -> torch.Tensor:
@@ -64,3 +65,18 @@ def test_what_lies_how() -> None:
     assert lies_nhwc((2, 8, 4, 5), tuple(wide[:, 4:12].stride()))
     assert not lies_nhwc((2, 16, 4, 3), tuple(wide[..., 1:4].stride()))
     assert not lies_nhwc((2, 3, 4, 5), tuple(memory("plain", 2, 3, 4, 5).stride()))
+    volume = torch.empty(2, 3, 4, 5, 6).contiguous(memory_format=torch.channels_last_3d)
+    assert lies_nhwc((2, 3, 4, 5, 6), tuple(volume.stride()))
+    assert lies_nhwc((2, 2, 3, 5, 6), tuple(volume[:, 1:, :3].stride()))
+    assert not lies_nhwc((2, 3, 4, 3, 6), tuple(volume[:, :, :, 1:4].stride()))
+
+
+def test_merged_dims() -> None:
+    n, h = symbol("n"), symbol("h")
+    assert merges((2, 3, 4, 5), (6, 20))
+    assert merges((2, 1, 3, 1), (2, 3))
+    assert merges((2, 3), (1, 2, 1, 3))
+    assert merges((n, 4, h, 2), (n, 4, combine("*", 2, h)))
+    assert not merges((6, 20), (2, 3, 20))
+    assert not merges((4, 6), (6, 4))
+    assert not merges((n, h), (h, n))

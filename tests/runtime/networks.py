@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import penlight
+from penlight.ops.dynamic.nms import declare_nms
 from tests.models import randomise
 from tests.runtime.case import case_bytes
 from tests.runtime.native import locked
@@ -88,6 +89,32 @@ class Mixed(nn.Module):
         return y.softmax(1), total, picked.amax(2), product.argmax(-1), (x > 0.1) & keep, torch.log_softmax(product, 1)
 
 
+class Detector(nn.Module):
+    """A small YOLO: boxes for every cell of a grid, those with a good score, without those that overlap better ones. How
+    many are left only the image tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(3, 16, 3, 2, 1, bias=False), nn.BatchNorm2d(16), nn.SiLU(), nn.Conv2d(16, 24, 3, 2, 1), nn.SiLU()
+        )
+        self.head = nn.Conv2d(24, 4 + 1 + 3, 1)
+
+    def forward(self, image: torch.Tensor) -> dict[str, torch.Tensor]:
+        raw = self.head(self.body(image))
+        h, w = raw.shape[2:]
+        raw = raw[0].permute(1, 2, 0).reshape(-1, 8)
+        rows, columns = torch.meshgrid(torch.arange(h), torch.arange(w), indexing="ij")
+        grid = torch.stack([columns, rows], -1).reshape(-1, 2)
+        centre, size = (raw[:, :2].sigmoid() + grid) * 4, raw[:, 2:4].exp() * 6
+        boxes = torch.cat([centre - size / 2, centre + size / 2], 1)
+        best = (raw[:, 4:5].sigmoid() * raw[:, 5:].softmax(1)).max(1)
+        good = best.values > 0.19
+        boxes, scores, labels = boxes[good], best.values[good], best.indices[good]
+        kept = torch.ops.torchvision.nms(boxes + labels[:, None] * 1000.0, scores, 0.45)
+        return {"boxes": boxes[kept], "scores": scores[kept], "labels": labels[kept], "grid": best.values}
+
+
 @dataclass(frozen=True)
 class Network:
     make: Callable[[], nn.Module]
@@ -112,6 +139,9 @@ NETWORKS: dict[str, Network] = {
         lambda k: (torch.randn(2, 6, 7 + 2 * k), torch.arange(2 * 5).reshape(2, 5), torch.rand(2, 6, 7 + 2 * k) > 0.4),
         (_free("", "", "w"), _free(), _free("", "", "w")),
     ),
+    "detector": Network(
+        Detector, lambda k: (torch.randn(1, 3, 16 + 8 * k, 24 + 4 * k) * k,), (_free("", "", "h", "w"),)
+    ),
 }
 
 
@@ -119,6 +149,7 @@ def build(name: str) -> nn.Module:
     """The same weights on every call."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
+        declare_nms()
         model = NETWORKS[name].make().eval()
         randomise(model)
     return model

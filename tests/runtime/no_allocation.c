@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
     CHECK(pen_session_prepare(session) == PEN_OK);
     for (int i = 0; i < c.output_count; ++i) {
       case_tensor* t = &c.tensors[c.input_count + i];
+      if (!pen_session_output_is_fixed(session, i)) continue; /* its size depends on the data */
       CHECK(pen_session_set_output(session, i, t->data, t->count * t->size) == PEN_OK);
     }
     CHECK(pen_session_run(session) == PEN_OK);

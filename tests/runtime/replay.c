@@ -24,7 +24,9 @@ static void replay(const pen_model* model, int count, case_file* cases, const ch
       case_compare(&cases[at], session);
     }
   }
-  CHECK(pen_session_plan_count(session) == count);
+  int stages = 0; /* where sizes depend on data, there are plans for what comes after, too */
+  for (int i = 0; i < cases[0].output_count; ++i) stages |= !pen_session_output_is_fixed(session, i);
+  CHECK(stages ? pen_session_plan_count(session) > count : pen_session_plan_count(session) == count);
   pen_session_destroy(session);
 }
 

@@ -10,7 +10,7 @@ from tests.runtime import native
 
 HERE = Path(__file__).parent
 Cases = dict[str, tuple[Path, list[Path]]]
-NAMES = ["classifier", "transformer", "segmenter", "mixed"]
+NAMES = ["classifier", "transformer", "segmenter", "mixed", "detector"]
 
 
 @pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])

@@ -102,7 +102,7 @@ def _(g: Emitter, x: Any, dtype: str) -> Any:
     if dtype == "c64" and not isinstance(x, ComplexValue) and x.dtype == "f32":
         pairs = g.reshape(x, (*g.out.shape, 2))
         return ComplexValue(*(g.emit("select", pairs, type=g.out.part, dim=pairs.rank - 1, index=i) for i in (0, 1)))
-    g.fail(f"from {x.dtype} to {dtype}: only complex64 and float32")
+    return g.fail(f"from {x.dtype} to {dtype}: only complex64 and float32")
 
 
 @copy.from_aten("conj", "_conj", "conj_physical", "resolve_conj", "resolve_neg", "real")

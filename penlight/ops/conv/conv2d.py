@@ -8,7 +8,7 @@ conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but
     conv2d.f32.depthwise  one input and one output channel per group     weights as taps
     conv2d.f32.grouped    other small groups                             weights as grouped
     conv2d.i64            integers                                       weights as they are
-conv3d has gemm, grouped and i64, and so have the transposed convolutions (conv_transpose.py).
+conv3d has gemm, depthwise, grouped and i64; the transposed convolutions (conv_transpose.py) have gemm, grouped and i64.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _few_channels(node: Node) -> bool:
     return weight.dtype == "f32" and node.attrs["groups"] == 1 and isinstance(inputs, int) and inputs <= FEW_CHANNELS
 
 
-def select(node: Node) -> Selection:
-    """The kernel of a convolution that has only the general ones."""
+def select_general(node: Node) -> Selection:
+    """The kernel of a convolution that has gemm, grouped and i64."""
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
@@ -52,13 +52,13 @@ def select(node: Node) -> Selection:
 def _select(node: Node) -> Selection:
     if node.kernel.startswith("conv2d.f32.winograd"):  # chosen before, for the whole program
         return Selection(node.kernel, {1: node.kernel.rpartition(".")[2]})
-    if _few_channels(node):
+    if node.op == "conv2d" and _few_channels(node):
         return Selection("conv2d.f32.direct", {1: "panel16"})
-    general = select(node)
+    general = select_general(node)
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
-    if general.key == "conv2d.f32.grouped" and weight.shape[1] == 1 and weight.shape[0] == groups:
-        return Selection("conv2d.f32.depthwise", {1: "taps"})
+    if general.key.endswith("grouped") and weight.shape[1] == 1 and weight.shape[0] == groups:
+        return Selection(f"{node.op}.f32.depthwise", {1: "taps"})
     return general
 
 
@@ -83,7 +83,7 @@ conv3d = Op(
     layout="channels",
     dtypes=("f32", "i64"),
     work=lambda x, y: prod(y) * prod(x[1][1:]),
-    select=select,
+    select=_select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",
 )
 
@@ -341,6 +341,8 @@ def _() -> Iterator[Sample]:
     )
     yield case("padding wider than the image", r(1, 5, 2, 3, 2), 17, (3, 3, 3), padding=4, stride=2)
     yield case("depthwise, 19 channels", r(2, 19, 4, 6, 9), 19, (3, 3, 3), padding=1, groups=19)
+    yield case("depthwise, stride 2", r(1, 40, 5, 9, 17), 40, (3, 5, 3), padding=(1, 2, 1), stride=(1, 2, 2), groups=40)
+    yield case("depthwise, dilated past the image", r(1, 5, 3, 4, 6), 5, (3, 2, 4), padding=(6, 3, 0), dilation=(4, 3, 1), groups=5)  # fmt: skip
     yield case("4 groups of 3, and 2 of 16", r(1, 8, 4, 5, 9), 12, (3, 2, 1), groups=4)
     yield case("2 groups of 16", r(2, 8, 3, 5, 6), 32, (2, 2, 2), groups=2)
     yield case("same, no batch dim", r(7, 5, 6, 7), 9, (2, 3, 4), padding="same")

@@ -1,5 +1,5 @@
-// conv2d.f32.depthwise: every channel for itself (groups == Ci == Co). NHWC, weights "taps" [kh * kw][Co]. Finds the rows;
-// runtime/cpu/depthwise.cc does them.
+// conv2d.f32.depthwise, conv3d.f32.depthwise: every channel for itself (groups == Ci == Co). NHWC, weights "taps"
+// [kd * kh * kw][Co]. Finds the rows; runtime/cpu/depthwise.cc does them.
 #include "penlight/ops/conv/conv2d.h"
 #include "penlight/runtime/cpu/depthwise.h"
 
@@ -8,35 +8,39 @@ namespace PEN_ISA {
 
 static DepthwiseLine place_line(const Conv2d& p, const Run& r, int64_t line) {
   const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
-  int64_t n = line / y.dims[2], oy = line % y.dims[2];
-  Range taps = taps_inside(p, 0, oy, x.dims[2]);
+  int64_t height = map_side(y, 0), depth = map_side(y, 2), row = line % (height * depth), n = line / height / depth;
+  int64_t oy = row % height, oz = row / height;
+  Range taps = taps_inside(p, 0, oy, map_side(x, 0)), planes = taps_inside(p, 2, oz, map_side(x, 2));
   DepthwiseLine l = {};
-  l.first_tap = taps.begin;
+  l.first_tap = planes.begin * p.kernel[0] + taps.begin;
   l.taps = taps.end - taps.begin;
+  l.planes = planes.end - planes.begin;
   l.x = x.as<float>() + n * x.strides[0];
-  if (l.taps > 0) l.x += tap_at(p, 0, oy, l.first_tap) * x.dims[3] * pixel_pitch(x);
-  l.y = y.as<float>() + n * y.strides[0] + oy * y.dims[3] * pixel_pitch(y);
-  if (residual.data) l.residual = residual.as<float>() + n * residual.strides[0] + oy * y.dims[3] * pixel_pitch(residual);
+  if (l.taps > 0 && l.planes > 0) {
+    int64_t iz = tap_at(p, 2, oz, planes.begin), iy = tap_at(p, 0, oy, taps.begin);
+    l.x += (iz * map_side(x, 0) + iy) * map_side(x, 1) * pixel_pitch(x);
+  }
+  l.y = y.as<float>() + n * y.strides[0] + row * map_side(y, 1) * pixel_pitch(y);
+  if (residual.data) l.residual = residual.as<float>() + n * residual.strides[0] + row * map_side(y, 1) * pixel_pitch(residual);
   return l;
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(conv2d, f32, depthwise) {
-  using namespace PEN_ISA;
+static void conv_depthwise(const Run& r) {
   const Conv2d& p = r.as<Conv2d>();
   const Tensor &x = r.in[0], &y = r.out[0];
   DepthwiseLine lines[kDepthwiseLines];
   DepthwiseLines l = {};
   l.lines = lines;
-  l.width = x.dims[3];
-  l.out_width = y.dims[3];
+  l.width = map_side(x, 1);
+  l.out_width = map_side(y, 1);
   l.kernel = p.kernel[1];
   l.stride = p.stride[1];
   l.dilation = p.dilation[1];
   l.pad = p.pad[1];
   l.x_pitch = pixel_pitch(x);
   l.x_row = p.dilation[0] * l.width * l.x_pitch;
+  l.x_plane = p.dilation[2] * map_side(x, 0) * l.width * l.x_pitch;
+  l.plane_taps = p.kernel[0];
   l.y_pitch = pixel_pitch(y);
   l.residual_pitch = r.in[3].data ? pixel_pitch(r.in[3]) : 0;
   l.channels = y.dims[1];
@@ -55,5 +59,10 @@ PEN_KERNEL(conv2d, f32, depthwise) {
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(conv2d, f32, depthwise) { PEN_ISA::conv_depthwise(r); }
+PEN_KERNEL(conv3d, f32, depthwise) { PEN_ISA::conv_depthwise(r); }
 
 }  // namespace pen

@@ -15,6 +15,7 @@ static_assert(kLanes <= 16, "a vector's weights lie in one block");
 // How a vector of outputs finds its inputs in a pixel.
 enum class Reach {
   same,  // all lanes are of one group
+  own,   // every lane's only input is its own channel
   one,   // in kLanes channels from `base` on
   two,   // in twice as many
   far,   // lane by lane
@@ -36,6 +37,7 @@ static GroupedVector place_vector(const Conv2d& p, int64_t channel, int64_t outp
   // The window moves back where it would end behind the pixel.
   int64_t one = first < inputs - kLanes ? first : inputs - kLanes, two = first < inputs - 2 * kLanes ? first : inputs - 2 * kLanes;
   v.reach = channel / p.co_g == (channel + kLanes - 1) / p.co_g ? Reach::same
+            : p.ci_g == 1 && p.co_g == 1 && v.lanes == kLanes   ? Reach::own
             : !kHasPermute                                      ? Reach::far
             : one >= 0 && end - one <= kLanes                   ? Reach::one
             : two >= 0 && end - two <= 2 * kLanes               ? Reach::two
@@ -52,6 +54,7 @@ template <Reach kReach>
 static PEN_INLINE V lane_inputs(const GroupedVector& v, const float* pixel, I index, int64_t i) {
   const float* p = pixel + v.base;
   if constexpr (kReach == Reach::same) return set1(p[i]);
+  if constexpr (kReach == Reach::own) return load(p);
   if constexpr (kReach == Reach::one) return permute(load(p), index);
   if constexpr (kReach == Reach::two) return permute(load(p), load(p + kLanes), index);
   float lanes[kLanes];
@@ -62,9 +65,8 @@ static PEN_INLINE V lane_inputs(const GroupedVector& v, const float* pixel, I in
 // acc += all taps. pixels[tap * kPixels + t]: the input pixel under that tap of output t; places[tap]: which of the weights'
 // taps that is.
 template <Reach kReach>
-static __attribute__((noinline)) void add_taps(const GroupedVector& v, const float* const* pixels, const uint8_t* live,
-                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights,
-                                               V (&sums)[kPixels]) {
+static PEN_INLINE void add_taps_here(const GroupedVector& v, const float* const* pixels, const uint8_t* live, const int32_t* places,
+                                     int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
   V acc[kPixels];
   PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = sums[t];
   I first = load_ints(v.index);
@@ -78,6 +80,12 @@ static __attribute__((noinline)) void add_taps(const GroupedVector& v, const flo
     }
   }
   PEN_UNROLL for (int t = 0; t < kPixels; ++t) sums[t] = acc[t];
+}
+
+template <Reach kReach>
+static __attribute__((noinline)) void add_taps(const GroupedVector& v, const float* const* pixels, const uint8_t* live,
+                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
+  add_taps_here<kReach>(v, pixels, live, places, taps, ci, weights, sums);
 }
 
 // The input pixels under all taps of outputs ox .. ox + kPixels of a phase's row; zeros where there are none.
@@ -148,6 +156,8 @@ static void conv_grouped(const Run& r) {
         PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = start;
         if (v.reach == Reach::same) {
           add_taps<Reach::same>(v, pixels, live, places, taps, p.ci_g, w, acc);
+        } else if (v.reach == Reach::own) {
+          add_taps_here<Reach::own>(v, pixels, live, places, taps, 1, w, acc);
         } else if (v.reach == Reach::one) {
           add_taps<Reach::one>(v, pixels, live, places, taps, p.ci_g, w, acc);
         } else if (v.reach == Reach::two) {

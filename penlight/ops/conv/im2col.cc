@@ -72,8 +72,9 @@ PEN_BIND(col2im) {
   PEN_TRY(bind_windows(b, p));
   int64_t taps = p->kernel[0] * p->kernel[1], columns = p->windows[0] * p->windows[1];
   if (x.dims[1] % taps != 0 || x.dims[2] != columns)
-    return b.fail(0, "[N, C * kh * kw, windows]", "%lld rows for %lld taps, %lld columns for %lld windows", static_cast<long long>(x.dims[1]),
-                  static_cast<long long>(taps), static_cast<long long>(x.dims[2]), static_cast<long long>(columns));
+    return b.fail(0, "[N, C * kh * kw, windows]", "%lld rows for %lld taps, %lld columns for %lld windows",
+                  static_cast<long long>(x.dims[1]), static_cast<long long>(taps), static_cast<long long>(x.dims[2]),
+                  static_cast<long long>(columns));
   p->channels = x.dims[1] / taps;
   Shape out;
   out.rank = 4;

@@ -84,7 +84,9 @@ def _() -> Iterator[Sample]:
     rand = torch.Generator().manual_seed(0)
 
     def case(name: str, size: tuple[int, int], *shape: int, dynamic: Any = None, **options: Any) -> Sample:
-        return Sample(lambda x: F.fold(x, size, **options), (torch.randn(*shape, generator=rand),), name, dynamic=dynamic)
+        return Sample(
+            lambda x: F.fold(x, size, **options), (torch.randn(*shape, generator=rand),), name, dynamic=dynamic
+        )
 
     yield case("patches", (32, 48), 2, 3 * 256, 6, kernel_size=16, stride=16)
     yield case("3x3, padded", (17, 33), 3, 45, 17 * 33, kernel_size=3, padding=1)

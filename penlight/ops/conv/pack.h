@@ -1,5 +1,5 @@
 // The packed layouts of convolution and linear weights (file/SPEC.md, Layouts), and how many bytes each takes. Logical
-// dims are [Co, Ci / groups, kh, kw], or [N, K] for linear; K runs in the order kh, kw, ci.
+// dims are [Co, Ci / groups, kh, kw], [Co, Ci / groups, kd, kh, kw], or [N, K] for linear; K runs in the order kd, kh, kw, ci.
 //   panel16  [groups][ceil(Co_g / 16)][K][16], missing columns zero      matrix kernels
 //   taps     [kh * kw][Co]                                                depthwise: one input channel a group
 //   grouped  [ceil(Co / 16)][kh * kw][Ci_g][16], missing outputs zero     groups with few outputs each

@@ -3,12 +3,14 @@ first (`item`); the rest is made of other operators, a stage later. nonzero_stat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.dynamic.item import item
 from penlight.ops.dynamic.nonzero import emit_nonzero
 from penlight.ops.reduce.reduce import emit_reduction
+from penlight.ops.registry import Op, Sample
 from penlight.ops.shape.slice import END, emit_slice
 
 if TYPE_CHECKING:
@@ -16,16 +18,27 @@ if TYPE_CHECKING:
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
 
+repeat_places = Op(
+    "repeat_places",
+    "repeats: tensor, size: int",
+    tolerance=0.0,
+    dtypes=("i64",),
+    doc="0 repeats[0] times, 1 repeats[1] times, …: size of them in all.",
+)
+
 
 @item.from_aten("bincount")
 def _(g: Emitter, x: Value, weights: Value | None, least: int) -> Value:
     from penlight.ir.types import TensorType
 
     out, number = g.out, TensorType("i64", ())
-    x = g.cast(x, "i64")
-    # at least one number, for an empty x
-    all_ = g.emit("cat", [x, g.reshape(g.constant(least - 1, "i64"), (1,))], type=_longer(x, 1), dim=0)
-    most = emit_reduction(g, "amax", all_, None, False, number)
+    x, last = g.cast(x, "i64"), g.constant(least - 1, "i64")
+    if isinstance(x.shape[0], int) and x.shape[0] > 0:
+        most = g.emit("maximum", emit_reduction(g, "amax", x, None, False, number), last, type=number)
+    else:  # there is no largest of nothing
+        most = emit_reduction(
+            g, "amax", g.emit("cat", [x, g.reshape(last, (1,))], type=_longer(x, 1), dim=0), None, False, number
+        )
     size = g.size_of(g.emit("add", most, g.constant(1, "i64"), type=number), out.shape[0])
     if weights is not None:
         weights = g.cast(weights, "f32")
@@ -48,19 +61,16 @@ def _repeated(g: Emitter, repeats: Value, size: Dim | None, known: Dim | None) -
     repeats = g.cast(repeats, "i64")
     if known is None:
         known = g.size_of(emit_reduction(g, "sum", repeats, None, False, number), size)
-    ends = g.emit("scan", repeats, type=repeats.type, dim=0, mode="sum")
-    row = TensorType("i64", (known,))
-    places = g.emit("arange", type=row, start=0, end=known, step=1, dtype="i64")
-    found: Value = g.emit("searchsorted", ends, places, type=row, right=True, out_int32=False)
-    return found
+    places: Value = g.emit("repeat_places", repeats, type=TensorType("i64", (known,)), size=known)
+    return places
 
 
-@item.from_aten("repeat_interleave.Tensor")
+@repeat_places.from_aten("repeat_interleave.Tensor")
 def _(g: Emitter, repeats: Value, known: Dim | None) -> Value:
     return g.cast(_repeated(g, repeats, g.out.shape[0], known), repeats.dtype)
 
 
-@item.from_aten("repeat_interleave.self_Tensor")
+@repeat_places.from_aten("repeat_interleave.self_Tensor")
 def _(g: Emitter, x: Value, repeats: Value, dim: int | None, known: Dim | None) -> Value:
     from penlight.ir.types import TensorType
 
@@ -90,8 +100,7 @@ def _(g: Emitter, x: Value, indices: Value, dim: int) -> tuple[Value, ...]:
         else:
             bounds.append(g.size_of(g.cast(g.emit("select", indices, type=number, dim=0, index=i), "i64")))
     bounds.append(END)
-    pairs: Sequence[tuple[Dim, Dim]] = list(zip(bounds, bounds[1:], strict=False))
-    return tuple(emit_slice(g, x, dim, start, end, 1, None) for start, end in pairs)
+    return tuple(emit_slice(g, x, dim, start, end, 1, None) for start, end in pairwise(bounds))
 
 
 @item.from_aten("nonzero_static")
@@ -104,3 +113,24 @@ def _(g: Emitter, x: Value, size: Dim, fill: int) -> Value:
     rest = g.emit("expand", g.constant(fill, "i64"), type=out, shape=out.shape)
     both = g.emit("cat", [found, rest], type=TensorType("i64", _longer(found, size).shape), dim=0)
     return g.emit("slice", both, type=out, dim=0, start=0, end=size, step=1)
+
+
+@repeat_places.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    def case(name: str, repeats: Any, *shape: int, dim: int | None = 0) -> Sample:
+        return Sample(lambda x, n: x.repeat_interleave(n, dim), (torch.randn(shape), torch.tensor(repeats)), name)
+
+    yield case("rows", [2, 0, 3, 1], 4, 17)
+    yield case("columns", [1, 2, 0], 2, 3, 5, dim=1)
+    yield case("all alike, flat", [3], 2, 3, dim=None)
+    yield case("none", [0, 0], 2, 3)
+    yield Sample(lambda n: torch.repeat_interleave(n, output_size=5), (torch.tensor([1, 4]),), "a size that is given")
+    yield Sample(
+        lambda n, w: (torch.bincount(n), torch.bincount(n, w, minlength=9), torch.nonzero_static(n, size=3)),
+        (torch.tensor([3, 0, 3]), torch.randn(3)),
+        "bincount, nonzero_static",
+    )
+    parts = torch.randn(5, 4), torch.tensor([1, -2])
+    yield Sample(lambda x, i: torch.tensor_split(x, i), parts, "tensor_split")

@@ -1,6 +1,7 @@
 // nms: boxes in a given order, each kept unless one kept before overlaps it by more than the threshold. The boxes are
 // gathered in that order first, one array per coordinate, so that a kept box is compared with all that follow in vectors.
 #include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/simd/simd.h"
 
 namespace pen {
 
@@ -37,7 +38,7 @@ PEN_BIND(nms) {
   p->count = boxes.dims[0];
   double threshold = b.number("threshold");
   p->threshold = threshold > 3e38 ? 3e38f : threshold < -3e38 ? -3e38f : float_below(threshold);
-  PEN_TRY(b.shared(p->count * 24 + 64));  // four coordinates, area, whether it is gone
+  PEN_TRY(b.shared(p->count * 24 + 64));  // four coordinates, area, whether it is gone; and a vector more
   b.tasks(1);
   return PEN_OK;
 }
@@ -45,8 +46,7 @@ PEN_BIND(nms) {
 PEN_KERNEL(nms, f32) {
   const NmsParams& p = r.as<NmsParams>();
   int64_t n = p.count, kept = 0;
-  float *x1 = reinterpret_cast<float*>(r.shared), *y1 = x1 + n, *x2 = y1 + n, *y2 = x2 + n, *area = y2 + n;
-  int32_t* gone = reinterpret_cast<int32_t*>(area + n);
+  float *x1 = reinterpret_cast<float*>(r.shared), *y1 = x1 + n, *x2 = y1 + n, *y2 = x2 + n, *area = y2 + n, *gone = area + n;
   const int64_t* order = r.in[1].as<int64_t>();
   for (int64_t i = 0; i < n; ++i) {
     if (order[i] < 0 || order[i] >= n) return r.fail_index(1, order[i], 0, n);
@@ -58,15 +58,17 @@ PEN_KERNEL(nms, f32) {
     area[i] = (box[2] - box[0]) * (box[3] - box[1]);
     gone[i] = 0;
   }
+  V threshold = set1(p.threshold), one = set1(1.0f);
   for (int64_t i = 0; i < n; ++i) {
-    if (gone[i]) continue;
+    if (gone[i] != 0) continue;
     r.out[0].as<int64_t>()[kept++] = order[i];
-    float left = x1[i], top = y1[i], right = x2[i], bottom = y2[i], own = area[i];
-    for (int64_t j = i + 1; j < n; ++j) {
-      float w = (right < x2[j] ? right : x2[j]) - (left > x1[j] ? left : x1[j]);
-      float h = (bottom < y2[j] ? bottom : y2[j]) - (top > y1[j] ? top : y1[j]);
-      float shared = (w > 0 ? w : 0) * (h > 0 ? h : 0);
-      gone[j] |= shared / (own + area[j] - shared) > p.threshold;
+    V left = set1(x1[i]), top = set1(y1[i]), right = set1(x2[i]), bottom = set1(y2[i]), own = set1(area[i]);
+    for (int64_t j = i + 1; j < n; j += kLanes) {  // lanes beyond the last box are in the arrays that follow, and in the rest
+      V w = max(min(right, load(x2 + j)) - max(left, load(x1 + j)), zero());
+      V h = max(min(bottom, load(y2 + j)) - max(top, load(y1 + j)), zero());
+      V shared = w * h;
+      M overlaps = gt(shared / (own + load(area + j) - shared), threshold);
+      store(gone + j, select(overlaps, one, load(gone + j)));
     }
   }
   r.counts[0] = kept;

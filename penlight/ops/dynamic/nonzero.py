@@ -40,6 +40,23 @@ def emit_nonzero(g: Emitter, mask: Value, count: Dim) -> Value:
     return found
 
 
+def emit_places(g: Emitter, mask: Value) -> list[Value]:
+    """Where a mask among indices is true: indices for each of its dims. Where the call's result is as long as they are, its
+    new symbol says how long."""
+    from penlight.ir.dims import symbol
+    from penlight.ir.types import TensorType
+
+    if mask.constant is not None:
+        import numpy as np
+
+        return [g.constant(places.astype("int64")) for places in np.nonzero(mask.constant)]
+    count = symbol(min(g.new_symbols) if g.new_symbols else g.graph.fresh_name("size"))
+    found = emit_nonzero(g, mask, count)
+    if mask.rank == 1:
+        return [g.reshape(found, (count,))]
+    return [g.emit("select", found, type=TensorType("i64", (count,)), dim=1, index=i) for i in range(mask.rank)]
+
+
 @nonzero.from_aten("nonzero", "argwhere")
 def _(g: Emitter, x: Value) -> Value:
     return emit_nonzero(g, x, g.out.shape[0])

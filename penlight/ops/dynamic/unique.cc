@@ -1,5 +1,5 @@
-// unique_consecutive: runs of equal rows. Each task counts the runs that begin in its part, then writes them: a run's length
-// reaches beyond the part, and its number for rows before the first beginning is that of the part before.
+// unique_consecutive: runs of equal rows. Each task counts the runs that begin in its part, then writes them: the last one's
+// length reaches beyond the part, and rows before the first beginning belong to a run of the part before.
 // lexsort: the order of rows, by merging.
 #include "penlight/ops/dynamic/masks.h"
 
@@ -52,36 +52,57 @@ static void find_runs(const Run& r) {
   const RowsParams& p = r.as<RowsParams>();
   const T* x = r.in[0].as<T>();
   const int64_t* order = r.in[1].as<int64_t>();
-  auto begins = [&](int64_t i) { return i == 0 || !same_row(x + (i - 1) * p.width, x + i * p.width, p.width); };
+  // One element a row: whether a run begins cannot be predicted, so there are no branches on it.
+  auto differs = [&](int64_t i) { return !(x[i - 1] == x[i]); };
+  auto begins = [&](int64_t i) {
+    return i == 0 || (p.width == 1 ? differs(i) : !same_row(x + (i - 1) * p.width, x + i * p.width, p.width));
+  };
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.parts.count, p.parts.tasks, task);
     if (r.phase == 0) {
-      int64_t n = 0;
-      for (int64_t i = range.begin; i < range.end; ++i) n += begins(i);
+      int64_t i = range.begin, n = i < range.end && begins(i);
+      if (p.width == 1)
+        for (++i; i < range.end; ++i) n += differs(i);
+      for (++i; i < range.end; ++i) n += begins(i);
       reinterpret_cast<int64_t*>(r.shared)[task] = n;
       continue;
     }
-    int64_t run = part_begin(r, p.parts, task) - 1, first = -1;  // the run of the row at hand, and where it begins
+    int64_t run = part_begin(r, p.parts, task) - 1, i = range.begin;  // the run of the row before
     if (task == p.parts.tasks - 1) r.counts[2] = r.counts[0];
-    int64_t* lengths = r.out[2].as<int64_t>();
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      if (begins(i)) {
-        if (first >= 0) lengths[run] = i - first;
-        first = i;
-        ++run;
-        memcpy(r.out[0].as<T>() + run * p.width, x + i * p.width, static_cast<size_t>(p.width) * sizeof(T));
-      }
-      int64_t place = order ? order[i] : i;
-      if (place < 0 || place >= p.parts.count) {
+    auto number = [&](int64_t row) {
+      int64_t place = order ? order[row] : row;
+      if (PEN_LIKELY(place >= 0 && place < p.parts.count))
+        r.out[1].as<int64_t>()[place] = run;
+      else
         r.fail_index(1, place, 0, p.parts.count);
-        return;
+    };
+    for (; i < range.end && !begins(i); ++i) number(i);  // the end of a run of the part before
+    if (i == range.end) continue;
+    int64_t first = i, first_run = run + 1, *ends = r.out[2].as<int64_t>();
+    if (p.width == 1) {
+      T *to = r.out[0].as<T>(), value = x[i];
+      to[++run] = value;
+      ends[run] = i + 1;
+      number(i);
+      for (++i; i < range.end; ++i) {
+        bool begin = differs(i);
+        run += begin;
+        value = begin ? x[i] : value;
+        to[run] = value;
+        ends[run] = i + 1;
+        number(i);
       }
-      r.out[1].as<int64_t>()[place] = run;
+    } else {
+      for (; i < range.end; ++i) {
+        if (begins(i)) memcpy(r.out[0].as<T>() + ++run * p.width, x + i * p.width, static_cast<size_t>(p.width) * sizeof(T));
+        ends[run] = i + 1;
+        number(i);
+      }
     }
-    if (first < 0) continue;
-    int64_t end = range.end;
-    while (end < p.parts.count && !begins(end)) ++end;
-    lengths[run] = end - first;
+    while (i < p.parts.count && !begins(i)) ++i;
+    ends[run] = i;
+    for (int64_t k = run; k > first_run; --k) ends[k] -= ends[k - 1];
+    ends[first_run] -= first;
   }
 }
 

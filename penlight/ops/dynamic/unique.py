@@ -55,7 +55,7 @@ def _unique(
         x, places = g.emit("sort", x, types=[x.type, TensorType("i64", x.shape)], dim=0, descending=False)
     elif in_order:
         places = g.emit("lexsort", x, type=TensorType("i64", x.shape[:1]))
-        x = g.emit("index_select", x, places, type=x.type, dim=0)
+        x = g.emit("index_select", x, places, type=x.tensor, dim=0)
     runs = TensorType("i64", x.shape[:1])
     found = TensorType(x.dtype, (count, *x.shape[1:])), runs, TensorType("i64", (count,))
     rows, run, lengths = g.emit("unique_consecutive", x, places, types=found)

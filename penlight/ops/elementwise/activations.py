@@ -134,10 +134,9 @@ def prelu(x: Term, w: Term) -> Term:
 
 @prelu.from_aten("prelu")
 def _(g: Emitter, x: Value, w: Value) -> Value:
-    channels = (
-        w if w.rank == 0 or x.rank < 2 else g.reshape(w, (-1 if not w.shape else w.shape[0], *[1] * (x.rank - 2)))
-    )
-    return apply(g, prelu, x, channels)
+    """One slope, or one for each entry of dim 1."""
+    slopes = w.shape[0] if w.rank else 1
+    return apply(g, prelu, x, g.reshape(w, (slopes, *[1] * (x.rank - 2)) if x.rank > 1 else ()))
 
 
 @clamp.from_aten("clamp", "hardtanh", "clamp.Tensor")

@@ -248,6 +248,8 @@ def _(g: Emitter, x: Value, exponent: Any) -> Value:
     if exponent == 3:
         x = g.cast(x, g.out.dtype)
         return apply(g, mul, apply(g, square, x), x)
+    if exponent == 4:
+        return apply(g, square, apply(g, square, g.cast(x, g.out.dtype)))
     if exponent == 1:
         return g.cast(x, g.out.dtype)
     if is_float and exponent in (0.5, -0.5, -1):
@@ -346,7 +348,7 @@ def _() -> Iterator[Sample]:
     import torch
 
     x, i = torch.rand(3, 16) + 0.1, torch.tensor([0, 1, -1, 2, -3, 7])
-    exponents = (2, 3, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
+    exponents = (2, 3, 4, 0.5, -0.5, -1, 1, 0, 2.0, 1.7, -2)
     yield Sample(
         lambda x, i: [x**k for k in exponents] + [i**2, i**3, i**5, i**0.5, 2 ** i.abs(), 1.5**x], (x, i), "exponents"
     )

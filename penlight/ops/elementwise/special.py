@@ -171,7 +171,7 @@ def frexp_exponent(x: Term) -> Term:
 
 
 @frexp_mantissa.from_aten("frexp.Tensor")
-def _(g: Emitter, x: Value) -> tuple[Value, Value]:
+def frexp(g: Emitter, x: Value) -> tuple[Value, Value]:
     mantissa, exponent = g.out
     return apply(g, frexp_mantissa, x, type=mantissa), apply(g, frexp_exponent, x, type=exponent)
 

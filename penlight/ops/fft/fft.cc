@@ -68,7 +68,8 @@ static Status bind_lines(Bind& b, FftKind kind) {
   if (window_at >= 0 && b.has(window_at)) {
     PEN_TRY(b.need(window_at, Need::dense));
     const Tensor& w = b.in(window_at);
-    if (w.rank != 1 || w.dims[0] != n || w.dtype != DType::f32) return b.fail(window_at, "f32, as long as the lines", "another shape or dtype");
+    if (w.rank != 1 || w.dims[0] != n || w.dtype != DType::f32)
+      return b.fail(window_at, "f32, as long as the lines", "another shape or dtype");
   }
 
   Shape shape;
@@ -422,8 +423,8 @@ static void store_rows(float* y, const Group& g, int64_t step, int64_t n, const 
     int64_t end = k + kPiece < n ? k + kPiece : n, i = 0;
     for (; blocks && end - k == kPiece && i + kTransposeBlock <= g.count; i += kTransposeBlock) {
       for (int64_t j = k; j < end; j += kTransposeBlock) {
-        transpose_block(reinterpret_cast<const uint32_t*>(rows + j * row + i), row,
-                        reinterpret_cast<uint32_t*>(y + g.offsets[i] + j), g.distance);
+        transpose_block(reinterpret_cast<const uint32_t*>(rows + j * row + i), row, reinterpret_cast<uint32_t*>(y + g.offsets[i] + j),
+                        g.distance);
       }
     }
     for (; i < g.count; ++i) {
@@ -458,9 +459,7 @@ static Buffers buffers_of(const FftParams& p, char* scratch) {
   return {{from, from + size}, {from + 2 * size, from + 3 * size}};
 }
 
-static PEN_INLINE Pair load_pair(Rows x, int64_t at, int count) {
-  return {load_partial(x.re + at, count), load_partial(x.im + at, count)};
-}
+static PEN_INLINE Pair load_pair(Rows x, int64_t at, int count) { return {load_partial(x.re + at, count), load_partial(x.im + at, count)}; }
 
 // A real line of even length from the transform z of its pairs (element 2 k, element 2 k + 1): the even elements'
 // transform is the half of z[k] + conj z[h - k], the odd ones' that of -i (z[k] - conj z[h - k]).

@@ -17,12 +17,12 @@ struct FftStage {
 };
 
 struct FftPlan {
-  int64_t n;         // of the transform that is asked for
-  int64_t core;      // of the one whose stages these are: n, or a power of two
-  int64_t chirp;     // n pairs e ** (-pi i k**2 / n); -1: core == n
-  int64_t filter;    // core pairs: the transform of the chirp's conjugate, divided by core
-  int64_t count;     // stages
-  int64_t floats;    // of the tables, all told; the offsets above count floats
+  int64_t n;       // of the transform that is asked for
+  int64_t core;    // of the one whose stages these are: n, or a power of two
+  int64_t chirp;   // n pairs e ** (-pi i k**2 / n); -1: core == n
+  int64_t filter;  // core pairs: the transform of the chirp's conjugate, divided by core
+  int64_t count;   // stages
+  int64_t floats;  // of the tables, all told; the offsets above count floats
   FftStage stage[kMaxStages];
 };
 

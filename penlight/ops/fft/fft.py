@@ -209,7 +209,9 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda *xs: [torch.fft.fft(x) for x in xs], tuple(c(3, n) for n in lengths), "lengths")
     yield Sample(lambda x: torch.fft.ifft(x, norm="ortho"), (c(33, 400),), "several groups")
     yield Sample(lambda x: torch.fft.fft(x, dim=1), (c(2, 101, 19),), "large prime, inner dim")
-    yield Sample(lambda x: torch.fft.fft2(x.transpose(0, 2), s=(9, 40), norm="forward"), (c(12, 20, 3),), "2d, cut and padded")
+    yield Sample(
+        lambda x: torch.fft.fft2(x.transpose(0, 2), s=(9, 40), norm="forward"), (c(12, 20, 3),), "2d, cut and padded"
+    )
     yield Sample(lambda x: torch.fft.fft(x), (torch.randn(2, 30, generator=rand),), "real input")
     free = ({0: torch.export.Dim("n", min=1, max=99), 1: torch.export.Dim("m", min=2, max=999)},)
     yield Sample(lambda x: torch.fft.ifft(torch.fft.fft(x)), (c(3, 24),), "dynamic", dynamic=free)

@@ -19,7 +19,8 @@ PEN_BIND(overlap_add) {
   if (b.has(1)) {
     PEN_TRY(b.need(1, Need::dense));
     const Tensor& w = b.in(1);
-    if (w.rank != 1 || w.dims[0] != x.dims[x.rank - 1] || w.dtype != DType::f32) return b.fail(1, "f32, as long as a frame", "another shape or dtype");
+    if (w.rank != 1 || w.dims[0] != x.dims[x.rank - 1] || w.dtype != DType::f32)
+      return b.fail(1, "f32, as long as a frame", "another shape or dtype");
   }
   OverlapParams* p = b.params<OverlapParams>();
   if (!p) return PEN_ERROR_MEMORY;
@@ -56,13 +57,9 @@ PEN_KERNEL(overlap_add, f32) {
       for (int64_t f = first; f < p.frames && f * p.hop < range.end; ++f) {
         int64_t begin = f * p.hop > range.begin ? f * p.hop : range.begin;
         int64_t end = f * p.hop + p.length < range.end ? f * p.hop + p.length : range.end;
-        const float* frame = x + f * p.length - f * p.hop;
-        const float* weight = window - f * p.hop;
-        if (window) {
-          for (int64_t t = begin; t < end; ++t) y[t] += frame[t] * weight[t];
-        } else {
-          for (int64_t t = begin; t < end; ++t) y[t] += frame[t];
-        }
+        const float* frame = x + f * p.length + (begin - f * p.hop);
+        for (int64_t t = begin; window && t < end; ++t) y[t] += frame[t - begin] * window[t - f * p.hop];
+        for (int64_t t = begin; !window && t < end; ++t) y[t] += frame[t - begin];
       }
     }
   }

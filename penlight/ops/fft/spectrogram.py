@@ -214,8 +214,6 @@ def _(
     return ComplexValue(*made) if return_complex else made[0]
 
 
-
-
 @overlap_add.samples
 def _() -> Iterator[Sample]:
     import torch
@@ -229,10 +227,17 @@ def _() -> Iterator[Sample]:
         return z.abs(), torch.istft(z, 400, 100, window=window, length=x.shape[-1])
 
     def two_sides(x: Any) -> Any:
-        z = torch.stft(x, 64, 20, 51, torch.hann_window(51), False, normalized=True, onesided=False, return_complex=True)
+        z = torch.stft(
+            x, 64, 20, 51, torch.hann_window(51), False, normalized=True, onesided=False, return_complex=True
+        )
         return z, torch.istft(z, 64, 20, 64, torch.ones(64) / 4, center=False, normalized=True, onesided=False)
 
     yield Sample(there_and_back, (x,), "stft, istft")
     yield Sample(two_sides, (x[0, :300],), "two sides, short window")
-    free = ({0: torch.export.Dim("t", min=500, max=9999)},)
-    yield Sample(lambda x: torch.stft(x, 400, 160, window=window, return_complex=True).abs(), (x[0],), "dynamic", dynamic=free)
+    free = ({0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO},)
+    yield Sample(
+        lambda x: torch.stft(x, 400, 160, window=window, return_complex=True).abs(), (x,), "dynamic", dynamic=free
+    )
+    z = torch.stft(x, 64, 16, return_complex=True)
+    frames = ({2: torch.export.Dim("n", min=5, max=999)},)
+    yield Sample(lambda z: torch.istft(z, 64, 16), (z,), "dynamic frames", dynamic=frames)

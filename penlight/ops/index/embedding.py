@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Value
 
 embedding = Op(
-    "embedding", "w: tensor, indices: tensor", tolerance=0.0, key_by="size", mixed=("indices",), doc="w[indices]."
+    "embedding",
+    "w: tensor, indices: tensor",
+    tolerance=0.0,
+    key_by="size",
+    mixed=("indices",),
+    fold=lambda w, indices: w[indices],
+    doc="w[indices].",
 )
 
 

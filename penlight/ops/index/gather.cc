@@ -5,7 +5,7 @@
 namespace pen {
 
 struct GatherParams {
-  Walk walk;  // index, output, x
+  Walk walk;                    // index, output, x
   int64_t size, stride, tasks;  // of x's dim
 };
 

@@ -34,9 +34,13 @@ gather = Op(
 
 @gather.from_aten("gather")
 def _(g: Emitter, x: Value, dim: int, index: Value, sparse_grad: bool) -> Value:
-    from penlight.ir.types import TensorType
+    import numpy as np
+
+    from penlight.ir.types import TensorType, numpy_dtype
 
     index = g.cast(index, "i64")
+    if 0 in index.shape:  # of any rank
+        return g.constant(np.zeros(index.shape, numpy_dtype(x.dtype)), x.dtype)
     if x.rank == 0 or index.rank == 0:
         x, index = (g.reshape(v, (1,)) if v.rank == 0 else v for v in (x, index))
         return g.reshape(g.emit("gather", x, index, type=TensorType(x.dtype, index.shape), dim=0), g.out.shape)
@@ -48,8 +52,9 @@ def _(x: Any, index: Any, dim: int | None = None) -> Any:
     import torch
 
     if dim is None:
-        return x.flatten().gather(0, index.flatten())
+        x, index, dim = x.flatten(), index.flatten(), 0
     dim %= x.dim()
+    index = torch.where(index < 0, index + x.shape[dim], index)
     shape = [max(a, b) if d != dim else 0 for d, (a, b) in enumerate(zip(x.shape, index.shape, strict=True))]
     wide = [n if d != dim else x.shape[dim] for d, n in enumerate(shape)]
     index_shape = [n if d != dim else index.shape[dim] for d, n in enumerate(shape)]

@@ -6,7 +6,8 @@ namespace pen {
 
 struct IndexParams {
   Places places;
-  Walk walk;  // output, x, offsets
+  Walk walk;     // output, x, offsets
+  bool at_once;  // nothing comes before the indexed dims: offsets are used right where they are computed
   int64_t tasks;
 };
 
@@ -26,7 +27,13 @@ static Status bind_index(Bind& b, int64_t at, bool negative) {
   PEN_TRY(b.need_out(0, Need::dense));
   if (p->places.numel == 0) return PEN_OK;
   place_in(&p->places, x, at);
+  int64_t before = 1;
+  for (int d = 0; d < at; ++d) before *= x.dims[d];
+  p->at_once = before == 1;
+  if (!p->at_once) PEN_TRY(b.shared(p->places.numel * 8));
   if (is_empty(b.out(0))) {  // indices are still checked
+    PEN_TRY(b.shared(p->places.numel * 8));
+    p->at_once = false;
     b.tasks(p->places.tasks);
     return PEN_OK;
   }
@@ -43,7 +50,10 @@ static Status bind_index(Bind& b, int64_t at, bool negative) {
   }
   p->walk.close();
   p->tasks = task_count(p->walk.numel(), 16384);
-  b.tasks(p->places.tasks, p->tasks);
+  if (p->at_once)
+    b.tasks(0, p->tasks);
+  else
+    b.tasks(p->places.tasks, p->tasks);
   return PEN_OK;
 }
 
@@ -60,13 +70,36 @@ static inline void index_elements(const Run& r) {
   if (r.phase == 0) return find_places(r, p.places);
   const int inner = p.walk.rank - 1;
   const int64_t x_step = p.walk.steps[1][inner], offset_step = p.walk.steps[2][inner], numel = p.walk.numel();
-  p.walk.rows(part(numel, p.tasks, r.begin).begin, part(numel, p.tasks, r.end - 1).end, [&](int64_t n, const int64_t* at) {
-    T* y = r.out[0].as<T>() + at[0];
-    const T* x = r.in[0].as<T>() + at[1];
-    const int64_t* offsets = reinterpret_cast<const int64_t*>(r.shared) + at[2];
-    if (offset_step == 0) return copy_run(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(x + offsets[0]), n, 1, x_step, sizeof(T));
-    for (int64_t i = 0; i < n; ++i) y[i] = x[offsets[i]];
-  });
+  int64_t begin = part(numel, p.tasks, r.begin).begin;
+  const int64_t end = part(numel, p.tasks, r.end - 1).end;
+  auto rows = [&](int64_t last, const int64_t* known) {
+    p.walk.rows(begin, last, [&](int64_t n, const int64_t* at) {
+      T* y = r.out[0].as<T>() + at[0];
+      const T* x = r.in[0].as<T>() + at[1];
+      const int64_t* offsets = known + at[2];
+      if (offset_step == 0)
+        return copy_run(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(x + offsets[0]), n, 1, x_step, sizeof(T));
+      int64_t i = 0;
+      for (; i + 4 <= n; i += 4) {
+        T a = x[offsets[i]], b = x[offsets[i + 1]], c = x[offsets[i + 2]], d = x[offsets[i + 3]];
+        y[i] = a;
+        y[i + 1] = b;
+        y[i + 2] = c;
+        y[i + 3] = d;
+      }
+      for (; i < n; ++i) y[i] = x[offsets[i]];
+    });
+    begin = last;
+  };
+  if (!p.at_once) return rows(end, reinterpret_cast<const int64_t*>(r.shared));
+  constexpr int64_t kBlock = 256;
+  int64_t block[kBlock];
+  for (const int64_t after = numel / p.places.numel; begin < end;) {
+    int64_t first = begin / after, past = (end + after - 1) / after;
+    if (past > first + kBlock) past = first + kBlock;
+    find_places(r, p.places, first, past, block);
+    rows(past * after < end ? past * after : end, block - first);
+  }
 }
 
 PEN_KERNEL_ANY(index, b8) { index_elements<uint8_t>(r); }

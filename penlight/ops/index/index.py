@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from penlight.capture.emitter import Emitter
+    from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
 
 
@@ -53,17 +54,17 @@ def _(g: Emitter, x: Value, dim: int, index: Value) -> Value:
 def neighbours(g: Emitter, x: Value, indices: Sequence[Value | None]) -> tuple[Value, list[int], int, list[Value]]:
     """x with the indexed dims side by side, the order of its dims for that, the first of them, and the indices as i64.
     numpy's rule: where they are neighbours already the result's dims stand in their place, else in front."""
-    import numpy as np
+    from penlight.ops.dynamic.nonzero import emit_places
 
     used: list[tuple[int, Value]] = []
     dim = 0
     for i in indices:
         if i is None:
             dim += 1
-        elif i.dtype in ("bool", "u8"):
-            if i.constant is None:
-                g.fail("a mask that is computed, so that the result's size depends on the data")
-            used += [(dim + k, g.constant(places.astype("int64"))) for k, places in enumerate(np.nonzero(i.constant))]
+        elif is_mask(i):
+            if i.rank == 0:
+                g.fail("a mask of rank 0 beside other indices")
+            used += [(dim + k, places) for k, places in enumerate(emit_places(g, i))]
             dim += i.rank
         else:
             used.append((dim, g.cast(i, "i64")))
@@ -76,10 +77,28 @@ def neighbours(g: Emitter, x: Value, indices: Sequence[Value | None]) -> tuple[V
 
 @index.from_aten("index.Tensor", "_unsafe_index.Tensor")
 def _(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
+    from penlight.ir.types import TensorType
+    from penlight.ops.dynamic.masked_select import emit_masked_select
+
     if all(i is None for i in indices):
         return x
+    first, *rest = indices
+    if first is not None and is_mask(first) and first.constant is None and all(i is None for i in rest):
+        return emit_masked_select(g, x, first, g.out.shape[0])
     x, _, at, places = neighbours(g, x, indices)
-    return g.emit("index", x, places, at=at)
+    shape = (*x.shape[:at], *common_shape([p.shape for p in places]), *x.shape[at + len(places) :])
+    return g.emit("index", x, places, type=TensorType(x.dtype, shape) if g.new_symbols else g.out, at=at)
+
+
+def is_mask(index: Value) -> bool:
+    return index.dtype in ("bool", "u8")
+
+
+def common_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
+    """Shapes broadcast together; torch has checked that they can be."""
+    rank = max(map(len, shapes))
+    padded = [(1,) * (rank - len(s)) + s for s in shapes]
+    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
 
 
 @index.from_aten("take")
@@ -112,8 +131,14 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x, i: x[i] if x.dtype == torch.int64 else x, (torch.arange(9), i(9, 130, 301)), "many i64")
     yield Sample(lambda x, i: [x[i], x[:, :0][i], torch.take(x, i)], (r(6, 5), i(6, 0)), "none")
     yield Sample(
-        lambda x: x[:, torch.tensor([True, False, True]), torch.tensor([1, 0])], (r(2, 3, 2),), "constant mask"
+        lambda x: [x[:, torch.tensor([True, False, True])], x[torch.eye(3) > 0]], (r(3, 3, 2),), "constant mask"
     )
+    yield Sample(
+        lambda x, m: [x[m], x[m[:, 0]], x[:, m[0]], x[m, 1], x[:, m], x[m[:, :, None] & (x > 0)] + 1],
+        (r(5, 5, 5), r(5, 5) > 0.5),
+        "masks",
+    )
+    yield Sample(lambda x, m: [x[m], x[:, m[0], 2:] * 2, x[..., m[0]]], (r(5, 5, 5), r(5, 5) > 99), "masks of nothing")
     n = torch.export.Dim("n", min=2, max=99)
     yield Sample(
         lambda x, i: [x[torch.arange(x.shape[0]), i], x[:, i]], (r(4, 5), i(4, 4)), "dynamic", dynamic=({0: n}, {0: n})

@@ -49,6 +49,7 @@ PEN_BIND(index_put) {
     return PEN_OK;
   }
   place_in(&p->places, y, at);
+  PEN_TRY(b.shared(p->places.numel * 8));
   if (is_empty(value)) {
     b.tasks(p->copy.tasks, p->places.tasks);
     return PEN_OK;
@@ -59,7 +60,8 @@ PEN_BIND(index_put) {
   }
   for (int d = 0; d < at; ++d) p->walk.add(x.dims[d], 0, value.strides[d], y.strides[d]);
   p->walk.add(p->places.numel, 1, step, 0);
-  for (int d = static_cast<int>(at) + count; d < x.rank; ++d) p->walk.add(x.dims[d], 0, value.strides[d - count + index_rank], y.strides[d]);
+  for (int d = static_cast<int>(at) + count; d < x.rank; ++d)
+    p->walk.add(x.dims[d], 0, value.strides[d - count + index_rank], y.strides[d]);
   p->walk.close();
   p->cut = cut_dim(p->walk, 2);
   p->tasks = task_count(p->walk.numel(), 16384);
@@ -83,9 +85,14 @@ static inline void put_elements(const Run& r) {
   }
   const int inner = walk.rank - 1;
   walk.rows(0, walk.numel(), [&](int64_t n, const int64_t* at) {
-    put_row<T, kNumbers>(p.how, r.out[0].as<T>() + start[2] + at[2], walk.steps[2][inner],
-                         reinterpret_cast<const int64_t*>(r.shared) + start[0] + at[0], walk.steps[0][inner],
-                         r.in[1].as<T>() + start[1] + at[1], walk.steps[1][inner], n);
+    T* y = r.out[0].as<T>() + start[2] + at[2];
+    const T* value = r.in[1].as<T>() + start[1] + at[1];
+    const int64_t* offsets = reinterpret_cast<const int64_t*>(r.shared) + start[0] + at[0];
+    auto place = [offsets](int64_t i) { return offsets[i]; };
+    if (walk.steps[0][inner] == 0)
+      put_row<true, kNumbers>(p.how, y, walk.steps[2][inner], place, value, walk.steps[1][inner], n);
+    else
+      put_row<false, kNumbers>(p.how, y, walk.steps[2][inner], place, value, walk.steps[1][inner], n);
   });
 }
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.index.index import neighbours
+from penlight.ops.index.index import common_shape, is_mask, neighbours
 from penlight.ops.index.scatter import combined, filled, select_by_reduce
 from penlight.ops.registry import Op, Sample
 
@@ -63,15 +63,8 @@ def _broadcast(g: Emitter, value: Value, shape: tuple[Dim, ...]) -> Value:
     return made
 
 
-def _common(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-    """Shapes broadcast together; torch has checked that they can be."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
-
-
-def _by_mask(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value, accumulate: bool) -> Value:
-    """x[:, mask] = value, where one value serves for all that the mask selects."""
+def _by_mask(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value, accumulate: bool) -> Value | None:
+    """x[:, mask] = value, where one value serves for all that the mask selects; None where there is one for each."""
     from penlight.ir.types import TensorType
     from penlight.ops.elementwise.arithmetic import add
     from penlight.ops.elementwise.comparison import where
@@ -82,9 +75,7 @@ def _by_mask(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value
     assert mask is not None
     after = x.rank - at - mask.rank
     if value.rank > after and value.shape[value.rank - after - 1] != 1:
-        g.fail(
-            "a mask and a value for each element that it selects, so that a size depends on the data: use masked_scatter"
-        )
+        return None
     if value.rank > after:  # its dim for what the mask selects becomes the mask's dims
         lead = value.rank - after - 1
         value = g.reshape(value, (*value.shape[:lead], *[1] * mask.rank, *value.shape[lead + 1 :]))
@@ -98,12 +89,14 @@ def _by_mask(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value
 @index_put.from_aten("index_put", "_unsafe_index_put")
 def _(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value, accumulate: bool) -> Value:
     used = [i for i in indices if i is not None]
-    if len(used) == 1 and used[0].dtype in ("bool", "u8") and used[0].constant is None:
-        return _by_mask(g, x, indices, value, accumulate)
+    if len(used) == 1 and is_mask(used[0]) and used[0].constant is None:
+        filled_in = _by_mask(g, x, indices, value, accumulate)
+        if filled_in is not None:
+            return filled_in
     if not used:
         return g.cast(_broadcast(g, value, x.shape), x.dtype)
     moved, order, at, places = neighbours(g, x, indices)
-    selected = _common([i.shape for i in places])
+    selected = common_shape([i.shape for i in places])
     shape = (*moved.shape[:at], *selected, *moved.shape[at + len(places) :])
     y = _emit(g, moved, _broadcast(g, value, shape), places, at, "sum" if accumulate else "")
     return g.permute(y, [order.index(d) for d in range(len(order))])
@@ -170,7 +163,9 @@ def _() -> Iterator[Sample]:
         return torch.randint(-n, n, shape, generator=rand)
 
     def put(accumulate: bool, *places: Any) -> Any:
-        return lambda x, v, *i: x.index_put([None if p is None else i[p] for p in places], v, accumulate)
+        return lambda x, v, *i: torch.ops.aten.index_put(
+            x, [None if p is None else i[p] for p in places], v, accumulate
+        )
 
     unique = torch.randperm(17, generator=rand)[:9]
     yield Sample(put(False, 0), (r(17, 5), r(9, 5), unique), "rows")
@@ -181,9 +176,23 @@ def _() -> Iterator[Sample]:
     yield Sample(put(True, 0, 1), (r(6, 5), r(2, 1).expand(2, 7), i(6, 2, 1), i(5, 7)), "expanded value")
     yield Sample(put(False, 0), (r(5, 3), r(0, 3), i(5, 0)), "none")
     yield Sample(
+        lambda x, v: x.index_put([torch.tensor([True, False, True]), torch.tensor([1, 0])], v),
+        (r(3, 2), r(2)),
+        "known mask",
+    )
+    yield Sample(
         lambda x, m: [x.masked_fill(m, 2), x.index_put([m], torch.tensor(1.5)), x.index_put([m], x[0, 0] + 1, True)],
         (r(3, 5), r(3, 5) > 0),
         "masks",
+    )
+    yield Sample(
+        lambda x, m: [
+            x.index_put([m], x[m] * 2),
+            torch.ops.aten.index_put(x, [None, m[0]], x[:, m[0]] + 1, True),
+            x.index_put([m], x[m][:1]),
+        ],
+        (r(3, 5, 4), r(3, 5) > 0),
+        "masks with a value for each",
     )
     for how in ("prod", "mean", "amax", "amin"):
         yield Sample(

@@ -49,10 +49,11 @@ static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_
   }
   if (empty) p->numel = 0;
   for (int k = 0; k < p->count && p->numel; ++k) {
-    if (p->size[k] == 0) return b.fail(first_input + k, "no indices, into a dim of size 0", "%lld of them", static_cast<long long>(p->numel));
+    if (p->size[k] == 0)
+      return b.fail(first_input + k, "no indices, into a dim of size 0", "%lld of them", static_cast<long long>(p->numel));
   }
   p->tasks = p->numel == 0 ? 0 : task_count(p->numel, 16384);
-  return p->numel == 0 ? PEN_OK : b.shared(p->numel * 8);
+  return PEN_OK;
 }
 
 // The strides that offsets are made with: those of the tensor that is read or written.
@@ -60,10 +61,8 @@ static PEN_INLINE void place_in(Places* p, const Tensor& t, int64_t at) {
   for (int k = 0; k < p->count; ++k) p->stride[k] = t.strides[at + k];
 }
 
-// In one phase, before the offsets in r.shared are used.
-static inline __attribute__((unused)) void find_places(const Run& r, const Places& p) {
-  int64_t* offsets = reinterpret_cast<int64_t*>(r.shared);
-  const int64_t begin = part(p.numel, p.tasks, r.begin).begin, end = part(p.numel, p.tasks, r.end - 1).end;
+// The offsets of places [begin, end).
+static inline __attribute__((unused)) void find_places(const Run& r, const Places& p, int64_t begin, int64_t end, int64_t* offsets) {
   for (int k = 0; k < p.count; ++k) {
     Walk walk = {};
     int64_t dense = p.numel;
@@ -75,7 +74,7 @@ static inline __attribute__((unused)) void find_places(const Run& r, const Place
     const int64_t size = p.size[k], stride = p.stride[k], low = p.negative ? -size : 0, step = walk.steps[0][walk.rank - 1];
     walk.rows(begin, end, [&](int64_t n, const int64_t* at) {
       const int64_t* index = r.in[p.first_input + k].as<int64_t>() + at[0];
-      int64_t* to = offsets + at[1];
+      int64_t* to = offsets + (at[1] - begin);
       for (int64_t i = 0; i < n; ++i) {
         int64_t place = index[i * step];
         if (PEN_UNLIKELY(place < low || place >= size)) {
@@ -87,6 +86,12 @@ static inline __attribute__((unused)) void find_places(const Run& r, const Place
       }
     });
   }
+}
+
+// All of them into r.shared: in one phase, before they are used.
+static inline __attribute__((unused)) void find_places(const Run& r, const Places& p) {
+  int64_t begin = part(p.numel, p.tasks, r.begin).begin, end = part(p.numel, p.tasks, r.end - 1).end;
+  find_places(r, p, begin, end, reinterpret_cast<int64_t*>(r.shared) + begin);
 }
 
 }  // namespace pen

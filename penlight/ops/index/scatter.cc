@@ -56,24 +56,23 @@ static inline void scatter_elements(const Run& r) {
     walk.dims[p.cut] = last - first;
     for (int t = 0; t < 3; ++t) start[t] = first * walk.steps[t][p.cut];
   }
-  constexpr int64_t kBlock = 256;
-  int64_t offsets[kBlock];
   const int inner = walk.rank - 1;
   const int64_t index_step = walk.steps[0][inner], step = walk.steps[1][inner], y_step = walk.steps[2][inner];
+  const int64_t size = p.size, stride = p.stride;
   walk.rows(0, walk.numel(), [&](int64_t n, const int64_t* at) {
     const int64_t* index = r.in[1].as<int64_t>() + start[0] + at[0];
     const T* src = r.in[2].as<T>() + start[1] + at[1];
     T* y = r.out[0].as<T>() + start[2] + at[2];
-    int64_t block = index_step == 0 ? n : kBlock;
-    for (int64_t i = 0; i < n; i += block) {
-      int64_t m = n - i < block ? n - i : block;
-      for (int64_t k = 0; k < (index_step == 0 ? 1 : m); ++k) {
-        int64_t to = index[(i + k) * index_step];
-        if (PEN_UNLIKELY(static_cast<uint64_t>(to) >= static_cast<uint64_t>(p.size))) return r.fail_index(1, to, 0, p.size);
-        offsets[k] = to * p.stride;
-      }
-      put_row<T, kNumbers>(p.how, y + i * y_step, y_step, offsets, index_step != 0, src + i * step, step, m);
-    }
+    auto place = [&r, index, index_step, size, stride](int64_t i) -> int64_t {
+      int64_t to = index[i * index_step];
+      if (PEN_LIKELY(static_cast<uint64_t>(to) < static_cast<uint64_t>(size))) return to * stride;
+      r.fail_index(1, to, 0, size);
+      return -1;
+    };
+    if (index_step == 0)
+      put_row<true, kNumbers>(p.how, y, y_step, place, src, step, n);
+    else
+      put_row<false, kNumbers>(p.how, y, y_step, place, src, step, n);
   });
 }
 

@@ -115,7 +115,7 @@ def _(g: Emitter, x: Value, classes: Any) -> Value:
     """Ones scattered into zeros: an index that is no class is an error, as in torch."""
     if not isinstance(classes, int) or classes < 1:
         g.fail("one_hot without num_classes, so that the result's size would depend on the data: give num_classes")
-    zeros = g.emit("full", type=g.out, shape=g.out.shape, value=0.0, dtype="i64")
+    zeros = filled(g, 0, "i64", g.out.shape)
     index = g.reshape(g.cast(x, "i64"), (*x.shape, 1))
     return g.emit("scatter", zeros, index, filled(g, 1, "i64", index.shape), dim=x.rank, reduce="")
 

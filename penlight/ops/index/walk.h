@@ -93,47 +93,54 @@ struct Unsigned<int32_t> {
   using Type = uint32_t;
 };
 
-// out[offsets[i * offset_step] + i * out_step] = that, combined with from[i * step]; in this order.
-template <class T, class F>
-static PEN_INLINE void combine_row(T* out, int64_t out_step, const int64_t* offsets, int64_t offset_step, const T* from, int64_t step,
-                                   int64_t n, F f) {
-  if (offset_step == 0) {
-    T* to = out + offsets[0];
-    if (out_step == 1 && step == 1) {
-      for (int64_t i = 0; i < n; ++i) to[i] = f(to[i], from[i]);
-    } else {
-      for (int64_t i = 0; i < n; ++i) to[i * out_step] = f(to[i * out_step], from[i * step]);
+// out[place(i) + i * out_step] = that, combined with from[i * step]; in this order. A place below 0 ends it. kWhole: all
+// have the first one's place.
+template <bool kWhole, class T, class P, class F>
+static PEN_INLINE void combine_row(T* __restrict out, int64_t out_step, P place, const T* __restrict from, int64_t step, int64_t n, F f) {
+  if constexpr (kWhole) {
+    int64_t at = place(0), i = 0;
+    if (at < 0) return;
+    out += at;
+    for (; i + 16 <= n && out_step == 1 && step == 1; i += 16) {  // a known size: vectors
+      for (int k = 0; k < 16; ++k) out[i + k] = f(out[i + k], from[i + k]);
     }
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    T* to = out + offsets[i * offset_step] + i * out_step;
-    *to = f(*to, from[i * step]);
+    for (; i < n; ++i) out[i * out_step] = f(out[i * out_step], from[i * step]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t at = place(i);
+      if (PEN_UNLIKELY(at < 0)) return;
+      T* to = out + at + i * out_step;
+      *to = f(*to, from[i * step]);
+    }
   }
 }
 
 // kNumbers: T is a number, else just bits, which can only be set.
-template <class T, bool kNumbers>
-static inline void put_row(Combine how, T* out, int64_t out_step, const int64_t* offsets, int64_t offset_step, const T* from, int64_t step,
-                           int64_t n) {
+template <bool kWhole, bool kNumbers, class T, class P>
+static PEN_INLINE void put_row(Combine how, T* out, int64_t out_step, P place, const T* from, int64_t step, int64_t n) {
   using U = typename Unsigned<T>::Type;
   if constexpr (kNumbers) {
     switch (how) {
       case Combine::add:
-        return combine_row(out, out_step, offsets, offset_step, from, step, n,
-                           [](T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); });
+        return combine_row<kWhole>(out, out_step, place, from, step, n,
+                                   [](T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); });
       case Combine::mul:
-        return combine_row(out, out_step, offsets, offset_step, from, step, n,
-                           [](T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); });
+        return combine_row<kWhole>(out, out_step, place, from, step, n,
+                                   [](T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); });
       case Combine::max:  // NaN wins
-        return combine_row(out, out_step, offsets, offset_step, from, step, n, [](T a, T b) { return a > b || a != a ? a : b; });
+        return combine_row<kWhole>(out, out_step, place, from, step, n, [](T a, T b) { return (a > b) | (a != a) ? a : b; });
       case Combine::min:
-        return combine_row(out, out_step, offsets, offset_step, from, step, n, [](T a, T b) { return a < b || a != a ? a : b; });
+        return combine_row<kWhole>(out, out_step, place, from, step, n, [](T a, T b) { return (a < b) | (a != a) ? a : b; });
       default:
         break;
     }
   }
-  combine_row(out, out_step, offsets, offset_step, from, step, n, [](T, T b) { return b; });
+  if (kWhole && out_step == 1 && step == 1) {
+    int64_t at = place(0);
+    if (at >= 0) memcpy(out + at, from, static_cast<size_t>(n) * sizeof(T));
+    return;
+  }
+  combine_row<kWhole>(out, out_step, place, from, step, n, [](T, T b) { return b; });
 }
 
 // The first step of operators that give back x with some elements changed: x is copied, unless it lies there already.

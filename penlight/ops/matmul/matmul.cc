@@ -13,6 +13,7 @@ PEN_BIND(matmul) {
     if (b.in(i).rank < 2) return b.fail(i, "a tensor of rank 2 or more", "rank %d", b.in(i).rank);
   }
   PEN_TRY(b.need(0, Need::rows));
+  if (b.in(0).dtype != DType::f32) PEN_TRY(b.need(1, Need::rows));
   PEN_TRY(need_unpacked(b, 1));
   PEN_TRY(need_countable(b, 1));
   const Tensor &a = b.in(0), &w = b.in(1);
@@ -50,6 +51,7 @@ PEN_BIND(matmul) {
   p->out_pitch = y.strides[y.rank - 2];
   p->b_row = w.strides[w.rank - 2];
   p->b_column = w.strides[w.rank - 1];
+  if (p->n == 1 && p->b_row == 1) p->b_column = p->k;  // one column: a dot product, not a row of one value for each k
   if (a.dtype != DType::f32) {
     p->row_blocks = task_count(p->batch.count * p->m, 65536 / (p->k * p->n + 1) + 1);
     b.tasks(p->row_blocks);

@@ -45,6 +45,8 @@ def emit_product(g: Emitter, a: Value, b: Value, shape: Sequence[Any]) -> Value:
     if columns.rank == 2:  # one matrix for the whole batch: its rows are rows of one matrix
         rows = g.reshape(rows, (product(rows.shape[:-1]), rows.shape[-1]))
     lead = () if columns.rank == 2 else tuple(shape)[: len(shape) - (a.rank > 1) - (b.rank > 1)]
+    if columns.shape[-1] == 1 and rows.shape[-2] != 1:  # one column: the kernel is for one row
+        rows, columns = (g.permute(v, (*range(v.rank - 2), -1, -2)) for v in (columns, rows))
     type = TensorType(dtype, (*lead, rows.shape[-2], columns.shape[-1]))
     return g.reshape(g.emit("matmul", rows, columns, type=type), shape)
 
@@ -103,6 +105,15 @@ def _(x: Any, y: Any, w: Any, b: Any = None) -> Any:
     xw = (x @ w.permute(1, 0, 2).reshape(i, o * j)).reshape(*x.shape[:-1], o, j)
     z = (xw @ y.unsqueeze(-1)).squeeze(-1)
     return z if b is None else z + b
+
+
+@composite("linalg_cross")
+def _(x: Any, y: Any, *, dim: int = -1) -> Any:
+    import torch
+
+    x, y = torch.broadcast_tensors(x, y)
+    a, b = x.unbind(dim), y.unbind(dim)
+    return torch.stack([a[i - 2] * b[i - 1] - a[i - 1] * b[i - 2] for i in range(3)], dim)
 
 
 @composite("_trilinear")
@@ -174,3 +185,6 @@ def _() -> Iterator[Sample]:
     nan = torch.full((5, 6), float("nan"))
     yield Sample(lambda a, b: torch.addbmm(nan, a, b, beta=0, alpha=2), (r(3, 5, 9), r(3, 9, 6)), "addbmm")
     yield Sample(torch.nn.functional.bilinear, (r(2, 3, 5), r(2, 3, 7), r(4, 5, 7), r(4)), "bilinear")
+    yield case("batch of one column", r(2, 3, 19, 37), r(3, 37, 1))
+    yield case("long dot", r(2, 5000).abs()[1], r(5000).abs())
+    yield case("i64, wide", torch.randint(-9, 9, (3, 5), generator=rand), torch.randint(-9, 9, (5, 70), generator=rand))

@@ -156,7 +156,11 @@ def _() -> Iterator[Sample]:
     special = torch.randn(2, 19, 9, 9, generator=torch.Generator().manual_seed(1)).round()
     special[0, :, 4, 4] = float("nan")
     special[1, 4] = float("-inf")
-    yield Sample(lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True), (special,), "2d: equal values, nan, -inf")
+    yield Sample(
+        lambda x: F.adaptive_max_pool2d(x, (4, 3), return_indices=True), (special,), "2d: equal values, nan, -inf"
+    )
     yield Sample(lambda x: F.adaptive_max_pool1d(x[:, :, 0], 4, return_indices=True), (special,), "1d")
     sides = {2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)}
-    yield Sample(lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True), (special[:1],), "dynamic", dynamic=(sides,))
+    yield Sample(
+        lambda x: F.adaptive_max_pool2d(x, 3, return_indices=True), (special[:1],), "dynamic", dynamic=(sides,)
+    )

@@ -23,9 +23,7 @@ avg_pool2d = Op(
     dtypes=("f32", "i64"),
     doc="Sum of each window over its size (padding counted or not) or over `divisor`.",
 )
-avg_pool3d = Op(
-    "avg_pool3d", _SCHEMA, layout="channels", dtypes=("f32", "i64"), doc="The same over three dims."
-)
+avg_pool3d = Op("avg_pool3d", _SCHEMA, layout="channels", dtypes=("f32", "i64"), doc="The same over three dims.")
 
 
 def _convert(
@@ -134,7 +132,9 @@ def _() -> Iterator[Sample]:
         return Sample(lambda x: F.avg_pool3d(x, **options), (torch.randn(*shape, generator=rand),), name)
 
     yield case("2x2x2", 2, 64, 4, 6, 8, kernel_size=2)
-    yield case("padding not counted", 1, 19, 5, 7, 9, kernel_size=3, stride=(1, 2, 2), padding=1, count_include_pad=False)
+    yield case(
+        "padding not counted", 1, 19, 5, 7, 9, kernel_size=3, stride=(1, 2, 2), padding=1, count_include_pad=False
+    )
     yield case("ceil_mode, padding", 2, 5, 7, 8, 6, kernel_size=(3, 2, 2), stride=2, padding=1, ceil_mode=True)
     yield case("divisor", 1, 3, 5, 5, 5, kernel_size=3, padding=1, divisor_override=7)
     yield case("no batch dim", 17, 4, 5, 6, kernel_size=(1, 2, 3))

@@ -44,9 +44,7 @@ max_pool_indices = Op(
 )
 
 
-def _attributes(
-    spatial: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool
-) -> dict[str, Any]:
+def _attributes(spatial: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> dict[str, Any]:
     return {
         "kernel": sides(kernel, spatial, 1),
         "stride": sides(stride, spatial, 1, kernel),

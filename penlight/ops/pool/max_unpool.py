@@ -51,15 +51,15 @@ def _() -> Iterator[Sample]:
     rand = torch.Generator().manual_seed(0)
 
     def there_and_back(x: Any) -> Any:
-        pool, unpool = {3: (F.max_pool1d, F.max_unpool1d), 4: (F.max_pool2d, F.max_unpool2d), 5: (F.max_pool3d, F.max_unpool3d)}[x.dim()]  # fmt: skip
-        values, places = pool(x, 2, 2, return_indices=True)
-        return unpool(values, places, 2, 2, output_size=x.shape)
+        dims = x.dim() - 2
+        values, places = getattr(F, f"max_pool{dims}d")(x, 2, 2, return_indices=True)
+        return getattr(F, f"max_unpool{dims}d")(values, places, 2, 2, output_size=x.shape)
 
     yield Sample(there_and_back, (torch.randn(3, 17, 9, 11, generator=rand),), "2d")
     yield Sample(there_and_back, (torch.randn(2, 5, 4, 6, 7, generator=rand),), "3d")
     yield Sample(there_and_back, (torch.randn(2, 5, 33, generator=rand),), "1d")
     x = torch.randn(2, 3, 4, 4, generator=rand)
-    yield Sample(lambda x: F.max_unpool2d(x, torch.full((2, 3, 4, 4), 5), 2), (x,), "all to one place")
+    yield Sample(lambda x: F.max_unpool2d(x, torch.full((2, 3, 4, 4), 5), [2, 2]), (x,), "all to one place")
     yield Sample(
         there_and_back,
         (torch.randn(2, 4, 8, 10, generator=rand),),

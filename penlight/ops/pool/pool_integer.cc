@@ -33,8 +33,7 @@ static void pool_mean(const Run& r) {
       uint64_t sum = 0;
       each_tap(w, c, [&](int64_t value, int64_t) { sum += static_cast<uint64_t>(value); });
       // INT64_MIN / -1 has no answer; a divisor of -1 is a sign.
-      r.out[0].as<int64_t>()[out + c] =
-          w.divisor == -1 ? static_cast<int64_t>(0 - sum) : static_cast<int64_t>(sum) / w.divisor;
+      r.out[0].as<int64_t>()[out + c] = w.divisor == -1 ? static_cast<int64_t>(0 - sum) : static_cast<int64_t>(sum) / w.divisor;
     }
   });
 }

@@ -40,10 +40,10 @@ static PEN_INLINE PoolSpan pool_span(const PoolParams& p, int side, int64_t o) {
 // The part of one output's window that lies in the image.
 template <class T>
 struct PoolWindow {
-  const T* x;                    // its first pixel
-  int64_t depth, height, width;  // pixels
-  int64_t plane, row, column;    // elements from one to the next
-  int64_t first;                 // the first pixel's number in the image
+  const T* x;                                       // its first pixel
+  int64_t depth, height, width;                     // pixels
+  int64_t plane, row, column;                       // elements from one to the next
+  int64_t first;                                    // the first pixel's number in the image
   int64_t plane_number, row_number, column_number;  // from one's number to the next
   int64_t divisor;
 };

@@ -21,27 +21,26 @@ static PEN_INLINE uint64_t upper_product(uint64_t a, uint64_t b) {
   return ah * bh + (middle >> 32) + (other >> 32);
 }
 
-// A word of 32 bits times the range, of which the upper half is a number below it: uneven by range / 2**32 of its share at
-// most. A range of over 2**24 gets words of 64 bits.
+// A word times the range, of which the upper half is a number below it: uneven by range / 2**32 of its share at most. A
+// range of over 2**24 gets words of 64 bits. 0: all of these.
+constexpr int64_t kNarrowRange = 1 << 24;
+static PEN_INLINE uint64_t drawn(const uint32_t* words, int64_t i, bool narrow, uint64_t range) {
+  if (narrow) return words[i] * range >> 32;
+  uint64_t word = static_cast<uint64_t>(words[2 * i]) << 32 | words[2 * i + 1];
+  return range == 0 ? word : upper_product(word, range);
+}
+
 PEN_KERNEL_ANY(random_integers, i64) {
   const RandomParams& p = r.as<RandomParams>();
   RandomWords source = random_words(r, p.stream);
-  bool narrow = p.range != 0 && p.range <= 1 << 24;
+  bool narrow = p.range != 0 && p.range <= kNarrowRange;
   for_each_chunk(r, p, [&](int64_t chunk, int64_t begin, int64_t n) {
     uint32_t words[2 * kRandomChunk];
     int64_t* out = r.out[0].as<int64_t>() + begin;
     int64_t count = narrow ? kRandomChunk : 2 * kRandomChunk;
     source.fill(chunk * (count / 4), count, words);
-    for (int64_t i = 0; i < n; ++i) {
-      uint64_t drawn;
-      if (narrow) {
-        drawn = words[i] * p.range >> 32;
-      } else {
-        drawn = static_cast<uint64_t>(words[2 * i]) << 32 | words[2 * i + 1];
-        if (p.range != 0) drawn = upper_product(drawn, p.range);
-      }
-      out[i] = static_cast<int64_t>(static_cast<uint64_t>(p.low) + drawn);
-    }
+    uint64_t low = static_cast<uint64_t>(p.low), range = p.range;
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<int64_t>(low + drawn(words, i, narrow, range));
   });
 }
 
@@ -50,25 +49,28 @@ PEN_BIND(random_permutation) {
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = b.integer("n");
-  if (shape.dims[0] < 0 || shape.dims[0] > int64_t{1} << 31) return b.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
+  if (shape.dims[0] < 0 || shape.dims[0] > int64_t{1} << 31)
+    return b.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
   PEN_TRY(b.output(0, DType::i64, shape));
   PEN_TRY(random_plan(b, p));
   b.tasks(p->elements > 0);  // each exchange builds on the one before it
   return PEN_OK;
 }
 
-// Fisher and Yates, with words of 64 bits.
+// Fisher and Yates; the words as for random_integers.
 PEN_KERNEL_ANY(random_permutation, i64) {
   const RandomParams& p = r.as<RandomParams>();
   RandomWords source = random_words(r, p.stream);
-  int64_t* out = r.out[0].as<int64_t>();
-  Words4 words = {};
-  for (int64_t i = 0; i < p.elements; ++i) {
-    if (i % 2 == 0) words = source.four(i / 2);
-    uint64_t word = static_cast<uint64_t>(words.word[i % 2 * 2]) << 32 | words.word[i % 2 * 2 + 1];
-    int64_t j = static_cast<int64_t>(upper_product(word, static_cast<uint64_t>(i) + 1));
-    out[i] = out[j];  // inside out: j <= i, and out[i] is new
-    out[j] = i;
+  int64_t *out = r.out[0].as<int64_t>(), count = p.elements <= kNarrowRange ? kRandomChunk : 2 * kRandomChunk;
+  uint32_t words[2 * kRandomChunk];
+  for (int64_t begin = 0; begin < p.elements; begin += kRandomChunk) {
+    source.fill(begin / kRandomChunk * (count / 4), count, words);
+    int64_t end = p.elements - begin < kRandomChunk ? p.elements : begin + kRandomChunk;
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t j = static_cast<int64_t>(drawn(words, i - begin, count == kRandomChunk, static_cast<uint64_t>(i) + 1));
+      out[i] = out[j];  // inside out: j <= i, and what out[i] was does not matter
+      out[j] = i;
+    }
   }
 }
 
@@ -102,7 +104,8 @@ struct Fractions {
 
 // log(k!), by Stirling's series.
 static float log_factorial(float k) {
-  static constexpr float kSmall[] = {0.0f, 0.0f, 0.693147181f, 1.79175947f, 3.17805383f, 4.78749174f, 6.57925121f, 8.52516136f, 10.6046029f, 12.8018275f};
+  static constexpr float kSmall[] = {0.0f,        0.0f,        0.693147181f, 1.79175947f, 3.17805383f,
+                                     4.78749174f, 6.57925121f, 8.52516136f,  10.6046029f, 12.8018275f};
   if (k < 10) return kSmall[static_cast<int>(k)];
   return (k + 0.5f) * logf(k) - k + 0.918938533f + 1 / (12 * k);
 }

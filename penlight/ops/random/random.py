@@ -21,7 +21,10 @@ uniform = Op(
     doc="From low up to but not including high; open: from (0, 1], for logarithms.",
 )  # fmt: skip
 normal = Op(
-    "random_normal", "shape: int[], mean: float, std: float, stream: int", pure=False, doc="Normally distributed numbers."
+    "random_normal",
+    "shape: int[], mean: float, std: float, stream: int",
+    pure=False,
+    doc="Normally distributed numbers.",
 )
 integers = Op(
     "random_integers", "shape: int[], low: int, high: int, whole: bool = False, stream: int", pure=False, dtypes=("i64",),
@@ -266,7 +269,11 @@ def _() -> Iterator[Sample]:
 
     def bounds(x: Any) -> list[Any]:
         drawn = [torch.rand_like(x), x.clone().uniform_(-2, 3), torch.rand(7, 300)]
-        return [v for y, (a, b) in zip(drawn, [(0, 1), (-2, 3), (0, 1)], strict=True) for v in ((y >= a).all(), (y < b).all())]
+        return [
+            v
+            for y, (a, b) in zip(drawn, [(0, 1), (-2, 3), (0, 1)], strict=True)
+            for v in ((y >= a).all(), (y < b).all())
+        ]
 
     def others(x: Any) -> list[Any]:
         tries = x.clone().geometric_(0.3)
@@ -278,7 +285,7 @@ def _() -> Iterator[Sample]:
     yield Sample(others, (x,), "others")
     yield Sample(lambda x: torch.rand_like(x).uniform_(2, 2), (x[:0],), "none")
     yield Sample(
-        lambda x: (torch.rand(x.shape[0], 5) < 1), (x[:, :9],), "dynamic", dynamic=({0: torch.export.Dim("n", max=99)},)
+        lambda x: torch.rand(x.shape[0], 5) < 1, (x[:, :9],), "dynamic", dynamic=({0: torch.export.Dim("n", max=99)},)
     )
 
 
@@ -322,6 +329,11 @@ def _() -> Iterator[Sample]:
 
     def certain(rate: Any) -> list[Any]:
         y = torch.poisson(rate)
-        return [torch.poisson(rate * 0), (y >= 0).all(), (y == y.round()).all(), ((y - rate).abs() <= 9 * rate.sqrt() + 20).all()]
+        return [
+            torch.poisson(rate * 0),
+            (y >= 0).all(),
+            (y == y.round()).all(),
+            ((y - rate).abs() <= 9 * rate.sqrt() + 20).all(),
+        ]
 
     yield Sample(certain, (torch.linspace(0, 300, 999).reshape(3, 333),), "certain")

@@ -62,7 +62,7 @@ static PEN_INLINE int64_t arg_row(const typename Op::T* x, int64_t n, int64_t st
   if (step == 1) {
     best = reduce_run<Op>(x, n, best);
   } else {
-    for (int64_t i = 0; i < n; ++i) best = Op::step(best, x[i * step]);
+    for (int64_t i = 0; i < n; ++i) best = Op::step(best, Op::one(x[i * step]));
   }
   bool nan = is_nan(best);
   for (int64_t i = 0; i < n; ++i) {
@@ -76,6 +76,12 @@ static PEN_INLINE void arg(const Run& r) {
   using T = typename Op::T;
   const ArgParams& p = r.as<ArgParams>();
   int last = p.kept.rank - 1;
+  if (p.width == 1) {
+    Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
+    const T* x = r.in[0].as<T>();
+    int64_t* y = r.out[0].as<int64_t>();
+    return for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) { y[out] = arg_row<Op>(x + in, p.length, p.step); });
+  }
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.items, p.tasks, task);
     for (int64_t item = range.begin; item < range.end; ++item) {
@@ -83,10 +89,6 @@ static PEN_INLINE void arg(const Run& r) {
       int64_t first = item / p.chunks * p.width + begin;
       const T* x = r.in[0].as<T>() + reduce_offset(p.kept, first, &out_at);
       int64_t* out = r.out[0].as<int64_t>() + out_at;
-      if (p.width == 1) {
-        *out = arg_row<Op>(x, p.length, p.step);
-        continue;
-      }
       int64_t n = p.width - begin < kArgChunk ? p.width - begin : kArgChunk, step = p.kept.in[last];
       T best[kArgChunk];
       int64_t at[kArgChunk];

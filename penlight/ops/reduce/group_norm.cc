@@ -16,8 +16,8 @@ struct GroupNormParams {
   float eps;
 };
 
-constexpr int64_t kNormPiece = 8192;   // values: 32 KB
-constexpr int64_t kNormPixels = 16;    // nhwc: at least as many pixels to a piece
+constexpr int64_t kNormPiece = 8192;  // values: 32 KB
+constexpr int64_t kNormPixels = 16;   // nhwc: at least as many pixels to a piece
 
 PEN_BIND(group_norm) {
   for (int i = 0; i < 3; ++i) {
@@ -67,7 +67,8 @@ PEN_BIND(group_norm) {
   int64_t runs = p->nhwc ? p->batch : p->batch * p->groups;
   p->tasks[0] = task_count(runs * p->pieces, 2 * kNormPiece / (values * (length < piece ? length : piece)) + 1);
   p->tasks[1] = task_count(p->batch * p->groups, 4096 / (p->pieces * values + p->channels / p->groups) + 1);
-  p->tasks[2] = p->nhwc ? task_count(p->batch * p->pixels, 16384 / p->channels + 1) : task_count(p->batch * p->channels, 16384 / p->pixels + 1);
+  p->tasks[2] =
+      p->nhwc ? task_count(p->batch * p->pixels, 16384 / p->channels + 1) : task_count(p->batch * p->channels, 16384 / p->pixels + 1);
   PEN_TRY(b.shared((runs * p->pieces * values * 2 + p->batch * p->channels * 3) * 4));
   b.tasks(p->tasks[0], p->tasks[1], p->tasks[2]);
   return PEN_OK;

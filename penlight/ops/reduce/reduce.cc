@@ -45,19 +45,15 @@ namespace PEN_ISA {
 
 struct NanAsZero {
   PEN_INLINE V operator()(V v) const { return select(isnan(v), zero(), v); }
-  PEN_INLINE float operator()(float v) const { return v != v ? 0.0f : v; }
 };
 struct Magnitude {
   PEN_INLINE V operator()(V v) const { return abs(v); }
-  PEN_INLINE float operator()(float v) const { return __builtin_fabsf(v); }
 };
 struct Square {
   PEN_INLINE V operator()(V v) const { return v * v; }
-  PEN_INLINE float operator()(float v) const { return v * v; }
 };
 struct NotZero {
   PEN_INLINE V operator()(V v) const { return select(ne(v, zero()), set1(1.0f), zero()); }
-  PEN_INLINE float operator()(float v) const { return v != 0 ? 1.0f : 0.0f; }
 };
 struct Root {
   PEN_INLINE float operator()(float v, int64_t) const { return __builtin_sqrtf(v); }
@@ -67,20 +63,25 @@ using SumOfFloats = SumOf<FloatLanes>;
 }  // namespace PEN_ISA
 
 PEN_KERNEL(sum, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats>(r); }
-PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>(r); }
 PEN_KERNEL(sum, i64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::IntLanes>>(r); }
-PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
 PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats, PEN_ISA::DividedByCount>(r); }
-PEN_KERNEL_ANY(mean, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>, PEN_ISA::DividedByCount>(r); }
 PEN_KERNEL(prod, f32) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::FloatLanes>>(r); }
-PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
 PEN_KERNEL(nansum, f32) { PEN_ISA::reduce<PEN_ISA::MappedOf<PEN_ISA::SumOfFloats, PEN_ISA::NanAsZero>>(r); }
 PEN_KERNEL(amax, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>>(r); }
+PEN_KERNEL_ANY(amax, f64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, 1>>(r); }
 PEN_KERNEL(amax, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>>(r); }
-PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
 PEN_KERNEL(amin, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, -1>>(r); }
+PEN_KERNEL_ANY(amin, f64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, -1>>(r); }
 PEN_KERNEL(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>>(r); }
+
+#if defined(PEN_ISA_BASE)  // compiled once
+PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>(r); }
+PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
+PEN_KERNEL_ANY(mean, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>, PEN_ISA::DividedByCount>(r); }
+PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
+PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
 PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, -1>>(r); }
+#endif
 
 // The p-th root of the sum of |x|**p: its own limit at ±inf, the number of elements that are not 0 at 0. For any other p
 // the powers take all the time: those are sums of a pow.

@@ -56,6 +56,23 @@ static PEN_INLINE int64_t reduce_offset(const ReduceDims& d, int64_t index, int6
   return in + index * d.in[0];
 }
 
+// Calls body(offset in x, offset in y) for the index in [begin, end), without a division each.
+template <class Body>
+static PEN_INLINE void for_each_kept(const ReduceDims& d, int64_t begin, int64_t end, const Body& body) {
+  int last = d.rank - 1;
+  while (begin < end) {
+    int64_t out = 0, in = reduce_offset(d, begin, &out), n = 1, step = 0, out_step = 0;
+    if (last >= 0) {
+      n = last == 0 ? d.dims[0] - begin : d.dims[last] - begin % d.dims[last];
+      step = d.in[last];
+      out_step = d.out[last];
+    }
+    if (n > end - begin) n = end - begin;
+    for (int64_t k = 0; k < n; ++k) body(in + k * step, out + k * out_step);
+    begin += n;
+  }
+}
+
 // `x` (any strides) with dims marked in `reduced` becomes `y`, whose kept dims have strides `out` (one for each dim of
 // x, 0 where reduced). y is not empty; x may be. Makes x contiguous in some dim. part_bytes: what a part keeps for each of
 // its outputs.
@@ -137,7 +154,7 @@ namespace PEN_ISA {
 
 // Each rule: reads elements In, vectors Vec of kWidth of them; 64 rows of columns add up in a Vec, all of them in a Total;
 // Wide is what a whole part of a row adds up to; T is what parts and results are. kRepeatable: it does not matter if a
-// value is seen twice. one(v): an element on its own, as a Wide.
+// value is seen twice. one(v), lift(v): an element on its own, as a Wide, as a Vec.
 struct FloatLanes {
   using In = float;
   using T = float;
@@ -149,6 +166,7 @@ struct FloatLanes {
   static PEN_INLINE V read(const float* p) { return load(p); }
   static PEN_INLINE V read_partial(const float* p, int64_t n) { return load_partial(p, n); }
   static PEN_INLINE double one(float v) { return static_cast<double>(v); }
+  static PEN_INLINE V lift(float v) { return set1(v); }
   static PEN_INLINE void write(float* p, V v) { store(p, v); }
 };
 // Of other numbers: as many as a vector of floats has bytes, and 16 bytes where there is none.
@@ -311,12 +329,12 @@ struct ExtremeOf<FloatLanes, kSign> : FloatLanes {
   static PEN_INLINE float wide() { return kSign > 0 ? -__builtin_inff() : __builtin_inff(); }
 };
 
-// A rule on a function of the elements: Map has operator() for V and for float.
+// A rule on a function of the elements, which Map is for V.
 template <class Rule, class Map>
 struct MappedOf : Rule {
   static PEN_INLINE V read(const float* p) { return Map()(Rule::read(p)); }
   static PEN_INLINE V read_partial(const float* p, int64_t n) { return Map()(Rule::read_partial(p, n)); }
-  static PEN_INLINE typename Rule::Wide one(float v) { return Rule::one(Map()(v)); }
+  static PEN_INLINE V lift(float v) { return Map()(set1(v)); }
 };
 
 // What a reduction does to its result, by the number of elements reduced.
@@ -357,6 +375,14 @@ static PEN_INLINE typename Op::Wide reduce_run(const typename Op::In* x, int64_t
       i = n;
     }
     w = Op::fold(w, a);
+  }
+  if constexpr (__is_same(typename Op::Vec, V)) {
+    if (i == n) return w;
+    V rest = Op::lift(x[i]);  // numbers one by one, but as vectors: NaN needs no branch, and short rows overlap
+    for (++i; i < n; ++i) rest = Op::step(rest, Op::lift(x[i]));
+    float lanes[kLanes];
+    store(lanes, rest);
+    return Op::step(w, static_cast<typename Op::Wide>(lanes[0]));
   }
   for (; i < n; ++i) w = Op::step(w, Op::one(x[i]));
   return w;
@@ -433,6 +459,7 @@ static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::
   int64_t i = 0;
   x += at;
   for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
+  for (; i + 2 * W <= n; i += 2 * W) reduce_columns<Op, 2, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
   for (; i + W <= n; i += W) reduce_columns<Op, 1, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
   if (i < n) reduce_columns<Op, 1, true>(p.reduced, x + i, units.begin, units.end, n - i, result + i);
   return n;
@@ -446,6 +473,13 @@ static PEN_INLINE void reduce(const Run& r) {
   T* shared = reinterpret_cast<T*>(r.shared);
   int64_t width = p.columns ? kReduceChunk : 1;
   T buffer[kReduceChunk + Op::kWidth];
+  if (!p.columns && p.parts == 1 && p.units == 1) {  // each output is one run, maybe a short one
+    T* y = r.out[0].as<T>();
+    Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
+    return for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) {
+      y[out] = Finish()(static_cast<T>(reduce_run<Op>(x + in, p.inner, Op::wide())), p.count);
+    });
+  }
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from penlight.ir.types import TensorType
 
 SCHEMA = "x: tensor, dims: int[], keepdim: bool"
-_KINDS = ("f32", "i64", "bool")
+_KINDS = ("f32", "f64", "i64", "bool")
 sum_ = Op(
     "sum",
     SCHEMA,

@@ -87,16 +87,13 @@ struct RunningLogSumExp {
 template <class T, class Row, class Chunk>
 static PEN_INLINE void for_each_row(const Run& r, const Row& row, const Chunk& chunk) {
   const ScanParams& p = r.as<ScanParams>();
-  for (int64_t task = r.begin; task < r.end; ++task) {
-    Range range = part(p.items, p.tasks, task);
-    for (int64_t item = range.begin; item < range.end; ++item) {
-      int64_t begin = item % p.chunks * kScanChunk, out = 0;
-      const T* x = r.in[0].as<T>() + reduce_offset(p.kept, item / p.chunks * p.width + begin, &out);
-      if (p.width == 1)
-        row(x, out);
-      else
-        chunk(x, out, p.width - begin < kScanChunk ? p.width - begin : kScanChunk);
-    }
+  Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
+  const T* x = r.in[0].as<T>();
+  if (p.width == 1) return for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) { row(x + in, out); });
+  for (int64_t item = range.begin; item < range.end; ++item) {
+    int64_t begin = item % p.chunks * kScanChunk, out = 0;
+    int64_t in = reduce_offset(p.kept, item / p.chunks * p.width + begin, &out);
+    chunk(x + in, out, p.width - begin < kScanChunk ? p.width - begin : kScanChunk);
   }
 }
 

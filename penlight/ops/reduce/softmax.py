@@ -18,14 +18,34 @@ log_softmax = Op("log_softmax", "x: tensor, dim: int", layout="follow", doc="log
 def _convert(g: Emitter, name: str, x: Value, dim: int) -> Value:
     from penlight.ir.types import TensorType
 
-    if g.out.dtype not in ("f32", "f16", "bf16"):
-        g.fail(f"to {g.out.dtype}: only f32 is supported")
-    x = g.cast(x, "f32")
+    dtype = "f64" if g.out.dtype == "f64" else "f32"
+    x = g.cast(x, dtype)
     if x.rank == 0:
         x, dim = g.reshape(x, (1,)), 0
-    y = g.emit(name, x, type=TensorType("f32", x.shape), dim=dim % x.rank)
+    if dtype == "f64":
+        y = _in_f64(g, name, x, dim % x.rank)
+    else:
+        y = g.emit(name, x, type=TensorType("f32", x.shape), dim=dim % x.rank)
     y = g.cast(y, g.out.dtype)
     return y if y.shape == g.out.shape else g.reshape(y, g.out.shape)
+
+
+def _in_f64(g: Emitter, name: str, x: Value, dim: int) -> Value:
+    """Too rare for a kernel: by the definition."""
+    from penlight.ops.reduce.reduce import reduced_type
+
+    if 0 in x.shape:
+        return x
+    row = reduced_type(x, "f64", (dim,), True)
+    highest = g.emit("amax", x, type=row, dims=(dim,), keepdim=True)
+    x = g.emit("sub", x, highest, type=x.tensor)
+    powers = g.emit("exp", x, type=x.tensor)
+    total = g.emit("sum", powers, type=row, dims=(dim,), keepdim=True)
+    if name == "softmax":
+        y: Value = g.emit("div", powers, total, type=x.tensor)
+    else:
+        y = g.emit("sub", x, g.emit("log", total, type=row), type=x.tensor)
+    return y
 
 
 @softmax.from_aten("softmax.int")
@@ -87,6 +107,7 @@ def _samples(name: str) -> Iterator[Sample]:
     free: Any = ({0: torch.export.Dim("n"), 1: torch.export.Dim("k", min=2, max=99)},)
     yield Sample(lambda x: fn(x, 1), (torch.randn(3, 20, generator=rand),), "dynamic", dynamic=free)
     yield Sample(lambda x: fn(x, 1, dtype=torch.float32), (torch.randint(0, 9, (3, 20), generator=rand),), "of i64")
+    yield Sample(lambda x: fn(x, 1, dtype=torch.float64), (torch.randn(3, 20, generator=rand),), "f64", tolerance=1e-12)
 
 
 for _op in (softmax, log_softmax):

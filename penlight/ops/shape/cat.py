@@ -8,11 +8,26 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
+
+def _fold(*xs: np.ndarray, dim: int) -> np.ndarray:
+    import numpy as np
+
+    return np.concatenate(xs, dim)
+
+
 cat = Op(
-    "cat", "xs: tensor[], dim: int", layout="follow", tolerance=0.0, key_by="size", doc="Tensors joined along dim."
+    "cat",
+    "xs: tensor[], dim: int",
+    layout="follow",
+    tolerance=0.0,
+    key_by="size",
+    fold=_fold,
+    doc="Tensors joined along dim.",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.registry import Op, Sample, Selection
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from penlight.capture.emitter import Emitter
-    from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
 
 
@@ -36,22 +35,6 @@ expand = Op(
 @expand.from_aten("expand", "expand_as", "broadcast_to", "expand_copy")
 def _(g: Emitter, x: Value, *_: Any) -> Value:
     return x if x.shape == g.out.shape else g.emit("expand", x, shape=g.out.shape)
-
-
-@expand.from_aten("repeat", "tile")
-def _(g: Emitter, x: Value, repeats: Sequence[Dim]) -> Value:
-    """[a, b] repeated (r, s) times is [r, a, s, b] with r and s expanded, seen as [r a, s b]."""
-    from penlight.ir.types import TensorType
-
-    repeats = [1] * (x.rank - len(repeats)) + list(repeats)  # tile may give fewer
-    sizes = [1] * (len(repeats) - x.rank) + list(x.shape)
-    if all(r == 1 for r in repeats):
-        return g.reshape(x, sizes)
-    single = g.reshape(x, [d for size in sizes for d in (1, size)])
-    whole = tuple(d for r, size in zip(repeats, sizes, strict=True) for d in (r, size))
-    if len(whole) > 8:
-        g.fail(f"repeat of a rank-{len(repeats)} tensor needs rank {len(whole)}, more than 8")
-    return g.reshape(g.emit("expand", single, type=TensorType(x.dtype, whole), shape=whole), g.out.shape)
 
 
 @expand.samples
@@ -81,7 +64,6 @@ def _() -> Iterator[Sample]:
         "then computed with",
         1e-6,
     )
-    yield Sample(lambda x: [x.repeat(2, 3, 1), x.repeat(2, 1, 1, 4), x.tile(2), x.repeat(0, 1, 1)], (x,), "repeat")
     yield Sample(
         lambda x, y: x[:, :1].expand(-1, y.shape[1], -1) + y,
         (x, torch.randn(3, 6, 5)),

@@ -1,70 +1,13 @@
 // Tensors made of nothing but numbers, for sizes that are known only at run time.
-#include "penlight/runtime/cpu/elementwise.h"
+#include "penlight/ops/shape/elements.h"
+#include "penlight/ops/shape/runs.h"
 
 namespace pen {
-
-static bool parse_dtype(const char* name, DType* dtype) {
-  static constexpr const char* kNames[kDTypeCount] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
-  for (int i = 0; i < kDTypeCount; ++i) {
-    if (strcmp(name, kNames[i]) != 0) continue;
-    *dtype = static_cast<DType>(i);
-    return true;
-  }
-  return false;
-}
 
 struct FullParams {
   uint64_t bits;  // one element
   int64_t elements, tasks;
 };
-
-// `value` as an element of `dtype`, in the low bytes.
-static uint64_t element_bits(double value, DType dtype) {
-  using namespace PEN_ISA;
-  uint64_t bits = 0;
-  auto put = [&bits](auto element) { memcpy(&bits, &element, sizeof element); };
-  switch (dtype) {
-    case DType::f32:
-      put(F32::stored(value));
-      break;
-    case DType::f16:
-      put(F16::stored(value));
-      break;
-    case DType::bf16:
-      put(BF16::stored(value));
-      break;
-    case DType::f64:
-      put(value);
-      break;
-    case DType::i8:
-      put(I8::stored(value));
-      break;
-    case DType::u8:
-      put(U8::stored(value));
-      break;
-    case DType::i16:
-      put(I16::stored(value));
-      break;
-    case DType::i32:
-      put(I32::stored(value));
-      break;
-    case DType::i64:
-      put(I64::stored(value));
-      break;
-    case DType::boolean:
-      put(Bool::stored(value));
-      break;
-  }
-  return bits;
-}
-
-// The key's element size must be the dtype's: the kernel writes by it.
-static bool size_fits(const char* key, DType dtype) {
-  static constexpr const char* kSizes[] = {"", "b8", "b16", "", "b32", "", "", "", "b64"};
-  const char* part = key;
-  while (*part && *part != '.') ++part;
-  return *part && strcmp(part + 1, kSizes[dtype_size(dtype)]) == 0;
-}
 
 PEN_BIND(full) {
   IntList dims = b.ints("shape");
@@ -90,7 +33,7 @@ static PEN_INLINE void fill(const Run& r) {
   const FullParams& p = r.as<FullParams>();
   T* out = r.out[0].as<T>();
   int64_t begin = part(p.elements, p.tasks, r.begin).begin, end = part(p.elements, p.tasks, r.end - 1).end;
-  for (int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(p.bits);
+  fill_row(out + begin, static_cast<T>(p.bits), end - begin);
 }
 
 PEN_KERNEL_ANY(full, b8) { fill<uint8_t>(r); }

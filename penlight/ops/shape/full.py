@@ -6,13 +6,32 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.ir.dims import Expr
-from penlight.ops.registry import Op, Sample
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
 
 SMALL = 1024  # elements: above, a node that fills memory is better than a constant in the file
+
+
+def _fold_full(*, shape: tuple[int, ...], value: float, dtype: str) -> np.ndarray:
+    import numpy as np
+
+    from penlight.ir.types import numpy_dtype
+
+    return np.full(shape, np.array(value).astype(numpy_dtype(dtype)))
+
+
+def _fold_arange(*, start: int, end: int, step: int, dtype: str) -> np.ndarray:
+    import numpy as np
+
+    from penlight.ir.types import numpy_dtype
+
+    return np.arange(start, end, step).astype(numpy_dtype(dtype))
+
 
 full = Op(
     "full",
@@ -20,6 +39,7 @@ full = Op(
     layout="plain",
     tolerance=0.0,
     key_by="size",
+    fold=_fold_full,
     doc="A tensor with the same number everywhere.",
 )
 arange = Op(
@@ -27,6 +47,7 @@ arange = Op(
     "start: int, end: int, step: int, dtype: str",
     layout="plain",
     tolerance=0.0,
+    fold=_fold_arange,
     doc="start, start + step, … up to but not including end.",
 )
 
@@ -71,7 +92,16 @@ def _(g: Emitter, value: Any, *_: Any) -> Value:
 
 
 @full.from_aten(
-    "zeros", "zeros_like", "new_zeros", "zero", "empty.memory_format", "empty_like", "new_empty", "empty_permuted"
+    "zeros",
+    "zeros_like",
+    "new_zeros",
+    "zero",
+    "empty.memory_format",
+    "empty_like",
+    "new_empty",
+    "empty_permuted",
+    "empty_strided",
+    "new_empty_strided",
 )
 def _(g: Emitter, *_: Any) -> Value:
     return _full(g, 0)
@@ -114,6 +144,51 @@ def _(g: Emitter, start: Any, end: Any, *_: Any) -> Value:
 @arange.from_aten("arange.start_step")
 def _(g: Emitter, start: Any, end: Any, step: Any, *_: Any) -> Value:
     return _arange(g, start, end, step)
+
+
+@full.from_aten("logspace")
+def _(g: Emitter, start: Any, end: Any, steps: Any, base: float, *_: Any) -> Value:
+    """As torch computes it: exponents in the result's precision (or f32), from both ends."""
+    import numpy as np
+
+    from penlight.ir.types import numpy_dtype
+
+    if not all(isinstance(v, (int, float)) for v in (start, end, steps)):
+        g.fail("logspace with symbolic sizes")
+    if g.out.dtype == "bf16":
+        g.fail("logspace of bf16")
+    dtype = numpy_dtype(g.out.dtype)
+    if dtype.kind in "iu":
+        start, end = int(start), int(end)
+    precise = np.float64 if g.out.dtype == "f64" else np.float32
+    at = np.arange(steps)
+    step = precise((end - start) / max(steps - 1, 1))
+    exponents = np.where(at < steps // 2, precise(start) + step * at, precise(end) - step * (steps - 1 - at))
+    if steps == 1:
+        exponents = np.full(1, precise(start))
+    with np.errstate(all="ignore"):
+        return g.constant(np.power(np.float64(base), exponents.astype(precise).astype(np.float64)).astype(dtype))
+
+
+@composite("linspace.Tensor_Tensor", "linspace.Tensor_Scalar", "linspace.Scalar_Tensor")
+def _linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **_: Any) -> Any:
+    """Between numbers that are tensors; in f32, from both ends."""
+    import torch
+
+    at = torch.arange(steps, dtype=torch.float32)
+    if steps < 2:
+        line = at * 0 + start
+    else:
+        step = torch.as_tensor((end - start) / (steps - 1), dtype=torch.float32)
+        line = torch.where(at < steps // 2, start + step * at, end - step * (steps - 1 - at))
+    return line.to(dtype or torch.get_default_dtype())
+
+
+@composite("logspace.Tensor_Tensor", "logspace.Tensor_Scalar", "logspace.Scalar_Tensor")
+def _(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, **_: Any) -> Any:
+    import torch
+
+    return torch.pow(base, _linspace(start, end, steps)).to(dtype or torch.get_default_dtype())
 
 
 def _dynamic() -> Any:

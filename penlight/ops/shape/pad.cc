@@ -1,10 +1,15 @@
-// pad: constant padding, negative amounts crop. Dims go in the output's memory order; one that is not padded is merged
-// into the dim outside it, so an NHWC image is padded by rows of W * C and not pixel by pixel.
+// pad: padding with a number or with elements of x; negative amounts crop. Dims go in the output's memory order; one that
+// is not padded is merged into the dim outside it, so an NHWC image is padded by rows of W * C and not pixel by pixel.
+#include "penlight/ops/shape/elements.h"
 #include "penlight/ops/shape/runs.h"
 
 namespace pen {
 
+enum class PadMode : int32_t { constant, reflect, replicate, circular };
+
 struct PadParams {
+  PadMode mode;
+  int64_t unit;                                            // elements that stay together in the innermost dim, side by side
   int rank;                                                // at least 1; dims below are merged, outermost first
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
@@ -13,32 +18,15 @@ struct PadParams {
   uint64_t value;  // bits of one element, repeated to 8 bytes
 };
 
-// The element's bits, low bytes first. False where the dtype has no such value.
-static bool pad_value(DType dtype, double value, uint64_t* bits) {
-  float f = static_cast<float>(value);
-  uint32_t f_bits;
-  __builtin_memcpy(&f_bits, &f, 4);
-  bool whole = value >= -9.2e18 && value <= 9.2e18;
-  int64_t n = whole ? static_cast<int64_t>(value) : 0;
-  switch (dtype) {
-    case DType::f32:
-      *bits = f_bits;
-      return true;
-    case DType::f64:
-      __builtin_memcpy(bits, &value, 8);
-      return true;
-    case DType::bf16:
-      *bits = f_bits >> 16;
-      return true;
-    case DType::f16:
-      *bits = 0;
-      return value == 0.0;  // other values would need a rounding of their own
-    case DType::boolean:
-      *bits = value != 0.0;
-      return true;
+// The place that padding before 0 and from n on takes its value from; one turn is enough (bind checked).
+static PEN_INLINE int64_t source_place(PadMode mode, int64_t at, int64_t n) {
+  switch (mode) {
+    case PadMode::reflect:
+      return at < 0 ? -at : at >= n ? 2 * (n - 1) - at : at;
+    case PadMode::replicate:
+      return at < 0 ? 0 : at >= n ? n - 1 : at;
     default:
-      __builtin_memcpy(bits, &n, 8);
-      return whole;
+      return at < 0 ? at + n : at >= n ? at - n : at;
   }
 }
 
@@ -68,21 +56,41 @@ PEN_BIND(pad) {
   }
   PEN_TRY(b.output(0, x.dtype, shape));
   PadParams* p = b.params<PadParams>();
-  if (!p) return PEN_ERROR_MEMORY;
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
   p->size = dtype_size(x.dtype);
-  if (!pad_value(x.dtype, b.number("value"), &p->value)) return b.fail(-1, "a padding value that the dtype has", "%g", b.number("value"));
+  p->value = element_bits(b.number("value"), x.dtype);
+  static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
+  int mode = 0;
+  while (mode < 4 && strcmp(b.text("mode"), kModes[mode]) != 0) ++mode;
+  if (mode == 4) return b.fail(-1, "a mode of constant, reflect, replicate or circular", "%s", b.text("mode"));
+  p->mode = static_cast<PadMode>(mode);
+  for (int i = 0; i < x.rank && mode; ++i) {
+    int64_t after = y.dims[i] - x.dims[i] - before[i], most = before[i] > after ? before[i] : after;
+    if (most > 0 &&
+        (x.dims[i] == 0 || (p->mode == PadMode::reflect && most >= x.dims[i]) || (p->mode == PadMode::circular && most > x.dims[i])))
+      return b.fail(0, "a dim that is larger than its padding", "%lld in dim %d, padded by %lld", static_cast<long long>(x.dims[i]), i,
+                    static_cast<long long>(most));
+  }
 
   // Dims that are 1 in the output but not in the input (cropped) must stay: order by a shape where they are larger.
   Tensor ordered = y;
   for (int i = 0; i < y.rank; ++i) ordered.dims[i] = x.dims[i] == 1 && y.dims[i] == 1 && before[i] == 0 ? 1 : 2;
   int order[kMaxRank];
   int n = memory_order(ordered, order);
+  bool outer_padded = false;
+  p->unit = 1;
   for (int k = 0; k < n; ++k) {
     int d = order[k], outer = p->rank - 1;
     bool padded = before[d] != 0 || x.dims[d] != y.dims[d];
-    if (outer >= 0 && !padded && p->in[outer] == x.dims[d] * x.strides[d] && p->out[outer] == y.dims[d] * y.strides[d]) {
+    bool follows = outer >= 0 && !padded && p->in[outer] == x.dims[d] * x.strides[d] && p->out[outer] == y.dims[d] * y.strides[d];
+    if (follows && mode && outer_padded && k == n - 1 && x.strides[d] == 1 && y.strides[d] == 1) {
+      p->unit = x.dims[d];
+      break;
+    }
+    if (follows && mode && outer_padded) follows = false;
+    outer_padded = follows ? outer_padded : padded;
+    if (follows) {
       p->from[outer] *= x.dims[d];
       p->to[outer] *= x.dims[d];
       p->before[outer] *= x.dims[d];
@@ -101,7 +109,7 @@ PEN_BIND(pad) {
   }
   p->rows = 1;
   for (int i = 0; i < p->rank - 1; ++i) p->rows *= p->to[i];
-  int64_t row = p->to[p->rank - 1];
+  int64_t row = p->to[p->rank - 1] * p->unit;
   p->tasks = task_count(p->rows, (1 << 16) / (row * p->size) + 1);
   b.tasks(p->tasks);
   return PEN_OK;
@@ -110,6 +118,7 @@ PEN_BIND(pad) {
 template <class T>
 static void fill_elements(char* to, int64_t n, int64_t step, uint64_t value) {
   T* out = reinterpret_cast<T*>(to);
+  if (step == 1) return fill_row(out, static_cast<T>(value), n);
   for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(value);
 }
 
@@ -141,6 +150,7 @@ static void pad_rows(const Run& r) {
       for (int d = inner - 1; d >= 0; --d) {
         int64_t i = rest % p.to[d], source = i - p.before[d];
         rest /= p.to[d];
+        if (p.mode != PadMode::constant) source = source_place(p.mode, source, p.from[d]);
         inside = inside && source >= 0 && source < p.from[d];
         in += source * p.in[d];
         out += i * p.out[d];
@@ -148,6 +158,20 @@ static void pad_rows(const Run& r) {
       char* to = r.out[0].data + out * p.size;
       if (!inside) {
         fill_run(to, length, step, p.value, p.size);
+        continue;
+      }
+      if (p.mode != PadMode::constant) {
+        const char* source = r.in[0].data + (in - (first - p.before[inner]) * p.in[inner]) * p.size;
+        auto edge = [&](int64_t i) {
+          int64_t from = source_place(p.mode, i - p.before[inner], p.from[inner]) * p.in[inner];
+          copy_short(to + i * step * p.size, source + from * p.size, p.unit * p.size);
+        };
+        for (int64_t i = 0; i < first; ++i) edge(i);
+        for (int64_t i = last; i < length; ++i) edge(i);
+        if (p.unit > 1)
+          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, (last - first) * p.unit, 1, 1, p.size);
+        else
+          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
         continue;
       }
       fill_run(to, first, step, p.value, p.size);

@@ -1,73 +1,86 @@
-"""pad: constant padding. Reflecting, replicating and circular padding of known sizes are selections of indices."""
+"""pad: around a tensor goes a number, or what reflecting, replicating or repeating it gives."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penlight.ir.dims import Expr, combine
+from penlight.ir.types import TensorType
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
-    from penlight.ir.graph import Value
-
-pad = Op(
-    "pad",
-    "x: tensor, padding: int[], value: float",
-    layout="follow",
-    tolerance=0.0,
-    key_by="size",
-    doc="`value` around x; padding lists (before, after) from the last dim on, negative amounts crop.",
-)
-
-
-def _by_index(g: Emitter, x: Value, padding: Sequence[Any], mode: str) -> Value:
-    """Padding whose values come from x itself: an index_select for each dim."""
     import numpy as np
 
-    from penlight.ir.types import TensorType
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.dims import Dim
+    from penlight.ir.graph import Value
 
-    for i in range(len(padding) // 2):
-        dim, before, after = x.rank - 1 - i, padding[2 * i], padding[2 * i + 1]
-        size = x.shape[dim]
-        if not isinstance(size, int) or not isinstance(before, int) or not isinstance(after, int):
-            g.fail(f"{mode} padding of a dim whose size is not known at export: use constant padding")
-        source = np.arange(-before, size + after)
-        if mode == "reflect":
-            source = np.abs(source)
-            source = np.where(source >= size, 2 * (size - 1) - source, source)
-        elif mode == "replicate":
-            source = np.clip(source, 0, size - 1)
-        elif mode == "circular":
-            source = source % size
-        else:
-            g.fail(f"padding mode {mode!r}: constant, reflect, replicate and circular are supported")
-        index = g.constant(source.astype(np.int64))
-        type = TensorType(x.dtype, (*x.shape[:dim], len(source), *x.shape[dim + 1 :]))
-        x = g.emit("index_select", x, index, type=type, dim=dim)
+
+def _fold(x: np.ndarray, *, padding: tuple[int, ...], value: float, mode: str) -> np.ndarray:
+    import numpy as np
+
+    pairs = [(0, 0)] * (x.ndim - len(padding) // 2) + list(zip(padding[::2], padding[1::2], strict=True))[::-1]
+    if mode == "constant":
+        x = x[tuple(slice(max(-a, 0), max(n - max(-b, 0), 0)) for n, (a, b) in zip(x.shape, pairs, strict=True))]
+        return np.pad(x, [(max(a, 0), max(b, 0)) for a, b in pairs], constant_values=np.array(value).astype(x.dtype))
+    for d, (before, after) in enumerate(pairs):
+        n, at = x.shape[d], np.arange(-before, x.shape[d] + after)
+        turned = np.where(at < 0, -at, np.where(at >= n, 2 * (n - 1) - at, at))
+        x = x.take(turned if mode == "reflect" else at.clip(0, n - 1) if mode == "replicate" else at % n, axis=d)
     return x
 
 
+pad = Op(
+    "pad",
+    "x: tensor, padding: int[], value: float, mode: str = 'constant'",
+    layout="follow",
+    tolerance=0.0,
+    key_by="size",
+    fold=_fold,
+    doc="`value` around x, or elements of x by mode (reflect, replicate, circular); padding lists (before, after) from the last "
+    "dim on, negative amounts crop.",
+)
+
+
+def _pad(g: Emitter, x: Value, padding: Sequence[Dim], mode: str, value: Any = 0.0) -> Value:
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        g.fail(f"padding mode {mode!r}: constant, reflect, replicate and circular are supported")
+    if isinstance(value, Expr):
+        g.fail("a padding value that is computed from sizes")
+    if mode == "circular" and any(isinstance(p, int) and p < 0 for p in padding):  # what is cropped does not come round
+        crop = [min(p, 0) if isinstance(p, int) else 0 for p in padding]
+        shape = list(x.shape)
+        for i, p in enumerate(crop):
+            shape[x.rank - 1 - i // 2] = combine("+", shape[x.rank - 1 - i // 2], p)
+        x = g.emit("pad", x, type=TensorType(x.dtype, tuple(shape)), padding=tuple(crop), value=0.0)
+        padding = [max(p, 0) if isinstance(p, int) else p for p in padding]
+    return g.emit("pad", x, padding=tuple(padding), value=float(value or 0), mode=mode)
+
+
 @pad.from_aten("pad")
-def _(g: Emitter, x: Value, padding: Sequence[Any], mode: str, value: float | None) -> Value:
-    if mode == "constant":
-        return g.emit("pad", x, padding=tuple(padding), value=float(value or 0))
-    return _by_index(g, x, padding, mode)
+def _(g: Emitter, x: Value, padding: Sequence[Any], mode: str, value: Any) -> Value:
+    return _pad(g, x, padding, mode, value)
 
 
 @pad.from_aten("constant_pad_nd")
-def _(g: Emitter, x: Value, padding: Sequence[Any], value: float) -> Value:
-    return g.emit("pad", x, padding=tuple(padding), value=float(value))
+def _(g: Emitter, x: Value, padding: Sequence[Any], value: Any) -> Value:
+    return _pad(g, x, padding, "constant", value)
 
 
 @pad.from_aten("reflection_pad1d", "reflection_pad2d", "reflection_pad3d")
 def _(g: Emitter, x: Value, padding: Sequence[Any]) -> Value:
-    return _by_index(g, x, padding, "reflect")
+    return _pad(g, x, padding, "reflect")
 
 
 @pad.from_aten("replication_pad1d", "replication_pad2d", "replication_pad3d")
 def _(g: Emitter, x: Value, padding: Sequence[Any]) -> Value:
-    return _by_index(g, x, padding, "replicate")
+    return _pad(g, x, padding, "replicate")
+
+
+@pad.from_aten("_pad_circular")
+def _(g: Emitter, x: Value, padding: Sequence[Any]) -> Value:
+    return _pad(g, x, padding, "circular")
 
 
 @pad.samples
@@ -99,7 +112,25 @@ def _() -> Iterator[Sample]:
     yield case("reflect", (2, 1, 3, 0), 2, 3, 5, 6, mode="reflect")
     yield case("replicate", (2, 1, 3, 0), 2, 3, 5, 6, mode="replicate")
     yield case("circular", (2, 1, 3, 0), 2, 3, 5, 6, mode="circular")
+    yield case("all of it", (6, 6, 5, 5), 2, 3, 5, 6, mode="circular")
+    yield case("cropped circular", (-2, 3, 1, -1), 2, 3, 5, 6, mode="circular")
+    yield case("cropped reflect", (-1, 3, 2, -2), 2, 3, 5, 6, mode="reflect")
+    yield case("volume", (1, 2, 1, 0, 2, 1), 2, 3, 4, 5, 6, mode="reflect")
+    yield case("beyond its size", (9, 1), 2, 3, 5, mode="replicate")
+    image = torch.randn(2, 5, 6, 7, generator=rand).contiguous(memory_format=torch.channels_last)
+    yield Sample(
+        lambda x: [F.pad(x * 2, (2, 1, 3, 0), m) for m in ("reflect", "replicate", "circular")],
+        (image,),
+        "channels last",
+    )
+    yield Sample(lambda x: F.pad(x.half(), (1, 1), value=0.1), (torch.ones(3),), "f16")
     sides = {2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)}
+    yield Sample(
+        lambda x: [F.pad(x, (1, 2, 3, 3), m) for m in ("reflect", "replicate", "circular")],
+        (torch.randn(2, 3, 9, 8, generator=rand),),
+        "dynamic modes",
+        dynamic=(sides,),
+    )
     yield Sample(
         lambda x: F.pad(x, (1, 2, 3, 4)), (torch.randn(2, 3, 9, 8, generator=rand),), "dynamic", dynamic=(sides,)
     )

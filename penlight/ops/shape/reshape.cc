@@ -1,5 +1,5 @@
 // The same elements in another shape: a view where the input's strides allow it, otherwise its elements in logical
-// order in fresh memory.
+// order in fresh memory, plain or, where dims are only merged and the file says so, channels-last.
 #include "penlight/runtime/cpu/copy.h"
 
 namespace pen {
@@ -60,17 +60,17 @@ PEN_BIND(reshape) {
                   static_cast<long long>(wanted));
   }
   int64_t strides[kMaxRank] = {};
-  if (elements == 0 || view_strides(x, shape, strides)) return b.view(0, 0, shape, strides, 0);
+  if (b.out_may_view(0) && (elements == 0 || view_strides(x, shape, strides))) return b.view(0, 0, shape, strides, 0);
   PEN_TRY(b.output(0, x.dtype, shape));
-  PEN_TRY(b.need_out(0, Need::dense));
-  Tensor dense = x;  // the output, seen with the input's dims
-  int64_t stride = 1;
-  for (int d = x.rank - 1; d >= 0; --d) {
-    dense.strides[d] = stride;
-    stride *= x.dims[d];
-  }
+  if (elements == 0) return PEN_OK;
+  if (!b.out_is_nhwc(0)) PEN_TRY(b.need_out(0, Need::dense));
+  Tensor seen = x;  // the output, seen with the input's dims
+  Shape old;
+  old.rank = x.rank;
+  for (int d = 0; d < x.rank; ++d) old.dims[d] = x.dims[d];
+  if (!view_strides(b.out(0), old, seen.strides)) return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
   CopyPlan* p = b.params<CopyPlan>();
-  plan_copy(x, dense, p);
+  plan_copy(x, seen, p);
   b.tasks(p->tasks);
   return PEN_OK;
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.registry import Op, Sample
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,21 @@ reshape = Op(
 )  # fmt: skip
 def _(g: Emitter, x: Value, *_: Any) -> Value:
     return g.reshape(x, g.out.shape)
+
+
+@composite("resize")
+def _(x: Any, size: Any, memory_format: Any = None) -> Any:
+    """The first elements in another shape. torch leaves what is beyond them as it finds it; here it is zero."""
+    import math
+
+    import torch
+
+    if not x.is_contiguous():
+        raise NotImplementedError("resize_ of a tensor that is not contiguous: call contiguous() first")
+    flat, wanted = x.reshape(-1), math.prod(size)
+    if wanted > flat.numel():
+        flat = torch.nn.functional.pad(flat, (0, wanted - flat.numel()))
+    return flat[:wanted].reshape(size)
 
 
 @reshape.samples

@@ -2,6 +2,7 @@
 // first, those that continue each other on both sides are merged, and what is left innermost is one run, a memcpy
 // where it is contiguous. Used by operators that move data and do not look at it; elements are `size` bytes.
 #pragma once
+#include "penlight/runtime/cpu/short_copy.h"
 #include "penlight/runtime/exec/kernel.h"
 
 namespace pen {
@@ -83,10 +84,53 @@ static PEN_INLINE Runs make_runs(const Tensor& shape, const Tensor& in, const Te
   return r;
 }
 
+// Blocks of a known size: compilers make vectors of those even where they are careful with code size.
+template <class T>
+static inline void fill_row(T* out, T value, int64_t n) {
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    for (int k = 0; k < 16; ++k) out[i + k] = value;
+  }
+  for (; i < n; ++i) out[i] = value;
+}
+
+// out[i] = in[-i]; registers are turned round whole.
+template <class T>
+static inline void reverse_row(T* out, const T* in, int64_t n) {
+  int64_t i = 0;
+  if constexpr (sizeof(T) == 1) {
+    for (; i + 8 <= n; i += 8) {
+      uint64_t v;
+      memcpy(&v, in - i - 7, 8);
+      v = __builtin_bswap64(v);
+      memcpy(out + i, &v, 8);
+    }
+  } else {
+    typedef T V __attribute__((vector_size(16)));
+    constexpr int kCount = 16 / sizeof(T);
+#pragma GCC unroll 4
+    for (; i + kCount <= n; i += kCount) {
+      V v;
+      memcpy(&v, in - i - (kCount - 1), 16);
+      if constexpr (kCount == 8) {
+        v = __builtin_shufflevector(v, v, 7, 6, 5, 4, 3, 2, 1, 0);
+      } else if constexpr (kCount == 4) {
+        v = __builtin_shufflevector(v, v, 3, 2, 1, 0);
+      } else {
+        v = __builtin_shufflevector(v, v, 1, 0);
+      }
+      memcpy(out + i, &v, 16);
+    }
+  }
+  for (; i < n; ++i) out[i] = in[-i];
+}
+
 template <class T>
 static PEN_INLINE void copy_elements(char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step) {
-  T* out = reinterpret_cast<T*>(to);
-  const T* in = reinterpret_cast<const T*>(from);
+  T* __restrict out = reinterpret_cast<T*>(to);
+  const T* __restrict in = reinterpret_cast<const T*>(from);
+  if (to_step == 1 && from_step == 0) return fill_row(out, in[0], n);
+  if (to_step == 1 && from_step == -1) return reverse_row(out, in, n);
   for (int64_t i = 0; i < n; ++i) out[i * to_step] = in[i * from_step];
 }
 
@@ -94,6 +138,7 @@ static PEN_INLINE void copy_elements(char* to, const char* from, int64_t n, int6
 static PEN_INLINE void copy_run(char* to, const char* from, int64_t n, int64_t to_step, int64_t from_step, int64_t size) {
   if (n <= 0) return;
   if ((to_step == 1 && from_step == 1) || n == 1) {
+    if (n * size < kShortCopy) return copy_short(to, from, n * size);
     memcpy(to, from, static_cast<size_t>(n * size));
   } else if (size == 4) {
     copy_elements<uint32_t>(to, from, n, to_step, from_step);
@@ -106,21 +151,31 @@ static PEN_INLINE void copy_run(char* to, const char* from, int64_t n, int64_t t
   }
 }
 
-// Elements [begin, end) in the order of `r`.
+// Elements [begin, end) in the order of `r`. Steps of the input may be negative.
 static inline __attribute__((unused)) void copy_range(const Runs& r, char* to, const char* from, int64_t size, int64_t begin, int64_t end) {
-  int inner = r.rank - 1;
+  const int inner = r.rank - 1;
+  int64_t at[kMaxRank] = {}, in = 0, out = 0, rest = begin;
+  for (int d = inner; d >= 0; --d) {
+    at[d] = rest % r.dims[d];
+    rest /= r.dims[d];
+    in += at[d] * r.in[d];
+    out += at[d] * r.out[d];
+  }
   while (begin < end) {
-    int64_t rest = begin / r.dims[inner], at = begin % r.dims[inner];
-    int64_t n = r.dims[inner] - at < end - begin ? r.dims[inner] - at : end - begin;
-    int64_t in = at * r.in[inner], out = at * r.out[inner];
-    for (int d = inner - 1; d >= 0; --d) {
-      int64_t i = rest % r.dims[d];
-      rest /= r.dims[d];
-      in += i * r.in[d];
-      out += i * r.out[d];
-    }
+    int64_t n = r.dims[inner] - at[inner] < end - begin ? r.dims[inner] - at[inner] : end - begin;
     copy_run(to + out * size, from + in * size, n, r.out[inner], r.in[inner], size);
     begin += n;
+    in -= at[inner] * r.in[inner];
+    out -= at[inner] * r.out[inner];
+    at[inner] = 0;
+    for (int d = inner - 1; d >= 0; --d) {
+      in += r.in[d];
+      out += r.out[d];
+      if (++at[d] < r.dims[d]) break;
+      in -= r.dims[d] * r.in[d];
+      out -= r.dims[d] * r.out[d];
+      at[d] = 0;
+    }
   }
 }
 

@@ -81,7 +81,9 @@ static PEN_INLINE uint32_t order_key(float v) {
 }
 static PEN_INLINE uint32_t order_key(int32_t v) { return static_cast<uint32_t>(v) ^ 0x80000000u; }
 
-static PEN_INLINE uint64_t order_word(uint32_t key, int64_t place) { return static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place); }
+static PEN_INLINE uint64_t order_word(uint32_t key, int64_t place) {
+  return static_cast<uint64_t>(key) << 32 | static_cast<uint64_t>(place);
+}
 static PEN_INLINE int64_t place_of(uint64_t word) { return static_cast<int64_t>(word & 0xffffffffu); }
 
 static inline __attribute__((unused)) void insertion_sort(uint64_t* a, int64_t n) {
@@ -260,14 +262,9 @@ PEN_INLINE void select_row(const int64_t* x, int64_t step, int64_t n, int64_t k,
 // Calls row(x, where its outputs begin) for every row of this task range.
 template <class T, class Row>
 static PEN_INLINE void for_each_row(const Run& r, const OrderRows& p, const Row& row) {
-  for (int64_t task = r.begin; task < r.end; ++task) {
-    Range range = part(p.kept.numel, p.tasks, task);
-    for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t out = 0;
-      const T* x = r.in[0].as<T>() + reduce_offset(p.kept, i, &out);
-      row(x, out);
-    }
-  }
+  Range range = {part(p.kept.numel, p.tasks, r.begin).begin, part(p.kept.numel, p.tasks, r.end - 1).end};
+  const T* x = r.in[0].as<T>();
+  for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) { row(x + in, out); });
 }
 
 }  // namespace PEN_ISA

@@ -18,7 +18,8 @@ PEN_BIND(searchsorted) {
   const Tensor &row = b.in(0), &values = b.in(1);
   if (row.rank < 1) return b.fail(0, "a sorted tensor of rank 1 or more", "rank 0");
   bool shared = row.rank == 1;
-  if (!shared && row.rank != values.rank) return b.fail(1, "values of the same rank as the rows, or rows of rank 1", "rank %d", values.rank);
+  if (!shared && row.rank != values.rank)
+    return b.fail(1, "values of the same rank as the rows, or rows of rank 1", "rank %d", values.rank);
   for (int i = 0; !shared && i + 1 < row.rank; ++i) {
     if (row.dims[i] != values.dims[i])
       return b.fail(1, "the dims of the rows, but for the last", "size %lld in dim %d", static_cast<long long>(values.dims[i]), i);

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.reduce.layer_norm import as_f32
-from penlight.ops.registry import Op, Sample
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 grid_sample = Op(
     "grid_sample",
-    "x: tensor, grid: tensor, mode: str, padding: str, align_corners: bool, pixels: bool = False",
-    layout="channels",
-    doc="x [N, C, ...] at the places in grid [N, ..., 2 or 3], x first; mode nearest, linear or cubic; padding zeros, border or "
+    "x: tensor, grid: tensor, size: int[], mode: str, padding: str, align_corners: bool, pixels: bool = False",
+    layout="follow",
+    doc="[N, C, *size]: x [N, C, ...] at the places in grid [N, places, 2 or 3], x first; mode nearest, linear or cubic; padding zeros, border or "
     "reflection. Places go from -1 to 1, or count pixels.",
 )
 MODES = ("linear", "nearest", "cubic")  # by torch's numbers
@@ -25,14 +25,42 @@ PADDINGS = ("zeros", "border", "reflection")
 
 @grid_sample.from_aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def _(g: Emitter, x: Value, grid: Value, mode: int, padding: int, align_corners: bool) -> Value:
+    from penlight.ir.dims import product
     from penlight.ir.types import TensorType
 
     x, grid = as_f32(g, x, grid)
+    size = g.out.shape[2:]
+    grid = g.reshape(grid, (grid.shape[0], product(size), len(size)))  # of rank 3 it has no say in the layout
     y = g.emit(
-        "grid_sample", x, grid, type=TensorType("f32", g.out.shape), mode=MODES[mode], padding=PADDINGS[padding],
+        "grid_sample", x, grid, type=TensorType("f32", g.out.shape), size=size, mode=MODES[mode], padding=PADDINGS[padding],
         align_corners=align_corners,
     )  # fmt: skip
     return g.cast(y, g.out.dtype)
+
+
+@composite("affine_grid_generator")
+def _(theta: Any, size: Any, align_corners: bool) -> Any:
+    """Each place is a sum of one term for each axis: only the last sum is as large as the grid."""
+    import torch
+
+    def term(axis: int) -> Any:
+        steps = size[-1 - axis]
+        at = torch.arange(steps, dtype=theta.dtype, device=theta.device)
+        if not align_corners:
+            at = (2 * at + 1) / steps - 1
+        else:
+            at = 2 * at / (steps - 1) - 1 if steps > 1 else at
+        line = at[:, None] * theta[:, None, :, axis]  # [N, steps, axes]
+        spatial = len(size) - 2
+        shape = [1] * spatial
+        shape[spatial - 1 - axis] = steps
+        return line.reshape(theta.shape[0], *shape, spatial)
+
+    rest = theta[:, :, -1].reshape(theta.shape[0], *[1] * (len(size) - 2), len(size) - 2)
+    total = term(len(size) - 3) + rest
+    for axis in reversed(range(len(size) - 3)):
+        total = term(axis) + total
+    return total
 
 
 @grid_sample.samples

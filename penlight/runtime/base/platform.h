@@ -91,16 +91,17 @@ double erf(double) noexcept;
 double erfc(double) noexcept;
 double trunc(double) noexcept;
 double nearbyint(double) noexcept;
-double j0(double) noexcept;
-double j1(double) noexcept;
-double y0(double) noexcept;
-double y1(double) noexcept;
 double pow(double, double) noexcept;
 double atan2(double, double) noexcept;
 double fmod(double, double) noexcept;
 double nextafter(double, double) noexcept;
 double frexp(double, int* exponent) noexcept;
-double lgamma_r(double, int* sign) noexcept;
+// No compiler's builtins, so headers that say noexcept and headers that do not both follow on this.
+double j0(double);
+double j1(double);
+double y0(double);
+double y1(double);
+double lgamma_r(double, int* sign);
 // files
 #if defined(__APPLE__)
 int* __error(void);

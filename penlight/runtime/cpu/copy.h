@@ -3,6 +3,7 @@
 // of both are transposed in registers. Elements are moved, never looked at, so kernels are keyed by their size.
 // Bind calls plan_copy, kernels call run_copy; compiled once per instruction set.
 #pragma once
+#include "penlight/runtime/cpu/short_copy.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/simd/transpose.h"
 
@@ -44,7 +45,8 @@ static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan*
     p->rank = 1;
   }
   p->across = 0;
-  for (int d = 1; d < p->rank && p->in[0] > 1 && p->out[0] == 1; ++d) {
+  bool filled = p->in[0] == 0 && p->dims[0] >= 16;  // one element a row, in rows worth filling
+  for (int d = 1; d < p->rank && p->in[0] != 1 && !filled && p->out[0] == 1; ++d) {
     if (p->in[d] == 1) p->across = d;
   }
   // One long row would be one task: cut it where it divides.
@@ -168,6 +170,7 @@ static PEN_INLINE void fill_row(T* to, T value, int64_t n) {
 template <class T>
 static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
   const int64_t n = p.dims[0], in_step = p.in[0], out_step = p.out[0], rows = p.rank > 1 ? p.dims[1] : 1;
+  const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
   while (begin < end) {
     int64_t in = 0, out = 0, first = begin % rows, count = rows - first < end - begin ? rows - first : end - begin;
     copy_offsets(p, begin, &in, &out);
@@ -175,8 +178,10 @@ static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_
     for (; count > 0; --count, in += p.in[1], out += p.out[1]) {
       const T* source = from + in;
       T* target = to + out;
-      if (in_step == 1 && out_step == 1 && n >= 16) {
-        memcpy(target, source, static_cast<size_t>(n) * sizeof(T));
+      if (in_step == 1 && out_step == 1 && bytes < kShortCopy) {
+        copy_short(reinterpret_cast<char*>(target), reinterpret_cast<const char*>(source), bytes);
+      } else if (in_step == 1 && out_step == 1) {
+        memcpy(target, source, static_cast<size_t>(bytes));
       } else if (in_step == 0 && out_step == 1) {
         fill_row(target, *source, n);
       } else if (out_step == 1) {

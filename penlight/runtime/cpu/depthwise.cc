@@ -24,6 +24,7 @@ struct DepthwiseCall {
   intptr_t x_step, x_row;            // from one pixel to the next; from one row of taps to the next
   const float* w;                    // first tap of the first row of taps, at the tile's channels
   intptr_t w_step, w_row;
+  intptr_t x_plane, w_plane;
   intptr_t residual_step, y_step;
   const float* bias;          // null: none
   intptr_t tiles;             // so many times kOutputs, one after another (whole tiles)
@@ -121,7 +122,7 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
       V acc[kOutputs][kVectors];
       PEN_UNROLL for (int t = 0; t < kOutputs; ++t) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = start[j]; }
       const float *p = x, *weights = first_weights;
-      int taps = all_taps;
+      int taps = all_taps, planes = static_cast<int>(line->planes);
       do {
         V w[kWidth][kVectors];
         PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels<kTile>(weights, lanes, w[k]);
@@ -141,7 +142,12 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
             }
           }
         }
-      } while (--taps != 0);
+        if (PEN_UNLIKELY(--taps == 0) && --planes != 0) {
+          taps = all_taps;
+          p += d.x_plane - all_taps * d.x_row;
+          weights += d.w_plane - all_taps * d.w_row;
+        }
+      } while (taps != 0);
       finish_outputs<kTile>(finish, acc, residual, y);
       x += kOutputs * kStride * x_step;
       y += kOutputs * finish.y_step;
@@ -156,8 +162,10 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
     V acc[kOutputs][kVectors];
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t][0] = start;
-    const float *x = line->x + d.x_at, *weights = d.w + line->first_tap * d.w_row;
-    for (intptr_t row = 0; row < line->taps; ++row, x += d.x_row) {
+    for (intptr_t row = 0; row < line->taps * line->planes; ++row) {
+      intptr_t plane = row / line->taps, in_plane = row % line->taps;
+      const float* x = line->x + d.x_at + plane * d.x_plane + in_plane * d.x_row;
+      const float* weights = d.w + (line->first_tap + in_plane) * d.w_row + plane * d.w_plane;
       for (intptr_t k = 0; k < d.width; ++k, weights += d.w_step) {
         V w = load_partial(weights, d.lanes);
         PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
@@ -202,7 +210,7 @@ void run_depthwise(const DepthwiseLines& l) {
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = l.stride == 1 ? l.dilation : 1;
   bool reuse = l.dilation == phases && (l.kernel == 3 || l.kernel == 5 || l.kernel == 7) && l.stride <= 2;
-  for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0;
+  for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0 && l.lines[i].planes > 0;
   int kernel = reuse ? static_cast<int>(l.kernel * 10 + l.stride) : 0;
   int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
   int64_t channels = l.c_end - l.c_begin, wide = reuse ? kTileChannels : kLanes;
@@ -218,6 +226,8 @@ void run_depthwise(const DepthwiseLines& l) {
   d.dilation = l.dilation / phases;
   d.x_step = phases * l.x_pitch;
   d.x_row = l.x_row;
+  d.x_plane = l.x_plane;
+  d.w_plane = l.plane_taps * d.w_row;
   d.lo = l.act->lo;
   d.hi = l.act->hi;
   d.clamped = l.act->clamped;

@@ -1,6 +1,6 @@
 // Depthwise convolution of some output rows: every channel for itself. NHWC, weights "taps"
-// [kh * kw][channels]. For conv2d.f32.depthwise, whose rows lie in a tensor, and expand_depthwise, which has just computed
-// them.
+// [kd * kh * kw][channels]. For conv2d.f32.depthwise and conv3d.f32.depthwise, whose rows lie in a tensor, and
+// expand_depthwise, which has just computed them.
 #pragma once
 #include "penlight/runtime/cpu/epilogue.h"
 #include "penlight/runtime/simd/simd.h"
@@ -16,8 +16,9 @@ constexpr int64_t kDepthwiseLines = 4;
 struct DepthwiseLine {
   const float* x;  // image row under the first of these taps
   float* y;
-  const float* residual;  // null: none
-  int64_t first_tap, taps;
+  const float* residual;    // null: none
+  int64_t first_tap, taps;  // the first row of taps among all, and how many there are in each plane
+  int64_t planes = 1;       // of taps: those of an image are one
 };
 
 struct DepthwiseLines {
@@ -27,6 +28,7 @@ struct DepthwiseLines {
   int64_t kernel, stride, dilation, pad;     // along a row
   int64_t x_pitch, y_pitch, residual_pitch;  // floats from a pixel to the next
   int64_t x_row;                             // floats from a row of taps to the next
+  int64_t x_plane, plane_taps;               // where there are several planes: from one to the next, and rows of taps in each
   int64_t channels, c_begin, c_end;          // all output channels, and those to do
   const float* weights;
   const float* bias;  // null: none

@@ -76,6 +76,8 @@ static void vector_row3(void* out, const void* const* in, const int64_t* steps, 
   const Rule rule(args);
   float* y = static_cast<float*>(out);
   const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]), *c = static_cast<const float*>(in[2]);
+  if (n <= 0) return;
+  if (steps[0] == 1 && steps[1] == 1 && steps[2] == 0) return vector_span(rule, y, n, Dense{a}, Dense{b}, Splat{set1(*c)});
   float a_buffer[kGather], b_buffer[kGather], c_buffer[kGather];
   for (int64_t i = 0; i < n; i += kGather) {
     int64_t count = n - i < kGather ? n - i : kGather;
@@ -114,7 +116,7 @@ using I64 = Number<int64_t>;
 
 struct Bool {
   using Element = uint8_t;
-  static PEN_INLINE uint8_t load(const uint8_t* p) { return *p != 0; }
+  static PEN_INLINE uint8_t load(const uint8_t* p) { return *p < 1 ? *p : 1; }  // compilers know a vector form of this
   template <class X>
   static PEN_INLINE uint8_t stored(X x) {
     return x != static_cast<X>(0);
@@ -150,15 +152,11 @@ struct F16 {
   template <class X>
   static PEN_INLINE uint16_t stored(X x) {
     uint32_t word = float_word(static_cast<float>(x)), sign = word >> 16 & 0x8000u, magnitude = word & 0x7fffffffu, half;
-    if (magnitude > 0x7f800000u) {
-      half = 0x7e00u;
-    } else if (magnitude >= 0x477ff000u) {  // 65520 and up
-      half = 0x7c00u;
-    } else if (magnitude < 0x38800000u) {  // below 2^-14
-      half = float_word(word_float(magnitude) + 0.5f) - 0x3f000000u;
-    } else {
-      half = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
-    }
+    uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
+    uint32_t denormal = float_word(word_float(magnitude) + 0.5f) - 0x3f000000u;
+    half = magnitude < 0x38800000u ? denormal : normal;      // below 2^-14
+    half = magnitude < 0x477ff000u ? half : 0x7c00u;         // 65520 and up
+    half = magnitude > 0x7f800000u ? 0x7e00u : half;
     return static_cast<uint16_t>(sign | half);
   }
 };
@@ -168,11 +166,66 @@ struct BF16 {
   template <class X>
   static PEN_INLINE uint16_t stored(X x) {
     uint32_t word = float_word(static_cast<float>(x));
-    if ((word & 0x7fffffffu) > 0x7f800000u) return 0x7fc0u;
-    return static_cast<uint16_t>((word + 0x7fffu + (word >> 16 & 1u)) >> 16);  // nearest, ties to even
+    uint32_t rounded = (word + 0x7fffu + (word >> 16 & 1u)) >> 16;  // nearest, ties to even
+    return static_cast<uint16_t>((word & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
   }
 };
 
+// Rows of cheap rules on short elements go in chunks: inputs are brought into a buffer in whatever steps
+// they lie, and a loop of constant length over buffers is one that compilers turn into vector code.
+constexpr int64_t kChunk = 64;
+
+template <class T>
+struct Chunk {
+  using Element = typename T::Element;
+  Element at[kChunk];
+  const Element* from;
+  int64_t step;
+
+  PEN_INLINE Chunk(const void* p, int64_t step_in) : from(static_cast<const Element*>(p)), step(step_in) {
+    const Element first = step == 0 ? *from : Element(0);
+    for (int64_t k = 0; k < kChunk; ++k) at[k] = first;
+  }
+  PEN_INLINE void read(int64_t i, int64_t n) {
+    if (step == 1 && n == kChunk) {
+      __builtin_memcpy(at, from + i, sizeof at);
+    } else if (step != 0) {
+      for (int64_t k = 0; k < n; ++k) at[k] = from[(i + k) * step];
+    }
+  }
+};
+
+template <class Rule, class Out, class... Ins>
+static PEN_INLINE void chunk_rows(const Rule& rule, void* out, int64_t n, Chunk<Ins>... in) {
+  auto y = static_cast<typename Out::Element*>(out);
+  typename Out::Element results[kChunk];
+  for (int64_t i = 0; i < n; i += kChunk) {
+    const int64_t count = n - i < kChunk ? n - i : kChunk;
+    (in.read(i, count), ...);
+    for (int64_t k = 0; k < kChunk; ++k) results[k] = Out::stored(rule(Ins::load(in.at + k)...));  // what lies past `count` is dropped
+    if (count == kChunk)
+      __builtin_memcpy(y + i, results, sizeof results);
+    else
+      memcpy(y + i, results, static_cast<size_t>(count) * sizeof results[0]);
+  }
+}
+
+template <class Rule, class Out, class A>
+static void chunk_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  if (n > 0) chunk_rows<Rule, Out, A>(Rule(args), out, n, Chunk<A>(in[0], steps[0]));
+}
+template <class Rule, class Out, class A, class B>
+static void chunk_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  if (n > 0) chunk_rows<Rule, Out, A, B>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]));
+}
+template <class Rule, class Out, class A, class B, class C>
+static void chunk_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  if (n > 0) {
+    chunk_rows<Rule, Out, A, B, C>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]), Chunk<C>(in[2], steps[2]));
+  }
+}
+
+// All others: number by number.
 template <class Rule, class Out, class A>
 static void number_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
   const Rule rule(args);

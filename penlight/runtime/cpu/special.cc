@@ -141,7 +141,7 @@ namespace {
 double inverse_erf(double y, double rest) {
   double l = log(rest * (1 + y)), h = 2 / (kPi * 0.147) + l / 2;
   double z = sqrt(sqrt(h * h - l / 0.147) - h);
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 3; ++i) {
     double error = y < 0.5 ? erf(z) - y : rest - ::erfc(z);
     double step = error * 0.5 * sqrt(kPi) * exp(z * z);
     z -= step / (1 + z * step);

@@ -115,6 +115,10 @@ bool Bind::out_is_nhwc(int i) const {
   const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
   return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc;
 }
+bool Bind::out_may_view(int i) const {
+  const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
+  return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::strided;
+}
 
 // The buffer of a value that others are placed in, made when the first of them is bound. Its shape is known from the
 // first pass.

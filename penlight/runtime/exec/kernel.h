@@ -37,11 +37,12 @@ struct FloatList {
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
 using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args);
 
-// First error that data caused in a run: an index out of range. Later ones are dropped.
+// First error that data caused in a run: an index out of range, or what the words say. Later ones are dropped.
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
-  int64_t got, low, high;  // allowed: low <= index < high
+  int64_t got, low, high;        // allowed: low <= index < high
+  const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
 };
 
 // Where random operators draw from: the session's seed, and how many runs it has had since it got it.
@@ -71,6 +72,15 @@ struct Run {
       fault->got = got;
       fault->low = low;
       fault->high = high;
+      fault->expected = fault->found = nullptr;
+    }
+  }
+  PEN_INLINE void fail_value(int input, const char* expected, const char* found, int64_t got) const {
+    if (__atomic_exchange_n(&fault->set, 1, __ATOMIC_ACQ_REL) == 0) {
+      fault->input = input;
+      fault->got = got;
+      fault->expected = expected;
+      fault->found = found;
     }
   }
 };
@@ -128,6 +138,8 @@ class Bind {
   const Tensor& out(int index) const;
   // Whether the file lays this output channels-last, known before output().
   bool out_is_nhwc(int index) const;
+  // Whether the file lets this output be a view.
+  bool out_may_view(int index) const;
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
   // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only

@@ -220,6 +220,10 @@ Status run_step(pen_session* s, const Plan& plan, Step* step) {
   set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
            static_cast<long long>(s->fault.high - 1));
   set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
+  if (s->fault.expected) {
+    set_text(expected, sizeof expected, "%s", s->fault.expected);
+    set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
+  }
   const char* tensor = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
                        ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
@@ -491,6 +495,18 @@ pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* t
     *tensor = {nullptr, port.dtype, port.rank, kUnknown, kUnknown};
   return PEN_OK;
 }
+
+void* pen_session_take_output(pen_session* s, int32_t index) {
+  if (!s->ran || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return nullptr;
+  uint32_t reg = output_register(s, index);
+  pen_session::Memory& own = s->memory[reg];
+  const Tensor& t = s->registers[reg];
+  if (!own.data || own.data != t.data || t.numel() * dtype_size(t.dtype) < own.size / 2) return nullptr;
+  void* taken = own.data;
+  own = {};
+  return taken;
+}
+void pen_free(void* memory) { free(memory); }
 
 int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
   if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return 0;

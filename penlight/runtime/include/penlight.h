@@ -148,6 +148,10 @@ PEN_API void pen_session_seed(pen_session* session, uint64_t seed);
 /* An output of the last run (or, after prepare, its shape with data == NULL, and dims of -1 where they are not known).
  * Row-major. Lives until the session's next run or prepare. */
 PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);
+/* Gives the memory of an output of the last run to the caller, until pen_free; it begins with the data. NULL where there is
+ * nothing to give: it is the caller's, was given already, or is mostly unused since more was planned for. Copy it then. */
+PEN_API void* pen_session_take_output(pen_session* session, int32_t index);
+PEN_API void pen_free(void* memory);
 /* After prepare: 1 where an output's size does not depend on the data, so that pen_session_set_output takes it; else 0. */
 PEN_API int32_t pen_session_output_is_fixed(const pen_session* session, int32_t index);
 PEN_API const pen_error* pen_session_error(const pen_session* session);

@@ -68,6 +68,10 @@ static PEN_INLINE I bits(V a) { return {_mm256_castps_si256(a.v)}; }
 static PEN_INLINE V from_bits(I a) { return {_mm256_castsi256_ps(a.v)}; }
 static PEN_INLINE I load_ints(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
 constexpr bool kHasPermute = true;
+static PEN_INLINE V gather(const float* p, I index) {
+  __m256i inside = _mm256_xor_si256(index.v, _mm256_set1_epi32(-1));  // the sign says which lanes to load
+  return {_mm256_mask_i32gather_ps(_mm256_setzero_ps(), p, index.v, _mm256_castsi256_ps(inside), 4)};
+}
 static PEN_INLINE V permute(V a, I index) { return {_mm256_permutevar8x32_ps(a.v, index.v)}; }
 static PEN_INLINE V permute(V a, V b, I index) {
   __m256 second = _mm256_castsi256_ps(_mm256_slli_epi32(index.v, 28));  // blendv looks at the sign: 8 and above

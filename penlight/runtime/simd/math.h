@@ -173,20 +173,144 @@ static PEN_INLINE V each_lane(V a, V b) {
   for (int i = 0; i < kLanes; ++i) x[i] = kFunction(x[i], y[i]);
   return load(x);
 }
-static PEN_INLINE V sin(V x) { return each_lane<sinf>(x); }
-static PEN_INLINE V cos(V x) { return each_lane<cosf>(x); }
-static PEN_INLINE V tan(V x) { return each_lane<tanf>(x); }
-static PEN_INLINE V asin(V x) { return each_lane<asinf>(x); }
-static PEN_INLINE V acos(V x) { return each_lane<acosf>(x); }
-static PEN_INLINE V atan(V x) { return each_lane<atanf>(x); }
-static PEN_INLINE V sinh(V x) { return each_lane<sinhf>(x); }
-static PEN_INLINE V cosh(V x) { return each_lane<coshf>(x); }
 static PEN_INLINE V pow(V a, V b) { return each_lane<powf>(a, b); }
-static PEN_INLINE V atan2(V a, V b) { return each_lane<atan2f>(a, b); }
-static PEN_INLINE V fmod(V a, V b) { return each_lane<fmodf>(a, b); }
+
+static PEN_INLINE bool any(M m) { return reduce_max(select(m, set1(1.0f), zero())) > 0; }
+
+constexpr float kPi = 3.14159265f, kHalfPi = 1.57079633f;
+constexpr float kPiRest = -8.74227766e-8f, kHalfPiRest = -4.37113883e-8f;  // pi - kPi, pi / 2 - kHalfPi
+constexpr float kManyTurns = 12000.0f;  // below this, quarter turns have 13 bits and their products below are exact
+
+// x = n pi/2 + r with |r| <= pi/4: sin and cos of r; what is left of a turn is in n.
+static PEN_INLINE void sin_cos_reduced(V x, V* n, V* sine, V* cosine) {
+  V k = fma(x, set1(0.636619772f), set1(kRounder)) - set1(kRounder);
+  *n = k;
+  V r = x - k * set1(1.5703125f);  // pi/2 in parts of 9, 11, 11 and 24 bits
+  r = r - k * set1(0.00048375129699707f);
+  r = r - k * set1(7.54953362e-8f);
+  r = r - k * set1(2.56334415e-12f);
+  V s = r * r;
+  V p = fma(set1(2.71756426e-6f), s, set1(-0.000198392561f));
+  p = fma(p, s, set1(0.00833332911f));
+  p = fma(p, s, set1(-0.166666672f));
+  *sine = r * fma(p, s, set1(1.0f));  // a product: it keeps the sign of -0
+  V q = fma(set1(2.44312032e-5f), s, set1(-0.0013887306f));
+  q = fma(q, s, set1(0.0416666456f));
+  *cosine = fma(s * s, q, fma(s, set1(-0.5f), set1(1.0f)));
+}
+// sin of `kQuarters` quarter turns past x
+template <int kQuarters>
+static PEN_INLINE V sine_of(V x) {
+  V n, sine, cosine;
+  sin_cos_reduced(x, &n, &sine, &cosine);
+  I k = to_int(n) + set1i(kQuarters);
+  V y = select(ne(to_float(k & set1i(1)), zero()), cosine, sine);
+  return from_bits(bits(y) ^ ((k & set1i(2)) << 30));
+}
+
+// 2.3 ulp, 1.5 near 0; far from it the C library's
+static PEN_INLINE V sin(V x) { return PEN_UNLIKELY(any(ge(abs(x), set1(kManyTurns)))) ? each_lane<sinf>(x) : sine_of<0>(x); }
+static PEN_INLINE V cos(V x) { return PEN_UNLIKELY(any(ge(abs(x), set1(kManyTurns)))) ? each_lane<cosf>(x) : sine_of<1>(x); }
+// 3.7 ulp
+static PEN_INLINE V tan(V x) {
+  if (PEN_UNLIKELY(any(ge(abs(x), set1(kManyTurns))))) return each_lane<tanf>(x);
+  V n, sine, cosine;
+  sin_cos_reduced(x, &n, &sine, &cosine);
+  M odd = ne(to_float(to_int(n) & set1i(1)), zero());
+  return select(odd, -cosine, sine) / select(odd, sine, cosine);
+}
+
+// asin(|x|) for |x| <= 1/2, and asin(sqrt((1 - |x|) / 2)) beyond: the other angle of the triangle, halved.
+static PEN_INLINE V asin_reduced(V x, M* beyond) {
+  V a = abs(x);
+  *beyond = gt(a, set1(0.5f));
+  V s = select(*beyond, fma(a, set1(-0.5f), set1(0.5f)), a * a);
+  V r = select(*beyond, sqrt(s), a);
+  V p = fma(set1(0.037565235f), s, set1(0.0144025842f));
+  p = fma(p, s, set1(0.0318176188f));
+  p = fma(p, s, set1(0.0445157178f));
+  p = fma(p, s, set1(0.0750051066f));
+  p = fma(p, s, set1(0.166666597f));
+  return fma(r * s, p, r);
+}
+// 2.4 ulp
+static PEN_INLINE V asin(V x) {
+  M beyond;
+  V y = asin_reduced(x, &beyond);
+  return copysign(select(beyond, set1(kHalfPi) - (y + y - set1(kHalfPiRest)), y), x);
+}
+// 1.1 ulp
+static PEN_INLINE V acos(V x) {
+  M beyond;
+  V y = asin_reduced(x, &beyond);
+  V near = set1(kHalfPi) - (copysign(y, x) - set1(kHalfPiRest));
+  V far = select(lt(x, zero()), set1(kPi) - (y + y - set1(kPiRest)), y + y);
+  return select(beyond, far, near);
+}
+
+// atan(t) for t in [0, 1]
+static PEN_INLINE V atan_reduced(V t) {
+  V s = t * t;
+  V p = fma(set1(-0.0018271798f), s, set1(0.0110642947f));
+  p = fma(p, s, set1(-0.0314554349f));
+  p = fma(p, s, set1(0.0582342893f));
+  p = fma(p, s, set1(-0.0841944441f));
+  p = fma(p, s, set1(0.109575711f));
+  p = fma(p, s, set1(-0.142652452f));
+  p = fma(p, s, set1(0.199986383f));
+  p = fma(p, s, set1(-0.333333015f));
+  return fma(t * s, p, t);
+}
+// 1.3 ulp
+static PEN_INLINE V atan(V x) {
+  V a = abs(x);
+  M beyond = gt(a, set1(1.0f));
+  V y = atan_reduced(select(beyond, set1(1.0f) / a, a));
+  return copysign(select(beyond, set1(kHalfPi) - (y - set1(kHalfPiRest)), y), x);
+}
+// 3 ulp
+static PEN_INLINE V atan2(V y, V x) {
+  V down = abs(y), along = abs(x), large = max(down, along), small = min(down, along);
+  V t = select(eq(large, zero()), zero(), select(eq(small, infinity()), set1(1.0f), small / large));
+  V angle = atan_reduced(t);
+  angle = select(gt(down, along), set1(kHalfPi) - (angle - set1(kHalfPiRest)), angle);
+  angle = select(lt(copysign(set1(1.0f), x), zero()), set1(kPi) - (angle - set1(kPiRest)), angle);
+  return select(isnan(x), x, select(isnan(y), y, copysign(angle, y)));
+}
+
+// e**a / 2 for a past 20: in two factors, as e**a overflows before its half
+static PEN_INLINE V half_exp(V a) {
+  V h = exp(a * set1(0.5f));
+  return h * set1(0.5f) * h;
+}
+// 2.7 ulp
+static PEN_INLINE V sinh(V x) {
+  V a = abs(x), e = expm1(a);
+  V near = (e + e / (e + set1(1.0f))) * set1(0.5f);
+  return copysign(select(gt(a, set1(20.0f)), half_exp(a), near), x);
+}
+// 2.7 ulp
+static PEN_INLINE V cosh(V x) {
+  V a = abs(x), e = exp(a);
+  return select(gt(a, set1(20.0f)), half_exp(a), fma(e, set1(0.5f), set1(0.5f) / e));
+}
 
 // One is below zero, the other above.
 static PEN_INLINE M opposite(V a, V b) { return (lt(a, zero()) & gt(b, zero())) | (gt(a, zero()) & lt(b, zero())); }
+
+// Exact. A quotient below 2**22 is off by one at most, and only upwards; its product with b, unrounded, leaves what C says.
+static PEN_INLINE V fmod(V a, V b) {
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__)
+  V q = trunc(a / b);
+  if (PEN_UNLIKELY(any(!(lt(abs(q), set1(4194304.0f)) & lt(abs(b), infinity()))))) return each_lane<fmodf>(a, b);
+  V r = fma(-q, b, a);
+  r = select(opposite(r, a), r + copysign(b, a), r);
+  return copysign(r, a);
+#else
+  return each_lane<fmodf>(a, b);
+#endif
+}
+
 // Python's and torch's %: the sign of b.
 static PEN_INLINE V remainder(V a, V b) {
   V r = fmod(a, b);

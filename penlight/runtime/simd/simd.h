@@ -15,6 +15,7 @@
 //   reduce_add reduce_max reduce_min -> float
 //   to_int(V) (truncates; out of range: any value) to_float(I) bits(V) from_bits(I)
 //   I: + - & | ^ << >> (arithmetic) and set1i(n), load_ints(p)
+//   gather(p, index)                        lane i is p[index[i]], or 0 where the index is below zero
 //   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
 //   keep(v)                                 v is loaded once and stays in its register
@@ -68,6 +69,13 @@ static PEN_INLINE I load_ints(const int32_t* p) {
   I a;
   __builtin_memcpy(&a, p, sizeof a);
   return a;
+}
+static PEN_INLINE V gather(const float* p, I index) {
+  int32_t at[kLanes];
+  float lanes[kLanes];
+  __builtin_memcpy(at, &index, sizeof at);
+  for (int i = 0; i < kLanes; ++i) lanes[i] = at[i] < 0 ? 0.0f : p[at[i]];
+  return load(lanes);
 }
 #endif
 

@@ -1,0 +1,38 @@
+"""bitcast: bytes read as another dtype: Tensor.view(dtype)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from penlight.ops.registry import Op, Sample, Selection
+
+if TYPE_CHECKING:
+    from penlight.capture.emitter import Emitter
+    from penlight.ir.graph import Value
+
+bitcast = Op(
+    "bitcast",
+    "x: tensor, to: str",
+    tolerance=0.0,
+    mixed=("x",),
+    select=lambda node: Selection("bitcast.any"),
+    doc="The bytes of x as another dtype; the last dim grows or shrinks with the element's size.",
+)
+
+
+@bitcast.from_aten("view.dtype", "view_copy.dtype")
+def _(g: Emitter, x: Value, dtype: str) -> Value:
+    return x if x.dtype == dtype else g.emit("bitcast", x, to=dtype)
+
+
+@bitcast.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x = torch.randn(3, 6)
+    yield Sample(
+        lambda x: [x.view(torch.int32), x.view(torch.uint8), x.view(torch.int64), (x * 2).T.view(torch.int32) + 1,
+                   x[:, :0].view(torch.int32), x.half().view(torch.int16).view(torch.bfloat16)],
+        (x,), "bits",
+    )  # fmt: skip
