@@ -116,8 +116,9 @@ def nan_to_num(
 def _(g: Emitter, x: Value, nan: float | None, posinf: float | None, neginf: float | None) -> Value:
     if x.dtype != "f32":
         return x if x.dtype != "f64" else g.fail("on f64 tensors")
-    given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
-    return apply(g, nan_to_num, x, **{k: float(v) for k, v in given.items() if v is not None})
+    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    numbers: dict[str, Any] = {k: float(v) for k, v in given.items() if v is not None}
+    return apply(g, nan_to_num, x, **numbers)
 
 
 @elementwise(aten="threshold", oracle=lambda torch, x: torch.nn.functional.threshold(x, 0.1, -2.0))
