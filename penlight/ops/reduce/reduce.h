@@ -354,6 +354,19 @@ static PEN_INLINE T finished(T v, const ReduceParams& p) {
 template <class Op>
 static PEN_INLINE typename Op::Wide reduce_run(const typename Op::In* x, int64_t n, typename Op::Wide w) {
   constexpr int W = Op::kWidth;
+  constexpr int64_t kPiece = 256 * W;  // 64 sums in a lane: narrow vectors are folded more often, so as not to lose digits
+  if constexpr (kPiece < kReduceBlock && __is_same(typename Op::Vec, V)) {
+    for (; n > kPiece; n -= kPiece, x += kPiece) {
+      typename Op::Vec a = Op::read(x), b = Op::read(x + W), c = Op::read(x + 2 * W), d = Op::read(x + 3 * W);
+      for (int64_t i = 4 * W; i < kPiece; i += 4 * W) {
+        a = Op::step(a, Op::read(x + i));
+        b = Op::step(b, Op::read(x + i + W));
+        c = Op::step(c, Op::read(x + i + 2 * W));
+        d = Op::step(d, Op::read(x + i + 3 * W));
+      }
+      w = Op::fold(w, Op::step(Op::step(a, b), Op::step(c, d)));
+    }
+  }
   int64_t i = 0;
   if (n >= W) {
     typename Op::Vec a = Op::read(x);

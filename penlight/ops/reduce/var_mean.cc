@@ -126,8 +126,10 @@ static PEN_INLINE int64_t item_moments(const ReduceParams& p, const float* x, in
   if (!p.columns) {
     Together t;
     for (int64_t u = units.begin; u < units.end; ++u) {
-      int64_t at = u % p.blocks * kReduceBlock;
-      add_run(&t, x + reduce_offset(p.reduced, u / p.blocks, &unused) + at, p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock);
+      int64_t at = u % p.blocks * kReduceBlock, n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
+      const float* run = x + reduce_offset(p.reduced, u / p.blocks, &unused) + at;
+      constexpr int64_t kPiece = 256 * kLanes;  // a lane adds up so many digits only
+      for (int64_t i = 0; i < n; i += kPiece) add_run(&t, run + i, n - i < kPiece ? n - i : kPiece);
     }
     float base = static_cast<float>(t.mean);
     *result = {base, static_cast<float>(t.mean - static_cast<double>(base)), static_cast<float>(t.squares)};
