@@ -7,11 +7,11 @@ from tests.passes.reference import assert_same_numbers, canonical, rewritten
 CONV = 'conv2d(%p, @w, none, none, stride=[2, 2], padding=[{}], dilation=[1, 1], groups=1, act="", act_args=[])'
 
 
-def conv(pad: str, before: str, type: str = "f32[1, 3, 9, 11]", value: str = "0.0") -> str:
+def conv(pad: str, before: str, type: str = "f32[1, 3, 9, 11]", value: str = "0.0", mode: str = "constant") -> str:
     return f"""
     graph g(%x: f32[1, 3, 8, 8]) {{
       @w: f32[4, 3, 3, 3]
-      %p: {type} = pad(%x, padding=[{pad}], value={value}, mode="constant")
+      %p: {type} = pad(%x, padding=[{pad}], value={value}, mode="{mode}")
       %y: f32[1, 4, 4, 5] = {CONV.format(before)}
       return %y
     }}"""
@@ -34,7 +34,7 @@ def test_it_adds_to_what_is_there() -> None:
     "text",
     [
         conv("1, 2, 0, 1", "0, 0, 0, 0", value="1.0"),
-        conv("1, 2, 0, 1", "0, 0, 0, 0").replace('mode="constant"', 'mode="reflect"'),
+        conv("1, 2, 0, 1", "0, 0, 0, 0", mode="reflect"),
         conv("1, 2, -1, 2", "0, 0, 0, 0"),
         conv("1, 2, 0, 1, 1, 0", "0, 0, 0, 0", "f32[1, 4, 9, 11]"),
     ],
@@ -75,3 +75,15 @@ def test_maxima_stay() -> None:
       return %y
     }"""
     assert rewritten(fold_pad.run, text) == canonical(text)
+
+
+def test_of_volumes() -> None:
+    before = """
+    graph g(%x: f32[1, 2, 4, 5, 6]) {
+      @w: f32[4, 2, 3, 3, 3]
+      %p: f32[1, 2, 5, 7, 9] = pad(%x, padding=[1, 2, 0, 2, 1, 0], value=0.0, mode="constant")
+      %y: f32[1, 4, 3, 5, 7] = conv3d(%p, @w, none, none, stride=[1, 1, 1], padding=[0, 0, 0, 0, 0, 0], dilation=[1, 1, 1], groups=1, act="", act_args=[])
+      return %y
+    }"""
+    assert "padding=[1, 0, 1, 0, 2, 2]" in rewritten(fold_pad.run, before)
+    assert_same_numbers(fold_pad.run, before, [torch.randn(1, 2, 4, 5, 6)])
