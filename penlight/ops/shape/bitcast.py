@@ -23,7 +23,15 @@ bitcast = Op(
 
 @bitcast.from_aten("view.dtype", "view_copy.dtype")
 def _(g: Emitter, x: Value, dtype: str) -> Value:
-    return x if x.dtype == dtype else g.emit("bitcast", x, to=dtype)
+    """Numbers that torch holds as half floats are f32 here: their bits are made for this, and looked at as f32 again."""
+    from penlight.ir.types import TensorType
+
+    halves = {"torch.float16": "f16", "torch.bfloat16": "bf16"}
+    before, after = (halves.get(str(n.meta["val"].dtype), "") for n in (g.node.args[0], g.node))
+    x, dtype = g.cast(x, before or x.dtype), after or g.out.dtype
+    if x.dtype == dtype:
+        return g.cast(x, g.out.dtype)
+    return g.cast(g.emit("bitcast", x, type=TensorType(dtype, g.out.shape), to=dtype), g.out.dtype)
 
 
 @bitcast.samples

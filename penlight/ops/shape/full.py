@@ -120,6 +120,8 @@ def _arange(g: Emitter, start: Any, end: Any, step: Any) -> Value:
     out = g.out
     (size,) = out.shape
     if isinstance(size, int) and not any(isinstance(v, Expr) for v in (start, step)):
+        if numpy_dtype(out.dtype).kind in "iu" and out.dtype != "bf16":  # torch counts in the result's dtype
+            start, step = int(start), int(step)
         values = np.float64(start) + np.arange(size, dtype="float64") * np.float64(step)
         if all(isinstance(v, int) for v in (start, step)):
             values = np.arange(size, dtype="int64") * step + start
@@ -175,6 +177,8 @@ def _linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **_: Any) 
     """Between numbers that are tensors; in f32, from both ends."""
     import torch
 
+    if dtype is not None and not dtype.is_floating_point:  # torch rounds the ends first
+        start, end = (v.to(torch.int64) if isinstance(v, torch.Tensor) else int(v) for v in (start, end))
     at = torch.arange(steps, dtype=torch.float32)
     if steps < 2:
         line = at * 0 + start
@@ -188,6 +192,8 @@ def _linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, **_: Any) 
 def _(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, **_: Any) -> Any:
     import torch
 
+    if dtype is not None and not dtype.is_floating_point:
+        start, end = (v.to(torch.int64) if isinstance(v, torch.Tensor) else int(v) for v in (start, end))
     return torch.pow(base, _linspace(start, end, steps)).to(dtype or torch.get_default_dtype())
 
 
