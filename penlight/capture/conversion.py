@@ -303,7 +303,7 @@ class Conversion:
         return tuple(self._block(body.graph))
 
     def _aten(self, node: torch.fx.Node, op: OpOverload) -> Any:
-        name, val = aten_name(op), node.meta.get("val")
+        val = node.meta.get("val")
         bare = op._schema.name.removeprefix("aten::")
         if bare in _READS_A_NUMBER:
             return self._number(node)
