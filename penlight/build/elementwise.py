@@ -136,8 +136,8 @@ def _call(t: Term, args: list[str]) -> str:
 
 
 def _is_vector(op: ElementwiseOp, row: Row) -> bool:
-    """f32 throughout: runs on vectors. The plain loops of the other rows gain nothing from wider sets."""
-    return op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"}
+    """f32 throughout, or with a loop of its own. The plain loops of the other rows gain nothing from wider sets."""
+    return bool(row.loop) or (op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"})
 
 
 CHEAP = frozenset(
@@ -156,7 +156,9 @@ def _is_cheap(t: Term) -> bool:
 
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
     arity = len(row.inputs)
-    if _is_vector(op, row):
+    if row.loop:
+        loop = row.loop
+    elif _is_vector(op, row):
         loop = f"vector_row{arity}<{_struct(op)}>"
     else:
         storage = [

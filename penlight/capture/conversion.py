@@ -167,9 +167,9 @@ class Conversion:
             self.env[node] = ComplexValue(real, imag)
             self.inputs.append({"complex": [len(self.graph.inputs) - 2, len(self.graph.inputs) - 1]})
         elif isinstance(arg, TensorArgument):
-            type, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
-            value = self.graph.add_input(_input_name(node.name), replace(type, dtype=half) if half else type)
-            self.env[node] = self.emitter.cast(value, type.dtype)
+            inside, half = tensor_type(node.meta["val"], self.symbols), half_name(node.meta["val"])
+            value = self.graph.add_input(_input_name(node.name), replace(inside, dtype=half) if half else inside)
+            self.env[node] = self.emitter.cast(value, inside.dtype)
             self.inputs.append(len(self.graph.inputs) - 1)
         elif isinstance(arg, ConstantArgument):
             self.env[node] = arg.value

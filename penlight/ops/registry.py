@@ -194,7 +194,7 @@ def load_all() -> dict[str, Op]:
             before = set(OPS)
             importlib.import_module(info.name)
             for name in set(OPS) - before:
-                OPS[name].module = info.name
+                OPS[name].module = OPS[name].module or info.name  # may be declared on behalf of another module's import
         _loaded.append(True)
     return OPS
 

@@ -1,6 +1,6 @@
 """Padding with zeros before a convolution or an average moves into that operator's own padding.
 
-    %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+    %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
     %y: f32[1, 8, 4, 4] = conv2d(%p, @w, none, none, stride=[2, 2], padding=[0, 0, 0, 0], …)
     ->
     %y: f32[1, 8, 4, 4] = conv2d(%x, @w, none, none, stride=[2, 2], padding=[0, 0, 1, 1], …)
@@ -46,7 +46,9 @@ def _spatial(pad: Node) -> tuple[int, ...] | None:
     if (
         not isinstance(amounts, tuple)
         or spatial not in (2, 3)
+        or pad.attrs["mode"] != "constant"
         or pad.attrs["value"] != 0.0
+        or pad.attrs["mode"] != "constant"
         or any(amounts[2 * spatial :])
     ):
         return None

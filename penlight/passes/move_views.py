@@ -17,7 +17,7 @@ from __future__ import annotations
 from penlight.ir.graph import Block, Graph, Node, Value
 from penlight.ir.rewrite import blocks, call, made_by, replace, single_use
 from penlight.ir.types import TensorType
-from penlight.passes.rearrangement import Rearrangement, Step, chain_to, emit
+from penlight.passes.rearrangement import MAX_RANK, Rearrangement, Step, chain_to, emit
 
 VIEWS = ("reshape", "permute")
 
@@ -71,7 +71,8 @@ def _of_rows(source: Value, chain: list[Node]) -> list[Step] | None:
     whole = Rearrangement(source.shape)
     if not chain or not all(whole.apply(node) for node in chain) or not whole.keeps_last_dim():
         return None
-    return whole.shortest(chain[-1].output.shape)
+    steps = whole.shortest(chain[-1].output.shape)
+    return steps if all(len(shape) <= MAX_RANK for _, _, shape in steps) else None
 
 
 def _with_last_dim(step: Step, of: Value) -> Step:

@@ -100,7 +100,7 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
   %4: f32[6, w] = select(%x, dim=0, index=-1)
   %5: f32[2, 6, w] = expand(%4, shape=[2, 6, w])
   %6: f32[2, 9, w] = cat(%3, %5, dim=1)
-  %7: f32[2, 10, w + 3] = pad(%6, padding=[1, 2, -1, 2], value=0.5)
+  %7: f32[2, 10, w + 3] = pad(%6, padding=[1, 2, -1, 2], value=0.5, mode="constant")
   %8: f32[4, 5] = embedding(@t, %k)
   %9: f32[2, 4, w + 3] = index_select(%7, %k, dim=1)
   %10: f32[2, w] = full(shape=[2, w], value=2.5, dtype="f32")

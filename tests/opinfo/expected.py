@@ -5,7 +5,9 @@ here fails, and when one that is here passes.
 from __future__ import annotations
 
 # "operator" (all dtypes) or "operator:dtype" -> why
-FAILURES: dict[str, str] = {}
+FAILURES: dict[str, str] = {
+    "argsort:bool": "without stable=True torch leaves the order of equal numbers open; here it is the stable one",
+}
 
 
 def reason(name: str, dtype: str) -> str:

@@ -192,7 +192,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
     "select": lambda x, dim, index: x.select(dim, index),
     "copy": lambda x, force: x.clone(),
     "cat": lambda *xs, dim: torch.cat(xs, dim),
-    "pad": lambda x, padding, value: F.pad(x, padding, value=value),
+    "pad": lambda x, padding, value, mode: F.pad(x, padding, mode, value if mode == "constant" else None),
     "full": lambda shape, value, dtype: torch.full(shape, value, dtype=DTYPE[dtype]),
     "arange": lambda start, end, step, dtype: torch.arange(start, end, step, dtype=DTYPE[dtype]),
     "embedding": lambda w, i: F.embedding(i, w),

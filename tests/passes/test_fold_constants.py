@@ -53,3 +53,27 @@ def test_symbolic_shapes_stay() -> None:
       return %y
     }"""
     assert rewritten(fold_constants.run, text) == canonical(text)
+
+
+def test_numbers_that_no_input_gives_fold_where_something_is_computed_with_them() -> None:
+    before = """
+    graph g(%x: f32[2, 2]) {
+      %alone: f32[2, 2] = full(shape=[2, 2], value=2.0, dtype="f32")
+      %sum: f32[2, 2] = add(%x, %alone)
+      %table: f32[3] = full(shape=[3], value=1.0, dtype="f32")
+      %places: i64[2] = arange(start=0, end=4, step=2, dtype="i64")
+      %rows: f32[2] = index_select(%table, %places, dim=0)
+      %y: f32[2, 2] = mul(%sum, %rows)
+      return %y
+    }"""
+    after = """
+    graph g(%x: f32[2, 2]) {
+      @full: f32[3] = [1.0, 1.0, 1.0]
+      @arange: i64[2] = [0, 2]
+      @index_select: f32[2] = [1.0, 1.0]
+      %alone: f32[2, 2] = full(shape=[2, 2], value=2.0, dtype="f32")
+      %sum: f32[2, 2] = add(%x, %alone)
+      %y: f32[2, 2] = mul(%sum, @index_select)
+      return %y
+    }"""
+    assert rewritten(fold_constants.run, before) == canonical(after)

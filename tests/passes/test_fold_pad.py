@@ -7,11 +7,11 @@ from tests.passes.reference import assert_same_numbers, canonical, rewritten
 CONV = 'conv2d(%p, @w, none, none, stride=[2, 2], padding=[{}], dilation=[1, 1], groups=1, act="", act_args=[])'
 
 
-def conv(pad: str, before: str, type: str = "f32[1, 3, 9, 11]", value: str = "0.0") -> str:
+def conv(pad: str, before: str, type: str = "f32[1, 3, 9, 11]", value: str = "0.0", mode: str = "constant") -> str:
     return f"""
     graph g(%x: f32[1, 3, 8, 8]) {{
       @w: f32[4, 3, 3, 3]
-      %p: {type} = pad(%x, padding=[{pad}], value={value})
+      %p: {type} = pad(%x, padding=[{pad}], value={value}, mode="{mode}")
       %y: f32[1, 4, 4, 5] = {CONV.format(before)}
       return %y
     }}"""
@@ -34,18 +34,19 @@ def test_it_adds_to_what_is_there() -> None:
     "text",
     [
         conv("1, 2, 0, 1", "0, 0, 0, 0", value="1.0"),
+        conv("1, 2, 0, 1", "0, 0, 0, 0", mode="reflect"),
         conv("1, 2, -1, 2", "0, 0, 0, 0"),
         conv("1, 2, 0, 1, 1, 0", "0, 0, 0, 0", "f32[1, 4, 9, 11]"),
     ],
 )
-def test_other_values_crops_and_channels_stay(text: str) -> None:
+def test_other_values_modes_crops_and_channels_stay(text: str) -> None:
     assert rewritten(fold_pad.run, text) == canonical(text)
 
 
 def pool(padding: str, ceil: str = "false", include: str = "false", divisor: str = "none") -> str:
     return f"""
     graph g(%x: f32[1, 3, 8, 8]) {{
-      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
       %y: f32[1, 3, 4, 4] = avg_pool2d(%p, kernel=[3, 3], stride=[2, 2], padding=[{padding}], ceil_mode={ceil}, count_include_pad={include}, divisor={divisor})
       return %y
     }}"""
@@ -69,8 +70,20 @@ def test_averages_that_would_change_stay(text: str) -> None:
 def test_maxima_stay() -> None:
     text = """
     graph g(%x: f32[1, 3, 8, 8]) {
-      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+      %p: f32[1, 3, 9, 9] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
       %y: f32[1, 3, 4, 4] = max_pool2d(%p, kernel=[3, 3], stride=[2, 2], padding=[0, 0, 0, 0], dilation=[1, 1], ceil_mode=false)
       return %y
     }"""
     assert rewritten(fold_pad.run, text) == canonical(text)
+
+
+def test_of_volumes() -> None:
+    before = """
+    graph g(%x: f32[1, 2, 4, 5, 6]) {
+      @w: f32[4, 2, 3, 3, 3]
+      %p: f32[1, 2, 5, 7, 9] = pad(%x, padding=[1, 2, 0, 2, 1, 0], value=0.0, mode="constant")
+      %y: f32[1, 4, 3, 5, 7] = conv3d(%p, @w, none, none, stride=[1, 1, 1], padding=[0, 0, 0, 0, 0, 0], dilation=[1, 1, 1], groups=1, act="", act_args=[])
+      return %y
+    }"""
+    assert "padding=[1, 0, 1, 0, 2, 2]" in rewritten(fold_pad.run, before)
+    assert_same_numbers(fold_pad.run, before, [torch.randn(1, 2, 4, 5, 6)])

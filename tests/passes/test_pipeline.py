@@ -23,7 +23,7 @@ graph forward(%x: f32[n, 3, 32, 32]) {{
   @six: f32[] = [6.0]
   @head: f32[10, 2048]
   @bias: f32[10]
-  %pad: f32[n, 3, 33, 33] = pad(%x, padding=[0, 1, 0, 1], value=0.0)
+  %pad: f32[n, 3, 33, 33] = pad(%x, padding=[0, 1, 0, 1], value=0.0, mode="constant")
   %a: f32[n, 8, 16, 16] = conv2d(%pad, @stem, none, none, {CONV.format(s=2, p=0, g=1)})
   %b: f32[n, 8, 16, 16] = batch_norm(%a, @gamma, @beta, @mean, @var, eps=1e-05)
   %c: f32[n, 8, 16, 16] = clamp(%b, lo=0.0, hi=6.0)

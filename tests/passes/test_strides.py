@@ -39,6 +39,8 @@ def test_views(layout: str) -> None:
     check(Node("select", [], {"dim": 2, "index": 1}), x, x[:, :, 1])
     check(Node("expand", [], {"shape": (3, 2, 8, 6, 4)}), x, x.expand(3, 2, 8, 6, 4))
     check(Node("expand", [], {"shape": (2, 8, 6, 4)}), x[:, :1], x[:, :1].expand(2, 8, 6, 4))
+    check(Node("diagonal", [], {"offset": 1, "dim1": 1, "dim2": 3}), x, x.diagonal(1, 1, 3))
+    check(Node("unfold", [], {"dim": 2, "size": 3, "step": 2}), x, x.unfold(2, 3, 2))
 
 
 @pytest.mark.parametrize("layout", ["plain", "nhwc"])

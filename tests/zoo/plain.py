@@ -66,8 +66,8 @@ class UNet(nn.Module):
             y = lift(x)
             y = F.pad(y, (0, skip.shape[-1] - y.shape[-1], 0, skip.shape[-2] - y.shape[-2]))
             x = block(torch.cat([skip, y], 1))
-        y = self.head(x)
-        return y
+        scores: torch.Tensor = self.head(x)
+        return scores
 
 
 class CRNN(nn.Module):

@@ -62,30 +62,50 @@ static PEN_INLINE V lane_inputs(const GroupedVector& v, const float* pixel, I in
   return load(lanes);
 }
 
-// acc += all taps. pixels[tap * kPixels + t]: the input pixel under that tap of output t; places[tap]: which of the weights'
-// taps that is.
+// kPixels neighbours in a phase's row. pixels[tap * kPixels + t]: the input pixel under that tap of output t; places[tap]:
+// which of the weights' taps that is.
+struct GroupedCall {
+  const float* const* pixels;
+  const uint8_t* live;
+  const int32_t* places;
+  int64_t taps, ci;
+  const float *bias, *residual;  // null: none
+  float* out;
+  int64_t residual_pitch, y_pitch;
+  int64_t count;  // outputs that exist
+  const Activation* act;
+};
+
+// One vector of outputs from channel c on, of every pixel.
 template <Reach kReach>
-static PEN_INLINE void add_taps_here(const GroupedVector& v, const float* const* pixels, const uint8_t* live, const int32_t* places,
-                                     int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
+static __attribute__((noinline)) void run_vector(const GroupedCall& g, const GroupedVector& v, int64_t c, const float* weights) {
   V acc[kPixels];
-  PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = sums[t];
+  bool whole = v.lanes == kLanes;
+  V start = !g.bias ? zero() : whole ? load(g.bias + c) : load_partial(g.bias + c, v.lanes);
+  PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = start;
   I first = load_ints(v.index);
-  for (int64_t tap = 0; tap < taps; ++tap, pixels += kPixels) {
-    if (!live[tap]) continue;
-    const float* w = weights + places[tap] * ci * 16;
-    for (int64_t i = 0; i < ci; ++i, w += 16) {
+  const float* const* pixels = g.pixels;
+  for (int64_t tap = 0; tap < g.taps; ++tap, pixels += kPixels) {
+    if (!g.live[tap]) continue;
+    const float* w = weights + g.places[tap] * g.ci * 16;
+    for (int64_t i = 0; i < g.ci; ++i, w += 16) {
       V column = load(w);
       I index = first + set1i(static_cast<int32_t>(i));
       PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = fma(lane_inputs<kReach>(v, pixels[t], index, i), column, acc[t]);
     }
   }
-  PEN_UNROLL for (int t = 0; t < kPixels; ++t) sums[t] = acc[t];
-}
-
-template <Reach kReach>
-static __attribute__((noinline)) void add_taps(const GroupedVector& v, const float* const* pixels, const uint8_t* live,
-                                               const int32_t* places, int64_t taps, int64_t ci, const float* weights, V (&sums)[kPixels]) {
-  add_taps_here<kReach>(v, pixels, live, places, taps, ci, weights, sums);
+  V lo = set1(g.act->lo), hi = set1(g.act->hi);
+  PEN_UNROLL for (int t = 0; t < kPixels; ++t) {
+    if (t >= g.count) break;
+    V sum = acc[t];
+    if (g.residual) {
+      const float* more = g.residual + t * g.residual_pitch + c;
+      sum = sum + (whole ? load(more) : load_partial(more, v.lanes));
+    }
+    if (g.act->clamped) sum = clamp(sum, lo, hi);
+    float* to = g.out + t * g.y_pitch + c;
+    whole ? store(to, sum) : store_partial(to, sum, v.lanes);
+  }
 }
 
 // The input pixels under all taps of outputs ox .. ox + kPixels of a phase's row; zeros where there are none.
@@ -100,7 +120,12 @@ static void find_pixels(const Phase& phase, const Tensor& x, const float* image,
     const float* row = image + (inside ? iz * h + iy : 0) * w * pitch;
     for (int64_t kx = 0; kx < columns.taps; ++kx, to += kPixels) {
       int64_t ix = ox * columns.step + columns.offset + kx * columns.offset_apart;
-      bool any = false;
+      bool any = inside && ix >= 0 && ix + (kPixels - 1) * columns.step < w;
+      if (any) {
+        for (int t = 0; t < kPixels; ++t) to[t] = row + (ix + t * columns.step) * pitch;
+        *live++ = true;
+        continue;
+      }
       for (int t = 0; t < kPixels; ++t, ix += columns.step) {
         bool there = inside && ix >= 0 && ix < w;
         to[t] = there ? row + ix * pitch : zeros;
@@ -123,59 +148,59 @@ static void conv_grouped(const Run& r) {
   GroupedVector* vectors = reinterpret_cast<GroupedVector*>(r.scratch + sizes.vectors);
   for (int64_t c = 0; c < outputs; c += kLanes) vectors[c / kLanes] = place_vector(p, c, outputs, x.dims[1]);
   memset(zeros, 0, static_cast<size_t>(x.dims[1]) * sizeof(float));
-  V lo = set1(p.act.lo), hi = set1(p.act.hi);
 
   Range lines = {part(p.pixel_units, p.pixel_tasks, r.begin).begin, part(p.pixel_units, p.pixel_tasks, r.end - 1).end};
-  int64_t number = -1, phase_begin = 0, phase_end = 0, taps = 0;
+  // In the order of output rows, so that the phases of a row write it one right after another.
+  int64_t height = map_side(y, 0), depth = map_side(y, 2), number = -1, taps = 0;
+  int64_t phases[3] = {phase_count(p, 0, height), phase_count(p, 1, map_side(y, 1)), phase_count(p, 2, depth)};
   Phase phase;
   for (int64_t line = lines.begin; line < lines.end; ++line) {
-    while (line >= phase_end) {
-      phase = place_phase(p, y, ++number);
-      phase_begin = phase_end;
-      phase_end += y.dims[0] * phase.side[0].count * phase.side[2].count;
-      if (line < phase_end) taps = place_taps(p, phase, places);
+    int64_t row = line / phases[1], oy = row % height, oz = row / height % depth, n = row / height / depth;
+    int64_t wanted = ((oz % phases[2]) * phases[0] + oy % phases[0]) * phases[1] + line % phases[1];
+    if (wanted != number) {
+      phase = place_phase(p, y, number = wanted);
+      taps = place_taps(p, phase, places);
     }
-    int64_t oy = (line - phase_begin) % phase.side[0].count, plane = (line - phase_begin) / phase.side[0].count;
-    int64_t oz = plane % phase.side[2].count, n = plane / phase.side[2].count, ow = phase.side[1].count;
-    int64_t y_pitch = phase.side[1].apart * pixel_pitch(y), residual_pitch = 0;
-    const float* image = x.as<float>() + n * x.strides[0];
-    float* out = y.as<float>() + n * y.strides[0] + phase_pixel(phase, y, oz, oy, 0);
-    const float* add = nullptr;
+    oy /= phase.side[0].apart;
+    oz /= phase.side[2].apart;
+    int64_t ow = phase.side[1].count;
+    GroupedCall g = {};
+    g.pixels = pixels;
+    g.live = live;
+    g.places = places;
+    g.taps = taps;
+    g.ci = p.ci_g;
+    g.act = &p.act;
+    g.bias = r.in[2].data ? r.in[2].as<float>() : nullptr;
+    g.y_pitch = phase.side[1].apart * pixel_pitch(y);
+    g.out = y.as<float>() + n * y.strides[0] + phase_pixel(phase, y, oz, oy, 0);
     if (residual.data) {
-      add = residual.as<float>() + n * residual.strides[0] + phase_pixel(phase, residual, oz, oy, 0);
-      residual_pitch = phase.side[1].apart * pixel_pitch(residual);
+      g.residual_pitch = phase.side[1].apart * pixel_pitch(residual);
+      g.residual = residual.as<float>() + n * residual.strides[0] + phase_pixel(phase, residual, oz, oy, 0);
     }
-    for (int64_t ox = 0; ox < ow; ox += kPixels) {
-      int64_t count = ow - ox < kPixels ? ow - ox : kPixels;
+    const float* image = x.as<float>() + n * x.strides[0];
+    for (int64_t ox = 0; ox < ow; ox += kPixels, g.out += kPixels * g.y_pitch) {
+      g.count = ow - ox < kPixels ? ow - ox : kPixels;
       find_pixels(phase, x, image, oz, oy, ox, zeros, pixels, live);
       for (int64_t c = 0; c < outputs; c += kLanes) {
         const GroupedVector& v = vectors[c / kLanes];
         const float* w = r.in[1].as<float>() + c / 16 * all_taps * p.ci_g * 16 + c % 16;
-        V acc[kPixels];
-        V start = r.in[2].data ? load_partial(r.in[2].as<float>() + c, v.lanes) : zero();
-        PEN_UNROLL for (int t = 0; t < kPixels; ++t) acc[t] = start;
         if (v.reach == Reach::same) {
-          add_taps<Reach::same>(v, pixels, live, places, taps, p.ci_g, w, acc);
+          run_vector<Reach::same>(g, v, c, w);
         } else if (v.reach == Reach::own) {
-          add_taps_here<Reach::own>(v, pixels, live, places, taps, 1, w, acc);
+          run_vector<Reach::own>(g, v, c, w);
         } else if (v.reach == Reach::one) {
-          add_taps<Reach::one>(v, pixels, live, places, taps, p.ci_g, w, acc);
+          run_vector<Reach::one>(g, v, c, w);
         } else if (v.reach == Reach::two) {
-          add_taps<Reach::two>(v, pixels, live, places, taps, p.ci_g, w, acc);
+          run_vector<Reach::two>(g, v, c, w);
         } else {
-          add_taps<Reach::far>(v, pixels, live, places, taps, p.ci_g, w, acc);
-        }
-        PEN_UNROLL for (int t = 0; t < kPixels; ++t) {
-          if (t >= count) break;
-          V sum = acc[t];
-          if (add) sum = sum + load_partial(add + (ox + t) * residual_pitch + c, v.lanes);
-          if (p.act.clamped) sum = clamp(sum, lo, hi);
-          store_partial(out + (ox + t) * y_pitch + c, sum, v.lanes);
+          run_vector<Reach::far>(g, v, c, w);
         }
       }
       if (p.act.row) {
-        for (int64_t t = 0; t < count; ++t) apply_row(p.act, out + (ox + t) * y_pitch, outputs);
+        for (int64_t t = 0; t < g.count; ++t) apply_row(p.act, g.out + t * g.y_pitch, outputs);
       }
+      if (g.residual) g.residual += kPixels * g.residual_pitch;
     }
   }
 }

@@ -116,7 +116,7 @@ def nan_to_num(
 def _(g: Emitter, x: Value, nan: float | None, posinf: float | None, neginf: float | None) -> Value:
     if x.dtype != "f32":
         return x if x.dtype != "f64" else g.fail("on f64 tensors")
-    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
     return apply(g, nan_to_num, x, **{k: float(v) for k, v in given.items() if v is not None})
 
 

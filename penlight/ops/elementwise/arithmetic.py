@@ -200,10 +200,10 @@ def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
 
 @add.from_aten("add.Tensor", "add.Scalar")
 def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
-    from penlight.ops.elementwise.comparison import logical_or
+    from penlight.ops.elementwise.comparison import logical_and, logical_or
 
     if g.out.dtype == "bool":
-        return apply(g, logical_or, a, b)
+        return apply(g, logical_or, a, b if alpha else apply(g, logical_and, b, False))
     return apply(g, add, a, _scaled(g, b, alpha))
 
 

@@ -20,9 +20,13 @@ if TYPE_CHECKING:
 DTYPES = ("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool")
 
 
+LOOPS = {("f16", "f32"): "f32_from_f16_row", ("f32", "f16"): "f16_from_f32_row"}  # there are instructions for these
+
+
 class Cast(ElementwiseOp):
     def rows(self) -> list[Row]:
-        return [Row(f"cast.{a}.{b}", (a,), b) for a in DTYPES for b in DTYPES if a != b]
+        pairs = [(a, b) for a in DTYPES for b in DTYPES if a != b]
+        return [Row(f"cast.{a}.{b}", (a,), b, LOOPS.get((a, b), "")) for a, b in pairs]
 
 
 def _identity(x: Term) -> Term:

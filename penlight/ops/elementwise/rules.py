@@ -48,6 +48,7 @@ class Row:
     key: str
     inputs: tuple[str, ...]
     output: str
+    loop: str = ""  # a loop of its own in runtime/cpu/elementwise.h, for every instruction set
 
     @property
     def symbol(self) -> str:
@@ -153,6 +154,7 @@ def elementwise(
                 return special_samples(arity, torch_call, avoid)
             return automatic_samples(op.dtypes, arity, torch_call, avoid, condition="condition" in tensors)
 
+        op.module = rule.__module__  # not that of the samples
         return op
 
     return declare

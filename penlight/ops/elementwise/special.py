@@ -6,14 +6,14 @@ a model's own kernels only those that it uses are left.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise import expression as e
 from penlight.ops.elementwise.arithmetic import add, mul
 from penlight.ops.elementwise.expression import Term
 from penlight.ops.elementwise.rules import FLOATS, SPECIAL, ElementwiseOp, apply, elementwise
-from penlight.ops.registry import composite
+from penlight.ops.registry import Sample, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -112,10 +112,10 @@ def entr(x: Term) -> Term:
     return e.select(x < 0, -INF, e.select(x == 0, 0, -x * e.log(x)))
 
 
-@elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.special.ndtr(x.double()).float())
+@elementwise(dtypes=FLOATS, oracle=lambda torch, x: torch.special.ndtr(x))
 def ndtr(x: Term) -> Term:
     """The normal distribution's integral up to x"""
-    return e.SPECIAL["erfc"](x * -(0.5**0.5)) * 0.5
+    return (e.erf(x * 0.5**0.5) + 1) * 0.5
 
 
 @elementwise(
@@ -146,10 +146,9 @@ def _(g: Emitter, n: int, x: Value) -> Value:
         return apply(g, digamma, x)
     if n > 169:
         g.fail(f"of order {n}: its factorial is no f64")
-    sum_of_powers = apply(g, zeta, float(n + 1), x, type=TensorType("f64", x.shape))
-    return g.cast(
-        apply(g, mul, sum_of_powers, math.factorial(n) * (-1.0) ** (n + 1), type=sum_of_powers.type), g.out.dtype
-    )
+    wide = TensorType("f64", x.shape)
+    factor = math.factorial(n) * (-1.0) ** (n + 1)
+    return g.cast(apply(g, mul, apply(g, zeta, float(n + 1), x, type=wide), factor, type=wide), g.out.dtype)
 
 
 @elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.frexp(x).mantissa)
@@ -183,3 +182,26 @@ def _(x: Any, p: int) -> Any:
 
     parts = [torch.lgamma(x - 0.5 * i) for i in range(p)]
     return sum(parts[1:], parts[0]) + p * (p - 1) / 4 * math.log(math.pi)
+
+
+@igamma.samples
+def _() -> Iterator[Sample]:
+    """Where each method ends and the next one begins."""
+    import torch
+
+    a = torch.tensor([0.3, 2.0, 50.0, 9999.0, 2e4, 1e6]).double()[:, None]
+    x = a * torch.tensor([0.5, 0.9, 0.99, 1.0, 1.01, 1.1, 2.0]).double()
+    yield Sample(lambda a, x: [torch.igamma(a, x), torch.igammac(a, x)], (a, x), "large", tolerance=1e-7)
+
+
+@digamma.samples
+def _() -> Iterator[Sample]:
+    import torch
+
+    x = torch.tensor([-40.3, -9.5, -1.25, -1e-3, 1e-3, 0.4, 1.0, 7.5, 33.0, 1e4]).double()
+    yield Sample(
+        lambda x: [torch.polygamma(n, x) for n in (0, 1, 2, 5)] + [torch.mvlgamma(x[5:] + 2, 3), torch.frexp(x)[1]],
+        (x,),
+        "polygamma, mvlgamma",
+        tolerance=1e-7,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.registry import Op, Sample
+from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -25,6 +25,16 @@ embedding = Op(
 @embedding.from_aten("embedding")
 def _(g: Emitter, w: Value, indices: Value, padding_idx: int, scale_grad: bool, sparse: bool) -> Value:
     return g.emit("embedding", w, indices if indices.dtype == "i32" else g.cast(indices, "i64"))
+
+
+@composite("embedding_renorm")
+def _(w: Any, indices: Any, max_norm: float, norm_type: float) -> Any:
+    """max_norm: rows that are looked up and too long are scaled, with torch's small number against division by zero."""
+    import torch
+
+    norm = torch.linalg.vector_norm(w, norm_type, 1, keepdim=True)
+    used = torch.zeros(w.shape[0], dtype=torch.bool).index_fill(0, indices.flatten(), True)
+    return torch.where(used[:, None] & (norm > max_norm), w * (max_norm / (norm + 1e-7)), w)
 
 
 @embedding.samples
@@ -47,5 +57,11 @@ def _() -> Iterator[Sample]:
     indices = torch.randint(0, 31, (2, 9), generator=rand)
     yield Sample(module, (indices,), "module")
     yield Sample(module, (indices,), "dynamic", dynamic=({1: torch.export.Dim("l", min=2, max=99)},))
+    yield Sample(
+        lambda i, w: F.embedding(i, w * 2, max_norm=1.5),
+        (indices, torch.randn(31, 5, generator=rand)),
+        "max_norm",
+        1e-6,
+    )
     yield Sample(lambda i, w: F.embedding(i, w.T), (indices % 5, torch.randn(6, 5, generator=rand)), "transposed table")
     yield Sample(lambda i, w: F.embedding(i.T, w), (indices, torch.randn(31, 5, generator=rand)), "transposed indices")

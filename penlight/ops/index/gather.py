@@ -40,7 +40,8 @@ def _(g: Emitter, x: Value, dim: int, index: Value, sparse_grad: bool) -> Value:
 
     index = g.cast(index, "i64")
     if 0 in index.shape:  # of any rank
-        return g.constant(np.zeros(index.shape, numpy_dtype(x.dtype)), x.dtype)
+        sizes = tuple(d if isinstance(d, int) else 0 for d in index.shape)
+        return g.reshape(g.constant(np.zeros(sizes, numpy_dtype(x.dtype)), x.dtype), index.shape)
     if x.rank == 0 or index.rank == 0:
         x, index = (g.reshape(v, (1,)) if v.rank == 0 else v for v in (x, index))
         return g.reshape(g.emit("gather", x, index, type=TensorType(x.dtype, index.shape), dim=0), g.out.shape)

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def _fold(x: np.ndarray, *indices: np.ndarray, at: int) -> np.ndarray:
-    return x[(*[slice(None)] * at, *indices)]
+    where: Any = (*[slice(None)] * at, *indices)
+    return x[where]
 
 
 def _fold_select(x: np.ndarray, index: np.ndarray, *, dim: int) -> np.ndarray:

@@ -23,7 +23,7 @@ def _fold(x: np.ndarray, value: np.ndarray, *indices: np.ndarray, at: int, reduc
     import numpy as np
 
     y = x.copy()
-    where = (*[slice(None)] * at, *indices)
+    where: Any = (*[slice(None)] * at, *indices)
     if not reduce:
         y[where] = value
     else:
@@ -48,7 +48,7 @@ def _emit(
     """`value` must be broadcast to what the indices select."""
 
     def put(x: Value, value: Value, reduce: str) -> Value:
-        made: Value = g.emit("index_put", x, value, indices, type=x.type, at=at, reduce=reduce)
+        made: Value = g.emit("index_put", x, value, indices, type=x.tensor, at=at, reduce=reduce)
         return made
 
     return combined(g, x, value, how, include_self, put) if how else put(x, g.cast(value, x.dtype), "")

@@ -83,7 +83,7 @@ def _scatter(g: Emitter, x: Value, dim: int, index: Value, src: Any, how: str = 
     index, src = (g.reshape(v, (1,)) if v.rank == 0 else v for v in (index, src))
 
     def put(x: Value, src: Value, reduce: str) -> Value:
-        made: Value = g.emit("scatter", x, index, src, type=x.type, dim=dim % x.rank, reduce=reduce)
+        made: Value = g.emit("scatter", x, index, src, type=x.tensor, dim=dim % x.rank, reduce=reduce)
         return made
 
     y = combined(g, x, src, how, include_self, put) if how else put(x, g.cast(src, x.dtype), "")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from penlight.ir.dims import product
 from penlight.ops.matmul.matmul import emit_product, emit_scaled_sum, product_dtype
 from penlight.ops.registry import Op, Sample, Selection
 
@@ -35,7 +36,12 @@ def _(g: Emitter, x: Value, w: Value, b: Value | None) -> Value:
         return g.cast(y, g.out.dtype) if b is None else emit_scaled_sum(g, b, 1, y, 1)
     x, w, b = g.cast(x, dtype), g.cast(w, dtype), None if b is None else g.cast(b, dtype)
     type = TensorType(dtype, g.out.shape)
-    if w.rank == 1:  # one column, which the result does not have
+    rows = product(x.shape[:-1])
+    if w.rank == 2 and w.shape[0] == 1 and not (isinstance(rows, int) and rows <= 3):
+        # One column would fill a sixteenth of a panel: as dot products it goes along memory.
+        y = g.reshape(emit_product(g, x, g.reshape(w, (w.shape[1],)), g.out.shape[:-1]), g.out.shape)
+        y = y if b is None else g.emit("add", y, b, type=type)
+    elif w.rank == 1:  # one column, which the result does not have
         y = g.emit("linear", x, g.reshape(w, (1, *w.shape)), None, type=TensorType(dtype, (*g.out.shape, 1)))
         y = g.reshape(y, g.out.shape)
         y = y if b is None else g.emit("add", y, b, type=type)
@@ -84,6 +90,8 @@ def _() -> Iterator[Sample]:
     yield case("power of two, many columns (rows are copied)", r(2, 29, 512), 270)
     yield case("rows a power of two apart", r(3, 12, 512)[:, ::2, :100], 257)
     yield case("no rows", r(0, 20), 19)
+    yield case("to one", r(3, 19, 37), 1)
+    yield case("to one, no bias", r(70, 20), 1, bias=False)
     yield case("K = 0", r(5, 0), 19)
     yield case("transposed rows", r(17, 9, 20).transpose(0, 1), 33)
     yield case("transposed columns", r(20, 9).T, 33)

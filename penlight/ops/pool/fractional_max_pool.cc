@@ -48,8 +48,8 @@ static int64_t window_start(const FractionalParams& p, int side, float sample, i
   if (i == p.out[side] - 1) return last;
   float alpha = static_cast<float>(last) / static_cast<float>(p.out[side] - 1);
   float at = (static_cast<float>(i) + sample) * alpha, base = sample * alpha;
-  if (!(at >= 0 && at < 1e9f && base >= 0 && base < 1e9f)) return -1;
-  int64_t start = static_cast<int64_t>(at) - static_cast<int64_t>(base);
+  if (!(at > -1e9f && at < 1e9f && base > -1e9f && base < 1e9f)) return -1;
+  int64_t start = static_cast<int64_t>(at) - static_cast<int64_t>(base);  // cut towards zero, as in torch
   return start >= 0 && start <= last ? start : -1;
 }
 

@@ -5,7 +5,7 @@ namespace pen {
 
 // The reduction of no elements is a value for sums and products, an error for the extremes, as in torch. `out` as the key
 // says: the dtype of x, but the sum of bools is an i64.
-static Status reduce_bind(Bind& b, bool has_neutral, bool counts = false, double power = 0) {
+static Status reduce_bind(Bind& b, bool has_neutral, bool counts, Finish finish = Finish::as_it_is, double power = 0) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
@@ -21,6 +21,7 @@ static Status reduce_bind(Bind& b, bool has_neutral, bool counts = false, double
   PEN_TRY(b.output(0, y, shape));
   ReduceParams* p = b.params<ReduceParams>();
   p->power = power;
+  p->finish = finish;
   if (is_empty(b.out(0))) return PEN_OK;
   if (is_empty(x) && !has_neutral) return b.fail(0, "at least one element to reduce", "none");
   int64_t out[kMaxRank];
@@ -29,16 +30,16 @@ static Status reduce_bind(Bind& b, bool has_neutral, bool counts = false, double
 }
 
 PEN_BIND(sum) { return reduce_bind(b, true, true); }
-PEN_BIND(mean) { return reduce_bind(b, true); }
-PEN_BIND(prod) { return reduce_bind(b, true); }
-PEN_BIND(nansum) { return reduce_bind(b, true); }
-PEN_BIND(amax) { return reduce_bind(b, false); }
-PEN_BIND(amin) { return reduce_bind(b, false); }
+PEN_BIND(mean) { return reduce_bind(b, true, false, Finish::over_count); }
+PEN_BIND(prod) { return reduce_bind(b, true, false); }
+PEN_BIND(nansum) { return reduce_bind(b, true, false); }
+PEN_BIND(amax) { return reduce_bind(b, false, false); }
+PEN_BIND(amin) { return reduce_bind(b, false, false); }
 PEN_BIND(norm) {
   double p = b.number("p");
   bool finite = p - p == 0;
   if (p != p || (finite && p != 0 && p != 1 && p != 2)) return b.fail(-1, "p of 0, 1, 2, inf or -inf", "%g", p);
-  return reduce_bind(b, finite, false, p);
+  return reduce_bind(b, finite, false, p == 2 ? Finish::root : Finish::as_it_is, p);
 }
 
 namespace PEN_ISA {
@@ -55,16 +56,13 @@ struct Square {
 struct NotZero {
   PEN_INLINE V operator()(V v) const { return select(ne(v, zero()), set1(1.0f), zero()); }
 };
-struct Root {
-  PEN_INLINE float operator()(float v, int64_t) const { return __builtin_sqrtf(v); }
-};
 using SumOfFloats = SumOf<FloatLanes>;
 
 }  // namespace PEN_ISA
 
 PEN_KERNEL(sum, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats>(r); }
 PEN_KERNEL(sum, i64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::IntLanes>>(r); }
-PEN_KERNEL(mean, f32) { PEN_ISA::reduce<PEN_ISA::SumOfFloats, PEN_ISA::DividedByCount>(r); }
+PEN_KERNEL(mean, f32) { PEN_ISA::sum_f32(r); }  // bind asked for the division
 PEN_KERNEL(prod, f32) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::FloatLanes>>(r); }
 PEN_KERNEL(nansum, f32) { PEN_ISA::reduce<PEN_ISA::MappedOf<PEN_ISA::SumOfFloats, PEN_ISA::NanAsZero>>(r); }
 PEN_KERNEL(amax, f32) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>>(r); }
@@ -77,7 +75,7 @@ PEN_KERNEL(amin, i64) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1
 #if defined(PEN_ISA_BASE)  // compiled once
 PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>(r); }
 PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
-PEN_KERNEL_ANY(mean, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>, PEN_ISA::DividedByCount>(r); }
+PEN_KERNEL_ANY(mean, f64) { PEN_ISA::sum_f64(r); }
 PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
 PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
 PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, -1>>(r); }
@@ -89,7 +87,7 @@ PEN_KERNEL(norm, f32) {
   using namespace PEN_ISA;
   double p = r.as<ReduceParams>().power;
   if (p == 2) {
-    PEN_ISA::reduce<MappedOf<SumOfFloats, Square>, Root>(r);
+    PEN_ISA::reduce<MappedOf<SumOfFloats, Square>>(r);
   } else if (p == 1) {
     PEN_ISA::reduce<MappedOf<SumOfFloats, Magnitude>>(r);
   } else if (p == 0) {

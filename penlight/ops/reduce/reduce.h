@@ -17,6 +17,9 @@ struct ReduceDims {
   int64_t numel;
 };
 
+// What becomes of a result.
+enum class Finish : int32_t { as_it_is = 0, over_count, root };
+
 struct ReduceParams {
   bool columns;
   ReduceDims kept, reduced;  // without the contiguous dim
@@ -27,7 +30,8 @@ struct ReduceParams {
   int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns)
   int64_t tasks, final_tasks;
   int64_t count;  // elements reduced into one
-  double power;   // of a norm
+  Finish finish;
+  double power;  // of a norm
 };
 
 static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
@@ -43,7 +47,7 @@ static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int6
   d->numel *= size;
 }
 
-static PEN_INLINE int64_t reduce_offset(const ReduceDims& d, int64_t index, int64_t* out) {
+static inline __attribute__((unused, noinline)) int64_t reduce_offset(const ReduceDims& d, int64_t index, int64_t* out) {
   if (d.rank == 0) return 0;
   int64_t in = 0;
   for (int i = d.rank - 1; i > 0; --i) {  // the outermost needs no division, which takes as long as 100 floats
@@ -337,19 +341,14 @@ struct MappedOf : Rule {
   static PEN_INLINE V lift(float v) { return Map()(set1(v)); }
 };
 
-// What a reduction does to its result, by the number of elements reduced.
-struct AsItIs {
-  template <class T>
-  PEN_INLINE T operator()(T v, int64_t) const {
-    return v;
+template <class T>
+static PEN_INLINE T finished(T v, const ReduceParams& p) {
+  if constexpr (__is_same(T, float) || __is_same(T, double)) {
+    if (p.finish == Finish::over_count) return v / static_cast<T>(p.count);
+    if (p.finish == Finish::root) return static_cast<T>(__builtin_sqrtf(static_cast<float>(v)));
   }
-};
-struct DividedByCount {
-  template <class T>
-  PEN_INLINE T operator()(T v, int64_t count) const {
-    return v / static_cast<T>(count);
-  }
-};
+  return v;
+}
 
 // n contiguous values into w: four vector accumulators, then lanes, then the tail one by one.
 template <class Op>
@@ -389,6 +388,11 @@ static PEN_INLINE typename Op::Wide reduce_run(const typename Op::In* x, int64_t
 }
 
 template <class Op>
+static __attribute__((noinline)) typename Op::Wide reduce_long_run(const typename Op::In* x, int64_t n, typename Op::Wide w) {
+  return reduce_run<Op>(x, n, w);
+}
+
+template <class Op>
 static PEN_INLINE void start_total(typename Op::Total* total) {
   if constexpr (__is_same(typename Op::Total, typename Op::Vec))
     *total = Op::start();
@@ -406,8 +410,8 @@ static PEN_INLINE void add_total(typename Op::Total* total, typename Op::Vec v) 
 
 // U vectors of columns over reduced rows [begin, end), 64 rows to a block, blocks added up apart.
 template <class Op, int U, bool kPartial>
-static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::In* x, int64_t begin, int64_t end, int64_t lanes,
-                                      typename Op::T* result) {
+static __attribute__((noinline)) void reduce_columns(const ReduceDims& d, const typename Op::In* x, int64_t begin, int64_t end,
+                                                     int64_t lanes, typename Op::T* result) {
   typename Op::Vec acc[U];
   typename Op::Total total[U];
 #pragma GCC unroll 4
@@ -438,8 +442,8 @@ static PEN_INLINE void reduce_columns(const ReduceDims& d, const typename Op::In
 
 // One part of an item into result[0] (rows) or result[0 .. chunk) (columns; room for a whole vector more).
 template <class Op>
-static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::In* x, int64_t item, int64_t part_index,
-                                      typename Op::T* result) {
+static __attribute__((noinline)) int64_t reduce_item(const ReduceParams& p, const typename Op::In* x, int64_t item, int64_t part_index,
+                                                     typename Op::T* result) {
   constexpr int W = Op::kWidth;
   int64_t unused = 0;
   Range units = part(p.units, p.parts, part_index);
@@ -449,7 +453,7 @@ static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::
     for (int64_t u = units.begin; u < units.end; ++u) {
       int64_t run = p.blocks == 1 ? u : u / p.blocks, at = (u - run * p.blocks) * kReduceBlock;
       int64_t n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
-      w = reduce_run<Op>(x + reduce_offset(p.reduced, run, &unused) + at, n, w);
+      w = reduce_long_run<Op>(x + reduce_offset(p.reduced, run, &unused) + at, n, w);
     }
     *result = static_cast<typename Op::T>(w);
     return 1;
@@ -458,53 +462,70 @@ static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const typename Op::
   int64_t n = p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk;
   int64_t i = 0;
   x += at;
-  for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
+  if constexpr (W < 16 || __is_same(typename Op::Vec, V)) {  // bytes: a vector is a cache line's worth already
+    for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
+  }
   for (; i + 2 * W <= n; i += 2 * W) reduce_columns<Op, 2, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
-  for (; i + W <= n; i += W) reduce_columns<Op, 1, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
-  if (i < n) reduce_columns<Op, 1, true>(p.reduced, x + i, units.begin, units.end, n - i, result + i);
+  for (; i < n; i += W) reduce_columns<Op, 1, true>(p.reduced, x + i, units.begin, units.end, n - i < W ? n - i : W, result + i);
   return n;
 }
 
-template <class Op, class Finish = AsItIs>
-static PEN_INLINE void reduce(const Run& r) {
-  using T = typename Op::T;
+// Results of the parts of one output, in order, in the wide type.
+template <class Op>
+static __attribute__((noinline)) typename Op::T combine_parts(const typename Op::T* parts, int64_t count, int64_t step) {
+  typename Op::Wide w = Op::wide();
+  for (int64_t k = 0; k < count; ++k) w = Op::step(w, static_cast<typename Op::Wide>(parts[k * step]));
+  return static_cast<typename Op::T>(w);
+}
+
+// What is the same for all rules on one pair of types is compiled once for them.
+template <class In, class T>
+struct ReduceRule {
+  int64_t (*item)(const ReduceParams& p, const In* x, int64_t item, int64_t part_index, T* result);
+  T (*combine)(const T* parts, int64_t count, int64_t step);
+};
+template <class In, class T>
+static __attribute__((noinline)) void reduce_items(const Run& r, const ReduceRule<In, T>& rule) {
   const ReduceParams& p = r.as<ReduceParams>();
-  const typename Op::In* x = r.in[0].as<typename Op::In>();
+  const In* x = r.in[0].as<In>();
   T* shared = reinterpret_cast<T*>(r.shared);
   int64_t width = p.columns ? kReduceChunk : 1;
-  T buffer[kReduceChunk + Op::kWidth];
-  if (!p.columns && p.parts == 1 && p.units == 1) {  // each output is one run, maybe a short one
-    T* y = r.out[0].as<T>();
-    Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
-    return for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) {
-      y[out] = Finish()(static_cast<T>(reduce_run<Op>(x + in, p.inner, Op::wide())), p.count);
-    });
-  }
+  T buffer[kReduceChunk + kVectorBytes];  // the last vector of a chunk is written whole
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
       int64_t item = r.phase == 0 ? i / p.parts : i, n = 0;
       if (r.phase == 0) {
-        n = reduce_item<Op>(p, x, item, i % p.parts, buffer);
+        n = rule.item(p, x, item, i % p.parts, buffer);
         if (p.parts > 1) {
           for (int64_t j = 0; j < n; ++j) shared[i * width + j] = buffer[j];
           continue;
         }
-      } else {  // parts in order, in the wide type
+      } else {
         int64_t at = item % p.chunks * kReduceChunk;
         n = p.columns ? (p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk) : 1;
-        for (int64_t j = 0; j < n; ++j) {
-          typename Op::Wide w = Op::wide();
-          for (int64_t k = 0; k < p.parts; ++k) w = Op::step(w, static_cast<typename Op::Wide>(shared[(item * p.parts + k) * width + j]));
-          buffer[j] = static_cast<T>(w);
-        }
+        for (int64_t j = 0; j < n; ++j) buffer[j] = rule.combine(shared + item * p.parts * width + j, p.parts, width);
       }
       int64_t out = 0;
       reduce_offset(p.kept, item / p.chunks, &out);
       out += item % p.chunks * kReduceChunk * p.inner_out;
-      for (int64_t j = 0; j < n; ++j) r.out[0].as<T>()[out + j * p.inner_out] = Finish()(buffer[j], p.count);
+      for (int64_t j = 0; j < n; ++j) r.out[0].as<T>()[out + j * p.inner_out] = finished(buffer[j], p);
     }
   }
+}
+
+template <class Op>
+static PEN_INLINE void reduce(const Run& r) {
+  using T = typename Op::T;
+  using In = typename Op::In;
+  const ReduceParams& p = r.as<ReduceParams>();
+  if (p.columns || p.parts > 1 || p.units != 1) return reduce_items<In, T>(r, {reduce_item<Op>, combine_parts<Op>});
+  // each output is one run, maybe a short one
+  const In* x = r.in[0].as<In>();
+  T* y = r.out[0].as<T>();
+  Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
+  for_each_kept(p.kept, range.begin, range.end,
+                [&](int64_t in, int64_t out) { y[out] = finished(static_cast<T>(reduce_run<Op>(x + in, p.inner, Op::wide())), p); });
 }
 
 }  // namespace PEN_ISA

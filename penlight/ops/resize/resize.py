@@ -56,18 +56,26 @@ def emit_resize(
 
 
 def _convert(g: Emitter, x: Value, spatial: int, scales: Any, mode: str, align_corners: bool, antialias: bool) -> Value:
-    """Computed in f32: half floats are rounded at the end, bytes as torch rounds them."""
+    """Computed in f32: half floats are rounded at the end, bytes after each side, the width first, as torch does."""
     from penlight.ir.types import TensorType
 
     if x.dtype not in ("f32", "f16", "bf16", "u8"):
         g.fail(f"of a {x.dtype} tensor: f32, f16, bf16 and u8 are supported")
     out = g.out
-    g.out = TensorType("f32", out.shape)
-    y = emit_resize(
-        g, "resize", g.cast(x, "f32"), spatial, scales, mode=mode, align_corners=align_corners, antialias=antialias
-    )
-    if out.dtype == "u8":
-        y = g.emit("clamp", g.emit("round", y, type=g.out), type=g.out, lo=0.0, hi=255.0)
+
+    def step(x: Value, shape: Sequence[Any], scales: Any) -> Value:
+        g.out = TensorType("f32", tuple(shape))
+        attrs = {"mode": mode, "align_corners": align_corners, "antialias": antialias}
+        y = emit_resize(g, "resize", x, spatial, scales, **attrs)
+        if out.dtype == "u8":
+            y = g.emit("clamp", g.emit("round", y, type=g.out), type=g.out, lo=0.0, hi=255.0)
+        return y
+
+    y = g.cast(x, "f32")
+    if out.dtype == "u8" and spatial == 2:
+        y = step(y, (*out.shape[:-2], x.shape[-2], out.shape[-1]), (None, scales[1]) if scales else None)
+        scales = (scales[0], None) if scales else None
+    y = step(y, out.shape, scales)
     g.out = out
     return g.cast(y, out.dtype)
 
@@ -131,6 +139,14 @@ def _() -> Iterator[Sample]:
     yield Sample(
         lambda x: F.interpolate(x * 2, size=(7, 5), mode="bicubic", antialias=True), (many,), "smooth, channels_last"
     )
+    levels = torch.randint(0, 256, (2, 3, 9, 11), generator=rand).byte()
+    for mode, smooth in (("bilinear", False), ("bicubic", True)):
+        yield Sample(  # torch's weights have 16 bits there: a level more or less
+            lambda x, mode=mode, smooth=smooth: F.interpolate(x, size=(7, 16), mode=mode, antialias=smooth).float(),
+            (levels,),
+            f"bytes, {mode}",
+            tolerance=1 / 225,
+        )
     special = torch.randn(2, 18, 5, 5, generator=rand)
     special[0, :, 2, 2], special[1, 3, 1, 1] = float("nan"), float("inf")
     yield Sample(lambda x: F.interpolate(x, size=(8, 8), mode="bilinear"), (special,), "nan, inf")

@@ -44,7 +44,7 @@ def _strides(shape: tuple[Dim, ...]) -> list[Dim]:
 
 def _emit(g: Emitter, x: Value, src: Value, stride: Sequence[Dim], offset: Dim) -> Value:
     made: Value = g.emit(
-        "as_strided_scatter", x, g.cast(src, x.dtype), type=x.type, stride=tuple(stride), offset=offset
+        "as_strided_scatter", x, g.cast(src, x.dtype), type=x.tensor, stride=tuple(stride), offset=offset
     )
     return made
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penlight.ops.registry import Op, Sample
 
@@ -64,7 +64,7 @@ def _roll(g: Emitter, x: Value, shifts: Sequence[Dim], dims: Sequence[int]) -> V
             made: Value = g.emit("slice", x, type=type, dim=dim, start=start, end=end, step=1)
             return made
 
-        x = g.emit("cat", part(cut, size, shift), part(0, cut, cut), type=x.type, dim=dim)
+        x = g.emit("cat", part(cut, size, shift), part(0, cut, cut), type=x.tensor, dim=dim)
     return x
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from penlight.ops.registry import Op, Sample, Selection
 
@@ -88,13 +88,14 @@ def in_memory_order(g: Emitter, x: Value) -> tuple[Value, list[int], int]:
 
 
 def checked_reach(g: Emitter, x: Value, size: Sequence[Dim], stride: Sequence[Dim], offset: Dim) -> None:
-    if not all(isinstance(d, int) for d in (*size, *stride, *x.shape, offset)) or 0 in size:
-        return
     import math
 
-    assert isinstance(offset, int)
-    last = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))  # type: ignore[operator]
-    if offset < 0 or last >= math.prod(x.shape):  # type: ignore[arg-type]
+    sizes, strides, own = ([d for d in dims if isinstance(d, int)] for dims in (size, stride, x.shape))
+    known = len(sizes) == len(size) and len(strides) == len(stride) and len(own) == x.rank
+    if not known or not isinstance(offset, int) or 0 in sizes:
+        return
+    last = offset + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
+    if offset < 0 or last >= math.prod(own):
         g.fail("that reaches outside of the tensor, into memory that it is a part of")
 
 

@@ -21,6 +21,9 @@ static Status roi_bind(Bind& b, bool align) {
     if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }
   if (b.in(0).rank != 4) return b.fail(0, "a tensor of rank 4", "rank %d", b.in(0).rank);
+  if (b.in(0).dims[2] < 1 || b.in(0).dims[3] < 1)
+    return b.fail(0, "images with a pixel at least", "%lld x %lld", static_cast<long long>(b.in(0).dims[2]),
+                  static_cast<long long>(b.in(0).dims[3]));
   if (b.in(1).rank != 2 || b.in(1).dims[1] != 5) return b.fail(1, "regions [R, 5]: image, x1, y1, x2, y2", "rank %d", b.in(1).rank);
   IntList size = b.ints("size");
   if (size.count != 2 || size[0] < 1 || size[1] < 1 || size[0] > (1 << 15) || size[1] > (1 << 15))

@@ -128,8 +128,19 @@ def _sample_points(rois: Any, scale: float, h: int, w: int, sampling: int, align
                 yield r, i, j, ys, xs
 
 
+def value_at(image: Any, y: float, x: float) -> Any:
+    """image [C, H, W] at one point, zeros around it: for deformable convolution."""
+    h, w = image.shape[1:]
+    total = image.new_zeros(image.shape[0])
+    for i in (floor(y), floor(y) + 1):
+        for j in (floor(x), floor(x) + 1):
+            if 0 <= i < h and 0 <= j < w:
+                total += image[:, i, j] * (1 - abs(y - i)) * (1 - abs(x - j))
+    return total
+
+
 def _at(image: Any, y: float, x: float) -> Any:
-    """image [C, H, W] at one point."""
+    """image [C, H, W] at one point; up to a pixel outside, the edge."""
     h, w = image.shape[1:]
     if not (-1 <= y <= h and -1 <= x <= w):
         return image.new_zeros(image.shape[0])

@@ -109,42 +109,45 @@ PEN_SAME(truncf);
 PEN_SAME(nearbyintf);
 PEN_SAME(nextafterf);
 // Overloaded in some C++ libraries, so chosen by type.
-#define PEN_SAME_OVERLOADED(name, ...)                                                          \
+#define PEN_SAME_AS(name, ...)                                                                  \
   static_assert(kFits<Plain<decltype(platform_h::name)>::Type, double(__VA_ARGS__)> &&          \
                     sizeof(static_cast<double (*)(__VA_ARGS__)>(::name)) == sizeof(void (*)()), \
                 #name " is declared differently here")
-PEN_SAME_OVERLOADED(floor, double);
-PEN_SAME_OVERLOADED(ceil, double);
-PEN_SAME_OVERLOADED(exp, double);
-PEN_SAME_OVERLOADED(exp2, double);
-PEN_SAME_OVERLOADED(expm1, double);
-PEN_SAME_OVERLOADED(log, double);
-PEN_SAME_OVERLOADED(log1p, double);
-PEN_SAME_OVERLOADED(log2, double);
-PEN_SAME_OVERLOADED(log10, double);
-PEN_SAME_OVERLOADED(sin, double);
-PEN_SAME_OVERLOADED(cos, double);
-PEN_SAME_OVERLOADED(tan, double);
-PEN_SAME_OVERLOADED(asin, double);
-PEN_SAME_OVERLOADED(acos, double);
-PEN_SAME_OVERLOADED(atan, double);
-PEN_SAME_OVERLOADED(sinh, double);
-PEN_SAME_OVERLOADED(cosh, double);
-PEN_SAME_OVERLOADED(tanh, double);
-PEN_SAME_OVERLOADED(erf, double);
-PEN_SAME_OVERLOADED(erfc, double);
-PEN_SAME_OVERLOADED(trunc, double);
-PEN_SAME_OVERLOADED(nearbyint, double);
-PEN_SAME_OVERLOADED(j0, double);
-PEN_SAME_OVERLOADED(j1, double);
-PEN_SAME_OVERLOADED(y0, double);
-PEN_SAME_OVERLOADED(y1, double);
-PEN_SAME_OVERLOADED(pow, double, double);
-PEN_SAME_OVERLOADED(atan2, double, double);
-PEN_SAME_OVERLOADED(fmod, double, double);
-PEN_SAME_OVERLOADED(nextafter, double, double);
-PEN_SAME_OVERLOADED(frexp, double, int*);
-PEN_SAME_OVERLOADED(lgamma_r, double, int*);
+#define PEN_SAME_UNARY(name) PEN_SAME_AS(name, double)
+#define PEN_SAME_BINARY(name) PEN_SAME_AS(name, double, double)
+#define PEN_SAME_PARTS(name) PEN_SAME_AS(name, double, int*)
+PEN_SAME_UNARY(floor);
+PEN_SAME_UNARY(ceil);
+PEN_SAME_UNARY(exp);
+PEN_SAME_UNARY(exp2);
+PEN_SAME_UNARY(expm1);
+PEN_SAME_UNARY(log);
+PEN_SAME_UNARY(log1p);
+PEN_SAME_UNARY(log2);
+PEN_SAME_UNARY(log10);
+PEN_SAME_UNARY(sin);
+PEN_SAME_UNARY(cos);
+PEN_SAME_UNARY(tan);
+PEN_SAME_UNARY(asin);
+PEN_SAME_UNARY(acos);
+PEN_SAME_UNARY(atan);
+PEN_SAME_UNARY(sinh);
+PEN_SAME_UNARY(cosh);
+PEN_SAME_UNARY(tanh);
+PEN_SAME_UNARY(erf);
+PEN_SAME_UNARY(erfc);
+PEN_SAME_UNARY(trunc);
+PEN_SAME_UNARY(nearbyint);
+PEN_SAME_UNARY(j0);
+PEN_SAME_UNARY(j1);
+PEN_SAME_UNARY(y0);
+PEN_SAME_UNARY(y1);
+PEN_SAME_BINARY(pow);
+PEN_SAME_BINARY(atan2);
+PEN_SAME_BINARY(fmod);
+PEN_SAME_BINARY(nextafter);
+PEN_SAME_PARTS(frexp);
+PEN_SAME_PARTS(lgamma_r);
 #if defined(__APPLE__)
 PEN_SAME(__error);
 #elif defined(__ANDROID__)

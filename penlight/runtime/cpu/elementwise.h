@@ -154,8 +154,8 @@ struct F16 {
     uint32_t word = float_word(static_cast<float>(x)), sign = word >> 16 & 0x8000u, magnitude = word & 0x7fffffffu, half;
     uint32_t normal = (magnitude + 0xfffu + (magnitude >> 13 & 1u) - 0x38000000u) >> 13;
     uint32_t denormal = float_word(word_float(magnitude) + 0.5f) - 0x3f000000u;
-    half = magnitude < 0x38800000u ? denormal : normal;      // below 2^-14
-    half = magnitude < 0x477ff000u ? half : 0x7c00u;         // 65520 and up
+    half = magnitude < 0x38800000u ? denormal : normal;  // below 2^-14
+    half = magnitude < 0x477ff000u ? half : 0x7c00u;     // 65520 and up
     half = magnitude > 0x7f800000u ? 0x7e00u : half;
     return static_cast<uint16_t>(sign | half);
   }
@@ -252,6 +252,26 @@ static void number_row3(void* out, const void* const* in, const int64_t* steps, 
   auto c = static_cast<const typename C::Element*>(in[2]);
   const int64_t a_step = steps[0], b_step = steps[1], c_step = steps[2];
   for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step), C::load(c + i * c_step)));
+}
+
+// --- f16 and f32: instructions where there are any -------------------------------------------------------------
+[[maybe_unused]] static void f32_from_f16_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const float*) {
+  float* y = static_cast<float*>(out);
+  const uint16_t* x = static_cast<const uint16_t*>(in[0]);
+  int64_t i = 0;
+  if (kHasF16 && steps[0] == 1) {
+    for (; i + kLanes <= n; i += kLanes) store(y + i, load_f16(x + i));
+  }
+  for (; i < n; ++i) y[i] = F16::load(x + i * steps[0]);
+}
+[[maybe_unused]] static void f16_from_f32_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const float*) {
+  uint16_t* y = static_cast<uint16_t*>(out);
+  const float* x = static_cast<const float*>(in[0]);
+  int64_t i = 0;
+  if (kHasF16 && steps[0] == 1) {
+    for (; i + kLanes <= n; i += kLanes) store_f16(y + i, load(x + i));
+  }
+  for (; i < n; ++i) y[i] = F16::stored(x[i * steps[0]]);
 }
 
 }  // namespace PEN_ISA

@@ -55,8 +55,14 @@ double zeta(double s, double q) {
     if (term < kTiny * sum) return sum;
   }
   // B(2j) / (2j)!
-  static constexpr double kTerms[] = {1.0 / 12, -1.0 / 720, 1.0 / 30240, -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000.0,
-                                      1.0 / 74724249600.0, -3617.0 / 10670622842880000.0};
+  static constexpr double kTerms[] = {1.0 / 12,
+                                      -1.0 / 720,
+                                      1.0 / 30240,
+                                      -1.0 / 1209600,
+                                      1.0 / 47900160,
+                                      -691.0 / 1307674368000.0,
+                                      1.0 / 74724249600.0,
+                                      -3617.0 / 10670622842880000.0};
   double power = pow(a, -s), factor = s * power / a;
   sum += a * power / (s - 1) + power / 2;
   for (int j = 0; j < 8; ++j) {
@@ -240,8 +246,8 @@ double airy_ai(double x) {
       u = next;
       (k & 1 ? odd : even) += k & 2 ? -u : u;
     }
-    double phase = zeta - kPi / 4;
-    return (cos(phase) * even + sin(phase) * odd) / (sqrt(kPi) * sqrt(sqrt(-x)));
+    double phase = zeta + kPi / 4;  // both from sin: a compiler makes one call of sin and cos of one angle, not every libm's
+    return (sin(phase) * even + sin(phase - kPi / 2) * odd) / (sqrt(kPi) * sqrt(sqrt(-x)));
   }
   double cube = x * x * x, f = 1, g = x, f_sum = f, g_sum = g;
   for (int k = 1; k < 60; ++k) {

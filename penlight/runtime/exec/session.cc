@@ -202,6 +202,25 @@ uint32_t output_register(const pen_session* s, int32_t index) {
   return s->model->indices[ret.args + static_cast<uint32_t>(index)];
 }
 
+// What the schema calls an input: "index" of "x:T index:T* dim:i"; the last name stands for a whole list.
+struct Text {
+  const char* start;
+  int length;
+};
+static Text tensor_parameter(const char* schema, int input) {
+  Text name = {schema, 0};
+  for (const char* at = schema; *at; --input) {
+    const char* end = at;
+    while (*end && *end != ':') ++end;
+    if (!*end || end[1] != 'T') break;
+    name = {at, static_cast<int>(end - at)};
+    if (input == 0) break;
+    while (*end && *end != ' ') ++end;
+    at = *end ? end + 1 : end;
+  }
+  return name;
+}
+
 Status run_step(pen_session* s, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
@@ -224,11 +243,15 @@ Status run_step(pen_session* s, const Plan& plan, Step* step) {
     set_text(expected, sizeof expected, "%s", s->fault.expected);
     set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
   }
-  const char* tensor = "";
+  char tensor[128] = "";
   uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
                        ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
                        : format::kNone;
-  if (value != format::kNone) tensor = s->model->string(s->model->values[step->region->values + value].name);
+  if (value != format::kNone) {
+    Text parameter = tensor_parameter(step->entry->schema, s->fault.input);
+    set_text(tensor, sizeof tensor, "%.*s (%s)", parameter.length, parameter.start,
+             s->model->string(s->model->values[step->region->values + value].name));
+  }
   s->fault.set = 0;
   return fail(s, {PEN_ERROR_DATA, "", step->entry->key, tensor, expected, got, s->model->string(node.source)});
 }

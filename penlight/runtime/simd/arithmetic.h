@@ -1,6 +1,7 @@
 // One set of words for what elementwise rules compute, on f32 vectors and on plain numbers alike: generated code
-// (build/elementwise.py) is a template over the type and calls these. Functions of doubles are the C library's. Integers wrap, as in torch; division by zero and
-// of the least number by -1, which trap on x86, give 0 and the least number. Truth values are M for V, bool for numbers.
+// (build/elementwise.py) is a template over the type and calls these. Functions of doubles are the C library's. Integers wrap, as in torch;
+// division by zero and of the least number by -1, which trap on x86, give 0 and the least number. Truth values are M for V, bool for
+// numbers.
 #pragma once
 #include "penlight/runtime/simd/math.h"
 

@@ -86,3 +86,8 @@ static PEN_INLINE I operator^(I a, I b) { return {_mm256_xor_si256(a.v, b.v)}; }
 // Vector-extension shifts: the intrinsics want a literal, which a parameter is not without optimization.
 static PEN_INLINE I operator<<(I a, int n) { return {(__m256i)((Lanes32)a.v << n)}; }
 static PEN_INLINE I operator>>(I a, int n) { return {(__m256i)((Lanes32)a.v >> n)}; }
+constexpr bool kHasF16 = true;  // F16C: isa.cc asks for it together with AVX2
+static PEN_INLINE V load_f16(const uint16_t* p) { return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
+static PEN_INLINE void store_f16(uint16_t* p, V a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm256_cvtps_ph(a.v, _MM_FROUND_TO_NEAREST_INT));
+}

@@ -102,3 +102,10 @@ static PEN_INLINE I operator^(I a, I b) { return {_mm512_xor_si512(a.v, b.v)}; }
 // Vector-extension shifts: the intrinsics want a literal, which a parameter is not without optimization.
 static PEN_INLINE I operator<<(I a, int n) { return {(__m512i)((Lanes32)a.v << n)}; }
 static PEN_INLINE I operator>>(I a, int n) { return {(__m512i)((Lanes32)a.v >> n)}; }
+constexpr bool kHasF16 = true;
+static PEN_INLINE V load_f16(const uint16_t* p) {
+  return {_mm512_maskz_cvtph_ps(kAll, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+}
+static PEN_INLINE void store_f16(uint16_t* p, V a) {
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm512_maskz_cvtps_ph(kAll, a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}

@@ -118,3 +118,8 @@ static PEN_INLINE I operator^(I a, I b) { return {veorq_s32(a.v, b.v)}; }
 // Vector-extension shifts: the intrinsics want a literal, which a parameter is not without optimization.
 static PEN_INLINE I operator<<(I a, int n) { return {(int32x4_t)((Lanes32)a.v << n)}; }
 static PEN_INLINE I operator>>(I a, int n) { return {(int32x4_t)((Lanes32)a.v >> n)}; }
+#if defined(__aarch64__)
+constexpr bool kHasF16 = true;
+static PEN_INLINE V load_f16(const uint16_t* p) { return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))}; }
+static PEN_INLINE void store_f16(uint16_t* p, V a) { vst1_u16(p, vreinterpret_u16_f16(vcvt_f16_f32(a.v))); }
+#endif

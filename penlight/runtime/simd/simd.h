@@ -18,6 +18,7 @@
 //   gather(p, index)                        lane i is p[index[i]], or 0 where the index is below zero
 //   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
+//   load_f16(p) store_f16(p, v)             f16 in memory, nearest; where kHasF16
 //   keep(v)                                 v is loaded once and stays in its register
 //   after(p, v)                             loads through the pointer p come after v is known
 #pragma once
@@ -77,6 +78,12 @@ static PEN_INLINE V gather(const float* p, I index) {
   for (int i = 0; i < kLanes; ++i) lanes[i] = at[i] < 0 ? 0.0f : p[at[i]];
   return load(lanes);
 }
+#endif
+
+#if !defined(__AVX2__) && !defined(__aarch64__)
+constexpr bool kHasF16 = false;  // never called then, but named
+static PEN_INLINE V load_f16(const uint16_t*) { return zero(); }
+static PEN_INLINE void store_f16(uint16_t*, V) {}
 #endif
 
 #if !defined(__AVX512F__)

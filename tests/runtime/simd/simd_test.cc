@@ -125,6 +125,10 @@ static void memory() {
     for (int i = 0; i < kLanes + 2; ++i)
       check("store_partial", to[i], i >= 1 && i <= n ? from[i - 1] : -7, static_cast<float>(n), static_cast<float>(i));
   }
+  int32_t index[kLanes];
+  for (int i = 0; i < kLanes; ++i) index[i] = i % 3 == 1 ? -1 - i * 1000 : i * 5 % kLanes;
+  V gathered = gather(from, load_ints(index));
+  for (int i = 0; i < kLanes; ++i) check("gather", lane(gathered, i), index[i] < 0 ? 0 : from[index[i]], static_cast<float>(i), 0);
   check("set1", lane(set1(4), kLanes - 1), 4, 0, 0);
   check("zero", lane(zero(), kLanes - 1), 0, 0, 0);
 }
