@@ -162,3 +162,25 @@ def test_laid_out_graphs_own_their_outputs(text: str, words: str) -> None:
     verify(graph)
     with pytest.raises(VerifyError, match=words):
         verify(graph, laid_out=True)
+
+
+DATA = """
+graph forward(%x: bool[n, 3], %k: i64[]) {
+  %a: i64[u0, 2] = nonzero(%x)
+  %b: i64[] = item(%k, symbol="u1")
+  %c: i64[u0 * 2] = reshape(%a, shape=[u0 * 2])
+  %d: i64[u1 + u0] = arange(start=0, end=u1 + u0, step=1, dtype="i64")
+  return %c, %d
+}
+"""
+
+
+def test_nodes_define_sizes_that_data_decide() -> None:
+    verify(parse_graph(DATA))
+    for node in (0, 1):
+        late = parse_graph(DATA)
+        late.nodes.append(late.nodes.pop(node))  # after its symbol is used
+        with pytest.raises(
+            VerifyError, match=f"'u{node}'.*not bound by the dims of the graph's inputs|not defined before"
+        ):
+            verify(late)

@@ -56,3 +56,22 @@ def test_nested_blocks() -> None:
       return %y
     }"""
     assert rewritten(dead_code.run, before) == canonical(after)
+
+
+def test_what_gives_a_symbol_its_value_stays_while_it_is_used() -> None:
+    before = """
+    graph g(%x: bool[4], %k: i64[]) {
+      %a: i64[u0, 1] = nonzero(%x)
+      %b: i64[u1, 1] = nonzero(%x)
+      %c: i64[] = item(%k, symbol="u2")
+      %d: i64[u1] = arange(start=0, end=u1, step=1, dtype="i64")
+      %e: i64[u0] = arange(start=0, end=u0, step=1, dtype="i64")
+      return %e
+    }"""
+    after = """
+    graph g(%x: bool[4], %k: i64[]) {
+      %a: i64[u0, 1] = nonzero(%x)
+      %e: i64[u0] = arange(start=0, end=u0, step=1, dtype="i64")
+      return %e
+    }"""
+    assert rewritten(dead_code.run, before) == canonical(after)

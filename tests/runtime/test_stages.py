@@ -116,7 +116,9 @@ def test_results_before_and_after_sizes_are_known() -> None:
     model = compiled(lambda x: (x * 2, torch.nonzero(x > 0), x[x > 0] + 1), torch.from_numpy(x))
     doubled, places, more = model(x)
     assert isinstance(places, np.ndarray)
-    assert (doubled == x * 2).all() and (places == [[4], [5]]).all() and (more == [2.0, 3.0]).all()
+    assert (doubled == x * 2).all()
+    assert (places == [[4], [5]]).all()
+    assert (more == [2.0, 3.0]).all()
     with pytest.raises(penlight.RunError, match="size depends on the data"):
         model.run_into([doubled, places, more], x)
     session = model._session("forward")
@@ -125,10 +127,30 @@ def test_results_before_and_after_sizes_are_known() -> None:
         ((6,), True), ((-1, -1), False), ((-1,), False)
     ]  # fmt: skip
     problem = session.run([doubled, places])
-    assert "known before the run" in problem["message"] and "pen_session_output" in problem["message"]
+    assert "known before the run" in problem["message"]
+    assert "pen_session_output" in problem["message"]
     assert session.run([doubled, None, None]) is None
     assert [shape for _, shape, _ in session.output_shapes()] == [(6,), (2, 1), (2,)]
     assert session.run([doubled]) is None  # straight on, without prepare
+
+
+def test_results_stay_when_the_model_runs_again() -> None:
+    """Large ones are the session's memory, handed over; small ones of much planned memory are copies."""
+    model = compiled(lambda x: (x[x > 0], torch.nonzero(x > 1), x * 2), torch.randn(50, 60))
+    torch.manual_seed(0)
+    inputs = [torch.randn(50, 60) + shift for shift in (0, 3, -3, 1)]
+    results = [model(x) for x in inputs]
+    for x, (positive, places, doubled) in zip(inputs, results, strict=True):
+        assert torch.equal(positive, x[x > 0])
+        assert torch.equal(places, torch.nonzero(x > 1))
+        assert torch.equal(doubled, x * 2)
+    positive += 1.0  # it is the caller's
+    session = model._session("forward")
+    model.prepare(inputs[1])
+    assert session.take_output(0) is None  # nothing to take before a run
+    session.run([])
+    assert session.take_output(0) is not None
+    assert session.take_output(0) is None  # taken already
 
 
 def test_a_run_that_fails_half_way() -> None:
@@ -149,7 +171,9 @@ def test_the_profile_has_the_steps_of_all_stages() -> None:
     model = compiled(chain, x)
     steps = model.profile(x, runs=3)
     operators = [step.key.partition(".")[0] for step in steps]
-    assert "nonzero" in operators and "masked_select" in operators and "matmul" in operators
+    assert "nonzero" in operators
+    assert "masked_select" in operators
+    assert "matmul" in operators
     assert operators.index("nonzero") < operators.index("masked_select") < operators.index("matmul")
     assert model.arena_bytes() >= model.live_bytes()
     assert steps[operators.index("masked_select")].inputs[0] == (int((x[:, 0] > 0).sum()), 5)
@@ -191,7 +215,8 @@ class TestDetector:
             for name in expected:
                 torch.testing.assert_close(got[name], expected[name], rtol=1e-4, atol=1e-4)
             found.append(len(got["scores"]))
-        assert len(set(found)) > 3 and max(found) > 5
+        assert len(set(found)) > 3
+        assert max(found) > 5
 
     def test_no_detections(self) -> None:
         module, model = networks.build("detector"), networks.compile("detector")
@@ -202,5 +227,6 @@ class TestDetector:
         again = penlight.optimize(module, (image,))
         got = again(image)
         assert got["boxes"].shape == (0, 4) == expected["boxes"].shape
-        assert got["labels"].shape == (0,) and got["labels"].dtype == torch.int64
+        assert got["labels"].shape == (0,)
+        assert got["labels"].dtype == torch.int64
         assert len(model(image)["boxes"]) >= 0
