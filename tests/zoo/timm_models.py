@@ -68,9 +68,5 @@ ENTRIES = [
     _fixed("focalnet_tiny_srf", 64),
     _fixed("davit_tiny", 64),
     _fixed("gcvit_xxtiny", 224),
-    _fixed("mvitv2_tiny", 224),
-    _fixed("sequencer2d_s", 224),
     _fixed("volo_d1_224", 224),
-    _fixed("eva02_tiny_patch14_224", 224),
-    _fixed("hiera_tiny_224", 224),
 ]
