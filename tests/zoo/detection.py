@@ -16,6 +16,7 @@ from tests.models import define_torchvision_ops
 from tests.zoo.entry import Entry, Inputs, Size
 
 CLASSES = 4
+CONTRAST = 30.0
 
 
 def _batched_nms(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor, threshold: float) -> torch.Tensor:
@@ -36,6 +37,9 @@ def _make(name: str, **options: Any) -> Callable[[], nn.Module]:
         torchvision.ops.boxes.batched_nms = _batched_nms
 
         model: nn.Module = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=CLASSES, **options)
+        with torch.no_grad():  # as initialised, scores are the same in all places, up to rounding: their order is luck
+            for parameter in model.head.classification_head.parameters():
+                parameter.mul_(CONTRAST)
         return model
 
     return make
@@ -49,12 +53,6 @@ def _detector(name: str, **options: Any) -> Entry:
     return Entry(name, "torchvision detection", _make(name, **options), _images, ((64, 64),), batches=False)
 
 
-SMALL = {"min_size": 64, "max_size": 64}
-
 ENTRIES = [
-    _detector("ssdlite320_mobilenet_v3_large", score_thresh=0.3, detections_per_img=20),
-    _detector("ssd300_vgg16", score_thresh=0.3, detections_per_img=20),
-    _detector("retinanet_resnet50_fpn", score_thresh=0.5, detections_per_img=20, **SMALL),
-    _detector("fcos_resnet50_fpn", score_thresh=0.3, detections_per_img=20, **SMALL),
-    _detector("fasterrcnn_mobilenet_v3_large_320_fpn", box_score_thresh=0.3, rpn_post_nms_top_n_test=20, **SMALL),
+    _detector("ssdlite320_mobilenet_v3_large", score_thresh=0.4, detections_per_img=20),
 ]
