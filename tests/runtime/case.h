@@ -26,13 +26,14 @@
 
 typedef struct {
   int32_t dtype, rank;
+  double scale;
   int64_t dims[8], strides[8];
   size_t count, size; /* elements, bytes of one */
   void* data;
 } case_tensor;
 
 typedef struct {
-  float tolerance; /* of the largest value, for outputs in f32 */
+  float tolerance; /* of the largest value, for outputs in f32 and f64 */
   int32_t input_count, output_count;
   case_tensor tensors[64];
 } case_file;
@@ -65,6 +66,8 @@ static inline const char* case_parse(const char* p, case_file* c) {
     case_tensor* t = &c->tensors[i];
     memcpy(&t->dtype, p, 4);
     memcpy(&t->rank, p + 4, 4);
+    memcpy(&t->scale, p + 8, 8);
+    p += 8;
     CHECK(t->rank <= 8);
     size_t axes = 8 * (size_t)t->rank;
     int64_t span;
@@ -108,14 +111,16 @@ static inline void case_set_inputs(const case_file* c, pen_session* session) {
 /* How far a result is from what is expected, as a fraction of the largest finite value; infinite where they differ in
  * what must be equal: integers, NaN and infinities. */
 static inline double case_error(const case_tensor* want, const pen_tensor* got) {
-  if (want->dtype != PEN_F32) return memcmp(got->data, want->data, want->count * want->size) ? INFINITY : 0;
-  const float *a = (const float*)got->data, *b = (const float*)want->data;
-  double largest = 0, error = 0;
+  int wide = want->dtype == PEN_F64;
+  if (want->dtype != PEN_F32 && !wide) return memcmp(got->data, want->data, want->count * want->size) ? INFINITY : 0;
+  double largest = want->scale, error = 0;
   for (size_t k = 0; k < want->count; ++k) {
-    if (isnan(b[k]) ? !isnan(a[k]) : isinf(b[k]) ? a[k] != b[k] : !isfinite(a[k])) return INFINITY;
-    if (!isfinite(b[k])) continue;
-    largest = fmax(largest, fabs((double)b[k]));
-    error = fmax(error, fabs((double)a[k] - (double)b[k]));
+    double a = wide ? ((const double*)got->data)[k] : ((const float*)got->data)[k];
+    double b = wide ? ((const double*)want->data)[k] : ((const float*)want->data)[k];
+    if (isnan(b) ? !isnan(a) : isinf(b) ? a != b : !isfinite(a)) return INFINITY;
+    if (!isfinite(b)) continue;
+    largest = fmax(largest, fabs(b));
+    error = fmax(error, fabs(a - b));
   }
   return error > 0 ? error / fmax(largest, 1e-30) : 0;
 }

@@ -26,7 +26,7 @@ static PEN_INLINE void for_true(const uint8_t* mask, int64_t begin, int64_t end,
 
 static inline int64_t count_true(const uint8_t* mask, int64_t begin, int64_t end) {
   int64_t n = 0;
-  for (int64_t at = begin; at < end; at += 8) n += __builtin_popcountll(mask_word(mask, at, end));
+  for (int64_t at = begin; at < end; at += 8) n += static_cast<int64_t>(mask_word(mask, at, end) * 0x0101010101010101u >> 56);
   return n;
 }
 

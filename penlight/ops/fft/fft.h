@@ -66,8 +66,9 @@ static inline bool fft_plan(FftPlan& p, int64_t n) {
 static inline void fft_root(int64_t k, int64_t n, double* re, double* im) {
   k %= n;
   double angle = 6.283185307179586476925286766559 * static_cast<double>(k) / static_cast<double>(n);
+  volatile double again = angle;  // two calls of one number become one of sincos, which not every platform has
   *re = cos(angle);
-  *im = -sin(angle);
+  *im = -sin(again);
 }
 
 // In place, n a power of two: for the filter only, once.

@@ -317,7 +317,8 @@ struct Builder {
   // Sizes and numbers that dims of this stage asked for: with others, its plan would be another.
   Status collect_references() {
     int32_t most = 0;
-    for (uint32_t i = 0; used && i < method.registers; ++i) most += __builtin_popcount(used[i]);
+    for (uint32_t i = 0; used && i < method.registers; ++i)
+      for (uint32_t mask = used[i]; mask; mask &= mask - 1) ++most;
     plan->references = plan->pool.take_array<Plan::Reference>(most + 1);
     if (!plan->references) return out_of_memory();
     for (uint32_t i = 0; used && i < method.registers; ++i)
