@@ -24,6 +24,7 @@ from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
 from penlight.ops import registry
+from penlight.ops.refused import refusal
 
 
 def capture_exported(
@@ -52,6 +53,8 @@ def capture_exported(
             if report is not None and not more:
                 raise report
             apart |= more
+            if any((why := refusal(call.op)) and why.is_final for call in conversion.unsupported.values()):
+                raise UnsupportedError(list(conversion.unsupported.values()))
         current, retraced = _decompose(ep, apart), True
 
 

@@ -17,6 +17,7 @@ class Refusal:
     pattern: str  # of the name with its overload
     reason: str
     instead: str = ""
+    is_final: bool = False  # no way to functionalize or decompose helps: torch may not even survive trying
 
 
 REFUSALS = (
@@ -27,10 +28,12 @@ REFUSALS = (
         r"(_?to_sparse|_?sparse|.*_sparse|_?coalesce|_?indices|_?values|crow_indices|col_indices|sspaddmm|hspmm).*",
         "sparse tensors have no place in a mobile runtime's memory plan",
         "use dense tensors (.to_dense()), or index_add and gather over the indices",
+        is_final=True,
     ),
+    Refusal(r"resize_", "changes the size of a tensor in place: functionalized, it is aten::resize, which is composed"),
     Refusal(r".*\.(\w+_)?out", "writes into a tensor that the caller passes", "use the form without out="),
     Refusal(
-        r"sym_(size|stride|numel|storage_offset)(\..+)?",
+        r"sym_(size|stride|numel|storage_offset|is_contiguous)(\..+)?",
         "a size: capture computes it from the shapes, no kernel is needed",
     ),
     Refusal(

@@ -79,12 +79,13 @@ def core_aten() -> list[str]:
     """The overloads that torch's installed version counts as Core ATen."""
     import torch
 
-    names = []
-    for base in dir(torch.ops.aten):
-        packet = getattr(torch.ops.aten, base)
-        for overload in packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ():
-            if torch.Tag.core in getattr(packet, overload).tags:
-                names.append(base if overload == "default" else f"{base}.{overload}")
+    names = set()
+    for schema in torch._C._jit_get_all_schemas():  # dir(torch.ops.aten) knows only what was used before
+        if schema.name.startswith("aten::"):
+            base = schema.name.removeprefix("aten::")
+            op = getattr(getattr(torch.ops.aten, base), schema.overload_name or "default", None)
+            if op is not None and torch.Tag.core in op.tags:
+                names.add(base if not schema.overload_name else f"{base}.{schema.overload_name}")
     return sorted(names)
 
 
