@@ -14,8 +14,7 @@ struct PadParams {
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
   int64_t rows, tasks;                                     // a row: the innermost dim
-  int64_t size;
-  uint64_t value;  // bits of one element, repeated to 8 bytes
+  uint64_t value;  // bits of one element
 };
 
 // The place that padding before 0 and from n on takes its value from; one turn is enough (bind checked).
@@ -58,7 +57,6 @@ PEN_BIND(pad) {
   PadParams* p = b.params<PadParams>();
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
-  p->size = dtype_size(x.dtype);
   p->value = element_bits(b.number("value"), x.dtype);
   static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
   int mode = 0;
@@ -110,80 +108,87 @@ PEN_BIND(pad) {
   p->rows = 1;
   for (int i = 0; i < p->rank - 1; ++i) p->rows *= p->to[i];
   int64_t row = p->to[p->rank - 1] * p->unit;
-  p->tasks = task_count(p->rows, (1 << 16) / (row * p->size) + 1);
+  p->tasks = task_count(p->rows, (1 << 16) / (row * dtype_size(x.dtype)) + 1);
   b.tasks(p->tasks);
   return PEN_OK;
 }
 
+// A few elements: padding is short more often than not.
 template <class T>
-static void fill_elements(char* to, int64_t n, int64_t step, uint64_t value) {
-  T* out = reinterpret_cast<T*>(to);
-  if (step == 1) return fill_row(out, static_cast<T>(value), n);
-  for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(value);
+static PEN_INLINE void fill_elements(T* to, int64_t n, int64_t step, T value) {
+  if (step == 1 && n >= 16) return fill_row(to, value, n);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i) to[i * step] = value;
 }
 
-static void fill_run(char* to, int64_t n, int64_t step, uint64_t value, int64_t size) {
-  if (size == 4) {
-    fill_elements<uint32_t>(to, n, step, value);
-  } else if (size == 8) {
-    fill_elements<uint64_t>(to, n, step, value);
-  } else if (size == 2) {
-    fill_elements<uint16_t>(to, n, step, value);
-  } else {
-    fill_elements<uint8_t>(to, n, step, value);
-  }
-}
-
-static void pad_rows(const Run& r) {
+template <class T>
+static PEN_INLINE void pad_rows(const Run& r) {
   const PadParams& p = r.as<PadParams>();
-  int inner = p.rank - 1;
-  int64_t length = p.to[inner], step = p.out[inner];
+  const int inner = p.rank - 1;
+  const int64_t length = p.to[inner], step = p.out[inner], in_step = p.in[inner], unit = p.unit;
+  const T value = static_cast<T>(p.value);
   int64_t first = p.before[inner] < 0 ? 0 : p.before[inner];  // output elements [first, last) come from the input
   int64_t last = p.before[inner] + p.from[inner] < length ? p.before[inner] + p.from[inner] : length;
   if (first > length) first = length;
   if (last < first) last = first;
+  const bool dense = unit > 1 || (step == 1 && in_step == 1);
+  const int64_t start = (first - p.before[inner]) * in_step, bytes = (last - first) * unit * static_cast<int64_t>(sizeof(T));
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.rows, p.tasks, task);
+    int64_t at[kMaxRank], rest = range.begin;
+    for (int d = inner - 1; d >= 0; --d) {
+      at[d] = rest % p.to[d];
+      rest /= p.to[d];
+    }
     for (int64_t row = range.begin; row < range.end; ++row) {
-      int64_t rest = row, in = (first - p.before[inner]) * p.in[inner], out = 0;
+      int64_t in = 0, out = 0;
       bool inside = true;
       for (int d = inner - 1; d >= 0; --d) {
-        int64_t i = rest % p.to[d], source = i - p.before[d];
-        rest /= p.to[d];
+        int64_t source = at[d] - p.before[d];
         if (p.mode != PadMode::constant) source = source_place(p.mode, source, p.from[d]);
         inside = inside && source >= 0 && source < p.from[d];
         in += source * p.in[d];
-        out += i * p.out[d];
+        out += at[d] * p.out[d];
       }
-      char* to = r.out[0].data + out * p.size;
+      for (int d = inner - 1; d >= 0; --d) {
+        if (++at[d] < p.to[d]) break;
+        at[d] = 0;
+      }
+      T* to = r.out[0].as<T>() + out;
       if (!inside) {
-        fill_run(to, length, step, p.value, p.size);
+        fill_elements(to, length, step, value);
         continue;
       }
-      if (p.mode != PadMode::constant) {
-        const char* source = r.in[0].data + (in - (first - p.before[inner]) * p.in[inner]) * p.size;
+      const T* from = r.in[0].as<const T>() + in;
+      if (p.mode == PadMode::constant) {
+        fill_elements(to, first, step, value);
+        fill_elements(to + last * step, length - last, step, value);
+      } else {
         auto edge = [&](int64_t i) {
-          int64_t from = source_place(p.mode, i - p.before[inner], p.from[inner]) * p.in[inner];
-          copy_short(to + i * step * p.size, source + from * p.size, p.unit * p.size);
+          const T* source = from + source_place(p.mode, i - p.before[inner], p.from[inner]) * in_step;
+          if (unit == 1)
+            to[i * step] = *source;
+          else
+            copy_run(reinterpret_cast<char*>(to + i * step), reinterpret_cast<const char*>(source), unit, 1, 1, sizeof(T));
         };
         for (int64_t i = 0; i < first; ++i) edge(i);
         for (int64_t i = last; i < length; ++i) edge(i);
-        if (p.unit > 1)
-          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, (last - first) * p.unit, 1, 1, p.size);
-        else
-          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
-        continue;
       }
-      fill_run(to, first, step, p.value, p.size);
-      copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
-      fill_run(to + last * step * p.size, length - last, step, p.value, p.size);
+      to += first * step;
+      from += start;
+      if (dense && bytes < kShortCopy)
+        copy_short(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from), bytes);
+      else if (dense)
+        memcpy(to, from, static_cast<size_t>(bytes));
+      else
+        for (int64_t i = 0; i < last - first; ++i) to[i * step] = from[i * in_step];
     }
   }
 }
 
-PEN_KERNEL_ANY(pad, b8) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b16) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b32) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b64) { pad_rows(r); }
+PEN_KERNEL_ANY(pad, b8) { pad_rows<uint8_t>(r); }
+PEN_KERNEL_ANY(pad, b16) { pad_rows<uint16_t>(r); }
+PEN_KERNEL_ANY(pad, b32) { pad_rows<uint32_t>(r); }
+PEN_KERNEL_ANY(pad, b64) { pad_rows<uint64_t>(r); }
 
 }  // namespace pen

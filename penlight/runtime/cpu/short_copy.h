@@ -4,7 +4,7 @@
 
 namespace pen {
 
-constexpr int64_t kShortCopy = 128;  // bytes: from here on memcpy is faster
+constexpr int64_t kShortCopy = 192;  // bytes: from here on memcpy is faster
 
 // Whole words, then one more that ends at the last byte and may overlap them.
 static PEN_INLINE void copy_short(char* to, const char* from, int64_t bytes) {
