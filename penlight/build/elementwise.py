@@ -172,6 +172,8 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
         storage = [
             "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)
         ]
+        if row.inputs == ("bool",) and row.output != "bool":
+            storage = ["Truth"]
         kind = "chunk" if _is_chunked(op, row) else "number"
         loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
     return [

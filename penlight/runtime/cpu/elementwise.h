@@ -122,6 +122,10 @@ struct Bool {
     return x != static_cast<X>(0);
   }
 };
+struct Truth {  // bool that becomes a number: of an int compilers know vector forms
+  using Element = uint8_t;
+  static PEN_INLINE int32_t load(const uint8_t* p) { return *p < 1 ? *p : 1; }
+};
 struct Condition {  // bool, for a rule's `condition`
   using Element = uint8_t;
   static PEN_INLINE bool load(const uint8_t* p) { return *p != 0; }
