@@ -175,6 +175,7 @@ def _shapes() -> Iterator[Case]:
     yield copied("stack last", lambda a, b: torch.stack([a, b], -1), BIG, BIG)
     yield copied("split", lambda x: [t.clone() for t in x.split(256, -1)], BIG)
     yield copied("flip last", lambda x: x.flip(-1), BIG)
+    yield copied("flip bytes", lambda x: x.flip(-1), "1024x1024b")
     yield copied("flip first", lambda x: x.flip(0), BIG)
     yield copied("roll", lambda x: x.roll((3, 5), (0, 1)), BIG)
     yield copied("repeat", lambda x: x.repeat(2, 3), "256x256")

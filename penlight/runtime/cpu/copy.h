@@ -245,7 +245,14 @@ static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_
       } else if (in_step == 0 && out_step == 1) {
         fill_row(target, *source, n);
       } else if (out_step == 1) {
-        for (int64_t i = 0; i < n; ++i) target[i] = source[i * in_step];
+        using S = Sixteen<T>;
+        int64_t i = 0;
+        typename S::Lanes even, odd;
+        for (; in_step == 2 && i + S::kCount < n; i += S::kCount) {  // less than: there is no element after the last
+          S::unzip(S::load(source + 2 * i), S::load(source + 2 * i + S::kCount), &even, &odd);
+          S::store(target + i, even);
+        }
+        for (; i < n; ++i) target[i] = source[i * in_step];
       } else {
         for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
       }

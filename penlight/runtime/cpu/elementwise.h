@@ -41,16 +41,35 @@ static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t ste
   return buffer;
 }
 
+// Apart from the rows that need none, so that those begin without making room for buffers.
 template <class Rule>
-static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static __attribute__((noinline)) void gathered_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
   const Rule rule(args);
   float* y = static_cast<float*>(out);
   const float* a = static_cast<const float*>(in[0]);
-  if (steps[0] == 1) return vector_span(rule, y, n, Dense{a});
   float buffer[kGather];
   for (int64_t i = 0; i < n; i += kGather) {
     int64_t count = n - i < kGather ? n - i : kGather;
     vector_span(rule, y + i, count, Dense{gather(buffer, a + i * steps[0], steps[0], count)});
+  }
+}
+
+template <class Rule>
+static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  if (steps[0] != 1) return gathered_row1<Rule>(out, in, steps, n, args);
+  vector_span(Rule(args), static_cast<float*>(out), n, Dense{static_cast<const float*>(in[0])});
+}
+
+template <class Rule>
+static __attribute__((noinline)) void gathered_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  float* y = static_cast<float*>(out);
+  const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+  float a_buffer[kGather], b_buffer[kGather];
+  for (int64_t i = 0; i < n; i += kGather) {
+    int64_t count = n - i < kGather ? n - i : kGather;
+    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
+                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
   }
 }
 
@@ -63,12 +82,7 @@ static void vector_row2(void* out, const void* const* in, const int64_t* steps, 
   if (steps[0] == 1 && steps[1] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b});
   if (steps[0] == 1 && steps[1] == 0) return vector_span(rule, y, n, Dense{a}, Splat{set1(*b)});
   if (steps[0] == 0 && steps[1] == 1) return vector_span(rule, y, n, Splat{set1(*a)}, Dense{b});
-  float a_buffer[kGather], b_buffer[kGather];
-  for (int64_t i = 0; i < n; i += kGather) {
-    int64_t count = n - i < kGather ? n - i : kGather;
-    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
-                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
-  }
+  gathered_row2<Rule>(out, in, steps, n, args);
 }
 
 template <class Rule>
