@@ -150,7 +150,13 @@ CHEAP = frozenset(
 )
 
 
-CHUNKED = {"f32", "u8", "bool", "bf16", "i64"}  # what masks, images, halves and indices are made of; others are not worth the code
+CHUNKED = {
+    "f32",
+    "u8",
+    "bool",
+    "bf16",
+    "i64",
+}  # what masks, images, halves and indices are made of; others are not worth the code
 
 
 def _is_cheap(t: Term) -> bool:

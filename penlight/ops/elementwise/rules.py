@@ -106,14 +106,13 @@ def elementwise(
     oracle: Callable[..., Any] | None = None,
     avoid: tuple[float, ...] = (),
     on_vectors: bool = True,
-    folds: bool = True,
 ) -> Callable[[Callable[..., Term]], ElementwiseOp]:
     """Declares the decorated rule as an operator.
 
     aten: overloads whose arguments are the tensors, then the attributes; the first is what tests compare with, unless
     `oracle(torch, *tensors)` is given. avoid: values that torch refuses or gets wrong, kept out of the samples; ints
     of integer samples, floats of float samples. nan: "propagate", or a word for what becomes of NaN. on_vectors: False
-    for what is computed number by number, in f32 too. folds: False for what numpy has no function for.
+    for what is computed number by number, in f32 too.
     """
     names = (aten,) if isinstance(aten, str) else tuple(aten)
 
@@ -134,7 +133,7 @@ def elementwise(
             mixed=tuple(t for t in tensors if t == "condition"),
             module=rule.__module__,
         )
-        op.fold = op.fold_arrays if folds and dtypes != SPECIAL else None
+        op.fold = op.fold_arrays if dtypes != SPECIAL else None
         op.on_vectors = on_vectors
         if "condition" in tensors:  # the dtype is that of the values, not of the first input
             op.select = lambda node: Selection(f"{op.name}.{_dtype(node, -1)}")

@@ -30,10 +30,8 @@ def function(
     doc: str,
     arity: int = 1,
     avoid: tuple[float, ...] = (),
-    dtypes: tuple[str, ...] = SPECIAL,
 ) -> ElementwiseOp:
-    """An operator that is one function of runtime/cpu/special.h. Samples compare with torch's f64, as its f32 is coarser.
-    dtypes: f64, and f32 where there is a function of floats too."""
+    """An operator that is one function of runtime/cpu/special.h. Samples compare with torch's f64, as its f32 is coarser."""
     call: Callable[..., Term] = e.special(name, arity)
 
     def unary(x: Term) -> Term:
@@ -49,10 +47,9 @@ def function(
     def oracle(torch: Any, *xs: Any) -> Any:
         return getattr(torch.ops.aten, names[0])(*(x.double() for x in xs)).float()
 
-    return elementwise(aten=aten, dtypes=dtypes, oracle=oracle, avoid=avoid, on_vectors=False, folds=False)(rule)
+    return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid)(rule)
 
 
-lgamma = function("lgamma", "lgamma", "log(|gamma(x)|)", dtypes=("f32", "f64"))
 digamma = function("digamma", "digamma", "The slope of lgamma", avoid=(-1.0, -3.0, *HUGE))
 zeta = function("zeta", ("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"),
                 "Hurwitz' zeta: the sum of (b + k)**-a over k = 0, 1, 2 …", 2, HUGE)  # fmt: skip
@@ -108,6 +105,12 @@ polynomial("hermite_h", "special_hermite_polynomial_h", "Hermite's polynomials, 
 polynomial("hermite_he", "special_hermite_polynomial_he", "Hermite's polynomials, as probability has them")
 polynomial("laguerre_l", "special_laguerre_polynomial_l", "Laguerre's polynomials")
 polynomial("legendre_p", "special_legendre_polynomial_p", "Legendre's polynomials")
+
+
+@elementwise(aten="lgamma", dtypes=FLOATS)
+def lgamma(x: Term) -> Term:
+    """log(|gamma(x)|)"""
+    return e.lgamma(x)
 
 
 @elementwise(aten="erfc", dtypes=FLOATS)

@@ -14,7 +14,7 @@ struct PadParams {
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
   int64_t rows, tasks;                                     // a row: the innermost dim
-  uint64_t value;  // bits of one element
+  uint64_t value;                                          // bits of one element
 };
 
 // The place that padding before 0 and from n on takes its value from; one turn is enough (bind checked).

@@ -107,7 +107,8 @@ static PEN_INLINE void transpose_square(const T* in, int64_t in_stride, T* out, 
   constexpr int64_t kSquare = 64 / static_cast<int64_t>(sizeof(T)), kBlock = transpose_block_size<T>();
   auto blocks = [](const T* from, int64_t from_stride, T* to, int64_t to_stride) {
     for (int64_t i = 0; i < kSquare; i += kBlock)
-      for (int64_t j = 0; j < kSquare; j += kBlock) transpose_block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+      for (int64_t j = 0; j < kSquare; j += kBlock)
+        transpose_block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
   };
   if constexpr (sizeof(T) == 4) {
     blocks(in, in_stride, out, out_stride);

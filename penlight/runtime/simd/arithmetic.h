@@ -19,6 +19,32 @@ static PEN_INLINE M both(M a, M b) { return a & b; }
 static PEN_INLINE M either(M a, M b) { return a | b; }
 static PEN_INLINE M negate(M a) { return !a; }
 
+// Above zero: (z - 2) p(z) for z in [3/2, 4], where z is x, x + 1 or x + 2, and what the steps cost is a logarithm; beyond,
+// Stirling's series. Number by number where anything is below.
+static PEN_INLINE V lgamma(V x) {
+  if (PEN_UNLIKELY(any(!gt(x, zero())))) return each_lane<special::lgamma>(x);
+  M tiny = lt(x, set1(0.5f)), small = lt(x, set1(1.5f)), large = ge(x, set1(4.0f));
+  V steps = log(select(small | large, select(tiny, x * (x + set1(1.0f)), x), set1(1.0f)));
+  V u = select(small, select(tiny, x, x - set1(1.0f)), x - set1(2.0f));  // z - 2
+  V t = u - set1(0.75f);
+  V p = fma(set1(1.37651978e-6f), t, set1(-3.20833146e-6f));
+  p = fma(p, t, set1(3.42879025e-6f));
+  p = fma(p, t, set1(-1.48059135e-5f));
+  p = fma(p, t, set1(5.79032603e-5f));
+  p = fma(p, t, set1(-0.000181040901f));
+  p = fma(p, t, set1(0.000600265106f));
+  p = fma(p, t, set1(-0.00213859743f));
+  p = fma(p, t, set1(0.00829730928f));
+  p = fma(p, t, set1(-0.0376752131f));
+  p = fma(p, t, set1(0.247041926f));
+  p = fma(p, t, set1(0.633619547f));
+  V near = fma(u, p, -steps);
+  V r = set1(1.0f) / x, rr = r * r;
+  V q = fma(fma(set1(0.000742523931f), rr, set1(-0.00277659507f)), rr, set1(0.0833333284f));
+  V far = fma(x - set1(0.5f), steps - set1(1.0f), fma(r, q, set1(0.418938533f)));
+  return select(large, far, near);
+}
+
 // --- numbers ---------------------------------------------------------------------------------------------------
 template <class T>
 constexpr bool kIsFloat = static_cast<T>(0.5) != static_cast<T>(0);
@@ -120,6 +146,7 @@ PEN_LIBRARY(trunc)
 #undef PEN_LIBRARY
 static PEN_INLINE double erfc(double x) { return special::erfc(x); }
 static PEN_INLINE double erfinv(double x) { return special::erfinv(x); }
+static PEN_INLINE double lgamma(double x) { return special::lgamma(x); }
 static PEN_INLINE double round(double x) { return nearbyint(x); }
 static PEN_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
 static PEN_INLINE double sigmoid(double x) { return 1 / (1 + ::exp(-x)); }
