@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def elementwise_entries(ops: Mapping[str, Op]) -> list[Entry]:
-    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_vector(op, r)) for op in _rules(ops) for r in op.rows()]
+    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_per_isa(op, r)) for op in _rules(ops) for r in op.rows()]
 
 
 def emit_elementwise(ops: Mapping[str, Op]) -> dict[str, str]:
@@ -69,7 +69,7 @@ def _file(module: str, ops: list[ElementwiseOp]) -> str:
     for op in ops:
         lines += ["", *_rule(op)]
         for row in op.rows():
-            lines += _row(op, row) if _is_vector(op, row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
+            lines += _row(op, row) if _is_per_isa(op, row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
     return "\n".join([*lines, "", "}  // namespace PEN_ISA", "}  // namespace pen", ""])
 
 
@@ -136,8 +136,12 @@ def _call(t: Term, args: list[str]) -> str:
 
 
 def _is_vector(op: ElementwiseOp, row: Row) -> bool:
-    """f32 throughout, or with a loop of its own. The plain loops of the other rows gain nothing from wider sets."""
-    return bool(row.loop) or (op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"})
+    return op.on_vectors and row.output == "f32" and set(row.inputs) == {"f32"}
+
+
+def _is_per_isa(op: ElementwiseOp, row: Row) -> bool:
+    """What vectors compute. Plain loops gain nothing from wider sets."""
+    return bool(row.loop) or _is_vector(op, row) or _is_chunked(op, row)
 
 
 CHEAP = frozenset(
@@ -146,12 +150,22 @@ CHEAP = frozenset(
 )
 
 
-SHORT = {"f32", "u8", "bool", "bf16"}  # what masks, images and halves are made of; others are not worth the code
+CHUNKED = {
+    "f32",
+    "u8",
+    "bool",
+    "bf16",
+    "i64",
+}  # what masks, images, halves and indices are made of; others are not worth the code
 
 
 def _is_cheap(t: Term) -> bool:
     """Whether a compiler finds a vector form for all of it."""
     return t.op in CHEAP and all(map(_is_cheap, t.args))
+
+
+def _is_chunked(op: ElementwiseOp, row: Row) -> bool:
+    return {*row.inputs, row.output} <= CHUNKED and _is_cheap(op.trace())
 
 
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
@@ -164,7 +178,9 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
         storage = [
             "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)
         ]
-        kind = "chunk" if {*row.inputs, row.output} <= SHORT and _is_cheap(op.trace()) else "number"
+        if row.inputs == ("bool",) and row.output != "bool":
+            storage = ["Truth"]
+        kind = "chunk" if _is_chunked(op, row) else "number"
         loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
     return [
         f"void {row.symbol}({ROW_PARAMETERS});",

@@ -15,7 +15,7 @@ from penlight.ops.elementwise.expression import Term, exp, select, show
 from penlight.ops.elementwise.rules import ElementwiseOp, elementwise
 
 OPS = {name: op for name, op in registry.load_all().items() if isinstance(op, ElementwiseOp)}
-SPECIAL = [n for n, op in sorted(OPS.items()) if op.dtypes == ("f64",)]  # computed in C++ only
+SPECIAL = [n for n, op in sorted(OPS.items()) if op.fold is None]  # computed in C++ only
 RULES = [n for n in sorted(OPS) if n != "cast" and n not in SPECIAL]
 
 

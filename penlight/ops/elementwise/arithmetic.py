@@ -111,6 +111,11 @@ def square(x: Term) -> Term:
     return x * x
 
 
+@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, x: x**3)
+def cube(x: Term) -> Term:
+    return x * x * x
+
+
 @elementwise(aten="fmax", dtypes=ARITHMETIC, nan="the other operand")
 def fmax(a: Term, b: Term) -> Term:
     """The larger one; of a number and NaN the number"""
@@ -129,7 +134,7 @@ def copysign(a: Term, b: Term) -> Term:
     return e.copysign(a, b)
 
 
-@elementwise(aten="nextafter", dtypes=FLOATS, on_vectors=False)
+@elementwise(aten="nextafter", dtypes=FLOATS)
 def nextafter(a: Term, b: Term) -> Term:
     """The float next to a, on the way to b"""
     return e.nextafter(a, b)
@@ -246,8 +251,7 @@ def _(g: Emitter, x: Value, exponent: Any) -> Value:
     if exponent == 2:
         return apply(g, square, g.cast(x, g.out.dtype))
     if exponent == 3:
-        x = g.cast(x, g.out.dtype)
-        return apply(g, mul, apply(g, square, x), x)
+        return apply(g, cube, g.cast(x, g.out.dtype))
     if exponent == 4:
         return apply(g, square, apply(g, square, g.cast(x, g.out.dtype)))
     if exponent == 1:

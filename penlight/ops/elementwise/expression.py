@@ -132,7 +132,8 @@ add, sub, mul, div = (primitive(n, "vv-v") for n in ("add", "sub", "mul", "div")
 neg, abs, sqrt = (primitive(n, "v-v") for n in ("neg", "abs", "sqrt"))
 floor, ceil, round, trunc = (primitive(n, "v-v") for n in ("floor", "ceil", "round", "trunc"))
 exp, exp2, expm1 = (primitive(n, "v-v") for n in ("exp", "exp2", "expm1"))
-sigmoid, tanh, erf = (primitive(n, "v-v") for n in ("sigmoid", "tanh", "erf"))
+sigmoid, tanh = (primitive(n, "v-v") for n in ("sigmoid", "tanh"))
+erf, erfc, erfinv, lgamma = (primitive(n, "v-v") for n in ("erf", "erfc", "erfinv", "lgamma"))
 log, log1p, log2, log10 = (primitive(n, "v-v") for n in ("log", "log1p", "log2", "log10"))
 sin, cos, tan, asin, acos, atan = (primitive(n, "v-v") for n in ("sin", "cos", "tan", "asin", "acos", "atan"))
 sinh, cosh = (primitive(n, "v-v") for n in ("sinh", "cosh"))
@@ -195,6 +196,21 @@ def _power(a: Any, b: Any) -> Any:
     return np.where(b < 0, units, np.power(a, np.maximum(b, 0)))
 
 
+def _lgamma(x: float) -> float:
+    import math
+
+    return math.inf if math.isinf(x) or (x <= 0 and math.floor(x) == x) else math.lgamma(x)
+
+
+def _erfinv(y: float) -> float:
+    import math
+    import statistics
+
+    if not -1 < y < 1:
+        return math.copysign(math.inf, y) if y in (-1, 1) else math.nan
+    return math.copysign(-statistics.NormalDist().inv_cdf((1 - math.fabs(y)) / 2) * 0.5**0.5, y)
+
+
 def _bits(x: Any) -> int:
     import numpy as np
 
@@ -222,6 +238,9 @@ def _numpy_function(name: str) -> Callable[..., Any]:
         "neg": np.negative,
         "round": np.rint,
         "erf": lambda x: np.vectorize(math.erf, otypes=["float64"])(x).astype(np.asarray(x).dtype),
+        "erfc": lambda x: np.vectorize(math.erfc, otypes=["float64"])(x).astype(np.asarray(x).dtype),
+        "lgamma": np.vectorize(_lgamma, otypes=["float32"]),
+        "erfinv": np.vectorize(_erfinv, otypes=["float32"]),
         "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
         "asin": np.arcsin,
         "acos": np.arccos,

@@ -150,7 +150,7 @@ def elementwise(
         @op.samples
         def automatic() -> Iterator[Sample]:
             arity = len(tensors)
-            if dtypes == SPECIAL:
+            if not op.fold:
                 return special_samples(arity, torch_call, avoid)
             return automatic_samples(op.dtypes, arity, torch_call, avoid, condition="condition" in tensors)
 

@@ -25,7 +25,11 @@ NAN = (math.nan,)  # where torch forgets it
 
 
 def function(
-    name: str, aten: str | tuple[str, ...], doc: str, arity: int = 1, avoid: tuple[float, ...] = ()
+    name: str,
+    aten: str | tuple[str, ...],
+    doc: str,
+    arity: int = 1,
+    avoid: tuple[float, ...] = (),
 ) -> ElementwiseOp:
     """An operator that is one function of runtime/cpu/special.h. Samples compare with torch's f64, as its f32 is coarser."""
     call: Callable[..., Term] = e.special(name, arity)
@@ -46,15 +50,12 @@ def function(
     return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid)(rule)
 
 
-lgamma = function("lgamma", "lgamma", "log(|gamma(x)|)")
 digamma = function("digamma", "digamma", "The slope of lgamma", avoid=(-1.0, -3.0, *HUGE))
 zeta = function("zeta", ("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"),
                 "Hurwitz' zeta: the sum of (b + k)**-a over k = 0, 1, 2 …", 2, HUGE)  # fmt: skip
 igamma = function("igamma", "igamma", "The lower incomplete gamma function, regularized", 2, (*HUGE, *NAN))
 igammac = function("igammac", "igammac", "The upper incomplete gamma function, regularized", 2, (*HUGE, *NAN))
-erfc = function("erfc", "erfc", "1 - erf(x)")
 erfcx = function("erfcx", "special_erfcx", "e**(x*x) * erfc(x)")
-erfinv = function("erfinv", "erfinv", "The inverse of erf")
 ndtri = function("ndtri", "special_ndtri", "The inverse of ndtr")
 bessel_i0 = function(
     "bessel_i0", ("i0", "special_modified_bessel_i0"), "Modified Bessel function I0", avoid=(INF, -INF)
@@ -106,6 +107,24 @@ polynomial("laguerre_l", "special_laguerre_polynomial_l", "Laguerre's polynomial
 polynomial("legendre_p", "special_legendre_polynomial_p", "Legendre's polynomials")
 
 
+@elementwise(aten="lgamma", dtypes=FLOATS)
+def lgamma(x: Term) -> Term:
+    """log(|gamma(x)|)"""
+    return e.lgamma(x)
+
+
+@elementwise(aten="erfc", dtypes=FLOATS)
+def erfc(x: Term) -> Term:
+    """1 - erf(x)"""
+    return e.erfc(x)
+
+
+@elementwise(aten="erfinv", dtypes=FLOATS)
+def erfinv(x: Term) -> Term:
+    """The inverse of erf"""
+    return e.erfinv(x)
+
+
 @elementwise(aten="special_entr", dtypes=FLOATS)
 def entr(x: Term) -> Term:
     """-x * log(x), 0 at 0, -inf below"""
@@ -124,7 +143,7 @@ def ndtr(x: Term) -> Term:
 def log_ndtr(x: Term) -> Term:
     """log(ndtr(x))"""
     below = e.log(e.SPECIAL["erfcx"](x * -(0.5**0.5)) * 0.5) - x * x * 0.5
-    return e.select(x < -1, below, e.log1p(e.SPECIAL["erfc"](x * 0.5**0.5) * -0.5))
+    return e.select(x < -1, below, e.log1p(e.erfc(x * 0.5**0.5) * -0.5))
 
 
 @elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.special.spherical_bessel_j0(x.double()).float(), avoid=HUGE)

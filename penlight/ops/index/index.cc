@@ -72,11 +72,16 @@ static inline void index_elements(const Run& r) {
   const int64_t x_step = p.walk.steps[1][inner], offset_step = p.walk.steps[2][inner], numel = p.walk.numel();
   int64_t begin = part(numel, p.tasks, r.begin).begin;
   const int64_t end = part(numel, p.tasks, r.end - 1).end;
-  auto rows = [&](int64_t last, const int64_t* known) {
+  // known[i] for i < past: offsets
+  auto rows = [&](int64_t last, const int64_t* known, int64_t past) {
     p.walk.rows(begin, last, [&](int64_t n, const int64_t* at) {
       T* y = r.out[0].as<T>() + at[0];
       const T* x = r.in[0].as<T>() + at[1];
       const int64_t* offsets = known + at[2];
+      if (offset_step == 0 && at[2] + 1 < past) {  // the next row may lie anywhere: no processor guesses it
+        const char* next = reinterpret_cast<const char*>(x + offsets[1]);
+        for (int64_t k = 0; k < 1024 && k < n * static_cast<int64_t>(sizeof(T)); k += 64) __builtin_prefetch(next + k);
+      }
       if (offset_step == 0)
         return copy_run(reinterpret_cast<char*>(y), reinterpret_cast<const char*>(x + offsets[0]), n, 1, x_step, sizeof(T));
       int64_t i = 0;
@@ -91,14 +96,14 @@ static inline void index_elements(const Run& r) {
     });
     begin = last;
   };
-  if (!p.at_once) return rows(end, reinterpret_cast<const int64_t*>(r.shared));
+  if (!p.at_once) return rows(end, reinterpret_cast<const int64_t*>(r.shared), p.places.numel);
   constexpr int64_t kBlock = 256;
   int64_t block[kBlock];
   for (const int64_t after = numel / p.places.numel; begin < end;) {
     int64_t first = begin / after, past = (end + after - 1) / after;
     if (past > first + kBlock) past = first + kBlock;
     find_places(r, p.places, first, past, block);
-    rows(past * after < end ? past * after : end, block - first);
+    rows(past * after < end ? past * after : end, block - first, past);
   }
 }
 

@@ -46,8 +46,10 @@ struct Walk {
       row(n, offsets);
       begin += n;
       if (begin >= end) return;
-      for (int t = 0; t < 3; ++t) offsets[t] -= at[inner] * steps[t][inner];
-      at[inner] = 0;
+      if (at[inner] != 0) {  // only the first row: all others save the round trip through memory
+        for (int t = 0; t < 3; ++t) offsets[t] -= at[inner] * steps[t][inner];
+        at[inner] = 0;
+      }
       for (int d = inner - 1; d >= 0; --d) {
         for (int t = 0; t < 3; ++t) offsets[t] += steps[t][d];
         if (++at[d] < dims[d]) break;

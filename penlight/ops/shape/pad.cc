@@ -10,12 +10,11 @@ enum class PadMode : int32_t { constant, reflect, replicate, circular };
 struct PadParams {
   PadMode mode;
   int64_t unit;                                            // elements that stay together in the innermost dim, side by side
-  int rank;                                                // at least 1; dims below are merged, outermost first
+  int rank;                                                // at least 2; dims below are merged, outermost first
   int64_t from[kMaxRank], to[kMaxRank], before[kMaxRank];  // sizes in and out, elements put before
   int64_t in[kMaxRank], out[kMaxRank];                     // strides in elements
   int64_t rows, tasks;                                     // a row: the innermost dim
-  int64_t size;
-  uint64_t value;  // bits of one element, repeated to 8 bytes
+  uint64_t value;                                          // bits of one element
 };
 
 // The place that padding before 0 and from n on takes its value from; one turn is enough (bind checked).
@@ -58,7 +57,6 @@ PEN_BIND(pad) {
   PadParams* p = b.params<PadParams>();
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
-  p->size = dtype_size(x.dtype);
   p->value = element_bits(b.number("value"), x.dtype);
   static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
   int mode = 0;
@@ -103,87 +101,123 @@ PEN_BIND(pad) {
     p->in[outer] = x.strides[d];
     p->out[outer] = y.strides[d];
   }
-  if (p->rank == 0) {
-    p->rank = 1;
+  while (p->rank < 2) {  // a row to walk along, and rows to walk over
+    for (int d = p->rank++; d > 0; --d) {
+      p->from[d] = p->from[d - 1];
+      p->to[d] = p->to[d - 1];
+      p->before[d] = p->before[d - 1];
+      p->in[d] = p->in[d - 1];
+      p->out[d] = p->out[d - 1];
+    }
     p->from[0] = p->to[0] = p->in[0] = p->out[0] = 1;
+    p->before[0] = 0;
   }
   p->rows = 1;
   for (int i = 0; i < p->rank - 1; ++i) p->rows *= p->to[i];
   int64_t row = p->to[p->rank - 1] * p->unit;
-  p->tasks = task_count(p->rows, (1 << 16) / (row * p->size) + 1);
+  p->tasks = task_count(p->rows, (1 << 16) / (row * dtype_size(x.dtype)) + 1);
   b.tasks(p->tasks);
   return PEN_OK;
 }
 
+// A few elements: padding is short more often than not.
 template <class T>
-static void fill_elements(char* to, int64_t n, int64_t step, uint64_t value) {
-  T* out = reinterpret_cast<T*>(to);
-  if (step == 1) return fill_row(out, static_cast<T>(value), n);
-  for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(value);
+static PEN_INLINE void fill_elements(T* to, int64_t n, int64_t step, T value) {
+  if (n == 1) return static_cast<void>(*to = value);
+  if (step == 1 && n >= 16) return fill_row(to, value, n);
+#pragma GCC unroll 1
+  for (int64_t i = 0; i < n; ++i) to[i * step] = value;
 }
 
-static void fill_run(char* to, int64_t n, int64_t step, uint64_t value, int64_t size) {
-  if (size == 4) {
-    fill_elements<uint32_t>(to, n, step, value);
-  } else if (size == 8) {
-    fill_elements<uint64_t>(to, n, step, value);
-  } else if (size == 2) {
-    fill_elements<uint16_t>(to, n, step, value);
-  } else {
-    fill_elements<uint8_t>(to, n, step, value);
+// What lies around the elements of one row that come from the input. The same in every row, so places of a few are kept.
+struct Edges {
+  static constexpr int64_t kMost = 32;
+  int64_t first, last, length;  // [first, last) come from the input
+  int64_t at[kMost], from[kMost];
+  int64_t count;  // of these, kMost + 1 if there are more
+};
+
+static inline __attribute__((unused)) void make_edges(const PadParams& p, Edges* e) {
+  int inner = p.rank - 1;
+  int64_t n = p.from[inner], before = p.before[inner];
+  e->length = p.to[inner];
+  e->first = before < 0 ? 0 : before < e->length ? before : e->length;
+  e->last = before + n < e->length ? before + n : e->length;
+  if (e->last < e->first) e->last = e->first;
+  e->count = 0;
+  for (int64_t i = 0; i < e->length && e->count <= Edges::kMost && p.mode != PadMode::constant; ++i) {
+    if (i == e->first) i = e->last;
+    if (i == e->length) break;
+    if (e->count < Edges::kMost) {
+      e->at[e->count] = i * p.out[inner];
+      e->from[e->count] = source_place(p.mode, i - before, n) * p.in[inner];
+    }
+    ++e->count;
   }
 }
 
-static void pad_rows(const Run& r) {
+template <class T>
+static PEN_INLINE void pad_row(const PadParams& p, const Edges& e, T* to, const T* from, bool inside) {
+  const int inner = p.rank - 1;
+  const int64_t step = p.out[inner], in_step = p.in[inner], unit = p.unit;
+  const T value = static_cast<T>(p.value);
+  if (!inside) return fill_elements(to, e.length, step, value);
+  if (p.mode == PadMode::constant) {
+    fill_elements(to, e.first, step, value);
+    fill_elements(to + e.last * step, e.length - e.last, step, value);
+  } else if (unit == 1 && e.count <= Edges::kMost) {
+    for (int64_t i = 0; i < e.count; ++i) to[e.at[i]] = from[e.from[i]];
+  } else {
+    for (int64_t i = e.first > 0 ? 0 : e.last; i < e.length; i = i + 1 == e.first ? e.last : i + 1) {
+      const T* source = from + source_place(p.mode, i - p.before[inner], p.from[inner]) * in_step;
+      copy_run(reinterpret_cast<char*>(to + i * step), reinterpret_cast<const char*>(source), unit, 1, 1, sizeof(T));
+    }
+  }
+  to += e.first * step;
+  from += (e.first - p.before[inner]) * in_step;
+  int64_t count = e.last - e.first, bytes = count * unit * static_cast<int64_t>(sizeof(T));
+  if (unit == 1 && (step != 1 || in_step != 1))
+    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i * in_step];
+  else if (bytes < kShortCopy)
+    copy_short(reinterpret_cast<char*>(to), reinterpret_cast<const char*>(from), bytes);
+  else
+    memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+template <class T>
+static PEN_INLINE void pad_rows(const Run& r) {
   const PadParams& p = r.as<PadParams>();
-  int inner = p.rank - 1;
-  int64_t length = p.to[inner], step = p.out[inner];
-  int64_t first = p.before[inner] < 0 ? 0 : p.before[inner];  // output elements [first, last) come from the input
-  int64_t last = p.before[inner] + p.from[inner] < length ? p.before[inner] + p.from[inner] : length;
-  if (first > length) first = length;
-  if (last < first) last = first;
-  for (int64_t task = r.begin; task < r.end; ++task) {
-    Range range = part(p.rows, p.tasks, task);
-    for (int64_t row = range.begin; row < range.end; ++row) {
-      int64_t rest = row, in = (first - p.before[inner]) * p.in[inner], out = 0;
-      bool inside = true;
-      for (int d = inner - 1; d >= 0; --d) {
-        int64_t i = rest % p.to[d], source = i - p.before[d];
-        rest /= p.to[d];
-        if (p.mode != PadMode::constant) source = source_place(p.mode, source, p.from[d]);
-        inside = inside && source >= 0 && source < p.from[d];
-        in += source * p.in[d];
-        out += i * p.out[d];
-      }
-      char* to = r.out[0].data + out * p.size;
-      if (!inside) {
-        fill_run(to, length, step, p.value, p.size);
-        continue;
-      }
-      if (p.mode != PadMode::constant) {
-        const char* source = r.in[0].data + (in - (first - p.before[inner]) * p.in[inner]) * p.size;
-        auto edge = [&](int64_t i) {
-          int64_t from = source_place(p.mode, i - p.before[inner], p.from[inner]) * p.in[inner];
-          copy_short(to + i * step * p.size, source + from * p.size, p.unit * p.size);
-        };
-        for (int64_t i = 0; i < first; ++i) edge(i);
-        for (int64_t i = last; i < length; ++i) edge(i);
-        if (p.unit > 1)
-          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, (last - first) * p.unit, 1, 1, p.size);
-        else
-          copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
-        continue;
-      }
-      fill_run(to, first, step, p.value, p.size);
-      copy_run(to + first * step * p.size, r.in[0].data + in * p.size, last - first, step, p.in[inner], p.size);
-      fill_run(to + last * step * p.size, length - last, step, p.value, p.size);
+  const int rows = p.rank - 2;  // the dim that rows are counted along
+  Edges edges;
+  make_edges(p, &edges);
+  int64_t row = part(p.rows, p.tasks, r.begin).begin, end = part(p.rows, p.tasks, r.end - 1).end;
+  while (row < end) {
+    int64_t rest = row / p.to[rows], at = row % p.to[rows], in = 0, out = 0;
+    bool inside = true;
+    auto source_of = [&](int d, int64_t i) {
+      int64_t source = i - p.before[d];
+      return p.mode == PadMode::constant ? source : source_place(p.mode, source, p.from[d]);
+    };
+    for (int d = rows - 1; d >= 0; --d) {
+      int64_t i = rest % p.to[d], source = source_of(d, i);
+      rest /= p.to[d];
+      inside = inside && source >= 0 && source < p.from[d];
+      in += source * p.in[d];
+      out += i * p.out[d];
+    }
+    int64_t count = p.to[rows] - at < end - row ? p.to[rows] - at : end - row;
+    row += count;
+    for (; count > 0; --count, ++at) {
+      int64_t source = source_of(rows, at);
+      pad_row(p, edges, r.out[0].as<T>() + out + at * p.out[rows], r.in[0].as<const T>() + in + source * p.in[rows],
+              inside && source >= 0 && source < p.from[rows]);
     }
   }
 }
 
-PEN_KERNEL_ANY(pad, b8) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b16) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b32) { pad_rows(r); }
-PEN_KERNEL_ANY(pad, b64) { pad_rows(r); }
+PEN_KERNEL_ANY(pad, b8) { pad_rows<uint8_t>(r); }
+PEN_KERNEL_ANY(pad, b16) { pad_rows<uint16_t>(r); }
+PEN_KERNEL_ANY(pad, b32) { pad_rows<uint32_t>(r); }
+PEN_KERNEL_ANY(pad, b64) { pad_rows<uint64_t>(r); }
 
 }  // namespace pen

@@ -102,6 +102,7 @@ double j1(double);
 double y0(double);
 double y1(double);
 double lgamma_r(double, int* sign);
+float lgammaf_r(float, int* sign);
 // files
 #if defined(__APPLE__)
 int* __error(void);

@@ -148,6 +148,7 @@ PEN_SAME_BINARY(fmod);
 PEN_SAME_BINARY(nextafter);
 PEN_SAME_PARTS(frexp);
 PEN_SAME_PARTS(lgamma_r);
+PEN_SAME(lgammaf_r);
 #if defined(__APPLE__)
 PEN_SAME(__error);
 #elif defined(__ANDROID__)

@@ -73,10 +73,9 @@ static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan*
 
 namespace PEN_ISA {
 
-// Offsets of the dims other than `skip`, dim 0 left out, at position `at` of the walk over them.
+// Offsets of row `at`.
 static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, int64_t* out) {
   for (int d = 1; d < p.rank; ++d) {
-    if (d == p.across) continue;
     int64_t i = at % p.dims[d];
     at /= p.dims[d];
     *in += i * p.in[d];
@@ -86,7 +85,7 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
 
 // out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. Small ones, and what is left of others.
 template <class T>
-static PEN_INLINE void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+static __attribute__((noinline)) void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   constexpr int64_t kBlock = transpose_block_size<T>();
   int64_t i = 0;
   if constexpr (kBlock > 1) {
@@ -101,18 +100,38 @@ static PEN_INLINE void transpose_rest(const T* in, int64_t in_stride, T* out, in
     for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
 }
 
-// The same in squares of whole cache lines on both sides. One side is many streams (planes of an image), too many for the
-// processor to fetch ahead: 16 of them at a time, for a while. `along_in`: the streams are the input's rows.
+// A square of whole cache lines on both sides. Where rows lie a power of two apart, all its lines have one place in the cache
+// between them: narrow blocks go through buffers, or each line would be fetched again for every block.
+template <class T>
+static PEN_INLINE void transpose_square(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
+  constexpr int64_t kSquare = 64 / static_cast<int64_t>(sizeof(T)), kBlock = transpose_block_size<T>();
+  auto blocks = [](const T* from, int64_t from_stride, T* to, int64_t to_stride) {
+    for (int64_t i = 0; i < kSquare; i += kBlock)
+      for (int64_t j = 0; j < kSquare; j += kBlock)
+        transpose_block(from + i * from_stride + j, from_stride, to + j * to_stride + i, to_stride);
+  };
+  if constexpr (sizeof(T) == 4) {
+    blocks(in, in_stride, out, out_stride);
+  } else {
+    alignas(64) T lines[kSquare * kSquare], turned[kSquare * kSquare];
+    for (int64_t i = 0; i < kSquare; ++i) __builtin_memcpy(lines + i * kSquare, in + i * in_stride, 64);
+    blocks(lines, kSquare, turned, kSquare);
+    for (int64_t j = 0; j < kSquare; ++j) __builtin_memcpy(out + j * out_stride, turned + j * kSquare, 64);
+  }
+}
+
+// The same in squares. One side is many streams (planes of an image), too many for the processor to fetch ahead: as many as a
+// square has, for a while. `along_in`: the streams are the input's rows.
 template <class T>
 static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m, bool along_in) {
-  constexpr int64_t kSquare = sizeof(T) < 4 ? 64 / static_cast<int64_t>(sizeof(T)) : 16;
+  constexpr int64_t kSquare = 64 / static_cast<int64_t>(sizeof(T));
   if (n < kSquare || m < kSquare) return transpose_rest(in, in_stride, out, out_stride, n, m);
   int64_t whole_n = n / kSquare * kSquare, whole_m = m / kSquare * kSquare;
   int64_t outer = along_in ? whole_n : whole_m, inner = along_in ? whole_m : whole_n;
   for (int64_t o = 0; o < outer; o += kSquare) {
     for (int64_t k = 0; k < inner; k += kSquare) {
       int64_t i = along_in ? o : k, j = along_in ? k : o;
-      transpose_rest(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride, kSquare, kSquare);
+      transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
     }
   }
   transpose_rest(in + whole_m, in_stride, out + whole_m * out_stride, out_stride, whole_n, m - whole_m);
@@ -133,24 +152,66 @@ static PEN_INLINE int64_t convert_pixels(const uint32_t* in, int64_t in_stride, 
   return done;
 }
 
+// Rows taken in turns, or apart: two channels, and what pixel_shuffle does. How many elements of a row it did.
+template <class T>
+static PEN_INLINE int64_t convert_pairs(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
+  using S = Sixteen<T>;
+  int64_t done = 0;
+  typename S::Lanes low, high;
+  if (n == 2 && out_stride == 2) {
+    for (; done + S::kCount <= m; done += S::kCount) {
+      S::zip(S::load(in + done), S::load(in + in_stride + done), &low, &high);
+      S::store(out + 2 * done, low);
+      S::store(out + 2 * done + S::kCount, high);
+    }
+  } else if (m == 2 && in_stride == 2) {
+    for (; done + S::kCount <= n; done += S::kCount) {
+      S::unzip(S::load(in + 2 * done), S::load(in + 2 * done + S::kCount), &low, &high);
+      S::store(out + done, low);
+      S::store(out + out_stride + done, high);
+    }
+  }
+  return done;
+}
+
 template <class T>
 static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
   const int64_t in_stride = p.in[0], out_stride = p.out[p.across];
+  int64_t index[kMaxRank], in = 0, out = 0, strip = begin % p.strips, rest = begin / p.strips;
+  for (int d = 1; d < p.rank; ++d) {
+    if (d == p.across) continue;
+    index[d] = rest % p.dims[d];
+    rest /= p.dims[d];
+    in += index[d] * p.in[d];
+    out += index[d] * p.out[d];
+  }
   for (; begin < end; ++begin) {
-    int64_t in = 0, out = 0, at = begin % p.strips * p.strip, left = p.dims[p.cut] - at;
-    copy_offsets(p, begin / p.strips, &in, &out);
-    int64_t count = left < p.strip ? left : p.strip;
+    int64_t at = strip * p.strip, left = p.dims[p.cut] - at, count = left < p.strip ? left : p.strip;
     int64_t n = p.cut ? p.dims[0] : count, m = p.cut ? count : p.dims[p.across];
     const T* source = from + in + at * p.in[p.cut];
     T* target = to + out + at * p.out[p.cut];
-    if (sizeof(T) == 4 && (n == 3 || m == 3)) {
-      int64_t done =
-          convert_pixels(reinterpret_cast<const uint32_t*>(source), in_stride, reinterpret_cast<uint32_t*>(target), out_stride, n, m);
-      source += done * p.in[p.cut];
-      target += done * p.out[p.cut];
-      (p.cut ? m : n) -= done;
+    bool pairs = n == 2 || m == 2, pixels = sizeof(T) == 4 && (n == 3 || m == 3);
+    if (pairs || pixels) {
+      int64_t done = pairs ? convert_pairs(source, in_stride, target, out_stride, n, m)
+                           : convert_pixels(reinterpret_cast<const uint32_t*>(source), in_stride, reinterpret_cast<uint32_t*>(target),
+                                            out_stride, n, m);
+      bool along_in = out_stride == n && n == (pairs ? 2 : 3);
+      source += along_in ? done : done * in_stride;
+      target += along_in ? done * out_stride : done;
+      (along_in ? m : n) -= done;
     }
     transpose(source, in_stride, target, out_stride, n, m, p.cut != 0);
+    if (++strip < p.strips) continue;
+    strip = 0;
+    for (int d = 1; d < p.rank; ++d) {
+      if (d == p.across) continue;
+      in += p.in[d];
+      out += p.out[d];
+      if (++index[d] < p.dims[d]) break;
+      in -= p.dims[d] * p.in[d];
+      out -= p.dims[d] * p.out[d];
+      index[d] = 0;
+    }
   }
 }
 
@@ -185,7 +246,14 @@ static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_
       } else if (in_step == 0 && out_step == 1) {
         fill_row(target, *source, n);
       } else if (out_step == 1) {
-        for (int64_t i = 0; i < n; ++i) target[i] = source[i * in_step];
+        using S = Sixteen<T>;
+        int64_t i = 0;
+        typename S::Lanes even, odd;
+        for (; in_step == 2 && i + S::kCount < n; i += S::kCount) {  // less than: there is no element after the last
+          S::unzip(S::load(source + 2 * i), S::load(source + 2 * i + S::kCount), &even, &odd);
+          S::store(target + i, even);
+        }
+        for (; i < n; ++i) target[i] = source[i * in_step];
       } else {
         for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
       }

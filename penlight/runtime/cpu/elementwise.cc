@@ -133,16 +133,30 @@ struct Position {
 };
 
 void run_rows(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t end) {
-  const int64_t n = p.dims[0];
-  int64_t at = begin % n, steps[kMaxInputs];
-  for (int i = 0; i < p.inputs; ++i) steps[i] = p.in_strides[i][0];
-  for (Position pos(p, 1, begin / n); begin < end; pos.advance(p)) {
-    int64_t count = n - at < end - begin ? n - at : end - begin;
-    const void* in[kMaxInputs];
-    for (int i = 0; i < p.inputs; ++i) in[i] = r.in[i].data + (pos.in[i] + at * steps[i]) * p.in_size[i];
-    p.row(r.out[0].data + (pos.out + at) * p.out_size, in, steps, count, p.args);
-    begin += count;
-    at = 0;
+  const int64_t n = p.dims[0], rows = p.rank > 1 ? p.dims[1] : 1;
+  int64_t at = begin % n, row = begin / n % rows, steps[kMaxInputs], in_stride[kMaxInputs], out_stride = 0;
+  for (int i = 0; i < p.inputs; ++i) {
+    steps[i] = p.in_strides[i][0];
+    in_stride[i] = p.rank > 1 ? p.in_strides[i][1] * p.in_size[i] : 0;
+  }
+  if (p.rank > 1) out_stride = p.out_strides[1] * p.out_size;
+  for (Position pos(p, 2, begin / n / rows); begin < end; pos.advance(p)) {
+    const char* in[kMaxInputs];
+    for (int i = 0; i < p.inputs; ++i) in[i] = r.in[i].data + (pos.in[i] + at * steps[i]) * p.in_size[i] + row * in_stride[i];
+    char* out = r.out[0].data + (pos.out + at) * p.out_size + row * out_stride;
+    for (; row < rows && begin < end; ++row) {
+      int64_t count = n - at < end - begin ? n - at : end - begin;
+      const void* arguments[kMaxInputs];
+      for (int i = 0; i < p.inputs; ++i) {
+        arguments[i] = in[i];
+        in[i] += in_stride[i] - at * steps[i] * p.in_size[i];
+      }
+      p.row(out, arguments, steps, count, p.args);
+      out += out_stride - at * p.out_size;
+      begin += count;
+      at = 0;
+    }
+    row = 0;
   }
 }
 

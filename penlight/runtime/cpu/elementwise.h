@@ -41,16 +41,35 @@ static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t ste
   return buffer;
 }
 
+// Apart from the rows that need none, so that those begin without making room for buffers.
 template <class Rule>
-static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static __attribute__((noinline)) void gathered_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
   const Rule rule(args);
   float* y = static_cast<float*>(out);
   const float* a = static_cast<const float*>(in[0]);
-  if (steps[0] == 1) return vector_span(rule, y, n, Dense{a});
   float buffer[kGather];
   for (int64_t i = 0; i < n; i += kGather) {
     int64_t count = n - i < kGather ? n - i : kGather;
     vector_span(rule, y + i, count, Dense{gather(buffer, a + i * steps[0], steps[0], count)});
+  }
+}
+
+template <class Rule>
+static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  if (steps[0] != 1) return gathered_row1<Rule>(out, in, steps, n, args);
+  vector_span(Rule(args), static_cast<float*>(out), n, Dense{static_cast<const float*>(in[0])});
+}
+
+template <class Rule>
+static __attribute__((noinline)) void gathered_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+  const Rule rule(args);
+  float* y = static_cast<float*>(out);
+  const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
+  float a_buffer[kGather], b_buffer[kGather];
+  for (int64_t i = 0; i < n; i += kGather) {
+    int64_t count = n - i < kGather ? n - i : kGather;
+    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
+                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
   }
 }
 
@@ -63,12 +82,7 @@ static void vector_row2(void* out, const void* const* in, const int64_t* steps, 
   if (steps[0] == 1 && steps[1] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b});
   if (steps[0] == 1 && steps[1] == 0) return vector_span(rule, y, n, Dense{a}, Splat{set1(*b)});
   if (steps[0] == 0 && steps[1] == 1) return vector_span(rule, y, n, Splat{set1(*a)}, Dense{b});
-  float a_buffer[kGather], b_buffer[kGather];
-  for (int64_t i = 0; i < n; i += kGather) {
-    int64_t count = n - i < kGather ? n - i : kGather;
-    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
-                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
-  }
+  gathered_row2<Rule>(out, in, steps, n, args);
 }
 
 template <class Rule>
@@ -122,6 +136,10 @@ struct Bool {
     return x != static_cast<X>(0);
   }
 };
+struct Truth {  // bool that becomes a number: of an int compilers know vector forms
+  using Element = uint8_t;
+  static PEN_INLINE int32_t load(const uint8_t* p) { return *p < 1 ? *p : 1; }
+};
 struct Condition {  // bool, for a rule's `condition`
   using Element = uint8_t;
   static PEN_INLINE bool load(const uint8_t* p) { return *p != 0; }
@@ -171,29 +189,44 @@ struct BF16 {
   }
 };
 
-// Rows of cheap rules on short elements go in chunks: inputs are brought into a buffer in whatever steps
-// they lie, and a loop of constant length over buffers is one that compilers turn into vector code.
-constexpr int64_t kChunk = 64;
+// Rows of cheap rules go in chunks: a loop of constant length over what lies side by side is one that compilers turn into
+// vector code. Inputs in other steps, and the end of a row, come through a buffer; what the end computes too much is dropped.
+constexpr int64_t kChunk = 128;
+// The output may be one of the inputs, element by element: no iteration reads what another has written.
+#if defined(__clang__)
+#define PEN_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define PEN_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+template <class T>
+static __attribute__((noinline)) void read_chunk(T* to, const T* from, int64_t step, int64_t n) {
+  for (int64_t k = 0; k < n; ++k) to[k] = from[k * step];
+  for (int64_t k = n; k < kChunk; ++k) to[k] = from[0];
+}
 
 template <class T>
 struct Chunk {
   using Element = typename T::Element;
-  Element at[kChunk];
+  Element buffer[kChunk];
   const Element* from;
   int64_t step;
 
   PEN_INLINE Chunk(const void* p, int64_t step_in) : from(static_cast<const Element*>(p)), step(step_in) {
-    const Element first = step == 0 ? *from : Element(0);
-    for (int64_t k = 0; k < kChunk; ++k) at[k] = first;
+    if (step == 0) read_chunk(buffer, from, 0, 1);
   }
-  PEN_INLINE void read(int64_t i, int64_t n) {
-    if (step == 1 && n == kChunk) {
-      __builtin_memcpy(at, from + i, sizeof at);
-    } else if (step != 0) {
-      for (int64_t k = 0; k < n; ++k) at[k] = from[(i + k) * step];
-    }
+  PEN_INLINE const Element* at(int64_t i, int64_t n) {
+    if (step == 1 && n == kChunk) return from + i;
+    if (step != 0) read_chunk(buffer, from + i * step, step, n);
+    return buffer;
   }
 };
+
+template <class Rule, class Out, class... Ins>
+static PEN_INLINE void compute_chunk(const Rule& rule, typename Out::Element* out, const typename Ins::Element*... in) {
+  PEN_INDEPENDENT
+  for (int64_t k = 0; k < kChunk; ++k) out[k] = Out::stored(rule(Ins::load(in + k)...));
+}
 
 template <class Rule, class Out, class... Ins>
 static PEN_INLINE void chunk_rows(const Rule& rule, void* out, int64_t n, Chunk<Ins>... in) {
@@ -201,12 +234,8 @@ static PEN_INLINE void chunk_rows(const Rule& rule, void* out, int64_t n, Chunk<
   typename Out::Element results[kChunk];
   for (int64_t i = 0; i < n; i += kChunk) {
     const int64_t count = n - i < kChunk ? n - i : kChunk;
-    (in.read(i, count), ...);
-    for (int64_t k = 0; k < kChunk; ++k) results[k] = Out::stored(rule(Ins::load(in.at + k)...));  // what lies past `count` is dropped
-    if (count == kChunk)
-      __builtin_memcpy(y + i, results, sizeof results);
-    else
-      memcpy(y + i, results, static_cast<size_t>(count) * sizeof results[0]);
+    compute_chunk<Rule, Out, Ins...>(rule, count < kChunk ? results : y + i, in.at(i, count)...);
+    if (count < kChunk) memcpy(y + i, results, static_cast<size_t>(count) * sizeof results[0]);
   }
 }
 

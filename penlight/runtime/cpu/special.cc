@@ -22,6 +22,10 @@ double lgamma(double x) {
   int sign;  // lgamma would write it to a global
   return lgamma_r(x, &sign);
 }
+float lgamma(float x) {
+  int sign;
+  return lgammaf_r(x, &sign);
+}
 
 // 5.5.2, 5.5.4, 5.11.2
 double digamma(double x) {

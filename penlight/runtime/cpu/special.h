@@ -7,6 +7,7 @@
 namespace pen::special {
 
 double lgamma(double x);
+float lgamma(float x);
 double digamma(double x);
 double zeta(double s, double q);  // Hurwitz: sum of (q + k)**-s
 double igamma(double a, double x);

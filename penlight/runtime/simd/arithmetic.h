@@ -3,6 +3,7 @@
 // division by zero and of the least number by -1, which trap on x86, give 0 and the least number. Truth values are M for V, bool for
 // numbers.
 #pragma once
+#include "penlight/runtime/cpu/special.h"
 #include "penlight/runtime/simd/math.h"
 
 namespace pen {
@@ -17,6 +18,32 @@ static PEN_INLINE V neg(V a) { return -a; }
 static PEN_INLINE M both(M a, M b) { return a & b; }
 static PEN_INLINE M either(M a, M b) { return a | b; }
 static PEN_INLINE M negate(M a) { return !a; }
+
+// Above zero: (z - 2) p(z) for z in [3/2, 4], where z is x, x + 1 or x + 2, and what the steps cost is a logarithm; beyond,
+// Stirling's series. Number by number where anything is below.
+static PEN_INLINE V lgamma(V x) {
+  if (PEN_UNLIKELY(any(!gt(x, zero())))) return each_lane<special::lgamma>(x);
+  M tiny = lt(x, set1(0.5f)), small = lt(x, set1(1.5f)), large = ge(x, set1(4.0f));
+  V steps = log(select(small | large, select(tiny, x * (x + set1(1.0f)), x), set1(1.0f)));
+  V u = select(small, select(tiny, x, x - set1(1.0f)), x - set1(2.0f));  // z - 2
+  V t = u - set1(0.75f);
+  V p = fma(set1(1.37651978e-6f), t, set1(-3.20833146e-6f));
+  p = fma(p, t, set1(3.42879025e-6f));
+  p = fma(p, t, set1(-1.48059135e-5f));
+  p = fma(p, t, set1(5.79032603e-5f));
+  p = fma(p, t, set1(-0.000181040901f));
+  p = fma(p, t, set1(0.000600265106f));
+  p = fma(p, t, set1(-0.00213859743f));
+  p = fma(p, t, set1(0.00829730928f));
+  p = fma(p, t, set1(-0.0376752131f));
+  p = fma(p, t, set1(0.247041926f));
+  p = fma(p, t, set1(0.633619547f));
+  V near = fma(u, p, -steps);
+  V r = set1(1.0f) / x, rr = r * r;
+  V q = fma(fma(set1(0.000742523931f), rr, set1(-0.00277659507f)), rr, set1(0.0833333284f));
+  V far = fma(x - set1(0.5f), steps - set1(1.0f), fma(r, q, set1(0.418938533f)));
+  return select(large, far, near);
+}
 
 // --- numbers ---------------------------------------------------------------------------------------------------
 template <class T>
@@ -92,7 +119,6 @@ static PEN_INLINE bool signbit(T a) {
   else
     return a < T(0);
 }
-static PEN_INLINE float nextafter(float a, float b) { return nextafterf(a, b); }
 static PEN_INLINE double nextafter(double a, double b) { return ::nextafter(a, b); }
 
 #define PEN_LIBRARY(name) \
@@ -118,6 +144,9 @@ PEN_LIBRARY(floor)
 PEN_LIBRARY(ceil)
 PEN_LIBRARY(trunc)
 #undef PEN_LIBRARY
+static PEN_INLINE double erfc(double x) { return special::erfc(x); }
+static PEN_INLINE double erfinv(double x) { return special::erfinv(x); }
+static PEN_INLINE double lgamma(double x) { return special::lgamma(x); }
 static PEN_INLINE double round(double x) { return nearbyint(x); }
 static PEN_INLINE double sqrt(double x) { return __builtin_sqrt(x); }
 static PEN_INLINE double sigmoid(double x) { return 1 / (1 + ::exp(-x)); }
@@ -142,21 +171,30 @@ static PEN_INLINE double floor_divide(double a, double b) {
 template <class T>
 static PEN_INLINE T trunc_divide(T a, T b) {
   if (b == T(0)) return T(0);
-  return b == T(-1) ? neg(a) : static_cast<T>(a / b);
+  if (b == T(-1)) return neg(a);
+  if (sizeof(T) == 8 && a == static_cast<int32_t>(a) && b == static_cast<int32_t>(b))  // half the bits, half the time
+    return static_cast<int32_t>(a) / static_cast<int32_t>(b);
+  return static_cast<T>(a / b);
 }
 template <class T>
 static PEN_INLINE T fmod(T a, T b) {
   return sub(a, mul(trunc_divide(a, b), b));
 }
+// -1 where the remainder r of a division by b is not 0 and has the other sign, else 0. No branches: data decides, and processors
+// guess wrong.
+template <class T>
+static PEN_INLINE T wrong_side(T r, T b) {
+  return static_cast<T>(-static_cast<T>((r != T(0)) & ((r ^ b) < T(0))));
+}
 template <class T>
 static PEN_INLINE T remainder(T a, T b) {
   T r = fmod(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? add(r, b) : r;
+  return add(r, static_cast<T>(b & wrong_side(r, b)));
 }
 template <class T>
 static PEN_INLINE T floor_divide(T a, T b) {
-  T r = fmod(a, b), q = trunc_divide(a, b);
-  return r != T(0) && (r < T(0)) != (b < T(0)) ? sub(q, T(1)) : q;
+  T q = trunc_divide(a, b), r = sub(a, mul(q, b));
+  return add(q, wrong_side(r, b));
 }
 // Powers by squaring; a negative exponent leaves 1, -1 or 0, as in torch.
 template <class T>

@@ -153,6 +153,72 @@ static PEN_INLINE V erf(V x) {
   return select(lt(a, set1(0.875f)), near, far);
 }
 
+// Vectors of armv7 take denormals for zeros: what promises them goes lane by lane there.
+#if defined(__ARM_NEON) && !defined(__aarch64__)
+constexpr bool kHasDenormals = false;
+#else
+constexpr bool kHasDenormals = true;
+#endif
+
+// What rounding took from p = a * b. Where nothing multiplies and adds in one step, from products of 12 bits each.
+static PEN_INLINE V product_rest(V a, V b, V p) {
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__)
+  return fma(a, b, -p);
+#else
+  V a_high = from_bits(bits(a) & set1i(-4096)), b_high = from_bits(bits(b) & set1i(-4096));
+  V a_low = a - a_high, b_low = b - b_high;
+  return ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low;
+#endif
+}
+
+// 4.3 ulp. Up to 1/2: 1 - erf; beyond: e**(-x^2) t q(t) with t = 1 / (x + 3/2), x^2 in two parts, and 2 minus that below zero.
+static PEN_INLINE V erfc(V x) {
+  V a = min(set1(10.25f), abs(x));  // there it is 0; NaN comes through
+  V t = set1(1.0f) / (a + set1(1.5f));
+  V q = fma(set1(9.81442833f), t, set1(-23.8648167f));
+  q = fma(q, t, set1(19.9949875f));
+  q = fma(q, t, set1(-3.5545249f));
+  q = fma(q, t, set1(-3.00561666f));
+  q = fma(q, t, set1(-0.108046077f));
+  q = fma(q, t, set1(0.555804908f));
+  q = fma(q, t, set1(0.995357275f));
+  q = fma(q, t, set1(0.845853508f));
+  q = fma(q, t, set1(0.56419915f));
+  V s = a * a, rest = product_rest(a, a, s);
+  V n = fma(s, set1(-kLog2E), set1(kRounder)) - set1(kRounder);
+  V r = fma(n, set1(-kLn2Lo), fma(n, set1(-kLn2Hi), -s)) - rest;
+  V far = times_power_of_two((expm1_near_zero(r) + set1(1.0f)) * (q * t), n);
+  far = select(lt(x, zero()), set1(2.0f) - far, far);
+  return select(lt(a, set1(0.5f)), set1(1.0f) - erf(x), far);
+}
+
+// 3.1 ulp. x p(w) with w = -log(1 - x^2), and past w = 5 x p(sqrt(w)).
+static PEN_INLINE V erfinv(V x) {
+  V w = -log((set1(1.0f) - x) * (set1(1.0f) + x));  // NaN outside of [-1, 1], inf at its ends
+  V t = w - set1(2.5f);
+  V p = fma(set1(-8.79101769e-9f), t, set1(2.32326247e-8f));
+  p = fma(p, t, set1(4.66170121e-7f));
+  p = fma(p, t, set1(-3.4627044e-6f));
+  p = fma(p, t, set1(-4.96334542e-6f));
+  p = fma(p, t, set1(0.000218344445f));
+  p = fma(p, t, set1(-0.0012527419f));
+  p = fma(p, t, set1(-0.00417738687f));
+  p = fma(p, t, set1(0.24664028f));
+  p = fma(p, t, set1(1.50140941f));
+  t = sqrt(w) - set1(3.0f);
+  V far = fma(set1(0.000115703733f), t, set1(-0.000309572293f));
+  far = fma(far, t, set1(-5.67767165e-5f));
+  far = fma(far, t, set1(0.00148509163f));
+  far = fma(far, t, set1(-0.00359740504f));
+  far = fma(far, t, set1(0.00568697369f));
+  far = fma(far, t, set1(-0.00763728889f));
+  far = fma(far, t, set1(0.00944528636f));
+  far = fma(far, t, set1(1.00167501f));
+  far = fma(far, t, set1(2.83297682f));
+  V y = x * select(lt(w, set1(5.0f)), p, far);
+  return select(eq(w, infinity()), copysign(infinity(), x), y);
+}
+
 // torch's maximum and minimum: NaN if either is. max(a, b) alone gives b when one is NaN.
 static PEN_INLINE V maximum(V a, V b) { return select(isnan(a), a, max(a, b)); }
 static PEN_INLINE V minimum(V a, V b) { return select(isnan(a), a, min(a, b)); }
@@ -173,7 +239,56 @@ static PEN_INLINE V each_lane(V a, V b) {
   for (int i = 0; i < kLanes; ++i) x[i] = kFunction(x[i], y[i]);
   return load(x);
 }
-static PEN_INLINE V pow(V a, V b) { return each_lane<powf>(a, b); }
+
+// 1.4 ulp: 2**(b log2|a|), the logarithm and its product with b in two floats each. C's rules for what is special.
+static PEN_INLINE V pow(V a, V b) {
+  if constexpr (!kHasDenormals) return each_lane<powf>(a, b);
+  V x = abs(a);
+  M denormal = lt(x, set1(1.17549435e-38f));
+  V scaled = select(denormal, x * set1(8388608.0f), x);
+  I offset = bits(scaled) - set1i(0x3f3504f3);  // as in log_reduced
+  V e = to_float(offset >> 23) - select(denormal, set1(23.0f), zero());
+  V m = from_bits((offset & set1i(0x007fffff)) + set1i(0x3f3504f3));
+  // log2(m) = s (2 / ln 2 + s^2 q(s^2)) with s = (m - 1) / (m + 1)
+  V f = m - set1(1.0f), sum = m + set1(1.0f), sum_rest = m - (sum - set1(1.0f));
+  V s = f / sum, product = s * sum;
+  V s_rest = ((f - product) - product_rest(s, sum, product) - s * sum_rest) / sum;
+  V ss = s * s;
+  V q = fma(set1(0.336650193f), ss, set1(0.411898106f));
+  q = fma(q, ss, set1(0.577079833f));
+  q = fma(q, ss, set1(0.961796701f));
+  V k = set1(2.88539004f), near = s * k;
+  V rest = product_rest(s, k, near) + (s * set1(3.85192607e-8f) + (s_rest * k + s * ss * q));
+  V high = e + near;  // e is 0, or larger
+  rest = (near - (high - e)) + rest;
+  V log = high + rest;
+  rest = rest - (log - high);
+  log = select(eq(x, zero()), -infinity(), select(eq(x, infinity()), x, log));
+  V y = b * log;
+  rest = product_rest(b, log, y) + b * rest;
+  M far = !lt(abs(y), set1(200.0f));
+  y = clamp(y, set1(-200.0f), set1(200.0f));
+  V n = round(y);
+  V r = (y - n) + select(far, zero(), rest);
+  V result = times_power_of_two(expm1_near_zero(r * set1(0.693147181f)) + set1(1.0f), n);
+  result = select(eq(x, set1(1.0f)), set1(1.0f), result);
+  V half = b * set1(0.5f);
+  M whole = eq(round(b), b), odd = whole & ne(round(half), half);
+  result = select(odd, copysign(result, a), result);
+  result = select(lt(a, zero()) & gt(a, -infinity()) & !whole, set1(__builtin_nanf("")), result);
+  result = select(isnan(a), a, select(isnan(b), b, result));
+  return select(eq(b, zero()) | eq(a, set1(1.0f)), set1(1.0f), result);
+}
+
+// One step of the bits, away from zero or back.
+static PEN_INLINE V nextafter(V a, V b) {
+  if constexpr (!kHasDenormals) return each_lane<nextafterf>(a, b);
+  M away = (gt(b, a) & gt(a, zero())) | (lt(b, a) & lt(a, zero()));
+  I step = bits(select(away, from_bits(set1i(1)), from_bits(set1i(-1))));
+  V y = select(eq(a, zero()), copysign(from_bits(set1i(1)), b), from_bits(bits(a) + step));
+  y = select(eq(a, b), b, y);
+  return select(isnan(a), a, select(isnan(b), b, y));
+}
 
 static PEN_INLINE bool any(M m) { return reduce_max(select(m, set1(1.0f), zero())) > 0; }
 

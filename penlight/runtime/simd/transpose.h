@@ -1,5 +1,5 @@
-// Transposes of small blocks in registers: what layout conversions are made of. 4-byte elements have vectors; shorter ones
-// are exchanged inside of 64-bit words, halves first, then halves of halves.
+// Transposes of small blocks in registers: what layout conversions are made of. 4-byte elements have the widest
+// registers; the others are zipped in those of 16 bytes.
 #pragma once
 #include "penlight/runtime/simd/simd.h"
 
@@ -69,32 +69,70 @@ constexpr int kTransposeBlock = 1;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t, uint32_t* out, int64_t) { *out = *in; }
 #endif
 
-// transpose_block for single bytes, 8 x 8: word i is row i, its byte j the element j.
-static PEN_INLINE void exchange(uint64_t* a, uint64_t* b, int shift, uint64_t mask) {
-  uint64_t t = ((*a >> shift) ^ *b) & mask;
-  *b ^= t;
-  *a ^= t << shift;
-}
-static PEN_INLINE void transpose_block(const uint8_t* in, int64_t in_stride, uint8_t* out, int64_t out_stride) {
-  uint64_t a[8];
-  for (int i = 0; i < 8; ++i) memcpy(&a[i], in + i * in_stride, 8);
-  for (int i = 0; i < 4; ++i) exchange(&a[i], &a[i + 4], 32, 0x00000000ffffffffu);
-  for (int i = 0; i < 8; ++i)
-    if (i % 4 < 2) exchange(&a[i], &a[i + 2], 16, 0x0000ffff0000ffffu);
-  for (int i = 0; i < 8; i += 2) exchange(&a[i], &a[i + 1], 8, 0x00ff00ff00ff00ffu);
-  for (int i = 0; i < 8; ++i) memcpy(out + i * out_stride, &a[i], 8);
-}
-// The same for 2 bytes, 4 x 4.
-static PEN_INLINE void transpose_block(const uint16_t* in, int64_t in_stride, uint16_t* out, int64_t out_stride) {
-  uint64_t a[4];
-  for (int i = 0; i < 4; ++i) memcpy(&a[i], in + i * in_stride, 8);
-  for (int i = 0; i < 2; ++i) exchange(&a[i], &a[i + 2], 32, 0x00000000ffffffffu);
-  for (int i = 0; i < 4; i += 2) exchange(&a[i], &a[i + 1], 16, 0x0000ffff0000ffffu);
-  for (int i = 0; i < 4; ++i) memcpy(out + i * out_stride, &a[i], 8);
+// Registers of 16 bytes, by the compiler: elements of two taken in turns, low halves and high halves; and back.
+template <class T>
+struct Sixteen {
+  typedef T Lanes __attribute__((vector_size(16)));
+  static constexpr int kCount = 16 / sizeof(T);
+  static PEN_INLINE Lanes load(const T* p) {
+    Lanes a;
+    __builtin_memcpy(&a, p, 16);
+    return a;
+  }
+  static PEN_INLINE void store(T* p, Lanes a) { __builtin_memcpy(p, &a, 16); }
+  static PEN_INLINE void zip(Lanes a, Lanes b, Lanes* low, Lanes* high) {
+    if constexpr (kCount == 16) {
+      *low = __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      *high = __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+    } else if constexpr (kCount == 8) {
+      *low = __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+      *high = __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    } else if constexpr (kCount == 4) {
+      *low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+      *high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    } else {
+      *low = __builtin_shufflevector(a, b, 0, 2);
+      *high = __builtin_shufflevector(a, b, 1, 3);
+    }
+  }
+  static PEN_INLINE void unzip(Lanes a, Lanes b, Lanes* even, Lanes* odd) {
+    if constexpr (kCount == 16) {
+      *even = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+      *odd = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    } else if constexpr (kCount == 8) {
+      *even = __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
+      *odd = __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15);
+    } else if constexpr (kCount == 4) {
+      *even = __builtin_shufflevector(a, b, 0, 2, 4, 6);
+      *odd = __builtin_shufflevector(a, b, 1, 3, 5, 7);
+    } else {
+      zip(a, b, even, odd);
+    }
+  }
+};
+
+// transpose_block for the other sizes, kCount x kCount: rows of the upper half and of the lower half zipped, as often as
+// kCount can be halved.
+template <class T>
+static PEN_INLINE void transpose_block(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
+  using S = Sixteen<T>;
+  constexpr int kCount = S::kCount;
+  typename S::Lanes a[kCount], b[kCount];
+  PEN_UNROLL
+  for (int i = 0; i < kCount; ++i) a[i] = S::load(in + i * in_stride);
+  PEN_UNROLL
+  for (int stage = 1; stage < kCount; stage *= 2) {
+    PEN_UNROLL
+    for (int i = 0; i < kCount / 2; ++i) S::zip(a[i], a[i + kCount / 2], &b[2 * i], &b[2 * i + 1]);
+    PEN_UNROLL
+    for (int i = 0; i < kCount; ++i) a[i] = b[i];
+  }
+  PEN_UNROLL
+  for (int i = 0; i < kCount; ++i) S::store(out + i * out_stride, a[i]);
 }
 template <class T>
 constexpr int transpose_block_size() {
-  return sizeof(T) == 1 ? 8 : sizeof(T) == 2 ? 4 : sizeof(T) == 4 ? kTransposeBlock : 1;
+  return sizeof(T) == 4 ? kTransposeBlock : Sixteen<T>::kCount;
 }
 
 // Four pixels of three channels. interleave_pixels: out[3 * i + c] = in[c][i]; it may write one element past them, so
