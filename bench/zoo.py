@@ -100,7 +100,8 @@ def page(result: dict[str, Any]) -> str:
 another size where the model takes one. `free` says which dims one capture leaves open. Error: the largest of these runs, as a fraction
 of max |y|; at most 1e-4 is allowed. Latency: batch 1 at the size shown, one thread, best of several runs, in turns with torch eager;
 times over 1 mean slower than eager ({slower} of {len(rows)}). Sizes are small, to keep the tests short, so that much of eager's time is the cost
-of its calls: [BENCHMARKS.md](BENCHMARKS.md) compares models at their usual sizes.
+of its calls: [BENCHMARKS.md](BENCHMARKS.md) compares models at their usual sizes. The nms and roi_align of
+torchvision's detectors are plain Python in eager here (tests/zoo/detection.py), where their times say little.
 
 Written by `./dev bench --zoo`. {result["date"]}, {result["machine"]["cpu"]}.
 """

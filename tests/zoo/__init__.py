@@ -8,6 +8,4 @@ from tests.zoo.entry import Entry
 ZOO: dict[str, Entry] = {e.name: e for part in (vision, detection, timm_models, text, plain) for e in part.ENTRIES}
 
 # Models that do not pass yet, and why. Their tests fail when they do.
-UNSUPPORTED: dict[str, str] = {
-    "ssdlite320_mobilenet_v3_large": "runs, but with random weights many scores are equal up to rounding, and so is the order of boxes",
-}
+UNSUPPORTED: dict[str, str] = {}

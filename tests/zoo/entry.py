@@ -7,6 +7,7 @@ libraries initialise them (mean 0, variance 1, shift 0, layer scale 1e-6) a wron
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,9 @@ class Entry:
     names: tuple[str, ...] = ()  # of the arguments, where they are passed by name
     free: Callable[[], Inputs] | None = None  # dynamic_shapes, where dims depend on each other
     batches: bool = True  # whether one capture serves every batch; where not, there is one for each
+    settle: Callable[[nn.Module], None] | None = None  # what there is to do to the model after `randomise`
+    exportable: Callable[[], AbstractContextManager[Any]] = nullcontext  # what torch.export needs of its surroundings
+    compare: Callable[[Any, Any, float, str], float] = assert_same  # (got, expected, tolerance, what) -> the error
 
     def build(self) -> nn.Module:
         """The model, the same weights on every call, ready for inference."""
@@ -42,6 +46,8 @@ class Entry:
             torch.manual_seed(SEED)
             model = self.make()
             randomise(model)
+            if self.settle:
+                self.settle(model)
         return model.eval()
 
     def example(self, batch: int, size: Size) -> Inputs:
@@ -59,7 +65,8 @@ class Entry:
         if self.names:
             named, shapes = dict(zip(self.names, first, strict=True)), dict(zip(self.names, free, strict=True))
             return penlight.optimize(module, (), kwargs=named, dynamic_shapes=shapes, **options)
-        return penlight.optimize(module, first, dynamic_shapes=tuple(free), **options)
+        with self.exportable():
+            return penlight.optimize(module, first, dynamic_shapes=tuple(free), **options)
 
     def errors(self, module: nn.Module, models: dict[int, penlight.Model]) -> Iterator[float]:
         """Of batch 1 and 3 at the size that was captured, and of the other sizes: as a fraction of max |y|. `models`: the
@@ -71,7 +78,7 @@ class Entry:
                 models[captured] = self.capture(module, captured)
             inputs = self.example(batch, size)
             expected = _plain(self.call(module, inputs))
-            yield assert_same(self.call(models[captured], inputs), expected, TOLERANCE, f"batch {batch}, size {size}")
+            yield self.compare(self.call(models[captured], inputs), expected, TOLERANCE, f"batch {batch}, size {size}")
 
 
 def _plain(result: Any) -> Any:

@@ -42,7 +42,8 @@ def _(g: Emitter, x: Value, weights: Value | None, least: int) -> Value:
     size = g.size_of(g.emit("add", most, g.constant(1, "i64"), type=number), out.shape[0])
     if weights is not None:
         weights = g.cast(weights, "f32")
-    counts = g.emit("bin_sum", x, weights, type=TensorType("f32", (size,)), size=size)
+    type = TensorType("i64" if weights is None else "f32", (size,))
+    counts = g.emit("bin_sum", x, weights, type=type, size=size, strict=True)
     return g.cast(counts, out.dtype)
 
 

@@ -111,3 +111,5 @@ def _() -> Iterator[Sample]:
 
     for name, x, dim in _inputs():
         yield Sample(lambda x, dim=dim: (*torch.cummax(x, dim), *torch.cummin(x, dim)), (x,), name)
+    parts: Any = lambda x: torch.cat([x[:, :3].cummax(1).values, x[:, 3:].cummin(1).values], 1)  # noqa: E731
+    yield Sample(parts, (torch.randn(1, 9),), "computed inside a cat")

@@ -47,12 +47,14 @@ static PEN_INLINE Status order_dim(Bind& b, int64_t* dim) {
   return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(*dim), b.in(0).rank);
 }
 
-// Two outputs (values, indices) of these dims, which must lie alike.
+// Two outputs (values, indices) of these dims, which must lie alike; strides of a single element do not matter (one output may
+// lie in a cat).
 static PEN_INLINE Status order_outputs(Bind& b, const Shape& shape) {
   PEN_TRY(b.output(0, b.in(0).dtype, shape));
   PEN_TRY(b.output(1, DType::i64, shape));
   for (int i = 0; i < shape.rank; ++i) {
-    if (b.out(0).strides[i] != b.out(1).strides[i]) return b.fail(-1, "two outputs that lie alike", "another stride in dim %d", i);
+    if (shape.dims[i] > 1 && b.out(0).strides[i] != b.out(1).strides[i])
+      return b.fail(-1, "two outputs that lie alike", "another stride in dim %d", i);
   }
   return PEN_OK;
 }

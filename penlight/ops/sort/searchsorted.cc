@@ -100,7 +100,7 @@ PEN_KERNEL_ANY(searchsorted, i64) { searchsorted<int64_t>(r); }
 
 struct BinParams {
   int64_t count, size;
-  bool has_weight;
+  bool has_weight, strict;
 };
 
 PEN_BIND(bin_sum) {
@@ -111,6 +111,7 @@ PEN_BIND(bin_sum) {
   p->count = is_empty(b.in(0)) ? 0 : b.in(0).numel();
   p->size = b.integer("size");
   p->has_weight = b.has(1);
+  p->strict = b.flag("strict");
   if (p->has_weight) {
     PEN_TRY(need_unpacked(b, 1));
     PEN_TRY(need_countable(b, 1));
@@ -122,24 +123,42 @@ PEN_BIND(bin_sum) {
   shape.rank = 1;
   shape.dims[0] = p->size;
   if (p->size < 0) return b.fail(-1, "a size of 0 or more", "%lld", static_cast<long long>(p->size));
-  PEN_TRY(b.output(0, DType::f32, shape));
-  PEN_TRY(b.shared(p->size * static_cast<int64_t>(sizeof(double))));
-  b.tasks(p->size > 0);
+  bool exact = p->strict && !p->has_weight;
+  PEN_TRY(b.output(0, exact ? DType::i64 : DType::f32, shape));
+  if (!exact) PEN_TRY(b.shared(p->size * static_cast<int64_t>(sizeof(double))));
+  b.tasks(p->size > 0 || (p->strict && p->count > 0));  // without bins, every index is outside of them
   return PEN_OK;
 }
 
-// Indices outside of [0, size) count nowhere. One task: sums in one order.
+static void outside(const Run& r, const BinParams& p, int64_t index) {
+  if (index < 0) return r.fail_value(0, "values of 0 or more", "", index);
+  r.fail_index(0, index, 0, p.size);
+}
+
+// Indices outside of [0, size) count nowhere, or (strict) are an error. One task: sums in one order.
 PEN_KERNEL_ANY(bin_sum, i64) {
   const BinParams& p = r.as<BinParams>();
   const int64_t* index = r.in[0].as<int64_t>();
+  int64_t step = r.out[0].strides[0];
+  if (p.strict && !p.has_weight) {
+    int64_t* counts = r.out[0].as<int64_t>();
+    for (int64_t i = 0; i < p.size; ++i) counts[i * step] = 0;
+    for (int64_t i = 0; i < p.count; ++i) {
+      if (index[i] < 0 || index[i] >= p.size) return outside(r, p, index[i]);
+      ++counts[index[i] * step];
+    }
+    return;
+  }
   double* sums = reinterpret_cast<double*>(r.shared);
   for (int64_t i = 0; i < p.size; ++i) sums[i] = 0;
   for (int64_t i = 0; i < p.count; ++i) {
-    if (index[i] < 0 || index[i] >= p.size) continue;
+    if (index[i] < 0 || index[i] >= p.size) {
+      if (p.strict) return outside(r, p, index[i]);
+      continue;
+    }
     sums[index[i]] += p.has_weight ? static_cast<double>(r.in[1].as<float>()[i]) : 1.0;
   }
   float* out = r.out[0].as<float>();
-  int64_t step = r.out[0].strides[0];
   for (int64_t i = 0; i < p.size; ++i) out[i * step] = static_cast<float>(sums[i]);
 }
 

@@ -18,8 +18,9 @@ searchsorted = Op(
     doc="How many elements of a sorted row (the last dim; one row for all, or one each) are below each value; right: or equal.",
 )  # fmt: skip
 bin_sum = Op(
-    "bin_sum", "index: tensor, weight: tensor?, size: int", dtypes=("i64",), mixed=("weight",),
-    doc="How many indices, or how much weight, fall to each of 0 … size - 1, as f32; other indices fall nowhere.",
+    "bin_sum", "index: tensor, weight: tensor?, size: int, strict: bool = False", dtypes=("i64",), mixed=("weight",),
+    doc="How many indices, or how much weight, fall to each of 0 … size - 1, as f32; other indices fall nowhere. strict: they are "
+    "an error, and numbers of indices are i64.",
 )  # fmt: skip
 
 

@@ -197,6 +197,8 @@ def _() -> Iterator[Sample]:
     yield Sample(lambda x: (*x.topk(0), *x.topk(3, 0)), (torch.randn(3, 4),), "none and all")
     many = torch.randn(3, 5000, generator=torch.Generator().manual_seed(1))
     yield Sample(lambda x: (*x.topk(5), *x.topk(300), *x[:, ::2].topk(7, largest=False)), (many,), "of many")
+    parts: Any = lambda x: torch.cat([x[:1, :9].topk(3).indices, x[:1, 9:20].topk(4).indices], 1)  # noqa: E731
+    yield Sample(parts, (many,), "computed inside a cat")
     yield Sample(lambda x: x.sort(1).values.topk(40), (many[:1],), "rising")  # each beats all before it
     yield Sample(
         lambda x: x.topk(2), (many[:, :50].clone(),), "dynamic", dynamic=({1: torch.export.Dim("n", min=3, max=9999)},)
