@@ -41,36 +41,23 @@ static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t ste
   return buffer;
 }
 
-// Apart from the rows that need none, so that those begin without making room for buffers.
-template <class Rule>
-static __attribute__((noinline)) void gathered_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
-  const Rule rule(args);
-  float* y = static_cast<float*>(out);
-  const float* a = static_cast<const float*>(in[0]);
-  float buffer[kGather];
+// `row` over inputs made dense, for all rules alike: their own code is there once, and begins without making room for buffers.
+static __attribute__((noinline, unused)) void gathered_row(RowFn row, int inputs, void* out, const void* const* in, const int64_t* steps,
+                                                           int64_t n, const float* args) {
+  float buffers[3][kGather];
+  const int64_t dense[3] = {1, 1, 1};
   for (int64_t i = 0; i < n; i += kGather) {
-    int64_t count = n - i < kGather ? n - i : kGather;
-    vector_span(rule, y + i, count, Dense{gather(buffer, a + i * steps[0], steps[0], count)});
+    const int64_t count = n - i < kGather ? n - i : kGather;
+    const void* gathered[3];
+    for (int k = 0; k < inputs; ++k) gathered[k] = gather(buffers[k], static_cast<const float*>(in[k]) + i * steps[k], steps[k], count);
+    row(static_cast<float*>(out) + i, gathered, dense, count, args);
   }
 }
 
 template <class Rule>
 static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
-  if (steps[0] != 1) return gathered_row1<Rule>(out, in, steps, n, args);
+  if (steps[0] != 1) return gathered_row(vector_row1<Rule>, 1, out, in, steps, n, args);
   vector_span(Rule(args), static_cast<float*>(out), n, Dense{static_cast<const float*>(in[0])});
-}
-
-template <class Rule>
-static __attribute__((noinline)) void gathered_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
-  const Rule rule(args);
-  float* y = static_cast<float*>(out);
-  const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
-  float a_buffer[kGather], b_buffer[kGather];
-  for (int64_t i = 0; i < n; i += kGather) {
-    int64_t count = n - i < kGather ? n - i : kGather;
-    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
-                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)});
-  }
 }
 
 template <class Rule>
@@ -82,7 +69,7 @@ static void vector_row2(void* out, const void* const* in, const int64_t* steps, 
   if (steps[0] == 1 && steps[1] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b});
   if (steps[0] == 1 && steps[1] == 0) return vector_span(rule, y, n, Dense{a}, Splat{set1(*b)});
   if (steps[0] == 0 && steps[1] == 1) return vector_span(rule, y, n, Splat{set1(*a)}, Dense{b});
-  gathered_row2<Rule>(out, in, steps, n, args);
+  gathered_row(vector_row2<Rule>, 2, out, in, steps, n, args);
 }
 
 template <class Rule>
@@ -92,12 +79,8 @@ static void vector_row3(void* out, const void* const* in, const int64_t* steps, 
   const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]), *c = static_cast<const float*>(in[2]);
   if (n <= 0) return;
   if (steps[0] == 1 && steps[1] == 1 && steps[2] == 0) return vector_span(rule, y, n, Dense{a}, Dense{b}, Splat{set1(*c)});
-  float a_buffer[kGather], b_buffer[kGather], c_buffer[kGather];
-  for (int64_t i = 0; i < n; i += kGather) {
-    int64_t count = n - i < kGather ? n - i : kGather;
-    vector_span(rule, y + i, count, Dense{gather(a_buffer, a + i * steps[0], steps[0], count)},
-                Dense{gather(b_buffer, b + i * steps[1], steps[1], count)}, Dense{gather(c_buffer, c + i * steps[2], steps[2], count)});
-  }
+  if (steps[0] == 1 && steps[1] == 1 && steps[2] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b}, Dense{c});
+  gathered_row(vector_row3<Rule>, 3, out, in, steps, n, args);
 }
 
 // --- other dtypes: numbers -------------------------------------------------------------------------------------
