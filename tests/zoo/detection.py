@@ -1,13 +1,14 @@
 """torchvision's detectors, from the list of images to boxes, labels and scores: how many there are is known only in a run.
 
-torchvision's own nms and roi_align do not load beside a CPU torch, so plain ones in Python stand in as the reference. A few lines
+torchvision's own nms does not load beside a CPU torch, so a plain one in Python stands in as the reference; for roi_align torchvision has one itself. A few lines
 of torchvision look at how many boxes there are, which torch.export refuses; `exportable` has them without that, and only
 while a model is captured: the reference is torchvision's code as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from torch import nn
 from penlight.ops.dynamic.nms import declare_nms
 from penlight.ops.vision.roi_align import define_torchvision_rois
 from tests.models import define_torchvision_ops
-from tests.zoo.entry import TOLERANCE, Entry, Inputs, Size
+from tests.zoo.entry import SEED, Entry, Inputs, Size
 
 CLASSES = 4
 TIE = 1e-5  # scores that are closer than this to where results are cut off may be on either side
@@ -28,7 +29,9 @@ TIE = 1e-5  # scores that are closer than this to where results are cut off may 
 def _batched_nms(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor, threshold: float) -> torch.Tensor:
     """As torchvision has it, but without an `if` on how many boxes there are, and with a largest coordinate of no boxes: 0."""
     largest = torch.cat([boxes.flatten(), boxes.new_zeros(1)]).max()
-    kept: torch.Tensor = torch.ops.torchvision.nms(boxes + (classes.to(boxes) * (largest + 1))[:, None], scores, threshold)
+    kept: torch.Tensor = torch.ops.torchvision.nms(
+        boxes + (classes.to(boxes) * (largest + 1))[:, None], scores, threshold
+    )
     return kept
 
 
@@ -52,6 +55,9 @@ def exportable() -> Iterator[None]:
         patch.object(torchvision.ops.boxes, "batched_nms", _batched_nms),
         patch.object(BoxCoder, "decode", _decode),
         patch.object(torchvision.ops.poolers, "len", _len, create=True),
+        patch.object(
+            sys.modules["torchvision.ops.roi_align"], "_has_ops", lambda: True
+        ),  # one call, not its Python version
     ):
         yield
 
@@ -75,7 +81,9 @@ def _settle(size: Size, model: nn.Module) -> None:
     usual = [m.momentum for m in norms]
     with torch.no_grad():
         for name, norm in model.named_modules():
-            if name.endswith("bn3"):  # of residual branches, which at full strength make rounding errors grow from block to block
+            if name.endswith(
+                "bn3"
+            ):  # of residual branches, which at full strength make rounding errors grow from block to block
                 norm.weight.mul_(0.2)
     for norm in norms:
         norm.momentum = None  # the mean of what it saw
@@ -88,7 +96,10 @@ def _settle(size: Size, model: nn.Module) -> None:
     model.eval()
     for norm in norms:
         norm.train()
-    with torch.no_grad(), patch("torchvision.ops.boxes.batched_nms", lambda boxes, scores, *_: scores.topk(min(len(scores), 3))[1]):
+    with (
+        torch.no_grad(),
+        patch("torchvision.ops.boxes.batched_nms", lambda boxes, scores, *_: scores.topk(min(len(scores), 3))[1]),
+    ):
         model(*_images(16 if norms else 4, size, torch.Generator().manual_seed(7)))
     for hook in hooks:
         hook.remove()
@@ -101,7 +112,13 @@ def _spread(name: str, done: set[nn.Module], layer: Any, _: Any, y: torch.Tensor
     if layer in done:
         return y
     done.add(layer)
-    deviation = 2.0 if any(part in name for part in ("cls", "ctrness", "classification_head.module_list")) else 0.3 if "bbox" in name else 1.0
+    deviation = (
+        2.0
+        if any(part in name for part in ("cls", "ctrness", "classification_head.module_list"))
+        else 0.3
+        if "bbox" in name
+        else 1.0
+    )
     middle = 2.0 if name.endswith("bbox_reg") else 0.0  # distances to the four sides
     over = [d for d in range(y.dim()) if d != 1]
     mean = y.mean(over)
@@ -119,12 +136,22 @@ def _images(batch: int, size: Size, random: torch.Generator) -> Inputs:
     return (list((smooth + 0.05 * torch.randn(smooth.shape, generator=random)).clamp(0, 1)),)
 
 
-def no_objects(batch: int, size: Size) -> Inputs:
-    """No score of NaN is above a threshold: images in which nothing is found."""
-    return ([torch.full((3, *size), float("nan")) for _ in range(batch)],)
+def _empty(batch: int, size: Size) -> list[Inputs]:
+    """Nothing to be found in the first image, and in none: no score of NaN is above a threshold."""
+    nothing = [torch.full((3, *size), float("nan")) for _ in range(batch)]
+    (images,) = _images(batch, size, torch.Generator().manual_seed(SEED + batch))  # as Entry.example
+    return [(nothing,)] + ([(nothing[:1] + images[1:],)] if batch > 1 else [])
 
 
-def assert_same_detections(got: Any, expected: Any, tolerance: float, what: str = "", least: float = 0.0, most: int = 10**9) -> float:
+def _worth(inputs: Inputs, expected: Any) -> None:
+    for image, found in zip(inputs[0], expected, strict=True):
+        count = len(found["scores"])
+        assert count >= 5 if bool(image.isfinite().all()) else count == 0, f"{count} detections of an image"
+
+
+def assert_same_detections(
+    got: Any, expected: Any, tolerance: float, what: str = "", least: float = 0.0, most: int = 10**9
+) -> float:
     """The same detections: as many, in order of their scores, each with a partner of the same label, in the same place and with the
     same score, up to `tolerance`. Two whose scores are equal up to rounding may come in either order; one whose score is where
     results end (`least`, or the last of `most`) up to TIE may be missing. Returns the largest error."""
@@ -173,6 +200,8 @@ def _detector(name: str, size: Size, least: float, most: int, threshold: str = "
         settle=partial(_settle, size),
         exportable=exportable,
         compare=partial(assert_same_detections, least=least, most=most),
+        others=_empty,
+        worth=_worth,
     )
 
 
@@ -181,5 +210,14 @@ ENTRIES = [
     _detector("ssd300_vgg16", (64, 64), 0.95, 100),
     _detector("retinanet_resnet50_fpn", (64, 64), 0.95, 100, min_size=128, max_size=160),
     _detector("fcos_resnet50_fpn", (64, 64), 0.8, 100, min_size=96, max_size=160),
-    _detector("fasterrcnn_mobilenet_v3_large_320_fpn", (64, 64), 0.35, 100, "box_score_thresh", min_size=128, max_size=160, rpn_post_nms_top_n_test=30),
+    _detector(
+        "fasterrcnn_mobilenet_v3_large_320_fpn",
+        (64, 64),
+        0.35,
+        100,
+        "box_score_thresh",
+        min_size=128,
+        max_size=160,
+        rpn_post_nms_top_n_test=30,
+    ),
 ]

@@ -39,6 +39,8 @@ class Entry:
     settle: Callable[[nn.Module], None] | None = None  # what there is to do to the model after `randomise`
     exportable: Callable[[], AbstractContextManager[Any]] = nullcontext  # what torch.export needs of its surroundings
     compare: Callable[[Any, Any, float, str], float] = assert_same  # (got, expected, tolerance, what) -> the error
+    others: Callable[[int, Size], list[Inputs]] = lambda batch, size: []  # further inputs of that batch and size
+    worth: Callable[[Inputs, Any], None] = lambda inputs, expected: None  # asserts that the comparison says something
 
     def build(self) -> nn.Module:
         """The model, the same weights on every call, ready for inference."""
@@ -76,9 +78,12 @@ class Entry:
             captured = 2 if self.batches else batch
             if captured not in models:
                 models[captured] = self.capture(module, captured)
-            inputs = self.example(batch, size)
-            expected = _plain(self.call(module, inputs))
-            yield self.compare(self.call(models[captured], inputs), expected, TOLERANCE, f"batch {batch}, size {size}")
+            for inputs in (self.example(batch, size), *self.others(batch, size)):
+                expected = _plain(self.call(module, inputs))
+                self.worth(inputs, expected)
+                yield self.compare(
+                    self.call(models[captured], inputs), expected, TOLERANCE, f"batch {batch}, size {size}"
+                )
 
 
 def _plain(result: Any) -> Any:
