@@ -80,7 +80,8 @@ FACTORS: dict[str, Callable[..., list[Any]]] = {
 
 def of(name: str, kwargs: Mapping[str, Any]) -> Judge:
     """For one call of the operator: attention with dropout is random, without it is not."""
-    if name in RANDOM or name in UNINITIALISED or kwargs.get("dropout_p"):
+    drops = kwargs.get("dropout_p") or (name == "nn.functional.multi_head_attention_forward" and kwargs["training"])
+    if name in RANDOM or name in UNINITIALISED or drops:
         return same_types
     tolerance = TOLERANCES.get(name, 1e-5)
 
