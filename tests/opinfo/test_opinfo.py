@@ -18,8 +18,9 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype"), CASES, ids=lambda part: str(part))
-def test_opinfo(name: str, dtype: str) -> None:
+def test_opinfo(name: str, dtype: str, record_property: pytest.RecordProperty) -> None:
     result = check(name, dtype, most=None if dtype == "f32" else BATCH)
+    record_property("samples", f"{result.passed} of {result.exported}")  # --junitxml shows them
     if not result.exported:
         pytest.skip(f"none of {result.samples} samples is exported by torch")
     why = expected.reason(name, dtype)
