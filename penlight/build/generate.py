@@ -106,6 +106,10 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
         *(f"    {rows[key]}," for key in sorted(rows)),
         "};",
         f"const int kKernelCount = {len(rows)};",
+        "extern const uint8_t kKernelOutputs[];",
+        "const uint8_t kKernelOutputs[] = {",
+        *(f"    {ops[key.split('.')[0]].outputs}," for key in sorted(rows)),
+        "};",
         "}  // namespace pen",
     ]
     return "\n".join(lines) + "\n"

@@ -33,7 +33,7 @@ PEN_KERNEL_ANY(permutation, i32) {
     int64_t* to = r.out[0].as<int64_t>() + line * p.n;
     for (int64_t i = 0; i < p.n; ++i) to[i] = i;
     for (int64_t i = 0; i < p.k; ++i) {
-      int64_t other = pivots[i] - 1;
+      int64_t other = int64_t{pivots[i]} - 1;
       if (other < 0 || other >= p.n) {
         r.fail_index(0, pivots[i], 1, p.n + 1);
         continue;

@@ -306,11 +306,13 @@ struct Loader {
     PEN_TRY(check_span(n.attrs, n.attr_count, m->attrs.count, key));
     if (n.input_count > static_cast<uint64_t>(kMaxInputs) || n.output_count > static_cast<uint64_t>(kMaxInputs))
       return fail(key, "at most 4096 inputs and outputs", "%u and %u", n.input_count, n.output_count);
-    if (n.output_count == 0) return fail(key, "a result", "none");
     if (n.attr_count > 64) return fail(key, "at most 64 attributes", "%u", n.attr_count);
     PEN_TRY(link(uint64_t{n.input_count} + n.output_count));
     PEN_TRY(spend(uint64_t{n.attr_count} * 8 + 16));
     const KernelEntry* entry = m->kernels[index];
+    uint32_t results = kKernelOutputs[entry - kKernels];
+    if (n.output_count != results)
+      return fail(key, results == 1 ? "one result" : "as many results as the operator has", "%u", n.output_count);
     const char* at = entry->schema;
     Param p;
     uint32_t input = 0, attr = 0;
