@@ -50,6 +50,7 @@ OPEN_INDICES = {"kthvalue", "median", "mode", "nanmedian", "sort", "topk"}
 
 # Looser than 1e-5 of max |y|: the condition of the problem multiplies the rounding of both sides.
 TOLERANCES: dict[str, float] = {
+    "nn.functional.multi_head_attention_forward": 3e-5,  # four products and a softmax in a row; 1.3e-5 was seen
     "svd_lowrank": 2e-2,  # of more than its rank: what is cut off depends on the random subspace
 }
 
