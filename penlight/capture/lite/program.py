@@ -1,0 +1,151 @@
+"""What a lite-interpreter file holds, as plain data: functions of stack bytecode, the module's state, the weights.
+
+Both containers (zip/pickle, versions 4-8, and flatbuffer, version 9) are read into this, and TorchScript modules pass through it
+on their way to VM code. Values are Python's own (None, bool, int, float, str, list, tuple, dict) and the classes below. Nothing
+here needs torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(eq=False)
+class Storage:
+    """Bytes that tensors lie in; two tensors on one Storage alias each other."""
+
+    data: np.ndarray  # uint8, one-dimensional, may be mapped from the file and read-only
+    name: str = ""  # where it lies in the file, for error messages
+
+
+@dataclass(frozen=True)
+class Quantizer:
+    """real = (stored - zero_point) * scale; per channel, both are arrays along `axis`."""
+
+    scale: float | tuple[float, ...]
+    zero_point: int | tuple[int, ...]
+    axis: int | None = None  # None: one scale for the whole tensor
+
+
+@dataclass(eq=False)
+class LiteTensor:
+    """A strided view of a Storage. `dtype` is Penlight's name (ir/types.py) of what is stored: quint8 is "u8" with a quantizer,
+    qint8 "i8", qint32 "i32". complex64/128 are "c64"/"c128": read, not run."""
+
+    storage: Storage
+    dtype: str
+    offset: int  # in elements
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    quantizer: Quantizer | None = None
+    requires_grad: bool = False
+    name: str = ""  # path of the attribute that holds it ("features.0.weight"), where there is one
+
+    def array(self) -> np.ndarray:
+        """The elements as a numpy array of this shape (bf16 as uint16, complex as such), a view where possible."""
+        from penlight.ir.types import numpy_dtype
+
+        kind = np.dtype(
+            {"bf16": "uint16", "c64": "complex64", "c128": "complex128"}.get(self.dtype) or numpy_dtype(self.dtype)
+        )
+        count = (
+            1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True)) if 0 not in self.shape else 0
+        )
+        start = self.offset * kind.itemsize
+        flat = self.storage.data[start : start + count * kind.itemsize]
+        flat = flat.view(kind) if flat.ctypes.data % kind.itemsize == 0 else np.frombuffer(flat.tobytes(), kind)
+        return np.lib.stride_tricks.as_strided(
+            flat, self.shape, tuple(s * kind.itemsize for s in self.strides), writeable=False
+        )
+
+
+@dataclass(eq=False)
+class LiteObject:
+    """An instance of a TorchScript class (a module above all), or of a TorchBind class, whose `state` is then what its
+    __getstate__ gave and `attributes` is empty."""
+
+    type_name: str  # "__torch__.M", "__torch__.torch.classes.quantized.LinearPackedParamsBase"
+    attributes: dict[str, Any] = field(default_factory=dict)
+    state: Any = None
+
+    @property
+    def is_custom(self) -> bool:
+        return self.type_name.startswith("__torch__.torch.classes.")
+
+
+@dataclass(frozen=True)
+class Device:
+    name: str  # "cpu", "cuda:0"
+
+
+@dataclass(frozen=True)
+class EnumValue:
+    type_name: str
+    value: Any
+
+
+@dataclass(frozen=True)
+class Instruction:
+    op: str  # "OP", "LOAD", … as in the bytecode
+    x: int
+    n: int
+
+
+@dataclass(frozen=True)
+class Operator:
+    name: str  # "aten::add"
+    overload: str  # "Tensor"; "" for the default one
+    arg_count: int | None  # how many arguments the code pushes; None: all of its schema (files before version 6)
+
+    @property
+    def full_name(self) -> str:
+        return f"{self.name}.{self.overload}" if self.overload else self.name
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    type: str  # "Tensor", "List[int]", "Optional[Tensor]", "__torch__.M"
+    default: Any = None
+    has_default: bool = False
+
+
+@dataclass(eq=False)
+class Function:
+    """Stack code. Registers are numbered from 1; register 1 holds `self` at the start. Jumps count from their own place."""
+
+    name: str  # qualified: "__torch__.M.forward"
+    instructions: list[Instruction]
+    operators: list[Operator]
+    constants: list[Any]
+    types: list[str]
+    register_count: int
+    arguments: list[Argument] | None = None  # self included; None where the file has no schema (version 4)
+    returns: list[Argument] | None = None
+    sources: list[str] | None = None  # of each instruction, "model.py:12, in forward: y = f(x)  [layer1.0]"; "" unknown
+
+    @property
+    def method(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(eq=False)
+class LiteProgram:
+    """A whole file."""
+
+    container: str  # "zip" or "flatbuffer"
+    bytecode_version: int
+    operator_version: int  # what the operators' behaviour is that of: decides which upgraders apply
+    functions: dict[str, Function]  # by qualified name, in the file's order
+    module: LiteObject
+    extra_files: dict[str, bytes] = field(default_factory=dict)
+    path: str = ""
+
+    @property
+    def methods(self) -> list[str]:
+        """Names of the methods of the top module, in the file's order."""
+        prefix = self.module.type_name + "."
+        return [n[len(prefix) :] for n in self.functions if n.startswith(prefix) and "." not in n[len(prefix) :]]
