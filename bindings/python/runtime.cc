@@ -7,44 +7,16 @@
 #include <nanobind/stl/vector.h>
 
 #include "penlight.h"
+#include "values.h"
 
 namespace nb = nanobind;
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;
 using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
+using pen_python::as_dict;
+using pen_python::dtype_code;
+
 namespace {
-
-nb::object as_dict(const pen_error& e) {
-  nb::dict d;
-  d["status"] = pen_status_name(e.status);
-  // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
-  auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
-  d["message"] = text(e.message);
-  d["op"] = text(e.op);
-  d["tensor"] = text(e.tensor);
-  d["expected"] = text(e.expected);
-  d["got"] = text(e.got);
-  d["source"] = text(e.source);
-  return d;
-}
-
-int dtype_code(nb::dlpack::dtype t) {
-  if (t.lanes != 1) return -1;
-  switch (static_cast<nb::dlpack::dtype_code>(t.code)) {
-    case nb::dlpack::dtype_code::Float:
-      return t.bits == 32 ? PEN_F32 : t.bits == 16 ? PEN_F16 : t.bits == 64 ? PEN_F64 : -1;
-    case nb::dlpack::dtype_code::Int:
-      return t.bits == 64 ? PEN_I64 : t.bits == 32 ? PEN_I32 : t.bits == 16 ? PEN_I16 : t.bits == 8 ? PEN_I8 : -1;
-    case nb::dlpack::dtype_code::UInt:
-      return t.bits == 8 ? PEN_U8 : -1;
-    case nb::dlpack::dtype_code::Bool:
-      return PEN_BOOL;
-    case nb::dlpack::dtype_code::Bfloat:
-      return t.bits == 16 ? PEN_BF16 : -1;
-    default:
-      return -1;
-  }
-}
 
 struct Model {
   pen_model* handle = nullptr;
@@ -198,6 +170,8 @@ NB_MODULE(_runtime, m) {
     for (int i = 0; i < pen_kernel_count(); ++i) out.append(pen_kernel_key(i));
     return out;
   });
+
+  pen_python::add_values(m);
 
   nb::class_<Model>(m, "Model")
       .def(nb::init<>())

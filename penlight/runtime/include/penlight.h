@@ -32,16 +32,18 @@ extern "C" {
 
 typedef enum pen_status {
   PEN_OK = 0,
-  PEN_ERROR_IO = 1,       /* the file cannot be opened, read or mapped */
-  PEN_ERROR_FORMAT = 2,   /* not a .pen file, or a damaged one */
-  PEN_ERROR_VERSION = 3,  /* written by a newer Penlight than this runtime */
-  PEN_ERROR_KERNEL = 4,   /* the file needs a kernel that this library was built without */
-  PEN_ERROR_ARGUMENT = 5, /* an index, name or option that does not exist */
-  PEN_ERROR_INPUT = 6,    /* an input's dtype, rank or size does not fit the model */
-  PEN_ERROR_SHAPE = 7,    /* shapes inside the model do not fit each other at this input size */
-  PEN_ERROR_MEMORY = 8,   /* out of memory, or over the arena limit */
-  PEN_ERROR_DATA = 9,     /* data used as an index is out of range */
-  PEN_ERROR_CHECKSUM = 10 /* the content hash does not match (only when verification was asked for) */
+  PEN_ERROR_IO = 1,        /* the file cannot be opened, read or mapped */
+  PEN_ERROR_FORMAT = 2,    /* not a .pen file, or a damaged one */
+  PEN_ERROR_VERSION = 3,   /* written by a newer Penlight than this runtime */
+  PEN_ERROR_KERNEL = 4,    /* the file needs a kernel that this library was built without */
+  PEN_ERROR_ARGUMENT = 5,  /* an index, name or option that does not exist */
+  PEN_ERROR_INPUT = 6,     /* an input's dtype, rank or size does not fit the model */
+  PEN_ERROR_SHAPE = 7,     /* shapes inside the model do not fit each other at this input size */
+  PEN_ERROR_MEMORY = 8,    /* out of memory, or over the arena limit */
+  PEN_ERROR_DATA = 9,      /* data used as an index is out of range */
+  PEN_ERROR_CHECKSUM = 10, /* the content hash does not match (only when verification was asked for) */
+  PEN_ERROR_RAISED = 11,   /* the model itself raised an exception: an assert, a raise */
+  PEN_ERROR_LIMIT = 12     /* over the step limit that the caller set */
 } pen_status;
 
 /* What went wrong. `message` is whole by itself; the other fields are its parts, "" where they do not apply. */
@@ -182,6 +184,74 @@ typedef struct pen_operand {
   int32_t copied; /* an input that did not lie as the kernel reads it: the step copies it first */
 } pen_operand;
 PEN_API pen_status pen_session_step_operand(const pen_session* session, int32_t step, int32_t index, pen_operand* operand);
+
+/* --- values: what TorchScript code takes and gives ------------------------------------------------------------
+ * A pen_value is one reference to a value: a number, a string, a tensor, a list … Lists, dicts and tensors are shared, not
+ * copied: writes are seen by all who hold them. Everything below that returns a pen_value* returns a new reference, which
+ * the caller gives back with pen_value_release; NULL means that there was no memory, or no such thing. Values belong to the
+ * thread that uses their module. */
+typedef struct pen_value pen_value;
+typedef enum pen_kind {
+  PEN_KIND_NONE = 0,
+  PEN_KIND_BOOL = 1,
+  PEN_KIND_INT = 2,
+  PEN_KIND_FLOAT = 3,
+  PEN_KIND_STRING = 4,
+  PEN_KIND_TENSOR = 5,
+  PEN_KIND_LIST = 6,
+  PEN_KIND_TUPLE = 7,
+  PEN_KIND_DICT = 8,
+  PEN_KIND_OBJECT = 9
+} pen_kind;
+
+PEN_API pen_value* pen_value_none(void);
+PEN_API pen_value* pen_value_bool(int32_t value);
+PEN_API pen_value* pen_value_int(int64_t value);
+PEN_API pen_value* pen_value_float(double value);
+PEN_API pen_value* pen_value_string(const char* text, size_t size);
+/* A tensor in the caller's memory, used in place and written by in-place operators; `release(owner)` is called when the last
+ * tensor on it is gone (release may be NULL: the memory outlives everything). */
+PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void* owner), void* owner);
+PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
+PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
+PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
+PEN_API void pen_value_release(pen_value* value); /* NULL is allowed */
+
+PEN_API int32_t pen_value_kind(const pen_value* value);
+PEN_API int64_t pen_value_as_int(const pen_value* value); /* of an int or a bool */
+PEN_API double pen_value_as_float(const pen_value* value);
+PEN_API const char* pen_value_text(const pen_value* value, size_t* size); /* of a string; lives as long as the value */
+/* A tensor's memory, shape and strides, which live as long as the value does and is not changed. */
+PEN_API pen_status pen_value_as_tensor(const pen_value* value, pen_tensor* tensor);
+/* Elements of a list, tuple or object; entries of a dict. */
+PEN_API size_t pen_value_count(const pen_value* value);
+PEN_API pen_value* pen_value_item(const pen_value* value, size_t index); /* of a dict: the value */
+PEN_API pen_value* pen_value_key(const pen_value* value, size_t index);  /* of a dict */
+/* The class of an object or of a named tuple, "" for all else; and the names of its parts. */
+PEN_API const char* pen_value_type(const pen_value* value);
+PEN_API const char* pen_value_field(const pen_value* value, size_t index);
+/* real = (stored - zero_point) * scale of a tensor's integers. axis -1: one scale for all; else `count` of each, along it.
+ * pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
+typedef struct pen_quantization {
+  int32_t axis;
+  size_t count;
+  const double* scales;
+  const int64_t* zero_points;
+} pen_quantization;
+PEN_API pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* quantization);
+PEN_API int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* quantization);
+
+/* --- single operators, by torch's names ("aten::add.Tensor") ---------------------------------------------------- */
+typedef struct pen_operators pen_operators; /* threads, memory and plans for them; one caller at a time */
+PEN_API pen_status pen_operators_create(const pen_session_options* options, pen_operators** operators, pen_error* error);
+PEN_API void pen_operators_destroy(pen_operators* operators);
+/* Fills `results` (room for 8) with new references and says how many there are. Arguments that have defaults may be left out
+ * at the end. */
+PEN_API pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
+                                     size_t* result_count);
+PEN_API const pen_error* pen_operators_error(const pen_operators* operators);
+PEN_API int32_t pen_operator_count(void);
+PEN_API const char* pen_operator_name(int32_t index);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);
