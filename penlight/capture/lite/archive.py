@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -85,10 +86,10 @@ class Archive:
         source = self._data[record.start : record.start + record.stored_size]
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            content = inflater.decompress(source, record.size + 1)
+            content = inflater.decompress(source.data, record.size + 1)
         except zlib.error as e:
             raise self._corrupt(f"record {record.name!r} cannot be inflated: {e}") from None
-        if len(content) != record.size or not inflater.eof and inflater.decompress(inflater.unconsumed_tail, 1):
+        if len(content) != record.size or (not inflater.eof and inflater.decompress(inflater.unconsumed_tail, 1)):
             raise self._corrupt(
                 f"record {record.name!r} does not inflate to the {record.size} bytes that the directory gives"
             )
@@ -120,7 +121,7 @@ class Archive:
         if not records:
             raise self._corrupt("it holds no records")
         ordered = sorted(records.values(), key=lambda r: r.start)
-        for a, b in zip(ordered, ordered[1:], strict=False):
+        for a, b in pairwise(ordered):
             if a.start + a.stored_size > b.start:
                 raise self._corrupt(f"records {a.name!r} and {b.name!r} overlap")
         return root, records

@@ -100,7 +100,9 @@ def per_channel(where: str, scales: LiteTensor, zero_points: LiteTensor, axis: i
 
 def _check_channels(where: str, quantizer: Quantizer, shape: Sequence[int]) -> None:
     scale, points, axis = quantizer.scale, quantizer.zero_point, quantizer.axis
-    assert isinstance(scale, tuple) and isinstance(points, tuple) and axis is not None
+    assert isinstance(scale, tuple)
+    assert isinstance(points, tuple)
+    assert axis is not None
     if not 0 <= axis < len(shape) or len(scale) != shape[axis] or len(points) != shape[axis]:
         raise CaptureError(
             f"{where} of sizes {tuple(shape)} has {len(scale)} scales and {len(points)} zero points along axis {axis}"

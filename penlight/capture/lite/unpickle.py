@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from penlight.capture.lite.program import (
     Device,
     EnumValue,
@@ -29,7 +31,6 @@ from penlight.errors import CaptureError
 MAX_DEPTH = 200
 MAX_EXPANDED = 50_000_000  # values, each counted as often as it is reached
 
-# (name of the record in the pickle, number of elements, element type) -> the bytes
 StorageReader = Callable[[str], Storage]
 
 
@@ -113,7 +114,7 @@ class _Reader:
         self.finished: set[int] = set()  # ids of containers in the memo
 
     def run(self) -> Any:
-        data, stack, shapes, memo = self.data, self.stack, self.shapes, self.memo
+        data, stack, shapes = self.data, self.stack, self.shapes
         if data[:2] != b"\x80\x02":
             raise self.error(
                 f"a pickle of protocol 2 starts with 80 02, this one with {data[:2].hex(' ') or 'nothing'}"
@@ -422,7 +423,7 @@ class _Reader:
         if count < 0:
             raise self.error(f"storage {key!r} claims {count} elements")
         if count == 0:
-            storage = Storage(_no_bytes(), key)
+            storage = Storage(np.empty(0, np.uint8), key)
         elif self.storage is None:
             raise self.error("a tensor where there are none")
         else:
@@ -476,9 +477,3 @@ class _Reader:
 
 def _integers(values: Any) -> bool:
     return isinstance(values, tuple) and all(type(v) is int for v in values)
-
-
-def _no_bytes() -> Any:
-    import numpy as np
-
-    return np.empty(0, np.uint8)
