@@ -205,11 +205,11 @@ def _quantized_conv(f: _Fields) -> dict[str, Any]:
     elif first == 3 and type(first) is int:
         f.take("version", int)
         numbers = f.list("numbers", int)
-        tensors = f.values[f.at] if f.at < len(f.values) else None
+        three = f.values[f.at] if f.at < len(f.values) else None
         f.at += 1
-        if not isinstance(tensors, list) or len(tensors) != 3 or not isinstance(tensors[1], LiteTensor):
+        if not isinstance(three, list) or len(three) != 3 or not isinstance(three[1], LiteTensor):
             raise f.error("does not have its three tensors")
-        weight, bias = tensors[1], tensors[2]
+        weight, bias = three[1], three[2]
     else:
         raise f.error(f"has an unknown version, {first!r:.40}")
     f.end()
