@@ -61,6 +61,15 @@ struct Fields {
   bool is_tuple = false;
 };
 
+// A value that stays in the runtime: an object that operators take, a weight that never changes.
+struct HeldValue {
+  pen_value* value = nullptr;
+  HeldValue() = default;
+  HeldValue(const HeldValue&) = delete;
+  HeldValue& operator=(const HeldValue&) = delete;
+  ~HeldValue() { pen_value_release(value); }
+};
+
 struct Release {
   void operator()(pen_value* v) const { pen_value_release(v); }
 };
@@ -166,6 +175,10 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return checked(pen_value_dict(k.data(), v.data(), k.size()), where);
   }
+  if (nb::isinstance<HeldValue>(o)) {
+    Owned tuple(checked(pen_value_tuple(&nb::cast<HeldValue&>(o).value, 1), where));
+    return checked(pen_value_item(tuple.get(), 0), where);
+  }
   if (nb::isinstance<TensorValue>(o)) {
     const TensorValue& t = nb::cast<const TensorValue&>(o);
     Owned v(tensor_value(t.array, t.dtype, where));
@@ -239,7 +252,7 @@ struct Operators {
 };
 
 // (problem or None, results)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args) {
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
   std::vector<Owned> values;
   size_t index = 0;
   for (nb::handle a : args) values.emplace_back(to_value(a, (name + ": argument " + std::to_string(index++)).c_str()));
@@ -256,7 +269,15 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
   nb::list out;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
-  for (const Owned& v : owned) out.append(from_value(v.get()));
+  for (Owned& v : owned) {
+    if (!hold) {
+      out.append(from_value(v.get()));
+      continue;
+    }
+    auto held = std::make_unique<HeldValue>();
+    held->value = v.release();
+    out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
+  }
   return nb::make_tuple(nb::none(), out);
 }
 
@@ -275,6 +296,16 @@ void add_values(nb::module_& m) {
       .def_ro("axis", &TensorValue::axis)
       .def_ro("scales", &TensorValue::scales)
       .def_ro("zero_points", &TensorValue::zero_points);
+  nb::class_<HeldValue>(m, "HeldValue")
+      .def(
+          "__init__",
+          [](HeldValue* self, nb::object value, bool constant) {
+            Owned made(to_value(value, "a value to hold"));
+            if (constant && pen_value_make_constant(made.get()) != PEN_OK) throw nb::type_error("a constant: expected a tensor");
+            (new (self) HeldValue)->value = made.release();
+          },
+          nb::arg("value"), nb::arg("constant") = false)
+      .def("get", [](const HeldValue& self) { return from_value(self.value); });
   nb::class_<Fields>(m, "Fields")
       .def_ro("type", &Fields::type)
       .def_ro("names", &Fields::names)
@@ -291,7 +322,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));
