@@ -3,8 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
-
 namespace nb = nanobind;
 
 namespace pen_python {
@@ -69,11 +67,6 @@ struct HeldValue {
   HeldValue& operator=(const HeldValue&) = delete;
   ~HeldValue() { pen_value_release(value); }
 };
-
-struct Release {
-  void operator()(pen_value* v) const { pen_value_release(v); }
-};
-using Owned = std::unique_ptr<pen_value, Release>;
 
 pen_value* checked(pen_value* v, const char* where) {
   if (!v)
@@ -195,6 +188,15 @@ pen_value* to_value(nb::handle o, const char* where) {
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
 }
 
+Values::Values(nb::sequence args, const char* where) {
+  size_t index = 0;
+  for (nb::handle a : args) {
+    std::string place = std::string(where) + ": argument " + std::to_string(index++);
+    owned_.emplace_back(to_value(a, place.c_str()));
+    raw_.push_back(owned_.back().get());
+  }
+}
+
 nb::object from_value(const pen_value* value) {
   switch (pen_value_kind(value)) {
     case PEN_KIND_BOOL:
@@ -253,17 +255,13 @@ struct Operators {
 
 // (problem or None, results)
 nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
-  std::vector<Owned> values;
-  size_t index = 0;
-  for (nb::handle a : args) values.emplace_back(to_value(a, (name + ": argument " + std::to_string(index++)).c_str()));
-  std::vector<pen_value*> raw;
-  for (const Owned& v : values) raw.push_back(v.get());
+  Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
   pen_status status;
   {
     nb::gil_scoped_release release;
-    status = pen_operators_run(self.handle, name.c_str(), raw.data(), raw.size(), results, &count);
+    status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
   if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list());
   nb::list out;
