@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_MACRO = re.compile(r'^PEN_OP\((\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
+_MACRO = re.compile(r'^PEN_OP\(\s*(\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
 _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
@@ -130,7 +130,7 @@ def operators() -> dict[str, VmOperator]:
         matches = _MACRO.findall(text)
         if len(matches) != len(re.findall(r"^PEN_OP\(", text, re.MULTILINE)):
             known = {symbol for symbol, _ in matches}
-            lost = [s for s in re.findall(r"^PEN_OP\((\w+)", text, re.MULTILINE) if s not in known]
+            lost = [s for s in re.findall(r"^PEN_OP\(\s*(\w+)", text, re.MULTILINE) if s not in known]
             raise ValueError(f'{path}: these are not PEN_OP(symbol, "schema", …) {{: {", ".join(lost)}')
         for symbol, strings in matches:
             schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]

@@ -480,6 +480,7 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads) {
 }
 void machine_destroy(Machine* m) {
   machine_forget_plans(m);
+  machine_forget_weights(m);
   runner_destroy(&m->runner);
 }
 
