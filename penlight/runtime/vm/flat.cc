@@ -5,7 +5,9 @@ namespace pen {
 Status dims_of(const Call& c, int arg, int rank, bool empty_is_all, DimSet* to) {
   *to = {};
   int64_t given[kMaxRank];
-  int count = c.ints(arg, given, kMaxRank);
+  bool one = c.given(arg) && c.args[arg].tag() == Tag::integer;
+  int count = one ? 1 : c.ints(arg, given, kMaxRank);
+  if (one) given[0] = c.integer(arg);
   if (!c.given(arg) || (count == 0 && empty_is_all)) {
     *to = all_dims(rank);
     return PEN_OK;
@@ -89,6 +91,17 @@ Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject&
     to->dims[d] = x == 1 ? y : x;
   }
   return PEN_OK;
+}
+Status rows_back(const Call& c, const Value& rows, const TensorObject& t, int dim, DType dtype, Value* to) {
+  int64_t dims[kMaxRank], strides[kMaxRank], step = t.rank() ? t.dim(dim) : 1;
+  for (int d = t.rank() - 1; d >= 0; --d) {
+    dims[d] = t.dim(d);
+    strides[d] = d == dim ? 1 : step;
+    if (d != dim) step *= t.dim(d) > 1 ? t.dim(d) : 1;
+  }
+  Value view = Value::own(tensor_view(*rows.tensor(), t.rank(), dims, strides, rows.tensor()->offset));
+  if (view.is_none()) return c.out_of_memory();
+  return as_dtype(c, view.tensor(), dtype, to);
 }
 TensorObject* in_shape(const TensorObject& t, const Shape& shape) {
   int64_t strides[kMaxRank];
