@@ -1,12 +1,14 @@
 """What a lite-interpreter file holds, as plain data: functions of stack bytecode, the module's state, the weights.
 
 Both containers (zip/pickle, versions 4-8, and flatbuffer, version 9) are read into this, and TorchScript modules pass through it
-on their way to VM code. Values are Python's own (None, bool, int, float, str, list, tuple, dict) and the classes below. Nothing
+on their way to VM code. Values are Python's own (None, bool, int, float, complex, str, list, tuple, dict) and the classes below; lists and
+dicts from a file are TypedList and TypedDict. Nothing
 here needs torch.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,16 +66,34 @@ class LiteTensor:
 
 @dataclass(eq=False)
 class LiteObject:
-    """An instance of a TorchScript class (a module above all), or of a TorchBind class, whose `state` is then what its
-    __getstate__ gave and `attributes` is empty."""
+    """An instance of a TorchScript class (a module above all), or of a TorchBind class. The attributes are in the order of the
+    slots that GET_ATTR and SET_ATTR count.
+
+    Classes with __getstate__ were saved as what that returned: `has_state` is then true, and `attributes` is empty until
+    something unpacks `state`: packed.py for TorchBind classes, for others the function "<type_name>.__setstate__"."""
 
     type_name: str  # "__torch__.M", "__torch__.torch.classes.quantized.LinearPackedParamsBase"
     attributes: dict[str, Any] = field(default_factory=dict)
     state: Any = None
+    has_state: bool = False
 
     @property
     def is_custom(self) -> bool:
         return self.type_name.startswith("__torch__.torch.classes.")
+
+
+class TypedList(list[Any]):
+    """A list, and TorchScript's type of it, which tells what an empty one holds."""
+
+    def __init__(self, values: Iterable[Any] = (), type: str = "") -> None:
+        super().__init__(values)
+        self.type = type  # "List[int]"
+
+
+class TypedDict(dict[Any, Any]):
+    def __init__(self, values: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), type: str = "") -> None:
+        super().__init__(values)
+        self.type = type  # "Dict[str, Tensor]"
 
 
 @dataclass(frozen=True)
