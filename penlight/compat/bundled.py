@@ -6,6 +6,7 @@ by rounding, times a factor for another order of additions, is allowed.
 
 from __future__ import annotations
 
+import base64
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
@@ -146,3 +147,58 @@ def _double(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(_double(v) for v in value)
     return value
+
+
+# --- in the file ---
+# The compiled model keeps them in its metadata until the file has a table for them.
+KEY = "bundled_inputs"
+
+
+def to_metadata(bundles: Bundles) -> dict[str, Any]:
+    """What a model's metadata should say of them."""
+    calls = {name: [_pack((c.args, c.outputs, c.tolerance)) for c in made] for name, made in bundles.calls.items()}
+    return {KEY: {"calls": calls, "info": bundles.info}} if bundles else {}
+
+
+def bundles_in(model: Any) -> Bundles:
+    """Those of a loaded model."""
+    stored = model.metadata.get(KEY)
+    if not stored:
+        return Bundles()
+    calls = {name: [Bundled(*_unpack(call)) for call in made] for name, made in stored["calls"].items()}
+    return Bundles(calls, stored["info"])
+
+
+def _pack(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        plain = value.detach().dequantize() if value.is_quantized else value.detach()
+        data = plain.contiguous().reshape(-1).view(torch.uint8) if plain.numel() else torch.empty(0, dtype=torch.uint8)
+        text = base64.b64encode(data.numpy().tobytes()).decode()
+        return {"tensor": [str(plain.dtype).removeprefix("torch."), list(plain.shape), text]}
+    if isinstance(value, dict):
+        return {"dict": [[_pack(k), _pack(v)] for k, v in value.items()]}
+    if isinstance(value, tuple):
+        return {"tuple": [_pack(v) for v in value]}
+    if isinstance(value, list):
+        return {"list": [_pack(v) for v in value]}
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    return value  # None, bool, int, str
+
+
+def _unpack(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    ((kind, content),) = value.items()
+    if kind == "tensor":
+        dtype, shape, text = content
+        data = bytearray(base64.b64decode(text))
+        wanted = getattr(torch, dtype)
+        return torch.frombuffer(data, dtype=wanted).reshape(shape) if data else torch.empty(shape, dtype=wanted)
+    if kind == "dict":
+        return {_unpack(k): _unpack(v) for k, v in content}
+    if kind == "tuple":
+        return tuple(_unpack(v) for v in content)
+    if kind == "list":
+        return [_unpack(v) for v in content]
+    return float.fromhex(content)

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 import penlight
-from penlight.compat.bundled import Bundles
+from penlight.compat.bundled import Bundles, to_metadata
 from penlight.compat.guess import guess_inputs
+from penlight.compat.lite import OPERATORS
 from penlight.compat.rewrite import clone
 from penlight.errors import CaptureError
 
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
     from penlight.model import Model
 
 
-def builder(script: torch.jit.ScriptModule, methods: Sequence[str], backend: str) -> Callable[..., Model]:
+def builder(
+    script: torch.jit.ScriptModule, methods: Sequence[str], backend: str, operators: Sequence[str]
+) -> Callable[[Mapping[str, Any], Bundles], Model]:
     """A function that compiles the module, given more metadata and bundled inputs."""
 
     def build(metadata: Mapping[str, Any], bundles: Bundles) -> Model:
-        described = {"backend": backend, **metadata}
+        described = {"backend": backend, OPERATORS: operators, **metadata}
         return compile_script(script, methods, described, bundles)
 
     return build
@@ -41,7 +44,7 @@ def compile_script(
             "(torch.utils.bundled_inputs.augment_model_with_bundled_inputs), or compile it with "
             "penlight.optimize(module, example_inputs)"
         )
-    return penlight.optimize(script, args, dynamic_shapes="auto", metadata=metadata)
+    return penlight.optimize(script, args, dynamic_shapes="auto", metadata={**metadata, **to_metadata(bundles)})
 
 
 def example_inputs(script: torch.jit.ScriptModule, bundles: Bundles) -> tuple[Any, ...] | None:

@@ -36,6 +36,7 @@ class MobileModule:
     def __init__(
         self,
         script: torch.jit.ScriptModule,
+        optimized: Any,
         build: Callable[[Mapping[str, Any], Bundles], Model],
         methods: tuple[str, ...],
         attributes: Mapping[str, Any],
@@ -43,13 +44,13 @@ class MobileModule:
         blocked: frozenset[str],
         bundles: Bundles,
     ) -> None:
-        """script: in eval mode, for itself alone. build: compiles it, given more metadata and the inputs to bundle.
+        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. build: compiles it, given more metadata and the inputs to bundle.
         attributes: those of the module that stay readable."""
         self._script = script
+        self._c = optimized
         self._build = build
         self._methods = methods
         self._attributes = dict(attributes)
-        self._blocked = blocked
         self._bundles = bundles
         self.backend = backend
         self.model: Model = build({}, bundles)
@@ -101,10 +102,6 @@ class MobileModule:
         return f"<MobileModule for {self.backend}: {', '.join(self._methods)}; {self.model!r}>"
 
     # --- what it is ---
-    @functools.cached_property
-    def _c(self) -> Any:
-        return rewrite.optimized_module(self._script, self.backend, self._blocked, [*self._methods, *self._attributes])
-
     @property
     def graph(self) -> Any:
         return self._c._get_method("forward").graph

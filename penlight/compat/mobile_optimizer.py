@@ -14,7 +14,7 @@ import torch
 from penlight.compat.bundled import bundles_of
 from penlight.compat.compile import builder
 from penlight.compat.mobile_module import FLAGS, MobileModule
-from penlight.compat.rewrite import clone
+from penlight.compat.rewrite import clone, optimized_module
 
 __all__ = ["LintCode", "MobileOptimizerType", "generate_mobile_module_lints", "optimize_for_mobile"]
 
@@ -67,7 +67,9 @@ def optimize_for_mobile(
     methods = tuple(name for name in dict.fromkeys(wanted) if script._c._has_method(name))
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
     blocked = frozenset(kind.name for kind in optimization_blocklist or ())
-    return MobileModule(script, builder(script, methods, backend), methods, attributes, backend, blocked, bundles)
+    optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
+    build = builder(script, methods, backend, torch._C._export_opnames(optimized))
+    return MobileModule(script, optimized, build, methods, attributes, backend, blocked, bundles)
 
 
 def generate_mobile_module_lints(script_module: torch.jit.ScriptModule) -> list[dict[str, str]]:
