@@ -80,8 +80,8 @@ def bundles_of(script: torch.jit.ScriptModule) -> Bundles:
     if hasattr(script, "get_bundled_inputs_functions_and_info"):
         info = script.get_bundled_inputs_functions_and_info()
     inputs = {name: getattr(script, about["get_inputs_function_name"][0])() for name, about in info.items()}
-    if not inputs and hasattr(script, "get_all_bundled_inputs"):  # models from before several methods could have some
-        inputs = {"forward": script.get_all_bundled_inputs()}
+    if hasattr(script, "get_all_bundled_inputs") and not hasattr(script, "get_bundled_inputs_functions_and_info"):
+        inputs = {"forward": script.get_all_bundled_inputs()}  # from before several methods could have some
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 

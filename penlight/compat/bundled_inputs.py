@@ -7,6 +7,7 @@ the inputs into its file, with the results that are expected for them.
 from __future__ import annotations
 
 import copy
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,8 +15,10 @@ import torch
 from torch.utils import bundled_inputs as original
 from torch.utils.bundled_inputs import MAX_RAW_TENSOR_SIZE, InflatableArg, bundle_large_tensor, bundle_randn
 
+from penlight.capture.quiet import quiet
 from penlight.compat.bundled import with_results
 from penlight.compat.mobile_module import MobileModule
+from penlight.compat.rewrite import clone
 
 __all__ = [
     "MAX_RAW_TENSOR_SIZE", "InflatableArg", "augment_many_model_functions_with_bundled_inputs", "augment_model_with_bundled_inputs",
@@ -132,10 +135,11 @@ def _inflate(arg: Any, place: str, skip_size_check: bool) -> tuple[Any, str]:
         deflated, expression, _ = original._inflate_expr(arg, place, "", skip_size_check=skip_size_check)
         return arg, expression
     deflated, expression, helper = original._inflate_expr(arg, "value", "inflate_helper")
-    holder = torch.jit.script(_Holder())
+    with quiet():
+        holder = clone(torch.jit.script(_Holder()))  # a clone has a type of its own to define methods in
     kind = torch._C._jit_try_infer_type(deflated).type().annotation_str  # type: ignore[attr-defined]
     if helper:
-        holder.define(_dedent(helper))
+        holder.define(textwrap.dedent(helper))
     holder.define(f"def inflate(self, value: {kind}):\n    return {expression}\n")
     return holder.inflate(deflated), expression
 
@@ -146,8 +150,3 @@ class _Holder(torch.nn.Module):
     def forward(self) -> int:
         return 0
 
-
-def _dedent(text: str) -> str:
-    import textwrap
-
-    return textwrap.dedent(text)

@@ -22,7 +22,8 @@ BATCHES = (2, 1)  # 1 last: torch.export would take it for fixed
 # Readers that say no more than who reads their result says: y has x's dtype, rank and channels.
 _PASS_THROUGH = {
     "aten::contiguous", "aten::detach", "aten::dropout", "aten::dropout_", "aten::clone", "aten::relu", "aten::sigmoid",
-    "aten::tanh", "aten::quantize_per_tensor", "aten::dequantize", "aten::clamp",
+    "aten::tanh", "aten::quantize_per_tensor", "aten::dequantize", "aten::clamp", "aten::batch_norm", "aten::pad",
+    "aten::max_pool2d", "aten::avg_pool2d",
 }  # fmt: skip
 _ARITHMETIC = {"aten::add", "aten::sub", "aten::mul", "aten::div"}  # with a number
 _CONVOLUTIONS = {

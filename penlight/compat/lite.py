@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penlight.compat.kinds import file_kind
+from penlight.compat.kinds import WORDS, file_kind
 from penlight.errors import CaptureError
 
 if TYPE_CHECKING:
@@ -152,9 +152,9 @@ def _program(source: str | bytes) -> LiteProgram:
     if kind in ("zip", "flatbuffer"):
         return read(source)
     if kind == "torchscript":
-        return read(_torchscript(source)._save_to_buffer_for_lite_interpreter())
+        return read(_torchscript(source)._c._save_to_buffer_for_mobile())
     name = source if isinstance(source, str) else "the model"
-    raise CaptureError(f"{name}: expected a .ptl or TorchScript file, got {kind}")
+    raise CaptureError(f"{name}: expected a .pen, .ptl or TorchScript file, got {WORDS[kind]}")
 
 
 def _torchscript(source: str | bytes) -> Any:
