@@ -31,14 +31,13 @@ _SUPPORTED = frozenset(NAMES) - _FULL_PYTORCH
 
 
 def instruction(where: str, op: object, x: object, n: object) -> Instruction:
-    if op not in _SUPPORTED:
-        known = op in _FULL_PYTORCH
+    if not isinstance(op, str) or op not in _SUPPORTED:
+        known = isinstance(op, str) and op in _FULL_PYTORCH
         raise CaptureError(
             f"{where}: {op} is not supported in mobile module." if known else f"{where}: unknown instruction {op!r:.60}"
         )
     if type(x) is not int or type(n) is not int or not -(2**31) <= x < 2**31 or not 0 <= n < 2**16:
         raise CaptureError(f"{where}: {op} with the operands {x!r:.60} and {n!r:.60}")
-    assert isinstance(op, str)
     return Instruction(op, x, n)
 
 

@@ -8,6 +8,7 @@ here needs torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -35,7 +36,8 @@ class Quantizer:
 @dataclass(eq=False)
 class LiteTensor:
     """A strided view of a Storage. `dtype` is Penlight's name (ir/types.py) of what is stored: quint8 is "u8" with a quantizer,
-    qint8 "i8", qint32 "i32". complex64/128 are "c64"/"c128": read, not run."""
+    qint8 "i8", qint32 "i32". complex64/128 are "c64"/"c128": read, not run. "u4x2" (tables of embeddings) has
+    two elements in a byte, the first in the lower half, all of the tensor without gaps."""
 
     storage: Storage
     dtype: str
@@ -47,9 +49,13 @@ class LiteTensor:
     name: str = ""  # path of the attribute that holds it ("features.0.weight"), where there is one
 
     def array(self) -> np.ndarray:
-        """The elements as a numpy array of this shape (bf16 as uint16, complex as such), a view where possible."""
+        """The elements as a numpy array of this shape (bf16 as uint16, u4x2 as uint8), a view where possible."""
         from penlight.ir.types import numpy_dtype
 
+        if self.dtype == "u4x2":
+            count = math.prod(self.shape)
+            raw = self.storage.data[: (count + 1) // 2]
+            return np.stack([raw & 15, raw >> 4], 1).reshape(-1)[:count].reshape(self.shape)
         kind = np.dtype(
             {"bf16": "uint16", "c64": "complex64", "c128": "complex128"}.get(self.dtype) or numpy_dtype(self.dtype)
         )

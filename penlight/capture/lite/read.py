@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
 from typing import IO, Any
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy as np
 from penlight.capture.lite.archive import MAGIC, Archive
 from penlight.capture.lite.bytecode import bytecode_version as zip_version
 from penlight.capture.lite.bytecode import read_zip
+from penlight.capture.lite.packed import PREFIX, unpack
 from penlight.capture.lite.program import LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.restore import restore
+from penlight.capture.lite.upgrade import upgrade
 from penlight.errors import CaptureError
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -29,8 +33,9 @@ def read(source: Source) -> LiteProgram:
         program = read_flatbuffer(data, file)
     else:
         program = read_zip(Archive(data, file), file)
-    _check_states(program)
+    _unpack_states(program)
     _name_tensors(program)
+    upgrade(program)
     return program
 
 
@@ -45,6 +50,41 @@ def bytecode_version(source: Source) -> int:
         return zip_version(Archive(data, file), file)
     except CaptureError:
         return -1
+
+
+def operators(program: LiteProgram) -> dict[str, int | None]:
+    """The operators that a program calls, by full name, each with how many arguments the code pushes: the most of all calls; None
+    where the file leaves it to the operator's schema."""
+    found: dict[str, int | None] = {}
+    for function in program.functions.values():
+        for operator in function.operators:
+            known = found.get(operator.full_name, 0)
+            count = operator.arg_count
+            found[operator.full_name] = None if known is None or count is None else max(known, count)
+    return found
+
+
+def contained_types(program: LiteProgram) -> set[str]:
+    """The types in a program's tables, taken apart: "Dict[str, Tensor]" gives Dict, str and Tensor. TorchBind classes count with their
+    full names, named tuples as NamedTuple."""
+    found: set[str] = set()
+    for function in program.functions.values():
+        for text in function.types:
+            found |= _types_in(text)
+    return found
+
+
+def _types_in(text: str) -> set[str]:
+    """A named tuple is "__torch__.N[NamedTuple, [[field, type], ...]]"; the names of its fields are no types."""
+    words = re.findall(r"[A-Za-z_][\w.]*|[\[\],]", text)
+    found = set()
+    for i, word in enumerate(words):
+        if word in "[],":
+            continue
+        is_field = words[i - 2 : i] in (["[", "["], [",", "["]) and words[i + 1 : i + 2] == [","]
+        if not is_field and (not word.startswith("__torch__.") or word.startswith(PREFIX)):
+            found.add(word)
+    return found
 
 
 def _open(source: Source) -> tuple[np.ndarray, str]:
@@ -82,13 +122,16 @@ def _container(data: np.ndarray, file: str) -> str:
     )
 
 
-def _check_states(program: LiteProgram) -> None:
+def _unpack_states(program: LiteProgram) -> None:
     for value in _objects(program):
         if value.has_state and not value.is_custom and f"{value.type_name}.__setstate__" not in program.functions:
             raise CaptureError(
                 f"{program.path}: an object of class {value.type_name} was saved by __getstate__, but the file has no __setstate__ "
                 "for it"
             )
+        unpack(value, program.path)
+    for value in _objects(program):
+        restore(value, program)
 
 
 def _objects(program: LiteProgram) -> list[LiteObject]:

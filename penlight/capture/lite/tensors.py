@@ -21,6 +21,7 @@ class ElementType:
     dtype: str  # Penlight's: "f32"; "" where we cannot hold it
     size: int  # in bytes
     quantized: bool = False
+    per_byte: int = 1  # elements in one
 
 
 # In the order of torch's ScalarType, whose numbers flatbuffer files have
@@ -41,7 +42,7 @@ ELEMENT_TYPES = (
     ElementType("QUInt8", "u8", 1, quantized=True),
     ElementType("QInt32", "i32", 4, quantized=True),
     ElementType("BFloat16", "bf16", 2),
-    ElementType("QUInt4x2", "", 1, quantized=True),
+    ElementType("QUInt4x2", "u4x2", 1, quantized=True, per_byte=2),
     ElementType("QUInt2x4", "", 1, quantized=True),
 )
 BY_STORAGE = {t.name + "Storage": t for t in ELEMENT_TYPES}
@@ -74,14 +75,26 @@ def tensor(
     if math.prod(shape) > MAX_ELEMENTS or max(shape, default=0) > MAX_ELEMENTS:
         raise CaptureError(f"{where} claims {math.prod(shape)} elements; at most {MAX_ELEMENTS} are read")
     last = 0 if 0 in shape else offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
-    if last * kind.size > len(storage.data):
+    if kind.per_byte > 1 and (offset or not _is_dense(shape, strides)):
+        raise CaptureError(f"{where} is a view of elements of type {kind.name}: clone it before saving")
+    needed = -(-last // kind.per_byte) * kind.size
+    if needed > len(storage.data):
         raise CaptureError(
             f"{where} reaches outside of its storage: sizes {tuple(shape)}, strides {tuple(strides)}, offset {offset} need "
-            f"{last * kind.size} bytes, {storage.name or 'the storage'} has {len(storage.data)}"
+            f"{needed} bytes, {storage.name or 'the storage'} has {len(storage.data)}"
         )
     if quantizer is not None and quantizer.axis is not None:
         _check_channels(where, quantizer, shape)
     return LiteTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
+
+
+def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    expected = 1
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if n > 1 and stride != expected:
+            return False
+        expected *= n
+    return True
 
 
 def per_channel(where: str, scales: LiteTensor, zero_points: LiteTensor, axis: int) -> Quantizer:
