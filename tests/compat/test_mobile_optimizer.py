@@ -147,7 +147,7 @@ def test_lints() -> None:
     assert found == original.generate_mobile_module_lints(script)
     assert {lint["name"] for lint in found} == {"BUNDLED_INPUT", "REQUIRES_GRAD", "DROPOUT", "BATCHNORM"}
     bundled = scripted(nn.Sequential(nn.Conv2d(3, 4, 1)).eval().requires_grad_(False))
-    torch.utils.bundled_inputs.augment_model_with_bundled_inputs(bundled, [(torch.zeros(1, 3, 4, 4),)])
+    bundled = torch.utils.bundled_inputs.bundle_inputs(bundled, [(torch.zeros(1, 3, 4, 4),)])
     assert generate_mobile_module_lints(bundled) == []
     assert generate_mobile_module_lints(optimize_for_mobile(bundled)) == []  # type: ignore[arg-type]
 
