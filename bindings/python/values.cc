@@ -59,6 +59,15 @@ struct Fields {
   bool is_tuple = false;
 };
 
+// A value that stays in the runtime: an object that operators take, a weight that never changes.
+struct HeldValue {
+  pen_value* value = nullptr;
+  HeldValue() = default;
+  HeldValue(const HeldValue&) = delete;
+  HeldValue& operator=(const HeldValue&) = delete;
+  ~HeldValue() { pen_value_release(value); }
+};
+
 pen_value* checked(pen_value* v, const char* where) {
   if (!v)
     throw nb::type_error(
@@ -159,6 +168,10 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return checked(pen_value_dict(k.data(), v.data(), k.size()), where);
   }
+  if (nb::isinstance<HeldValue>(o)) {
+    Owned tuple(checked(pen_value_tuple(&nb::cast<HeldValue&>(o).value, 1), where));
+    return checked(pen_value_item(tuple.get(), 0), where);
+  }
   if (nb::isinstance<TensorValue>(o)) {
     const TensorValue& t = nb::cast<const TensorValue&>(o);
     Owned v(tensor_value(t.array, t.dtype, where));
@@ -241,7 +254,7 @@ struct Operators {
 };
 
 // (problem or None, results)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args) {
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
   Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
@@ -254,7 +267,15 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
   nb::list out;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
-  for (const Owned& v : owned) out.append(from_value(v.get()));
+  for (Owned& v : owned) {
+    if (!hold) {
+      out.append(from_value(v.get()));
+      continue;
+    }
+    auto held = std::make_unique<HeldValue>();
+    held->value = v.release();
+    out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
+  }
   return nb::make_tuple(nb::none(), out);
 }
 
@@ -273,6 +294,16 @@ void add_values(nb::module_& m) {
       .def_ro("axis", &TensorValue::axis)
       .def_ro("scales", &TensorValue::scales)
       .def_ro("zero_points", &TensorValue::zero_points);
+  nb::class_<HeldValue>(m, "HeldValue")
+      .def(
+          "__init__",
+          [](HeldValue* self, nb::object value, bool constant) {
+            Owned made(to_value(value, "a value to hold"));
+            if (constant && pen_value_make_constant(made.get()) != PEN_OK) throw nb::type_error("a constant: expected a tensor");
+            (new (self) HeldValue)->value = made.release();
+          },
+          nb::arg("value"), nb::arg("constant") = false)
+      .def("get", [](const HeldValue& self) { return from_value(self.value); });
   nb::class_<Fields>(m, "Fields")
       .def_ro("type", &Fields::type)
       .def_ro("names", &Fields::names)
@@ -289,7 +320,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));

@@ -212,6 +212,9 @@ PEN_API pen_value* pen_value_string(const char* text, size_t size);
 /* A tensor in the caller's memory, used in place and written by in-place operators; `release(owner)` is called when the last
  * tensor on it is gone (release may be NULL: the memory outlives everything). */
 PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void* owner), void* owner);
+/* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
+ * between calls. In-place operators copy it first. */
+PEN_API pen_status pen_value_make_constant(pen_value* tensor);
 PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
