@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from penlight.capture.lite.program import Device, Function, LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.registers import to_script
 from penlight.compat import dataflow
 from penlight.compat.backends import GPUS, is_host, runs_on
 from penlight.compat.kinds import WORDS, file_kind
 from penlight.errors import CaptureError
+from penlight.ir.script import Script, ScriptFunction
 
 LEVELS = ("error", "warning", "note")
 RANDOM = {"rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli", "multinomial", "normal", "uniform_", "normal_"}
@@ -166,7 +168,6 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
             continue
         for at, name in _calls(function):
             yield from _of_operator(name, _source(function, at), backends)
-        yield from _of_flow(program, function)
         for constant in function.constants:
             if isinstance(constant, Device) and constant.name.partition(":")[0] not in ("cpu", "vulkan", "metal", "meta"):
                 yield Lint(
@@ -175,9 +176,15 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
                 )  # fmt: skip
 
 
-def _is_internal(function: Function) -> bool:
+    script = _script(program)
+    for code in script.functions.values() if script is not None else ():
+        if code.method is not None and not _is_internal(code):
+            yield from _of_flow(code)
+
+
+def _is_internal(function: Function | ScriptFunction) -> bool:
     """Not called by users: helpers, whose code is also inlined where they are called, and bundled inputs' accessors."""
-    return function.method.startswith(("_", "get_all_bundled", "get_num_bundled", "get_bundled"))
+    return (function.method or "").startswith(("_", "get_all_bundled", "get_num_bundled", "get_bundled"))
 
 
 def _calls(function: Function) -> Iterator[tuple[int, str]]:
@@ -205,11 +212,11 @@ def _of_operator(name: str, source: list[str], backends: Sequence[str]) -> Itera
         )  # fmt: skip
 
 
-def _of_flow(program: LiteProgram, function: Function) -> Iterator[Lint]:
-    written = set()
-    for step in dataflow.steps(function, _counts, program.functions):
-        source = _source(function, step.at)
-        if step.op == "JF" and not _is_check(function, step.at):
+def _of_flow(function: ScriptFunction) -> Iterator[Lint]:
+    for step in dataflow.steps(function):
+        action = step.action
+        source = [action.source] if action.source else []
+        if action.op == "branch" and not _is_check(function, step.at):
             on_data = "data" in step.taken[0]
             yield Lint(
                 "BRANCH", "warning" if on_data else "note",
@@ -217,38 +224,50 @@ def _of_flow(program: LiteProgram, function: Function) -> Iterator[Lint]:
                 if on_data else "A branch that depends on shapes, arguments or attributes.",
                 "Use torch.where, or decide outside of the model." if on_data else "Trace the model if the branch is always the same.", source,
             )  # fmt: skip
-        elif step.op == "LOOP":
+        elif action.op == "loop":
             yield Lint(
                 "LOOP", "note", "A loop: its body is planned, the loop itself is interpreted.",
                 "Replace it by one operator over a batch where that is possible.", source,
             )  # fmt: skip
-        elif step.op == "SET_ATTR":
+        elif action.op == "set_attr":
             yield Lint(
                 "STATE", "note", "The model keeps state between calls.", "Pass it in and out as arguments if sessions must not share it.", source,
             )  # fmt: skip
-        elif step.operator and dataflow.is_in_place(step.operator) and step.taken:
+        elif action.op == "op" and dataflow.is_in_place(action.target) and step.taken:
             inputs = sorted(tag.removeprefix("input ") for tag in step.taken[0] if tag.startswith("input "))
-            if inputs and step.at not in written:
-                written.add(step.at)
+            if inputs:
                 yield Lint(
-                    "INPUT_WRITTEN", "warning", f"{step.operator} writes into the input {inputs[0]} of {function.method}.",
+                    "INPUT_WRITTEN", "warning", f"{action.target} writes into the input {inputs[0]} of {function.method}.",
                     f"{inputs[0]} = {inputs[0]}.clone() first, or use the operator without the underscore.", source,
                 )  # fmt: skip
 
 
-def _is_check(function: Function, at: int) -> bool:
+def _is_check(function: ScriptFunction, at: int) -> bool:
     """Whether one way of a branch does nothing but raise: an assert."""
-    code = function.instructions
+    code = function.code
 
     def raises(start: int) -> bool:
-        for step in code[start : start + 64]:
-            if step.op == "RAISE_EXCEPTION":
+        for action in code[start : start + 64]:
+            if action.op == "op" and action.target == "prim::RaiseException":
                 return True
-            if step.op in ("JF", "JMP", "LOOP", "RET", "STORE", "SET_ATTR"):
+            if action.op not in ("op", "move", "drop", "list", "tuple"):
                 return False
         return False
 
-    return raises(at + 1) or raises(at + code[at].x)
+    return raises(at + 1) or raises(code[at].target)
+
+
+def _script(program: LiteProgram) -> Script | None:
+    """The program's register code; None where that cannot be had (it says so when it is compiled)."""
+    counts = None
+    try:
+        from penlight.capture.script import schema_counts as counts
+    except ImportError:  # without torch; operators that Penlight lacks are then not followed
+        pass
+    try:
+        return to_script(program, None, counts)
+    except CaptureError:
+        return None
 
 
 def _source(function: Function, at: int) -> list[str]:
@@ -289,25 +308,6 @@ def _instead(name: str) -> str:
 
     found = refusal(name.partition("::")[2])
     return found.instead if found is not None and found.instead else "Write it with operators that are (docs/OPERATORS.md)."
-
-
-@lru_cache(maxsize=4096)
-def _counts(name: str) -> tuple[int, int] | None:
-    """Arguments and results of an operator, from the interpreter's table or torch's."""
-    from penlight.build.operators import operators
-
-    known = operators().get(name)
-    if known is not None:
-        return len(known.params), known.results
-    try:
-        import torch
-    except ImportError:
-        return None
-    base, _, overload = name.partition(".")
-    for schema in torch._C._jit_get_schemas_for_operator(base):
-        if schema.overload_name == overload:
-            return len(schema.arguments), len(schema.returns)
-    return None
 
 
 # --- .pen ---

@@ -6,7 +6,6 @@ Files are told apart by content: .pen, .ptl (zip and flatbuffer), and TorchScrip
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,11 +98,9 @@ def _get_model_bytecode_version(f_input: File) -> int:
 
 def _get_mobile_model_contained_types(f_input: File) -> set[str]:
     """Names in the types that the bytecode builds and tests for: {"List", "int", "Tensor"}."""
-    found: set[str] = set()
-    for function in _program(_opened(f_input)).functions.values():
-        for text in function.types:
-            found.update(re.findall(r"[A-Za-z_][\w.]*", text))
-    return found
+    from penlight.capture.lite.read import contained_types
+
+    return contained_types(_program(_opened(f_input)))
 
 
 def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
@@ -113,17 +110,13 @@ def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
         import penlight
 
         return {name: OperatorInfo(None) for name in penlight.load(source).metadata.get(OPERATORS, ())}
-    counts: dict[str, int | None] = {}
-    for function in _program(source).functions.values():
-        for operator in function.operators:
-            before = counts.get(operator.full_name)
-            given = [n for n in (before, operator.arg_count) if n is not None]
-            counts[operator.full_name] = max(given) if given else None
-    return {name: OperatorInfo(count) for name, count in counts.items()}
+    return {name: OperatorInfo(count) for name, count in operators_of(_program(source)).items()}
 
 
-def operators_of(program: LiteProgram) -> set[str]:
-    return {operator.full_name for function in program.functions.values() for operator in function.operators}
+def operators_of(program: LiteProgram) -> dict[str, int | None]:
+    from penlight.capture.lite.read import operators
+
+    return operators(program)
 
 
 def _opened(f: Any) -> str | bytes:
