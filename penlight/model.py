@@ -238,6 +238,12 @@ class Model:
         data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
         return replace_file(path, lambda out: out.write(data.data))
 
+    def to_bytes(self) -> bytes:
+        """What `save` would write."""
+        if self._bytes is None and self.path is None:
+            raise ValueError("a model loaded from a descriptor cannot be copied: read what the descriptor shows")
+        return self._bytes.tobytes() if self._bytes is not None else Path(self.path or "").read_bytes()
+
     def _input_spec(self, method: str) -> Any:
         if method not in self._specs:
             self._specs[method] = json.loads(self._handle.input_spec(self._known(method)))
