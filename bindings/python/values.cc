@@ -53,18 +53,25 @@ struct TensorValue {
   std::vector<double> scales;
   std::vector<int64_t> zero_points;
 };
-// A named tuple or an object on its way out.
+struct Release {
+  void operator()(pen_value* v) const { pen_value_release(v); }
+};
+using Owned = std::unique_ptr<pen_value, Release>;
+
+// One more reference to a value.
+pen_value* shared(const pen_value* value) {
+  pen_value* item = const_cast<pen_value*>(value);
+  Owned list(pen_value_list(&item, 1));
+  return list ? pen_value_item(list.get(), 0) : nullptr;
+}
+// A named tuple or an object on its way out; it can be given back in.
 struct Fields {
   std::string type;
   std::vector<std::string> names;
   nb::list items;
   bool is_tuple = false;
+  std::shared_ptr<pen_value> value;
 };
-
-struct Release {
-  void operator()(pen_value* v) const { pen_value_release(v); }
-};
-using Owned = std::unique_ptr<pen_value, Release>;
 
 pen_value* checked(pen_value* v, const char* where) {
   if (!v)
@@ -176,6 +183,7 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return v.release();
   }
+  if (nb::isinstance<Fields>(o)) return checked(shared(nb::cast<const Fields&>(o).value.get()), where);
   Array array;
   if (nb::try_cast(nb::borrow(o), array)) return tensor_value(o, -1, where);
   std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
@@ -220,6 +228,7 @@ nb::object from_value(const pen_value* value) {
       }
       fields.type = pen_value_type(value);
       if (!fields.type.empty()) {
+        fields.value = std::shared_ptr<pen_value>(shared(value), Release());
         fields.items = out;
         fields.is_tuple = pen_value_kind(value) == PEN_KIND_TUPLE;
         return nb::cast(std::move(fields));
