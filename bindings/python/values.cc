@@ -3,8 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
-
 namespace nb = nanobind;
 
 namespace pen_python {
@@ -53,24 +51,21 @@ struct TensorValue {
   std::vector<double> scales;
   std::vector<int64_t> zero_points;
 };
-struct Release {
-  void operator()(pen_value* v) const { pen_value_release(v); }
-};
-using Owned = std::unique_ptr<pen_value, Release>;
-
-// One more reference to a value.
-pen_value* shared(const pen_value* value) {
-  pen_value* item = const_cast<pen_value*>(value);
-  Owned list(pen_value_list(&item, 1));
-  return list ? pen_value_item(list.get(), 0) : nullptr;
-}
-// A named tuple or an object on its way out; it can be given back in.
+// A named tuple or an object on its way out.
 struct Fields {
   std::string type;
   std::vector<std::string> names;
   nb::list items;
   bool is_tuple = false;
-  std::shared_ptr<pen_value> value;
+};
+
+// A value that stays in the runtime: an object that operators take, a weight that never changes.
+struct HeldValue {
+  pen_value* value = nullptr;
+  HeldValue() = default;
+  HeldValue(const HeldValue&) = delete;
+  HeldValue& operator=(const HeldValue&) = delete;
+  ~HeldValue() { pen_value_release(value); }
 };
 
 pen_value* checked(pen_value* v, const char* where) {
@@ -173,6 +168,10 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return checked(pen_value_dict(k.data(), v.data(), k.size()), where);
   }
+  if (nb::isinstance<HeldValue>(o)) {
+    Owned tuple(checked(pen_value_tuple(&nb::cast<HeldValue&>(o).value, 1), where));
+    return checked(pen_value_item(tuple.get(), 0), where);
+  }
   if (nb::isinstance<TensorValue>(o)) {
     const TensorValue& t = nb::cast<const TensorValue&>(o);
     Owned v(tensor_value(t.array, t.dtype, where));
@@ -183,11 +182,19 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return v.release();
   }
-  if (nb::isinstance<Fields>(o)) return checked(shared(nb::cast<const Fields&>(o).value.get()), where);
   Array array;
   if (nb::try_cast(nb::borrow(o), array)) return tensor_value(o, -1, where);
   std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
+}
+
+Values::Values(nb::sequence args, const char* where) {
+  size_t index = 0;
+  for (nb::handle a : args) {
+    std::string place = std::string(where) + ": argument " + std::to_string(index++);
+    owned_.emplace_back(to_value(a, place.c_str()));
+    raw_.push_back(owned_.back().get());
+  }
 }
 
 nb::object from_value(const pen_value* value) {
@@ -228,7 +235,6 @@ nb::object from_value(const pen_value* value) {
       }
       fields.type = pen_value_type(value);
       if (!fields.type.empty()) {
-        fields.value = std::shared_ptr<pen_value>(shared(value), Release());
         fields.items = out;
         fields.is_tuple = pen_value_kind(value) == PEN_KIND_TUPLE;
         return nb::cast(std::move(fields));
@@ -248,24 +254,28 @@ struct Operators {
 };
 
 // (problem or None, results)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args) {
-  std::vector<Owned> values;
-  size_t index = 0;
-  for (nb::handle a : args) values.emplace_back(to_value(a, (name + ": argument " + std::to_string(index++)).c_str()));
-  std::vector<pen_value*> raw;
-  for (const Owned& v : values) raw.push_back(v.get());
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
+  Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
   pen_status status;
   {
     nb::gil_scoped_release release;
-    status = pen_operators_run(self.handle, name.c_str(), raw.data(), raw.size(), results, &count);
+    status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
   if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list());
   nb::list out;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
-  for (const Owned& v : owned) out.append(from_value(v.get()));
+  for (Owned& v : owned) {
+    if (!hold) {
+      out.append(from_value(v.get()));
+      continue;
+    }
+    auto held = std::make_unique<HeldValue>();
+    held->value = v.release();
+    out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
+  }
   return nb::make_tuple(nb::none(), out);
 }
 
@@ -284,6 +294,16 @@ void add_values(nb::module_& m) {
       .def_ro("axis", &TensorValue::axis)
       .def_ro("scales", &TensorValue::scales)
       .def_ro("zero_points", &TensorValue::zero_points);
+  nb::class_<HeldValue>(m, "HeldValue")
+      .def(
+          "__init__",
+          [](HeldValue* self, nb::object value, bool constant) {
+            Owned made(to_value(value, "a value to hold"));
+            if (constant && pen_value_make_constant(made.get()) != PEN_OK) throw nb::type_error("a constant: expected a tensor");
+            (new (self) HeldValue)->value = made.release();
+          },
+          nb::arg("value"), nb::arg("constant") = false)
+      .def("get", [](const HeldValue& self) { return from_value(self.value); });
   nb::class_<Fields>(m, "Fields")
       .def_ro("type", &Fields::type)
       .def_ro("names", &Fields::names)
@@ -300,7 +320,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));

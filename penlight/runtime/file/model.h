@@ -5,6 +5,7 @@
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
 #include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/file/class.h"
 #include "pen_format.h"  // generated from penlight/file/format.py
 
 namespace pen {
@@ -48,6 +49,15 @@ struct Model {
   Table<format::Port> ports;
   Table<format::Method> methods;
   Table<format::Key> keys;
+  // VM code and bundled inputs; empty in files without them
+  Table<format::Function> functions;
+  Table<format::VmInstruction> vm_code;
+  Table<format::Operator> operators;
+  Table<format::Datum> data_values;
+  Table<format::Class> classes;
+  Table<format::Bundle> bundles;
+  Table<format::Program> programs;
+  const ClassInfo* class_info = nullptr;  // one per class
   Table<uint8_t> text;
   Table<int64_t> ints;
   Table<double> floats;
