@@ -84,9 +84,7 @@ def _drop_grad_modes(block: Any) -> None:
             node.destroy()
     for node in reversed(list(block.nodes())):
         is_mode = node.outputsSize() == 1 and "grad_mode" in node.output().type().str()
-        if node.kind() == "prim::SetAttr" and "grad_mode" in next(iter(node.inputs())).type().str():
-            node.destroy()
-        elif node.kind() == "prim::CreateObject" and is_mode and not node.output().uses():
+        if (node.kind() == "prim::SetAttr" and "grad_mode" in next(iter(node.inputs())).type().str()) or (node.kind() == "prim::CreateObject" and is_mode and not node.output().uses()):
             node.destroy()
 
 

@@ -27,8 +27,8 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _MAX_COMMENT = 0xFFFF
 _MAX_RECORDS = 1 << 18
 _MAX_NAME = 4096
-_INFLATE_BASE = 64 << 20  # what may be inflated in all: this, and _INFLATE_RATIO times the size of the file
-_INFLATE_RATIO = 64
+_INFLATE_BASE = 1 << 20  # what may be inflated in all: this, and _INFLATE_RATIO times the size of the file
+_INFLATE_RATIO = 32
 
 
 @dataclass(frozen=True)

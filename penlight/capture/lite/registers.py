@@ -158,7 +158,7 @@ class _Translation:
         if emptied:
             self.taken -= {a for a in emptied if isinstance(a, int)}
             kept = [a for a in emptied if a not in action.results]
-            if kept:
+            if kept and op != "return":  # which empties all registers
                 self.code.append(Action("drop", kept, source=source))
         return action
 
