@@ -27,8 +27,8 @@ _LOCAL = struct.Struct("<4s5H3L2H")
 _MAX_COMMENT = 0xFFFF
 _MAX_RECORDS = 1 << 18
 _MAX_NAME = 4096
-_INFLATE_BASE = 64 << 20  # what may be inflated in all: this, and _INFLATE_RATIO times the size of the file
-_INFLATE_RATIO = 64
+_INFLATE_BASE = 1 << 20  # what may be inflated in all: this, and _INFLATE_RATIO times the size of the file
+_INFLATE_RATIO = 32
 
 
 @dataclass(frozen=True)
@@ -162,11 +162,11 @@ class Archive:
         if magic != b"PK\x01\x02":
             raise self._corrupt("an entry of its directory does not start as one")
         at += _ENTRY.size
+        if at + name_size + extra_size + comment_size > len(directory):
+            raise self._corrupt("its directory ends in the middle of an entry")
         name = self._name(directory[at : at + name_size])
         extra = directory[at + name_size : at + name_size + extra_size]
         at += name_size + extra_size + comment_size
-        if at > len(directory):
-            raise self._corrupt("its directory ends in the middle of an entry")
         if flags & 0x1:
             raise self._corrupt(f"record {name!r} is encrypted")
         if method not in (0, 8):

@@ -6,11 +6,18 @@ the constants lie under bytecode/, or, since version 5, under constants/.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from penlight.capture.lite.archive import Archive
-from penlight.capture.lite.instructions import check_operator_version, check_registers, check_version, instruction
+from penlight.capture.lite.instructions import (
+    check_operator_version,
+    check_registers,
+    check_size,
+    check_version,
+    instruction,
+)
 from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, Operator, Storage
 from penlight.capture.lite.sources import read_sources
 from penlight.capture.lite.unpickle import unpickle
@@ -29,8 +36,10 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
     table = _tuple(table, f"{file}: bytecode.pkl")
     sources = read_sources(archive, file)
     functions: dict[str, Function] = {}
+    size = 0
     for entry in table[1:]:
-        function = _function(entry, version, file)
+        function = _function(entry, version, file, size)
+        size += len(function.instructions)
         if function.name in functions:
             raise CaptureError(f"{file}: two functions have the name {function.name}")
         lines = sources.get(function.name)
@@ -79,7 +88,7 @@ def _storages(archive: Archive, folder: str, known: dict[str, Storage]) -> Calla
     return find
 
 
-def _function(entry: Any, version: int, file: str) -> Function:
+def _function(entry: Any, version: int, file: str, size_before: int) -> Function:
     parts = _tuple(entry, f"{file}: bytecode.pkl: a function")
     if not 2 <= len(parts) <= 3 or not isinstance(parts[0], str):
         raise CaptureError(f"{file}: bytecode.pkl: a function is no (name, code, schema)")
@@ -93,7 +102,8 @@ def _function(entry: Any, version: int, file: str) -> Function:
     elif version > 4:
         raise CaptureError(f"{where} has no schema")
     instructions = []
-    for row in _tuple(code["instructions"], where):
+    check_size(where, size_before + len(_tuple(code["instructions"], where)))
+    for row in code["instructions"]:
         if not isinstance(row, tuple) or len(row) != 3:
             raise CaptureError(f"{where}: an instruction is no (name, X, N)")
         instructions.append(instruction(where, *row))
@@ -105,7 +115,7 @@ def _function(entry: Any, version: int, file: str) -> Function:
         instructions,
         [_operator(row, where) for row in _tuple(code["operators"], where)],
         list(_tuple(code["constants"], where)),
-        types,
+        [spaced(t) for t in types],
         check_registers(where, code["register_size"]),
         arguments,
         returns,
@@ -127,8 +137,14 @@ def operator(where: str, name: str, overload: str, count: int | None) -> Operato
     return Operator(name, overload, None if count == -1 else count)
 
 
+def spaced(type_name: str) -> str:
+    """A type as the newer writers print it: "Dict[str, int]", where older ones leave out the space."""
+    return re.sub(r",(?! )", ", ", type_name)
+
+
 def argument(name: str, type_name: str, default: Any) -> Argument:
     """Files write None for arguments without a default, and for those whose default is None: the latter are Optional."""
+    type_name = spaced(type_name)
     return Argument(name, type_name, default, default is not None or type_name.startswith(("Optional[", "NoneType")))
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.lite.bytecode import argument, operator
+from penlight.capture.lite.bytecode import argument, operator, spaced
 from penlight.capture.lite.instructions import (
     MAX_OPERATOR_VERSION,
     NAMES,
     check_operator_version,
     check_registers,
+    check_size,
     check_version,
     instruction,
 )
@@ -288,6 +289,7 @@ class _Reader:
         if at is not None:
             start, count = self.wire.extent(at, 8)
             self.wire.spend(8 * count)
+            check_size(where, count + sum(len(f.instructions) for f in self.functions.values()))
             code = np.frombuffer(
                 self.wire.data,
                 np.dtype(
@@ -304,7 +306,7 @@ class _Reader:
             instructions,
             [self._operator(t, where) for t in table.tables(2, "Operator")],
             self.children(table, 3),
-            table.strings(4),
+            [spaced(t) for t in table.strings(4)],
             check_registers(where, table.number(5, "<i")),
             None if schema is None else self._arguments(schema, 0),
             None if schema is None else self._arguments(schema, 1),
@@ -361,6 +363,6 @@ class _Reader:
         scales, zero_points = schema.table(3, "TensorMetadata"), schema.table(4, "TensorMetadata")
         if scheme not in (_PER_CHANNEL, _PER_CHANNEL_FLOAT) or scales is None or zero_points is None:
             raise CaptureError(f"{where} has the quantization scheme {scheme}, or lacks its scales")
-        return per_channel(
-            where, self._tensor(scales, plain=True), self._tensor(zero_points, plain=True), schema.number(5, "<i")
-        )
+        tensors = self._tensor(scales, plain=True), self._tensor(zero_points, plain=True)
+        self.wire.spend(tensors[0].byte_count + tensors[1].byte_count)
+        return per_channel(where, *tensors, schema.number(5, "<i"))

@@ -8,6 +8,7 @@ from penlight.errors import CaptureError
 MIN_VERSION, MAX_VERSION = 4, 9  # of the bytecode
 MAX_OPERATOR_VERSION = 10
 MAX_REGISTERS = 1 << 20
+MAX_INSTRUCTIONS = 1 << 20  # of all functions
 
 # The place in this row is the number in a flatbuffer file.
 _ROW = """OP OPN LOAD MOVE STOREN STORE DROP DROPR LOADC JF JMP LOOP RET WAIT CALL GUARD TYPECHECK FAIL_GUARD PROFILE_OP TAIL_CALL
@@ -57,6 +58,11 @@ def check_operator_version(where: str, version: int) -> int:
             "know it; else save the model again with an older PyTorch"
         )
     return version
+
+
+def check_size(where: str, count: int) -> None:
+    if count > MAX_INSTRUCTIONS:
+        raise CaptureError(f"{where}: {count} instructions; at most {MAX_INSTRUCTIONS} are read")
 
 
 def check_registers(where: str, count: object) -> int:

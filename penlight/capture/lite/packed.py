@@ -22,6 +22,8 @@ What PyTorch calls packed is, in a file, the plain weight with what else the ope
 | quantized.EmbeddingPackedParamsBase                      | weight u8 [rows, columns], or u4x2 [rows, columns]; its quantizer    |
 |                                                          | has a scale and a (float) zero point for each row; bit_rate: 8 or 4; |
 |                                                          | scales, zero_points: f32 [rows], the same as tensors                 |
+|                                                          | (PyTorch computes q * scale - scale * zero_point in f32; for 4 bits  |
+|                                                          | it rounds scale and scale * zero_point to f16 first)                 |
 | rnn.CellParamsBase                                       | kind: "quantized" (static scales of torch 1.3), "quantized_dynamic", |
 |                                                          | "quantized_fp16"; weight_ih, weight_hh, bias_ih?, bias_hh?: as in    |
 |                                                          | LinearPackedParamsBase; reduce_range: bool                           |
@@ -243,11 +245,18 @@ def _embedding(f: _Fields) -> dict[str, Any]:
         raise f.error(f"has a table {weight.dtype}{list(weight.shape)} of {bit_rate} bits")
     assert quantizer is not None
     return {
-        "weight": weight,
+        "weight": _bytes(weight),
         "bit_rate": bit_rate,
         "scales": _floats(quantizer.scale),
         "zero_points": _floats(quantizer.zero_point),
     }
+
+
+def _bytes(table: LiteTensor) -> LiteTensor:
+    """A quantized table as the bytes that it lies in, two numbers of 4 bits in each, the lower first."""
+    width = table.shape[1] if table.dtype == "u8" else (table.shape[1] + 1) // 2
+    shape = (table.shape[0], width)
+    return LiteTensor(table.storage, "u8", table.offset, shape, (width, 1), name=table.name)
 
 
 def _floats(values: Any) -> LiteTensor:

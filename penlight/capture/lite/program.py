@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from penlight.ir.types import itemsize, numpy_dtype
+
 
 @dataclass(eq=False)
 class Storage:
@@ -48,10 +50,14 @@ class LiteTensor:
     requires_grad: bool = False
     name: str = ""  # path of the attribute that holds it ("features.0.weight"), where there is one
 
+    @property
+    def byte_count(self) -> int:
+        """Of its elements; less than that may be stored."""
+        size = {"u4x2": 1, "c64": 8, "c128": 16}.get(self.dtype) or itemsize(self.dtype)
+        return math.prod(self.shape) * size
+
     def array(self) -> np.ndarray:
         """The elements as a numpy array of this shape (bf16 as uint16, u4x2 as uint8), a view where possible."""
-        from penlight.ir.types import numpy_dtype
-
         if self.dtype == "u4x2":
             count = math.prod(self.shape)
             raw = self.storage.data[: (count + 1) // 2]

@@ -20,6 +20,7 @@ from penlight.errors import CaptureError
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
+_MAX_PATH = 500  # characters of a name that lead to a tensor
 FLATBUFFER_MAGIC = b"PTMF"  # at byte 4
 
 
@@ -162,7 +163,7 @@ def _name_tensors(program: LiteProgram) -> None:
         if not isinstance(value, (LiteObject, list, tuple, dict)) or id(value) in seen:
             return
         seen.add(id(value))
-        prefix = path + "." if path else ""
+        prefix = f"{path[-_MAX_PATH:]}." if path else ""
         if isinstance(value, LiteObject):
             for name, child in value.attributes.items():
                 visit(child, prefix + name)

@@ -112,6 +112,9 @@ class _Reader:
         self.marks: list[int] = []
         self.memo: dict[int, tuple[Any, _Shape]] = {}
         self.finished: set[int] = set()  # ids of containers in the memo
+        self.copied = 0  # elements of lists and dicts that got a type
+        self.storage_bytes: dict[str, int] = {}  # of the storages in use, by key
+        self.scale_bytes = 0  # read from them for quantizers
 
     def run(self) -> Any:
         data, stack, shapes = self.data, self.stack, self.shapes
@@ -374,11 +377,13 @@ class _Reader:
             (values,) = self.exactly(given, 1, name)
             if not isinstance(values, list) or any(type(v) is not kind for v in values):
                 raise self.error(f"{name} of something that is no {type_name}")
+            self.count_copy(values)
             self.push(TypedList(values, type_name), shape)
         elif name == "torch.jit._pickle.restore_type_tag":
             values, type_name = self.exactly(given, 2, name)
             if not isinstance(type_name, str) or not isinstance(values, (list, dict)):
                 raise self.error(f"{name} of {type(values).__name__} and {type(type_name).__name__}")
+            self.count_copy(values)
             self.push(TypedList(values, type_name) if isinstance(values, list) else TypedDict(values, type_name), shape)
         elif name == "torch.device":
             (device,) = self.exactly(given, 1, name)
@@ -404,6 +409,12 @@ class _Reader:
             raise self.error(f"{name} is called with {len(arguments)} arguments, expected {count}")
         return arguments
 
+    def count_copy(self, values: list[Any] | dict[Any, Any]) -> None:
+        """Each list gets its type once, and each element took a byte at least: more is a list out of the memo, over and over."""
+        self.copied += len(values)
+        if self.copied > len(self.data):
+            raise self.error("the same list is used so often that the lists are larger than the pickle")
+
     # tensors
 
     def load_storage(self) -> None:
@@ -428,6 +439,7 @@ class _Reader:
             raise self.error("a tensor where there are none")
         else:
             storage = self.storage(key)
+            self.storage_bytes[key] = len(storage.data)
             if count * kind.size > len(storage.data):
                 raise self.error(
                     f"storage {key!r} claims {count} elements of {kind.size} bytes, but {storage.name} has {len(storage.data)} bytes"
@@ -468,6 +480,9 @@ class _Reader:
             and isinstance(given[1], LiteTensor)
             and isinstance(given[2], LiteTensor)
         ):
+            self.scale_bytes += given[1].byte_count + given[2].byte_count
+            if self.scale_bytes > sum(self.storage_bytes.values()):
+                raise self.error("quantized tensors have more scales than the file holds")
             return per_channel(where, given[1], given[2], given[3])
         raise self.error(f"a quantized tensor with wrong parameters of the scheme {given[0].name}")
 
