@@ -316,7 +316,7 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
     from penlight.file.reader import read
 
     pen = read(path)
-    if not pen.metadata.get("bundled_inputs"):
+    if not pen.bundle_count:
         yield Lint(
             "BUNDLED_INPUT", "warning", "No inputs are bundled with the model: nothing can test it on a device.",
             "Bundle inputs with the module before optimizing it.",

@@ -17,6 +17,7 @@ import torch
 
 from penlight.compat import rewrite
 from penlight.compat.bundled import Bundles
+from penlight.compat.lite import as_torch
 
 if TYPE_CHECKING:
     from penlight.model import Model
@@ -67,7 +68,7 @@ class MobileModule:
         return self.run_method("forward", *args, **kwargs)
 
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self.model.run_method(name, *args, **kwargs)
+        return as_torch(self.model.run_method(name, *args, **kwargs))
 
     def find_method(self, name: str) -> bool:
         return name in self._methods
