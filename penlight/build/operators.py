@@ -27,7 +27,7 @@ _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
 _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolean", "str": "string", "Scalar": "number",
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
-          "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list"}  # fmt: skip
+          "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
 
@@ -72,6 +72,8 @@ def _param(text: str) -> Param:
     is_list = re.search(r"\[\d*\]", kind) is not None
     optional = kind.endswith("?") or ("?[" in kind)
     base = re.sub(r"[?\[\]\d]", "", kind)
+    if base.startswith("__torch__."):  # a class of TorchBind's
+        base = "object"
     if base not in _KINDS:
         raise ValueError(f"kind {kind!r} of {text!r}: expected one of {', '.join(_KINDS)}")
     found = _KINDS[base]
