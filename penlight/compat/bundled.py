@@ -52,7 +52,10 @@ class Bundles:
 
     def functions_and_info(self) -> dict[str, dict[str, list[str]]]:
         return {
-            name: {"get_inputs_function_name": [f"get_all_bundled_inputs_for_{name}"], "info": list(self.info.get(name, []))}
+            name: {
+                "get_inputs_function_name": [f"get_all_bundled_inputs_for_{name}"],
+                "info": list(self.info.get(name, [])),
+            }
             for name in self.calls
         }
 
@@ -60,7 +63,10 @@ class Bundles:
         """PyTorch's accessors that these bundles answer to."""
         if not self:
             return []
-        names = ["get_bundled_inputs_functions_and_info", *(f"get_all_bundled_inputs_for_{name}" for name in self.calls)]
+        names = [
+            "get_bundled_inputs_functions_and_info",
+            *(f"get_all_bundled_inputs_for_{name}" for name in self.calls),
+        ]
         if "forward" in self.calls:
             names += ["get_all_bundled_inputs", "get_num_bundled_inputs", "run_on_bundled_input"]
         return names
@@ -91,9 +97,7 @@ def bundles_of(script: torch.jit.ScriptModule) -> Bundles:
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 
-def with_results(
-    script: torch.jit.ScriptModule, inputs: Mapping[str, Any], info: Mapping[str, list[str]]
-) -> Bundles:
+def with_results(script: torch.jit.ScriptModule, inputs: Mapping[str, Any], info: Mapping[str, list[str]]) -> Bundles:
     """Runs each call through the module, which is in eval mode, to learn the results and the tolerance."""
     calls = {}
     for name, all_args in inputs.items():

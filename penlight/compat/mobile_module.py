@@ -96,7 +96,9 @@ class MobileModule:
 
     def train(self, mode: bool = True) -> MobileModule:
         if mode:
-            raise RuntimeError("a module optimized for mobile is for inference: it has no gradients and no dropout left")
+            raise RuntimeError(
+                "a module optimized for mobile is for inference: it has no gradients and no dropout left"
+            )
         return self
 
     def __repr__(self) -> str:
@@ -146,7 +148,9 @@ class MobileModule:
         """The model, with these files in its metadata."""
         if not extra_files:
             return self.model
-        return self._build({EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles)
+        return self._build(
+            {EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles
+        )
 
     def _bundle(self, bundles: Bundles) -> None:
         """Takes other bundled inputs, for the file too."""

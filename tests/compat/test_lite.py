@@ -133,7 +133,9 @@ def test_words(files: Path) -> None:
 def test_bundled_inputs_of_a_file(files: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        script = bundle_inputs(torch.jit.load(files / "conv_bn_relu6.pt"), [(bundle_large_tensor(torch.rand(1, 4, 5, 6)),)])
+        script = bundle_inputs(
+            torch.jit.load(files / "conv_bn_relu6.pt"), [(bundle_large_tensor(torch.rand(1, 4, 5, 6)),)]
+        )
         script._save_for_lite_interpreter(str(tmp_path / "b.ptl"))
     loaded = lite._load_for_lite_interpreter(tmp_path / "b.ptl")
     (args,) = loaded.run_method("get_all_bundled_inputs")
@@ -150,5 +152,7 @@ def test_without_torch(files: Path) -> None:
         f"m = lite._load_for_lite_interpreter({str(files / 'branch.ptl')!r})\n"
         "print(m.run_method('other', np.ones((2, 4), np.float32), 2).shape, lite._get_model_bytecode_version(sys.argv[1]))"
     )
-    told = subprocess.run([sys.executable, "-c", code, str(files / "branch.ptl")], check=True, capture_output=True, text=True)
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(files / "branch.ptl")], check=True, capture_output=True, text=True
+    )
     assert told.stdout.strip() == "(2, 4) 8"

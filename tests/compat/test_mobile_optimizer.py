@@ -53,7 +53,9 @@ def test_signatures() -> None:
 
 
 def test_errors(net: Any) -> None:
-    with pytest.raises(TypeError, match=r"^Got <class 'torch.nn.modules.linear.Linear'>, but ScriptModule is expected\.$"):
+    with pytest.raises(
+        TypeError, match=r"^Got <class 'torch.nn.modules.linear.Linear'>, but ScriptModule is expected\.$"
+    ):
         optimize_for_mobile(nn.Linear(1, 1))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="^Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'$"):
         optimize_for_mobile(net, backend="cuda")
@@ -118,7 +120,9 @@ def test_saving(net: Any, optimized: Any, tmp_path: Path) -> None:
 
 
 def test_extra_files(optimized: Any, tmp_path: Path) -> None:
-    optimized._save_for_lite_interpreter(tmp_path / "e.ptl", _extra_files={"info.json": b"{}", "raw": b"\xff\x00", "text": "é"})
+    optimized._save_for_lite_interpreter(
+        tmp_path / "e.ptl", _extra_files={"info.json": b"{}", "raw": b"\xff\x00", "text": "é"}
+    )
     stored = penlight.load(tmp_path / "e.ptl").metadata["extra_files"]
     assert stored == {"info.json": "{}", "raw": {"base64": "/wA="}, "text": "é"}
 
@@ -190,10 +194,12 @@ def test_preserved_methods_and_control_flow(tmp_path: Path) -> None:
 
 def test_values_of_all_kinds_and_state() -> None:
     class Tally(nn.Module):
+        words: list[str]
+
         def __init__(self) -> None:
             super().__init__()
             self.total = 0
-            self.words: list[str] = []
+            self.words = []
 
         def forward(self, x: dict[str, torch.Tensor], scale: float | None = None) -> tuple[torch.Tensor, list[str]]:
             self.total += len(x)
@@ -219,7 +225,9 @@ def test_values_of_all_kinds_and_state() -> None:
 
 
 def test_quantized() -> None:
-    module = nn.Sequential(torch.ao.quantization.QuantStub(), nn.Conv2d(3, 8, 3), nn.ReLU(), torch.ao.quantization.DeQuantStub()).eval()
+    module = nn.Sequential(
+        torch.ao.quantization.QuantStub(), nn.Conv2d(3, 8, 3), nn.ReLU(), torch.ao.quantization.DeQuantStub()
+    ).eval()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         module = torch.ao.quantization.fuse_modules(module, [["1", "2"]])
