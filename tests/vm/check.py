@@ -77,7 +77,9 @@ def _from_vm(value: Any) -> Any:
 def torch_run(name: str, *args: Any) -> Any:
     """The same call in torch, also for operators that only TorchScript has."""
     base, _, overload = name.partition(".")
-    return torch._C._get_operation_overload(base, overload)[0](*args)
+    schema = torch._C._get_schema(base, overload)
+    named = {a.name: v for a, v in zip(schema.arguments, args, strict=False) if a.kwarg_only}
+    return torch._C._get_operation_overload(base, overload)[0](*args[: len(args) - len(named)], **named)
 
 
 def check(name: str, *args: Any, tolerance: float = 0.0, layout: bool = False) -> Any:
