@@ -86,8 +86,8 @@ def _of_torchscript(path: str | Path, backends: Sequence[str]) -> Iterator[Lint]
     from penlight.capture.quiet import quiet
 
     with quiet():
-        script = torch.jit.load(str(path), map_location="cpu")
-        saved = read(script._c._save_to_buffer_for_mobile(_save_mobile_debug_info=True))  # type: ignore[attr-defined]
+        script: Any = torch.jit.load(str(path), map_location="cpu")
+        saved = read(script._c._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
         yield from _of_state(saved)
         yield from _layers(saved)
         script.eval()
