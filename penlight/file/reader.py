@@ -99,7 +99,7 @@ class _Reader:
         return PenFile(
             name=self.name, version=header["version"], size=self.data.size, tables_size=header["tables_size"],
             data_offset=self.sections["DATA"][0], hash=header["hash"].hex(), methods=methods, constants=constants,
-            keys=keys, metadata=self.metadata(), _bytes=self.data,
+            keys=keys, metadata=self.metadata(), _bytes=self.data, bundle_count=self.sections.get("BNDL", (0, 0, 0))[2],
         )  # fmt: skip
 
     def header(self) -> dict[str, Any]:
