@@ -245,11 +245,18 @@ def _embedding(f: _Fields) -> dict[str, Any]:
         raise f.error(f"has a table {weight.dtype}{list(weight.shape)} of {bit_rate} bits")
     assert quantizer is not None
     return {
-        "weight": weight,
+        "weight": _bytes(weight),
         "bit_rate": bit_rate,
         "scales": _floats(quantizer.scale),
         "zero_points": _floats(quantizer.zero_point),
     }
+
+
+def _bytes(table: LiteTensor) -> LiteTensor:
+    """A quantized table as the bytes that it lies in, two numbers of 4 bits in each, the lower first."""
+    width = table.shape[1] if table.dtype == "u8" else (table.shape[1] + 1) // 2
+    shape = (table.shape[0], width)
+    return LiteTensor(table.storage, "u8", table.offset, shape, (width, 1), name=table.name)
 
 
 def _floats(values: Any) -> LiteTensor:

@@ -65,6 +65,10 @@ extern "C" const char* pen_status_name(int32_t status) {
       return "data";
     case PEN_ERROR_CHECKSUM:
       return "checksum";
+    case PEN_ERROR_RAISED:
+      return "raised";
+    case PEN_ERROR_LIMIT:
+      return "limit";
     default:
       return "unknown";
   }

@@ -1,21 +1,12 @@
 // A session: inputs and outputs of one caller, its plans, arena and threads; and the loop that runs a method, stage by
 // stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
-#include "penlight/runtime/exec/guard.h"
-#include "penlight/runtime/exec/plan.h"
-#include "penlight/runtime/exec/pool.h"
+#include "penlight/runtime/exec/session.h"
 
 using namespace pen;
 
 namespace {
 
 constexpr int kDefaultPlans = 8, kMaxPlans = 1024;
-constexpr int64_t kHugePage = 2 << 20;
-
-uint64_t now() {
-  pen_timespec t = {0, 0};
-  clock_gettime(platform::kMonotonic, &t);
-  return static_cast<uint64_t>(t.seconds) * 1000000000u + static_cast<uint64_t>(t.nanoseconds);
-}
 
 void describe(const Tensor& t, char* text, size_t size) {
   size_t used = static_cast<size_t>(snprintf(text, size, "%s[", kDTypeNames[static_cast<int>(t.dtype)]));
@@ -31,10 +22,7 @@ struct pen_session {
   const format::Method* method;
   const MethodCode* code;
   Isa isa;
-  int threads;
-  ThreadPool* pool;
   uint64_t arena_limit;
-  bool profiling, guard_weights;
   // The method's registers: inputs as the caller set them, results that outlive their stage.
   Tensor* registers;
   uint8_t* known;  // inputs: set; results: shape known
@@ -51,36 +39,14 @@ struct pen_session {
   uint32_t stages_ready;  // how many of these the last prepare or run reached
   uint64_t clock;
   bool ran;
-  // memory
-  char* arena;
-  int64_t arena_size;
-  Fault fault;
-  Random random;
+  Runner own;
+  Runner* runner;  // its own, or that of the module whose VM code runs it
   pen_error error;
 };
 
 namespace {
 
 Status fail(pen_session* s, const Problem& p) { return report(&s->error, p); }
-
-struct Job {
-  RunFn run;
-  const Tensor *in, *out;
-  const void* params;
-  char* scratch;
-  int64_t scratch_stride;
-  char* shared;
-  int phase;
-  Fault* fault;
-  int64_t* counts;
-  const Random* random;
-};
-
-void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
-  const Job& job = *static_cast<const Job*>(context);
-  job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts,
-           job.random});
-}
 
 const char* input_name(const pen_session* s, int i) {
   return s->model->string(s->model->ports[s->method->inputs + static_cast<uint32_t>(i)].name);
@@ -135,7 +101,8 @@ Status find_plan(pen_session* s, uint32_t stage) {
   }
   Status status;
   current = nullptr;
-  Plan* plan = plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->threads, &s->error}, &status);
+  Plan* plan =
+      plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error}, &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room: none of this run's, there is room for those
     int oldest = 0;
@@ -151,33 +118,11 @@ Status find_plan(pen_session* s, uint32_t stage) {
   return PEN_OK;
 }
 
-// Memory for a plan's buffers. Of a large one, the whole huge pages in it are asked for as such: an arena is touched from
-// end to end in the first run, and page faults of 4 KB were a fifth of MobileNetV2's. Where there are none, nothing changes.
-Status grow_arena(pen_session* s, int64_t need) {
-  if (need <= s->arena_size && s->arena) return PEN_OK;
-  free(s->arena);
-  s->arena = nullptr;
-  s->arena_size = 0;
-  void* p = nullptr;
-  if (need < 64) need = 64;
-  int64_t huge = platform::kAdviceHugePages ? need / kHugePage * kHugePage : 0;
-  if (posix_memalign(&p, huge ? kHugePage : 64, static_cast<size_t>(need)) != 0) {
-    char got[64];
-    set_text(got, sizeof got, "no %lld bytes free", static_cast<long long>(need));
-    return fail(s, {PEN_ERROR_MEMORY, "arena", "", "", "memory", got});
-  }
-  if (huge) madvise(p, static_cast<size_t>(huge), platform::kAdviceHugePages);
-  s->arena = static_cast<char*>(p);
-  s->arena_size = need;
-  return PEN_OK;
-}
-
 // A stage's plan and memory, and the shapes of its results as far as they are known.
 Status prepare_stage(pen_session* s, uint32_t stage) {
   PEN_TRY(find_plan(s, stage));
   Plan* plan = s->current[stage];
-  PEN_TRY(grow_arena(s, plan->arena_bytes));
-  if (plan->resolved_arena != s->arena) plan_resolve(plan, s->arena);
+  PEN_TRY(runner_prepare(s->runner, plan));
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
     s->registers[out.index] = out.tensor;
@@ -200,60 +145,6 @@ Status prepare(pen_session* s) {
 uint32_t output_register(const pen_session* s, int32_t index) {
   const format::Instruction& ret = s->model->code[s->method->code + s->method->code_count - 1];
   return s->model->indices[ret.args + static_cast<uint32_t>(index)];
-}
-
-// What the schema calls an input: "index" of "x:T index:T* dim:i"; the last name stands for a whole list.
-struct Text {
-  const char* start;
-  int length;
-};
-static Text tensor_parameter(const char* schema, int input) {
-  Text name = {schema, 0};
-  for (const char* at = schema; *at; --input) {
-    const char* end = at;
-    while (*end && *end != ':') ++end;
-    if (!*end || end[1] != 'T') break;
-    name = {at, static_cast<int>(end - at)};
-    if (input == 0) break;
-    while (*end && *end != ' ') ++end;
-    at = *end ? end + 1 : end;
-  }
-  return name;
-}
-
-Status run_step(pen_session* s, const Plan& plan, Step* step) {
-  for (int i = 0; i < step->copy_count; ++i) {
-    Copy& c = step->copies[i];
-    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &s->fault, nullptr, &s->random};
-    pool_run(s->pool, c.tasks, run_tasks, &job);
-  }
-  if (!step->run) return PEN_OK;
-  auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : s->arena + plan.buffers[at.buffer].offset; };
-  Job job = {step->run, step->in,  step->out,    step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
-             0,         &s->fault, step->counts, &s->random};
-  for (; job.phase < 3; ++job.phase)
-    if (step->tasks[job.phase]) pool_run(s->pool, step->tasks[job.phase], run_tasks, &job);
-  if (PEN_LIKELY(!s->fault.set)) return PEN_OK;
-  const format::Node& node = s->model->nodes[step->node];
-  char expected[96], got[64];
-  set_text(expected, sizeof expected, "indices from %lld to %lld", static_cast<long long>(s->fault.low),
-           static_cast<long long>(s->fault.high - 1));
-  set_text(got, sizeof got, "%lld", static_cast<long long>(s->fault.got));
-  if (s->fault.expected) {
-    set_text(expected, sizeof expected, "%s", s->fault.expected);
-    set_text(got, sizeof got, "%s%lld", s->fault.found, static_cast<long long>(s->fault.got));
-  }
-  char tensor[128] = "";
-  uint32_t value = s->fault.input >= 0 && static_cast<uint32_t>(s->fault.input) < node.input_count
-                       ? s->model->indices[node.inputs + static_cast<uint32_t>(s->fault.input)]
-                       : format::kNone;
-  if (value != format::kNone) {
-    Text parameter = tensor_parameter(step->entry->schema, s->fault.input);
-    set_text(tensor, sizeof tensor, "%.*s (%s)", parameter.length, parameter.start,
-             s->model->string(s->model->values[step->region->values + value].name));
-  }
-  s->fault.set = 0;
-  return fail(s, {PEN_ERROR_DATA, "", step->entry->key, tensor, expected, got, s->model->string(node.source)});
 }
 
 // Memory for each result that outlives the stage: the caller's, or the session's own.
@@ -286,36 +177,16 @@ void settle(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) {
     const Plan::Output& out = plan.outputs[i];
     if (!out.count) continue;
-    int64_t count = *out.count, most = out.tensor.dims[0];
-    s->registers[out.index].dims[0] = count < 0 ? 0 : count > most ? most : count;
+    s->registers[out.index].dims[0] = counted_rows(out);
     s->known[out.index] = 1;
   }
 }
 
 Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
-  for (int32_t i = 0; i < plan->patches.count; ++i) {
-    const Plan::Patch& p = plan->patches[i];
-    p.tensor->data = s->registers[p.index].data + p.offset;
-  }
-  Status status = PEN_OK;
-  Guard guard = {s->model, plan, s->arena, s->arena_size, s->threads, s->guard_weights};
-  for (int32_t i = 0; i < plan->step_count && status == PEN_OK; ++i) {
-    Step* step = &plan->steps[i];
-    guard_step(guard, *step);
-    if (PEN_LIKELY(!s->profiling)) {
-      status = run_step(s, *plan, step);
-      continue;
-    }
-    uint64_t start = now();
-    status = run_step(s, *plan, step);
-    step->nanoseconds += now() - start;
-    ++step->calls;
-  }
-  guard_end(guard);
-  ++s->random.run;  // a stage later, other numbers
-  if (status == PEN_OK) settle(s, *plan);
-  return status;
+  PEN_TRY(run_plan(s->runner, *s->model, plan, s->registers));
+  settle(s, *plan);
+  return PEN_OK;
 }
 
 Status run(pen_session* s) {
@@ -342,38 +213,20 @@ const Step* find_step(const pen_session* s, int32_t index, const Plan** plan) {
 // Of whole elements; kernels need no more of a caller's memory.
 bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(dtype)) == 0; }
 
-Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
-  if (!wanted || !wanted[0]) wanted = getenv("PENLIGHT_ISA");
-  if (!wanted || !wanted[0]) {
-    Isa all[kIsaCount];
-    available_isas(all);
-    *isa = all[0];
-    return PEN_OK;
-  }
-  if (find_isa(wanted, isa)) return PEN_OK;
-  char list[128] = "";
-  Isa all[kIsaCount];
-  int n = available_isas(all);
-  size_t used = 0;
-  for (int i = 0; i < n; ++i)
-    used += static_cast<size_t>(snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", isa_name(all[i])));
-  return report(error, {PEN_ERROR_ARGUMENT, "instruction set (PENLIGHT_ISA)", "", "", list, wanted});
-}
-
 }  // namespace
 
-extern "C" {
+namespace pen {
 
-pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
-                              pen_error* error) {
+Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
+                      pen_error* error) {
   *out = nullptr;
-  const format::Method* found = find_method(*model, method);
+  const format::Method* found = find_method(model, method);
   if (!found) {
     char names[160] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < model->methods.count && used < sizeof names; ++i)
+    for (uint32_t i = 0; i < model.methods.count && used < sizeof names; ++i)
       used += static_cast<size_t>(
-          snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model->string(model->methods[i].name)));
+          snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model.string(model.methods[i].name)));
     return report(error, {PEN_ERROR_ARGUMENT, "method", "", "", names, method ? method : "forward"});
   }
   pen_session_options defaults = {};
@@ -383,15 +236,12 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
   PEN_TRY(choose_isa(options->isa, &isa, error));
   pen_session* s = static_cast<pen_session*>(calloc(1, sizeof(pen_session)));
   if (s) {
-    s->model = model;
+    s->model = &model;
+    s->runner = shared ? shared : &s->own;
     s->method = found;
-    s->code = &model->method_code[found - model->methods.data];
+    s->code = &model.method_code[found - model.methods.data];
     s->isa = isa;
-    s->pool = pool_create(options->threads ? options->threads : core_count());
-    s->threads = s->pool ? pool_threads(s->pool) : 1;
     s->arena_limit = options->arena_limit;
-    const char* guard = PEN_ASAN ? getenv("PENLIGHT_GUARD") : nullptr;
-    s->guard_weights = guard && strcmp(guard, "weights") == 0;
     s->plan_capacity = options->plan_cache <= 0 ? kDefaultPlans : (options->plan_cache > kMaxPlans ? kMaxPlans : options->plan_cache);
     s->plan_capacity *= static_cast<int>(s->code->stage_count);
     s->plans = static_cast<Plan**>(calloc(static_cast<size_t>(s->plan_capacity), sizeof(Plan*)));
@@ -401,7 +251,8 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
   }
-  if (!s || !s->pool || !s->plans || !s->current || !s->registers || !s->known || !s->memory || !s->next_outputs) {
+  if (!s || (!shared && !runner_create(&s->own, options->threads, &s->error)) || !s->plans || !s->current || !s->registers || !s->known ||
+      !s->memory || !s->next_outputs) {
     pen_session_destroy(s);
     return report(error, {PEN_ERROR_MEMORY, "session", "", "", "memory for a session", "none"});
   }
@@ -409,10 +260,19 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
   return PEN_OK;
 }
 
+}  // namespace pen
+
+extern "C" {
+
+pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
+                              pen_error* error) {
+  return session_create(*model, method, options, nullptr, out, error);
+}
+
 void pen_session_destroy(pen_session* s) {
   if (!s) return;
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
-  pool_destroy(s->pool);
+  if (s->runner == &s->own) runner_destroy(&s->own);
   for (uint32_t i = 0; s->memory && i < s->method->registers; ++i) free(s->memory[i].data);
   free(s->plans);
   free(s->current);
@@ -420,7 +280,6 @@ void pen_session_destroy(pen_session* s) {
   free(s->known);
   free(s->memory);
   free(s->next_outputs);
-  free(s->arena);
   free(s);
 }
 
@@ -504,7 +363,7 @@ pen_status pen_session_run(pen_session* s) {
   return status;
 }
 
-void pen_session_seed(pen_session* s, uint64_t seed) { s->random = {seed, 0}; }
+void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = {seed, 0}; }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -554,7 +413,7 @@ uint64_t pen_session_live_bytes(const pen_session* s) {
 int32_t pen_session_plan_count(const pen_session* s) { return s->plan_count; }
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
-  s->profiling = on != 0;
+  s->runner->profiling = on != 0;
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }

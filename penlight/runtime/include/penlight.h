@@ -32,16 +32,18 @@ extern "C" {
 
 typedef enum pen_status {
   PEN_OK = 0,
-  PEN_ERROR_IO = 1,       /* the file cannot be opened, read or mapped */
-  PEN_ERROR_FORMAT = 2,   /* not a .pen file, or a damaged one */
-  PEN_ERROR_VERSION = 3,  /* written by a newer Penlight than this runtime */
-  PEN_ERROR_KERNEL = 4,   /* the file needs a kernel that this library was built without */
-  PEN_ERROR_ARGUMENT = 5, /* an index, name or option that does not exist */
-  PEN_ERROR_INPUT = 6,    /* an input's dtype, rank or size does not fit the model */
-  PEN_ERROR_SHAPE = 7,    /* shapes inside the model do not fit each other at this input size */
-  PEN_ERROR_MEMORY = 8,   /* out of memory, or over the arena limit */
-  PEN_ERROR_DATA = 9,     /* data used as an index is out of range */
-  PEN_ERROR_CHECKSUM = 10 /* the content hash does not match (only when verification was asked for) */
+  PEN_ERROR_IO = 1,        /* the file cannot be opened, read or mapped */
+  PEN_ERROR_FORMAT = 2,    /* not a .pen file, or a damaged one */
+  PEN_ERROR_VERSION = 3,   /* written by a newer Penlight than this runtime */
+  PEN_ERROR_KERNEL = 4,    /* the file needs a kernel that this library was built without */
+  PEN_ERROR_ARGUMENT = 5,  /* an index, name or option that does not exist */
+  PEN_ERROR_INPUT = 6,     /* an input's dtype, rank or size does not fit the model */
+  PEN_ERROR_SHAPE = 7,     /* shapes inside the model do not fit each other at this input size */
+  PEN_ERROR_MEMORY = 8,    /* out of memory, or over the arena limit */
+  PEN_ERROR_DATA = 9,      /* data used as an index is out of range */
+  PEN_ERROR_CHECKSUM = 10, /* the content hash does not match (only when verification was asked for) */
+  PEN_ERROR_RAISED = 11,   /* the model itself raised an exception: an assert, a raise */
+  PEN_ERROR_LIMIT = 12     /* over the step limit that the caller set */
 } pen_status;
 
 /* What went wrong. `message` is whole by itself; the other fields are its parts, "" where they do not apply. */
@@ -182,6 +184,118 @@ typedef struct pen_operand {
   int32_t copied; /* an input that did not lie as the kernel reads it: the step copies it first */
 } pen_operand;
 PEN_API pen_status pen_session_step_operand(const pen_session* session, int32_t step, int32_t index, pen_operand* operand);
+
+/* --- values: what TorchScript code takes and gives ------------------------------------------------------------
+ * A pen_value is one reference to a value: a number, a string, a tensor, a list … Lists, dicts and tensors are shared, not
+ * copied: writes are seen by all who hold them. Everything below that returns a pen_value* returns a new reference, which
+ * the caller gives back with pen_value_release; NULL means that there was no memory, or no such thing. Values belong to the
+ * thread that uses their module. */
+typedef struct pen_value pen_value;
+typedef enum pen_kind {
+  PEN_KIND_NONE = 0,
+  PEN_KIND_BOOL = 1,
+  PEN_KIND_INT = 2,
+  PEN_KIND_FLOAT = 3,
+  PEN_KIND_STRING = 4,
+  PEN_KIND_TENSOR = 5,
+  PEN_KIND_LIST = 6,
+  PEN_KIND_TUPLE = 7,
+  PEN_KIND_DICT = 8,
+  PEN_KIND_OBJECT = 9
+} pen_kind;
+
+PEN_API pen_value* pen_value_none(void);
+PEN_API pen_value* pen_value_bool(int32_t value);
+PEN_API pen_value* pen_value_int(int64_t value);
+PEN_API pen_value* pen_value_float(double value);
+PEN_API pen_value* pen_value_string(const char* text, size_t size);
+/* A tensor in the caller's memory, used in place and written by in-place operators; `release(owner)` is called when the last
+ * tensor on it is gone (release may be NULL: the memory outlives everything). */
+PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void* owner), void* owner);
+/* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
+ * between calls. In-place operators copy it first. */
+PEN_API pen_status pen_value_make_constant(pen_value* tensor);
+PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
+PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
+PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
+PEN_API void pen_value_release(pen_value* value); /* NULL is allowed */
+
+PEN_API int32_t pen_value_kind(const pen_value* value);
+PEN_API int64_t pen_value_as_int(const pen_value* value); /* of an int or a bool */
+PEN_API double pen_value_as_float(const pen_value* value);
+PEN_API const char* pen_value_text(const pen_value* value, size_t* size); /* of a string; lives as long as the value */
+/* A tensor's memory, shape and strides, which live as long as the value does and is not changed. */
+PEN_API pen_status pen_value_as_tensor(const pen_value* value, pen_tensor* tensor);
+/* Elements of a list, tuple or object; entries of a dict. */
+PEN_API size_t pen_value_count(const pen_value* value);
+PEN_API pen_value* pen_value_item(const pen_value* value, size_t index); /* of a dict: the value */
+PEN_API pen_value* pen_value_key(const pen_value* value, size_t index);  /* of a dict */
+/* The class of an object or of a named tuple, "" for all else; and the names of its parts. */
+PEN_API const char* pen_value_type(const pen_value* value);
+PEN_API const char* pen_value_field(const pen_value* value, size_t index);
+/* real = (stored - zero_point) * scale of a tensor's integers. axis -1: one scale for all; else `count` of each, along it.
+ * pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
+typedef struct pen_quantization {
+  int32_t axis;
+  size_t count;
+  const double* scales;
+  const int64_t* zero_points;
+} pen_quantization;
+PEN_API pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* quantization);
+PEN_API int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* quantization);
+
+/* --- modules: models with VM code -------------------------------------------------------------------------------
+ * TorchScript that cannot be planned as a whole (control flow on data, lists, dicts, strings, state) is interpreted. A
+ * pen_module is the model with its state, which lives from run to run; one caller at a time.
+ *
+ *   pen_module* module;
+ *   pen_module_create(model, NULL, &module, &err);
+ *   pen_value* x = pen_value_tensor(&image, NULL, NULL), *y;
+ *   if (pen_module_run(module, "forward", &x, 1, &y) != PEN_OK) puts(pen_module_error(module)->message); */
+typedef struct pen_module pen_module;
+typedef struct pen_module_options {
+  int32_t threads;       /* 0: one per core */
+  uint64_t memory_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
+  int64_t step_limit;    /* instructions of one run; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
+  const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+} pen_module_options;
+PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** module, pen_error* error);
+PEN_API void pen_module_destroy(pen_module* module);
+/* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. */
+PEN_API pen_status pen_module_run(pen_module* module, const char* method, pen_value* const* args, size_t count, pen_value** result);
+/* The state as the file has it. */
+PEN_API pen_status pen_module_reset(pen_module* module);
+PEN_API void pen_module_seed(pen_module* module, uint64_t seed);
+PEN_API const pen_error* pen_module_error(const pen_module* module);
+PEN_API pen_value* pen_module_state(const pen_module* module); /* the object that is self: its attributes are its items */
+/* Methods that VM code has, and a JSON text of each one's arguments and results. 0 where all methods are planned. */
+PEN_API int32_t pen_model_function_count(const pen_model* model);
+PEN_API const char* pen_model_function_name(const pen_model* model, int32_t index);
+PEN_API const char* pen_model_function_schema(const pen_model* model, int32_t index);
+/* Operators that VM code calls and this library lacks: a run that meets one fails. NULL past the end. */
+PEN_API const char* pen_model_missing_operator(const pen_model* model, int32_t index);
+/* Bundled inputs: arguments (a tuple), what they should give (NULL: not told), and how far that may be off. */
+typedef struct pen_bundle {
+  const char* method;
+  const char* info;
+  pen_value* args;
+  pen_value* outputs;
+  double absolute, relative;
+} pen_bundle;
+PEN_API int32_t pen_model_bundle_count(const pen_model* model);
+PEN_API pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* bundle, pen_error* error);
+
+/* --- single operators, by torch's names ("aten::add.Tensor") ---------------------------------------------------- */
+typedef struct pen_operators pen_operators; /* threads, memory and plans for them; one caller at a time */
+PEN_API pen_status pen_operators_create(const pen_session_options* options, pen_operators** operators, pen_error* error);
+PEN_API void pen_operators_destroy(pen_operators* operators);
+/* Fills `results` (room for 8) with new references and says how many there are. Arguments that have defaults may be left out
+ * at the end. */
+PEN_API pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
+                                     size_t* result_count);
+PEN_API const pen_error* pen_operators_error(const pen_operators* operators);
+PEN_API int32_t pen_operator_count(void);
+PEN_API const char* pen_operator_name(int32_t index);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);

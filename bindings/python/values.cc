@@ -1,0 +1,331 @@
+#include "values.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+namespace nb = nanobind;
+
+namespace pen_python {
+
+nb::object as_dict(const pen_error& e) {
+  nb::dict d;
+  d["status"] = pen_status_name(e.status);
+  // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
+  auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
+  d["message"] = text(e.message);
+  d["op"] = text(e.op);
+  d["tensor"] = text(e.tensor);
+  d["expected"] = text(e.expected);
+  d["got"] = text(e.got);
+  d["source"] = text(e.source);
+  return d;
+}
+
+int dtype_code(nb::dlpack::dtype t) {
+  if (t.lanes != 1) return -1;
+  switch (static_cast<nb::dlpack::dtype_code>(t.code)) {
+    case nb::dlpack::dtype_code::Float:
+      return t.bits == 32 ? PEN_F32 : t.bits == 16 ? PEN_F16 : t.bits == 64 ? PEN_F64 : -1;
+    case nb::dlpack::dtype_code::Int:
+      return t.bits == 64 ? PEN_I64 : t.bits == 32 ? PEN_I32 : t.bits == 16 ? PEN_I16 : t.bits == 8 ? PEN_I8 : -1;
+    case nb::dlpack::dtype_code::UInt:
+      return t.bits == 8 ? PEN_U8 : -1;
+    case nb::dlpack::dtype_code::Bool:
+      return PEN_BOOL;
+    case nb::dlpack::dtype_code::Bfloat:
+      return t.bits == 16 ? PEN_BF16 : -1;
+    default:
+      return -1;
+  }
+}
+
+namespace {
+
+using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+
+// A tensor on its way in or out. `array` shares the tensor's memory; bf16 travels as uint16, quantized integers as such.
+struct TensorValue {
+  nb::object array;
+  int dtype = 0;
+  int axis = -2;  // -2: not quantized; -1: one scale for all
+  std::vector<double> scales;
+  std::vector<int64_t> zero_points;
+};
+// A named tuple or an object on its way out.
+struct Fields {
+  std::string type;
+  std::vector<std::string> names;
+  nb::list items;
+  bool is_tuple = false;
+};
+
+// A value that stays in the runtime: an object that operators take, a weight that never changes.
+struct HeldValue {
+  pen_value* value = nullptr;
+  HeldValue() = default;
+  HeldValue(const HeldValue&) = delete;
+  HeldValue& operator=(const HeldValue&) = delete;
+  ~HeldValue() { pen_value_release(value); }
+};
+
+pen_value* checked(pen_value* v, const char* where) {
+  if (!v)
+    throw nb::type_error(
+        (std::string(where) + ": a tensor of more than 8 dims, with negative strides or at an odd address, or no memory").c_str());
+  return v;
+}
+
+pen_value* tensor_value(nb::handle object, int code, const char* where) {
+  auto array = std::make_unique<Array>(nb::cast<Array>(object));
+  int64_t dims[64], strides[64];
+  size_t rank = array->ndim() < 64 ? array->ndim() : 63;
+  for (size_t d = 0; d < rank; ++d) {
+    dims[d] = static_cast<int64_t>(array->shape(d));
+    strides[d] = array->stride(d);
+  }
+  int dtype = code >= 0 ? code : dtype_code(array->dtype());
+  pen_tensor t = {const_cast<void*>(array->data()), dtype, static_cast<int32_t>(array->ndim()), dims, strides};
+  auto release = [](void* owner) {
+    nb::gil_scoped_acquire gil;
+    delete static_cast<Array*>(owner);
+  };
+  pen_value* v = checked(pen_value_tensor(&t, release, array.get()), where);
+  array.release();
+  return v;
+}
+
+pen_value* sequence_value(nb::handle object, const char* where, pen_value* (*make)(pen_value* const*, size_t)) {
+  std::vector<Owned> items;
+  size_t index = 0;
+  for (nb::handle item : object) {
+    std::string inside = std::string(where) + "[" + std::to_string(index++) + "]";
+    items.emplace_back(to_value(item, inside.c_str()));
+  }
+  std::vector<pen_value*> raw;
+  for (const Owned& item : items) raw.push_back(item.get());
+  return checked(make(raw.data(), raw.size()), where);
+}
+
+nb::object tensor_object(const pen_value* value, const pen_tensor& t) {
+  static const nb::dlpack::dtype kTypes[] = {nb::dtype<float>(),   {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1},
+                                             nb::dtype<double>(),  nb::dtype<int8_t>(),
+                                             nb::dtype<uint8_t>(), nb::dtype<int16_t>(),
+                                             nb::dtype<int32_t>(), nb::dtype<int64_t>(),
+                                             nb::dtype<bool>(),    nb::dtype<uint16_t>()};
+  size_t shape[8];
+  int64_t strides[8];
+  for (int d = 0; d < t.rank; ++d) {
+    shape[d] = static_cast<size_t>(t.dims[d]);
+    strides[d] = t.strides[d];
+  }
+  // The array holds a reference of its own: the tensor lives as long as it.
+  pen_value* kept = pen_value_tuple(const_cast<pen_value**>(&value), 1);
+  if (!kept) throw std::bad_alloc();
+  nb::capsule owner(kept, [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
+  TensorValue out;
+  out.array = nb::cast(nb::ndarray<nb::numpy>(t.data, static_cast<size_t>(t.rank), shape, owner, strides, kTypes[t.dtype]));
+  out.dtype = t.dtype;
+  pen_quantization q;
+  if (pen_value_quantization(value, &q)) {
+    out.axis = q.axis;
+    out.scales.assign(q.scales, q.scales + q.count);
+    out.zero_points.assign(q.zero_points, q.zero_points + q.count);
+  }
+  return nb::cast(std::move(out));
+}
+
+}  // namespace
+
+pen_value* to_value(nb::handle o, const char* where) {
+  if (o.is_none()) return checked(pen_value_none(), where);
+  if (PyBool_Check(o.ptr())) return checked(pen_value_bool(o.ptr() == Py_True), where);
+  if (PyLong_Check(o.ptr())) {
+    int overflow = 0;
+    long long n = PyLong_AsLongLongAndOverflow(o.ptr(), &overflow);
+    if (overflow) throw nb::type_error((std::string(where) + ": an int that does not fit in 64 bits").c_str());
+    return checked(pen_value_int(n), where);
+  }
+  if (PyFloat_Check(o.ptr())) return checked(pen_value_float(PyFloat_AsDouble(o.ptr())), where);
+  if (PyUnicode_Check(o.ptr())) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(o.ptr(), &size);
+    if (!text) throw nb::python_error();
+    return checked(pen_value_string(text, static_cast<size_t>(size)), where);
+  }
+  if (PyList_Check(o.ptr())) return sequence_value(o, where, pen_value_list);
+  if (PyTuple_Check(o.ptr())) return sequence_value(o, where, pen_value_tuple);
+  if (PyDict_Check(o.ptr())) {
+    std::vector<Owned> keys, values;
+    for (auto [key, value] : nb::borrow<nb::dict>(o)) {
+      std::string inside = std::string(where) + "[" + nb::cast<std::string>(nb::repr(key)) + "]";
+      keys.emplace_back(to_value(key, inside.c_str()));
+      values.emplace_back(to_value(value, inside.c_str()));
+    }
+    std::vector<pen_value*> k, v;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      k.push_back(keys[i].get());
+      v.push_back(values[i].get());
+    }
+    return checked(pen_value_dict(k.data(), v.data(), k.size()), where);
+  }
+  if (nb::isinstance<HeldValue>(o)) {
+    Owned tuple(checked(pen_value_tuple(&nb::cast<HeldValue&>(o).value, 1), where));
+    return checked(pen_value_item(tuple.get(), 0), where);
+  }
+  if (nb::isinstance<TensorValue>(o)) {
+    const TensorValue& t = nb::cast<const TensorValue&>(o);
+    Owned v(tensor_value(t.array, t.dtype, where));
+    if (t.axis >= -1) {
+      pen_quantization q = {t.axis, t.scales.size(), t.scales.data(), t.zero_points.data()};
+      if (t.scales.size() != t.zero_points.size() || pen_value_quantize(v.get(), &q) != PEN_OK)
+        throw nb::type_error((std::string(where) + ": a quantized tensor whose scales do not fit its shape").c_str());
+    }
+    return v.release();
+  }
+  Array array;
+  if (nb::try_cast(nb::borrow(o), array)) return tensor_value(o, -1, where);
+  std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
+  throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
+}
+
+Values::Values(nb::sequence args, const char* where) {
+  size_t index = 0;
+  for (nb::handle a : args) {
+    std::string place = std::string(where) + ": argument " + std::to_string(index++);
+    owned_.emplace_back(to_value(a, place.c_str()));
+    raw_.push_back(owned_.back().get());
+  }
+}
+
+nb::object from_value(const pen_value* value) {
+  switch (pen_value_kind(value)) {
+    case PEN_KIND_BOOL:
+      return nb::bool_(pen_value_as_int(value) != 0);
+    case PEN_KIND_INT:
+      return nb::int_(pen_value_as_int(value));
+    case PEN_KIND_FLOAT:
+      return nb::float_(pen_value_as_float(value));
+    case PEN_KIND_STRING: {
+      size_t size;
+      const char* text = pen_value_text(value, &size);
+      return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(size), "replace"));
+    }
+    case PEN_KIND_TENSOR: {
+      pen_tensor t;
+      pen_value_as_tensor(value, &t);
+      return tensor_object(value, t);
+    }
+    case PEN_KIND_DICT: {
+      nb::dict out;
+      for (size_t i = 0; i < pen_value_count(value); ++i) {
+        Owned key(pen_value_key(value, i)), item(pen_value_item(value, i));
+        out[from_value(key.get())] = from_value(item.get());
+      }
+      return out;
+    }
+    case PEN_KIND_LIST:
+    case PEN_KIND_TUPLE:
+    case PEN_KIND_OBJECT: {
+      nb::list out;
+      Fields fields;
+      for (size_t i = 0; i < pen_value_count(value); ++i) {
+        Owned item(pen_value_item(value, i));
+        out.append(from_value(item.get()));
+        fields.names.emplace_back(pen_value_field(value, i));
+      }
+      fields.type = pen_value_type(value);
+      if (!fields.type.empty()) {
+        fields.items = out;
+        fields.is_tuple = pen_value_kind(value) == PEN_KIND_TUPLE;
+        return nb::cast(std::move(fields));
+      }
+      return pen_value_kind(value) == PEN_KIND_TUPLE ? nb::object(nb::tuple(out)) : nb::object(out);
+    }
+    default:
+      return nb::none();
+  }
+}
+
+namespace {
+
+struct Operators {
+  pen_operators* handle = nullptr;
+  ~Operators() { pen_operators_destroy(handle); }
+};
+
+// (problem or None, results)
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
+  Values values(args, name.c_str());
+  pen_value* results[8];
+  size_t count = 0;
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
+  }
+  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list());
+  nb::list out;
+  std::vector<Owned> owned;
+  for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
+  for (Owned& v : owned) {
+    if (!hold) {
+      out.append(from_value(v.get()));
+      continue;
+    }
+    auto held = std::make_unique<HeldValue>();
+    held->value = v.release();
+    out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
+  }
+  return nb::make_tuple(nb::none(), out);
+}
+
+}  // namespace
+
+void add_values(nb::module_& m) {
+  nb::class_<TensorValue>(m, "TensorValue")
+      .def(
+          "__init__",
+          [](TensorValue* self, nb::object array, int dtype, int axis, const std::vector<double>& scales,
+             const std::vector<int64_t>& zeros) { new (self) TensorValue{array, dtype, axis, scales, zeros}; },
+          nb::arg("array"), nb::arg("dtype"), nb::arg("axis") = -2, nb::arg("scales") = std::vector<double>(),
+          nb::arg("zero_points") = std::vector<int64_t>())
+      .def_ro("array", &TensorValue::array)
+      .def_ro("dtype", &TensorValue::dtype)
+      .def_ro("axis", &TensorValue::axis)
+      .def_ro("scales", &TensorValue::scales)
+      .def_ro("zero_points", &TensorValue::zero_points);
+  nb::class_<HeldValue>(m, "HeldValue")
+      .def(
+          "__init__",
+          [](HeldValue* self, nb::object value, bool constant) {
+            Owned made(to_value(value, "a value to hold"));
+            if (constant && pen_value_make_constant(made.get()) != PEN_OK) throw nb::type_error("a constant: expected a tensor");
+            (new (self) HeldValue)->value = made.release();
+          },
+          nb::arg("value"), nb::arg("constant") = false)
+      .def("get", [](const HeldValue& self) { return from_value(self.value); });
+  nb::class_<Fields>(m, "Fields")
+      .def_ro("type", &Fields::type)
+      .def_ro("names", &Fields::names)
+      .def_ro("items", &Fields::items)
+      .def_ro("is_tuple", &Fields::is_tuple);
+  nb::class_<Operators>(m, "Operators")
+      .def(nb::init<>())
+      .def("create",
+           [](Operators& self, int threads, uint64_t arena_limit) -> nb::object {
+             pen_error e = {};
+             pen_session_options options = {};
+             options.threads = threads;
+             options.arena_limit = arena_limit;
+             if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
+             return nb::none();
+           })
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false);
+  m.def("operator_names", [] {
+    nb::list out;
+    for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));
+    return out;
+  });
+}
+
+}  // namespace pen_python

@@ -1,0 +1,192 @@
+"""The VM's operators, found by scanning the C++ for PEN_OP (runtime/vm/op.h): their schemas, and the table of them.
+
+    PEN_OP(relu, "aten::relu(Tensor self) -> Tensor", "aten::relu_(Tensor(a!) self) -> Tensor(a!)") {
+
+Schemas are torch's own text. The lite reader needs them too: how many arguments an operator takes off the stack stands in
+files since bytecode version 6 only. Families of one shape are written once: braces stand for each of the words in them, and
+options before the schemas add the forms that torch derives from each,
+
+    PEN_OP(float_function, "[in_place][out]", "aten::{exp,log}(Tensor self) -> Tensor") {
+
+is exp, exp_, exp.out, log, log_ and log.out. Needs the standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+_MACRO = re.compile(r'^PEN_OP\(\s*(\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
+_SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
+_KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolean", "str": "string", "Scalar": "number",
+          "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
+          "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
+          "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
+_LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
+
+
+@dataclass(frozen=True)
+class Param:
+    name: str
+    kind: str  # of enum Kind in runtime/vm/op.h
+    optional: bool
+    default: str | None  # as the schema writes it
+    written: str  # its alias set where it is written in place ("a"), else ""
+
+
+@dataclass(frozen=True)
+class VmOperator:
+    name: str  # "aten::add.Tensor"
+    symbol: str
+    params: tuple[Param, ...]
+    results: int
+    writes: int  # the parameter that result 0 is copied into, or -1
+    variadic: bool
+    quantized: bool
+    source: Path
+
+
+def _split(text: str) -> list[str]:
+    """At commas outside brackets."""
+    parts, depth, start = [], 0, 0
+    for i, ch in enumerate(text):
+        depth += (ch in "([") - (ch in ")]")
+        if ch == "," and depth == 0:
+            parts.append(text[start:i])
+            start = i + 1
+    parts.append(text[start:])
+    return [p.strip() for p in parts if p.strip()]
+
+
+def _param(text: str) -> Param:
+    head, has_default, default = text.partition("=")
+    kind, _, name = head.strip().rpartition(" ")
+    alias = re.search(r"\((\w)!", kind)
+    kind = re.sub(r"\([\w!| ]*(?:->\s*[\w*|!]+)?\)", "", kind) if not kind.startswith("Dict") else "dict"
+    is_list = re.search(r"\[\d*\]", kind) is not None
+    optional = kind.endswith("?") or ("?[" in kind)
+    base = re.sub(r"[?\[\]\d]", "", kind)
+    if base.startswith("__torch__."):  # a class of TorchBind's
+        base = "object"
+    if base not in _KINDS:
+        raise ValueError(f"kind {kind!r} of {text!r}: expected one of {', '.join(_KINDS)}")
+    found = _KINDS[base]
+    if is_list:
+        found = _LISTS.get(found, "list")
+    return Param(name, found, optional, default.strip() if has_default else None, alias[1] if alias else "")
+
+
+def expand(schema: str, options: str = "") -> list[str]:
+    """The schemas that one of a family stands for: its braces written out, and the in-place and out= forms of each."""
+    if braces := re.search(r"\{([^}]*)\}", schema):
+        words = braces[1].split(",")
+        return [s for w in words for s in expand(schema[: braces.start()] + w.strip() + schema[braces.end() :], options)]
+    made = [schema]
+    match = _SCHEMA.fullmatch(schema.strip())
+    if not match:
+        return made  # parse_schema says what is wrong
+    name, arguments, _ = match.groups()
+    base, _, overload = name.partition(".")
+    if "[in_place]" in options:
+        dot = f".{overload}" if overload else ""
+        made.append(f"{base}_{dot}({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)")
+    if "[out]" in options:
+        star = "" if "*" in _split(arguments) else "*, "
+        out = f"{overload}_out" if overload else "out"
+        made.append(f"{base}.{out}({arguments}, {star}Tensor(a!) out) -> Tensor(a!)")
+    return made
+
+
+def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT) -> VmOperator:
+    match = _SCHEMA.fullmatch(schema.strip())
+    if not match:
+        raise ValueError(f"{source}: PEN_OP({symbol}): not a schema: {schema!r}")
+    name, arguments, returned = match.groups()
+    texts = [a for a in _split(arguments) if a != "*"]
+    variadic = bool(texts) and texts[-1] == "..."
+    try:
+        params = tuple(_param(a) for a in texts if a != "...")
+    except ValueError as e:
+        raise ValueError(f"{source}: PEN_OP({symbol}): {e}") from None
+    returned = returned.strip()
+    parts = _split(returned[1:-1]) if returned.startswith("(") else [returned]
+    alias = re.search(r"\((\w)!", parts[0]) if parts else None
+    writes = -1
+    if alias and "direct" not in options:
+        writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
+    return VmOperator(name, symbol, params, len(parts), writes, variadic, "quantized" in options, source)
+
+
+@lru_cache(maxsize=1)
+def operators() -> dict[str, VmOperator]:
+    """All of them, by name."""
+    found: dict[str, VmOperator] = {}
+    for path in sorted([*(ROOT / "ops").rglob("*.cc"), *(ROOT / "runtime/vm").glob("*.cc")]):
+        text = path.read_text()
+        matches = _MACRO.findall(text)
+        if len(matches) != len(re.findall(r"^PEN_OP\(", text, re.MULTILINE)):
+            known = {symbol for symbol, _ in matches}
+            lost = [s for s in re.findall(r"^PEN_OP\(\s*(\w+)", text, re.MULTILINE) if s not in known]
+            raise ValueError(f'{path}: these are not PEN_OP(symbol, "schema", …) {{: {", ".join(lost)}')
+        for symbol, strings in matches:
+            schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]
+            options = ""
+            if schemas[0].startswith("["):
+                options = schemas.pop(0)
+            for schema in (form for schema in schemas for form in expand(schema, options)):
+                op = parse_schema(schema, symbol, options, path)
+                if op.name in found:
+                    raise ValueError(f"{path}: operator {op.name} is defined twice: also in {found[op.name].source}")
+                found[op.name] = op
+    return dict(sorted(found.items()))
+
+
+def _default(p: Param) -> str:
+    """The last fields of a Param in C++: has_default, tag, integer, real, text."""
+    if p.default is None:
+        return "false, Tag::none, 0, 0, nullptr"
+    value = {"contiguous_format": 0, "Mean": 1}.get(p.default)
+    if value is None:
+        value = ast.literal_eval(p.default)
+    if value is None:
+        return "true, Tag::none, 0, 0, nullptr"
+    if isinstance(value, bool):
+        return f"true, Tag::boolean, {int(value)}, 0, nullptr"
+    if isinstance(value, str):
+        return f'true, Tag::string, 0, 0, "{value}"'
+    if isinstance(value, list) or p.kind == "integers":
+        items = value if isinstance(value, list) else [value]
+        return f'true, Tag::list, 0, 0, "{",".join(str(v) for v in items)}"'
+    if isinstance(value, float) or p.kind == "real":
+        return f"true, Tag::real, 0, {float(value)!r}, nullptr"
+    return f"true, Tag::integer, {value}, 0, nullptr"
+
+
+def operators_source(table: dict[str, VmOperator]) -> str:
+    """operators.cc: the table that find_operator searches."""
+    lines = [
+        "// Generated from PEN_OP lines by penlight/build/operators.py. Do not edit.",
+        '#include "penlight/runtime/vm/op.h"',
+        "namespace pen {",
+        *(f"Status op_{symbol}(Call& c);" for symbol in sorted({op.symbol for op in table.values()})),
+    ]
+    rows = []
+    for number, op in enumerate(table.values()):
+        params = "nullptr"
+        if op.params:
+            params = f"kParams{number}"
+            items = (f'{{"{p.name}", Kind::{p.kind}, {str(p.optional).lower()}, {_default(p)}}}' for p in op.params)
+            lines.append(f"static const Param {params}[] = {{{', '.join(items)}}};")
+        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
+        rows.append(
+            f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}}},'
+        )
+    lines += ["const OpEntry kOperators[] = {", *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false},']), "};"]
+    lines += [f"const int kOperatorCount = {len(rows)};", "}  // namespace pen"]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,32 @@
+// Running a plan: its kernels one after the other, each cut into tasks over the threads of a pool. What a session and the VM
+// both need for that.
+#pragma once
+#include "penlight/runtime/exec/plan.h"
+#include "penlight/runtime/exec/pool.h"
+
+namespace pen {
+
+struct Runner {
+  ThreadPool* pool;
+  int threads;
+  char* arena;  // memory of the plans' buffers; grows
+  int64_t arena_size;
+  bool profiling, guard_weights;
+  Fault fault;
+  Random random;
+  pen_error* error;
+};
+
+// Threads (0: one per core). False without memory.
+bool runner_create(Runner* r, int threads, pen_error* error);
+void runner_destroy(Runner* r);
+// Memory for this plan, and its operands pointing into it.
+Status runner_prepare(Runner* r, Plan* plan);
+// Memory for the plan's outputs is in `registers` by now; the sizes that data decided are in plan->outputs[].count afterwards.
+Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
+// The size of dim 0 that the run found out, where the plan had only a bound.
+int64_t counted_rows(const Plan::Output& out);
+// The instruction set asked for; by default what PENLIGHT_ISA names, or the best that this CPU has.
+Status choose_isa(const char* wanted, Isa* isa, pen_error* error);
+
+}  // namespace pen

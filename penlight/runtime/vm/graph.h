@@ -1,0 +1,87 @@
+// A few of Penlight's kernels over tensors at hand, planned and run at once: how an operator of the VM computes.
+//
+//   Graph g(c);
+//   int x = g.input(c.tensor(0)), w = g.input(c.tensor(1));
+//   int y = g.node("matmul.f32", x, w);
+//   PEN_TRY(g.run(y));
+//   return c.give(g.take(0));
+//
+// Nodes are those of the .pen file (penlight/ops/**/*.py: schema, kernel keys): all attributes of the schema, in its order.
+// Plans are kept by the machine, so the same call at the same shapes plans nothing again.
+#pragma once
+#include "penlight/runtime/vm/op.h"
+
+namespace pen {
+
+struct GraphCode;
+
+class Graph {
+ public:
+  explicit Graph(const Call& c);
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // A tensor that a node reads, as it lies. It must live until run() returns.
+  int input(const TensorObject& t) { return input(t.view()); }
+  int input(const Tensor& t);
+  // A weight in a packed layout, as pack_weight (packing.h) made it. The graph keeps a reference.
+  int packed(TensorObject* t, const char* layout);
+  // A kernel call: "conv2d.f32.gemm", its inputs (-1: an optional one left out). Returns its first output.
+  template <class... Inputs>
+  int node(const char* key, Inputs... inputs) {
+    int list[] = {inputs..., -1};
+    return node_of(key, list, static_cast<int>(sizeof...(inputs)));
+  }
+  int node_of(const char* key, const int* inputs, int count);
+  // One more output of the last node.
+  int output();
+  // Attributes of the last node.
+  Graph& integer(const char* name, int64_t value) { return ints_as(name, &value, 1, false); }
+  Graph& ints(const char* name, const int64_t* values, int count) { return ints_as(name, values, count, true); }
+  Graph& number(const char* name, double value) { return numbers_as(name, &value, 1, false); }
+  Graph& numbers(const char* name, const double* values, int count) { return numbers_as(name, values, count, true); }
+  Graph& flag(const char* name, bool value);
+  Graph& text(const char* name, const char* value);
+  Graph& none(const char* name);
+  // How an output lies: channels-last (convolution and pooling need it), or as a view where the operator can.
+  void channels(int value);
+  void strided(int value);
+  // A value in fresh row-major memory: what run() can give back where a node gave a view or channels-last.
+  int copy(int value, DType dtype);
+  // The same numbers in another dtype; itself where it is that already.
+  int cast(int value, DType from, DType to);
+
+  // Computes these values, each fresh and row-major (but for channels-last ones, which stay so).
+  Status run(int value) { return run_all(&value, 1); }
+  Status run(int first, int second) {
+    int both[] = {first, second};
+    return run_all(both, 2);
+  }
+  Status run_all(const int* values, int count);
+  // A result of run(), once.
+  TensorObject* take(int index);
+
+ private:
+  Graph& ints_as(const char* name, const int64_t* values, int count, bool list);
+  Graph& numbers_as(const char* name, const double* values, int count, bool list);
+  const Call& call_;
+  GraphCode* code_;
+  ListObject* held_;
+  TensorObject* results_[8];
+  int result_count_;
+};
+
+// "add" and f32 → "add.f32", in a buffer of the caller's.
+struct Key {
+  Key(const char* op, DType dtype, const char* variant = "");
+  // By the size of an element: "cat.b32".
+  static Key by_size(const char* op, DType dtype);
+  operator const char*() const { return text; }
+  char text[64];
+
+ private:
+  Key() = default;
+};
+
+}  // namespace pen

@@ -1,0 +1,155 @@
+// The contract between an operator of the VM ("aten::add.Tensor") and the machine that calls it.
+//
+//   PEN_OP(add_tensor, "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+//          "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)") {
+//     …
+//     return c.give(result);
+//   }
+//
+// The schemas are torch's. Before the function is called, the machine has filled in defaults and proven that every argument
+// is of the kind its schema says: a Tensor is a tensor, an int[] a list of ints only, whatever the file did. An int where a
+// float is expected has been converted. build/generate.py finds these lines and writes the table of operators.
+//
+// Where the schema says that the result is an argument written in place, "Tensor(a!)", the function only computes the result:
+// the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
+// function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
+// Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
+// add those forms of each schema, and "aten::{exp,log}(…)" is one schema for each word (build/operators.py).
+//
+// Errors are words: `return c.fail("a tensor of rank 3", "rank %d", rank)`. They name the operator and its source line.
+#pragma once
+#include "penlight/runtime/base/error.h"
+#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/vm/tensor.h"
+
+namespace pen {
+
+enum class Kind : uint8_t {
+  any,
+  tensor,
+  integer,
+  real,
+  boolean,
+  string,
+  number,
+  list,
+  integers,
+  reals,
+  booleans,
+  tensors,
+  strings,
+  dict,
+  tuple,
+  object
+};
+
+struct Param {
+  const char* name;
+  Kind kind;
+  bool optional;  // None is allowed; in a list of tensors: as an element
+  bool has_default;
+  Tag default_tag;
+  int64_t integer;
+  double real;
+  const char* text;  // of a string; of a list of ints: "1,1"
+};
+
+struct Machine;
+struct Call;
+using OpFn = Status (*)(Call& c);
+
+struct OpEntry {
+  const char* name;  // "aten::add.Tensor"
+  OpFn run;
+  const Param* params;
+  uint8_t param_count, result_count;
+  int8_t writes;   // the argument that result 0 is copied into by the machine; -1: none
+  bool variadic;   // takes any number of further arguments
+  bool quantized;  // takes quantized tensors
+};
+extern const OpEntry kOperators[];  // sorted by name
+extern const int kOperatorCount;
+const OpEntry* find_operator(const char* name);
+
+struct Call {
+  Machine* machine;
+  const OpEntry* op;
+  const Value* args;  // param_count of them; a variadic operator's may be more
+  int count;
+  Value* results;  // result_count of them, None at first
+
+  bool given(int i) const { return i < count && !args[i].is_none(); }
+  TensorObject& tensor(int i) const { return *args[i].tensor(); }
+  int64_t integer(int i) const { return args[i].integer(); }
+  double number(int i) const { return args[i].number(); }  // of a float, or of any Scalar
+  bool flag(int i) const { return args[i].boolean(); }
+  const char* text(int i) const { return args[i].string()->text; }
+  ListObject& list(int i) const { return *args[i].list(); }
+  DictObject& dict(int i) const { return *args[i].dict(); }
+  // An int[]; at most `most` of them are copied. The list's length. A None gives 0.
+  int ints(int i, int64_t* to, int most) const;
+
+  // A dim, counted from the end where negative; of rank 0, dims 0 and -1 exist.
+  Status dim(int i, int rank, int* to) const;
+  Status dim(int64_t dim, int rank, int* to) const;
+  // torch's number of a dtype. None: `otherwise`. Quantized dtypes are those of their integers; complex ones are refused.
+  Status dtype(int i, DType otherwise, DType* to) const;
+
+  // The result (numbered from 0). Null means that there was no memory.
+  template <class T>
+  Status give(T* object, int result = 0) {
+    if (!object) return out_of_memory();
+    results[result] = Value::own(object);
+    return PEN_OK;
+  }
+  Status give(Value&& value, int result = 0) {
+    results[result] = static_cast<Value&&>(value);
+    return PEN_OK;
+  }
+  Status give(bool value) { return give(Value(value)); }
+  Status give(int64_t value) { return give(Value(value)); }
+  Status give(double value) { return give(Value(value)); }
+  Status out_of_memory() const;
+  // What was expected, what came.
+  Status fail(const char* expected, const char* got_format, ...) const __attribute__((format(printf, 3, 4)));
+  // The whole message of an exception that the model raises: "AssertionError: …".
+  Status raise(const char* format, ...) const __attribute__((format(printf, 2, 3)));
+};
+
+// torch's numbers of dtypes (c10::ScalarType).
+DType dtype_of_code(int64_t code, bool* known);
+int64_t code_of_dtype(DType dtype);
+
+// Elements of one dtype and shape from one place to another, whatever the strides of both; `from` may have strides of 0. They
+// share no memory.
+Status move_elements(const Call& c, const Tensor& to, const Tensor& from);
+// `from` into the elements of `to`: cast and broadcast, whatever the strides of both; they may share memory.
+Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
+// A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.
+TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status);
+TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status);
+// A rank-0 tensor of a number. Null without memory.
+TensorObject* tensor_of(const Value& number, DType dtype);
+// A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.
+void number_into(const Value& number, DType dtype, void* to);
+Value number_at(DType dtype, const void* from);
+// Whether torch takes this number as one of that dtype: finite ones inside its range, floats not above the largest.
+bool number_fits(const Value& number, DType dtype);
+// The number in a tensor of one element, as an int, a float or a bool.
+Status number_in(const Call& c, const TensorObject& t, Value* number);
+// torch's result dtype: tensors with dims decide; rank-0 tensors, then numbers, only where they are of a higher category.
+struct Promotion {
+  void add(const TensorObject& t);
+  void add(const Value& number);
+  DType result() const;
+  int8_t by_level[3] = {-1, -1, -1};
+};
+bool is_floating(DType d);
+bool is_integral(DType d, bool with_bool);
+const char* dtype_name(DType d);  // torch's: "Float", "Long"
+
+#define PEN_OP(symbol, ...)                  \
+  ::pen::Status op_##symbol(::pen::Call& c); \
+  ::pen::Status op_##symbol([[maybe_unused]] ::pen::Call& c)
+
+}  // namespace pen

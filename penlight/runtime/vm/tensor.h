@@ -1,0 +1,75 @@
+// Tensors of the VM: counted, strided views of counted storages, in torch's layout and with torch's aliasing. Two tensors on
+// one storage see each other's writes. A quantized tensor is its integers (u8, i8, i32) with a quantizer beside them.
+#pragma once
+#include "penlight/runtime/vm/value.h"
+
+namespace pen {
+
+struct Storage {
+  int32_t refs;
+  char* data;
+  int64_t bytes;
+  bool owned;      // freed with the storage
+  bool read_only;  // weights in the mapped file: a write copies them first (tensor_make_writable)
+  void (*release)(void* owner);
+  void* owner;
+};
+// real = (stored - zero_point) * scale. Per channel: one of each for every place along `axis`.
+struct Quantizer {
+  int32_t refs;
+  double scale;
+  int64_t zero_point;
+  int32_t axis;      // -1: one scale for the whole tensor
+  int64_t channels;  // of the arrays
+  double* scales;
+  int64_t* zero_points;
+};
+
+struct TensorObject : Heap {
+  Storage* storage;
+  int64_t offset;  // in bytes, of the first element
+  Tensor shape;    // dtype, dims, strides; its data is not set
+  Quantizer* quantizer;
+
+  char* data() const { return storage->data + offset; }
+  // With its data, as kernels take it.
+  Tensor view() const {
+    Tensor t = shape;
+    t.data = data();
+    return t;
+  }
+  DType dtype() const { return shape.dtype; }
+  int rank() const { return shape.rank; }
+  int64_t dim(int d) const { return shape.dims[d]; }
+  int64_t numel() const { return shape.numel(); }
+  template <class T>
+  T* as() const {
+    return reinterpret_cast<T*>(data());
+  }
+};
+
+// All null without memory (or for sizes no memory has).
+Storage* storage_create(int64_t bytes);  // 64-byte aligned, not cleared
+Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner);
+void storage_release(Storage* storage);
+Quantizer* quantizer_create(double scale, int64_t zero_point);
+Quantizer* quantizer_create(int32_t axis, int64_t channels);  // scales and zero points to be filled in
+void quantizer_release(Quantizer* quantizer);
+
+// A fresh row-major tensor, its memory not cleared. Dims are 0 or more; null where they are not or the product is too large.
+TensorObject* tensor_create(DType dtype, int rank, const int64_t* dims);
+// A view: the same storage, another shape. Takes a new reference to the storage (and the quantizer of `base`, if any).
+TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dims, const int64_t* strides, int64_t offset_bytes);
+TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes);  // shares the storage
+void tensor_destroy(TensorObject* tensor);                                             // for heap_release
+void tensor_set_quantizer(TensorObject* tensor, Quantizer* quantizer);                 // takes over the reference
+void row_major_strides(int rank, const int64_t* dims, int64_t* strides);
+bool tensor_is_contiguous(const TensorObject& t);
+bool tensor_is_channels_last(const TensorObject& t);  // rank 4, nhwc without gaps
+// Before the first write into a tensor: weights are moved to memory of the module's own, for all who share the storage.
+// False without memory.
+bool tensor_make_writable(TensorObject* t);
+// Whether all elements of a view of this shape lie inside the storage.
+bool tensor_fits(const Storage& storage, const Tensor& shape, int64_t offset_bytes);
+
+}  // namespace pen

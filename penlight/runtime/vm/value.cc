@@ -1,0 +1,324 @@
+#include "penlight/runtime/vm/value.h"
+
+#include "penlight/runtime/vm/tensor.h"
+
+namespace pen {
+
+namespace {
+
+template <class T>
+T* create(Tag tag, size_t extra = 0) {
+  T* object = static_cast<T*>(calloc(1, sizeof(T) + extra));
+  if (!object) return nullptr;
+  object->refs = 1;
+  object->tag = tag;
+  return object;
+}
+
+// Lets go of a value inside an object that is being freed: what nobody else holds joins the queue instead of being freed at
+// once, so the stack stays flat.
+void let_go(Value* v, Heap** queue) {
+  if (!v->on_heap()) return;
+  Heap* object = v->heap();
+  memset(static_cast<void*>(v), 0, sizeof *v);
+  if (--object->refs > 0) return;
+  object->next = *queue;
+  *queue = object;
+}
+
+bool grow(ListObject* list, int64_t need) {
+  if (need <= list->capacity) return true;
+  int64_t larger = list->capacity < 8 ? 8 : list->capacity * 2;
+  if (larger < need) larger = need;
+  if (larger > (int64_t{1} << 40)) return false;
+  Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(larger), sizeof(Value)));
+  if (!grown) return false;
+  if (list->count) memcpy(static_cast<void*>(grown), list->items, sizeof(Value) * static_cast<size_t>(list->count));
+  free(list->items);
+  list->items = grown;
+  list->capacity = larger;
+  return true;
+}
+
+}  // namespace
+
+void heap_release(Heap* object) {
+  if (--object->refs > 0) return;
+  object->next = nullptr;
+  Heap* queue = object;
+  while (queue) {
+    Heap* dead = queue;
+    queue = dead->next;
+    switch (dead->tag) {
+      case Tag::tensor:
+        tensor_destroy(static_cast<TensorObject*>(dead));
+        continue;
+      case Tag::list: {
+        ListObject* list = static_cast<ListObject*>(dead);
+        for (int64_t i = 0; i < list->count; ++i) let_go(&list->items[i], &queue);
+        free(list->items);
+        break;
+      }
+      case Tag::tuple: {
+        TupleObject* tuple = static_cast<TupleObject*>(dead);
+        for (int64_t i = 0; i < tuple->count; ++i) let_go(&tuple->items[i], &queue);
+        break;
+      }
+      case Tag::dict: {
+        DictObject* dict = static_cast<DictObject*>(dead);
+        for (int64_t i = 0; i < dict->used; ++i) {
+          let_go(&dict->entries[i].key, &queue);
+          let_go(&dict->entries[i].value, &queue);
+        }
+        free(dict->entries);
+        free(dict->slots);
+        break;
+      }
+      case Tag::object: {
+        Instance* instance = static_cast<Instance*>(dead);
+        for (int32_t i = 0; i < instance->count; ++i) let_go(&instance->slots[i], &queue);
+        free(instance->slots);
+        break;
+      }
+      default:
+        break;
+    }
+    free(dead);
+  }
+}
+
+// ---- strings ----
+StringObject* string_create(const char* text, int64_t size) {
+  if (size < 0 || size > (int64_t{1} << 40)) return nullptr;
+  StringObject* s = create<StringObject>(Tag::string, static_cast<size_t>(size));
+  if (!s) return nullptr;
+  s->size = size;
+  if (text && size) memcpy(s->text, text, static_cast<size_t>(size));
+  return s;
+}
+StringObject* string_create(const char* text) { return string_create(text, static_cast<int64_t>(strlen(text))); }
+StringObject* string_format(const char* format, ...) {
+  __builtin_va_list args, again;
+  __builtin_va_start(args, format);
+  __builtin_va_copy(again, args);
+  int size = vsnprintf(nullptr, 0, format, args);
+  __builtin_va_end(args);
+  StringObject* s = size < 0 ? nullptr : string_create(nullptr, size);
+  if (s) vsnprintf(s->text, static_cast<size_t>(size) + 1, format, again);
+  __builtin_va_end(again);
+  return s;
+}
+
+// ---- lists and tuples ----
+ListObject* list_create(int64_t capacity) {
+  ListObject* list = create<ListObject>(Tag::list);
+  if (!list || capacity <= 0 || grow(list, capacity)) return list;
+  free(list);
+  return nullptr;
+}
+bool list_append(ListObject* list, const Value& item) { return list_insert(list, list->count, item); }
+bool list_insert(ListObject* list, int64_t at, const Value& item) {
+  Value kept(item);  // may lie in the list itself
+  if (!grow(list, list->count + 1)) return false;
+  memmove(static_cast<void*>(list->items + at + 1), list->items + at, sizeof(Value) * static_cast<size_t>(list->count - at));
+  memset(static_cast<void*>(list->items + at), 0, sizeof(Value));
+  list->items[at] = static_cast<Value&&>(kept);
+  ++list->count;
+  return true;
+}
+void list_remove(ListObject* list, int64_t at) {
+  Value gone;
+  gone.swap(list->items[at]);
+  memmove(static_cast<void*>(list->items + at), list->items + at + 1, sizeof(Value) * static_cast<size_t>(list->count - at - 1));
+  --list->count;
+  memset(static_cast<void*>(list->items + list->count), 0, sizeof(Value));
+}
+void list_clear(ListObject* list) {
+  for (int64_t i = 0; i < list->count; ++i) list->items[i] = Value();
+  list->count = 0;
+}
+TupleObject* tuple_create(int64_t count) {
+  if (count < 0 || count > (int64_t{1} << 32)) return nullptr;
+  TupleObject* tuple = create<TupleObject>(Tag::tuple, sizeof(Value) * static_cast<size_t>(count));
+  if (tuple) tuple->count = count;
+  return tuple;
+}
+
+// ---- dicts ----
+bool dict_can_hold(const Value& key) { return key.is_number() || key.tag() == Tag::string; }
+
+// Numbers that are equal in Python (1, 1.0, True) hash alike.
+static uint64_t hash_of(const Value& key) {
+  uint64_t h = 14695981039346656037ull;
+  if (key.tag() == Tag::string) {
+    const StringObject* s = key.string();
+    for (int64_t i = 0; i < s->size; ++i) h = (h ^ static_cast<uint8_t>(s->text[i])) * 1099511628211ull;
+    return h;
+  }
+  double d = key.number();
+  int64_t bits;
+  memcpy(&bits, &d, sizeof bits);
+  h ^= static_cast<uint64_t>(d == 0 ? 0 : bits);
+  h *= 0x9E3779B97F4A7C15ull;
+  return h ^ (h >> 32);
+}
+static int64_t find_entry(const DictObject* dict, const Value& key, uint64_t hash, int64_t* slot) {
+  if (!dict->slot_count) return -1;
+  uint64_t mask = static_cast<uint64_t>(dict->slot_count) - 1;
+  for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
+    int32_t at = dict->slots[i];
+    if (at == 0) return -1;
+    if (at < 0) continue;
+    const DictObject::Entry& e = dict->entries[at - 1];
+    if (e.hash == hash && values_equal(e.key, key) == 1) {
+      if (slot) *slot = static_cast<int64_t>(i);
+      return at - 1;
+    }
+  }
+}
+DictObject* dict_create() { return create<DictObject>(Tag::dict); }
+Value* dict_find(DictObject* dict, const Value& key) {
+  int64_t at = find_entry(dict, key, hash_of(key), nullptr);
+  return at < 0 ? nullptr : &dict->entries[at].value;
+}
+static void put_slot(DictObject* dict, uint64_t hash, int64_t entry) {
+  uint64_t mask = static_cast<uint64_t>(dict->slot_count) - 1, i = hash & mask;
+  while (dict->slots[i] > 0) i = (i + 1) & mask;
+  dict->slots[i] = static_cast<int32_t>(entry + 1);
+}
+// Room for one more entry; removed ones are dropped on the way.
+static bool reserve(DictObject* dict) {
+  if (dict->used < dict->capacity) return true;
+  int64_t capacity = dict->count * 2 < 8 ? 8 : dict->count * 2, slot_count = 16;
+  while (slot_count < capacity * 2) slot_count *= 2;
+  if (capacity > (int64_t{1} << 30)) return false;
+  DictObject::Entry* entries = static_cast<DictObject::Entry*>(calloc(static_cast<size_t>(capacity), sizeof(DictObject::Entry)));
+  int32_t* slots = static_cast<int32_t*>(calloc(static_cast<size_t>(slot_count), sizeof(int32_t)));
+  if (!entries || !slots) {
+    free(entries);
+    free(slots);
+    return false;
+  }
+  int64_t n = 0;
+  for (int64_t i = 0; i < dict->used; ++i)
+    if (dict->entries[i].live) memcpy(static_cast<void*>(&entries[n++]), &dict->entries[i], sizeof(DictObject::Entry));
+  free(dict->entries);
+  free(dict->slots);
+  dict->entries = entries, dict->slots = slots;
+  dict->capacity = capacity, dict->slot_count = slot_count, dict->used = n;
+  for (int64_t i = 0; i < n; ++i) put_slot(dict, entries[i].hash, i);
+  return true;
+}
+bool dict_set(DictObject* dict, const Value& key, const Value& value) {
+  uint64_t hash = hash_of(key);
+  int64_t at = find_entry(dict, key, hash, nullptr);
+  if (at >= 0) {
+    dict->entries[at].value = value;
+    return true;
+  }
+  Value kept_key(key), kept(value);  // may lie in this dict
+  if (!reserve(dict)) return false;
+  DictObject::Entry& e = dict->entries[dict->used];
+  e.key = static_cast<Value&&>(kept_key);
+  e.value = static_cast<Value&&>(kept);
+  e.hash = hash;
+  e.live = true;
+  put_slot(dict, hash, dict->used++);
+  ++dict->count;
+  return true;
+}
+bool dict_remove(DictObject* dict, const Value& key) {
+  int64_t slot, at = find_entry(dict, key, hash_of(key), &slot);
+  if (at < 0) return false;
+  dict->slots[slot] = -1;
+  DictObject::Entry& e = dict->entries[at];
+  e.live = false;
+  e.key = Value();
+  e.value = Value();
+  --dict->count;
+  return true;
+}
+void dict_clear(DictObject* dict) {
+  for (int64_t i = 0; i < dict->used; ++i) {
+    dict->entries[i].live = false;
+    dict->entries[i].key = Value();
+    dict->entries[i].value = Value();
+  }
+  if (dict->slots) memset(dict->slots, 0, sizeof(int32_t) * static_cast<size_t>(dict->slot_count));
+  dict->used = dict->count = 0;
+}
+bool dict_next(const DictObject* dict, int64_t* at) {
+  while (++*at < dict->used)
+    if (dict->entries[*at].live) return true;
+  return false;
+}
+
+// ---- objects ----
+Instance* instance_create(const char* type_name, const ClassInfo* type, int32_t slots) {
+  Instance* object = create<Instance>(Tag::object);
+  if (!object) return nullptr;
+  object->type_name = type_name;
+  object->type = type;
+  if (slots == 0 || instance_reserve(object, slots - 1)) return object;
+  free(object);
+  return nullptr;
+}
+bool instance_reserve(Instance* object, int32_t slot) {
+  if (slot < object->count) return true;
+  Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(slot) + 1, sizeof(Value)));
+  if (!grown) return false;
+  if (object->count) memcpy(static_cast<void*>(grown), object->slots, sizeof(Value) * static_cast<size_t>(object->count));
+  free(object->slots);
+  object->slots = grown;
+  object->count = slot + 1;
+  return true;
+}
+int instance_slot(const Instance* object, const char* name) {
+  for (int32_t i = 0; object->type && i < object->type->field_count; ++i)
+    if (strcmp(object->type->fields[i], name) == 0) return i;
+  return -1;
+}
+const Value* instance_attribute(const Instance* object, const char* name) {
+  int slot = instance_slot(object, name);
+  return slot >= 0 && slot < object->count ? &object->slots[slot] : nullptr;
+}
+
+// ---- equality ----
+static int equal_items(const Value* a, const Value* b, int64_t count, int depth) {
+  for (int64_t i = 0; i < count; ++i) {
+    int same = values_equal(a[i], b[i], depth + 1);
+    if (same != 1) return same;
+  }
+  return 1;
+}
+int values_equal(const Value& a, const Value& b, int depth) {
+  if (depth > kMaxNesting) return -1;
+  if (a.is_number() && b.is_number()) {
+    if (a.tag() != Tag::real && b.tag() != Tag::real) return a.integer() == b.integer();
+    return a.number() == b.number();
+  }
+  if (a.tag() != b.tag()) return 0;
+  switch (a.tag()) {
+    case Tag::none:
+      return 1;
+    case Tag::string:
+      return a.string()->size == b.string()->size && memcmp(a.string()->text, b.string()->text, static_cast<size_t>(a.string()->size)) == 0;
+    case Tag::list:
+      return a.list()->count == b.list()->count ? equal_items(a.list()->items, b.list()->items, a.list()->count, depth) : 0;
+    case Tag::tuple:
+      return a.tuple()->count == b.tuple()->count ? equal_items(a.tuple()->items, b.tuple()->items, a.tuple()->count, depth) : 0;
+    case Tag::dict: {
+      if (a.dict()->count != b.dict()->count) return 0;
+      for (int64_t i = -1; dict_next(a.dict(), &i);) {
+        const Value* other = dict_find(b.dict(), a.dict()->entries[i].key);
+        int same = other ? values_equal(a.dict()->entries[i].value, *other, depth + 1) : 0;
+        if (same != 1) return same;
+      }
+      return 1;
+    }
+    default:
+      return a.heap() == b.heap();
+  }
+}
+
+}  // namespace pen

@@ -1,0 +1,244 @@
+// The C interface to values, and single operators.
+#include "penlight/runtime/vm/value_api.h"
+
+#include "penlight/runtime/exec/isa.h"
+#include "penlight/runtime/vm/machine.h"
+
+using namespace pen;
+
+namespace pen {
+
+pen_value* box(const Value& value) {
+  pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
+  if (made) made->value = value;
+  return made;
+}
+
+}  // namespace pen
+
+namespace {
+
+template <class T>
+pen_value* box_own(T* object) {
+  if (!object) return nullptr;
+  Value v = Value::own(object);
+  return box(v);
+}
+
+}  // namespace
+
+struct pen_operators {
+  Machine machine;
+};
+
+extern "C" {
+
+pen_value* pen_value_none(void) { return box(Value()); }
+pen_value* pen_value_bool(int32_t value) { return box(Value(value != 0)); }
+pen_value* pen_value_int(int64_t value) { return box(Value(value)); }
+pen_value* pen_value_float(double value) { return box(Value(value)); }
+pen_value* pen_value_string(const char* text, size_t size) { return box_own(string_create(text, static_cast<int64_t>(size))); }
+
+pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), void* owner) {
+  if (tensor->rank < 0 || tensor->rank > kMaxRank || tensor->dtype < 0 || tensor->dtype >= kDTypeCount) return nullptr;
+  if (tensor->rank > 0 && !tensor->dims) return nullptr;
+  Tensor shape;
+  shape.dtype = static_cast<DType>(tensor->dtype);
+  shape.rank = tensor->rank;
+  int64_t reach = 0, span;
+  bool empty = false;
+  for (int d = 0; d < shape.rank; ++d) {
+    shape.dims[d] = tensor->dims[d];
+    if (shape.dims[d] < 0) return nullptr;
+    empty |= shape.dims[d] == 0;
+  }
+  row_major_strides(shape.rank, shape.dims, shape.strides);
+  for (int d = 0; d < shape.rank && !empty; ++d) {
+    if (tensor->strides && shape.dims[d] > 1) shape.strides[d] = tensor->strides[d];
+    if (shape.strides[d] < 0 || mul_overflows(shape.dims[d] - 1, shape.strides[d], &span) || add_overflows(reach, span, &reach) ||
+        reach > (int64_t{1} << 43))
+      return nullptr;
+  }
+  if (!tensor->data && !empty) return nullptr;
+  if (reinterpret_cast<uintptr_t>(tensor->data) % static_cast<uintptr_t>(dtype_size(shape.dtype)) != 0) return nullptr;
+  Storage* storage = storage_borrow(tensor->data, empty ? 0 : (reach + 1) * dtype_size(shape.dtype), false, release, owner);
+  if (!storage) return nullptr;
+  TensorObject* t = tensor_on(storage, shape, 0);
+  if (!t) storage->release = nullptr;  // the caller keeps the memory where no value came of it
+  storage_release(storage);
+  return box_own(t);
+}
+
+pen_status pen_value_make_constant(pen_value* tensor) {
+  if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  Storage* storage = tensor->value.tensor()->storage;
+  if (!storage->owned) storage->read_only = true;
+  return PEN_OK;
+}
+
+pen_value* pen_value_list(pen_value* const* items, size_t count) {
+  ListObject* list = list_create(static_cast<int64_t>(count));
+  for (size_t i = 0; list && i < count; ++i) {
+    if (list_append(list, items[i]->value)) continue;
+    heap_release(list);
+    return nullptr;
+  }
+  return box_own(list);
+}
+pen_value* pen_value_tuple(pen_value* const* items, size_t count) {
+  TupleObject* tuple = tuple_create(static_cast<int64_t>(count));
+  for (size_t i = 0; tuple && i < count; ++i) tuple->items[i] = items[i]->value;
+  return box_own(tuple);
+}
+pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count) {
+  DictObject* dict = dict_create();
+  for (size_t i = 0; dict && i < count; ++i) {
+    if (dict_can_hold(keys[i]->value) && dict_set(dict, keys[i]->value, values[i]->value)) continue;
+    heap_release(dict);
+    return nullptr;
+  }
+  return box_own(dict);
+}
+void pen_value_release(pen_value* value) {
+  if (!value) return;
+  value->value = Value();
+  free(value);
+}
+
+int32_t pen_value_kind(const pen_value* value) { return static_cast<int32_t>(value->value.tag()); }
+int64_t pen_value_as_int(const pen_value* value) {
+  return value->value.tag() == Tag::integer || value->value.tag() == Tag::boolean ? value->value.integer() : 0;
+}
+double pen_value_as_float(const pen_value* value) { return value->value.is_number() ? value->value.number() : 0; }
+const char* pen_value_text(const pen_value* value, size_t* size) {
+  if (value->value.tag() != Tag::string) return nullptr;
+  if (size) *size = static_cast<size_t>(value->value.string()->size);
+  return value->value.string()->text;
+}
+pen_status pen_value_as_tensor(const pen_value* value, pen_tensor* tensor) {
+  if (value->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  const TensorObject& t = *value->value.tensor();
+  *tensor = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
+  return PEN_OK;
+}
+size_t pen_value_count(const pen_value* value) {
+  const Value& v = value->value;
+  switch (v.tag()) {
+    case Tag::list:
+      return static_cast<size_t>(v.list()->count);
+    case Tag::tuple:
+      return static_cast<size_t>(v.tuple()->count);
+    case Tag::dict:
+      return static_cast<size_t>(v.dict()->count);
+    case Tag::object:
+      return static_cast<size_t>(v.object()->count);
+    default:
+      return 0;
+  }
+}
+static const DictObject::Entry* dict_entry(const DictObject* dict, size_t index) {
+  for (int64_t i = -1; dict_next(dict, &i);)
+    if (index-- == 0) return &dict->entries[i];
+  return nullptr;
+}
+pen_value* pen_value_item(const pen_value* value, size_t index) {
+  const Value& v = value->value;
+  if (index >= pen_value_count(value)) return nullptr;
+  switch (v.tag()) {
+    case Tag::list:
+      return box(v.list()->items[index]);
+    case Tag::tuple:
+      return box(v.tuple()->items[index]);
+    case Tag::dict:
+      return box(dict_entry(v.dict(), index)->value);
+    default:
+      return box(v.object()->slots[index]);
+  }
+}
+pen_value* pen_value_key(const pen_value* value, size_t index) {
+  if (value->value.tag() != Tag::dict || index >= pen_value_count(value)) return nullptr;
+  return box(dict_entry(value->value.dict(), index)->key);
+}
+const char* pen_value_type(const pen_value* value) {
+  const Value& v = value->value;
+  if (v.tag() == Tag::object && v.object()->type_name) return v.object()->type_name;
+  if (v.tag() == Tag::tuple && v.tuple()->type) return v.tuple()->type->name;
+  return "";
+}
+const char* pen_value_field(const pen_value* value, size_t index) {
+  const Value& v = value->value;
+  const ClassInfo* type = v.tag() == Tag::object ? v.object()->type : v.tag() == Tag::tuple ? v.tuple()->type : nullptr;
+  return type && index < static_cast<size_t>(type->field_count) ? type->fields[index] : "";
+}
+
+pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
+  if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  TensorObject* t = tensor->value.tensor();
+  DType d = t->dtype();
+  if (d != DType::u8 && d != DType::i8 && d != DType::i32) return PEN_ERROR_ARGUMENT;
+  if (q->axis < 0 ? q->count != 1 : q->axis >= t->rank() || static_cast<int64_t>(q->count) != t->dim(q->axis)) return PEN_ERROR_ARGUMENT;
+  Quantizer* made =
+      q->axis < 0 ? quantizer_create(q->scales[0], q->zero_points[0]) : quantizer_create(q->axis, static_cast<int64_t>(q->count));
+  if (!made) return PEN_ERROR_MEMORY;
+  for (size_t i = 0; made->scales && i < q->count; ++i) {
+    made->scales[i] = q->scales[i];
+    made->zero_points[i] = q->zero_points[i];
+  }
+  tensor_set_quantizer(t, made);
+  return PEN_OK;
+}
+int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* out) {
+  if (tensor->value.tag() != Tag::tensor || !tensor->value.tensor()->quantizer) return 0;
+  const Quantizer& q = *tensor->value.tensor()->quantizer;
+  *out = {q.axis, q.axis < 0 ? 1 : static_cast<size_t>(q.channels), q.axis < 0 ? &q.scale : q.scales,
+          q.axis < 0 ? &q.zero_point : q.zero_points};
+  return 1;
+}
+
+// ---- single operators ----
+pen_status pen_operators_create(const pen_session_options* options, pen_operators** out, pen_error* error) {
+  *out = nullptr;
+  pen_session_options defaults = {};
+  if (!options) options = &defaults;
+  Isa isa;
+  PEN_TRY(choose_isa(options->isa, &isa, error));
+  pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
+  if (!made || !machine_create(&made->machine, nullptr, isa, options->threads)) {
+    free(made);
+    return report(error, {PEN_ERROR_MEMORY, "operators", "", "", "memory", "none"});
+  }
+  made->machine.memory_limit = options->arena_limit;
+  *out = made;
+  return PEN_OK;
+}
+void pen_operators_destroy(pen_operators* operators) {
+  if (!operators) return;
+  machine_destroy(&operators->machine);
+  free(operators);
+}
+pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
+                             size_t* result_count) {
+  constexpr size_t kMost = 64;
+  Machine* m = &operators->machine;
+  m->error = {};
+  *result_count = 0;
+  const OpEntry* op = find_operator(name);
+  if (!op) return report(&m->error, {PEN_ERROR_KERNEL, "operator", name, "", "an operator that this library has", "none of this name"});
+  if (count > kMost) return report(&m->error, {PEN_ERROR_ARGUMENT, "operator", name, "", "at most 64 arguments", "more"});
+  Value values[kMost], made[8];
+  for (size_t i = 0; i < count; ++i) values[i] = args[i]->value;
+  PEN_TRY(call_operator(m, *op, values, static_cast<int>(count), made));
+  for (size_t i = 0; i < op->result_count; ++i) {
+    results[i] = box(made[i]);
+    if (results[i]) continue;
+    while (i > 0) pen_value_release(results[--i]);
+    return report(&m->error, {PEN_ERROR_MEMORY, "operator", name, "", "memory", "none"});
+  }
+  *result_count = op->result_count;
+  return PEN_OK;
+}
+const pen_error* pen_operators_error(const pen_operators* operators) { return &operators->machine.error; }
+int32_t pen_operator_count(void) { return kOperatorCount; }
+const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name : nullptr; }
+
+}  // extern "C"

@@ -1,0 +1,15 @@
+// What a pen_value is inside: a box around one Value.
+#pragma once
+#include "penlight/runtime/include/penlight.h"
+#include "penlight/runtime/vm/tensor.h"
+
+struct pen_value {
+  pen::Value value;
+};
+
+namespace pen {
+
+// Null without memory.
+pen_value* box(const Value& value);
+
+}  // namespace pen
