@@ -3,13 +3,6 @@
 
 namespace pen {
 
-Shape shape_of(const TensorObject& t) {
-  Shape s;
-  s.rank = t.rank();
-  for (int d = 0; d < s.rank; ++d) s.dims[d] = t.dim(d);
-  return s;
-}
-
 Status numel_of(const Call& c, const Shape& shape, int64_t* numel) {
   *numel = 1;
   for (int d = 0; d < shape.rank; ++d)

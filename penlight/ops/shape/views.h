@@ -14,7 +14,6 @@ Status sizes_of(const Call& c, int i, Shape* shape);
 Status sizes_of(const Call& c, int i, int64_t numel, Shape* shape);
 // The number of elements, or an error where it is larger than any memory.
 Status numel_of(const Call& c, const Shape& shape, int64_t* numel);
-Shape shape_of(const TensorObject& t);
 // The shape that all of a call's shapes broadcast to.
 Status broadcast_shapes(const Call& c, Shape* to, const Shape& with);
 
