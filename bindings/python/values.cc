@@ -238,8 +238,8 @@ struct Operators {
   ~Operators() { pen_operators_destroy(handle); }
 };
 
-// (problem or None, results)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args) {
+// (problem or None, results, the arguments after the call where `keep`: lists and dicts come in as copies)
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool keep) {
   std::vector<Owned> values;
   size_t index = 0;
   for (nb::handle a : args) values.emplace_back(to_value(a, (name + ": argument " + std::to_string(index++)).c_str()));
@@ -252,12 +252,13 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
     nb::gil_scoped_release release;
     status = pen_operators_run(self.handle, name.c_str(), raw.data(), raw.size(), results, &count);
   }
-  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list());
-  nb::list out;
+  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list(), nb::list());
+  nb::list out, after;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
   for (const Owned& v : owned) out.append(from_value(v.get()));
-  return nb::make_tuple(nb::none(), out);
+  for (size_t i = 0; keep && i < values.size(); ++i) after.append(from_value(values[i].get()));
+  return nb::make_tuple(nb::none(), out, after);
 }
 
 }  // namespace
@@ -291,7 +292,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("keep") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));
