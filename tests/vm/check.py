@@ -77,8 +77,8 @@ def _from_vm(value: Any) -> Any:
 def torch_run(name: str, *args: Any) -> Any:
     """The same call in torch, also for operators that only TorchScript has."""
     base, _, overload = name.partition(".")
-    parameters = torch._C._get_schema(base, overload).arguments
-    named = {p.name: a for p, a in zip(parameters, args, strict=False) if p.kwarg_only}
+    schema = torch._C._get_schema(base, overload)
+    named = {a.name: v for a, v in zip(schema.arguments, args, strict=False) if a.kwarg_only}
     return torch._C._get_operation_overload(base, overload)[0](*args[: len(args) - len(named)], **named)
 
 
