@@ -29,7 +29,7 @@ _PLACES = {
     ),
 }  # fmt: skip
 _HOME = {name: place for place, names in _PLACES.items() for name in names}
-__all__ = ["install", "uninstall", *sorted(name for name in _HOME if not name.startswith("_"))]  # noqa: PLE0604
+__all__ = ["install", "uninstall", *sorted(name for name in _HOME if not name.startswith("_"))]
 
 
 def __getattr__(name: str) -> Any:

@@ -166,6 +166,7 @@ class PenFile:
     keys: tuple[str, ...]
     metadata: dict[str, Any]
     _bytes: np.ndarray
+    bundle_count: int = 0  # calls in its table of bundled inputs
 
     def method(self, name: str = "forward") -> Method:
         for method in self.methods:

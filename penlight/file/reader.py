@@ -93,13 +93,13 @@ class _Reader:
         self.find_sections(header)
         constants = self.constants
         methods = tuple(self.method(i) for i in range(self.sections["METH"][2]))
-        if not methods:
+        if not methods and not self.sections.get("FUNC", (0, 0, 0))[2]:
             raise self.damaged("METH", "at least one method", "none")
         keys = tuple(self.string(row["key"], "KEYS") for row in self.rows(f.KEY))
         return PenFile(
             name=self.name, version=header["version"], size=self.data.size, tables_size=header["tables_size"],
             data_offset=self.sections["DATA"][0], hash=header["hash"].hex(), methods=methods, constants=constants,
-            keys=keys, metadata=self.metadata(), _bytes=self.data,
+            keys=keys, metadata=self.metadata(), _bytes=self.data, bundle_count=self.sections.get("BNDL", (0, 0, 0))[2],
         )  # fmt: skip
 
     def header(self) -> dict[str, Any]:
@@ -160,7 +160,7 @@ class _Reader:
                 )
             self.sections[name] = (offset, record_size, count)
         for name in f.section_ids():
-            if name not in self.sections:
+            if name not in self.sections and name not in f.OPTIONAL:
                 raise self.damaged(name, "a section of this name", "none")
         if self.sections["NODE"][2] > f.LIMITS["max_nodes"]:
             raise self.damaged("NODE", f"at most {f.LIMITS['max_nodes']} nodes", self.sections["NODE"][2])

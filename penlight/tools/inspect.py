@@ -1,4 +1,5 @@
-"""`penlight inspect`: what is in a .pen file. Reads it without the compiled runtime; only the arena size needs that."""
+"""`penlight inspect`: what is in a .pen file. Reads it without the compiled runtime; only the arena size needs that.
+TorchScript and .ptl files are shown by inspect_lite.py."""
 
 from __future__ import annotations
 
@@ -29,9 +30,14 @@ IMAGE_SIZE = 224  # assumed for a free height or width, where the metadata does 
     help="Input shape to tell the arena size for, where sizes are free.",
 )  # fmt: skip
 def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes: tuple[Shape, ...]) -> None:
-    """Show what is in FILE: inputs, outputs, operators, kernels, weights, memory, metadata."""
+    """Show what is in FILE, a .pen, .ptl or TorchScript (.pt) model: inputs, outputs, operators, kernels, weights, memory, metadata."""
+    from penlight.compat.kinds import file_kind
     from penlight.file.reader import read
 
+    kind = file_kind(file)
+    if kind in ("zip", "flatbuffer", "torchscript"):
+        _inspect_lite(file, kind, as_json, graph, verify)
+        return
     pen = read(file)
     if verify and not pen.verify_hash():
         raise click.ClickException(
@@ -46,6 +52,21 @@ def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes
     _show(pen, facts, verify)
     if graph:
         screen().print(str(pen))
+
+
+def _inspect_lite(file: Path, kind: str, as_json: bool, graph: bool, verify: bool) -> None:
+    from penlight.tools import inspect_lite
+
+    if verify:
+        raise click.UsageError("--verify is for .pen files: others carry no hash")
+    program = inspect_lite.read_program(file, kind)
+    facts = inspect_lite.describe_lite(program, file, kind)
+    if as_json:
+        click.echo(json.dumps({**facts, "graph": inspect_lite.listing(program)} if graph else facts, indent=2))
+        return
+    inspect_lite.show_lite(facts)
+    if graph:
+        screen().print(inspect_lite.listing(program))
 
 
 def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str, Any]:

@@ -162,11 +162,11 @@ class Archive:
         if magic != b"PK\x01\x02":
             raise self._corrupt("an entry of its directory does not start as one")
         at += _ENTRY.size
+        if at + name_size + extra_size + comment_size > len(directory):
+            raise self._corrupt("its directory ends in the middle of an entry")
         name = self._name(directory[at : at + name_size])
         extra = directory[at + name_size : at + name_size + extra_size]
         at += name_size + extra_size + comment_size
-        if at > len(directory):
-            raise self._corrupt("its directory ends in the middle of an entry")
         if flags & 0x1:
             raise self._corrupt(f"record {name!r} is encrypted")
         if method not in (0, 8):

@@ -6,6 +6,7 @@ the constants lie under bytecode/, or, since version 5, under constants/.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -114,7 +115,7 @@ def _function(entry: Any, version: int, file: str, size_before: int) -> Function
         instructions,
         [_operator(row, where) for row in _tuple(code["operators"], where)],
         list(_tuple(code["constants"], where)),
-        types,
+        [spaced(t) for t in types],
         check_registers(where, code["register_size"]),
         arguments,
         returns,
@@ -136,8 +137,14 @@ def operator(where: str, name: str, overload: str, count: int | None) -> Operato
     return Operator(name, overload, None if count == -1 else count)
 
 
+def spaced(type_name: str) -> str:
+    """A type as the newer writers print it: "Dict[str, int]", where older ones leave out the space."""
+    return re.sub(r",(?! )", ", ", type_name)
+
+
 def argument(name: str, type_name: str, default: Any) -> Argument:
     """Files write None for arguments without a default, and for those whose default is None: the latter are Optional."""
+    type_name = spaced(type_name)
     return Argument(name, type_name, default, default is not None or type_name.startswith(("Optional[", "NoneType")))
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.lite.bytecode import argument, operator
+from penlight.capture.lite.bytecode import argument, operator, spaced
 from penlight.capture.lite.instructions import (
     MAX_OPERATOR_VERSION,
     NAMES,
@@ -306,7 +306,7 @@ class _Reader:
             instructions,
             [self._operator(t, where) for t in table.tables(2, "Operator")],
             self.children(table, 3),
-            table.strings(4),
+            [spaced(t) for t in table.strings(4)],
             check_registers(where, table.number(5, "<i")),
             None if schema is None else self._arguments(schema, 0),
             None if schema is None else self._arguments(schema, 1),

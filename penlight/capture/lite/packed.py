@@ -22,6 +22,8 @@ What PyTorch calls packed is, in a file, the plain weight with what else the ope
 | quantized.EmbeddingPackedParamsBase                      | weight u8 [rows, columns], or u4x2 [rows, columns]; its quantizer    |
 |                                                          | has a scale and a (float) zero point for each row; bit_rate: 8 or 4; |
 |                                                          | scales, zero_points: f32 [rows], the same as tensors                 |
+|                                                          | (PyTorch computes q * scale - scale * zero_point in f32; for 4 bits  |
+|                                                          | it rounds scale and scale * zero_point to f16 first)                 |
 | rnn.CellParamsBase                                       | kind: "quantized" (static scales of torch 1.3), "quantized_dynamic", |
 |                                                          | "quantized_fp16"; weight_ih, weight_hh, bias_ih?, bias_hh?: as in    |
 |                                                          | LinearPackedParamsBase; reduce_range: bool                           |

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from penlight.capture.lite.packed import PREFIX, unpack
@@ -129,10 +130,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "gt": operator.gt,
     "ge": operator.ge,
 }
-_PACKED = {  # operator: how many arguments, the class that it makes
-    "quantized::linear_prepack": (2, "quantized.LinearPackedParamsBase"),
-    "quantized::linear_prepack_fp16": (2, "quantized.LinearPackedParamsBase"),
-}
+_PREPACK = {f"quantized::conv{t}{n}d_prepack": (n, bool(t)) for t in ("", "_transpose") for n in (1, 2, 3)}
 
 
 def _call(name: str, stack: list[Any], file: str) -> None:
@@ -157,16 +155,38 @@ def _call(name: str, stack: list[Any], file: str) -> None:
     elif base.removeprefix("aten::") in _COMPARE and overload in ("int", "float", "str", "bool"):
         b, a = stack.pop(), stack.pop()
         stack.append(_COMPARE[base.removeprefix("aten::")](a, b))
-    elif name in _PACKED:
-        count, type_name = _PACKED[name]
-        made = LiteObject(PREFIX + type_name, state=tuple(_take(stack, count)), has_state=True)
-        try:
-            unpack(made, file)
-        except CaptureError:
-            raise _CannotRunError from None
-        stack.append(made)
+    elif name in ("quantized::linear_prepack", "quantized::linear_prepack_fp16"):
+        stack.append(_packed("quantized.LinearPackedParamsBase", tuple(_take(stack, 2)), file))
+    elif name in _PREPACK:
+        rank, transposed = _PREPACK[name]
+        stack.append(_packed_conv(rank, transposed, _take(stack, 7 if transposed else 6), file))
     else:
         raise _CannotRunError
+
+
+def _packed_conv(rank: int, transposed: bool, arguments: list[Any], file: str) -> LiteObject:
+    """Of one dimension: as two with a height of 1."""
+    weight, bias, stride, padding, *output_padding, dilation, groups = arguments
+    rows = [stride, padding, dilation, *(output_padding or [[0] * rank])]
+    if rank == 1:
+        shape, strides = (list(t) for t in (weight.shape, weight.strides))
+        shape.insert(2, 1)
+        strides.insert(2, strides[2] * shape[3])
+        weight = replace(weight, shape=tuple(shape), strides=tuple(strides))
+        rows = [[fill, *row[-1:]] for fill, row in zip((1, 0, 1, 0), rows, strict=True)]
+    dims = max(rank, 2)
+    rows = [list(row) * dims if len(row) == 1 else list(row) for row in rows]
+    numbers = [dims, *(n for row in rows for n in row), groups, int(transposed)]
+    return _packed(f"quantized.Conv{dims}dPackedParamsBase", (3, numbers, [None, weight, bias]), file)
+
+
+def _packed(name: str, state: Any, file: str) -> LiteObject:
+    made = LiteObject(PREFIX + name, state=state, has_state=True)
+    try:
+        unpack(made, file)
+    except CaptureError:
+        raise _CannotRunError from None
+    return made
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

@@ -99,7 +99,7 @@ class _Ranges:
         begin = raw.rfind(b"\n", 0, start) + 1
         end = raw.find(b"\n", start)
         code = raw[begin : end if end >= 0 else len(raw)][:_MAX_NAME].decode("utf-8", "replace").strip()
-        return [_Line(name, first_line + raw.count(b"\n", 0, start) + 1, code)]
+        return [_Line(name, first_line + raw.count(b"\n", 0, start), code)]
 
     def _open(self, text: Any, strings: tuple[str, ...] | None) -> tuple[bytes, list[_Line]]:
         if strings is not None:

@@ -136,7 +136,7 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   if (!m->plans) m->plans = static_cast<GraphCode**>(calloc(kMaxPlans, sizeof(GraphCode*)));
   if (!m->plans) return nullptr;
   Model& model = g->model;
-  model.typed = false;
+  model.untyped = true;
   model.text = {reinterpret_cast<const uint8_t*>(g->text.data), static_cast<uint32_t>(g->text.count)};
   model.strings = table(g->strings);
   model.values = table(g->values);

@@ -1,6 +1,7 @@
 // Convolution, pooling and resizing know two forms, [N, C, H, W] and [N, C, D, H, W]; torch has more: one spatial dim, and no
 // batch dim. These bring a tensor into one of them without moving it, and the result back.
 #pragma once
+#include "penlight/runtime/base/error.h"
 #include "penlight/runtime/vm/graph.h"
 
 namespace pen {
