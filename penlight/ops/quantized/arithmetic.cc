@@ -4,12 +4,14 @@
 
 namespace pen {
 
+namespace {
 // Two tensors of one dtype, dense and of one shape, and the result's memory.
 struct Operands {
   Affine a, b;
   Value left, right, made;
   bool same_shape;
 };
+}  // namespace
 static Status operands(const Call& c, double scale, int64_t zero, Operands* o) {
   const TensorObject &a = c.tensor(0), &b = c.tensor(1);
   PEN_TRY(affine_of(c, a, &o->a));
@@ -46,12 +48,14 @@ static void each(const Call& c, const Operands& o, const F& f) {
   d == DType::u8 ? each_of<uint8_t>(c, o, f) : d == DType::i8 ? each_of<int8_t>(c, o, f) : each_of<int32_t>(c, o, f);
 }
 
+namespace {
 // qnnpack's sum of two u8 tensors: both scales as fixed-point multiples of the result's, the sum shifted back, ties away from
 // zero. False where the scales are too far apart for that.
 struct FixedSum {
   int32_t a, b, constant, mask, half;
   int shift;
 };
+}  // namespace
 static bool fixed_sum(const Affine& a, const Affine& b, double out, FixedSum* s) {
   float left = static_cast<float>(a.scale) / static_cast<float>(out), right = static_cast<float>(b.scale) / static_cast<float>(out);
   constexpr float kLeast = 1.0f / 16384, kMost = 256.0f;

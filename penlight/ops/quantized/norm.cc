@@ -83,11 +83,13 @@ PEN_OP(quantized_batch_norm_relu, "[quantized]",
 }
 
 // ---- layer, group and instance norm ----
+namespace {
 // `groups` runs of `size` elements each; weight and bias by element of a run (by_element), or by channel: `inner` elements of each.
 struct Runs {
   int64_t groups, size, channels, inner;
   bool by_element;
 };
+}  // namespace
 static Status normalize(Call& c, const TensorObject& x, Order order, Runs r, int weight_at, double eps, double scale, int64_t zero) {
   Affine a;
   PEN_TRY(affine_of(c, x, &a));

@@ -5,10 +5,12 @@
 
 namespace pen {
 
+namespace {
 // A map of up to three sides as [N][C][depth][height][width], by strides; sides that are not there have size 1.
 struct Map {
   int64_t n, channels, size[3], n_step, channel_step, step[3];
 };
+}  // namespace
 static Map map_of(const TensorObject& t, int sides) {
   Map m = {1, 1, {1, 1, 1}, 0, 0, {0, 0, 0}};
   int first = t.rank() - sides - 1;
@@ -17,9 +19,11 @@ static Map map_of(const TensorObject& t, int sides) {
   for (int d = 0; d < sides; ++d) m.size[3 - sides + d] = t.dim(first + 1 + d), m.step[3 - sides + d] = t.shape.strides[first + 1 + d];
   return m;
 }
+namespace {
 struct Window {
   int64_t kernel[3], stride[3], pad[3], dilation[3], out[3];
 };
+}  // namespace
 // An int[] with a number for each side, or one for all; none: `otherwise`.
 static Status side_numbers(const Call& c, int i, int sides, const int64_t* otherwise, int64_t* to) {
   int64_t given[3];
@@ -157,10 +161,12 @@ static void average(const Call& c, const TensorObject& x, const TensorObject& y,
     }
   });
 }
+namespace {
 struct FixedWindow {
   Window w;
   Map m;
 };
+}  // namespace
 static void fixed_window(const void* context, int side, int64_t o, int64_t* begin, int64_t* end, int64_t* padded) {
   const FixedWindow& f = *static_cast<const FixedWindow*>(context);
   int64_t first = o * f.w.stride[side] - f.w.pad[side], last = first + f.w.kernel[side], limit_at = f.m.size[side] + f.w.pad[side];
@@ -203,9 +209,11 @@ static Status avg_pool(Call& c, int sides) {
 Status quantized_avg_pool2d(Call& c) { return avg_pool(c, 2); }
 Status quantized_avg_pool3d(Call& c) { return avg_pool(c, 3); }
 
+namespace {
 struct AdaptiveWindow {
   int64_t in[3], out[3];
 };
+}  // namespace
 static void adaptive_window(const void* context, int side, int64_t o, int64_t* begin, int64_t* end, int64_t* padded) {
   const AdaptiveWindow& w = *static_cast<const AdaptiveWindow*>(context);
   *begin = o * w.in[side] / w.out[side];

@@ -4,6 +4,7 @@
 
 namespace pen {
 
+namespace {
 // torch's source coordinates: the share of the input that an output pixel steps over, in f32.
 struct Axis {
   float ratio;
@@ -18,6 +19,7 @@ struct Axis {
     *rest = source - static_cast<float>(*place);
   }
 };
+}  // namespace
 static Axis axis_of(int64_t in, int64_t out, bool align, double scale) {
   float ratio;
   if (align)
