@@ -42,8 +42,9 @@ def compile_script(
     from penlight.capture.script import script_of
     from penlight.compat.bundled import to_program
     from penlight.compat.guess import guess_inputs
+    from penlight.compat.rewrite import folded
 
-    script = script_of(module, list(methods))
+    script = script_of(folded(module), list(methods))
     guess = guess_inputs(script, run=module.forward) if "forward" in methods else None
     program = None
     if guess is not None and guess.certain and list(methods) == ["forward"]:

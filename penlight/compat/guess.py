@@ -30,9 +30,32 @@ _PASS_THROUGH = {
     "max_pool2d", "avg_pool2d",
 }  # fmt: skip
 _ARITHMETIC = {"add", "sub", "mul", "div"}  # with a number
-_CONVOLUTIONS = {"conv1d": 3, "conv2d": 4, "conv3d": 5, "conv_transpose1d": 3, "conv_transpose2d": 4, "conv_transpose3d": 5}
-_CONTEXTS = {"conv2d_clamp_run": 4, "run_conv2d_context": 4, "conv2d_run": 4, "conv2d": 4, "conv2d_relu": 4, "conv1d": 3, "conv1d_relu": 3}
-_LINEAR_CONTEXTS = {"linear_clamp_run", "run_linear_context", "linear_run", "linear", "linear_relu", "linear_dynamic", "linear_relu_dynamic"}
+_CONVOLUTIONS = {
+    "conv1d": 3,
+    "conv2d": 4,
+    "conv3d": 5,
+    "conv_transpose1d": 3,
+    "conv_transpose2d": 4,
+    "conv_transpose3d": 5,
+}
+_CONTEXTS = {
+    "conv2d_clamp_run": 4,
+    "run_conv2d_context": 4,
+    "conv2d_run": 4,
+    "conv2d": 4,
+    "conv2d_relu": 4,
+    "conv1d": 3,
+    "conv1d_relu": 3,
+}
+_LINEAR_CONTEXTS = {
+    "linear_clamp_run",
+    "run_linear_context",
+    "linear_run",
+    "linear",
+    "linear_relu",
+    "linear_dynamic",
+    "linear_relu_dynamic",
+}
 _DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
@@ -126,7 +149,9 @@ def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
                 pattern = _pattern(action, values)
                 if pattern is not None:
                     said.setdefault(source, []).append(pattern)
-                elif short.removesuffix("_") in _PASS_THROUGH or (short in _ARITHMETIC and action.target.endswith(".Scalar")):
+                elif short.removesuffix("_") in _PASS_THROUGH or (
+                    short in _ARITHMETIC and action.target.endswith(".Scalar")
+                ):
                     passed = source
         for result in action.results:
             origin.pop(result, None)
@@ -160,7 +185,9 @@ def _pattern(action: Action, values: list[Any]) -> Pattern | None:
         return Pattern(dtype, (None, weight.shape[1]), certain=False)
     if namespace != "aten" and short in _CONTEXTS:
         context = values[1].attributes if isinstance(values[1], LiteObject) else {}
-        return _of_convolution(weight, dtype, _CONTEXTS[short], bool(context.get("transposed")), context.get("groups", 1))
+        return _of_convolution(
+            weight, dtype, _CONTEXTS[short], bool(context.get("transposed")), context.get("groups", 1)
+        )
     return None
 
 
