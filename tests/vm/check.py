@@ -62,7 +62,9 @@ def _from_vm(value: Any) -> Any:
     if isinstance(value, _runtime.TensorValue):
         array = value.array
         if value.dtype == _NUMBERS[torch.bfloat16]:
-            return torch.from_numpy(np.ascontiguousarray(array).view(np.int16)).view(torch.bfloat16)
+            return torch.from_numpy(np.ascontiguousarray(array).view(np.int16).reshape(array.shape)).view(
+                torch.bfloat16
+            )
         made = torch.from_numpy(array)
         if value.axis == -1:
             return torch._make_per_tensor_quantized_tensor(made, value.scales[0], value.zero_points[0])
