@@ -88,7 +88,9 @@ PEN_OP(masked_fill, "[in_place]", "aten::masked_fill.Scalar(Tensor self, Tensor 
   PEN_TRY(carrier_for(c, "where", dtype, &carrier));
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier), where = r.cast(r.input(c.tensor(1)), DType::boolean);
-  return r.give(r.cast(r.node("where", carrier, where, operand(r, c, 2, dtype, carrier), x), dtype));
+  TensorObject* made;
+  PEN_TRY(r.run(r.cast(r.node("where", carrier, where, operand(r, c, 2, dtype, carrier), x), dtype), &made, true));
+  return c.give(made);
 }
 
 // The bounds are arguments `low` and `high`; -1: none.
