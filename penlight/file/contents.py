@@ -14,13 +14,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
 import numpy as np
 
 from penlight.file.format import HASH_OFFSET
+from penlight.ir.script import Bundle, Script
+from penlight.ir.script_text import script_text
 from penlight.ir.types import DTYPES
 
 
@@ -166,6 +168,8 @@ class PenFile:
     keys: tuple[str, ...]
     metadata: dict[str, Any]
     _bytes: np.ndarray
+    script: Script | None = None  # code that is interpreted
+    bundles: list[Bundle] = field(default_factory=list)  # example inputs
 
     def method(self, name: str = "forward") -> Method:
         for method in self.methods:
@@ -194,7 +198,8 @@ class PenFile:
         return digest.hexdigest() == self.hash
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.methods))
+        code = [script_text(self.script)] if self.script is not None else []
+        return "\n\n".join([*code, *map(str, self.methods)])
 
 
 def _attr_text(value: AttrValue) -> str:

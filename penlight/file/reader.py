@@ -30,6 +30,7 @@ from penlight.file.contents import (
     Region,
     Value,
 )
+from penlight.file.script_reader import ScriptReader
 from penlight.ir.types import DTYPES
 
 _DTYPE_NAMES = {code: name for name, (code, _) in DTYPES.items()}
@@ -96,10 +97,11 @@ class _Reader:
         if not methods and not self.sections.get("FUNC", (0, 0, 0))[2]:
             raise self.damaged("METH", "at least one method", "none")
         keys = tuple(self.string(row["key"], "KEYS") for row in self.rows(f.KEY))
+        vm = ScriptReader(self, [method.name for method in methods])
         return PenFile(
             name=self.name, version=header["version"], size=self.data.size, tables_size=header["tables_size"],
             data_offset=self.sections["DATA"][0], hash=header["hash"].hex(), methods=methods, constants=constants,
-            keys=keys, metadata=self.metadata(), _bytes=self.data,
+            keys=keys, metadata=self.metadata(), _bytes=self.data, script=vm.script(), bundles=vm.bundles(),
         )  # fmt: skip
 
     def header(self) -> dict[str, Any]:
