@@ -121,7 +121,6 @@ ORDER: dict[str, list[tuple[Any, ...]]] = {
     "sort.stable": [(V, True), (V, None, 0, True), (torch.tensor([1, 0, 1, 0, 1]), True, 0, True)],
     "argsort": [(torch.randperm(9).float(),), (torch.randperm(9), 0, True)],
     "argsort.stable": [(V, True), (X, True, 1, True)],
-    "kthvalue": [(X, 2), (X, 1, 0, True), (V, 9), (ZERO, 1), (X.double(), 2, 1), (L, 3, -1)],
     "_unique2": [(V, True, True, True), (L % 5, True, True, True), (P, True, False, True), (torch.tensor([NAN, 1.0, NAN, 1.0]), True, True, True), (EMPTY, True, True, True), (X > 0, True, True, True),
                  (V.double(),), (ZERO, True, True, True), (V.half(), True, True, True)],
     "_unique": [(V, True, True), (L % 3,)],

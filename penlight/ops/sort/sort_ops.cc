@@ -1,4 +1,4 @@
-// Orders: sort, topk, kthvalue; places in sorted rows: searchsorted, bucketize; counts: bincount, histc.
+// Orders: sort, topk; places in sorted rows: searchsorted, bucketize; counts: bincount, histc.
 #include "penlight/ops/sort/orders.h"
 #include "penlight/runtime/vm/graph.h"
 
@@ -101,11 +101,11 @@ PEN_OP(msort, "aten::msort(Tensor self) -> Tensor") {
 }
 
 // The first `k` along a dim of a row-major tensor, as a fresh one.
-static Status first_of(const Call& c, const TensorObject& t, int dim, int64_t start, int64_t k, Value* made) {
+static Status first_of(const Call& c, const TensorObject& t, int dim, int64_t k, Value* made) {
   Shape shape = shape_of(t);
   shape.dims[dim] = k;
   Value view;
-  PEN_TRY(make_view(c, t, shape, t.shape.strides, start * t.shape.strides[dim], &view));
+  PEN_TRY(make_view(c, t, shape, t.shape.strides, 0, &view));
   return make_copy(c, *view.tensor(), t.dtype(), Format::contiguous, made);
 }
 PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)") {
@@ -124,8 +124,8 @@ PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, b
       PEN_TRY(c.give(static_cast<Value&&>(values), 0));
       return c.give(static_cast<Value&&>(places), 1);
     }
-    PEN_TRY(first_of(c, *values.tensor(), dim, 0, k, &c.results[0]));
-    return first_of(c, *places.tensor(), dim, 0, k, &c.results[1]);
+    PEN_TRY(first_of(c, *values.tensor(), dim, k, &c.results[0]));
+    return first_of(c, *places.tensor(), dim, k, &c.results[1]);
   }
   Graph g(c);
   DType carrier = order_carrier(t.dtype());
@@ -133,33 +133,6 @@ PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, b
   g.integer("k", k).integer("dim", dim).flag("largest", c.flag(3));
   return run_order(g, t, v, p, &c.results[0], &c.results[1]);
 }
-PEN_OP(kthvalue, "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
-  const TensorObject& t = c.tensor(0);
-  int64_t k = c.integer(1);
-  int dim;
-  PEN_TRY(c.dim(2, t.rank(), &dim));
-  int64_t size = t.rank() ? t.dim(dim) : 1;
-  if (k < 1 || k > size)
-    return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(size));
-  Value both[2];
-  PEN_TRY(sorted(c, t, dim, false, &both[0], &both[1]));
-  for (int i = 0; i < 2; ++i) {
-    if (t.rank() == 0) {
-      PEN_TRY(c.give(static_cast<Value&&>(both[i]), i));
-      continue;
-    }
-    PEN_TRY(first_of(c, *both[i].tensor(), dim, k - 1, 1, &c.results[i]));
-    if (c.flag(3)) continue;
-    Shape shape;
-    for (int d = 0; d < t.rank(); ++d)
-      if (d != dim) shape.dims[shape.rank++] = t.dim(d);
-    Value flat;
-    PEN_TRY(reshaped(c, *c.results[i].tensor(), shape, &flat));
-    c.results[i] = flat;
-  }
-  return PEN_OK;
-}
-
 // ---- places in sorted rows ----
 // Elements of any dtype as doubles, or, of integers alone, as they are.
 struct Reader {
