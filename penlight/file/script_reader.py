@@ -1,16 +1,21 @@
-"""VM code, the module's state and bundled inputs of a .pen file, read back as what the writer was given (ir/script.py).
+"""VM code, its constants and bundled inputs, from the tables of a .pen file (reader.py holds them) to dataclasses.
 
-Every index and size is checked: a damaged file gives an error in words. Tensors are views of the mapped file.
+As careful as the runtime's loader (runtime/file/load_script.cc): every register, constant, target and part is proven to exist
+before it is used, parts come before what they are part of, and the whole is bounded in depth and in work.
 """
 
 from __future__ import annotations
 
 import struct
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage
+import numpy as np
+
+from penlight.errors import LoadError
 from penlight.file import format as f
-from penlight.ir.script import Action, Bundle, Const, Script, ScriptFunction
+from penlight.file.contents import Bundle, Const, Fields, Function, TensorDatum, VmInstruction
+from penlight.ir.types import DTYPES
 
 if TYPE_CHECKING:
     from penlight.file.reader import _Reader
@@ -18,173 +23,291 @@ if TYPE_CHECKING:
 CONSTANT_BIT = 1 << 31
 _OPS = {code: name for name, code in f.VM_INSTRUCTIONS.items()}
 _KINDS = {code: name for name, code in f.DATUM_KINDS.items()}
+# How many arguments and results an instruction has; None: any number.
+_FORMS: dict[str, tuple[int | None, int | None]] = {
+    "move": (1, 1), "op": (None, None), "jump": (0, 0), "branch": (1, 0), "loop": (None, 0), "return": (1, 0),
+    "list": (None, 1), "tuple": (None, 1), "dict": (None, 1), "unpack": (1, None), "get_attr": (1, 1), "set_attr": (2, 0),
+    "create": (0, 1), "isinstance": (1, 1), "call": (None, 1), "call_method": (None, 1), "drop": (None, 0),
+    "planned": (None, None),
+}  # fmt: skip
 
 
 class ScriptReader:
-    """Reads the sections of VM code from a file whose other tables `reader` has read."""
-
     def __init__(self, reader: _Reader, methods: list[str]) -> None:
         self.r = reader
-        self.methods = methods  # planned ones, by index
-        self.storages: dict[int, Storage] = {}
-        self.classes = [self._class(row) for row in self._rows(f.CLASS)]
-        self.data: list[Any] = []
-        for i, row in enumerate(self._rows(f.DATUM)):
-            self.data.append(self._datum(i, row))
+        self.methods = methods
+        self.steps_left = f.LIMITS["max_verify_steps"]
+        self.links_left = f.LIMITS["max_links"]
 
-    def script(self) -> Script | None:
-        """None where the file has no VM code."""
-        rows = list(self._rows(f.FUNCTION))
-        if not rows:
-            return None
-        names = [self.r.string(row["name"], "FUNC") for row in rows]
-        operators = [self.r.string(row["name"], "OPER") for row in self._rows(f.OPERATOR)]
-        programs = list(self._rows(f.PROGRAM))
-        if len(programs) != 1:
-            raise self.r.damaged("PROG", "one program", len(programs))
-        module = self._value(programs[0]["module"], "PROG")
-        functions = {name: self._function(name, row, names, operators) for name, row in zip(names, rows, strict=True)}
-        return Script(functions, module, self.data, {name: list(fields) for name, fields in self.classes})
+    def damaged(self, where: str, expected: str, got: object) -> LoadError:
+        return self.r.damaged(where, expected, got)
 
-    def bundles(self) -> list[Bundle]:
-        made = []
-        for row in self._rows(f.BUNDLE):
-            args = self._value(row["args"], "BNDL")
-            if not isinstance(args, tuple):
-                raise self.r.damaged("BNDL", "a tuple of arguments", type(args).__name__)
-            has_outputs = row["outputs"] != f.NONE
-            outputs = self._value(row["outputs"], "BNDL") if has_outputs else None
-            method, info = self.r.string(row["method"], "BNDL"), self.r.string(row["info"], "BNDL", optional=True)
-            made.append(Bundle(method, args, outputs, has_outputs, info, row["absolute"], row["relative"]))
-        return made
+    def count(self, record: f.Record) -> int:
+        return self.r.sections[record.section][2]
 
-    def _rows(self, record: f.Record) -> Any:
-        return self.r.rows(record) if record.section in self.r.sections else ()
+    def spend(self, steps: int) -> None:
+        self.steps_left -= steps
+        if self.steps_left < 0:
+            raise self.damaged("complexity", "a model that can be verified in 16 million steps", "more")
 
-    def _value(self, index: int, where: str) -> Any:
-        if index >= len(self.data):
-            raise self.r.damaged(where, "a datum that exists", f"{index} of {len(self.data)}")
-        return self.data[index]
+    def link(self, count: int) -> None:
+        self.links_left -= count
+        if self.links_left < 0:
+            most = f.LIMITS["max_links"]
+            raise self.damaged("complexity", f"at most {most} values, registers, inputs and outputs", "more")
 
-    def _indices(self, start: int, count: int, where: str) -> list[int]:
-        return self.r.span(self.r.indices, start, count, where) if count else []
-
-    # --- functions ---
-    def _function(self, name: str, row: dict[str, Any], names: list[str], operators: list[str]) -> ScriptFunction:
-        schema = self.r.json(self.r.string(row["schema"], name), name)
-        if not isinstance(schema, dict) or not isinstance(schema.get("arguments"), list):
-            raise self.r.damaged(name, "a schema", type(schema).__name__)
-        total = self.r.sections["VMCD"][2] if "VMCD" in self.r.sections else 0
-        if row["code"] + row["code_count"] > total:
-            raise self.r.damaged(name, "code inside its table", f"{row['code_count']} from {row['code']} of {total}")
-        code = [
-            self._action(self.r.row(f.VM_INSTRUCTION, row["code"] + i, name), name, names, operators)
-            for i in range(row["code_count"])
-        ]
-        defaults = [self._value(i, name) for i in self._indices(row["defaults"], row["default_count"], name)]
-        method = self.r.string(row["method"], name, optional=True) or None
-        returns = str(schema.get("returns", ""))
-        return ScriptFunction(
-            name, schema["arguments"], returns, code, row["registers"], row["first_slot"], method, defaults
-        )
-
-    def _action(self, row: dict[str, Any], where: str, names: list[str], operators: list[str]) -> Action:
-        if row["op"] not in _OPS:
-            raise self.r.damaged(where, f"an instruction below {len(_OPS)}", row["op"])
-        op = _OPS[row["op"]]
-        target: Any = row["target"]
-        if op in ("op", "call", "planned"):
-            table = {"op": operators, "call": names, "planned": self.methods}[op]
-            if target >= len(table):
-                raise self.r.damaged(where, f"what {op} refers to", f"{target} of {len(table)}")
-            target = table[target]
-        elif op in ("call_method", "isinstance"):
-            target = self.r.string(target, where)
-        elif op in ("create", "tuple"):
-            target = None if target == f.NONE else self._class_at(target, where)[0]
-        elif op not in ("jump", "branch", "loop", "get_attr", "set_attr"):
-            target = None
-        args: list[int | Const] = []
-        for a in self._indices(row["args"], row["arg_count"], where):
-            if a & CONSTANT_BIT:
-                self._value(a - CONSTANT_BIT, where)
-            args.append(Const(a - CONSTANT_BIT) if a & CONSTANT_BIT else a)
-        results = self._indices(row["results"], row["result_count"], where)
-        extra = row["extra"] if op == "planned" else None
-        return Action(op, args, results, target, extra, self.r.string(row["source"], where, optional=True))
+    def indices(self, start: int, count: int, below: int, where: str) -> list[int]:
+        self.spend(count)
+        found = self.r.span(self.r.indices, start, count, where)
+        if wrong := [i for i in found if i >= below]:
+            raise self.damaged(where, "an index inside its table", f"{wrong[0]} of {below}")
+        return found
 
     # --- values ---
-    def _class(self, row: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
-        name = self.r.string(row["name"], "CLAS")
-        fields = self._indices(row["fields"], row["field_count"], "CLAS")
-        return name, tuple(self.r.string(i, "CLAS") for i in fields)
+    @cached_property
+    def classes(self) -> list[tuple[str, list[str]]]:
+        found = []
+        for row in self.r.rows(f.CLASS):
+            self.link(row["field_count"])
+            fields = self.indices(row["fields"], row["field_count"], len(self.r.strings), "CLAS")
+            found.append((self.r.string(row["name"], "CLAS"), [self.r.strings[i] for i in fields]))
+        return found
 
-    def _class_at(self, index: int, where: str) -> tuple[str, tuple[str, ...]]:
-        if index >= len(self.classes):
-            raise self.r.damaged(where, "a class that exists", f"{index} of {len(self.classes)}")
-        return self.classes[index]
+    @cached_property
+    def data(self) -> list[Any]:
+        made: list[Any] = []
+        depths: list[int] = []
+        for row in self.r.rows(f.DATUM):
+            kind = _KINDS.get(row["kind"])
+            if kind is None:
+                raise self.damaged("DATM", "a known kind", row["kind"])
+            self.spend(1)
+            depth = 0
+            if kind in ("list", "tuple", "dict", "object"):
+                parts = self.indices(row["start"], row["count"], len(made), "DATM")  # parts come first
+                self.link(len(parts))
+                depth = 1 + max((depths[i] for i in parts), default=-1)
+                if depth > f.LIMITS["max_datum_depth"]:
+                    raise self.damaged("DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones")
+                made.append(self._container(kind, row, [made[i] for i in parts]))
+            else:
+                made.append(self._simple(kind, row))
+            depths.append(depth)
+        return made
 
-    def _datum(self, index: int, row: dict[str, Any]) -> Any:
-        where = f"datum {index}"
-        kind = _KINDS.get(row["kind"])
-        number = row["number"]
-        if kind is None:
-            raise self.r.damaged(where, f"a kind below {len(_KINDS)}", row["kind"])
-        if kind == "none":
-            return None
-        if kind == "bool":
-            return bool(number)
-        if kind == "int":
-            return number
-        if kind == "float":
-            return struct.unpack("<d", struct.pack("<q", number))[0]
-        if kind == "str":
-            return self.r.string(number if number >= 0 else f.NONE, where)
-        if kind == "tensor":
-            return self._tensor(row, where)
-        parts = []
-        for i in self._indices(row["start"], row["count"], where):
-            if i >= index:
-                raise self.r.damaged(where, "parts before it", i)
-            parts.append(self.data[i])
+    def _container(self, kind: str, row: dict[str, Any], parts: list[Any]) -> Any:
         if kind == "list":
             return parts
-        if kind == "tuple":
-            return tuple(parts)
         if kind == "dict":
             if len(parts) % 2:
-                raise self.r.damaged(where, "keys and values", f"{len(parts)} parts")
-            try:
-                return dict(zip(parts[::2], parts[1::2], strict=True))
-            except TypeError:
-                raise self.r.damaged(where, "keys that are numbers or strings", "others") from None
-        name, fields = self._class_at(row["type"], where)
-        if len(fields) != len(parts):
-            raise self.r.damaged(where, f"{len(fields)} attributes of {name}", len(parts))
-        return LiteObject(name, dict(zip(fields, parts, strict=True)))
+                raise self.damaged("DATM", "a value for each key", f"{len(parts)} parts")
+            if wrong := [k for k in parts[::2] if not isinstance(k, (bool, int, float, str))]:
+                raise self.damaged("DATM", "keys that are numbers or strings", type(wrong[0]).__name__)
+            return dict(zip(parts[::2], parts[1::2], strict=True))
+        if kind == "tuple" and row["type"] == f.NONE:
+            return tuple(parts)
+        if row["type"] >= len(self.classes) or len(self.classes[row["type"]][1]) < len(parts):
+            raise self.damaged("DATM", "a class with a field for each part", row["type"])
+        name, fields = self.classes[row["type"]]
+        return Fields(name, dict(zip(fields, parts, strict=False)), kind == "tuple")
 
-    def _tensor(self, row: dict[str, Any], where: str) -> LiteTensor:
-        """INTS as the writer lays them down: see script_writer.py."""
-        numbers = iter(self.r.span(self.r.ints, row["start"], row["count"], where))
-        try:
-            constant, code, offset, rank = (next(numbers) for _ in range(4))
-            if not 0 <= rank <= f.LIMITS["max_rank"]:
-                raise self.r.damaged(where, f"a rank up to {f.LIMITS['max_rank']}", rank)
-            shape, strides = (tuple(next(numbers) for _ in range(rank)) for _ in range(2))
-            axis, channels = next(numbers), next(numbers)
-            zeros = tuple(next(numbers) for _ in range(channels if 0 <= channels <= row["count"] else 0))
-            scales = tuple(struct.unpack("<d", struct.pack("<q", next(numbers)))[0] for _ in zeros)
-        except (StopIteration, RuntimeError):
-            raise self.r.damaged(where, "a whole tensor", f"{row['count']} numbers") from None
-        if not 0 <= constant < len(self.r.constants):
-            raise self.r.damaged(where, "a weight that exists", f"{constant} of {len(self.r.constants)}")
-        weight = self.r.constants[constant]
-        if constant not in self.storages:
-            self.storages[constant] = Storage(weight._data, weight.name)
-        dtype = self.r.dtype(code, where)
-        quantizer = None
-        if axis == -1 and zeros:
-            quantizer = Quantizer(scales[0], zeros[0])
-        elif axis >= 0:
-            quantizer = Quantizer(scales, zeros, axis)
-        return LiteTensor(self.storages[constant], dtype, offset, shape, strides, quantizer, name=weight.name)
+    def _simple(self, kind: str, row: dict[str, Any]) -> Any:
+        number = row["number"]
+        match kind:
+            case "none":
+                return None
+            case "bool":
+                return bool(number)
+            case "int":
+                return number
+            case "float":
+                return struct.unpack("<d", struct.pack("<q", number))[0]
+            case "str":
+                if not 0 <= number < len(self.r.strings):
+                    raise self.damaged("DATM", "a string that exists", number)
+                return self.r.strings[number]
+        return self._tensor(row)
+
+    def _tensor(self, row: dict[str, Any]) -> TensorDatum:
+        """A view of a storage: see ScriptTables._tensor in script_writer.py."""
+        self.spend(row["count"])
+        n = self.r.span(self.r.ints, row["start"], row["count"], "DATM")
+        if len(n) < 6:
+            raise self.damaged(
+                "DATM", "a tensor's constant, dtype, offset, rank, axis and channels", f"{len(n)} numbers"
+            )
+        rank = n[3]
+        if not 0 <= n[0] < len(self.r.constants):
+            raise self.damaged("DATM", "a constant that exists", n[0])
+        if not 0 <= rank <= f.LIMITS["max_rank"] or len(n) < 6 + 2 * rank:
+            raise self.damaged("DATM", f"a rank of at most {f.LIMITS['max_rank']}", rank)
+        constant, dtype = self.r.constants[n[0]], self.r.dtype(n[1], "DATM")
+        shape, strides = tuple(n[4 : 4 + rank]), tuple(n[4 + rank : 4 + 2 * rank])
+        if any(not 0 <= d <= f.LIMITS["max_dim"] for d in shape) or any(s < 0 for s in strides):
+            raise self.damaged("DATM", "dims and strides of 0 or more", (shape, strides))
+        size = np.dtype(DTYPES[dtype][1]).itemsize
+        end = n[2] + 1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
+        outside = n[2] < 0 or n[2] * size >= 2**63 or (0 not in shape and end * size > constant.size)
+        if outside:
+            raise self.damaged(
+                "DATM", "a tensor inside its storage", f"one that reaches outside of {constant.size} bytes"
+            )
+        axis, channels = n[4 + 2 * rank : 6 + 2 * rank]
+        if (
+            not -2 <= axis < rank or channels < 0 or len(n) != 6 + 2 * rank + 2 * channels or (axis == -2) != (channels == 0)
+            or (axis == -1 and channels != 1) or (axis >= 0 and channels != shape[axis])
+        ):  # fmt: skip
+            raise self.damaged("DATM", "scales for the axis that they are along", f"{channels} for axis {axis}")
+        if axis >= -1 and dtype not in ("u8", "i8", "i32"):
+            raise self.damaged("DATM", "a quantized tensor of u8, i8 or i32", dtype)
+        zeros = n[6 + 2 * rank : 6 + 2 * rank + channels]
+        bits = n[6 + 2 * rank + channels :]
+        scales = struct.unpack(f"<{channels}d", struct.pack(f"<{channels}q", *bits))
+        return TensorDatum(constant, dtype, n[2], shape, strides, axis, tuple(zeros), scales)
+
+    # --- functions ---
+    @cached_property
+    def operators(self) -> dict[str, int]:
+        return {self.r.string(row["name"], "OPER"): row["calls"] for row in self.r.rows(f.OPERATOR)}
+
+    @cached_property
+    def operator_names(self) -> list[str]:
+        return [self.r.string(row["name"], "OPER") for row in self.r.rows(f.OPERATOR)]
+
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        return list(self.r.rows(f.FUNCTION))
+
+    def functions(self) -> tuple[Function, ...]:
+        found = tuple(self._function(row) for row in self.rows)
+        for what, names in (("functions", [x.name for x in found]), ("methods", [x.method for x in found if x.method is not None])):
+            if len(set(names)) != len(names):
+                raise self.damaged("FUNC", f"{what} with names of their own", "two of one name")
+        return found
+
+    def _function(self, row: dict[str, Any]) -> Function:
+        name = self.r.string(row["name"], "FUNC")
+        method = None if row["method"] == f.NONE else self.r.string(row["method"], "FUNC")
+        params, registers = row["param_count"], row["registers"]
+        if registers > f.LIMITS["max_registers"] or params > registers or row["first_slot"] > registers:
+            most = f.LIMITS["max_registers"]
+            raise self.damaged("FUNC", f"a register for each parameter, and at most {most}", registers)
+        if method is not None and params == 0:
+            raise self.damaged("FUNC", "a method that takes the module itself", "no parameters")
+        self.link(registers)
+        defaults = self.indices(row["defaults"], row["default_count"], len(self.data), "FUNC")
+        if len(defaults) > params - (method is not None):
+            raise self.damaged("FUNC", "at most one default for each parameter", len(defaults))
+        self.r.counted(f.VM_INSTRUCTION, row["code"], row["code_count"])
+        if row["code_count"] == 0:
+            raise self.damaged("FUNC", "a function that returns", "no instructions")
+        code = tuple(self._instruction(row, pc) for pc in range(row["code_count"]))
+        if code[-1].op not in ("return", "jump"):
+            raise self.damaged("VMCD", "return or jump as the last instruction", code[-1].op)
+        schema = self.r.json(self.r.string(row["schema"], "FUNC"), f"{name}: schema")
+        given = schema.get("arguments") if isinstance(schema, dict) else None
+        names = [a.get("name") if isinstance(a, dict) else None for a in given] if isinstance(given, list) else []
+        named = tuple(str(names[i]) if i < len(names) and names[i] else f"arg{i}" for i in range(params))
+        return Function(
+            name, method, named, schema, code, registers, row["first_slot"], tuple(self.data[d] for d in defaults)
+        )
+
+    def _instruction(self, function: dict[str, Any], pc: int) -> VmInstruction:
+        row = self.r.row(f.VM_INSTRUCTION, function["code"] + pc, "VMCD")
+        op = _OPS.get(row["op"])
+        if op is None:
+            raise self.damaged("VMCD", "a known instruction", row["op"])
+        self.spend(1 + row["arg_count"])
+        registers = function["registers"]
+        results = self.indices(row["results"], row["result_count"], registers, "VMCD")
+        args: list[int | Const] = []
+        for a in self.r.span(self.r.indices, row["args"], row["arg_count"], "VMCD"):
+            constant = a & ~CONSTANT_BIT
+            if constant >= len(self.data) if a & CONSTANT_BIT else a >= registers:
+                raise self.damaged("VMCD", "a register or a constant that exists", a)
+            args.append(Const(self.data[constant]) if a & CONSTANT_BIT else a)
+        form = _FORMS[op]
+        if (form[0] is not None and len(args) != form[0]) or (form[1] is not None and len(results) != form[1]):
+            got = f"{len(args)} and {len(results)} in instruction {pc}"
+            raise self.damaged("VMCD", "as many arguments and results as the instruction has", got)
+        self._check_form(op, args, results, function, row)
+        source = self.r.string(row["source"], "VMCD", optional=True)
+        return VmInstruction(op, tuple(args), tuple(results), self._target(op, row, function), row["extra"], source)
+
+    def _target(self, op: str, row: dict[str, Any], function: dict[str, Any]) -> Any:
+        target = row["target"]
+
+        def among(total: int) -> int:
+            if target >= total:
+                raise self.damaged("VMCD", "a target that exists", f"{target} of {total}")
+            return int(target)
+
+        match op:
+            case "op":
+                return self.operator_names[among(len(self.operator_names))]
+            case "jump" | "branch" | "loop":
+                return among(function["code_count"])
+            case "tuple" if target == f.NONE:
+                return None
+            case "tuple" | "create":
+                return self.classes[among(len(self.classes))][0]
+            case "isinstance" | "call_method":
+                return self.r.strings[among(len(self.r.strings))]
+            case "call":
+                return self.r.string(self.rows[among(len(self.rows))]["name"], "FUNC")
+            case "planned":
+                return self.methods[among(len(self.methods))]
+            case "get_attr" | "set_attr":
+                return among(f.LIMITS["max_registers"])
+        return None
+
+    def _check_form(self, op: str, args: list[int | Const], results: list[int], function: dict[str, Any], row: dict[str, Any]) -> None:  # fmt: skip
+        most_args, most_results = f.LIMITS["max_operator_args"], f.LIMITS["max_operator_results"]
+        if op == "op" and (len(args) > most_args or len(results) > most_results):
+            raise self.damaged("VMCD", f"at most {most_args} arguments and {most_results} results", "more")
+        if op == "dict" and len(args) % 2:
+            raise self.damaged("VMCD", "a value for each key", len(args))
+        if op == "call_method" and not args:
+            raise self.damaged("VMCD", "an object to call a method of", "none")
+        if op in ("call", "call_method") and len(args) > most_args:
+            raise self.damaged("VMCD", f"at most {most_args} arguments", len(args))
+        if op == "call" and row["target"] < len(self.rows) and len(args) != self.rows[row["target"]]["param_count"]:
+            raise self.damaged("VMCD", "as many arguments as the function has", len(args))
+        if op == "drop" and any(isinstance(a, Const) for a in args):
+            raise self.damaged("VMCD", "registers to empty", "a constant")
+        if op == "loop":
+            if len(args) < 3:
+                raise self.damaged("VMCD", "a loop's count, limit and condition", len(args))
+            first = args[0]
+            if isinstance(first, Const) or first < function["first_slot"] or args != list(range(first, first + len(args))):
+                raise self.damaged("VMCD", "consecutive slots of a loop", "others")
+        if op == "planned" and row["target"] < len(self.methods):
+            method = self.r.row(f.METHOD, row["target"], "VMCD")
+            counts = len(args), len(results)
+            if row["extra"] >= function["code_count"] or counts != (method["input_count"], method["output_count"]):
+                raise self.damaged("VMCD", "a planned method's inputs and outputs", f"{counts[0]} and {counts[1]}")
+
+    # --- the module, and bundled inputs ---
+    def module(self) -> Fields | None:
+        rows = list(self.r.rows(f.PROGRAM))
+        if len(rows) > 1 or (self.rows and not rows):
+            raise self.damaged("PROG", "one module", len(rows))
+        if not rows:
+            return None
+        index = rows[0]["module"]
+        module = self.data[index] if index < len(self.data) else None
+        if not isinstance(module, Fields) or module.is_tuple:
+            raise self.damaged("PROG", "an object", index)
+        return module
+
+    def bundles(self) -> tuple[Bundle, ...]:
+        found = []
+        for row in self.r.rows(f.BUNDLE):
+            args = self.data[row["args"]] if row["args"] < len(self.data) else None
+            has_outputs = row["outputs"] != f.NONE
+            if not isinstance(args, tuple) or (has_outputs and row["outputs"] >= len(self.data)):
+                raise self.damaged("BNDL", "a tuple of arguments", row["args"])
+            method, info = self.r.string(row["method"], "BNDL"), self.r.string(row["info"], "BNDL", optional=True)
+            outputs = self.data[row["outputs"]] if has_outputs else None
+            found.append(Bundle(method, args, outputs, has_outputs, info, row["absolute"], row["relative"]))
+        return tuple(found)

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from penlight.file.contents import Expression, Method, PenFile, Port
+from penlight.file.contents import Expression, Fields, Method, PenFile, Port, TensorDatum, value_text
 from penlight.tools.options import Shape, ShapeType
 from penlight.tools.screen import heading, in_bytes, screen, table
 
@@ -87,22 +87,31 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
 
 def _interpreted(pen: PenFile) -> dict[str, Any]:
     """Methods of VM code, the operators it calls, and the state that it keeps."""
-    if pen.script is None:
+    if not pen.functions:
         return {}
     from penlight.compat.lints import on_cpu
-    from penlight.tools.inspect_lite import state
 
     methods = {}
-    for function in pen.script.functions.values():
+    for function in pen.functions:
         if function.method:
-            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.parameters[1:])
-            schema = f"{function.method}({given}) -> {function.returns}"
+            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.schema.get("arguments", ())[1:])
+            schema = f"{function.method}({given}) -> {function.schema.get('returns')}"
             methods[function.method] = {"schema": schema, "instructions": len(function.code)}
-    operators = pen.script.operators
+    operators = pen.script_operators
     return {
         "methods": methods, "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
-        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(state(pen.script.module)),
+        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(_state(pen.module)),
     }  # fmt: skip
+
+
+def _state(value: Fields | None, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Attributes that are no tensors, modules or flags of training: what the model's code may read or change."""
+    for name, item in value.items.items() if value is not None else ():
+        if isinstance(item, Fields) and not item.is_tuple:
+            yield from _state(item, f"{prefix}{name}.")
+        elif name != "training" and item is not None and not isinstance(item, TensorDatum):
+            text = value_text(item)
+            yield prefix + name, text if len(text) <= 80 else text[:79] + "…"
 
 
 def _describe_method(method: Method) -> dict[str, Any]:
