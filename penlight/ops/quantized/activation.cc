@@ -156,15 +156,16 @@ PEN_OP(quantized_prelu, "[quantized]", "quantized::prelu(Tensor qx, Tensor weigh
   if (slope.dtype() != DType::f32 || slope.rank() > 1) return c.fail("weights in a row", "%s of rank %d", dtype_name(slope.dtype()), slope.rank());
   int64_t channels = x.rank() > 1 ? x.dim(1) : 1, slopes = slope.numel();
   if (slopes != 1 && slopes != channels) return c.fail("a weight for each channel", "%lld", static_cast<long long>(slopes));
-  Value dense = Value::own(ordered(c, x, Order::rows, &status));
+  Order order = order_of(x);
+  Value dense = Value::own(ordered(c, x, order, &status));
   PEN_TRY(status);
-  Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, Order::rows, c.number(2), c.integer(3)));
+  Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, order, c.number(2), c.integer(3)));
   if (made.is_none()) return c.out_of_memory();
   int64_t inner = 1;
   for (int d = 2; d < x.rank(); ++d) inner *= x.dim(d);
   Requantize q(1.0f / static_cast<float>(c.number(2)), c.integer(3), x.dtype());
   for (int64_t i = 0, n = x.numel(); i < n; ++i) {
-    int64_t k = slopes == 1 ? 0 : i / inner % channels;
+    int64_t k = slopes == 1 ? 0 : order == Order::rows ? i / inner % channels : i % channels;
     float v = a.real(stored(*dense.tensor(), i));
     store(*made.tensor(), i, q(v > 0.0f ? v : v * slope.as<float>()[slope.rank() ? k * slope.shape.strides[0] : 0]));
   }
