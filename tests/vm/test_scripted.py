@@ -80,8 +80,8 @@ class Containers(nn.Module):
             texts = texts + note.split(",")
             maybe = len(note)
         first = xs[0] if len(xs) > 0 else torch.zeros(2)
-        texts.sort(reverse=True)
-        return result, texts[1:], Pair(first.min(), total), maybe
+        texts.sort()
+        return result, texts[::-1], Pair(first.min(), total), maybe
 
 
 class InPlace(nn.Module):
@@ -109,7 +109,7 @@ class Counter(nn.Module):
         super().__init__()
         self.register_buffer("total", torch.zeros(3))
         self.calls = 0
-        self.history: list[float] = []
+        self.history = torch.jit.annotate(list[float], [])
 
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
