@@ -66,11 +66,13 @@ static void max_window(const T* x, const Map& m, const int64_t* begin, const Win
         int64_t iz = begin[0] + z * w.dilation[0], iy = begin[1] + y * w.dilation[1], ix = begin[2] + k * w.dilation[2];
         if (iz < 0 || iz >= m.size[0] || iy < 0 || iy >= m.size[1] || ix < 0 || ix >= m.size[2]) continue;
         const T* from = x + iz * m.step[0] + iy * m.step[1] + ix * m.step[2];
-        if (Dense)
-          for (int64_t i = 0; i < m.channels; ++i) to[i] = first || from[i] > to[i] ? from[i] : to[i];
+        if (Dense && first)
+          memcpy(to, from, static_cast<size_t>(m.channels) * sizeof(T));
+        else if (Dense)
+          for (int64_t i = 0; i < m.channels; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
         else
           for (int64_t i = 0; i < m.channels; ++i)
-            to[i * to_step] = first || from[i * step] > to[i * to_step] ? from[i * step] : to[i * to_step];
+            if (first || from[i * step] > to[i * to_step]) to[i * to_step] = from[i * step];
         first = false;
       }
 }
