@@ -143,7 +143,9 @@ class _Translation:
             raise self.error(self.at, f"names register {number} of {self.f.register_count}")
         return number + self.shift
 
-    def emit(self, op: str, args: list[int | Const] | None = None, results: list[int] | None = None, target: Any = None) -> Action:
+    def emit(
+        self, op: str, args: list[int | Const] | None = None, results: list[int] | None = None, target: Any = None
+    ) -> Action:
         source = self.f.sources[self.at] if self.f.sources and self.at < len(self.f.sources) else ""
         for a in {a for a in args or () if isinstance(a, int) and a in self.taken and a in (self.stack or ())}:
             self.taken.discard(a)  # loaded twice, and given away once
@@ -191,7 +193,9 @@ class _Translation:
             raise self.error(self.at, f"jumps to instruction {target} of {len(self.f.instructions)}")
         known = self.depths.setdefault(target, depth)
         if known != depth:
-            raise self.error(self.at, f"jumps to instruction {target} with {depth} values on the stack, others with {known}")
+            raise self.error(
+                self.at, f"jumps to instruction {target} with {depth} values on the stack, others with {known}"
+            )
 
     # ---- all instructions ----
     def run(self, method: str | None) -> ScriptFunction:

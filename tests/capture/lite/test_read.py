@@ -202,6 +202,8 @@ def test_summaries_are_those_of_torch():
             assert contained_types(program) == _get_mobile_model_contained_types(path)
     assert operators(read(legacy.FIXTURES / "small.v8.ptl"))["aten::conv2d"] == 5
     assert operators(read(legacy.FIXTURES / "small.v4.ptl"))["aten::conv2d"] is None
+    old, new = (operators(read(legacy.FIXTURES / f"{name}.v8.ptl")) for name in ("divide_old", "divide"))
+    assert old == new
 
 
 def test_sources_of_bytes():
