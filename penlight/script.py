@@ -7,6 +7,7 @@ with what it is a view of. Torch in gives torch out, numpy gives numpy.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Script:
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = self._positional(method, list(args), kwargs)
-        as_torch = _any_torch(given)
+        as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
                 problem, result = self._module.run(method, [to_vm(a) for a in given])
@@ -86,11 +87,12 @@ class Script:
             self._module.seed(seed)
 
 
-def bundled(model: Any, method: str) -> list[Bundled]:
+def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
     made = []
+    tensor = _to_torch if as_torch else _to_numpy
     for name, info, args, outputs, has_outputs, absolute, relative in model.bundles():
         if name == method:
-            values = from_vm(args, _to_numpy), from_vm(outputs, _to_numpy)
+            values = from_vm(args, tensor), from_vm(outputs, tensor)
             made.append(Bundled(values[0], values[1], has_outputs, info, absolute, relative))
     return made
 
@@ -105,6 +107,14 @@ def _any_torch(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_any_torch(v) for v in value.values())
     return hasattr(value, "detach") and hasattr(value, "data_ptr")
+
+
+def _any_array(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any_array(v) for v in value)
+    if isinstance(value, Mapping):
+        return any(_any_array(v) for v in value.values())
+    return isinstance(value, (np.ndarray, np.generic))
 
 
 def to_vm(value: Any) -> Any:

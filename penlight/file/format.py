@@ -33,6 +33,11 @@ LIMITS = {
     "max_verify_steps": 1 << 24,
     "max_stages": 4096,
     "max_registers": 1 << 20,
+    "max_live_registers": 1 << 22,
+    "max_frames": 2000,
+    "max_datum_depth": 64,
+    "max_operator_args": 4096,
+    "max_operator_results": 8,
 }
 
 _SIZES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "f64": "d"}

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from penlight.file.writer import _Tables
 
 CONSTANT_BIT = 1 << 31
-_MAX_NESTING = 200
 
 
 class ScriptTables:
@@ -97,8 +96,9 @@ class ScriptTables:
         return self.classes[key]
 
     def datum(self, value: Any, depth: int = 0) -> int:
-        if depth > _MAX_NESTING:
-            raise ValueError("values are nested more than 200 deep, or contain themselves")
+        if depth > f.LIMITS["max_datum_depth"]:
+            deepest = f.LIMITS["max_datum_depth"]
+            raise ValueError(f"values are nested more than {deepest} deep, or contain themselves")
         if isinstance(value, (Device, EnumValue)):
             value = value.name if isinstance(value, Device) else value.value
         if isinstance(value, (np.ndarray, np.generic)):

@@ -28,11 +28,16 @@ class OperatorError(Exception):
 
 def run(name: str, *args: Any) -> Any:
     """Calls an operator of the VM; torch tensors in and out."""
-    problem, results = _operators.run(name, [_to_vm(a) for a in args])
+    return run_keeping(name, *args)[0]
+
+
+def run_keeping(name: str, *args: Any) -> tuple[Any, list[Any]]:
+    """The result, and the arguments after the call: lists and dicts go in as copies, so changes in place show here only."""
+    problem, results, after = _operators.run(name, [_to_vm(a) for a in args], keep=True)
     if problem:
         raise OperatorError(problem["message"])
     made = [_from_vm(r) for r in results]
-    return made[0] if len(made) == 1 else tuple(made)
+    return made[0] if len(made) == 1 else tuple(made), [_from_vm(a) for a in after]
 
 
 def _to_vm(value: Any) -> Any:

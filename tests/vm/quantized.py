@@ -36,7 +36,7 @@ def pack(name: str, *args: Any) -> Packed:
     """Calls an operator that packs weights, here and in torch."""
     ours = [a.ours if isinstance(a, Packed) else a for a in args]
     theirs = [a.theirs if isinstance(a, Packed) else a for a in args]
-    problem, held = check._operators.run(name, [check._to_vm(a) for a in ours], hold=True)
+    problem, held, _ = check._operators.run(name, [check._to_vm(a) for a in ours], hold=True)
     assert problem is None, problem["message"]
     return Packed(held[0], check.torch_run(name, *theirs))
 
@@ -63,7 +63,7 @@ def _compare(got: Any, expected: Any, steps: int, tolerance: float, layout: bool
         assert len(got) == len(expected), where
         for i, (g, e) in enumerate(zip(got, expected, strict=True)):
             _compare(g, e, steps, tolerance, layout, f"{where}[{i}]")
-        return
+        return None
     if isinstance(expected, torch.Tensor) and layout and expected.numel():
         seen = [(a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape, strict=True) if n > 1]
         assert all(a == b for a, b in seen), f"{where}: strides {got.stride()} instead of {expected.stride()}"
