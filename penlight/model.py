@@ -126,9 +126,9 @@ class Model:
         """Operators that interpreted methods call and this runtime lacks: a run that meets one fails."""
         return list(self._handle.missing_operators)
 
-    def bundled_inputs(self, method: str = "forward") -> list[Bundled]:
-        """Example inputs that the file carries for a method, with what they should give."""
-        return bundled(self._handle, method)
+    def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundled]:
+        """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""
+        return bundled(self._handle, method, as_torch)
 
     def reset(self) -> None:
         """Takes the state of interpreted methods back to what the file says."""

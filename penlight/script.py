@@ -86,11 +86,12 @@ class Script:
             self._module.seed(seed)
 
 
-def bundled(model: Any, method: str) -> list[Bundled]:
+def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
     made = []
+    tensor = _to_torch if as_torch else _to_numpy
     for name, info, args, outputs, has_outputs, absolute, relative in model.bundles():
         if name == method:
-            values = from_vm(args, _to_numpy), from_vm(outputs, _to_numpy)
+            values = from_vm(args, tensor), from_vm(outputs, tensor)
             made.append(Bundled(values[0], values[1], has_outputs, info, absolute, relative))
     return made
 

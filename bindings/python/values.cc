@@ -253,8 +253,9 @@ struct Operators {
   ~Operators() { pen_operators_destroy(handle); }
 };
 
-// (problem or None, results)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold) {
+// (problem or None, results, the arguments after the call where `keep`: lists and dicts come in as copies). `hold`: results stay
+// values of the VM.
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold, bool keep) {
   Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
@@ -263,8 +264,8 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
     nb::gil_scoped_release release;
     status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
-  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list());
-  nb::list out;
+  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list(), nb::list());
+  nb::list out, after;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
   for (Owned& v : owned) {
@@ -276,7 +277,8 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
     held->value = v.release();
     out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
   }
-  return nb::make_tuple(nb::none(), out);
+  for (size_t i = 0; keep && i < values.size(); ++i) after.append(from_value(values.data()[i]));
+  return nb::make_tuple(nb::none(), out, after);
 }
 
 }  // namespace
@@ -320,7 +322,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false, nb::arg("keep") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));

@@ -97,7 +97,6 @@ def _other_methods(script: Script) -> str:
 def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dynamic_shapes: Any) -> Any:
     """The method as one planned graph."""
     import torch
-    from torch import nn
 
     from penlight.capture import module as modules
     from penlight.capture.script_machine import ScriptMachine
@@ -107,19 +106,9 @@ def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dyna
     scope: dict[str, Any] = {"run": lambda *args: machine.call(forward.name, [script.module, *args])}
     exec(f"def forward({', '.join(names[: len(inputs)])}):\n    return run({', '.join(names[: len(inputs)])})\n", scope)
 
-    class Whole(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.machine = machine
-
-    body = Whole()
-    body.forward = scope["forward"]
+    object.__setattr__(machine, "forward", scope["forward"])  # torch.export asks for names of arguments
     with torch.fx.traceback.preserve_node_meta():
-        program = modules.capture_shapes(body.eval(), inputs, {}, dynamic_shapes, machine.decided)
-    method = program.methods["forward"]
-    for value in method.graph.constants.values():
-        value.name = value.name.removeprefix("machine.")
-    return method
+        return modules.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided).methods["forward"]
 
 
 def _has_torch() -> bool:

@@ -17,19 +17,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import nn
 
 from penlight.build.operators import operators
 from penlight.capture import module as modules
 from penlight.capture.lite.program import LiteObject
-from penlight.capture.script_machine import ScriptMachine, UnavailableError
-from penlight.errors import CaptureError, UnsupportedError
+from penlight.capture.script_machine import ScriptMachine
+from penlight.errors import CaptureError
 from penlight.ir.graph import Method, Program
-from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.script import Action, Script, ScriptFunction
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
 _FEW = 4  # operators: below that, without a hot one, planning does not pay
-_SCALARS = (int, float, bool, str, type(None))
 
 
 @dataclass
@@ -56,8 +54,8 @@ def plan_runs(
     try:
         with torch.no_grad():
             machine.call(function.name, [script.module, *args])
-    except (UnavailableError, NotImplementedError):
-        pass  # what was seen until then is good
+    except (CaptureError, RuntimeError, NotImplementedError, TypeError, ValueError, LookupError):
+        pass  # what was seen until then is good, and a run will say what is wrong
     planned: dict[str, Method] = {}
     aliases_matter = any(_is_in_place(a) for f in script.functions.values() for a in f.code)
     for called in [f for f in script.functions.values() if f.name in seen.functions]:
@@ -273,18 +271,17 @@ def _worth_it(run: Run) -> bool:
     return bool(run.inputs) and bool(run.outputs) and (hot or len(names) >= _FEW)
 
 
-class _Body(nn.Module):
+class _Body(ScriptMachine):
     """A run of actions as a module: tensors in, tensors out."""
 
     def __init__(self, script: Script, run: Run, state: dict[int, Any]) -> None:
-        super().__init__()
-        self.machine = ScriptMachine(script)
-        self._run = (run, state)
+        super().__init__(script)
+        self._part = (run, state)
 
-    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        run, state = self._run
+    def compute(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        run, state = self._part
         registers = {**state, **dict(zip(run.inputs, tensors, strict=True))}
-        self.machine.run(run.function, registers, run.begin, run.end)
+        self.run(run.function, registers, run.begin, run.end)
         return tuple(registers[r] for r in run.outputs)
 
 
@@ -303,25 +300,25 @@ def _capture(script: Script, run: Run, seen: _Observation, aliases_matter: bool)
             if aliases_matter and _shares_memory(body, examples):
                 return None
             program = _captured(body, examples)
-    except (CaptureError, UnsupportedError, UnavailableError, NotImplementedError, RuntimeError, TypeError, ValueError):
+    except (CaptureError, NotImplementedError, RuntimeError, TypeError, ValueError):
         return None
     return program.methods["forward"]
 
 
 def _captured(body: _Body, examples: tuple[torch.Tensor, ...]) -> Program:
     names = [f"t{i}" for i in range(len(examples))]
-    scope: dict[str, Any] = {"run": body.forward}
+    scope: dict[str, Any] = {"run": body.compute}
     exec(f"def forward({', '.join(names)}):\n    return run({', '.join(names)})\n", scope)
     object.__setattr__(body, "forward", scope["forward"])  # torch.export asks for names of arguments
     with torch.fx.traceback.preserve_node_meta():
-        return modules.capture_shapes(body, examples, {}, "auto", body.machine.decided)
+        return modules.capture_shapes(body, examples, {}, "auto", body.decided)
 
 
 def _shares_memory(body: _Body, examples: tuple[torch.Tensor, ...]) -> bool:
     """Whether a result is a view of an argument or of another result, or an argument is written: then others could tell."""
     before = [t.clone() for t in examples]
     given = [t.untyped_storage().data_ptr() for t in examples]
-    made = [t.untyped_storage().data_ptr() for t in body(*examples)]
+    made = [t.untyped_storage().data_ptr() for t in body.compute(*examples)]
     weights = {b.untyped_storage().data_ptr() for b in body.buffers()}
     changed = any(not torch.equal(a, b) for a, b in zip(before, examples, strict=True))
     return changed or len(set(made)) < len(made) or bool(set(made) & (set(given) | weights))
@@ -346,5 +343,3 @@ def _insert(function: ScriptFunction, inserts: list[tuple[Run, str]]) -> None:
             a.extra = moved[a.extra]
     function.code = code
 
-
-__all__ = ["Const", "plan_runs"]

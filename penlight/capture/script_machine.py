@@ -19,7 +19,7 @@ from penlight.capture.containers import _namedtuple
 from penlight.capture.lite.program import Device, EnumValue, LiteObject, LiteTensor
 from penlight.capture.locations import ANNOTATION
 from penlight.capture.script_operators import call_torch, plain_result
-from penlight.capture.script_values import DTYPES, dtype_code
+from penlight.capture.script_values import dtype_code
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 
@@ -266,4 +266,3 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::min": lambda *a: min(*a),
     "prim::max": lambda *a: max(*a),
 }
-__all__ = ["DTYPES", "ScriptMachine", "UnavailableError"]

@@ -29,13 +29,14 @@ _OPERATORS = {
 GPUS = tuple(_OPERATORS)
 
 # On numbers, strings, lists and shapes: these run in the interpreter, on any backend.
-_HOST_ALWAYS = frozenset(["size", "dim", "stride", "numel", "Int", "Float", "Bool", "item", "ScalarImplicit", "IntImplicit", "FloatImplicit", "is_nonzero"])
-_HOST_NAMES = frozenset(
-    ["size", "dim", "len", "numel", "stride", "is_floating_point", "is_complex", "is_quantized", "__getitem__", "_set_item", "append", "extend", "insert", "pop", "clear", "reverse", "keys", "values", "items", "get", "__contains__", "format", "join", "split", "strip", "lower", "upper", "startswith", "endswith", "replace", "list", "dict", "copy", "warn", "__isnot__", "__is__", "__not__", "__and__", "__or__", "__xor__", "floordiv", "mathremainder", "range_length", "ceil", "floor", "neg", "round", "str", "ord", "chr", "hash", "is_autocast_enabled", "is_autocast_cpu_enabled", "is_grad_enabled", "is_scripting", "Delete", "update", "setdefault", "popitem", "index", "count", "all", "any", "is_contiguous", "storage_offset"]
-)
-_HOST_OVERLOADS = frozenset(
-    ["int", "float", "str", "bool", "t", "int_list", "str_list", "float_list", "bool_list", "int_int", "int_float", "float_int", "self_int", "self_float", "device", "Device", "enum", "str_int"]
-)
+_ALWAYS = "size dim stride numel Int Float Bool item ScalarImplicit IntImplicit FloatImplicit is_nonzero"
+_NAMES = """len is_floating_point is_complex is_quantized __getitem__ _set_item append extend insert pop clear reverse keys values items get
+__contains__ format join split strip lower upper startswith endswith replace list dict copy warn __isnot__ __is__ __not__ __and__ __or__
+__xor__ floordiv mathremainder range_length ceil floor neg round str ord chr hash is_autocast_enabled is_autocast_cpu_enabled
+is_grad_enabled is_scripting Delete update setdefault popitem index count all any is_contiguous storage_offset"""
+_OVERLOADS = """int float str bool t int_list str_list float_list bool_list int_int int_float float_int self_int self_float device Device
+enum str_int"""
+_HOST_ALWAYS, _HOST_NAMES, _HOST_OVERLOADS = (frozenset(text.split()) for text in (_ALWAYS, _NAMES, _OVERLOADS))
 
 
 def runs_on(backend: str, operator: str) -> bool:

@@ -6,14 +6,20 @@ by rounding, times a factor for another order of additions, is allowed.
 
 from __future__ import annotations
 
-import base64
 import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+
+from penlight.capture.lite.program import LiteTensor, Quantizer, Storage
+from penlight.ir.script import Bundle
+
+if TYPE_CHECKING:
+    from penlight.model import Model
 
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
@@ -46,7 +52,10 @@ class Bundles:
 
     def functions_and_info(self) -> dict[str, dict[str, list[str]]]:
         return {
-            name: {"get_inputs_function_name": [f"get_all_bundled_inputs_for_{name}"], "info": list(self.info.get(name, []))}
+            name: {
+                "get_inputs_function_name": [f"get_all_bundled_inputs_for_{name}"],
+                "info": list(self.info.get(name, [])),
+            }
             for name in self.calls
         }
 
@@ -54,7 +63,10 @@ class Bundles:
         """PyTorch's accessors that these bundles answer to."""
         if not self:
             return []
-        names = ["get_bundled_inputs_functions_and_info", *(f"get_all_bundled_inputs_for_{name}" for name in self.calls)]
+        names = [
+            "get_bundled_inputs_functions_and_info",
+            *(f"get_all_bundled_inputs_for_{name}" for name in self.calls),
+        ]
         if "forward" in self.calls:
             names += ["get_all_bundled_inputs", "get_num_bundled_inputs", "run_on_bundled_input"]
         return names
@@ -85,9 +97,7 @@ def bundles_of(script: torch.jit.ScriptModule) -> Bundles:
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 
-def with_results(
-    script: torch.jit.ScriptModule, inputs: Mapping[str, Any], info: Mapping[str, list[str]]
-) -> Bundles:
+def with_results(script: torch.jit.ScriptModule, inputs: Mapping[str, Any], info: Mapping[str, list[str]]) -> Bundles:
     """Runs each call through the module, which is in eval mode, to learn the results and the tolerance."""
     calls = {}
     for name, all_args in inputs.items():
@@ -150,55 +160,56 @@ def _double(value: Any) -> Any:
 
 
 # --- in the file ---
-# The compiled model keeps them in its metadata until the file has a table for them.
-KEY = "bundled_inputs"
+def to_program(bundles: Bundles) -> list[Bundle]:
+    """The rows of the file's table of bundled inputs."""
+    made = []
+    for name, calls in bundles.calls.items():
+        told = bundles.info.get(name, [])
+        for i, call in enumerate(calls):
+            info = told[i] if i < len(told) else ""
+            args, outputs = tuple(_stored(a) for a in call.args), _stored(call.outputs)
+            made.append(Bundle(name, args, outputs, True, info, absolute=call.tolerance))
+    return made
 
 
-def to_metadata(bundles: Bundles) -> dict[str, Any]:
-    """What a model's metadata should say of them."""
-    calls = {name: [_pack((c.args, c.outputs, c.tolerance)) for c in made] for name, made in bundles.calls.items()}
-    return {KEY: {"calls": calls, "info": bundles.info}} if bundles else {}
+def bundles_in(model: Model) -> Bundles:
+    """Those of a loaded model. Without torch, tensors come as numpy arrays."""
+    bundles = Bundles()
+    for name in model.methods:
+        found = model.bundled_inputs(name, as_torch=True)
+        if found:
+            bundles.calls[name] = [Bundled(b.args, b.outputs, b.absolute) for b in found]
+            bundles.info[name] = [b.info for b in found] if any(b.info for b in found) else []
+    return bundles
 
 
-def bundles_in(model: Any) -> Bundles:
-    """Those of a loaded model."""
-    stored = model.metadata.get(KEY)
-    if not stored:
-        return Bundles()
-    calls = {name: [Bundled(*_unpack(call)) for call in made] for name, made in stored["calls"].items()}
-    return Bundles(calls, stored["info"])
-
-
-def _pack(value: Any) -> Any:
+def _stored(value: Any) -> Any:
+    """A value with its tensors as the file's tables take them."""
     if isinstance(value, torch.Tensor):
-        plain = value.detach().dequantize() if value.is_quantized else value.detach()
-        data = plain.contiguous().reshape(-1).view(torch.uint8) if plain.numel() else torch.empty(0, dtype=torch.uint8)
-        text = base64.b64encode(data.numpy().tobytes()).decode()
-        return {"tensor": [str(plain.dtype).removeprefix("torch."), list(plain.shape), text]}
+        return _stored_tensor(value.detach())
     if isinstance(value, dict):
-        return {"dict": [[_pack(k), _pack(v)] for k, v in value.items()]}
-    if isinstance(value, tuple):
-        return {"tuple": [_pack(v) for v in value]}
-    if isinstance(value, list):
-        return {"list": [_pack(v) for v in value]}
-    if isinstance(value, float):
-        return {"float": value.hex()}
-    return value  # None, bool, int, str
+        return {k: _stored(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_stored(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_stored(v) for v in value)
+    return value
 
 
-def _unpack(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    ((kind, content),) = value.items()
-    if kind == "tensor":
-        dtype, shape, text = content
-        data = bytearray(base64.b64decode(text))
-        wanted = getattr(torch, dtype)
-        return torch.frombuffer(data, dtype=wanted).reshape(shape) if data else torch.empty(shape, dtype=wanted)
-    if kind == "dict":
-        return {_unpack(k): _unpack(v) for k, v in content}
-    if kind == "tuple":
-        return tuple(_unpack(v) for v in content)
-    if kind == "list":
-        return [_unpack(v) for v in content]
-    return float.fromhex(content)
+def _stored_tensor(t: torch.Tensor) -> Any:
+    if t.dtype == torch.bfloat16:
+        return _lite(t.contiguous().view(torch.int16), "bf16", None)
+    if not t.is_quantized:
+        return t.contiguous().numpy()
+    if t.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        quantizer = Quantizer(t.q_scale(), t.q_zero_point())
+    else:
+        zeros = tuple(int(z) for z in t.q_per_channel_zero_points().tolist())
+        quantizer = Quantizer(tuple(t.q_per_channel_scales().tolist()), zeros, t.q_per_channel_axis())
+    stored = t.int_repr().contiguous()
+    return _lite(stored, {torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[stored.dtype], quantizer)
+
+
+def _lite(stored: torch.Tensor, dtype: str, quantizer: Quantizer | None) -> LiteTensor:
+    data = stored.numpy().reshape(-1).view(np.uint8) if stored.numel() else np.empty(0, np.uint8)
+    return LiteTensor(Storage(data), dtype, 0, tuple(stored.shape), stored.stride(), quantizer)

@@ -28,7 +28,11 @@ __all__ = [
 Inputs = Sequence[tuple[Any, ...]]
 _originals = {  # as they were before install() put others in their places
     name: getattr(original, name)
-    for name in ("bundle_inputs", "augment_model_with_bundled_inputs", "augment_many_model_functions_with_bundled_inputs")
+    for name in (
+        "bundle_inputs",
+        "augment_model_with_bundled_inputs",
+        "augment_many_model_functions_with_bundled_inputs",
+    )
 }
 
 
@@ -134,7 +138,7 @@ def _inflate(arg: Any, place: str, skip_size_check: bool) -> tuple[Any, str]:
             return arg, place
         deflated, expression, _ = original._inflate_expr(arg, place, "", skip_size_check=skip_size_check)
         return arg, expression
-    deflated, expression, helper = original._inflate_expr(arg, "value", "inflate_helper")
+    deflated, expression, helper = original._inflate_expr(arg, "value", "inflate_helper")  # type: ignore[arg-type]
     with quiet():
         holder = clone(torch.jit.script(_Holder()))  # a clone has a type of its own to define methods in
     kind = torch._C._jit_try_infer_type(deflated).type().annotation_str  # type: ignore[attr-defined]
@@ -149,4 +153,3 @@ class _Holder(torch.nn.Module):
 
     def forward(self) -> int:
         return 0
-

@@ -18,7 +18,19 @@ VIEWS = {
     "slice", "select", "view", "view_as", "reshape", "transpose", "permute", "t", "unsqueeze", "squeeze", "expand", "expand_as", "narrow",
     "detach", "alias", "flatten", "contiguous", "diagonal", "unfold", "as_strided", "swapaxes", "swapdims", "movedim", "to", "real", "imag",
 }  # fmt: skip
-READS_DATA = {"Bool", "Int", "Float", "item", "is_nonzero", "ScalarImplicit", "IntImplicit", "FloatImplicit", "equal", "allclose", "tolist"}
+READS_DATA = {
+    "Bool",
+    "Int",
+    "Float",
+    "item",
+    "is_nonzero",
+    "ScalarImplicit",
+    "IntImplicit",
+    "FloatImplicit",
+    "equal",
+    "allclose",
+    "tolist",
+}
 READS_SHAPE = {"size", "dim", "len", "numel", "stride", "shape"}
 
 

@@ -139,4 +139,3 @@ def _example(pattern: Pattern, batch: int, size: int) -> torch.Tensor:
     if not pattern.dtype.is_floating_point:
         return torch.zeros(dims, dtype=pattern.dtype)
     return torch.rand(dims, generator=torch.Generator().manual_seed(0)).to(pattern.dtype)
-

@@ -20,8 +20,30 @@ from penlight.errors import CaptureError
 from penlight.ir.script import Script, ScriptFunction
 
 LEVELS = ("error", "warning", "note")
-RANDOM = {"rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli", "multinomial", "normal", "uniform_", "normal_"}
-SIZED_BY_DATA = {"nonzero", "unique", "_unique2", "unique_dim", "unique_consecutive", "masked_select", "nms", "bincount", "where"}
+RANDOM = {
+    "rand",
+    "randn",
+    "rand_like",
+    "randn_like",
+    "randint",
+    "randperm",
+    "bernoulli",
+    "multinomial",
+    "normal",
+    "uniform_",
+    "normal_",
+}
+SIZED_BY_DATA = {
+    "nonzero",
+    "unique",
+    "_unique2",
+    "unique_dim",
+    "unique_consecutive",
+    "masked_select",
+    "nms",
+    "bincount",
+    "where",
+}
 
 
 @dataclass
@@ -64,7 +86,7 @@ def _of_torchscript(path: str | Path, backends: Sequence[str]) -> Iterator[Lint]
     from penlight.capture.quiet import quiet
 
     with quiet():
-        script = torch.jit.load(str(path), map_location="cpu")
+        script: Any = torch.jit.load(str(path), map_location="cpu")
         saved = read(script._c._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
         yield from _of_state(saved)
         yield from _layers(saved)
@@ -81,14 +103,21 @@ def _of_state(program: LiteProgram) -> Iterator[Lint]:
     methods = program.methods
     if "forward" not in methods:
         have = ", ".join(methods) or "none"
-        yield Lint("NO_FORWARD", "note", f"There is no method forward; there is: {have}.", "Call methods by name (run_method).")
+        yield Lint(
+            "NO_FORWARD", "note", f"There is no method forward; there is: {have}.", "Call methods by name (run_method)."
+        )
     if not any(name in methods for name in ("get_all_bundled_inputs", "_generate_bundled_inputs_for_forward")):
         yield Lint(
             "BUNDLED_INPUT", "warning", "No inputs are bundled with the model: nothing can test or plan it on a device.",
             "torch.utils.bundled_inputs.augment_model_with_bundled_inputs(model, [(input,)]) before saving.",
         )  # fmt: skip
     if _training(program.module):
-        yield Lint("TRAINING", "warning", "The model was saved in training mode.", "Call model.eval() before scripting and saving.")
+        yield Lint(
+            "TRAINING",
+            "warning",
+            "The model was saved in training mode.",
+            "Call model.eval() before scripting and saving.",
+        )
     grads, doubles = [], []
     for name, tensor in tensors(program):
         if tensor.requires_grad:
@@ -169,15 +198,22 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
         for at, name in _calls(function):
             yield from _of_operator(name, _source(function, at), backends)
         for constant in function.constants:
-            if isinstance(constant, Device) and constant.name.partition(":")[0] not in ("cpu", "vulkan", "metal", "meta"):
+            if isinstance(constant, Device) and constant.name.partition(":")[0] not in (
+                "cpu",
+                "vulkan",
+                "metal",
+                "meta",
+            ):
                 yield Lint(
                     "DEVICE", "error", f"{function.method} puts tensors on {constant.name}, which phones do not have.",
                     "Write device=x.device in place of a fixed device, or trace and save the model on the CPU.",
                 )  # fmt: skip
 
-
-    script = _script(program)
-    for code in script.functions.values() if script is not None else ():
+    try:
+        functions = list(register_code(program).functions.values())
+    except CaptureError:  # which it says when it is compiled
+        functions = []
+    for code in functions:
         if code.method is not None and not _is_internal(code):
             yield from _of_flow(code)
 
@@ -204,7 +240,13 @@ def _of_operator(name: str, source: list[str], backends: Sequence[str]) -> Itera
                 "Use another operator, or the CPU for this model.", source,
             )  # fmt: skip
     if short in RANDOM:
-        yield Lint("RANDOM", "note", f"{name}: its numbers differ from torch's, and from run to run.", "Pass noise as an input.", source)
+        yield Lint(
+            "RANDOM",
+            "note",
+            f"{name}: its numbers differ from torch's, and from run to run.",
+            "Pass noise as an input.",
+            source,
+        )
     if short in SIZED_BY_DATA and name not in ("aten::where.self", "aten::where.ScalarSelf", "aten::where.ScalarOther"):
         yield Lint(
             "DATA_SIZES", "note", f"{name}: the size of its result depends on the data; what follows is planned when it is known.",
@@ -257,17 +299,13 @@ def _is_check(function: ScriptFunction, at: int) -> bool:
     return raises(at + 1) or raises(code[at].target)
 
 
-def _script(program: LiteProgram) -> Script | None:
-    """The program's register code; None where that cannot be had (it says so when it is compiled)."""
-    counts = None
+def register_code(program: LiteProgram) -> Script:
+    """The program as it is interpreted. Without torch's schemas, operators that Penlight lacks may be an error."""
     try:
-        from penlight.capture.script import schema_counts as counts
-    except ImportError:  # without torch; operators that Penlight lacks are then not followed
-        pass
-    try:
-        return to_script(program, None, counts)
-    except CaptureError:
-        return None
+        from penlight.capture.script import schema_counts
+    except ImportError:
+        return to_script(program)
+    return to_script(program, None, schema_counts)
 
 
 def _source(function: Function, at: int) -> list[str]:
@@ -281,7 +319,7 @@ def _vm_names() -> frozenset[str]:
     try:
         from penlight import _runtime
 
-        return frozenset(_runtime.operator_names())
+        return frozenset(_runtime.operator_names())  # type: ignore[attr-defined]
     except ImportError:  # not built; the sources say the same
         from penlight.build.operators import operators
 
@@ -307,7 +345,11 @@ def _instead(name: str) -> str:
     from penlight.ops.refused import refusal
 
     found = refusal(name.partition("::")[2])
-    return found.instead if found is not None and found.instead else "Write it with operators that are (docs/OPERATORS.md)."
+    return (
+        found.instead
+        if found is not None and found.instead
+        else "Write it with operators that are (docs/OPERATORS.md)."
+    )
 
 
 # --- .pen ---
@@ -316,7 +358,7 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
     from penlight.file.reader import read
 
     pen = read(path)
-    if not pen.metadata.get("bundled_inputs"):
+    if not pen.bundle_count:
         yield Lint(
             "BUNDLED_INPUT", "warning", "No inputs are bundled with the model: nothing can test it on a device.",
             "Bundle inputs with the module before optimizing it.",
@@ -328,10 +370,16 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
             count=len(doubles),
         )  # fmt: skip
     for name in pen.metadata.get(OPERATORS, ()):
-        yield from (lint for lint in _of_operator(str(name), [], [b for b in backends if b != "cpu"]) if "UNSUPPORTED" in lint.code)
+        yield from (
+            lint
+            for lint in _of_operator(str(name), [], [b for b in backends if b != "cpu"])
+            if "UNSUPPORTED" in lint.code
+        )
     known = _kernel_keys()
     for key in sorted(key for key in pen.keys if known and key not in known):
-        yield Lint("UNSUPPORTED", "error", f"{key}: this build of the runtime has no such kernel.", "Install a newer Penlight.")
+        yield Lint(
+            "UNSUPPORTED", "error", f"{key}: this build of the runtime has no such kernel.", "Install a newer Penlight."
+        )
 
 
 def _kernel_keys() -> frozenset[str]:
@@ -358,5 +406,3 @@ def _merged(found: Sequence[Lint]) -> list[Lint]:
 def _some(names: Sequence[str], limit: int = 3) -> str:
     rest = len(names) - limit
     return ", ".join(names[:limit]) + (f" and {rest} more" if rest > 0 else "")
-
-

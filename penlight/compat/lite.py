@@ -6,6 +6,7 @@ Files are told apart by content: .pen, .ptl (zip and flatbuffer), and TorchScrip
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,7 +51,8 @@ class LiteScriptModule:
             if found is None:
                 raise RuntimeError(f"Method '{method_name}' is not defined.")
             return found(*args)
-        return self.model.run_method(method_name, *args)
+        result = self.model.run_method(method_name, *args)
+        return as_torch(result) if "torch" in sys.modules else result
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and "model" in self.__dict__ and self.find_method(name):
@@ -80,7 +82,7 @@ def _load_for_lite_interpreter(f: File, map_location: Any = None) -> LiteScriptM
         model = penlight.load(source)
         return LiteScriptModule(model, model.metadata.get(OPERATORS, ()))
     program = _program(source)
-    return LiteScriptModule(_compile(source, kind), operators_of(program))
+    return LiteScriptModule(_compile(source, kind, program), operators_of(program))
 
 
 def _export_operator_list(module: Any) -> set[str]:
@@ -163,12 +165,33 @@ def _torchscript(source: str | bytes) -> Any:
     return script
 
 
-def _compile(source: str | bytes, kind: str) -> Model:
-    from penlight.compat.bundled import bundles_of
-    from penlight.compat.compile import compile_script
+def _compile(source: str | bytes, kind: str, program: LiteProgram) -> Model:
+    """.ptl files need no torch; a module of TorchScript is planned where it can be."""
+    metadata = {"name": Path(source).stem if isinstance(source, str) else "", OPERATORS: sorted(operators_of(program))}
+    if kind == "torchscript":
+        from penlight.compat.bundled import bundles_of
+        from penlight.compat.compile import compile_script
 
-    if kind == "flatbuffer":
-        raise CaptureError("flatbuffer files are not run yet")
-    script = _torchscript(source)
-    bundles = bundles_of(script)
-    return compile_script(script, ["forward", *bundles.calls], {"name": Path(source).stem if isinstance(source, str) else ""}, bundles)
+        script = _torchscript(source)
+        bundles = bundles_of(script)
+        methods = [name for name in program.methods if not name.startswith("__")]
+        return compile_script(script, methods, metadata, bundles)
+    from penlight.compat.compile import compile_program
+
+    return compile_program(program, metadata)
+
+
+def as_torch(value: Any) -> Any:
+    """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
+    import numpy as np
+    import torch
+
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_torch(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(as_torch(v) for v in value)
+    if isinstance(value, dict):
+        return {k: as_torch(v) for k, v in value.items()}
+    return value

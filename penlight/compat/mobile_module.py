@@ -17,6 +17,7 @@ import torch
 
 from penlight.compat import rewrite
 from penlight.compat.bundled import Bundles
+from penlight.compat.lite import as_torch
 
 if TYPE_CHECKING:
     from penlight.model import Model
@@ -67,7 +68,7 @@ class MobileModule:
         return self.run_method("forward", *args, **kwargs)
 
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return self.model.run_method(name, *args, **kwargs)
+        return as_torch(self.model.run_method(name, *args, **kwargs))
 
     def find_method(self, name: str) -> bool:
         return name in self._methods
@@ -95,7 +96,9 @@ class MobileModule:
 
     def train(self, mode: bool = True) -> MobileModule:
         if mode:
-            raise RuntimeError("a module optimized for mobile is for inference: it has no gradients and no dropout left")
+            raise RuntimeError(
+                "a module optimized for mobile is for inference: it has no gradients and no dropout left"
+            )
         return self
 
     def __repr__(self) -> str:
@@ -145,7 +148,9 @@ class MobileModule:
         """The model, with these files in its metadata."""
         if not extra_files:
             return self.model
-        return self._build({EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles)
+        return self._build(
+            {EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles
+        )
 
     def _bundle(self, bundles: Bundles) -> None:
         """Takes other bundled inputs, for the file too."""

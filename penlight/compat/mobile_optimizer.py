@@ -66,7 +66,7 @@ def optimize_for_mobile(
     wanted = [*(["forward"] if script._c._has_method("forward") else []), *kept, *bundles.calls]
     methods = tuple(name for name in dict.fromkeys(wanted) if script._c._has_method(name))
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
-    blocked = frozenset(kind.name for kind in optimization_blocklist or ())
+    blocked = frozenset(str(kind.name) for kind in optimization_blocklist or ())  # type: ignore[attr-defined]
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
     build = builder(script, methods, backend, torch._C._export_opnames(optimized))
     return MobileModule(script, optimized, build, methods, attributes, backend, blocked, bundles)
@@ -110,4 +110,3 @@ def generate_mobile_module_lints(script_module: torch.jit.ScriptModule) -> list[
                 "torch.utils.mobile_optimizer.optimize_for_mobile to drop batch_norm operator.",
             )
     return found
-

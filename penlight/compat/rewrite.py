@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+jit: Any = torch._C  # torch's types leave out most of these functions
+
 CONV_BN_FUSION, INSERT_FOLD_PREPACK_OPS, REMOVE_DROPOUT, FUSE_ADD_RELU = (
     "CONV_BN_FUSION", "INSERT_FOLD_PREPACK_OPS", "REMOVE_DROPOUT", "FUSE_ADD_RELU",
 )  # fmt: skip
@@ -77,27 +79,27 @@ def optimized_module(
     module.eval()
     c = module._c
     if backend == "cpu" and CONV_1D_TO_2D not in blocked:
-        torch._C._jit_pass_transform_conv1d_to_conv2d(c)
+        jit._jit_pass_transform_conv1d_to_conv2d(c)
     if backend != "cpu" or CONV_BN_FUSION not in blocked:
-        c = torch._C._jit_pass_fold_convbn(c)
+        c = jit._jit_pass_fold_convbn(c)
     kept = [name for name in preserved if name != "forward"]
-    c = torch._C._freeze_module(c, kept, True, False)
+    c = jit._freeze_module(c, kept, True, False)
     packs = backend != "cpu" or INSERT_FOLD_PREPACK_OPS not in blocked
     for name in _method_names(c):
         graph = c._get_method(name).graph
         if backend != "metal":  # which was written for addmm as it comes: what the 2020 tutorial lists
-            torch._C._jit_pass_fuse_linear(graph)
+            jit._jit_pass_fuse_linear(graph)
         if packs:
             name_convolutions(graph)
             packed = _pack(graph, backend)
             if backend == "cpu" or name == "forward":
                 _fuse_clamps(graph, packed)
     if backend != "cpu" or REMOVE_DROPOUT not in blocked:
-        torch._C._jit_pass_remove_dropout(c)
+        jit._jit_pass_remove_dropout(c)
     for name in _method_names(c):
         graph = c._get_method(name).graph
         if backend != "cpu" and name == "forward":
-            torch._C._jit_pass_remove_mutation(graph)
+            jit._jit_pass_remove_mutation(graph)
         if backend == "vulkan" and name == "forward" and VULKAN_AUTOMATIC_GPU_TRANSFER not in blocked:
             _transfer(graph)
         if backend == "metal" and name == "forward":
@@ -106,13 +108,13 @@ def optimized_module(
             _copy_to_host(graph)
         _simplify(graph)
         if backend == "cpu" and FUSE_ADD_RELU not in blocked:
-            torch._C._jit_pass_fuse_add_relu(graph)
+            jit._jit_pass_fuse_add_relu(graph)
     return c
 
 
 def clone(script: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
     """Another module with the same tensors: passes and eval() on it leave the original alone."""
-    return torch.jit._recursive.wrap_cpp_module(torch._C._hack_do_not_use_clone_module_with_class(script._c, [], []))  # type: ignore[no-any-return]
+    return torch.jit._recursive.wrap_cpp_module(jit._hack_do_not_use_clone_module_with_class(script._c, [], []))  # type: ignore[no-any-return]
 
 
 def _method_names(c: Any) -> list[str]:
@@ -238,7 +240,7 @@ def _assume_no_exception(graph: Any) -> None:
     for node in reversed(branches):  # inner ones first
         if all(_only_raises(b) for b in node.blocks()):
             node.destroy()
-    torch._C._jit_pass_dce(graph)
+    jit._jit_pass_dce(graph)
 
 
 def _only_raises(block: Any) -> bool:
@@ -261,12 +263,12 @@ def _index_sizes(graph: Any) -> None:
 
 def _simplify(graph: Any) -> None:
     """What torch calls canonical optimisations."""
-    torch._C._jit_pass_dce(graph)
-    torch._C._jit_pass_cse(graph)
-    torch._C._jit_pass_peephole(graph)
-    torch._C._jit_pass_constant_propagation_immutable_types(graph)
-    torch._C._jit_pass_constant_pooling(graph)
-    torch._C._jit_pass_dce(graph)
+    jit._jit_pass_dce(graph)
+    jit._jit_pass_cse(graph)
+    jit._jit_pass_peephole(graph)
+    jit._jit_pass_constant_propagation_immutable_types(graph)
+    jit._jit_pass_constant_pooling(graph)
+    jit._jit_pass_dce(graph)
 
 
 # --- nodes of operators that may not exist here ---
@@ -292,7 +294,7 @@ _libraries: dict[str, torch.library.Library] = {}  # declarations last as long a
 
 def _declare(kind: str, outputs: int) -> None:
     """Makes an operator known to torch, without a kernel and with any arguments."""
-    if torch._C._jit_get_schemas_for_operator(kind):
+    if jit._jit_get_schemas_for_operator(kind):
         return
     namespace, name = kind.split("::")
     if namespace not in _libraries:

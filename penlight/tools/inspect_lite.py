@@ -11,14 +11,27 @@ from pathlib import Path
 from typing import Any
 
 from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, LiteTensor
-from penlight.capture.lite.registers import to_script
-from penlight.compat.lints import on_cpu, tensors
+from penlight.compat.lints import on_cpu, register_code, tensors
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.tools.screen import heading, in_bytes, screen, table
 
 WEIGHTS_SHOWN = 10
-_BITS = {"u4x2": 4, "bool": 8, "u8": 8, "i8": 8, "i16": 16, "f16": 16, "bf16": 16, "i32": 32, "f32": 32, "c64": 64, "i64": 64, "f64": 64, "c128": 128}
+_BITS = {
+    "u4x2": 4,
+    "bool": 8,
+    "u8": 8,
+    "i8": 8,
+    "i16": 16,
+    "f16": 16,
+    "bf16": 16,
+    "i32": 32,
+    "f32": 32,
+    "c64": 64,
+    "i64": 64,
+    "f64": 64,
+    "c128": 128,
+}
 
 
 def read_program(file: Path, kind: str) -> LiteProgram:
@@ -35,14 +48,22 @@ def read_program(file: Path, kind: str) -> LiteProgram:
         try:
             data = script._c._save_to_buffer_for_mobile(_save_mobile_debug_info=True)
         except RuntimeError as e:
-            raise CaptureError(f"{file}: torch cannot lower this TorchScript to bytecode: {str(e).splitlines()[0]}") from e
+            raise CaptureError(
+                f"{file}: torch cannot lower this TorchScript to bytecode: {str(e).splitlines()[0]}"
+            ) from e
     return read(data)
 
 
 def describe_lite(program: LiteProgram, file: Path, kind: str) -> dict[str, Any]:
     """All that `inspect` tells of it, as JSON."""
-    weights = [
-        {"name": name, "dtype": t.dtype, "shape": list(t.shape), "quantized": t.quantizer is not None, "bytes": _bytes(t)}
+    weights: list[dict[str, Any]] = [
+        {
+            "name": name,
+            "dtype": t.dtype,
+            "shape": list(t.shape),
+            "quantized": t.quantizer is not None,
+            "bytes": _bytes(t),
+        }
         for name, t in tensors(program)
     ]
     weights.sort(key=lambda w: -w["bytes"])
@@ -101,7 +122,11 @@ def _state(value: LiteObject, prefix: str = "", depth: int = 0) -> list[tuple[st
         elif name != "training" and item is not None and not isinstance(item, LiteTensor):
             text = repr(item)
             if "LiteTensor" in text or "LiteObject" in text:
-                text = f"{type(item).__name__} of {len(item)}" if isinstance(item, (list, tuple, dict)) else type(item).__name__
+                text = (
+                    f"{type(item).__name__} of {len(item)}"
+                    if isinstance(item, (list, tuple, dict))
+                    else type(item).__name__
+                )
             found.append((prefix + name, text if len(text) <= 80 else text[:79] + "…"))
     return found
 
@@ -137,19 +162,20 @@ def show_lite(facts: dict[str, Any]) -> None:
         weights = table(title, "weight", "dtype", "shape", "size", "share", right=("size", "share"))
         for w in facts["weights"][:WEIGHTS_SHOWN]:
             share = f"{w['bytes'] / max(facts['weight_bytes'], 1):.1%}"
-            weights.add_row(w["name"], w["dtype"] + (" quantized" if w["quantized"] else ""), str(w["shape"]), in_bytes(w["bytes"]), share)
+            weights.add_row(
+                w["name"],
+                w["dtype"] + (" quantized" if w["quantized"] else ""),
+                str(w["shape"]),
+                in_bytes(w["bytes"]),
+                share,
+            )
         out.print(weights)
 
 
 def listing(program: LiteProgram) -> str:
     """The code of all functions: as registers, which is how it is interpreted; where that cannot be had, as it stands in the file."""
-    counts = None
     try:
-        from penlight.capture.script import schema_counts as counts
-    except ImportError:
-        pass
-    try:
-        return script_listing(to_script(program, None, counts))
+        return script_listing(register_code(program))
     except CaptureError as e:
         return "\n\n".join([f"# {e}", *(_stack_listing(f) for f in program.functions.values())])
 
@@ -162,7 +188,9 @@ def _function_listing(script: Script, function: ScriptFunction) -> str:
     parameters = ", ".join(f"r{i} {p['name']}: {p['type']}" for i, p in enumerate(function.parameters))
     lines = [f"{function.method or function.name}({parameters}) -> {function.returns} {{"]
     before = ""
-    objects: dict[int, LiteObject] = {0: script.module} if function.method else {}  # what registers hold, as far as it is known
+    objects: dict[int, LiteObject] = (
+        {0: script.module} if function.method else {}
+    )  # what registers hold, as far as it is known
     for at, action in enumerate(function.code):
         if action.op == "drop":  # says only when memory is given back
             continue
@@ -231,6 +259,10 @@ def _stack_listing(function: Function) -> str:
             meaning = _value(function.constants[step.x])
         elif step.op in ("JF", "JMP", "LOOP"):
             meaning = f"to {at + step.x}"
-        source = f"   # {function.sources[at]}" if function.sources and at < len(function.sources) and function.sources[at] else ""
+        source = (
+            f"   # {function.sources[at]}"
+            if function.sources and at < len(function.sources) and function.sources[at]
+            else ""
+        )
         lines.append(f"  {at:4}  {step.op} {step.x} {step.n}  {meaning}{source}".rstrip())
     return "\n".join([*lines, "}"])

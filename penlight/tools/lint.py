@@ -34,14 +34,22 @@ def lint_command(model: Path, backends: tuple[str, ...], as_json: bool, strict: 
     lints = lint_file(model, [b.lower() for b in backends])
     failed = any(lint.level == "error" or (strict and lint.level == "warning") for lint in lints)
     if as_json:
-        click.echo(json.dumps({"file": str(model), "backends": list(backends), "lints": [lint.to_json() for lint in lints]}, indent=2))
+        click.echo(
+            json.dumps(
+                {"file": str(model), "backends": list(backends), "lints": [lint.to_json() for lint in lints]}, indent=2
+            )
+        )
         return int(failed)
     out = screen()
-    counts = [f"{n} {level}{'' if n == 1 else 's'}" for level in STYLES if (n := sum(lint.level == level for lint in lints))]
+    counts = [
+        f"{n} {level}{'' if n == 1 else 's'}" for level in STYLES if (n := sum(lint.level == level for lint in lints))
+    ]
     out.print(heading(model, ", ".join(counts) or "nothing to mend"))
     for lint in lints:
         times = f"  ×{lint.count}" if lint.count > 1 else ""
-        out.print(Text.assemble((f"{lint.level} ", STYLES[lint.level]), (lint.code, "bold"), f"  {lint.message}{times}"))
+        out.print(
+            Text.assemble((f"{lint.level} ", STYLES[lint.level]), (lint.code, "bold"), f"  {lint.message}{times}")
+        )
         for source in lint.sources[:SOURCES_SHOWN]:
             out.print(f"    {source}")
         if len(lint.sources) > SOURCES_SHOWN:

@@ -1,7 +1,7 @@
 """Records what a torch with XNNPACK (1.13 was such a build) leaves of the models in models.py: opnames.json, the oracle of test_rewrite.
 
-    python -m tests.compat.opnames save FOLDER      with today's torch: the models as TorchScript
-    python3 opnames.py record FOLDER opnames.json   with the old one: what its optimize_for_mobile makes of them
+python -m tests.compat.opnames save FOLDER      with today's torch: the models as TorchScript
+python3 opnames.py record FOLDER opnames.json   with the old one: what its optimize_for_mobile makes of them
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from penlight.compat import dataflow
-from penlight.compat.bundled_inputs import bundle_inputs
 from penlight.compat.backends import is_host, runs_on
+from penlight.compat.bundled_inputs import bundle_inputs
 from penlight.compat.lints import Lint, lint_file
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 from penlight.ir.script import Action, ScriptFunction
@@ -28,7 +28,7 @@ class Bad(nn.Module):
         self.register_buffer("w", torch.rand(4, dtype=torch.float64))
         self.n = 0
 
-    def forward(self, x: torch.Tensor, k: int):  # noqa: ANN201
+    def forward(self, x: torch.Tensor, k: int):
         x[:, 0] = 0.0
         y = self.d(self.b(self.c(x)))
         if y.sum() > 0:
@@ -93,8 +93,13 @@ def test_finds_everything(files: Path, name: str) -> None:
 
 
 def test_unsupported_by_backend(files: Path) -> None:
-    for backend, missing, there in (("metal", "aten::cumsum", "aten::conv2d"), ("vulkan", "aten::geqrf", "aten::cumsum")):
-        lints = [lint for lint in lint_file(files / "bad.pt", [backend]) if lint.code == f"UNSUPPORTED_{backend.upper()}"]
+    for backend, missing, there in (
+        ("metal", "aten::cumsum", "aten::conv2d"),
+        ("vulkan", "aten::geqrf", "aten::cumsum"),
+    ):
+        lints = [
+            lint for lint in lint_file(files / "bad.pt", [backend]) if lint.code == f"UNSUPPORTED_{backend.upper()}"
+        ]
         named = {lint.message.partition(": ")[0] for lint in lints}
         assert missing in named
         assert there not in named
@@ -104,7 +109,10 @@ def test_unsupported_by_backend(files: Path) -> None:
 
 def test_nothing_to_mend(files: Path) -> None:
     assert lint_file(files / "good.pt", ["cpu", "vulkan", "metal"]) == []
-    assert lint_file(files / "good.pen", ["cpu", "vulkan", "metal"]) == []
+    assert lint_file(files / "good.pen", ["cpu", "metal"]) == []
+    assert codes(lint_file(files / "good.pen", ["vulkan"])) == {
+        ("error", "UNSUPPORTED_VULKAN")
+    }  # it was made for Metal
 
 
 def test_pen(files: Path) -> None:
@@ -118,7 +126,13 @@ def test_pen(files: Path) -> None:
 def test_command(penlight_command: Penlight, files: Path) -> None:
     told = penlight_command("lint", files / "bad.pt", "--backend", "metal")
     assert told.code == 1
-    for text in ("error UNSUPPORTED_METAL  aten::cumsum", "warning BRANCH", "test_lints.py:", "→ model.float()", "in forward: x[:, 0] = 0.0"):
+    for text in (
+        "error UNSUPPORTED_METAL  aten::cumsum",
+        "warning BRANCH",
+        "test_lints.py:",
+        "→ model.float()",
+        "in forward: x[:, 0] = 0.0",
+    ):
         assert text in told.out, text
     assert penlight_command("lint", files / "good.pt").out.strip().endswith("nothing to mend")
     told = penlight_command("lint", files / "plain.pen", "--json")
@@ -135,7 +149,15 @@ def test_other_files(penlight_command: Penlight, tmp_path: Path) -> None:
 
 
 def test_operators_without_a_device() -> None:
-    for name in ("aten::len.t", "aten::add.int", "aten::size", "aten::__getitem__.str", "prim::TupleUnpack", "aten::Bool.Tensor", "aten::format"):
+    for name in (
+        "aten::len.t",
+        "aten::add.int",
+        "aten::size",
+        "aten::__getitem__.str",
+        "prim::TupleUnpack",
+        "aten::Bool.Tensor",
+        "aten::format",
+    ):
         assert is_host(name), name
         assert runs_on("metal", name)
     for name in ("aten::add.Tensor", "aten::relu", "aten::any.dim", "aten::floor", "quantized::linear"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import torch
 import torch.jit.mobile as original
 
 from penlight.compat import lite
+from penlight.compat.bundled_inputs import bundle_inputs, bundle_large_tensor
 from penlight.compat.kinds import file_kind
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 from tests.compat.models import MODELS
@@ -81,7 +84,7 @@ def test_other_files(tmp_path: Path) -> None:
         lite._load_for_lite_interpreter(tmp_path / "x")
 
 
-@pytest.mark.parametrize("ending", ["ptl", "pt", "pen"])
+@pytest.mark.parametrize("ending", ["ptl", "flat.ptl", "pt", "pen"])
 def test_loads_and_runs(files: Path, ending: str) -> None:
     path = files / f"conv_bn_relu6.{ending}"
     loaded = lite._load_for_lite_interpreter(path)
@@ -102,3 +105,54 @@ def test_loads_and_runs(files: Path, ending: str) -> None:
         assert lite._export_operator_list(loaded) == {"prepacked::conv2d_clamp_run"}
     with open(path, "rb") as file:
         torch.testing.assert_close(lite._load_for_lite_interpreter(file)(x), expected)
+
+
+@pytest.mark.parametrize("ending", ["ptl", "flat.ptl", "pt"])
+def test_control_flow_and_methods(files: Path, ending: str) -> None:
+    loaded = lite._load_for_lite_interpreter(files / f"branch.{ending}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = torch.jit.load(files / "branch.pt")
+    for sign in (1, -1):
+        x = sign * torch.rand(3, 4, 4, 4)
+        with torch.no_grad():
+            torch.testing.assert_close(loaded(x), script(x))
+            torch.testing.assert_close(loaded.run_method("other", x, 3), script.other(x, 3))
+            torch.testing.assert_close(loaded.other(x, -2), script.other(x, -2))
+
+
+def test_words(files: Path) -> None:
+    ids = torch.tensor([[1, 5, 2], [0, 9, 9]])
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")
+        expected = torch.jit.load(files / "words.pt")(ids)
+    for ending in ("ptl", "flat.ptl", "pt"):
+        torch.testing.assert_close(lite._load_for_lite_interpreter(files / f"words.{ending}")(ids), expected)
+
+
+def test_bundled_inputs_of_a_file(files: Path, tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = bundle_inputs(
+            torch.jit.load(files / "conv_bn_relu6.pt"), [(bundle_large_tensor(torch.rand(1, 4, 5, 6)),)]
+        )
+        script._save_for_lite_interpreter(str(tmp_path / "b.ptl"))
+    loaded = lite._load_for_lite_interpreter(tmp_path / "b.ptl")
+    (args,) = loaded.run_method("get_all_bundled_inputs")
+    torch.testing.assert_close(args[0], script.get_all_bundled_inputs()[0][0], rtol=0, atol=0)
+    assert loaded.get_num_bundled_inputs() == 1
+    assert loaded.get_bundled_inputs_functions_and_info() == script.get_bundled_inputs_functions_and_info()
+
+
+def test_without_torch(files: Path) -> None:
+    """A .ptl loads and runs where there is no torch."""
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import numpy as np; from penlight.compat import lite\n"
+        f"m = lite._load_for_lite_interpreter({str(files / 'branch.ptl')!r})\n"
+        "print(m.run_method('other', np.ones((2, 4), np.float32), 2).shape, lite._get_model_bytecode_version(sys.argv[1]))"
+    )
+    told = subprocess.run(
+        [sys.executable, "-c", code, str(files / "branch.ptl")], check=True, capture_output=True, text=True
+    )
+    assert told.stdout.strip() == "(2, 4) 8"

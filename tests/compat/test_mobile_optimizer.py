@@ -53,7 +53,9 @@ def test_signatures() -> None:
 
 
 def test_errors(net: Any) -> None:
-    with pytest.raises(TypeError, match=r"^Got <class 'torch.nn.modules.linear.Linear'>, but ScriptModule is expected\.$"):
+    with pytest.raises(
+        TypeError, match=r"^Got <class 'torch.nn.modules.linear.Linear'>, but ScriptModule is expected\.$"
+    ):
         optimize_for_mobile(nn.Linear(1, 1))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="^Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'$"):
         optimize_for_mobile(net, backend="cuda")
@@ -118,7 +120,9 @@ def test_saving(net: Any, optimized: Any, tmp_path: Path) -> None:
 
 
 def test_extra_files(optimized: Any, tmp_path: Path) -> None:
-    optimized._save_for_lite_interpreter(tmp_path / "e.ptl", _extra_files={"info.json": b"{}", "raw": b"\xff\x00", "text": "é"})
+    optimized._save_for_lite_interpreter(
+        tmp_path / "e.ptl", _extra_files={"info.json": b"{}", "raw": b"\xff\x00", "text": "é"}
+    )
     stored = penlight.load(tmp_path / "e.ptl").metadata["extra_files"]
     assert stored == {"info.json": "{}", "raw": {"base64": "/wA="}, "text": "é"}
 
@@ -170,3 +174,69 @@ def test_inputs_are_guessed(name: str) -> None:
     made = optimize_for_mobile(scripted(module.eval()))
     with torch.no_grad():
         torch.testing.assert_close(made(*example), module(*example))
+
+
+def test_preserved_methods_and_control_flow(tmp_path: Path) -> None:
+    module, (x,) = MODELS["branch"]()
+    script = scripted(module.eval())
+    made = optimize_for_mobile(script, preserved_methods=[b"other"])
+    made._save_for_lite_interpreter(tmp_path / "m.ptl")
+    loaded = penlight.load(tmp_path / "m.ptl")
+    assert set(loaded.methods) == {"forward", "other"}
+    for sign in (1, -1):
+        with torch.no_grad():
+            torch.testing.assert_close(made(sign * x), script(sign * x))
+            torch.testing.assert_close(made.other(x, 3), script.other(x, 3))
+            torch.testing.assert_close(loaded.run_method("other", x, 3), script.other(x, 3))
+    with pytest.raises(AttributeError, match="preserved_methods"):
+        optimize_for_mobile(script).other  # noqa: B018
+
+
+def test_values_of_all_kinds_and_state() -> None:
+    class Tally(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.total = 0
+            self.words = torch.jit.Attribute([], list[str])
+
+        def forward(self, x: dict[str, torch.Tensor], scale: float | None = None) -> tuple[torch.Tensor, list[str]]:
+            self.total += len(x)
+            out = torch.zeros(2)
+            for key in x:
+                out = out + x[key].sum(0)
+                self.words.append(key)
+            return out if scale is None else out * scale, self.words
+
+        @torch.jit.export
+        def count(self) -> int:
+            return self.total
+
+    script = scripted(Tally())
+    seen: list[str] = []
+    made = optimize_for_mobile(script, preserved_methods=["count"])
+    for given in ({"a": torch.rand(3, 2)}, {"b": torch.rand(1, 2), "c": torch.rand(2, 2)}):
+        seen += given
+        out, words = made(given, 0.5)
+        torch.testing.assert_close(out, sum(x.sum(0) for x in given.values()) * 0.5)
+        assert words == seen
+    assert made.count() == 3
+    assert script.count() == 0  # the original has not moved
+
+
+def test_quantized() -> None:
+    module = nn.Sequential(
+        torch.ao.quantization.QuantStub(), nn.Conv2d(3, 8, 3), nn.ReLU(), torch.ao.quantization.DeQuantStub()
+    ).eval()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = torch.ao.quantization.fuse_modules(module, [["1", "2"]])
+        module.qconfig = torch.ao.quantization.get_default_qconfig("qnnpack")  # type: ignore[assignment]
+        torch.ao.quantization.prepare(module, inplace=True)
+        module(torch.randn(4, 3, 16, 16))
+        torch.ao.quantization.convert(module, inplace=True)
+    script = scripted(module)
+    made = optimize_for_mobile(script)
+    x = torch.randn(2, 3, 16, 16)
+    step = float(module[1].scale)
+    assert float((made(x) - module(x)).abs().max()) <= 1.001 * step
+    assert "quantized::conv2d_relu.new" in torch.jit.export_opnames(made)

@@ -79,7 +79,12 @@ def test_metal_keeps_branches_that_compute() -> None:
             assert x.dim() == 4
             return x
 
-    assert names(scripted(Doubled()), "metal") == ["aten::gt.int", "aten::mul.Scalar", "aten::size.int", "metal::copy_to_host"]
+    assert names(scripted(Doubled()), "metal") == [
+        "aten::gt.int",
+        "aten::mul.Scalar",
+        "aten::size.int",
+        "metal::copy_to_host",
+    ]
 
 
 def test_vulkan() -> None:

@@ -39,7 +39,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         warnings.simplefilter("ignore")
         script = torch.jit.script(Counter().eval())
         script.save(folder / "m.pt")
-        script._save_for_lite_interpreter(str(folder / "zip.ptl"), _extra_files={"about.txt": "hello"}, _save_mobile_debug_info=True)
+        script._save_for_lite_interpreter(
+            str(folder / "zip.ptl"), _extra_files={"about.txt": "hello"}, _save_mobile_debug_info=True
+        )
         script._save_for_lite_interpreter(str(folder / "flat.ptl"), _use_flatbuffer=True)
     return folder
 

@@ -28,11 +28,16 @@ class OperatorError(Exception):
 
 def run(name: str, *args: Any) -> Any:
     """Calls an operator of the VM; torch tensors in and out."""
-    problem, results = _operators.run(name, [_to_vm(a) for a in args])
+    return run_keeping(name, *args)[0]
+
+
+def run_keeping(name: str, *args: Any) -> tuple[Any, list[Any]]:
+    """The result, and the arguments after the call: lists and dicts go in as copies, so changes in place show here only."""
+    problem, results, after = _operators.run(name, [_to_vm(a) for a in args], keep=True)
     if problem:
         raise OperatorError(problem["message"])
     made = [_from_vm(r) for r in results]
-    return made[0] if len(made) == 1 else tuple(made)
+    return made[0] if len(made) == 1 else tuple(made), [_from_vm(a) for a in after]
 
 
 def _to_vm(value: Any) -> Any:
@@ -77,7 +82,9 @@ def _from_vm(value: Any) -> Any:
 def torch_run(name: str, *args: Any) -> Any:
     """The same call in torch, also for operators that only TorchScript has."""
     base, _, overload = name.partition(".")
-    return torch._C._get_operation_overload(base, overload)[0](*args)
+    schema = torch._C._get_schema(base, overload)
+    named = {a.name: v for a, v in zip(schema.arguments, args, strict=False) if a.kwarg_only}
+    return torch._C._get_operation_overload(base, overload)[0](*args[: len(args) - len(named)], **named)
 
 
 def check(name: str, *args: Any, tolerance: float = 0.0, layout: bool = False) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO, Any
 
 import numpy as np
@@ -27,6 +29,11 @@ FLATBUFFER_MAGIC = b"PTMF"  # at byte 4
 def read(source: Source) -> LiteProgram:
     """The whole file. CaptureError says what is wrong with it, FileNotFoundError and the like that it cannot be opened."""
     data, file = _open(source)
+    with _scattered(data):
+        return _read(data, file)
+
+
+def _read(data: np.ndarray, file: str) -> LiteProgram:
     container = _container(data, file)
     if container == "flatbuffer":
         from penlight.capture.lite.flatbuffer import read_flatbuffer
@@ -44,13 +51,18 @@ def bytecode_version(source: Source) -> int:
     """The version of the bytecode in a file, also of ones too old or too new to read; -1 where it is no such file."""
     data, file = _open(source)
     try:
-        if _container(data, file) == "flatbuffer":
-            from penlight.capture.lite.flatbuffer import flatbuffer_version
-
-            return flatbuffer_version(data, file)
-        return zip_version(Archive(data, file), file)
+        with _scattered(data):
+            return _version(data, file)
     except CaptureError:
         return -1
+
+
+def _version(data: np.ndarray, file: str) -> int:
+    if _container(data, file) == "flatbuffer":
+        from penlight.capture.lite.flatbuffer import flatbuffer_version
+
+        return flatbuffer_version(data, file)
+    return zip_version(Archive(data, file), file)
 
 
 def operators(program: LiteProgram) -> dict[str, int | None]:
@@ -109,6 +121,22 @@ def _map(handle: Any) -> np.ndarray:
     if os.fstat(handle.fileno()).st_size == 0:
         return np.empty(0, np.uint8)
     return np.frombuffer(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+@contextmanager
+def _scattered(data: np.ndarray) -> Iterator[None]:
+    """Headers lie between the weights, all over the file: while only those are read, the system should neither read ahead nor
+    keep what lies around them."""
+    mapped = data.base.obj if isinstance(data.base, memoryview) else data.base
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not hasattr(mmap, "MADV_RANDOM"):
+        yield
+        return
+    mapped.madvise(mmap.MADV_RANDOM)
+    try:
+        yield
+    finally:
+        mapped.madvise(mmap.MADV_DONTNEED)
+        mapped.madvise(mmap.MADV_NORMAL)
 
 
 def _container(data: np.ndarray, file: str) -> str:

@@ -322,6 +322,8 @@ class _Translation:
         elif op in _AS_OPERATORS:
             name, takes, gives = _AS_OPERATORS[op]
             self._emit_pushing("op", self.pop(takes), name, results=gives)
+            if op == "RAISE_EXCEPTION":
+                self._end()
         else:
             raise self.error(i, f"{op} is not supported")
 
@@ -378,6 +380,13 @@ class _Translation:
         if gives is None:
             gives = self._stored_next(i) or 1
         self._emit_pushing("op", self.pop(count), name, results=gives)
+        if name == "prim::RaiseException":
+            self._end()
+
+    def _end(self) -> None:
+        """Nothing comes after this: what follows is reached by jumps only."""
+        self.emit("return", [self.b.constant(None)])
+        self.stack = None
 
     def _counts(self, name: str) -> tuple[int | None, int | None]:
         known = operators().get(name)

@@ -430,7 +430,7 @@ class _Reader:
         )
         if not good:
             raise self.error("a reference to something else than a tensor's storage")
-        _, kind, key, _, count = given
+        _, kind, key, _, count = given[:5]
         if count < 0:
             raise self.error(f"storage {key!r} claims {count} elements")
         if count == 0:

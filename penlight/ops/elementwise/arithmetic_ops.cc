@@ -90,6 +90,20 @@ static Status give_quotient_by_mode(Call& c) {
   if (!down && strcmp(c.text(2), "trunc") != 0) return c.fail("a rounding_mode of None, 'trunc' or 'floor'", "'%s'", c.text(2));
   return give_rounded_quotient(c, down);
 }
+// Files of operator version 3 and before: integers are divided towards zero.
+static Status give_old_quotient(Call& c) {
+  bool floats = is_floating(c.tensor(0).dtype()) || c.args[1].tag() == Tag::real ||
+                (c.args[1].tag() == Tag::tensor && is_floating(c.tensor(1).dtype()));
+  if (floats || (c.op->param_count > 2 && is_floating(c.tensor(2).dtype()))) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+  return give_rounded_quotient(c, false);
+}
+PEN_OP(divide_old, "upgrade::div_0_3.Tensor(Tensor self, Tensor other) -> Tensor",
+       "upgrade::div_0_3.Scalar(Tensor self, Scalar other) -> Tensor",
+       "upgrade::div_0_3.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "upgrade::div__0_3.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "upgrade::div__0_3.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
+  return give_old_quotient(c);
+}
 PEN_OP(divide_by_mode, "[in_place]", "aten::{div,divide}.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
        "aten::{div,divide}.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor") {
   return give_quotient_by_mode(c);
@@ -98,8 +112,12 @@ PEN_OP(divide_by_mode_out, "aten::{div,divide}.out_mode(Tensor self, Tensor othe
        "aten::div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)") {
   return give_quotient_by_mode(c);
 }
-PEN_OP(floor_divide, "[in_place][out]", "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
+PEN_OP(floor_divide, "[out]", "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
        "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_rounded_quotient(c, true);
+}
+PEN_OP(floor_divide_in_place, "aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "aten::floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
   return give_rounded_quotient(c, true);
 }
 
@@ -124,12 +142,16 @@ PEN_OP(extremes_other, "aten::{max,min}.other(Tensor self, Tensor other) -> Tens
 }
 
 // Functions of two floats: integers become floats where torch lets them.
-PEN_OP(float_functions, "[in_place][out]", "aten::{atan2,arctan2}(Tensor self, Tensor other) -> Tensor",
-       "aten::{xlogy,copysign}.Tensor(Tensor self, Tensor other) -> Tensor") {
+PEN_OP(float_functions, "[in_place][out]", "aten::{atan2,arctan2}(Tensor self, Tensor other) -> Tensor") {
   return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
 }
-PEN_OP(float_functions_by_number, "[in_place][out]", "aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor",
-       "aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor") {
+PEN_OP(float_functions_with_out, "[in_place]", "aten::{xlogy,copysign}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
+}
+PEN_OP(float_functions_out, "aten::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor") {
   return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
 }
 PEN_OP(float_functions_of_floats, "[in_place][out]", "aten::{hypot,nextafter}(Tensor self, Tensor other) -> Tensor") {
@@ -213,7 +235,9 @@ PEN_OP(lerp, "[in_place][out]", "aten::lerp.Tensor(Tensor self, Tensor end, Tens
       r.node("lerp", wide, operand(r, c, 0, dtype, wide), operand(r, c, 1, dtype, wide), operand(r, c, 2, dtype, wide, true)), dtype));
 }
 
-PEN_OP(ldexp, "[in_place][out]", "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor") {
+PEN_OP(ldexp, "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)") {
   DType dtype = promoted_float(c, 0, 1), wide = wide_of(dtype);
   Rows r(c);
   int two = r.node("exp2", wide, operand(r, c, 1, dtype, wide));

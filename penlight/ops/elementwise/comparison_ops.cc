@@ -3,17 +3,11 @@
 
 namespace pen {
 
-static bool holds(DType dtype, const Value& number) {
-  if (number.tag() != Tag::integer || is_floating(dtype) || dtype == DType::i64 || dtype == DType::boolean) return true;
-  int64_t bits = dtype_size(dtype) * 8, v = number.integer();
-  int64_t high = dtype == DType::u8 ? 255 : (int64_t{1} << (bits - 1)) - 1, low = dtype == DType::u8 ? -255 : -high - 1;
-  return v >= low && v <= high;
-}
 PEN_OP(compare, "[in_place][out]",
        "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Tensor(Tensor self, Tensor other) -> Tensor",
        "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Scalar(Tensor self, Scalar other) -> Tensor") {
   DType dtype = promoted(c, 0, 1);
-  if (c.args[1].tag() != Tag::tensor && !holds(dtype, c.args[1]))
+  if (c.args[1].tag() != Tag::tensor && !number_fits(c.args[1], dtype))
     return c.raise("RuntimeError: value cannot be converted to type %s without overflow", dtype_name(dtype));
   return give_kernel(c, KernelName(c), dtype, 2);
 }

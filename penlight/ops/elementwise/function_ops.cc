@@ -191,16 +191,14 @@ PEN_OP(angle_unit, "[in_place][out]", "aten::{rad2deg,deg2rad}(Tensor self) -> T
   return r.give(r.cast(r.node("mul", carrier, operand(r, c, 0, dtype, carrier), factor), dtype));
 }
 
-PEN_OP(float_test, "aten::{isnan,isinf,isfinite}(Tensor self) -> Tensor",
-       "aten::{isnan,isinf,isfinite}.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)", "aten::{isposinf,isneginf}(Tensor self) -> Tensor",
-       "aten::{isposinf,isneginf}.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") {
+PEN_OP(float_test, "[out]", "aten::{isnan,isinf,isposinf,isneginf}(Tensor self) -> Tensor") {
   return give_kernel(c, KernelName(c), c.tensor(0).dtype(), 1);
 }
+PEN_OP(isfinite, "aten::isfinite(Tensor self) -> Tensor") { return give_kernel(c, "isfinite", c.tensor(0).dtype(), 1); }
 
 PEN_OP(signbit, "[out]", "aten::signbit(Tensor self) -> Tensor") { return give_kernel(c, "signbit", c.tensor(0).dtype(), 1); }
 
-PEN_OP(logit, "[in_place][out]", "aten::logit(Tensor self, float? eps=None) -> Tensor",
-       "aten::special_logit(Tensor self, float? eps=None) -> Tensor") {
+static Status give_logit(Call& c) {
   DType dtype = promoted_float(c, 0), carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);
@@ -210,6 +208,8 @@ PEN_OP(logit, "[in_place][out]", "aten::logit(Tensor self, float? eps=None) -> T
   }
   return r.give(r.cast(r.node("logit", carrier, x), dtype));
 }
+PEN_OP(logit, "[in_place][out]", "aten::logit(Tensor self, float? eps=None) -> Tensor") { return give_logit(c); }
+PEN_OP(special_logit, "[out]", "aten::special_logit(Tensor self, float? eps=None) -> Tensor") { return give_logit(c); }
 
 PEN_OP(nan_to_num, "[in_place][out]", "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor") {
   DType dtype = c.tensor(0).dtype();

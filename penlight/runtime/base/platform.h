@@ -42,6 +42,7 @@ int strcmp(const char* a, const char* b) noexcept;
 int strncmp(const char* a, const char* b, size_t n) noexcept;
 int snprintf(char* to, size_t size, const char* format, ...) noexcept __attribute__((format(printf, 3, 4)));
 int vsnprintf(char* to, size_t size, const char* format, __builtin_va_list args) noexcept;
+double strtod(const char* text, char** end) noexcept;
 char* getenv(const char* name) noexcept;
 char* strerror(int error) noexcept;
 // math: only what no vector approximation replaces
@@ -96,6 +97,12 @@ double atan2(double, double) noexcept;
 double fmod(double, double) noexcept;
 double nextafter(double, double) noexcept;
 double frexp(double, int* exponent) noexcept;
+double ldexp(double, int exponent) noexcept;
+double asinh(double) noexcept;
+double acosh(double) noexcept;
+double atanh(double) noexcept;
+double tgamma(double) noexcept;
+double remainder(double, double) noexcept;
 // No compiler's builtins, so headers that say noexcept and headers that do not both follow on this.
 double j0(double);
 double j1(double);

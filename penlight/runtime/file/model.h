@@ -68,7 +68,7 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
-  bool untyped = false;  // what the VM builds at run time (vm/graph.cc): its values have no declared types. Zeroed memory is a file
+  bool untyped = false;  // values have no declared types: what the VM builds at run time (vm/graph.cc)
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
 };

@@ -36,7 +36,6 @@ Shape reduced_shape(const TensorObject& t, const DimSet& dims, bool keepdim) {
       s.dims[s.rank++] = 1;
   return s;
 }
-Shape shape_of(const TensorObject& t) { return reduced_shape(t, {}, false); }
 TensorObject* tensor_create(DType dtype, const Shape& shape) { return tensor_create(dtype, shape.rank, shape.dims); }
 
 // Row-major memory of the tensor's own may be used as it lies.

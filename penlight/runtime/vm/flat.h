@@ -19,7 +19,6 @@ Status dims_of(const Call& c, int arg, int rank, bool empty_is_all, DimSet* to);
 DimSet all_dims(int rank);
 // The shape without these dims, or with size 1 there.
 Shape reduced_shape(const TensorObject& t, const DimSet& dims, bool keepdim);
-Shape shape_of(const TensorObject& t);
 TensorObject* tensor_create(DType dtype, const Shape& shape);
 
 // The elements of `dims` as rows of one array: [outer, inner], in the order of the dims.

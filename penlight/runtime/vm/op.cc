@@ -4,6 +4,7 @@
 #include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/rows.h"
 
 namespace pen {
 
@@ -139,7 +140,24 @@ Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
   RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
   if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for copying", key.text});
   Fault fault = {};
-  run({&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random});
+  struct Work {
+    RunFn run;
+    Run arguments;
+  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random}};
+  if (plan.tasks <= 1) {
+    run(work.arguments);
+    return PEN_OK;
+  }
+  pool_run(
+      c.machine->runner.pool, plan.tasks,
+      [](void* context, int64_t begin, int64_t end, int) {
+        const Work& w = *static_cast<const Work*>(context);
+        Run arguments = w.arguments;
+        arguments.begin = begin;
+        arguments.end = end;
+        w.run(arguments);
+      },
+      &work);
   return PEN_OK;
 }
 
@@ -179,9 +197,10 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from) {
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status) {
   *status = PEN_OK;
   if (dtype == t.dtype()) return tensor_clone(c, t, status);
-  Graph g(c);
-  *status = g.run(g.cast(g.input(t), t.dtype(), dtype));
-  return *status == PEN_OK ? g.take(0) : nullptr;
+  Rows r(c);
+  TensorObject* made;
+  *status = r.run(r.cast(r.input(t), dtype), &made, true);
+  return made;
 }
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status) {
   TensorObject* made = tensor_create(t.dtype(), t.rank(), t.shape.dims);
@@ -268,6 +287,19 @@ void number_into(const Value& number, DType dtype, void* to) {
       *static_cast<uint8_t*>(to) = d != 0;
       break;
   }
+}
+bool number_fits(const Value& number, DType dtype) {
+  double d = number.number(), magnitude = d < 0 ? -d : d;
+  constexpr double kInf = __builtin_huge_val();
+  if (dtype == DType::boolean || dtype == DType::f64) return true;
+  if (is_floating(dtype)) {
+    double most = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+    return !(magnitude > most) || magnitude == kInf;
+  }
+  if (number.tag() != Tag::real && dtype == DType::i64) return true;
+  int64_t bits = dtype_size(dtype) * 8;
+  double high = dtype == DType::u8 ? 256 : static_cast<double>(int64_t{1} << (bits - 2)) * 2;  // the first that is too large
+  return d < high && (dtype == DType::u8 ? d > -high : d > -high - 1 || (d == -high));
 }
 Value number_at(DType dtype, const void* from) {
   switch (dtype) {

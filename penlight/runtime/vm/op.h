@@ -133,6 +133,8 @@ TensorObject* tensor_of(const Value& number, DType dtype);
 // A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.
 void number_into(const Value& number, DType dtype, void* to);
 Value number_at(DType dtype, const void* from);
+// Whether torch takes this number as one of that dtype: finite ones inside its range, floats not above the largest.
+bool number_fits(const Value& number, DType dtype);
 // The number in a tensor of one element, as an int, a float or a bool.
 Status number_in(const Call& c, const TensorObject& t, Value* number);
 // torch's result dtype: tensors with dims decide; rank-0 tensors, then numbers, only where they are of a higher category.

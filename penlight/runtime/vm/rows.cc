@@ -285,14 +285,14 @@ Status Rows::compute(int value, const Tensor& out) {
   return PEN_OK;
 }
 
-Status Rows::run(int value, TensorObject** made) {
+Status Rows::run(int value, TensorObject** made, bool row_major) {
   *made = nullptr;
   PEN_TRY(check(value));
   Shape shape;
   PEN_TRY(broadcast(&shape));
   TensorObject* t = tensor_create(items_[value].dtype, shape.rank, shape.dims);
   if (!t) return call_.out_of_memory();
-  result_strides(shape, t->shape.strides);
+  if (!row_major) result_strides(shape, t->shape.strides);
   Status status;
   if (items_[value].tensor >= 0) {  // an input as it is
     Tensor from = t->shape;
@@ -310,10 +310,11 @@ Status Rows::run(int value, TensorObject** made) {
   return PEN_OK;
 }
 
-Status Rows::give(int value, int result) {
+Status Rows::give(int value) {
   TensorObject* made;
   PEN_TRY(run(value, &made));
-  return call_.give(made, result);
+  call_.results[0] = Value::own(made);
+  return PEN_OK;
 }
 
 bool carrier_of(const char* kernel, DType dtype, DType* carrier) {

@@ -13,7 +13,7 @@ namespace pen {
 
 class Rows {
  public:
-  explicit Rows(Call& c) : call_(c) {}
+  explicit Rows(const Call& c) : call_(c) {}
 
   // These give the number of a value. A tensor must live until the run.
   int input(const TensorObject& t) { return input(t.view()); }
@@ -28,8 +28,8 @@ class Rows {
   DType dtype(int value) const { return items_[value].dtype; }
 
   // Computes the value into a fresh tensor.
-  Status run(int value, TensorObject** made);
-  Status give(int value, int result = 0);
+  Status run(int value, TensorObject** made, bool row_major = false);
+  Status give(int value);  // as the result of the call
 
  private:
   static constexpr int kMaxItems = 40, kMaxTensors = 6;
@@ -50,7 +50,7 @@ class Rows {
   void result_strides(const Shape& shape, int64_t* strides) const;
   Status compute(int value, const Tensor& out);
 
-  Call& call_;
+  const Call& call_;
   Item items_[kMaxItems];
   Step steps_[kMaxItems];
   Tensor tensors_[kMaxTensors];

@@ -1,0 +1,200 @@
+// Lists: items, slices, growing and shrinking, in place as in Python.
+#include "penlight/ops/script/script.h"
+
+namespace pen {
+
+namespace script {
+
+void slice_bounds(const Value& start, const Value& end, int64_t count, int64_t* from, int64_t* to) {
+  *from = start.is_none() ? 0 : from_end(start.integer(), count);
+  *to = end.is_none() ? count : from_end(end.integer(), count);
+  if (*from < 0) *from = 0;
+  if (*to > count) *to = count;
+  if (*from > count) *from = count;
+  if (*to < *from) *to = *from;
+}
+
+}  // namespace script
+
+static Status out_of_range(const Call& c) { return c.raise("list index out of range"); }
+// The place that an index names, in *to.
+static Status place(const Call& c, int i, int64_t count, int64_t* to) {
+  *to = script::from_end(c.integer(i), count);
+  return *to < 0 || *to >= count ? out_of_range(c) : PEN_OK;
+}
+static bool append_all(ListObject* to, const ListObject& from) {
+  for (int64_t i = 0, n = from.count; i < n; ++i)  // `from` may be `to` itself
+    if (!list_append(to, from.items[i])) return false;
+  return true;
+}
+static Status give_copy(Call& c, const ListObject& from) {
+  Value made = Value::own(list_create(from.count));
+  if (made.is_none() || !append_all(made.list(), from)) return c.out_of_memory();
+  return c.give(static_cast<Value&&>(made));
+}
+
+PEN_OP(len_list, "[quantized]", "aten::len.t(t[] a) -> int", "aten::len.any(Any[] a) -> int") { return c.give(c.list(0).count); }
+PEN_OP(len_str, "aten::len.str(str s) -> int") { return c.give(c.args[0].string()->size); }
+PEN_OP(getitem_list, "[quantized]", "aten::__getitem__.t(t[](a) list, int idx) -> t(*)", "aten::select.t(t[](a) list, int idx) -> t(*)") {
+  int64_t at;
+  PEN_TRY(place(c, 1, c.list(0).count, &at));
+  return c.give(Value(c.list(0).items[at]));
+}
+PEN_OP(set_item_list, "[direct][quantized]", "aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)") {
+  int64_t at;
+  PEN_TRY(place(c, 1, c.list(0).count, &at));
+  Value old(c.args[2]);
+  old.swap(c.list(0).items[at]);
+  return c.give(Value(c.args[0]));
+}
+PEN_OP(append, "[direct][quantized]", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)") {
+  if (!list_append(&c.list(0), c.args[1])) return c.out_of_memory();
+  return c.give(Value(c.args[0]));
+}
+PEN_OP(extend, "[direct][quantized]", "aten::extend.t(t[](a!) self, t[] other) -> ()") {
+  return append_all(&c.list(0), c.list(1)) ? PEN_OK : c.out_of_memory();
+}
+PEN_OP(add_list_, "[direct][quantized]", "aten::add_.t(t[](a!) self, t[] b) -> t[]") {
+  if (!append_all(&c.list(0), c.list(1))) return c.out_of_memory();
+  return c.give(Value(c.args[0]));
+}
+PEN_OP(insert, "[direct][quantized]", "aten::insert.t(t[](a!) self, int idx, t(b -> *) el) -> ()") {
+  ListObject& l = c.list(0);
+  int64_t at = script::from_end(c.integer(1), l.count);
+  if (!list_insert(&l, at < 0 ? 0 : at > l.count ? l.count : at, c.args[2])) return c.out_of_memory();
+  return PEN_OK;
+}
+PEN_OP(pop_list, "[direct][quantized]", "aten::pop.t(t[](a!) self, int idx=-1) -> t(*)") {
+  if (c.list(0).count == 0) return c.raise("pop from empty list");
+  int64_t at = script::from_end(c.integer(1), c.list(0).count);
+  if (at < 0 || at >= c.list(0).count) return c.raise("pop index out of range");
+  Value item(c.list(0).items[at]);
+  list_remove(&c.list(0), at);
+  return c.give(static_cast<Value&&>(item));
+}
+PEN_OP(delete_item, "[direct][quantized]", "aten::Delete.t(t[](a!) self, int idx) -> ()") {
+  int64_t at;
+  PEN_TRY(place(c, 1, c.list(0).count, &at));
+  list_remove(&c.list(0), at);
+  return PEN_OK;
+}
+PEN_OP(clear_list, "[direct][quantized]", "aten::clear.t(t[](a!) self) -> ()") {
+  list_clear(&c.list(0));
+  return PEN_OK;
+}
+PEN_OP(reverse_list, "[direct][quantized]", "aten::reverse.t(t[](a!) self) -> ()") {
+  ListObject& l = c.list(0);
+  for (int64_t i = 0, j = l.count - 1; i < j; ++i, --j) l.items[i].swap(l.items[j]);
+  return PEN_OK;
+}
+PEN_OP(copy_list, "[quantized]", "aten::copy.t(t[](a) self) -> t[]", "aten::list.t(t[] l) -> t[]", "aten::Size(int[] sizes) -> int[]") {
+  return give_copy(c, c.list(0));
+}
+PEN_OP(add_list, "[quantized]", "aten::add.t(t[] a, t[] b) -> t[]") {
+  Value made = Value::own(list_create(c.list(0).count + c.list(1).count));
+  if (made.is_none() || !append_all(made.list(), c.list(0)) || !append_all(made.list(), c.list(1))) return c.out_of_memory();
+  return c.give(static_cast<Value&&>(made));
+}
+
+// ---- repeating ----
+constexpr int64_t kMostItems = int64_t{1} << 26;  // 1 GiB of them
+// A new list of n times the items; how long it may be is checked, as n comes from the file.
+static Status repeated(Call& c, const ListObject& l, int64_t n, Value* to) {
+  int64_t total = 0;
+  if (n < 0) n = 0;
+  if (mul_overflows(l.count, n, &total) || total > kMostItems)
+    return c.fail("a list of at most 2^26 items", "%lld times %lld", static_cast<long long>(n), static_cast<long long>(l.count));
+  *to = Value::own(list_create(total));
+  if (to->is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < n && l.count; ++i)
+    if (!append_all(to->list(), l)) return c.out_of_memory();
+  return PEN_OK;
+}
+PEN_OP(mul_list, "[quantized]", "aten::mul.left_t(t[] l, int n) -> t[]") {
+  Value made;
+  PEN_TRY(repeated(c, c.list(0), c.integer(1), &made));
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(mul_list_right, "[quantized]", "aten::mul.right_(int n, t[] l) -> t[]") {
+  Value made;
+  PEN_TRY(repeated(c, c.list(1), c.integer(0), &made));
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(mul_list_, "[direct][quantized]", "aten::mul_.t(t[](a!) l, int n) -> t[](a!)") {
+  Value made;
+  PEN_TRY(repeated(c, c.list(0), c.integer(1), &made));
+  ListObject &to = c.list(0), &from = *made.list();
+  Value* items = to.items;
+  int64_t count = to.count, capacity = to.capacity;
+  to.items = from.items, to.count = from.count, to.capacity = from.capacity;
+  from.items = items, from.count = count, from.capacity = capacity;
+  return c.give(Value(c.args[0]));
+}
+
+PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]") {
+  const ListObject& l = c.list(0);
+  int64_t step = c.integer(3), from, to;
+  if (step <= 0) return c.raise("TypeError: slicing a list needs a step greater than zero, not %lld", static_cast<long long>(step));
+  script::slice_bounds(c.args[1], c.args[2], l.count, &from, &to);
+  Value made = Value::own(list_create((to - from) / step + 1));
+  if (made.is_none()) return c.out_of_memory();
+  for (; from<to; from = to - from> step ? from + step : to)
+    if (!list_append(made.list(), l.items[from])) return c.out_of_memory();
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(list_of_str, "aten::list(str t) -> str[]") {
+  const StringObject& s = *c.args[0].string();
+  Value made = Value::own(list_create(s.size));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < s.size; ++i) {
+    Value letter = Value::own(string_create(s.text + i, 1));
+    if (letter.is_none() || !list_append(made.list(), letter)) return c.out_of_memory();
+  }
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(range_list, "prim::rangelist(int n) -> int[]") {
+  if (c.integer(0) > kMostItems) return c.fail("a list of at most 2^26 items", "%lld", static_cast<long long>(c.integer(0)));
+  Value made = Value::own(list_create(c.integer(0)));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < c.integer(0); ++i)
+    if (!list_append(made.list(), Value(i))) return c.out_of_memory();
+  return c.give(static_cast<Value&&>(made));
+}
+
+// ---- looking for items ----
+// The place of args[1] in the list args[0]; -1: not there.
+static int64_t find_item(const Call& c) {
+  const ListObject& l = c.list(0);
+  for (int64_t i = 0; i < l.count; ++i)
+    if (values_equal(l.items[i], c.args[1]) == 1) return i;
+  return -1;
+}
+PEN_OP(contains_list, "aten::__contains__.int_list(int[] l, int item) -> bool",
+       "aten::__contains__.float_list(float[] l, float item) -> bool", "aten::__contains__.str_list(str[] l, str item) -> bool") {
+  return c.give(find_item(c) >= 0);
+}
+PEN_OP(index_list, "aten::index.list_int(int[] self, int el) -> int", "aten::index.list_float(float[] self, float el) -> int",
+       "aten::index.list_bool(bool[] self, bool el) -> int", "aten::index.list_str(str[] self, str el) -> int") {
+  int64_t at = find_item(c);
+  script::Text text;
+  script::write_value(&text, c, c.args[1]);
+  text.add('\0');
+  if (at < 0) return c.raise("'%s' is not in list", text.ok ? text.data : "?");
+  return c.give(at);
+}
+PEN_OP(count_list, "aten::count.int(int[] self, int el) -> int", "aten::count.float(float[] self, float el) -> int",
+       "aten::count.bool(bool[] self, bool el) -> int", "aten::count.str(str[] self, str el) -> int") {
+  const ListObject& l = c.list(0);
+  int64_t count = 0;
+  for (int64_t i = 0; i < l.count; ++i) count += values_equal(l.items[i], c.args[1]) == 1;
+  return c.give(count);
+}
+PEN_OP(remove_list, "[direct]", "aten::remove.int(int[](a!) self, int el) -> ()", "aten::remove.float(float[](a!) self, float el) -> ()",
+       "aten::remove.bool(bool[](a!) self, bool el) -> ()", "aten::remove.str(str[](a!) self, str el) -> ()") {
+  int64_t at = find_item(c);
+  if (at < 0) return c.raise("list.remove(x): x not in list");
+  list_remove(&c.list(0), at);
+  return PEN_OK;
+}
+
+}  // namespace pen

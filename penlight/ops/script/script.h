@@ -1,0 +1,60 @@
+// What TorchScript's own operators share: text that grows, numbers of either kind, places in lists and strings.
+#pragma once
+#include "penlight/runtime/vm/op.h"
+
+namespace pen::script {
+
+// Text while it is put together. A value that contains itself would print for ever: past kMost, `ok` turns false.
+struct Text {
+  static constexpr int64_t kMost = int64_t{1} << 28;
+  char* data = nullptr;
+  int64_t size = 0, capacity = 0;
+  bool ok = true;
+
+  Text() = default;
+  Text(const Text&) = delete;
+  Text& operator=(const Text&) = delete;
+  ~Text();
+  void add(const char* text, int64_t count);
+  void add(const char* text);
+  void add(const StringObject& s);
+  void add(char ch);
+  void repeat(char ch, int64_t count);
+  void format(const char* format, ...) __attribute__((format(printf, 2, 3)));
+};
+// The text as an operator's result.
+Status give_text(Call& c, const Text& text, int result = 0);
+Status give_text(Call& c, const char* text, int64_t size, int result = 0);
+
+// A value as torch writes it into a string: "[1., 0.5]", a tensor over several lines.
+void write_value(Text* text, const Call& c, const Value& value);
+void write_tensor(Text* text, const Call& c, const TensorObject& tensor);
+
+static PEN_INLINE bool both_integers(const Value& a, const Value& b) { return a.tag() != Tag::real && b.tag() != Tag::real; }
+// A float cut to an int. C++ leaves the ones that do not fit open; the processors that torch runs on give the smallest.
+static PEN_INLINE int64_t cut(double d) {
+  return d >= -9223372036854775808.0 && d < 9223372036854775808.0 ? static_cast<int64_t>(d) : INT64_MIN;
+}
+// Ints wrap around.
+static PEN_INLINE int64_t wrap_add(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+static PEN_INLINE int64_t wrap_sub(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) - static_cast<uint64_t>(b));
+}
+static PEN_INLINE int64_t wrap_mul(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
+// A place counted from the end where it is negative; still negative where it lies before the beginning.
+static PEN_INLINE int64_t from_end(int64_t index, int64_t count) { return index < 0 ? index + count : index; }
+// Begin and end of a slice, brought into 0..count; at most `count` long. A None is the respective end.
+void slice_bounds(const Value& start, const Value& end, int64_t count, int64_t* from, int64_t* to);
+
+// Whether a comes before b: 1 or 0; -1: the two have no order. Numbers, strings, tensors of one element, tuples of these.
+int comes_before(const Call& c, const Value& a, const Value& b);
+static PEN_INLINE bool same_text(const StringObject& a, const StringObject& b) {
+  return a.size == b.size && memcmp(a.text, b.text, static_cast<size_t>(a.size)) == 0;
+}
+
+}  // namespace pen::script

@@ -1,0 +1,163 @@
+// Strings inside strings: finding, counting, replacing, splitting.
+#include "penlight/ops/script/script.h"
+
+namespace pen {
+
+namespace {
+
+const StringObject& str(const Call& c, int i) { return *c.args[i].string(); }
+Status give_part(Call& c, const StringObject& s, int64_t from, int64_t to, int result = 0) {
+  return script::give_text(c, s.text + from, to > from ? to - from : 0, result);
+}
+
+struct Bounds {
+  int64_t from, to;
+};
+// torch's `start` and `end`: a negative end counts from one past the last byte, so the default, -1, is the whole string.
+Bounds asked(const Call& c, int64_t size) {
+  int64_t from = c.integer(2), to = c.integer(3);
+  if (from < 0) from = from + size < 0 ? 0 : from + size;
+  if (to < 0) to = to + size + 1 < 0 ? 0 : to + size + 1;
+  return {from, to > size ? size : to};
+}
+bool matches(const StringObject& s, int64_t at, const StringObject& part) {
+  return memcmp(s.text + at, part.text, static_cast<size_t>(part.size)) == 0;
+}
+// The first (or last) place of `part` that lies wholly in from..to; -1: none.
+int64_t find_in(const StringObject& s, const StringObject& part, int64_t from, int64_t to) {
+  for (int64_t i = from; i + part.size <= to; ++i)
+    if (matches(s, i, part)) return i;
+  return -1;
+}
+int64_t find_last(const StringObject& s, const StringObject& part, int64_t from, int64_t to) {
+  for (int64_t i = to - part.size; i >= from; --i)
+    if (matches(s, i, part)) return i;
+  return -1;
+}
+int64_t find_asked(const Call& c, bool last) {
+  Bounds r = asked(c, str(c, 0).size);
+  if (r.from > r.to) return -1;
+  return last ? find_last(str(c, 0), str(c, 1), r.from, r.to) : find_in(str(c, 0), str(c, 1), r.from, r.to);
+}
+Status found(Call& c, int64_t at) { return at < 0 ? c.raise("ValueError: substring not found") : c.give(at); }
+
+bool append_part(ListObject* list, const char* text, int64_t size) {
+  Value part = Value::own(string_create(text, size));
+  return !part.is_none() && list_append(list, part);
+}
+
+}  // namespace
+
+PEN_OP(find_str, "aten::find(str self, str substr, int start=0, int end=-1) -> int") { return c.give(find_asked(c, false)); }
+PEN_OP(rfind_str, "aten::rfind(str self, str substr, int start=0, int end=-1) -> int") { return c.give(find_asked(c, true)); }
+PEN_OP(index_str, "aten::index.str(str self, str substr, int start=0, int end=-1) -> int") { return found(c, find_asked(c, false)); }
+PEN_OP(rindex_str, "aten::rindex(str self, str substr, int start=0, int end=-1) -> int") { return found(c, find_asked(c, true)); }
+PEN_OP(startswith, "aten::startswith(str self, str substr, int start=0, int end=-1) -> bool") {
+  Bounds r = asked(c, str(c, 0).size);
+  return c.give(r.from <= r.to && r.to - r.from >= str(c, 1).size && matches(str(c, 0), r.from, str(c, 1)));
+}
+PEN_OP(endswith, "aten::endswith(str self, str substr, int start=0, int end=-1) -> bool") {
+  Bounds r = asked(c, str(c, 0).size);
+  return c.give(r.from <= r.to && r.to - r.from >= str(c, 1).size && matches(str(c, 0), r.to - str(c, 1).size, str(c, 1)));
+}
+PEN_OP(count_str, "aten::count(str self, str substr, int start=0, int end=-1) -> int") {
+  const StringObject &s = str(c, 0), &part = str(c, 1);
+  Bounds r = asked(c, s.size);
+  if (r.from > r.to) return c.give(int64_t{0});
+  if (part.size == 0) return c.give(r.to - r.from + 1);
+  int64_t count = 0;
+  // Beginning before the end is enough for torch.
+  for (int64_t at = r.from; (at = find_in(s, part, at, s.size)) >= 0 && at < r.to; at += part.size) ++count;
+  return c.give(count);
+}
+PEN_OP(replace, "aten::replace(str self, str old, str new, int max=-1) -> str") {
+  const StringObject &s = str(c, 0), &old = str(c, 1), &fresh = str(c, 2);
+  int64_t left = c.integer(3) < 0 ? INT64_MAX : c.integer(3);
+  script::Text text;
+  int64_t at = 0;
+  while (text.ok && left > 0) {
+    int64_t next = find_in(s, old, at, s.size);
+    if (next < 0) break;
+    text.add(s.text + at, next - at);
+    text.add(fresh);
+    at = next + old.size;
+    --left;
+    if (old.size > 0) continue;
+    if (at == s.size) break;  // of an empty `old`: before every byte, and at the end
+    text.add(s.text[at++]);
+  }
+  text.add(s.text + at, s.size - at);
+  return script::give_text(c, text);
+}
+
+// ---- splitting ----
+PEN_OP(split_str, "aten::split.str(str self, str? separator=None, int max=-1) -> str[]") {
+  const StringObject& s = str(c, 0);
+  Value made = Value::own(list_create(4));
+  if (made.is_none()) return c.out_of_memory();
+  int64_t left = c.integer(2) < 0 ? INT64_MAX : c.integer(2), at = 0;
+  if (!c.given(1)) {  // at any run of white space
+    auto space = [&](int64_t i) { return s.text[i] == ' ' || (s.text[i] >= '\t' && s.text[i] <= '\r'); };
+    while (true) {
+      while (at < s.size && space(at)) ++at;
+      if (at == s.size) break;
+      int64_t end = at;
+      while (end < s.size && !space(end)) ++end;
+      if (!append_part(made.list(), s.text + at, end - at)) return c.out_of_memory();
+      at = end;
+    }
+    return c.give(static_cast<Value&&>(made));
+  }
+  const StringObject& separator = str(c, 1);
+  if (separator.size == 0) return c.raise("ValueError: empty separator");
+  for (int64_t next; left > 0 && (next = find_in(s, separator, at, s.size)) >= 0; at = next + separator.size, --left)
+    if (!append_part(made.list(), s.text + at, next - at)) return c.out_of_memory();
+  if (!append_part(made.list(), s.text + at, s.size - at)) return c.out_of_memory();
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(rsplit_str, "aten::rsplit(str self, str separator=' ', int max=-1) -> str[]") {
+  const StringObject &s = str(c, 0), &separator = str(c, 1);
+  if (separator.size == 0) return c.raise("ValueError: empty separator");
+  Value made = Value::own(list_create(4));
+  if (made.is_none()) return c.out_of_memory();
+  int64_t left = c.integer(2) < 0 ? INT64_MAX : c.integer(2), end = s.size;
+  for (int64_t next; left > 0 && (next = find_last(s, separator, 0, end)) >= 0; end = next, --left)
+    if (!append_part(made.list(), s.text + next + separator.size, end - next - separator.size)) return c.out_of_memory();
+  if (!append_part(made.list(), s.text, end)) return c.out_of_memory();
+  ListObject& l = *made.list();
+  for (int64_t i = 0, j = l.count - 1; i < j; ++i, --j) l.items[i].swap(l.items[j]);
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(splitlines, "aten::splitlines(str self, bool keepends=False) -> str[]") {
+  const StringObject& s = str(c, 0);
+  Value made = Value::own(list_create(4));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t at = 0; at < s.size;) {
+    int64_t end = at;
+    while (end < s.size && !(s.text[end] >= '\n' && s.text[end] <= '\r') && !(s.text[end] >= 0x1c && s.text[end] <= 0x1e)) ++end;
+    int64_t next = end < s.size ? end + 1 : end;
+    if (end + 1 < s.size && s.text[end] == '\r' && s.text[end + 1] == '\n') ++next;
+    if (!append_part(made.list(), s.text + at, (c.flag(1) ? next : end) - at)) return c.out_of_memory();
+    at = next;
+  }
+  return c.give(static_cast<Value&&>(made));
+}
+static Status parted(Call& c, int64_t at, bool last) {
+  const StringObject &s = str(c, 0), &separator = str(c, 1);
+  if (at < 0) {
+    PEN_TRY(give_part(c, s, 0, last ? 0 : s.size, 0));
+    PEN_TRY(give_part(c, s, 0, 0, 1));
+    return give_part(c, s, 0, last ? s.size : 0, 2);
+  }
+  PEN_TRY(give_part(c, s, 0, at, 0));
+  PEN_TRY(c.give(Value(c.args[1]), 1));
+  return give_part(c, s, at + separator.size, s.size, 2);
+}
+PEN_OP(partition, "aten::partition(str self, str separator) -> (str, str, str)") {
+  return parted(c, find_in(str(c, 0), str(c, 1), 0, str(c, 0).size), false);
+}
+PEN_OP(rpartition, "aten::rpartition(str self, str separator) -> (str, str, str)") {
+  return parted(c, find_last(str(c, 0), str(c, 1), 0, str(c, 0).size), true);
+}
+
+}  // namespace pen
