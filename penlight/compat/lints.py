@@ -358,7 +358,7 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
     from penlight.file.reader import read
 
     pen = read(path)
-    if not pen.bundle_count:
+    if not pen.bundles:
         yield Lint(
             "BUNDLED_INPUT", "warning", "No inputs are bundled with the model: nothing can test it on a device.",
             "Bundle inputs with the module before optimizing it.",

@@ -301,10 +301,6 @@ class PenFile:
     script_operators: dict[str, int] = field(default_factory=dict)  # by name: how many instructions call each
     module: Fields | None = None  # the state of what VM code belongs to
 
-    @property
-    def bundle_count(self) -> int:
-        return len(self.bundles)
-
     def method(self, name: str = "forward") -> Method:
         for method in self.methods:
             if method.name == name:
