@@ -7,6 +7,7 @@ with what it is a view of. Torch in gives torch out, numpy gives numpy.
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,7 +53,7 @@ class Script:
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = self._positional(method, list(args), kwargs)
-        as_torch = _any_torch(given)
+        as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
                 problem, result = self._module.run(method, [to_vm(a) for a in given])
@@ -106,6 +107,14 @@ def _any_torch(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_any_torch(v) for v in value.values())
     return hasattr(value, "detach") and hasattr(value, "data_ptr")
+
+
+def _any_array(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any_array(v) for v in value)
+    if isinstance(value, Mapping):
+        return any(_any_array(v) for v in value.values())
+    return isinstance(value, (np.ndarray, np.generic))
 
 
 def to_vm(value: Any) -> Any:

@@ -127,6 +127,7 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
 def operators() -> dict[str, VmOperator]:
     """All of them, by name."""
     found: dict[str, VmOperator] = {}
+    symbols: dict[str, Path] = {}
     for path in sorted([*(ROOT / "ops").rglob("*.cc"), *(ROOT / "runtime/vm").glob("*.cc")]):
         text = path.read_text()
         matches = _MACRO.findall(text)
@@ -135,11 +136,14 @@ def operators() -> dict[str, VmOperator]:
             lost = [s for s in re.findall(r"^PEN_OP\(\s*(\w+)", text, re.MULTILINE) if s not in known]
             raise ValueError(f'{path}: these are not PEN_OP(symbol, "schema", …) {{: {", ".join(lost)}')
         for symbol, strings in matches:
+            if symbol in symbols:
+                raise ValueError(f"{path}: PEN_OP({symbol}, …) is defined twice: also in {symbols[symbol]}")
+            symbols[symbol] = path
             schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]
             options = ""
             if schemas[0].startswith("["):
                 options = schemas.pop(0)
-            for schema in (form for schema in schemas for form in expand(schema, options)):
+            for schema in [form for text_form in schemas for form in expand(text_form, options)]:
                 op = parse_schema(schema, symbol, options, path)
                 if op.name in found:
                     raise ValueError(f"{path}: operator {op.name} is defined twice: also in {found[op.name].source}")

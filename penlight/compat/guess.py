@@ -1,41 +1,68 @@
-"""Example inputs for a TorchScript module that comes without any, from the operators that read its inputs first.
+"""Example inputs for code that comes without any, from the operators that read its inputs first.
 
 A convolution says its input's dtype, rank and channels by its weight; a linear layer the last dim; an embedding that
-indices come in. What the graph does not say (batch, height, width, length) is tried at usual sizes: the module itself is run to
-see which it takes. An input whose readers say nothing makes no guess: the module then runs without shapes known beforehand.
+indices come in. What the code does not say (batch, height, width, length) is tried at usual sizes: the code is run to see which it
+takes. An input whose readers say nothing makes no guess: the method is then interpreted without any plan.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from penlight.compat.rewrite import constant, name_convolutions
+from penlight.capture.lite.program import LiteObject, LiteTensor
+from penlight.compat.dataflow import short_name
+from penlight.ir.graph import Method
+from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.types import TensorType
 
 IMAGE_SIZES = (224, 128, 64, 299, 32, 28)  # height and width, tried in this order
 LENGTHS = (128, 16, 1024, 16000)  # of sequences and signals
 BATCHES = (2, 1)  # 1 last: torch.export would take it for fixed
 
-# Readers that say no more than who reads their result says: y has x's dtype, rank and channels.
+# Readers that say no more than who reads their result says: y has x's rank and channels.
 _PASS_THROUGH = {
-    "aten::contiguous", "aten::detach", "aten::dropout", "aten::dropout_", "aten::clone", "aten::relu", "aten::sigmoid",
-    "aten::tanh", "aten::quantize_per_tensor", "aten::dequantize", "aten::clamp", "aten::batch_norm", "aten::pad",
-    "aten::max_pool2d", "aten::avg_pool2d",
+    "contiguous", "detach", "dropout", "clone", "relu", "sigmoid", "tanh", "quantize_per_tensor", "dequantize", "clamp", "batch_norm", "pad",
+    "max_pool2d", "avg_pool2d",
 }  # fmt: skip
-_ARITHMETIC = {"aten::add", "aten::sub", "aten::mul", "aten::div"}  # with a number
+_ARITHMETIC = {"add", "sub", "mul", "div"}  # with a number
 _CONVOLUTIONS = {
-    "aten::conv1d": 3, "aten::conv2d": 4, "aten::conv3d": 5, "aten::conv_transpose1d": 3, "aten::conv_transpose2d": 4,
-    "aten::conv_transpose3d": 5,
-}  # fmt: skip
+    "conv1d": 3,
+    "conv2d": 4,
+    "conv3d": 5,
+    "conv_transpose1d": 3,
+    "conv_transpose2d": 4,
+    "conv_transpose3d": 5,
+}
+_CONTEXTS = {
+    "conv2d_clamp_run": 4,
+    "run_conv2d_context": 4,
+    "conv2d_run": 4,
+    "conv2d": 4,
+    "conv2d_relu": 4,
+    "conv1d": 3,
+    "conv1d_relu": 3,
+}
+_LINEAR_CONTEXTS = {
+    "linear_clamp_run",
+    "run_linear_context",
+    "linear_run",
+    "linear",
+    "linear_relu",
+    "linear_dynamic",
+    "linear_relu_dynamic",
+}
+_DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """What is known of an input: its dtype, and its dims, None where any size may do. `certain`: the reader takes no other
-    rank and dtype (a convolution also takes one image without a batch, which nobody exports; a linear layer takes any rank)."""
+    """What is known of an input: its dtype, and its dims, None where any size may do. `certain`: nobody passes another rank or
+    dtype (a convolution also takes an image without a batch, which is rare; a linear layer takes any rank, often)."""
 
     dtype: torch.dtype
     dims: tuple[int | None, ...]
@@ -45,24 +72,40 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Guess:
-    args: tuple[Any, ...]
-    certain: bool  # every input is of the kind that its reader demands
-    patterns: tuple[Pattern, ...] = ()
+    args: tuple[torch.Tensor, ...]
+    patterns: tuple[Pattern, ...]
+
+    @property
+    def certain(self) -> bool:
+        """Every input is of the kind that its reader demands."""
+        return all(p.certain for p in self.patterns)
+
+    def fits(self, method: Method) -> bool:
+        """Whether a planned method takes all that the patterns allow: no size is fixed that could be another."""
+        for value, pattern in zip(method.graph.inputs, self.patterns, strict=True):
+            shape = value.type.shape if isinstance(value.type, TensorType) else ()
+            if any(free is None and isinstance(dim, int) for dim, free in zip(shape, pattern.dims, strict=True)):
+                return False
+        return True
 
 
-def guess_inputs(frozen: Any, method: str = "forward", run: Any = None) -> Guess | None:
-    """Inputs that the method of this frozen module takes, or None. `run`: what to try them with; the method itself if None."""
-    graph = frozen._get_method(method).graph
-    name_convolutions(graph)
-    patterns = []
-    for value in list(graph.inputs())[1:]:
-        pattern = _pattern(value) if value.type().kind() == "TensorType" else None
-        if pattern is None:
-            return None
-        patterns.append(pattern)
-    if not patterns:
+def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: str = "forward") -> Guess | None:
+    """Inputs that the method takes, or None. `run`: what to try them with; the script itself if None."""
+    function = next((f for f in script.functions.values() if f.method == method), None)
+    if function is None:
         return None
-    call = run or getattr(torch.jit._recursive.wrap_cpp_module(frozen), method)
+    needed = len(function.parameters) - len(function.defaults)
+    wanted = function.parameters[1:needed]
+    if not wanted or any(p["type"] != "Tensor" for p in wanted):
+        return None
+    said = _said(script, function)
+    patterns = []
+    for i in range(1, needed):
+        found = said.get(i, [])
+        if not found or any(p.dims != found[0].dims for p in found):
+            return None
+        patterns.append(found[0])
+    call = run or _runner(script, function)
     images = any(len(p.dims) >= 4 for p in patterns)
     for batch, size in itertools.product(BATCHES, IMAGE_SIZES if images else LENGTHS):
         args = tuple(_example(p, batch, size) for p in patterns)
@@ -71,71 +114,91 @@ def guess_inputs(frozen: Any, method: str = "forward", run: Any = None) -> Guess
                 call(*(a.clone() for a in args))
         except Exception:  # any error of the model says no more than: not this size
             continue
-        return Guess(args, all(p.certain for p in patterns), tuple(patterns))
+        return Guess(args, tuple(patterns))
     return None
 
 
-def _pattern(value: Any, depth: int = 0) -> Pattern | None:
-    """What the readers of a value say; the first that says anything, in the graph's order."""
-    if depth > 8:
+def _runner(script: Script, function: ScriptFunction) -> Callable[..., Any]:
+    from penlight.capture.script_machine import ScriptMachine
+
+    return lambda *args: ScriptMachine(script).call(function.name, [script.module, *args])
+
+
+def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
+    """What readers say of each parameter, by its register. Follows the code from top to bottom, whatever jumps there are."""
+    held: dict[int, Any] = {0: script.module}  # parts of the state that registers hold
+    origin: dict[int, int] = {i: i for i in range(1, len(function.parameters))}  # registers that are like an input
+    said: dict[int, list[Pattern]] = {}
+    for action in function.code:
+        values = [script.constants[a.index] if isinstance(a, Const) else held.get(a) for a in action.args]
+        first = action.args[0] if action.args else None
+        source = origin.get(first) if isinstance(first, int) else None
+        passed, kept = None, None
+        if action.op == "get_attr" and isinstance(values[0], LiteObject):
+            attributes = list(values[0].attributes.values())
+            kept = attributes[action.target] if action.target < len(attributes) else None
+        elif action.op == "move":
+            passed, kept = source, values[0]
+        elif action.op == "op":
+            short = short_name(action.target)
+            index = next((origin[a] for a in action.args[1:2] if isinstance(a, int) and a in origin), None)
+            if short == "embedding" and index is not None and isinstance(values[0], LiteTensor):
+                rows = values[0].shape[0]
+                said.setdefault(index, []).append(Pattern(torch.int64, (None, None), certain=False, below=rows))
+            elif source is not None:
+                pattern = _pattern(action, values)
+                if pattern is not None:
+                    said.setdefault(source, []).append(pattern)
+                elif short.removesuffix("_") in _PASS_THROUGH or (
+                    short in _ARITHMETIC and action.target.endswith(".Scalar")
+                ):
+                    passed = source
+        for result in action.results:
+            origin.pop(result, None)
+            held.pop(result, None)
+            if passed is not None:
+                origin[result] = passed
+            if kept is not None:
+                held[result] = kept
+    return said
+
+
+def _pattern(action: Action, values: list[Any]) -> Pattern | None:
+    """What this reader of an input says of it."""
+    namespace, short = action.target.partition("::")[0], short_name(action.target)
+    weight = values[1] if len(values) > 1 else None
+    if isinstance(weight, LiteObject):  # a context: quantized, prepacked
+        weight = weight.attributes.get("weight")
+    if not isinstance(weight, LiteTensor):
         return None
-    found: list[Pattern] = []
-    for use in value.uses():
-        node, at = use.user, use.offset
-        kind = node.kind()
-        if at != 0 and not (kind == "aten::embedding" and at == 1):
-            continue
-        if kind in _CONVOLUTIONS and constant(node.inputsAt(1)):
-            found.append(_of_convolution(node, _CONVOLUTIONS[kind], "transpose" in kind))
-        elif kind == "aten::linear" and constant(node.inputsAt(1)):
-            weight = node.inputsAt(1).toIValue()
-            found.append(Pattern(weight.dtype, (None, weight.shape[1]), certain=False))
-        elif kind == "aten::embedding" and at == 1 and constant(node.inputsAt(0)):
-            rows = node.inputsAt(0).toIValue().shape[0]
-            found.append(Pattern(torch.int64, (None, None), certain=False, below=rows))
-        elif kind in _PASS_THROUGH or (kind in _ARITHMETIC and _number(node.inputsAt(1))):
-            inner = _pattern(node.output(), depth + 1)
-            if inner is not None:
-                found.append(inner)
-        elif kind in ("quantized::conv2d", "quantized::conv2d_relu", "quantized::linear", "quantized::linear_relu"):
-            inner = _of_packed(node)
-            if inner is not None:
-                found.append(inner)
-    return found[0] if found and all(p.dims == found[0].dims for p in found) else None
+    dtype = torch.float32 if namespace != "aten" else _DTYPES.get(weight.dtype)
+    if dtype is None or len(weight.shape) < 2:
+        return None
+    if namespace == "aten" and short == "_convolution":
+        transposed, rank = bool(values[6]), len(weight.shape)
+        return _of_convolution(weight, dtype, rank, transposed, values[8])
+    if namespace == "aten" and short in _CONVOLUTIONS:
+        transposed = "transpose" in short
+        groups = values[6] if len(values) > 6 else 1
+        return _of_convolution(weight, dtype, _CONVOLUTIONS[short], transposed, groups)
+    if short in (("linear",) if namespace == "aten" else _LINEAR_CONTEXTS):
+        return Pattern(dtype, (None, weight.shape[1]), certain=False)
+    if namespace != "aten" and short in _CONTEXTS:
+        context = values[1].attributes if isinstance(values[1], LiteObject) else {}
+        return _of_convolution(
+            weight, dtype, _CONTEXTS[short], bool(context.get("transposed")), context.get("groups", 1)
+        )
+    return None
 
 
-def _of_convolution(node: Any, rank: int, transposed: bool) -> Pattern:
-    weight = node.inputsAt(1).toIValue()
-    groups = next((v for v in reversed(list(node.inputs())) if str(v.type()) == "int"), None)
-    count = groups.toIValue() if groups is not None and constant(groups) else 1
+def _of_convolution(weight: LiteTensor, dtype: torch.dtype, rank: int, transposed: bool, groups: Any) -> Pattern:
+    count = groups if isinstance(groups, int) else 1
     channels = weight.shape[0] if transposed else weight.shape[1] * count
-    return Pattern(weight.dtype, (None, channels, *[None] * (rank - 2)), certain=True)
-
-
-def _of_packed(node: Any) -> Pattern | None:
-    """A quantized layer reads what quantize_per_tensor made of f32."""
-    packed = node.inputsAt(1)
-    if not constant(packed):
-        return None
-    kind = node.kind()
-    try:
-        unpack = getattr(torch.ops.quantized, "linear_unpack" if "linear" in kind else "conv2d_unpack")
-        weight = unpack(packed.toIValue())[0]
-    except Exception:
-        return None
-    if "linear" in kind:
-        return Pattern(torch.float32, (None, weight.shape[1]), certain=False)
-    return Pattern(torch.float32, (None, weight.shape[1], None, None), certain=True)  # groups: the trial run decides
-
-
-def _number(value: Any) -> bool:
-    return str(value.type()) in ("int", "float", "Scalar", "number")
+    return Pattern(dtype, (None, channels, *[None] * (rank - 2)), certain=True)
 
 
 def _example(pattern: Pattern, batch: int, size: int) -> torch.Tensor:
     dims = [d if d is not None else batch if i == 0 else size for i, d in enumerate(pattern.dims)]
     if pattern.below is not None:
         return torch.arange(dims[0] * dims[1]).reshape(dims) % max(pattern.below, 1)
-    if not pattern.dtype.is_floating_point:
-        return torch.zeros(dims, dtype=pattern.dtype)
     return torch.rand(dims, generator=torch.Generator().manual_seed(0)).to(pattern.dtype)

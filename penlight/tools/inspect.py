@@ -81,6 +81,27 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
             for c in sorted(pen.constants, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
+        "interpreted": _interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
+    }  # fmt: skip
+
+
+def _interpreted(pen: PenFile) -> dict[str, Any]:
+    """Methods of VM code, the operators it calls, and the state that it keeps."""
+    if pen.script is None:
+        return {}
+    from penlight.compat.lints import on_cpu
+    from penlight.tools.inspect_lite import state
+
+    methods = {}
+    for function in pen.script.functions.values():
+        if function.method:
+            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.parameters[1:])
+            schema = f"{function.method}({given}) -> {function.returns}"
+            methods[function.method] = {"schema": schema, "instructions": len(function.code)}
+    operators = pen.script.operators
+    return {
+        "methods": methods, "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
+        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(state(pen.script.module)),
     }  # fmt: skip
 
 
@@ -179,6 +200,14 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
     out.print(heading(facts["file"], f"{', '.join(parts)}{' (verified)' if verified else ''}"))
     for key, value in pen.metadata.items():
         out.print(f"  {key}: {_short(value)}")
+    for name, count in facts["bundled_inputs"].items():
+        out.print(f"  bundled inputs of {name}: {count}")
+    interpreted = facts["interpreted"]
+    for told in interpreted.get("methods", {}).values():
+        out.print()
+        out.print(heading(told["schema"], f"interpreted, {_plural(told['instructions'], 'instruction')}"))
+    for name, value in interpreted.get("state", {}).items():
+        out.print(f"  {name} = {value}")
     for method in pen.methods:
         out.print()
         out.print(
@@ -191,16 +220,15 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         for port in named_outputs(method):
             out.print(f"  out  {port}")
         out.print(f"  arena  {_memory(facts['memory'][method.name])}")
-    out.print()
-    operators = table("Operators", "operator", "calls", "kernels", right=("calls",))
-    for op, count in facts["operators"].items():
-        of_it = {key: calls for key, calls in facts["kernels"].items() if calls and key.partition(".")[0] == op}
-        kernels = [f"{key} ×{calls}" if calls != count else key for key, calls in of_it.items()]
-        operators.add_row(op, str(count), ", ".join(kernels))
-    inside = [key for key, calls in facts["kernels"].items() if not calls]
-    if inside:
-        operators.add_row("(fused into these)", "", ", ".join(inside))
-    out.print(operators)
+    if interpreted:
+        out.print()
+        called = table("Interpreted operators", "operator", "calls", "", right=("calls",))
+        for op, count in interpreted["operators"].items():
+            called.add_row(op, str(count), "not supported" if op in interpreted["unsupported"] else "")
+        out.print(called)
+    if facts["operators"] or not interpreted:
+        out.print()
+        out.print(_planned_operators(facts))
     if not pen.constants:
         return
     out.print()
@@ -211,6 +239,18 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         share = f"{w['bytes'] / max(pen.weight_bytes, 1):.1%}"
         weights.add_row(w["name"], w["dtype"], str(w["shape"]), w["layout"], in_bytes(w["bytes"]), share)
     out.print(weights)
+
+
+def _planned_operators(facts: dict[str, Any]) -> Any:
+    operators = table("Operators", "operator", "calls", "kernels", right=("calls",))
+    for op, count in facts["operators"].items():
+        of_it = {key: calls for key, calls in facts["kernels"].items() if calls and key.partition(".")[0] == op}
+        kernels = [f"{key} ×{calls}" if calls != count else key for key, calls in of_it.items()]
+        operators.add_row(op, str(count), ", ".join(kernels))
+    inside = [key for key, calls in facts["kernels"].items() if not calls]
+    if inside:
+        operators.add_row("(fused into these)", "", ", ".join(inside))
+    return operators
 
 
 def _memory(memory: dict[str, Any]) -> str:

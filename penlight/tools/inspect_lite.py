@@ -13,7 +13,7 @@ from typing import Any
 from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, LiteTensor
 from penlight.compat.lints import on_cpu, register_code, tensors
 from penlight.errors import CaptureError
-from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.script_text import script_text, value_text
 from penlight.tools.screen import heading, in_bytes, screen, table
 
 WEIGHTS_SHOWN = 10
@@ -80,7 +80,7 @@ def describe_lite(program: LiteProgram, file: Path, kind: str) -> dict[str, Any]
         "functions": len(program.functions), "instructions": sum(len(f.instructions) for f in program.functions.values()),
         "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
         "unsupported": sorted(name for name in operators if not on_cpu(name)),
-        "weights": weights, "weight_bytes": sum(w["bytes"] for w in weights), "state": dict(_state(program.module)),
+        "weights": weights, "weight_bytes": sum(w["bytes"] for w in weights), "state": dict(state(program.module)),
         "extra_files": {name: len(content) for name, content in program.extra_files.items()},
     }  # fmt: skip
 
@@ -113,12 +113,12 @@ def _bytes(tensor: LiteTensor) -> int:
     return (math.prod(tensor.shape) * _BITS.get(tensor.dtype, 32) + 7) // 8
 
 
-def _state(value: LiteObject, prefix: str = "", depth: int = 0) -> list[tuple[str, str]]:
+def state(value: LiteObject, prefix: str = "", depth: int = 0) -> list[tuple[str, str]]:
     """Attributes that are no tensors, modules or flags of training: what the model's code may read or change."""
     found: list[tuple[str, str]] = []
     for name, item in value.attributes.items() if depth < 100 else ():
         if isinstance(item, LiteObject):
-            found += _state(item, f"{prefix}{name}.", depth + 1)
+            found += state(item, f"{prefix}{name}.", depth + 1)
         elif name != "training" and item is not None and not isinstance(item, LiteTensor):
             text = repr(item)
             if "LiteTensor" in text or "LiteObject" in text:
@@ -175,78 +175,9 @@ def show_lite(facts: dict[str, Any]) -> None:
 def listing(program: LiteProgram) -> str:
     """The code of all functions: as registers, which is how it is interpreted; where that cannot be had, as it stands in the file."""
     try:
-        return script_listing(register_code(program))
+        return script_text(register_code(program))
     except CaptureError as e:
         return "\n\n".join([f"# {e}", *(_stack_listing(f) for f in program.functions.values())])
-
-
-def script_listing(script: Script) -> str:
-    return "\n\n".join(_function_listing(script, f) for f in script.functions.values())
-
-
-def _function_listing(script: Script, function: ScriptFunction) -> str:
-    parameters = ", ".join(f"r{i} {p['name']}: {p['type']}" for i, p in enumerate(function.parameters))
-    lines = [f"{function.method or function.name}({parameters}) -> {function.returns} {{"]
-    before = ""
-    objects: dict[int, LiteObject] = (
-        {0: script.module} if function.method else {}
-    )  # what registers hold, as far as it is known
-    for at, action in enumerate(function.code):
-        if action.op == "drop":  # says only when memory is given back
-            continue
-        where = f"   # {action.source}" if action.source and action.source != before else ""
-        before = action.source or before
-        lines.append(f"  {at:4}  {_action(script, action, objects)}{where}")
-        _follow(action, objects)
-    return "\n".join([*lines, "}"])
-
-
-def _follow(action: Action, objects: dict[int, LiteObject]) -> None:
-    """Keeps track of the modules in registers."""
-    source = action.args[0] if action.args else None
-    held = objects.get(source) if isinstance(source, int) and action.op in ("get_attr", "move") else None
-    if held is not None and action.op == "get_attr":
-        values = list(held.attributes.values())
-        held = values[action.target] if action.target < len(values) else None
-    for result in action.results:
-        objects.pop(result, None)
-        if isinstance(held, LiteObject):
-            objects[result] = held
-
-
-def _attribute(action: Action, objects: dict[int, LiteObject]) -> str:
-    owner = action.args[0]
-    names = list(objects[owner].attributes) if isinstance(owner, int) and owner in objects else []
-    return names[action.target] if action.target < len(names) else f"attribute {action.target}"
-
-
-def _action(script: Script, action: Action, objects: dict[int, LiteObject]) -> str:
-    args = [_value(script.constants[a.index]) if isinstance(a, Const) else f"r{a}" for a in action.args]
-    results = ", ".join(f"r{r}" for r in action.results)
-    head = f"{results} = " if results else ""
-    if action.op == "op":
-        return f"{head}{action.target}({', '.join(args)})"
-    if action.op == "move":
-        return f"{head}{args[0]}"
-    if action.op == "get_attr":
-        return f"{head}{args[0]}.{_attribute(action, objects)}"
-    if action.op == "set_attr":
-        return f"{args[0]}.{_attribute(action, objects)} = {args[1]}"
-    if action.op == "branch":
-        return f"unless {args[0]} go to {action.target}"
-    if action.op == "jump":
-        return f"go to {action.target}"
-    if action.op == "loop":
-        return f"loop over {', '.join(args)}, then go to {action.target}"
-    target = f" {action.target}" if action.target is not None else ""
-    return f"{head}{action.op}{target}({', '.join(args)})"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, LiteTensor):
-        return f"{value.name or 'tensor'}: {value.dtype}{list(value.shape)}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:59] + "…"
 
 
 def _stack_listing(function: Function) -> str:
@@ -256,7 +187,7 @@ def _stack_listing(function: Function) -> str:
         if step.op in ("OP", "OPN") and 0 <= step.x < len(function.operators):
             meaning = function.operators[step.x].full_name
         elif step.op == "LOADC" and 0 <= step.x < len(function.constants):
-            meaning = _value(function.constants[step.x])
+            meaning = value_text(function.constants[step.x])
         elif step.op in ("JF", "JMP", "LOOP"):
             meaning = f"to {at + step.x}"
         source = (

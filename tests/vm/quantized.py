@@ -63,7 +63,7 @@ def _compare(got: Any, expected: Any, steps: int, tolerance: float, layout: bool
         assert len(got) == len(expected), where
         for i, (g, e) in enumerate(zip(got, expected, strict=True)):
             _compare(g, e, steps, tolerance, layout, f"{where}[{i}]")
-        return
+        return None
     if isinstance(expected, torch.Tensor) and layout and expected.numel():
         seen = [(a, b) for a, b, n in zip(got.stride(), expected.stride(), expected.shape, strict=True) if n > 1]
         assert all(a == b for a, b in seen), f"{where}: strides {got.stride()} instead of {expected.stride()}"

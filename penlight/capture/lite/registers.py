@@ -377,6 +377,8 @@ class _Translation:
             count = takes
         if count is None:
             raise self.error(i, f"operator {name} is not known, and the file does not say how many arguments it takes")
+        if name == "prim::RaiseException" and count == 1 and len(self.stack) > 1 and self.stack[-1] == self.b.constant(None):
+            count = 2  # version 6 pushes the class too, and does not count it
         if gives is None:
             gives = self._stored_next(i) or 1
         self._emit_pushing("op", self.pop(count), name, results=gives)

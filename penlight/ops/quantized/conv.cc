@@ -3,6 +3,7 @@
 
 namespace pen {
 
+namespace {
 // A convolution in up to three dimensions; missing ones have size 1.
 struct ConvCall {
   Weights w;
@@ -11,6 +12,7 @@ struct ConvCall {
   int rank;  // of the convolution
   int64_t batch, groups, outputs;
 };
+}  // namespace
 
 static Status conv_shape(const Call& c, const Instance& object, const TensorObject& x, bool transposed, ConvCall* v) {
   const TensorObject* weight;
@@ -124,7 +126,7 @@ static Status conv_of(const Call& c, Instance* object, const TensorObject& x, bo
     p.y_zero = static_cast<int32_t>(target.zero), p.low = low, p.high = high;
     return run_depthwise(c, p);
   }
-  Product p = {};
+  IntegerProduct p = {};
   PEN_TRY(panels_of(c, object, v.w, v.columns, &packed, &p.panels));
   p.x = from, p.x_signed = x.dtype() == DType::i8, p.x_zero = static_cast<int32_t>(a.zero);
   p.rows = v.batch * g.out[0] * g.out[1] * g.out[2];

@@ -13,12 +13,14 @@ static Status rows_of(const Call& c, const TensorObject& x, int64_t inputs, int6
   for (int d = 0; d + 1 < x.rank(); ++d) *rows *= x.dim(d);
   return PEN_OK;
 }
+namespace {
 // What both kinds of product share: weights, columns and the dims of the result.
 struct LinearCall {
   Weights w;
   Columns columns;
   int64_t rows, dims[kMaxRank], tap;
 };
+}  // namespace
 static Status begin(const Call& c, const Instance& object, const TensorObject& x, LinearCall* l) {
   PEN_TRY(weights_of(c, object, 0, 1, &l->w));
   const TensorObject& w = *l->w.tensor;
@@ -34,7 +36,7 @@ static Status product(const Call& c, Instance* object, LinearCall& l, const Tens
   Value panels, numbers;
   ColumnNumbers n;
   bool real = y->dtype() == DType::f32;
-  Product p = {};
+  IntegerProduct p = {};
   PEN_TRY(panels_of(c, object, l.w, l.columns, &panels, &p.panels));
   PEN_TRY(column_numbers(c, l.w, l.columns, true, x.dtype(), a.scale, real ? 0.0 : target.scale, &numbers, &n));
   p.x = x.as<uint8_t>();

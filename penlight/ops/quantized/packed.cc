@@ -197,7 +197,7 @@ static Status run_tasks(const Call& c, const char* key, const void* params, int6
       &context);
   return PEN_OK;
 }
-Status run_product(const Call& c, Product* p) {
+Status run_product(const Call& c, IntegerProduct* p) {
   constexpr int64_t kBlockElements = 1 << 16;
   int64_t depth = even(p->depth), panels = panel_count(p->columns);
   if (p->rows == 0 || p->columns == 0 || p->groups == 0) return PEN_OK;

@@ -41,7 +41,7 @@ struct Columns {
   int64_t group_step, output_step, input_step;
   const int64_t* tap_offsets;
 };
-// Panels of a Product; kept with the object until its weight is another tensor. Lives as long as the Value does.
+// Panels of a IntegerProduct; kept with the object until its weight is another tensor. Lives as long as the Value does.
 Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int8_t** panels);
 // Weights of a Depthwise, likewise.
 Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int16_t** weights);

@@ -39,7 +39,7 @@ static PEN_INLINE void requantize(const int32_t* sum, const float* scale, float 
   for (int j = 0; j < kPanel; ++j) to[j] = static_cast<uint8_t>(bits[j] - 0x4B400000 + zero);
 }
 
-static PEN_INLINE void finish(const Product& p, int64_t group, int64_t panel, int64_t row, int32_t* sum, int32_t row_sum) {
+static PEN_INLINE void finish(const IntegerProduct& p, int64_t group, int64_t panel, int64_t row, int32_t* sum, int32_t row_sum) {
   int64_t at = (group * panel_count(p.columns) + panel) * kPanel, column = group * p.columns + panel * kPanel;
   int64_t count = p.columns - panel * kPanel < kPanel ? p.columns - panel * kPanel : kPanel;
   if (p.zeros)
@@ -67,7 +67,7 @@ static PEN_INLINE void widen(const uint8_t* from, int64_t n, int32_t zero, int16
   const T* x = reinterpret_cast<const T*>(from);
   for (int64_t i = 0; i < n; ++i) to[i] = static_cast<int16_t>(static_cast<int16_t>(x[i]) - static_cast<int16_t>(zero));
 }
-static PEN_INLINE void widen(const Product& p, const uint8_t* from, int64_t n, int16_t* to) {
+static PEN_INLINE void widen(const IntegerProduct& p, const uint8_t* from, int64_t n, int16_t* to) {
   p.x_signed ? widen<int8_t>(from, n, p.x_zero, to) : widen<uint8_t>(from, n, p.x_zero, to);
 }
 
@@ -85,7 +85,7 @@ static PEN_INLINE int64_t seen(const Gather& g, int side, int64_t o, int64_t k) 
 }
 
 // Row `row` of a group: the channels that each tap sees, zeros outside.
-static void gather_row(const Product& p, int64_t group, int64_t row, int16_t* to) {
+static void gather_row(const IntegerProduct& p, int64_t group, int64_t row, int16_t* to) {
   const Gather& g = p.gather;
   int64_t channels = g.channels / p.groups, spot = row;
   int64_t ow = spot % g.out[2], oh = (spot /= g.out[2]) % g.out[1], od = (spot /= g.out[1]) % g.out[0], n = spot / g.out[0];
@@ -106,7 +106,7 @@ static void gather_row(const Product& p, int64_t group, int64_t row, int16_t* to
 }
 
 template <int Rows>
-static PEN_INLINE int64_t rows_by_panel(const Product& p, int64_t group, int64_t panel, int64_t first, int64_t i, int64_t count,
+static PEN_INLINE int64_t rows_by_panel(const IntegerProduct& p, int64_t group, int64_t panel, int64_t first, int64_t i, int64_t count,
                                         const int16_t* a, const int32_t* row_sums) {
   int64_t depth = even(p.depth), panel_bytes = depth * kPanel;
   const int8_t* weights = p.panels + (group * panel_count(p.columns) + panel) * panel_bytes;
@@ -118,7 +118,7 @@ static PEN_INLINE int64_t rows_by_panel(const Product& p, int64_t group, int64_t
   return i;
 }
 
-static void task(const Product& p, int64_t group, Range rows, Range panels, char* scratch) {
+static void task(const IntegerProduct& p, int64_t group, Range rows, Range panels, char* scratch) {
   int64_t depth = even(p.depth), count = rows.end - rows.begin;
   int32_t* row_sums = reinterpret_cast<int32_t*>(scratch);
   int16_t* a = reinterpret_cast<int16_t*>(scratch + round_up(p.block * 4, 64));
@@ -210,7 +210,7 @@ static void depthwise_row(const Depthwise& p, int64_t line, char* scratch) {
 PEN_BIND(quantized_product) { return b.fail(-1, "an operator of a file", "quantized_product, which only the VM runs"); }
 
 PEN_KERNEL(quantized_product, u8, rows) {
-  const Product& p = r.as<Product>();
+  const IntegerProduct& p = r.as<IntegerProduct>();
   for (int64_t t = r.begin; t < r.end; ++t) {
     int64_t column = t % p.column_parts, row = t / p.column_parts % p.row_parts, group = t / p.column_parts / p.row_parts;
     int64_t begin = row * p.block, end = begin + p.block < p.rows ? begin + p.block : p.rows;

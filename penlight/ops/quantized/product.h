@@ -20,7 +20,7 @@ struct Gather {
 // Weights as kernels read them, for `groups` products of depth K by N columns:
 //   panels: for every group, for every 16 columns, [K / 2][16][2] i8, zeros where K or N end within
 //   zeros: a weight zero point for every column of the panels, if one of them is not 0
-struct Product {
+struct IntegerProduct {
   const uint8_t* x;
   bool x_signed;
   int32_t x_zero;
@@ -59,7 +59,7 @@ struct Depthwise {
 };
 
 // Run on the machine's threads.
-Status run_product(const Call& c, Product* p);
+Status run_product(const Call& c, IntegerProduct* p);
 Status run_depthwise(const Call& c, const Depthwise& p);
 
 }  // namespace pen

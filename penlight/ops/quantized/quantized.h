@@ -27,10 +27,10 @@ static PEN_INLINE int32_t nearest(float x) {
   __builtin_memcpy(&bits, &x, 4);
   return bits - 0x4B400000;
 }
-// Any float or double, saturated; NaN is 0.
+// Any float or double, saturated so that a zero point can still be added; NaN is 0.
 static PEN_INLINE int64_t nearest_wide(double x) {
   if (x != x) return 0;
-  return x >= 9.2e18 ? INT64_MAX : x <= -9.2e18 ? INT64_MIN : static_cast<int64_t>(nearbyint(x));
+  return x >= 4e18 ? int64_t{4} << 60 : x <= -4e18 ? -(int64_t{4} << 60) : static_cast<int64_t>(nearbyint(x));
 }
 
 // torch's rule for whole tensors: x * (1 / scale) + zero point, rounded once, then to an integer.
@@ -50,7 +50,10 @@ struct Quantize {
 // The rule of torch's arithmetic on quantized values: the integer first, then the zero point.
 struct Requantize {
   Requantize(float multiplier_, int64_t zero_point, DType dtype) : multiplier(multiplier_), zero(zero_point), levels(levels_of(dtype)) {}
-  PEN_INLINE int64_t operator()(float x) const { return limit(zero + nearest_wide(x * multiplier), levels); }
+  PEN_INLINE int64_t operator()(float x) const {
+    float scaled = x * multiplier;
+    return limit(zero + (levels.high < 256 ? nearest(scaled) : nearest_wide(scaled)), levels);
+  }
   float multiplier;
   int64_t zero;
   Levels levels;

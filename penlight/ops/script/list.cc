@@ -134,12 +134,23 @@ PEN_OP(mul_list_, "[direct][quantized]", "aten::mul_.t(t[](a!) l, int n) -> t[](
 PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]") {
   const ListObject& l = c.list(0);
   int64_t step = c.integer(3), from, to;
-  if (step <= 0) return c.raise("TypeError: slicing a list needs a step greater than zero, not %lld", static_cast<long long>(step));
+  if (step == 0) return c.raise("ValueError: slice step cannot be zero");
   script::slice_bounds(c.args[1], c.args[2], l.count, &from, &to);
-  Value made = Value::own(list_create((to - from) / step + 1));
+  if (step < 0) {  // downwards: from the last one, to before the first
+    auto bound = [&](int i, int64_t otherwise) {
+      if (!c.given(i)) return otherwise;
+      int64_t at = c.integer(i) < 0 ? c.integer(i) + l.count : c.integer(i);
+      return at < -1 ? -1 : at >= l.count ? l.count - 1 : at;
+    };
+    from = bound(1, l.count - 1);
+    to = bound(2, -1);
+  }
+  Value made = Value::own(list_create(0));
   if (made.is_none()) return c.out_of_memory();
-  for (; from<to; from = to - from> step ? from + step : to)
+  while (step > 0 ? from < to : from > to) {
     if (!list_append(made.list(), l.items[from])) return c.out_of_memory();
+    if (add_overflows(from, step, &from)) break;
+  }
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(list_of_str, "aten::list(str t) -> str[]") {

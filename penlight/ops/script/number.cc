@@ -62,6 +62,12 @@ PEN_OP(remainder_number, "aten::remainder.int(int a, int b) -> int", "aten::rema
   if (c.integer(1) == 0) return c.raise("modulo by 0");
   return c.give(floor_remainder(c.integer(0), c.integer(1)));
 }
+// Of an int and a float torch takes 32 bits each.
+static double divmod_number(const Value& v, const Value& other) {
+  if (v.tag() == other.tag()) return v.number();
+  if (v.tag() == Tag::real) return static_cast<double>(static_cast<float>(v.real()));
+  return static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(static_cast<uint64_t>(v.integer()))));
+}
 PEN_OP(divmod_number, "aten::divmod.int(int x, int y) -> (int, int)", "aten::divmod.float(float x, float y) -> (float, float)",
        "aten::divmod.int_float(int x, float y) -> (float, float)", "aten::divmod.float_int(float x, int y) -> (float, float)") {
   if (both_integers(c.args[0], c.args[1])) {
@@ -69,27 +75,43 @@ PEN_OP(divmod_number, "aten::divmod.int(int x, int y) -> (int, int)", "aten::div
     PEN_TRY(c.give(floor_quotient(c.integer(0), c.integer(1))));
     return c.give(Value(floor_remainder(c.integer(0), c.integer(1))), 1);
   }
-  double a = c.number(0), b = c.number(1);
+  double a = divmod_number(c.args[0], c.args[1]), b = divmod_number(c.args[1], c.args[0]);
   if (b == 0) return c.raise("ZeroDivisionError: float divmod()");
-  double rest = fmod(a, b);
-  if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
-  PEN_TRY(c.give((a - rest) / b));
-  return c.give(Value(rest), 1);
+  if (c.args[0].tag() == c.args[1].tag()) {
+    double rest = fmod(a, b);
+    if (rest != 0 && (rest < 0) != (b < 0)) rest += b;
+    PEN_TRY(c.give((a - rest) / b));
+    return c.give(Value(rest), 1);
+  }
+  double quotient = floor(static_cast<double>(static_cast<float>(a / b)));
+  if (!(quotient >= -9223372036854775808.0 && quotient < 9223372036854775808.0))
+    return c.raise("Cannot convert float %g to integer", quotient);
+  PEN_TRY(c.give(quotient));
+  return c.give(Value(a - quotient * b), 1);
 }
 
-PEN_OP(pow_number, "aten::pow.int(int a, int b) -> float", "aten::pow.float(float a, float b) -> float",
+PEN_OP(pow_of_numbers, "aten::pow.int(int a, int b) -> float", "aten::pow.float(float a, float b) -> float",
        "aten::pow.int_float(int a, float b) -> float", "aten::pow.float_int(float a, int b) -> float",
        "aten::pow.Scalar_Scalar(Scalar a, Scalar b) -> float") {
+  bool scalars = c.op->params[0].kind == Kind::number;  // gives inf there
+  if (!scalars && c.number(0) == 0 && c.number(1) < 0) return c.raise("0.0 cannot be raised to a negative power");
   return c.give(pow(c.number(0), c.number(1)));
 }
-PEN_OP(pow_int_to_int, "aten::pow.int_to_int(int a, int b) -> int") { return c.give(cut(pow(c.number(0), c.number(1)))); }
+PEN_OP(pow_int_to_int, "aten::pow.int_to_int(int a, int b) -> int") {
+  if (c.integer(0) == 0 && c.integer(1) < 0) return c.raise("0.0 cannot be raised to a negative power");
+  return c.give(cut(pow(c.number(0), c.number(1))));
+}
 
+// As a float32 where the argument is a Scalar (number_math.cc).
+static Status give_single(Call& c, double value) {
+  return c.give(c.op->params[0].kind == Kind::number ? static_cast<double>(static_cast<float>(value)) : value);
+}
 PEN_OP(neg_number, "aten::neg.int(int a) -> int", "aten::neg.float(float a) -> float", "aten::neg.Scalar(Scalar a) -> Scalar") {
-  if (c.args[0].tag() == Tag::real) return c.give(-c.number(0));
+  if (c.args[0].tag() == Tag::real) return give_single(c, -c.number(0));
   return c.give(script::wrap_sub(0, c.integer(0)));
 }
 PEN_OP(abs_number, "prim::abs.int(int a) -> int", "prim::abs.float(float a) -> float", "prim::abs.Scalar(Scalar a) -> Scalar") {
-  if (c.args[0].tag() == Tag::real) return c.give(__builtin_fabs(c.number(0)));
+  if (c.args[0].tag() == Tag::real) return give_single(c, __builtin_fabs(c.number(0)));
   return c.give(c.integer(0) < 0 ? script::wrap_sub(0, c.integer(0)) : c.integer(0));
 }
 PEN_OP(min_number, "prim::min.int(int a, int b) -> int", "prim::min.float(float a, float b) -> float",

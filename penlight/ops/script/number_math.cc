@@ -3,7 +3,12 @@
 
 namespace pen {
 
-static Status apply(Call& c, double (*function)(double)) { return c.give(function(c.number(0))); }
+// The forms for a Scalar compute like the others and then round to a float32: torch's `float` there is C++'s.
+static Status give_float(Call& c, double value) {
+  bool of_scalar = c.op->param_count == 1 && c.op->params[0].kind == Kind::number;
+  return c.give(of_scalar ? static_cast<double>(static_cast<float>(value)) : value);
+}
+static Status apply(Call& c, double (*function)(double)) { return give_float(c, function(c.number(0))); }
 static Status apply(Call& c, double (*function)(double, double)) { return c.give(function(c.number(0), c.number(1))); }
 
 PEN_OP(exp_number, "aten::exp.int(int a) -> float", "aten::exp.float(float a) -> float", "aten::exp.Scalar(Scalar a) -> Scalar") {
@@ -27,7 +32,7 @@ PEN_OP(log1p_number, "aten::log1p.int(int a) -> float", "aten::log1p.float(float
   return apply(c, log1p);
 }
 PEN_OP(sqrt_number, "aten::sqrt.int(int a) -> float", "aten::sqrt.float(float a) -> float", "aten::sqrt.Scalar(Scalar a) -> Scalar") {
-  return c.give(__builtin_sqrt(c.number(0)));
+  return give_float(c, __builtin_sqrt(c.number(0)));
 }
 PEN_OP(sin_number, "aten::sin.int(int a) -> float", "aten::sin.float(float a) -> float", "aten::sin.Scalar(Scalar a) -> Scalar") {
   return apply(c, sin);
@@ -77,28 +82,31 @@ PEN_OP(gamma_number, "aten::gamma.int(int a) -> float", "aten::gamma.float(float
 PEN_OP(lgamma_number, "aten::lgamma.int(int a) -> float", "aten::lgamma.float(float a) -> float",
        "aten::lgamma.Scalar(Scalar a) -> Scalar") {
   int sign;
-  return c.give(lgamma_r(c.number(0), &sign));
+  return give_float(c, lgamma_r(c.number(0), &sign));
 }
 PEN_OP(fabs_number, "aten::fabs.int(int a) -> float", "aten::fabs.float(float a) -> float", "aten::fabs.Scalar(Scalar a) -> Scalar") {
-  return c.give(__builtin_fabs(c.number(0)));
+  return give_float(c, __builtin_fabs(c.number(0)));
 }
 constexpr double kPi = 3.14159265358979323846;
 PEN_OP(degrees_number, "aten::degrees.int(int a) -> float", "aten::degrees.float(float a) -> float",
        "aten::degrees.Scalar(Scalar a) -> Scalar") {
-  return c.give(c.number(0) * (180.0 / kPi));
+  return give_float(c, c.number(0) * (180.0 / kPi));
 }
 PEN_OP(radians_number, "aten::radians.int(int a) -> float", "aten::radians.float(float a) -> float",
        "aten::radians.Scalar(Scalar a) -> Scalar") {
-  return c.give(c.number(0) * (kPi / 180.0));
+  return give_float(c, c.number(0) * (kPi / 180.0));
 }
 PEN_OP(angle_number, "aten::angle.int(int a) -> float", "aten::angle.float(float a) -> float", "aten::angle.Scalar(Scalar a) -> Scalar") {
   double x = c.number(0);
-  return c.give(x != x ? x : x < 0 ? kPi : 0.0);
+  return give_float(c, x == x && __builtin_signbit(x) ? kPi : 0.0);  // of -0.0, too
 }
 
-// To whole numbers: ceil and floor give ints (but for a Scalar, which stays of its kind), round a float, ties to even.
+// To whole numbers: ceil and floor give ints, by way of a double even where an int came in; round gives a float, ties to even.
 static Status to_whole(Call& c, double (*function)(double)) {
-  return c.args[0].tag() == Tag::real ? c.give(script::cut(function(c.number(0)))) : c.give(c.integer(0));
+  double whole = function(c.number(0));
+  if (c.args[0].tag() == Tag::real && !(whole >= -9223372036854775808.0 && whole < 9223372036854775808.0))
+    return c.raise("Cannot convert float %.17g to integer", c.number(0));
+  return c.give(script::cut(whole));
 }
 PEN_OP(ceil_number, "aten::ceil.int(int a) -> int", "aten::ceil.float(float a) -> int", "aten::ceil.Scalar(Scalar a) -> Scalar") {
   return to_whole(c, ceil);

@@ -131,9 +131,8 @@ static int64_t missing(const Call& c) {
 PEN_OP(ljust, "aten::ljust(str self, int width, str fillchar=' ') -> str") { return padded(c, 0, missing(c)); }
 PEN_OP(rjust, "aten::rjust(str self, int width, str fillchar=' ') -> str") { return padded(c, missing(c), 0); }
 PEN_OP(center, "aten::center(str self, int width, str fillchar=' ') -> str") {
-  int64_t total = missing(c), right = total / 2;
-  if (total % 2 != 0 && str(c, 0).size % 2 == 0) ++right;
-  return padded(c, total - right, right);
+  int64_t total = missing(c), left = total / 2 + (total & c.integer(1) & 1);  // Python's choice of the wider side
+  return padded(c, left, total - left);
 }
 PEN_OP(zfill, "aten::zfill(str self, int width) -> str") {
   const StringObject& s = str(c, 0);

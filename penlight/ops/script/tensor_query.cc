@@ -84,6 +84,10 @@ PEN_OP(device_of_str, "aten::device(str a) -> Device") {
     good &= s.text[at] == ':' && at + 1 < s.size && s.size - at < 6;
     for (int64_t i = at + 1; i < s.size; ++i) good &= s.text[i] >= '0' && s.text[i] <= '9';
   }
+  static const char* kTypes[] = {"cpu", "cuda", "hip", "mkldnn", "vulkan", "metal", "mps", "meta", "xla", "xpu", "opengl", "opencl"};
+  bool known = false;
+  for (const char* type : kTypes) known |= static_cast<int64_t>(strlen(type)) == at && strncmp(type, s.text, static_cast<size_t>(at)) == 0;
+  good &= known;
   if (!good) return c.raise("Invalid device string: '%.100s'", s.text);
   return c.give(Value(c.args[0]));
 }
