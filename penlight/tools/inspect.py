@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from penlight.file.contents import Expression, Method, PenFile, Port
+from penlight.file.contents import Expression, Fields, Method, PenFile, Port, TensorDatum, value_text
 from penlight.tools.options import Shape, ShapeType
 from penlight.tools.screen import heading, in_bytes, screen, table
 
@@ -81,28 +81,37 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
             for c in sorted(pen.constants, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
-        "interpreted": _interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
+        "interpreted": interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
     }  # fmt: skip
 
 
-def _interpreted(pen: PenFile) -> dict[str, Any]:
+def interpreted(pen: PenFile) -> dict[str, Any]:
     """Methods of VM code, the operators it calls, and the state that it keeps."""
-    if pen.script is None:
+    if not pen.functions:
         return {}
     from penlight.compat.lints import on_cpu
-    from penlight.tools.inspect_lite import state
 
     methods = {}
-    for function in pen.script.functions.values():
+    for function in pen.functions:
         if function.method:
-            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.parameters[1:])
-            schema = f"{function.method}({given}) -> {function.returns}"
+            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.schema.get("arguments", ())[1:])
+            schema = f"{function.method}({given}) -> {function.schema.get('returns')}"
             methods[function.method] = {"schema": schema, "instructions": len(function.code)}
-    operators = pen.script.operators
+    operators = pen.script_operators
     return {
         "methods": methods, "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
-        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(state(pen.script.module)),
+        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(_state(pen.module)),
     }  # fmt: skip
+
+
+def _state(value: Fields | None, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Attributes that are no tensors, modules or flags of training: what the model's code may read or change."""
+    for name, item in value.items.items() if value is not None else ():
+        if isinstance(item, Fields) and not item.is_tuple:
+            yield from _state(item, f"{prefix}{name}.")
+        elif name != "training" and item is not None and not isinstance(item, TensorDatum):
+            text = value_text(item)
+            yield prefix + name, text if len(text) <= 80 else text[:79] + "…"
 
 
 def _describe_method(method: Method) -> dict[str, Any]:
@@ -202,11 +211,11 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         out.print(f"  {key}: {_short(value)}")
     for name, count in facts["bundled_inputs"].items():
         out.print(f"  bundled inputs of {name}: {count}")
-    interpreted = facts["interpreted"]
-    for told in interpreted.get("methods", {}).values():
+    code = facts["interpreted"]
+    for told in code.get("methods", {}).values():
         out.print()
         out.print(heading(told["schema"], f"interpreted, {_plural(told['instructions'], 'instruction')}"))
-    for name, value in interpreted.get("state", {}).items():
+    for name, value in code.get("state", {}).items():
         out.print(f"  {name} = {value}")
     for method in pen.methods:
         out.print()
@@ -220,13 +229,13 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         for port in named_outputs(method):
             out.print(f"  out  {port}")
         out.print(f"  arena  {_memory(facts['memory'][method.name])}")
-    if interpreted:
+    if code:
         out.print()
         called = table("Interpreted operators", "operator", "calls", "", right=("calls",))
-        for op, count in interpreted["operators"].items():
-            called.add_row(op, str(count), "not supported" if op in interpreted["unsupported"] else "")
+        for op, count in code["operators"].items():
+            called.add_row(op, str(count), "not supported" if op in code["unsupported"] else "")
         out.print(called)
-    if facts["operators"] or not interpreted:
+    if facts["operators"] or not code:
         out.print()
         out.print(_planned_operators(facts))
     if not pen.constants:
