@@ -44,6 +44,7 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     engines = [name for name, engine in ENGINES.items() if not engine.layers_only]
+    usual = [name for name in engines if not ENGINES[name].aside]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Penlight and its peers side by side.")
     what = parser.add_mutually_exclusive_group()
     for name, text in (
@@ -63,7 +64,7 @@ def _options() -> argparse.Namespace:
         "--threads", nargs="+", type=int, default=[1, 2], help="thread counts, one table each (default: 1 2)"
     )
     parser.add_argument(
-        "--engines", nargs="+", default=engines, choices=engines, metavar="ENGINE", help=", ".join(engines)
+        "--engines", nargs="+", default=usual, choices=engines, metavar="ENGINE", help=", ".join(engines)
     )
     parser.add_argument("--rounds", type=int, default=5, help="how often the engines take turns (default: 5)")
     parser.add_argument("--block", type=float, help="seconds of one engine's turn (default: 0.5; for a layer 0.04)")

@@ -12,7 +12,7 @@ Importing this package is cheap and needs neither torch nor the compiled runtime
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.errors import CaptureError, InputError, LoadError, PenlightError, RunError, UnsupportedError
@@ -35,16 +35,21 @@ def optimize(
     dynamic_shapes: Any = None,
     backend: str = "cpu",
     metadata: Mapping[str, Any] | None = None,
+    methods: Sequence[str] | None = None,
+    bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
     threads: int | None = None,
     winograd_budget: float = 0.5,
     progress: Callable[[str], None] | None = None,
 ) -> Model:
     """Compiles a PyTorch model and returns it ready to run and to save.
 
-    model: an nn.Module, an ExportedProgram, a ScriptModule, or the path of a .pt or .pt2 file.
-    example_inputs, kwargs: arguments to capture it with; not needed where the source carries them.
+    model: an nn.Module, an ExportedProgram, a ScriptModule, or the path of a .pt, .ptl or .pt2 file.
+    example_inputs, kwargs: arguments to capture it with; not needed where the source carries them. TorchScript without them
+      is interpreted, operator by operator.
     dynamic_shapes: as torch.export takes them, or "auto": every dim of every input may vary.
     metadata: what the file should say of itself: name, labels, preprocessing, licence.
+    methods: of TorchScript: which to keep; forward by default, of a .ptl file all.
+    bundled_inputs: arguments to keep in the file, by method, with what the model gives for them: Model.bundled_inputs.
     winograd_budget: by what fraction the file may grow so that 3 x 3 convolutions run up to 3 times as fast: 1.0 allows twice
       the size, 0 none of it. See docs/WINOGRAD.md for what it costs in accuracy.
     progress: called with a line of text for each stage.
@@ -61,8 +66,12 @@ def optimize(
         raise ValueError(f"backend: expected 'cpu', got {backend!r}; Vulkan and Metal are not there yet")
     say = progress or (lambda text: None)
     say("capturing the model")
-    program = capture(model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes)
+    program = capture(model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, say=say)
     program.metadata.update(metadata or {})
+    if bundled_inputs:
+        from penlight.capture.bundles import bundles_of
+
+        program.bundles += bundles_of(model, bundled_inputs)
     say(f"optimizing its graph of {_count(program)} operators")
     run_passes(program)
     say(f"choosing kernels for {_count(program)} operators and packing weights")
@@ -83,18 +92,20 @@ def load(
     verify: bool = False,
     copy: bool = False,
     isa: str | None = None,
+    step_limit: int = 0,
 ) -> Model:
     """Loads a .pen file: mapped, verified, ready. Does not need torch.
 
     source: a path, the file's bytes, or (descriptor, offset, size) for a file inside another, such as an Android asset.
     threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
+    step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
     from penlight.model import Model
 
     if device.lower() != "cpu":
         raise ValueError(f"device: expected 'cpu', got {device!r}; Vulkan and Metal are not there yet")
-    return Model(source, threads=threads, verify=verify, copy=copy, isa=isa)
+    return Model(source, threads=threads, verify=verify, copy=copy, isa=isa, step_limit=step_limit)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ import numpy as np
 from penlight.capture import containers
 from penlight.errors import LoadError, RunError
 from penlight.ir.types import DTYPES
+from penlight.script import Bundled, Script, bundled
 
 if TYPE_CHECKING:
     import torch
@@ -58,6 +59,9 @@ class StepTime:
 class Model:
     """A loaded model. Call it like the module it came from; torch or numpy in, the same kind and containers out.
 
+    Methods of TorchScript that are interpreted take and give any value: numbers, strings, lists, dicts, None. Their state
+    lives in the model from call to call, for all threads; `reset()` takes it back to what the file says.
+
     >>> m = penlight.load("mobilenet_v2.pen", threads=2)
     >>> m(image).shape
     torch.Size([1, 1000])
@@ -73,6 +77,7 @@ class Model:
         isa: str | None = None,
         arena_limit: int = 0,
         plan_cache: int = 8,
+        step_limit: int = 0,
     ) -> None:
         from penlight import _runtime
 
@@ -100,6 +105,7 @@ class Model:
             raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
         if problem:
             raise LoadError(problem["message"], problem["status"])
+        self._script = Script(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
         self._specs: dict[str, Any] = {}
@@ -112,7 +118,22 @@ class Model:
 
     @property
     def methods(self) -> list[str]:
-        return list(self._handle.methods)
+        planned = [name for name in self._handle.methods if not name.startswith("~")]  # parts of interpreted methods
+        return [*planned, *(self._script.signatures if self._script else ())]
+
+    @property
+    def missing_operators(self) -> list[str]:
+        """Operators that interpreted methods call and this runtime lacks: a run that meets one fails."""
+        return list(self._handle.missing_operators)
+
+    def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundled]:
+        """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""
+        return bundled(self._handle, method, as_torch)
+
+    def reset(self) -> None:
+        """Takes the state of interpreted methods back to what the file says."""
+        if self._script:
+            self._script.reset()
 
     def inputs(self, method: str = "forward") -> list[TensorInfo]:
         return [_info(*port) for port in self._handle.inputs(self._known(method))]
@@ -123,7 +144,10 @@ class Model:
     @property
     def isa(self) -> str:
         """The instruction set its kernels use on this machine."""
-        return str(self._session("forward" if "forward" in self.methods else self.methods[0]).isa)
+        planned = list(self._handle.methods)
+        if not planned:
+            return str(self._options["isa"] or os.environ.get("PENLIGHT_ISA") or _best_isa())
+        return str(self._session("forward" if "forward" in planned else planned[0]).isa)
 
     def arena_bytes(self, method: str = "forward") -> int:
         """Memory for intermediate values at the shapes of this thread's last run or prepare (weights and outputs not counted)."""
@@ -139,6 +163,8 @@ class Model:
 
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a method by name."""
+        if self._script is not None and name in self._script.signatures:
+            return self._script.run(name, args, kwargs)
         return self._caller(name)(*args, **kwargs)
 
     def run_into(self, results: Sequence[Any], /, *args: Any, method: str = "forward", **kwargs: Any) -> None:
@@ -177,6 +203,8 @@ class Model:
         self._local.seed = seed % 2**64
         for session in self._sessions().values():
             session.seed(self._local.seed)
+        if self._script:
+            self._script.seed(self._local.seed)
 
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
@@ -209,6 +237,12 @@ class Model:
             )
         data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
         return replace_file(path, lambda out: out.write(data.data))
+
+    def to_bytes(self) -> bytes:
+        """What `save` would write."""
+        if self._bytes is None and self.path is None:
+            raise ValueError("a model loaded from a descriptor cannot be copied: read what the descriptor shows")
+        return self._bytes.tobytes() if self._bytes is not None else Path(self.path or "").read_bytes()
 
     def _input_spec(self, method: str) -> Any:
         if method not in self._specs:
@@ -288,13 +322,21 @@ class Model:
         return sessions[method]
 
     def _known(self, method: str) -> str:
+        if self._script is not None and method in self._script.signatures:
+            raise AttributeError(f"method {method!r} is interpreted: it has no fixed inputs, outputs or plan")
         if method not in self._handle.methods:
-            raise AttributeError(f"this model has no method {method!r}; it has {', '.join(self._handle.methods)}")
+            raise AttributeError(f"this model has no method {method!r}; it has {', '.join(self.methods)}")
         return method
 
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
         return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+
+
+def _best_isa() -> str:
+    from penlight import _runtime
+
+    return _runtime.isas()[0]
 
 
 def _info(name: str, code: int, dims: list[int], least: list[int], most: list[int | None]) -> TensorInfo:

@@ -30,11 +30,14 @@ class Engine:
     package: str = ""  # whose version is reported
     batches: bool = True
     layers_only: bool = False  # for the sweep, not for models
+    aside: bool = False  # only where it is asked for
 
 
 ENGINES: dict[str, Engine] = {
     "penlight": Engine("penlight_engine", "project", package="penlight"),
     "penlight-nhwc": Engine("penlight_nhwc", "project", package="penlight", layers_only=True),
+    "penlight-script": Engine("penlight_script", "project", package="penlight", aside=True),
+    "penlight-vm": Engine("penlight_interpreted", "project", package="penlight", aside=True),
     "torch-mobile": Engine("torch_mobile", "debian", "weights", package="torch"),
     "torch-eager": Engine("torch_eager", "project", package="torch"),
     "executorch": Engine("executorch_engine", package="executorch"),

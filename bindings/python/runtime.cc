@@ -32,6 +32,40 @@ struct Session {
   ~Session() { pen_session_destroy(handle); }
 };
 
+struct Module {
+  pen_module* handle = nullptr;
+  nb::object model;
+
+  ~Module() { pen_module_destroy(handle); }
+};
+
+// (problem or None, result)
+nb::tuple run_module(Module& self, const std::string& method, nb::sequence args) {
+  pen_python::Values values(args, method.c_str());
+  pen_value* result = nullptr;
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_module_run(self.handle, method.c_str(), values.data(), values.size(), &result);
+  }
+  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_module_error(self.handle)), nb::none());
+  pen_python::Owned owned(result);
+  return nb::make_tuple(nb::none(), pen_python::from_value(result));
+}
+
+// (method, info, args, outputs or None, whether there are outputs, absolute, relative) of each bundled input.
+nb::list bundles(const Model& m) {
+  nb::list out;
+  for (int i = 0; i < pen_model_bundle_count(m.handle); ++i) {
+    pen_bundle b;
+    if (pen_model_bundle(m.handle, i, &b, nullptr) != PEN_OK) throw std::bad_alloc();
+    pen_python::Owned args(b.args), outputs(b.outputs);
+    nb::object given = b.outputs ? pen_python::from_value(b.outputs) : nb::none();
+    out.append(nb::make_tuple(b.method, b.info, pen_python::from_value(b.args), given, b.outputs != nullptr, b.absolute, b.relative));
+  }
+  return out;
+}
+
 nb::list ports(const Model& m, const char* method, bool inputs) {
   nb::list out;
   int n = inputs ? pen_model_input_count(m.handle, method) : pen_model_output_count(m.handle, method);
@@ -209,7 +243,45 @@ NB_MODULE(_runtime, m) {
       .def("inputs", [](const Model& self, const char* method) { return ports(self, method, true); })
       .def("outputs", [](const Model& self, const char* method) { return ports(self, method, false); })
       .def("input_spec", [](const Model& self, const char* method) { return pen_model_input_spec(self.handle, method); })
+      .def_prop_ro("functions",
+                   [](const Model& self) {
+                     nb::list out;
+                     for (int i = 0; i < pen_model_function_count(self.handle); ++i)
+                       out.append(nb::make_tuple(pen_model_function_name(self.handle, i), pen_model_function_schema(self.handle, i)));
+                     return out;
+                   })
+      .def_prop_ro("missing_operators",
+                   [](const Model& self) {
+                     nb::list out;
+                     for (int i = 0; const char* name = pen_model_missing_operator(self.handle, i); ++i) out.append(name);
+                     return out;
+                   })
+      .def("bundles", &bundles)
       .def("output_spec", [](const Model& self, const char* method) { return pen_model_output_spec(self.handle, method); });
+
+  nb::class_<Module>(m, "Module")
+      .def(nb::init<>())
+      .def(
+          "create",
+          [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit,
+             const std::optional<std::string>& isa) -> nb::object {
+            pen_error e = {};
+            pen_module_options options = {threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr};
+            if (pen_module_create(nb::cast<const Model&>(model).handle, &options, &self.handle, &e) != PEN_OK) return as_dict(e);
+            self.model = model;
+            return nb::none();
+          },
+          nb::arg("model"), nb::arg("threads"), nb::arg("memory_limit"), nb::arg("step_limit"), nb::arg("isa").none())
+      .def("run", &run_module)
+      .def("reset",
+           [](Module& self) -> nb::object {
+             return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(*pen_module_error(self.handle));
+           })
+      .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
+      .def("state", [](const Module& self) {
+        pen_python::Owned state(pen_module_state(self.handle));
+        return pen_python::from_value(state.get());
+      });
 
   nb::class_<Session>(m, "Session")
       .def(nb::init<>())

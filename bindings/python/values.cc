@@ -3,8 +3,6 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
-
 namespace nb = nanobind;
 
 namespace pen_python {
@@ -61,10 +59,14 @@ struct Fields {
   bool is_tuple = false;
 };
 
-struct Release {
-  void operator()(pen_value* v) const { pen_value_release(v); }
+// A value that stays in the runtime: an object that operators take, a weight that never changes.
+struct HeldValue {
+  pen_value* value = nullptr;
+  HeldValue() = default;
+  HeldValue(const HeldValue&) = delete;
+  HeldValue& operator=(const HeldValue&) = delete;
+  ~HeldValue() { pen_value_release(value); }
 };
-using Owned = std::unique_ptr<pen_value, Release>;
 
 pen_value* checked(pen_value* v, const char* where) {
   if (!v)
@@ -166,6 +168,10 @@ pen_value* to_value(nb::handle o, const char* where) {
     }
     return checked(pen_value_dict(k.data(), v.data(), k.size()), where);
   }
+  if (nb::isinstance<HeldValue>(o)) {
+    Owned tuple(checked(pen_value_tuple(&nb::cast<HeldValue&>(o).value, 1), where));
+    return checked(pen_value_item(tuple.get(), 0), where);
+  }
   if (nb::isinstance<TensorValue>(o)) {
     const TensorValue& t = nb::cast<const TensorValue&>(o);
     Owned v(tensor_value(t.array, t.dtype, where));
@@ -180,6 +186,15 @@ pen_value* to_value(nb::handle o, const char* where) {
   if (nb::try_cast(nb::borrow(o), array)) return tensor_value(o, -1, where);
   std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
+}
+
+Values::Values(nb::sequence args, const char* where) {
+  size_t index = 0;
+  for (nb::handle a : args) {
+    std::string place = std::string(where) + ": argument " + std::to_string(index++);
+    owned_.emplace_back(to_value(a, place.c_str()));
+    raw_.push_back(owned_.back().get());
+  }
 }
 
 nb::object from_value(const pen_value* value) {
@@ -238,26 +253,31 @@ struct Operators {
   ~Operators() { pen_operators_destroy(handle); }
 };
 
-// (problem or None, results, the arguments after the call where `keep`: lists and dicts come in as copies)
-nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool keep) {
-  std::vector<Owned> values;
-  size_t index = 0;
-  for (nb::handle a : args) values.emplace_back(to_value(a, (name + ": argument " + std::to_string(index++)).c_str()));
-  std::vector<pen_value*> raw;
-  for (const Owned& v : values) raw.push_back(v.get());
+// (problem or None, results, the arguments after the call where `keep`: lists and dicts come in as copies). `hold`: results stay
+// values of the VM.
+nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence args, bool hold, bool keep) {
+  Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
   pen_status status;
   {
     nb::gil_scoped_release release;
-    status = pen_operators_run(self.handle, name.c_str(), raw.data(), raw.size(), results, &count);
+    status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
   if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list(), nb::list());
   nb::list out, after;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
-  for (const Owned& v : owned) out.append(from_value(v.get()));
-  for (size_t i = 0; keep && i < values.size(); ++i) after.append(from_value(values[i].get()));
+  for (Owned& v : owned) {
+    if (!hold) {
+      out.append(from_value(v.get()));
+      continue;
+    }
+    auto held = std::make_unique<HeldValue>();
+    held->value = v.release();
+    out.append(nb::cast(held.release(), nb::rv_policy::take_ownership));
+  }
+  for (size_t i = 0; keep && i < values.size(); ++i) after.append(from_value(values.data()[i]));
   return nb::make_tuple(nb::none(), out, after);
 }
 
@@ -276,6 +296,16 @@ void add_values(nb::module_& m) {
       .def_ro("axis", &TensorValue::axis)
       .def_ro("scales", &TensorValue::scales)
       .def_ro("zero_points", &TensorValue::zero_points);
+  nb::class_<HeldValue>(m, "HeldValue")
+      .def(
+          "__init__",
+          [](HeldValue* self, nb::object value, bool constant) {
+            Owned made(to_value(value, "a value to hold"));
+            if (constant && pen_value_make_constant(made.get()) != PEN_OK) throw nb::type_error("a constant: expected a tensor");
+            (new (self) HeldValue)->value = made.release();
+          },
+          nb::arg("value"), nb::arg("constant") = false)
+      .def("get", [](const HeldValue& self) { return from_value(self.value); });
   nb::class_<Fields>(m, "Fields")
       .def_ro("type", &Fields::type)
       .def_ro("names", &Fields::names)
@@ -292,7 +322,7 @@ void add_values(nb::module_& m) {
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })
-      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("keep") = false);
+      .def("run", &run_operator, nb::arg("name"), nb::arg("args"), nb::arg("hold") = false, nb::arg("keep") = false);
   m.def("operator_names", [] {
     nb::list out;
     for (int i = 0; i < pen_operator_count(); ++i) out.append(pen_operator_name(i));

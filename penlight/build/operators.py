@@ -3,7 +3,12 @@
     PEN_OP(relu, "aten::relu(Tensor self) -> Tensor", "aten::relu_(Tensor(a!) self) -> Tensor(a!)") {
 
 Schemas are torch's own text. The lite reader needs them too: how many arguments an operator takes off the stack stands in
-files since bytecode version 6 only. Needs the standard library only.
+files since bytecode version 6 only. Families of one shape are written once: braces stand for each of the words in them, and
+options before the schemas add the forms that torch derives from each,
+
+    PEN_OP(float_function, "[in_place][out]", "aten::{exp,log}(Tensor self) -> Tensor") {
+
+is exp, exp_, exp.out, log, log_ and log.out. Needs the standard library only.
 """
 
 from __future__ import annotations
@@ -15,13 +20,14 @@ from functools import lru_cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-_MACRO = re.compile(r'^PEN_OP\((\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
+_MACRO = re.compile(r'^PEN_OP\(\s*(\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
 _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
 _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolean", "str": "string", "Scalar": "number",
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
-          "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list"}  # fmt: skip
+          "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
 
@@ -66,12 +72,35 @@ def _param(text: str) -> Param:
     is_list = re.search(r"\[\d*\]", kind) is not None
     optional = kind.endswith("?") or ("?[" in kind)
     base = re.sub(r"[?\[\]\d]", "", kind)
+    if base.startswith("__torch__."):  # a class of TorchBind's
+        base = "object"
     if base not in _KINDS:
         raise ValueError(f"kind {kind!r} of {text!r}: expected one of {', '.join(_KINDS)}")
     found = _KINDS[base]
     if is_list:
         found = _LISTS.get(found, "list")
     return Param(name, found, optional, default.strip() if has_default else None, alias[1] if alias else "")
+
+
+def expand(schema: str, options: str = "") -> list[str]:
+    """The schemas that one of a family stands for: its braces written out, and the in-place and out= forms of each."""
+    if braces := re.search(r"\{([^}]*)\}", schema):
+        words = braces[1].split(",")
+        return [s for w in words for s in expand(schema[: braces.start()] + w.strip() + schema[braces.end() :], options)]
+    made = [schema]
+    match = _SCHEMA.fullmatch(schema.strip())
+    if not match:
+        return made  # parse_schema says what is wrong
+    name, arguments, _ = match.groups()
+    base, _, overload = name.partition(".")
+    if "[in_place]" in options:
+        dot = f".{overload}" if overload else ""
+        made.append(f"{base}_{dot}({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)")
+    if "[out]" in options:
+        star = "" if "*" in _split(arguments) else "*, "
+        out = f"{overload}_out" if overload else "out"
+        made.append(f"{base}.{out}({arguments}, {star}Tensor(a!) out) -> Tensor(a!)")
+    return made
 
 
 def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT) -> VmOperator:
@@ -98,19 +127,23 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
 def operators() -> dict[str, VmOperator]:
     """All of them, by name."""
     found: dict[str, VmOperator] = {}
+    symbols: dict[str, Path] = {}
     for path in sorted([*(ROOT / "ops").rglob("*.cc"), *(ROOT / "runtime/vm").glob("*.cc")]):
         text = path.read_text()
         matches = _MACRO.findall(text)
         if len(matches) != len(re.findall(r"^PEN_OP\(", text, re.MULTILINE)):
             known = {symbol for symbol, _ in matches}
-            lost = [s for s in re.findall(r"^PEN_OP\((\w+)", text, re.MULTILINE) if s not in known]
+            lost = [s for s in re.findall(r"^PEN_OP\(\s*(\w+)", text, re.MULTILINE) if s not in known]
             raise ValueError(f'{path}: these are not PEN_OP(symbol, "schema", …) {{: {", ".join(lost)}')
         for symbol, strings in matches:
-            schemas = _STRING.findall(strings)
+            if symbol in symbols:
+                raise ValueError(f"{path}: PEN_OP({symbol}, …) is defined twice: also in {symbols[symbol]}")
+            symbols[symbol] = path
+            schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]
             options = ""
             if schemas[0].startswith("["):
                 options = schemas.pop(0)
-            for schema in schemas:
+            for schema in [form for text_form in schemas for form in expand(text_form, options)]:
                 op = parse_schema(schema, symbol, options, path)
                 if op.name in found:
                     raise ValueError(f"{path}: operator {op.name} is defined twice: also in {found[op.name].source}")

@@ -10,7 +10,7 @@ torch is imported only when something is captured.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
 
 def capture(
-    source: Any, example_inputs: Any = None, *, kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
+    source: Any,
+    example_inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    methods: Sequence[str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Program:
     """The Program of a model.
 
@@ -30,12 +36,14 @@ def capture(
         an ExportedProgram, for a traced model that still knows its input shapes, or for one with bundled inputs.
     dynamic_shapes: None (the shapes of the examples), "auto" (every size above 1 may vary, unless the model's code fixes
         it), or what torch.export.export takes.
+    methods: of TorchScript: which methods to keep; None: forward, of a .ptl file all.
+    say: called with a line of text where something is worth knowing.
     """
+    if isinstance(source, (str, Path)):
+        return _capture_file(Path(source), example_inputs, kwargs, dynamic_shapes, methods, say)
     import torch
     from torch.export import ExportedProgram
 
-    if isinstance(source, (str, Path)):
-        return _capture_file(Path(source), example_inputs, kwargs, dynamic_shapes)
     if isinstance(source, ExportedProgram):
         from penlight.capture.exported import capture_exported
 
@@ -45,7 +53,9 @@ def capture(
     if isinstance(source, torch.jit.ScriptModule):
         from penlight.capture.torchscript import capture_torchscript
 
-        return capture_torchscript(source, example_inputs, kwargs, dynamic_shapes)
+        return capture_torchscript(source, example_inputs, kwargs, dynamic_shapes, methods, say)
+    if methods is not None and list(methods) != ["forward"]:
+        raise CaptureError("only TorchScript has methods to keep: torch.jit.script(model) first")
     if isinstance(source, torch.nn.Module):
         from penlight.capture.module import capture_module
 
@@ -58,7 +68,14 @@ def capture(
     )
 
 
-def _capture_file(path: Path, example_inputs: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any) -> Program:
+def _capture_file(
+    path: Path,
+    example_inputs: Any,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    methods: Sequence[str] | None,
+    say: Callable[[str], None],
+) -> Program:
     """Files are told apart by what is in them, not by their names."""
     if not path.exists():
         raise FileNotFoundError(f"no such file: {path}")
@@ -70,25 +87,32 @@ def _capture_file(path: Path, example_inputs: Any, kwargs: Mapping[str, Any] | N
     if kind == "torchscript":
         from penlight.capture.torchscript import capture_torchscript
 
-        return capture_torchscript(path, example_inputs, kwargs, dynamic_shapes)
+        return capture_torchscript(path, example_inputs, kwargs, dynamic_shapes, methods, say)
+    if kind == "lite":
+        from penlight.capture.interpreted import capture_lite
+
+        return capture_lite(path, example_inputs, kwargs, dynamic_shapes, methods, say)
     raise CaptureError(f"{path}: {kind}")
 
 
 def _file_kind(path: Path) -> str:
-    """What is in the file: "torchscript", "exported", or in words why it is neither."""
+    """What is in the file: "torchscript", "lite", "exported", or in words why it is none of them."""
     import zipfile
 
-    expected = "expected a TorchScript file (torch.jit.save) or an exported program (torch.export.save)"
+    expected = "expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save)"
+    with path.open("rb") as file:
+        if file.read(8)[4:] == b"PTMF":
+            return "lite"
     if not zipfile.is_zipfile(path):
         return f"this is no model file that PyTorch wrote; {expected}"
     with zipfile.ZipFile(path) as archive:
         names = [n.partition("/")[2] or n for n in archive.namelist()]
     if any(n.startswith("models/") or n == "serialized_exported_program.json" for n in names):
         return "exported"
+    if "bytecode.pkl" in names:  # beside code/, which is for torch.jit.load
+        return "lite"
     if any(n.startswith("code/") for n in names):
         return "torchscript"
-    if "bytecode.pkl" in names:
-        return f"a legacy .ptl file of PyTorch Mobile, which is not captured yet; {expected}"
     if "data.pkl" in names:
         return f"a pickle of torch.save (weights or a module), which holds no graph: load it and pass the module; {expected}"
     return f"a zip file of another kind; {expected}"

@@ -21,7 +21,8 @@ from torch import nn
 
 from penlight.capture.locations import ANNOTATION
 from penlight.capture.script_locations import Frames
-from penlight.capture.script_values import ABOUT_TENSORS, PLAIN, dtype_code, is_number, torch_argument
+from penlight.capture.script_operators import call_torch, plain_result
+from penlight.capture.script_values import PLAIN, dtype_code, is_number
 from penlight.errors import CaptureError
 
 _annotate: Callable[[dict[str, str]], Any] = getattr(
@@ -224,15 +225,9 @@ class Interpreter:
     def _operator(self, node: Any, kind: str, args: list[Any]) -> Any:
         name = kind.partition("::")[2]
         args = self._as_numbers(args)
-        has_tensor = any(map(_holds_tensor, args))
-        if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
-            return PLAIN[name](*args)  # containers stay Python objects whatever is in them
-        if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
-            return ABOUT_TENSORS[name](*args)
-        if not has_tensor and name in PLAIN:
-            return PLAIN[name](*args)
-        if not has_tensor and name in ABOUT_TENSORS and not args:
-            return ABOUT_TENSORS[name]()
+        is_plain, result = plain_result(name, args)
+        if is_plain:
+            return result
         with _annotate({ANNOTATION: self.frames.source()}):
             return self._torch_operator(node, kind, args)
 
@@ -245,35 +240,14 @@ class Interpreter:
         return known if is_arithmetic else args
 
     def _torch_operator(self, node: Any, kind: str, args: list[Any]) -> Any:
-        if kind == "aten::_convolution":
-            return _convolution(*args)
         text = node.schema()
         if not text.startswith(kind.partition("::")[0]):
             raise CaptureError(f"{kind} of TorchScript is not captured yet\n  {self.frames.source()}")
         schema = torch._C.parse_schema(text)
-        namespace, _, name = schema.name.partition("::")
-        packet = getattr(getattr(torch.ops, namespace), name)
-        op = getattr(packet, schema.overload_name or "default")
-        positional, named = [], {}
-        for declared, value in zip(op._schema.arguments, args, strict=False):
-            value = torch_argument(value, str(declared.real_type))
-            if is_number(value) and "Tensor" in str(declared.type):
-                value = torch.full(
-                    (), value, dtype=torch.float32 if isinstance(value, (float, torch.SymFloat)) else torch.int64
-                )
-            if declared.kwarg_only:
-                named[declared.name] = value
-            else:
-                positional.append(value)
-        return op(*positional, **named)
-
-
-def _holds_tensor(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(_holds_tensor, x))
-    if isinstance(x, dict):
-        return any(map(_holds_tensor, x.values()))
-    return isinstance(x, torch.Tensor)
+        try:
+            return call_torch(schema.name, schema.overload_name, args)
+        except CaptureError as e:
+            raise CaptureError(f"{e}\n  {self.frames.source()}") from None
 
 
 def _is_instance(value: Any, type_: Any) -> bool:
@@ -306,22 +280,3 @@ def _without_nested(text: str) -> str:
 @lru_cache(maxsize=64)
 def _named(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
     return namedtuple(name, fields, rename=True)  # type: ignore[misc]
-
-
-def _convolution(
-    x: Any,
-    w: Any,
-    b: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    *_: Any,
-) -> Any:
-    """A trace records this internal form; the public ones are what the rest of capture knows."""
-    if transposed:
-        return torch.ops.aten.convolution.default(x, w, b, stride, padding, dilation, True, output_padding, groups)
-    convolution = {3: torch.ops.aten.conv1d, 4: torch.ops.aten.conv2d, 5: torch.ops.aten.conv3d}[w.dim()]
-    return convolution.default(x, w, b, stride, padding, dilation, groups)

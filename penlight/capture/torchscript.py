@@ -7,7 +7,7 @@ then the same work as for any module. The mirror is always in eval mode.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,12 @@ import torch
 import torch.fx.traceback
 from torch import nn
 
+from penlight.capture import interpreted
 from penlight.capture import module as modules
+from penlight.capture.interpreted import not_tensors
 from penlight.capture.interpreter import Interpreter
 from penlight.capture.quiet import quiet
+from penlight.capture.script import script_of
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 
@@ -31,20 +34,37 @@ def capture_torchscript(
     args: Any = None,
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    methods: Sequence[str] | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Program:
     """Captures a ScriptModule, or a .pt file of one. Without `args`: those that the model was traced with or that are bundled
-    with it."""
+    with it. What cannot be planned as a whole is interpreted (interpreted.py)."""
     if isinstance(script, (str, Path)):
         with quiet():
             loaded: torch.jit.ScriptModule = torch.jit.load(str(script), map_location="cpu")
     else:
         loaded = script
+    kept = ["forward"] if methods is None else list(methods)
+    reason = ""
     if args is None and not kwargs:
         args = own_inputs(loaded)
-    mirror = mirror_of(loaded)
+        reason = "" if args is not None else "it came without example inputs"
     args, keywords = modules.prepare_inputs(() if args is None else args, kwargs or {})
-    with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
-        return modules.capture_shapes(mirror, args, keywords, dynamic_shapes, mirror._penlight[1].decided)
+    if not reason:
+        reason = f"it keeps {', '.join(kept)}" if kept != ["forward"] else not_tensors((*args, *keywords.values()))
+    if not reason:
+        mirror = mirror_of(loaded)
+        try:
+            with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
+                return modules.capture_shapes(mirror, args, keywords, dynamic_shapes, mirror._penlight[1].decided)
+        except CaptureError as e:
+            reason = str(e)
+            if dynamic_shapes not in (None, "auto"):
+                raise
+    say(f"interpreting the model: {reason.splitlines()[0]}")
+    program = interpreted.program_of(script_of(loaded, kept), args or None, keywords, dynamic_shapes, say)
+    program.metadata["interpreted"] = reason.splitlines()[0]
+    return program
 
 
 class Mirror(nn.Module):
@@ -134,20 +154,17 @@ def _explained(mirror: Mirror, args: tuple[Any, ...]) -> Any:
         raise
 
 
-def own_inputs(script: torch.jit.ScriptModule) -> tuple[Any, ...]:
-    """Example inputs that the model carries: bundled ones, or tensors of the shapes that it was traced with."""
+def own_inputs(script: torch.jit.ScriptModule) -> tuple[Any, ...] | None:
+    """Example inputs that the model carries: bundled ones, or tensors of the shapes that it was traced with; None if neither."""
     if script._c._has_method("get_all_bundled_inputs"):
         bundled = script.get_all_bundled_inputs()
         if bundled:
             return tuple(bundled[0])
     inputs: list[Any] = [v.type() for v in list(script.graph.inputs())[1:]]
-    incomplete = "the TorchScript model does not say the shapes of its inputs; pass example_inputs=(tensor, …)"
     made = []
     for t in inputs:
         sizes = t.sizes() if t.kind() == "TensorType" else None
         if sizes is None or t.scalarType() not in _SCALARS:
-            raise CaptureError(incomplete)
+            return None
         made.append(torch.zeros(sizes, dtype=_SCALARS[t.scalarType()]))
-    if not made:
-        raise CaptureError(incomplete)
-    return tuple(made)
+    return tuple(made) or None

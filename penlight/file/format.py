@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 MAGIC = b"\x89PEN\r\n\x1a\n"
 """High bit, name, CR LF, ^Z, LF: a transfer that strips bits or rewrites line ends shows at once (as in PNG)."""
-VERSION = 1
+VERSION = 2
+VERSION_WITHOUT_VM = 1  # what is written where there is neither VM code nor bundled inputs: older runtimes read it
 ALIGNMENT = 64  # of the weights: a cache line, and the widest vector
 NONE = 0xFFFFFFFF  # "no string / value / constant" in an index field
 EXPR_BASE = -(2**63)  # an i64 below EXPR_BASE + 2**31 is dim expression number (value - EXPR_BASE)
@@ -31,6 +32,12 @@ LIMITS = {
     "max_links": 1 << 20,
     "max_verify_steps": 1 << 24,
     "max_stages": 4096,
+    "max_registers": 1 << 20,
+    "max_live_registers": 1 << 22,
+    "max_frames": 2000,
+    "max_datum_depth": 64,
+    "max_operator_args": 4096,
+    "max_operator_results": 8,
 }
 
 _SIZES = {"u8": "B", "u16": "H", "u32": "I", "u64": "Q", "i64": "q", "f64": "d"}
@@ -204,7 +211,67 @@ KEY = _record(
     "u32 key: string",
 )  # fmt: skip
 
-RECORDS = (HEADER, SECTION, STRING, CONSTANT, EXPR, STEP, VALUE, NODE, ATTR, REGION, INSTRUCTION, PORT, METHOD, KEY)
+FUNCTION = _record(
+    "Function", "FUNC", "A function of VM code: TorchScript that is interpreted. Its parameters are in registers 0 … n-1 at the start.",
+    "u32 name: string, qualified: __torch__.M.forward",
+    "u32 code: start in VMCD",
+    "u32 code_count: instructions; the last one is return or jump",
+    "u32 registers: how many registers the code uses",
+    "u32 first_slot: registers from this one on are emptied by the instruction that reads them",
+    "u32 param_count: parameters, self included",
+    "u32 method: string: the name by which a caller runs it as a method of the module, or none",
+    "u32 schema: string: JSON of its arguments and results, for people and bindings",
+    "u32 defaults: start in INDX of DATM: the last parameters' default values",
+    "u32 default_count: how many of them",
+)  # fmt: skip
+VM_INSTRUCTION = _record(
+    "VmInstruction", "VMCD", "One step of a function. Arguments are registers, or (with bit 31 set) constants: entries of DATM.",
+    "u32 op: see VM instructions",
+    "u32 target: what it refers to, see VM instructions; else 0",
+    "u32 extra: as target; else 0",
+    "u32 args: start in INDX",
+    "u32 arg_count: arguments",
+    "u32 results: start in INDX of registers written",
+    "u32 result_count: registers written",
+    "u32 source: string: the line it came from, or none",
+)  # fmt: skip
+OPERATOR = _record(
+    "Operator", "OPER", "An operator that VM code calls by name.",
+    "u32 name: string: aten::add.Tensor",
+    "u32 calls: how many instructions call it",
+)  # fmt: skip
+DATUM = _record(
+    "Datum", "DATM", "A constant or a part of the module's state. Parts have smaller numbers than what they are part of.",
+    "u32 kind: see Datum kinds",
+    "u32 type: object, tuple: class in CLAS, or none; else 0",
+    "i64 number: int, bool: its value; float: its bits; str: string; else 0",
+    "u32 start: list, tuple, dict (keys and values in turn), object: parts, in INDX; tensor: in INTS",
+    "u32 count: parts",
+)  # fmt: skip
+CLASS = _record(
+    "Class", "CLAS", "A class of objects or of named tuples.",
+    "u32 name: string, qualified",
+    "u32 fields: start in INDX of strings: the attributes' names",
+    "u32 field_count: attributes",
+)  # fmt: skip
+BUNDLE = _record(
+    "Bundle", "BNDL", "Example inputs of a method, and what they should give.",
+    "u32 method: string",
+    "u32 args: DATM: a tuple",
+    "u32 outputs: DATM, or none",
+    "u32 info: string: what the author says of it, or none",
+    "f64 absolute: how far a number may be off …",
+    "f64 relative: … and how far in parts of it",
+)  # fmt: skip
+PROGRAM = _record(
+    "Program", "PROG", "The module that VM code belongs to; one record, or none where there is no VM code.",
+    "u32 module: DATM: the object that is self",
+    "u32 reserved0: 0",
+)  # fmt: skip
+
+RECORDS = (HEADER, SECTION, STRING, CONSTANT, EXPR, STEP, VALUE, NODE, ATTR, REGION, INSTRUCTION, PORT, METHOD, KEY,
+           FUNCTION, VM_INSTRUCTION, OPERATOR, DATUM, CLASS, BUNDLE, PROGRAM)  # fmt: skip
+OPTIONAL = {r.section for r in RECORDS[RECORDS.index(FUNCTION) :]}  # absent in files of version 1
 
 # Sections that are plain arrays: id -> (element type, meaning)
 ARRAYS = {
@@ -230,6 +297,39 @@ STEP_OPS = {
 }
 ATTR_KINDS = {"none": 0, "int": 1, "float": 2, "bool": 3, "str": 4, "ints": 5, "floats": 6}
 INSTRUCTIONS = {"region": 0, "return": 1, "stage": 2}
+# name: code, and what target and extra mean
+VM_INSTRUCTIONS = {
+    "move": 0,
+    "op": 1,  # target: OPER
+    "jump": 2,  # target: instruction, counted from the function's first
+    "branch": 3,  # jumps to target if args[0] is false
+    "loop": 4,  # args: consecutive slots [trip, max, condition, carried …]; exit: target
+    "return": 5,
+    "list": 6,
+    "tuple": 7,  # target: CLAS of a named tuple, or none
+    "dict": 8,  # args: keys and values in turn
+    "unpack": 9,
+    "get_attr": 10,  # target: number of the attribute
+    "set_attr": 11,  # target: number of the attribute; args: object, value
+    "create": 12,  # target: CLAS
+    "isinstance": 13,  # target: string: types, separated by |
+    "call": 14,  # target: FUNC
+    "call_method": 15,  # target: string: method of args[0]
+    "drop": 16,  # empties registers
+    "planned": 17,  # target: METH, run on args where these fit it, then on to extra; else the next instruction
+}
+DATUM_KINDS = {
+    "none": 0,
+    "bool": 1,
+    "int": 2,
+    "float": 3,
+    "str": 4,
+    "tensor": 5,
+    "list": 6,
+    "tuple": 7,
+    "dict": 8,
+    "object": 9,
+}
 VALUE_LAYOUTS = {"plain": 0, "nhwc": 1, "strided": 2}
 
 
@@ -262,6 +362,8 @@ def cpp_header() -> str:
         ("AttrKind", ATTR_KINDS),
         ("InstructionOp", INSTRUCTIONS),
         ("ValueLayout", VALUE_LAYOUTS),
+        ("VmOp", VM_INSTRUCTIONS),
+        ("DatumKind", DATUM_KINDS),
     ):
         items = ", ".join(f"{cpp_names.get(n, n)} = {v}" for n, v in table.items())
         lines.append(f"enum class {title} : uint32_t {{ {items} }};")
@@ -295,6 +397,8 @@ def spec_tables() -> str:
         ("Attribute kinds", ATTR_KINDS),
         ("Instructions", INSTRUCTIONS),
         ("Value layouts", VALUE_LAYOUTS),
+        ("VM instructions", VM_INSTRUCTIONS),
+        ("Datum kinds", DATUM_KINDS),
     ):
         out += ["", f"### {title}", "", "| name | code |", "| --- | --- |"]
         out += [f"| {name} | {code} |" for name, code in table.items()]

@@ -30,6 +30,7 @@ from penlight.file.contents import (
     Region,
     Value,
 )
+from penlight.file.script_reader import ScriptReader
 from penlight.ir.types import DTYPES
 
 _DTYPE_NAMES = {code: name for name, (code, _) in DTYPES.items()}
@@ -93,13 +94,16 @@ class _Reader:
         self.find_sections(header)
         constants = self.constants
         methods = tuple(self.method(i) for i in range(self.sections["METH"][2]))
-        if not methods:
+        script = ScriptReader(self, [m.name for m in methods])
+        functions = script.functions()
+        if not methods and not functions:
             raise self.damaged("METH", "at least one method", "none")
         keys = tuple(self.string(row["key"], "KEYS") for row in self.rows(f.KEY))
         return PenFile(
             name=self.name, version=header["version"], size=self.data.size, tables_size=header["tables_size"],
             data_offset=self.sections["DATA"][0], hash=header["hash"].hex(), methods=methods, constants=constants,
-            keys=keys, metadata=self.metadata(), _bytes=self.data,
+            keys=keys, metadata=self.metadata(), _bytes=self.data, functions=functions, bundles=script.bundles(),
+            script_operators=script.operators, module=script.module(),
         )  # fmt: skip
 
     def header(self) -> dict[str, Any]:
@@ -160,8 +164,9 @@ class _Reader:
                 )
             self.sections[name] = (offset, record_size, count)
         for name in f.section_ids():
-            if name not in self.sections:
+            if name not in self.sections and name not in f.OPTIONAL:
                 raise self.damaged(name, "a section of this name", "none")
+            self.sections.setdefault(name, (0, 1, 0))
         if self.sections["NODE"][2] > f.LIMITS["max_nodes"]:
             raise self.damaged("NODE", f"at most {f.LIMITS['max_nodes']} nodes", self.sections["NODE"][2])
 

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from penlight.file import format as f
+from penlight.file.script_writer import ScriptTables
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
@@ -80,6 +81,11 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
     tables = _Tables()
     for name, method in program.methods.items():
         tables.add_method(name, method)
+    extras = ScriptTables(tables)
+    if program.script is not None:
+        extras.add_script(program.script, list(program.methods))
+    for bundle in program.bundles:
+        extras.add_bundle(bundle)
     tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"
     head, data = tables.finish()
     total = len(head) + sum(len(pad) + array.nbytes for pad, array in data)
@@ -381,7 +387,8 @@ class _Tables:
         element = {r.section: r.size for r in f.RECORDS} | {
             n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()
         }
-        ids = f.section_ids()
+        plain = not any(self.rows[name] for name in f.OPTIONAL)
+        ids = [name for name in f.section_ids() if not (plain and name in f.OPTIONAL)]
         offset = f.HEADER.size + len(ids) * f.SECTION.size
         table, parts = b"", []
         for name in ids[:-1]:
@@ -396,7 +403,7 @@ class _Tables:
         offset += -offset % f.ALIGNMENT
         table += f.SECTION.pack(id=b"DATA", record_size=1, offset=offset, count=self.data_size)
         header = f.HEADER.pack(
-            magic=f.MAGIC, version=f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data_size,
+            magic=f.MAGIC, version=f.VERSION_WITHOUT_VM if plain else f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data_size,
             tables_size=tables_size, hash=b"",
         )  # fmt: skip
         data, position = [], 0

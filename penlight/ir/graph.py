@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from penlight.ir.dims import Expr
+from penlight.ir.script import Bundle, Script
 from penlight.ir.types import TensorType, Type, dtype_of
 
 # An attribute: a constant, a symbolic dim, or a flat list of one of them.
@@ -219,5 +220,9 @@ class Method:
 
 @dataclass
 class Program:
+    """Methods that are planned, and, where there is code that cannot be, a script that calls them."""
+
     methods: dict[str, Method]
     metadata: dict[str, Any] = field(default_factory=dict)
+    script: Script | None = None
+    bundles: list[Bundle] = field(default_factory=list)

@@ -48,7 +48,6 @@ def _spatial(pad: Node) -> tuple[int, ...] | None:
         or spatial not in (2, 3)
         or pad.attrs["mode"] != "constant"
         or pad.attrs["value"] != 0.0
-        or pad.attrs["mode"] != "constant"
         or any(amounts[2 * spatial :])
     ):
         return None

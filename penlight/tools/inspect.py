@@ -1,17 +1,18 @@
-"""`penlight inspect`: what is in a .pen file. Reads it without the compiled runtime; only the arena size needs that."""
+"""`penlight inspect`: what is in a .pen file. Reads it without the compiled runtime; only the arena size needs that.
+TorchScript and .ptl files are shown by inspect_lite.py."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from penlight.file.contents import Expression, Method, PenFile, Port
+from penlight.file.contents import Expression, Fields, Method, PenFile, Port, TensorDatum, value_text
 from penlight.tools.options import Shape, ShapeType
 from penlight.tools.screen import heading, in_bytes, screen, table
 
@@ -29,9 +30,14 @@ IMAGE_SIZE = 224  # assumed for a free height or width, where the metadata does 
     help="Input shape to tell the arena size for, where sizes are free.",
 )  # fmt: skip
 def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes: tuple[Shape, ...]) -> None:
-    """Show what is in FILE: inputs, outputs, operators, kernels, weights, memory, metadata."""
+    """Show what is in FILE, a .pen, .ptl or TorchScript (.pt) model: inputs, outputs, operators, kernels, weights, memory, metadata."""
+    from penlight.compat.kinds import file_kind
     from penlight.file.reader import read
 
+    kind = file_kind(file)
+    if kind in ("zip", "flatbuffer", "torchscript"):
+        _inspect_lite(file, kind, as_json, graph, verify)
+        return
     pen = read(file)
     if verify and not pen.verify_hash():
         raise click.ClickException(
@@ -48,6 +54,21 @@ def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes
         screen().print(str(pen))
 
 
+def _inspect_lite(file: Path, kind: str, as_json: bool, graph: bool, verify: bool) -> None:
+    from penlight.tools import inspect_lite
+
+    if verify:
+        raise click.UsageError("--verify is for .pen files: others carry no hash")
+    program = inspect_lite.read_program(file, kind)
+    facts = inspect_lite.describe_lite(program, file, kind)
+    if as_json:
+        click.echo(json.dumps({**facts, "graph": inspect_lite.listing(program)} if graph else facts, indent=2))
+        return
+    inspect_lite.show_lite(facts)
+    if graph:
+        screen().print(inspect_lite.listing(program))
+
+
 def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str, Any]:
     """All that `inspect` tells, as JSON."""
     return {
@@ -60,7 +81,37 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
             for c in sorted(pen.constants, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
+        "interpreted": _interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
     }  # fmt: skip
+
+
+def _interpreted(pen: PenFile) -> dict[str, Any]:
+    """Methods of VM code, the operators it calls, and the state that it keeps."""
+    if not pen.functions:
+        return {}
+    from penlight.compat.lints import on_cpu
+
+    methods = {}
+    for function in pen.functions:
+        if function.method:
+            given = ", ".join(f"{p.get('type')} {p.get('name')}" for p in function.schema.get("arguments", ())[1:])
+            schema = f"{function.method}({given}) -> {function.schema.get('returns')}"
+            methods[function.method] = {"schema": schema, "instructions": len(function.code)}
+    operators = pen.script_operators
+    return {
+        "methods": methods, "operators": dict(sorted(operators.items(), key=lambda item: (-item[1], item[0]))),
+        "unsupported": [name for name in operators if not on_cpu(name)], "state": dict(_state(pen.module)),
+    }  # fmt: skip
+
+
+def _state(value: Fields | None, prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Attributes that are no tensors, modules or flags of training: what the model's code may read or change."""
+    for name, item in value.items.items() if value is not None else ():
+        if isinstance(item, Fields) and not item.is_tuple:
+            yield from _state(item, f"{prefix}{name}.")
+        elif name != "training" and item is not None and not isinstance(item, TensorDatum):
+            text = value_text(item)
+            yield prefix + name, text if len(text) <= 80 else text[:79] + "…"
 
 
 def _describe_method(method: Method) -> dict[str, Any]:
@@ -158,6 +209,14 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
     out.print(heading(facts["file"], f"{', '.join(parts)}{' (verified)' if verified else ''}"))
     for key, value in pen.metadata.items():
         out.print(f"  {key}: {_short(value)}")
+    for name, count in facts["bundled_inputs"].items():
+        out.print(f"  bundled inputs of {name}: {count}")
+    interpreted = facts["interpreted"]
+    for told in interpreted.get("methods", {}).values():
+        out.print()
+        out.print(heading(told["schema"], f"interpreted, {_plural(told['instructions'], 'instruction')}"))
+    for name, value in interpreted.get("state", {}).items():
+        out.print(f"  {name} = {value}")
     for method in pen.methods:
         out.print()
         out.print(
@@ -170,16 +229,15 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         for port in named_outputs(method):
             out.print(f"  out  {port}")
         out.print(f"  arena  {_memory(facts['memory'][method.name])}")
-    out.print()
-    operators = table("Operators", "operator", "calls", "kernels", right=("calls",))
-    for op, count in facts["operators"].items():
-        of_it = {key: calls for key, calls in facts["kernels"].items() if calls and key.partition(".")[0] == op}
-        kernels = [f"{key} ×{calls}" if calls != count else key for key, calls in of_it.items()]
-        operators.add_row(op, str(count), ", ".join(kernels))
-    inside = [key for key, calls in facts["kernels"].items() if not calls]
-    if inside:
-        operators.add_row("(fused into these)", "", ", ".join(inside))
-    out.print(operators)
+    if interpreted:
+        out.print()
+        called = table("Interpreted operators", "operator", "calls", "", right=("calls",))
+        for op, count in interpreted["operators"].items():
+            called.add_row(op, str(count), "not supported" if op in interpreted["unsupported"] else "")
+        out.print(called)
+    if facts["operators"] or not interpreted:
+        out.print()
+        out.print(_planned_operators(facts))
     if not pen.constants:
         return
     out.print()
@@ -190,6 +248,18 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         share = f"{w['bytes'] / max(pen.weight_bytes, 1):.1%}"
         weights.add_row(w["name"], w["dtype"], str(w["shape"]), w["layout"], in_bytes(w["bytes"]), share)
     out.print(weights)
+
+
+def _planned_operators(facts: dict[str, Any]) -> Any:
+    operators = table("Operators", "operator", "calls", "kernels", right=("calls",))
+    for op, count in facts["operators"].items():
+        of_it = {key: calls for key, calls in facts["kernels"].items() if calls and key.partition(".")[0] == op}
+        kernels = [f"{key} ×{calls}" if calls != count else key for key, calls in of_it.items()]
+        operators.add_row(op, str(count), ", ".join(kernels))
+    inside = [key for key, calls in facts["kernels"].items() if not calls]
+    if inside:
+        operators.add_row("(fused into these)", "", ", ".join(inside))
+    return operators
 
 
 def _memory(memory: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ import click
 import penlight
 from penlight.tools.bench import bench_command
 from penlight.tools.inspect import inspect_command
+from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
@@ -50,10 +51,11 @@ def cli() -> None:
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
+    penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command):
+for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command):
     cli.add_command(_command)
 
 

@@ -62,9 +62,7 @@ def _from_vm(value: Any) -> Any:
     if isinstance(value, _runtime.TensorValue):
         array = value.array
         if value.dtype == _NUMBERS[torch.bfloat16]:
-            return torch.from_numpy(np.ascontiguousarray(array).view(np.int16).reshape(array.shape)).view(
-                torch.bfloat16
-            )
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         made = torch.from_numpy(array)
         if value.axis == -1:
             return torch._make_per_tensor_quantized_tensor(made, value.scales[0], value.zero_points[0])
@@ -84,17 +82,50 @@ def _from_vm(value: Any) -> Any:
 def torch_run(name: str, *args: Any) -> Any:
     """The same call in torch, also for operators that only TorchScript has."""
     base, _, overload = name.partition(".")
-    return torch._C._get_operation_overload(base, overload)[0](*args)
+    schema = torch._C._get_schema(base, overload)
+    named = {a.name: v for a, v in zip(schema.arguments, args, strict=False) if a.kwarg_only}
+    return torch._C._get_operation_overload(base, overload)[0](*args[: len(args) - len(named)], **named)
 
 
-def check(name: str, *args: Any, tolerance: float = 0.0) -> Any:
-    """Compares a call with torch's; `tolerance` is relative to the largest finite |y|. Returns the result."""
+def check(name: str, *args: Any, tolerance: float = 0.0, layout: bool = False) -> Any:
+    """Compares a call with torch's; `tolerance` is relative to the largest finite |y|. `layout`: strides too, and which of the
+    arguments' memory results lie in. Returns the result."""
     ours, theirs = copy.deepcopy(args), copy.deepcopy(args)
     expected = torch_run(name, *theirs)
     got = run(name, *ours)
+    if layout:
+        compare_layout(got, expected, _tensors(ours), _tensors(theirs), f"{name}: result")
     compare(got, expected, tolerance, f"{name}: result")
     compare(list(ours), list(theirs), tolerance, f"{name}: arguments after the call")
     return got
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+def compare_layout(
+    got: Any, expected: Any, ours: list[torch.Tensor], theirs: list[torch.Tensor], where: str
+) -> None:
+    """Strides, and the place of each result in the memory of the arguments, if it lies in there."""
+    for i, (g, e) in enumerate(zip(_tensors(got), _tensors(expected), strict=True)):
+        if e.numel() == 0:
+            continue
+        seen = [(a, b) for a, b, size in zip(g.stride(), e.stride(), e.shape, strict=True) if size > 1]
+        assert all(a == b for a, b in seen), f"{where} {i}: strides {g.stride()} instead of {e.stride()} of {tuple(e.shape)}"
+        for mine, theirs_of_it in zip(ours, theirs, strict=True):
+            if mine.numel() == 0:
+                continue
+            place = e.data_ptr() - theirs_of_it.data_ptr()
+            shares = e.untyped_storage().data_ptr() == theirs_of_it.untyped_storage().data_ptr()
+            if shares:
+                assert g.data_ptr() - mine.data_ptr() == place, f"{where} {i}: is no view where torch's is one"
+            else:
+                span = mine.untyped_storage()
+                inside = span.data_ptr() <= g.data_ptr() < span.data_ptr() + span.nbytes()
+                assert not inside, f"{where} {i}: is a view where torch's is none"
 
 
 def compare(got: Any, expected: Any, tolerance: float, where: str) -> None:

@@ -10,7 +10,7 @@ from penlight.ops.elementwise.expression import abs as absolute
 from penlight.ops.elementwise.expression import clamp as clamp_term
 from penlight.ops.elementwise.expression import maximum as maximum_term
 from penlight.ops.elementwise.expression import minimum as minimum_term
-from penlight.ops.elementwise.rules import ARITHMETIC, apply, elementwise
+from penlight.ops.elementwise.rules import ARITHMETIC, FLOATS, apply, elementwise
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -31,32 +31,32 @@ def clamp(x: Term, *, lo: float = -INF, hi: float = INF) -> Term:
     return clamp_term(x, lo, hi)
 
 
-@elementwise(aten="hardswish", avoid=(3e38,))  # where torch's x * (x + 3) overflows
+@elementwise(aten="hardswish", avoid=(3e38,), dtypes=FLOATS)  # where torch's x * (x + 3) overflows
 def hardswish(x: Term) -> Term:
     """x * clamp(x/6 + 1/2, 0, 1)"""
     return x * clamp_term(x * (1 / 6) + 0.5, 0, 1)
 
 
-@elementwise(aten="hardsigmoid")
+@elementwise(aten="hardsigmoid", dtypes=FLOATS)
 def hardsigmoid(x: Term) -> Term:
     """clamp(x/6 + 1/2, 0, 1)"""
     return clamp_term(x * (1 / 6) + 0.5, 0, 1)
 
 
-@elementwise(aten="silu")
+@elementwise(aten="silu", dtypes=FLOATS)
 def silu(x: Term) -> Term:
     """x * sigmoid(x) = x / (1 + e**-x)"""
     return x / (exp(-x) + 1)
 
 
 # torch's vectorized gelu gives NaN at +inf, where the function is inf.
-@elementwise(oracle=lambda torch, x: torch.nn.functional.gelu(x), avoid=(INF, 3e38))
+@elementwise(oracle=lambda torch, x: torch.nn.functional.gelu(x), avoid=(INF, 3e38), dtypes=FLOATS)
 def gelu(x: Term) -> Term:
     """x times the normal distribution's integral: x/2 * (1 + erf(x / sqrt(2)))"""
     return x * 0.5 * (erf(x * 0.5**0.5) + 1)
 
 
-@elementwise(oracle=lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"))
+@elementwise(oracle=lambda torch, x: torch.nn.functional.gelu(x, approximate="tanh"), dtypes=FLOATS)
 def gelu_tanh(x: Term) -> Term:
     """x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))"""
     return x * 0.5 * (tanh(0.7978845608028654 * (x + 0.044715 * (x * x * x))) + 1)
@@ -80,13 +80,13 @@ def softplus(x: Term, *, beta: float = 1.0, threshold: float = 20.0) -> Term:
     return select(x * beta > threshold, x, log1p(exp(x * beta)) / beta)
 
 
-@elementwise(aten="mish")
+@elementwise(aten="mish", dtypes=FLOATS)
 def mish(x: Term) -> Term:
     """x * tanh(log(1 + e**x))"""
     return x * tanh(log1p(exp(x)))
 
 
-@elementwise(aten="log_sigmoid")
+@elementwise(aten="log_sigmoid", dtypes=FLOATS)
 def log_sigmoid(x: Term) -> Term:
     """log(sigmoid(x)), without a loss for large |x|"""
     return minimum_term(x, 0) - log1p(exp(-absolute(x)))

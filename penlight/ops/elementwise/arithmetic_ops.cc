@@ -1,18 +1,257 @@
-// add, sub, mul … of the VM, over the elementwise kernels.
-#include "penlight/runtime/vm/graph.h"
+// Arithmetic of two operands: tensors or numbers, with torch's promotion, alpha and rounding modes.
+#include "penlight/ops/elementwise/operands.h"
 
 namespace pen {
 
-PEN_OP(add_tensor, "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-       "aten::add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)") {
-  Promotion p;
-  p.add(c.tensor(0));
-  p.add(c.tensor(1));
-  DType dtype = p.result();
-  Graph g(c);
-  int a = g.cast(g.input(c.tensor(0)), c.tensor(0).dtype(), dtype), b = g.cast(g.input(c.tensor(1)), c.tensor(1).dtype(), dtype);
-  PEN_TRY(g.run(g.node(Key("add", dtype), a, b)));
-  return c.give(g.take(0));
+// The dtype in which sums, products and choices are computed.
+static DType wide_of(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : is_integral(dtype, true) && dtype != DType::i64 ? DType::i32 : dtype;
+}
+
+// a + alpha * b, a - alpha * b; the arguments at these places.
+static Status give_sum(Call& c, bool minus, int a, int b, int alpha) {
+  DType dtype = promoted(c, a, b), wide = wide_of(dtype);
+  const Value& factor = c.args[alpha];
+  if (!is_floating(dtype) && factor.tag() == Tag::real) return c.fail("an integer alpha for integer tensors", "a float");
+  if (dtype != DType::boolean && factor.tag() == Tag::boolean) return c.fail("a bool alpha for bool tensors only", "a bool");
+  auto is_bool = [&](int i) {
+    return c.args[i].tag() == Tag::boolean || (c.args[i].tag() == Tag::tensor && c.tensor(i).dtype() == DType::boolean);
+  };
+  if (minus && (is_bool(a) || is_bool(b))) return c.fail("tensors of numbers (for bools use ^ or logical_xor)", "a difference of bools");
+  Rows r(c);
+  if (dtype == DType::boolean) {
+    int x = operand(r, c, a, dtype, dtype), y = operand(r, c, b, dtype, dtype);
+    return r.give(
+        r.node("logical_or", dtype, x, factor.number() != 0 ? y : r.node("logical_and", dtype, y, r.number(Value(false), dtype))));
+  }
+  int x = operand(r, c, a, dtype, wide, true), y = operand(r, c, b, dtype, wide, true);
+  if (factor.number() != 1) y = r.node("mul", wide, y, r.number(factor, wide));
+  return r.give(r.cast(r.node(minus ? "sub" : "add", wide, x, y), dtype));
+}
+
+PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
+  return give_sum(c, false, 0, 1, 2);
+}
+PEN_OP(add_out, "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+       "aten::add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
+  return give_sum(c, false, 0, 1, 2);
+}
+PEN_OP(sub, "[in_place]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::{sub,subtract}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
+  return give_sum(c, true, 0, 1, 2);
+}
+PEN_OP(sub_out, "aten::{sub,subtract}.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+       "aten::sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
+  return give_sum(c, true, 0, 1, 2);
+}
+PEN_OP(rsub, "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
+  return give_sum(c, true, 1, 0, 2);
+}
+
+PEN_OP(mul, "[in_place]", "aten::{mul,multiply}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::{mul,multiply}.Scalar(Tensor self, Scalar other) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  return give_kernel(c, dtype == DType::boolean ? "logical_and" : "mul", dtype, 2, true);
+}
+PEN_OP(mul_out, "aten::{mul,multiply}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") {
+  DType dtype = promoted(c, 0, 1);
+  return give_kernel(c, dtype == DType::boolean ? "logical_and" : "mul", dtype, 2, true);
+}
+
+PEN_OP(true_divide, "[in_place]", "aten::{div,divide,true_divide}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::{div,divide,true_divide}.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+}
+PEN_OP(true_divide_out, "aten::{div,divide,true_divide}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") {
+  return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+}
+
+// Quotients rounded down or towards zero: integers of integers.
+static Status give_rounded_quotient(Call& c, bool down) {
+  DType dtype = promoted(c, 0, 1);
+  if (!is_floating(dtype)) {
+    if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+    PEN_TRY(need_no_zero(c, 1));
+    return give_kernel(c, down ? "floor_divide" : "trunc_divide", dtype, 2);
+  }
+  if (down) return give_kernel(c, "floor_divide", dtype, 2, true);
+  DType wide = wide_of(dtype);
+  Rows r(c);
+  int q = r.node("div", wide, operand(r, c, 0, dtype, wide, true), operand(r, c, 1, dtype, wide, true));
+  return r.give(r.cast(r.node("trunc", wide, q), dtype));
+}
+static Status give_quotient_by_mode(Call& c) {
+  if (!c.given(2)) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+  bool down = strcmp(c.text(2), "floor") == 0;
+  if (!down && strcmp(c.text(2), "trunc") != 0) return c.fail("a rounding_mode of None, 'trunc' or 'floor'", "'%s'", c.text(2));
+  return give_rounded_quotient(c, down);
+}
+// Files of operator version 3 and before: integers are divided towards zero.
+static Status give_old_quotient(Call& c) {
+  bool floats = is_floating(c.tensor(0).dtype()) || c.args[1].tag() == Tag::real ||
+                (c.args[1].tag() == Tag::tensor && is_floating(c.tensor(1).dtype()));
+  if (floats || (c.op->param_count > 2 && is_floating(c.tensor(2).dtype()))) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+  return give_rounded_quotient(c, false);
+}
+PEN_OP(divide_old, "upgrade::div_0_3.Tensor(Tensor self, Tensor other) -> Tensor",
+       "upgrade::div_0_3.Scalar(Tensor self, Scalar other) -> Tensor",
+       "upgrade::div_0_3.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "upgrade::div__0_3.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "upgrade::div__0_3.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
+  return give_old_quotient(c);
+}
+PEN_OP(divide_by_mode, "[in_place]", "aten::{div,divide}.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+       "aten::{div,divide}.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor") {
+  return give_quotient_by_mode(c);
+}
+PEN_OP(divide_by_mode_out, "aten::{div,divide}.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+       "aten::div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)") {
+  return give_quotient_by_mode(c);
+}
+PEN_OP(floor_divide, "[out]", "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
+       "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_rounded_quotient(c, true);
+}
+PEN_OP(floor_divide_in_place, "aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "aten::floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
+  return give_rounded_quotient(c, true);
+}
+
+static Status give_remainder(Call& c) {
+  DType dtype = promoted(c, 0, 1);
+  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+  if (!is_floating(dtype)) PEN_TRY(need_no_zero(c, 1));
+  return give_kernel(c, KernelName(c), dtype, 2);
+}
+PEN_OP(remainder, "[in_place][out]", "aten::{remainder,fmod}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::{remainder,fmod}.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_remainder(c);
+}
+PEN_OP(remainder_of_number, "[out]", "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") { return give_remainder(c); }
+
+PEN_OP(extremes, "[out]", "aten::{maximum,minimum,fmax,fmin}(Tensor self, Tensor other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted(c, 0, 1), 2);
+}
+PEN_OP(extremes_other, "aten::{max,min}.other(Tensor self, Tensor other) -> Tensor",
+       "aten::{max,min}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") {
+  return give_kernel(c, KernelName(c), promoted(c, 0, 1), 2);
+}
+
+// Functions of two floats: integers become floats where torch lets them.
+PEN_OP(float_functions, "[in_place][out]", "aten::{atan2,arctan2}(Tensor self, Tensor other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
+}
+PEN_OP(float_functions_with_out, "[in_place]", "aten::{xlogy,copysign}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
+}
+PEN_OP(float_functions_out, "aten::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
+}
+PEN_OP(float_functions_of_floats, "[in_place][out]", "aten::{hypot,nextafter}(Tensor self, Tensor other) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  if (!is_floating(dtype)) return c.fail("a tensor of floats", "%s", dtype_name(dtype));
+  return give_kernel(c, KernelName(c), dtype, 2);
+}
+PEN_OP(sums_of_powers, "[out]", "aten::{logaddexp,logaddexp2}(Tensor self, Tensor other) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  if (!is_floating(dtype)) return c.fail("a tensor of floats", "%s", dtype_name(dtype));
+  return give_kernel(c, KernelName(c), dtype, 2);
+}
+PEN_OP(special_functions, "[out]", "aten::special_{xlogy,xlog1py}(Tensor self, Tensor other) -> Tensor") {
+  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
+}
+PEN_OP(integer_functions, "[in_place][out]", "aten::{gcd,lcm}(Tensor self, Tensor other) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  if (!is_integral(dtype, false)) return c.fail("tensors of integers", "%s", dtype_name(dtype));
+  return give_kernel(c, KernelName(c), dtype, 2);
+}
+
+// The powers that models use, without the general function.
+static int power(Rows& r, DType dtype, int x, const Value& number) {
+  double exponent = number.number();
+  if (exponent == 1) return x;
+  if (exponent == 2) return r.node("square", dtype, x);
+  if (exponent == 3) return r.node("cube", dtype, x);
+  if (is_floating(dtype) && exponent == 0.5) return r.node("sqrt", dtype, x);
+  if (is_floating(dtype) && exponent == -0.5) return r.node("rsqrt", dtype, x);
+  if (is_floating(dtype) && exponent == -1) return r.node("reciprocal", dtype, x);
+  return r.node("pow", dtype, x, r.number(number, dtype));
+}
+static Status give_power(Call& c) {
+  DType dtype = promoted(c, 0, 1), wide = wide_of(dtype);
+  if (!is_floating(dtype) && c.number(1) < 0) return c.raise("RuntimeError: Integers to negative integer powers are not allowed.");
+  Rows r(c);
+  return r.give(r.cast(power(r, wide, operand(r, c, 0, dtype, wide), c.args[1]), dtype));
+}
+PEN_OP(pow_number, "[out]", "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor") { return give_power(c); }
+PEN_OP(pow_number_in_place, "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)") { return give_power(c); }
+PEN_OP(pow_tensors_in_place, "aten::pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)") {
+  return give_kernel(c, "pow", promoted(c, 0, 1), 2);
+}
+PEN_OP(pow_tensors, "[out]", "aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+       "aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+  return give_kernel(c, "pow", dtype, 2);
+}
+PEN_OP(float_power, "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+       "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+       "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor") {
+  return give_kernel(c, "pow", DType::f64, 2);
+}
+
+PEN_OP(addcmul, "[in_place][out]", "aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
+       "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor") {
+  bool by_product = KernelName(c).is("addcmul");
+  DType dtype = promoted(c, 0, 1, 2), wide = wide_of(dtype);
+  if (!by_product && is_integral(c.tensor(1).dtype(), true) && is_integral(c.tensor(2).dtype(), true))
+    return c.fail("float tensors to divide", "integers");
+  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+  if (!is_floating(dtype) && c.args[3].tag() == Tag::real) return c.fail("an integer value for integer tensors", "a float");
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, wide), a = operand(r, c, 1, dtype, wide), b = operand(r, c, 2, dtype, wide);
+  if (c.number(3) != 1) a = r.node("mul", wide, a, r.number(c.args[3], wide));
+  return r.give(r.cast(r.node("add", wide, x, r.node(by_product ? "mul" : "div", wide, a, b)), dtype));
+}
+
+PEN_OP(lerp, "[in_place][out]", "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+       "aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor") {
+  for (int i = 0; i < 3; ++i) {
+    if (c.args[i].tag() != Tag::tensor) continue;
+    PEN_TRY(need_floats(c, i));
+    if (c.tensor(i).dtype() != c.tensor(0).dtype())
+      return c.fail("tensors of one dtype", "%s and %s", dtype_name(c.tensor(0).dtype()), dtype_name(c.tensor(i).dtype()));
+  }
+  DType dtype = c.tensor(0).dtype(), wide = wide_of(dtype);
+  Rows r(c);
+  return r.give(r.cast(
+      r.node("lerp", wide, operand(r, c, 0, dtype, wide), operand(r, c, 1, dtype, wide), operand(r, c, 2, dtype, wide, true)), dtype));
+}
+
+PEN_OP(ldexp, "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::ldexp.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)") {
+  DType dtype = promoted_float(c, 0, 1), wide = wide_of(dtype);
+  Rows r(c);
+  int two = r.node("exp2", wide, operand(r, c, 1, dtype, wide));
+  return r.give(r.cast(r.node("mul", wide, operand(r, c, 0, dtype, wide), two), dtype));
+}
+
+PEN_OP(heaviside, "[in_place][out]", "aten::heaviside(Tensor self, Tensor values) -> Tensor") {
+  DType dtype = c.tensor(0).dtype(), wide = wide_of(dtype);
+  if (dtype != c.tensor(1).dtype())
+    return c.fail("two tensors of one dtype", "%s and %s", dtype_name(dtype), dtype_name(c.tensor(1).dtype()));
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, wide), zero = r.number(0.0, wide);
+  int above = r.node("where", wide, r.node("gt", wide, x, zero), r.number(1.0, wide), zero);
+  return r.give(r.cast(r.node("where", wide, r.node("eq", wide, x, zero), operand(r, c, 1, dtype, wide), above), dtype));
 }
 
 }  // namespace pen

@@ -92,7 +92,7 @@ PEN_KERNEL_ANY(lu_solve, f32) {
     widen(r.in[2].as<float>() + i * p.n * p.k, p.n * p.k, x);
     const int32_t* pivots = r.in[1].as<int32_t>() + i * p.n;
     auto exchange = [&](int64_t row) {
-      int64_t other = pivots[row] - 1;
+      int64_t other = int64_t{pivots[row]} - 1;
       if (other < 0 || other >= p.n) return r.fail_index(1, pivots[row], 1, p.n + 1);
       for (int64_t j = 0; other != row && j < p.k; ++j) {
         double t = x[row * p.k + j];

@@ -60,7 +60,7 @@ PEN_OP(float_of_tensor, "[quantized]", "aten::Float.Tensor(Tensor a) -> float", 
   PEN_TRY(number_in(c, c.tensor(0), &number));
   return c.give(number.number());
 }
-PEN_OP(bool_of_tensor, "[quantized]", "aten::Bool.Tensor(Tensor a) -> bool", "aten::is_nonzero(Tensor self) -> bool") {
+PEN_OP(bool_of_tensor, "[quantized]", "aten::Bool.Tensor(Tensor a) -> bool") {
   Value number;
   PEN_TRY(number_in(c, c.tensor(0), &number));
   return c.give(number.number() != 0);

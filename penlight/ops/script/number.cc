@@ -90,7 +90,7 @@ PEN_OP(divmod_number, "aten::divmod.int(int x, int y) -> (int, int)", "aten::div
   return c.give(Value(a - quotient * b), 1);
 }
 
-PEN_OP(pow_number, "aten::pow.int(int a, int b) -> float", "aten::pow.float(float a, float b) -> float",
+PEN_OP(pow_of_numbers, "aten::pow.int(int a, int b) -> float", "aten::pow.float(float a, float b) -> float",
        "aten::pow.int_float(int a, float b) -> float", "aten::pow.float_int(float a, int b) -> float",
        "aten::pow.Scalar_Scalar(Scalar a, Scalar b) -> float") {
   bool scalars = c.op->params[0].kind == Kind::number;  // gives inf there

@@ -41,24 +41,6 @@ PEN_OP(element_size, "[quantized]", "aten::element_size(Tensor self) -> int", "p
 PEN_OP(nbytes, "[quantized]", "prim::nbytes(Tensor a) -> int") {
   return c.give(c.tensor(0).numel() * int64_t{dtype_size(c.tensor(0).dtype())});
 }
-PEN_OP(is_contiguous, "[quantized]", "aten::is_contiguous(Tensor self) -> bool",
-       "aten::is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool") {
-  const TensorObject& t = c.tensor(0);
-  int64_t format = c.count > 1 ? c.integer(1) : 0;
-  if (format == 0) return c.give(tensor_is_contiguous(t));
-  int rank = format == 2 ? 4 : format == 3 ? 5 : 0;  // channels_last, channels_last_3d
-  if (!rank) return c.fail("memory format 0 (contiguous), 2 or 3 (channels last)", "%lld", static_cast<long long>(format));
-  if (t.rank() != rank) return c.give(false);
-  int64_t expected = 1;
-  for (int k = 0; k < rank; ++k) {
-    int d = k == 0 ? 1 : k == rank - 1 ? 0 : rank - k;  // C, then W H (D) from the inside, then N
-    if (t.dim(d) == 1) continue;
-    if (t.shape.strides[d] != expected) return c.give(false);
-    expected *= t.dim(d);
-  }
-  return c.give(true);
-}
-
 // ---- kind and place ----
 static int64_t dtype_code(const TensorObject& t) {
   if (!t.quantizer) return code_of_dtype(t.dtype());
@@ -87,8 +69,7 @@ PEN_OP(is_signed, "[quantized]", "aten::is_signed(Tensor self) -> bool") {
   return c.give(d != DType::u8 && d != DType::boolean);
 }
 PEN_OP(name, "[quantized]", "prim::name(Tensor a) -> str?", "prim::grad(Tensor a) -> Tensor(*)") { return c.give(Value()); }
-PEN_OP(cpu, "[quantized]", "aten::cpu(Tensor(a) self) -> Tensor(b|a)") { return c.give(Value(c.args[0])); }
-PEN_OP(data, "[quantized]", "prim::data(Tensor(a) a) -> Tensor(a)", "aten::data(Tensor self) -> Tensor") {
+PEN_OP(data, "[quantized]", "prim::data(Tensor(a) a) -> Tensor(a)") {
   const TensorObject& t = c.tensor(0);
   return c.give(tensor_view(t, t.rank(), t.shape.dims, t.shape.strides, t.offset));
 }

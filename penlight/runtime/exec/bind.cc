@@ -147,7 +147,7 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
   const format::Value& declared = model->values[region->values + v];
   const char* name = value_name(v);
   char got[96];
-  if (model->typed && (static_cast<DType>(declared.dtype) != dtype || declared.rank != shape.rank)) {
+  if (!model->untyped && (static_cast<DType>(declared.dtype) != dtype || declared.rank != shape.rank)) {
     set_text(got, sizeof got, "dtype code %u, rank %u", declared.dtype, declared.rank);
     char expected[96];
     set_text(expected, sizeof expected, "dtype code %u, rank %d, as the operator gives", static_cast<unsigned>(dtype), shape.rank);
@@ -216,7 +216,7 @@ Status Bind::view(int index, int input, const Shape& shape, const int64_t* strid
   const format::Value& declared = s.model->values[s.region->values + v];
   const Tensor& source = in(input);
   if (strcmp(in_layout(input), "plain") != 0) return fail(input, "a tensor that is not packed", "one packed as %s", in_layout(input));
-  if (s.model->typed && (static_cast<DType>(declared.dtype) != source.dtype || declared.rank != shape.rank))
+  if (!s.model->untyped && (static_cast<DType>(declared.dtype) != source.dtype || declared.rank != shape.rank))
     return fail(-1, "a result of the declared dtype and rank", "rank %d", shape.rank);
   ValueState& out = s.values[v];
   Tensor t;

@@ -92,11 +92,13 @@ struct Builder {
       int64_t reach = 0, bytes = 0;
       for (int d = 0; d < t.rank; ++d) reach += t.dims[d] > 0 ? (t.dims[d] - 1) * t.strides[d] : 0;
       bytes = t.numel() == 0 ? 0 : (reach + 1) * dtype_size(t.dtype);
+      const char* layout = request.layouts && index < method.input_count ? request.layouts[index].name : nullptr;
+      if (layout) bytes = request.layouts[index].bytes;
       Buffer b = {Buffer::Kind::input, static_cast<int32_t>(index), bytes, 0, 0, 0, -1, nullptr};
       registers[index] = {};
       registers[index].tensor = t;
       registers[index].at = {plan->buffers.count, 0};
-      registers[index].layout = "plain";
+      registers[index].layout = layout ? layout : "plain";
       registers[index].bound = true;
       registers[index].target = -1;
       if (!plan->buffers.push(b)) return out_of_memory();
@@ -290,7 +292,9 @@ struct Builder {
         ValueState& v = registers[index];
         Buffer& b = plan->buffers[v.at.buffer];
         Tensor t = v.tensor;
-        bool wrong = b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || strcmp(v.layout, "plain") != 0;
+        // A packed result is for the VM, whose graphs have no types: a file's next stage would take it for a plain one.
+        bool packed = !m.untyped && strcmp(v.layout, "plain") != 0;
+        bool wrong = b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || packed;
         if (wrong || (crosses == MethodCode::returned && !lies_as(&t, Need::dense)))
           return report(request.error, {PEN_ERROR_FORMAT, "output", "", result_name(index), "a row-major result of its own",
                                         "a view, a packed one, or one that another output shares"});

@@ -105,6 +105,12 @@ struct Plan {
 
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
 
+// How a register's memory lies, where that is not by its strides.
+struct InputLayout {
+  const char* name;  // of a packed layout; null: by its strides
+  int64_t bytes;
+};
+
 struct PlanRequest {
   const Model* model;
   const format::Method* method;
@@ -115,6 +121,7 @@ struct PlanRequest {
   uint64_t arena_limit;     // 0: none
   int workers;
   pen_error* error;
+  const InputLayout* layouts = nullptr;  // of the method's inputs; null: none is packed
 };
 // Null on error.
 Plan* plan_create(const PlanRequest& request, Status* status);

@@ -1,6 +1,6 @@
 // A session: inputs and outputs of one caller, its plans, arena and threads; and the loop that runs a method, stage by
 // stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
-#include "penlight/runtime/exec/run.h"
+#include "penlight/runtime/exec/session.h"
 
 using namespace pen;
 
@@ -39,7 +39,8 @@ struct pen_session {
   uint32_t stages_ready;  // how many of these the last prepare or run reached
   uint64_t clock;
   bool ran;
-  Runner runner;
+  Runner own;
+  Runner* runner;  // its own, or that of the module whose VM code runs it
   pen_error error;
 };
 
@@ -101,7 +102,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
   Status status;
   current = nullptr;
   Plan* plan =
-      plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner.threads, &s->error}, &status);
+      plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error}, &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room: none of this run's, there is room for those
     int oldest = 0;
@@ -121,7 +122,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
 Status prepare_stage(pen_session* s, uint32_t stage) {
   PEN_TRY(find_plan(s, stage));
   Plan* plan = s->current[stage];
-  PEN_TRY(runner_prepare(&s->runner, plan));
+  PEN_TRY(runner_prepare(s->runner, plan));
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
     s->registers[out.index] = out.tensor;
@@ -183,7 +184,7 @@ void settle(pen_session* s, const Plan& plan) {
 
 Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
-  PEN_TRY(run_plan(&s->runner, *s->model, plan, s->registers));
+  PEN_TRY(run_plan(s->runner, *s->model, plan, s->registers));
   settle(s, *plan);
   return PEN_OK;
 }
@@ -214,18 +215,18 @@ bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>
 
 }  // namespace
 
-extern "C" {
+namespace pen {
 
-pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
-                              pen_error* error) {
+Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
+                      pen_error* error) {
   *out = nullptr;
-  const format::Method* found = find_method(*model, method);
+  const format::Method* found = find_method(model, method);
   if (!found) {
     char names[160] = "";
     size_t used = 0;
-    for (uint32_t i = 0; i < model->methods.count && used < sizeof names; ++i)
+    for (uint32_t i = 0; i < model.methods.count && used < sizeof names; ++i)
       used += static_cast<size_t>(
-          snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model->string(model->methods[i].name)));
+          snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model.string(model.methods[i].name)));
     return report(error, {PEN_ERROR_ARGUMENT, "method", "", "", names, method ? method : "forward"});
   }
   pen_session_options defaults = {};
@@ -235,9 +236,10 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
   PEN_TRY(choose_isa(options->isa, &isa, error));
   pen_session* s = static_cast<pen_session*>(calloc(1, sizeof(pen_session)));
   if (s) {
-    s->model = model;
+    s->model = &model;
+    s->runner = shared ? shared : &s->own;
     s->method = found;
-    s->code = &model->method_code[found - model->methods.data];
+    s->code = &model.method_code[found - model.methods.data];
     s->isa = isa;
     s->arena_limit = options->arena_limit;
     s->plan_capacity = options->plan_cache <= 0 ? kDefaultPlans : (options->plan_cache > kMaxPlans ? kMaxPlans : options->plan_cache);
@@ -249,7 +251,7 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
   }
-  if (!s || !runner_create(&s->runner, options->threads, &s->error) || !s->plans || !s->current || !s->registers || !s->known ||
+  if (!s || (!shared && !runner_create(&s->own, options->threads, &s->error)) || !s->plans || !s->current || !s->registers || !s->known ||
       !s->memory || !s->next_outputs) {
     pen_session_destroy(s);
     return report(error, {PEN_ERROR_MEMORY, "session", "", "", "memory for a session", "none"});
@@ -258,10 +260,19 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
   return PEN_OK;
 }
 
+}  // namespace pen
+
+extern "C" {
+
+pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
+                              pen_error* error) {
+  return session_create(*model, method, options, nullptr, out, error);
+}
+
 void pen_session_destroy(pen_session* s) {
   if (!s) return;
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
-  runner_destroy(&s->runner);
+  if (s->runner == &s->own) runner_destroy(&s->own);
   for (uint32_t i = 0; s->memory && i < s->method->registers; ++i) free(s->memory[i].data);
   free(s->plans);
   free(s->current);
@@ -352,7 +363,7 @@ pen_status pen_session_run(pen_session* s) {
   return status;
 }
 
-void pen_session_seed(pen_session* s, uint64_t seed) { s->runner.random = {seed, 0}; }
+void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = {seed, 0}; }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -402,7 +413,7 @@ uint64_t pen_session_live_bytes(const pen_session* s) {
 int32_t pen_session_plan_count(const pen_session* s) { return s->plan_count; }
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
-  s->runner.profiling = on != 0;
+  s->runner->profiling = on != 0;
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }

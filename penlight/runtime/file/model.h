@@ -5,6 +5,7 @@
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
 #include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/file/class.h"
 #include "pen_format.h"  // generated from penlight/file/format.py
 
 namespace pen {
@@ -48,6 +49,15 @@ struct Model {
   Table<format::Port> ports;
   Table<format::Method> methods;
   Table<format::Key> keys;
+  // VM code and bundled inputs; empty in files without them
+  Table<format::Function> functions;
+  Table<format::VmInstruction> vm_code;
+  Table<format::Operator> operators;
+  Table<format::Datum> data_values;
+  Table<format::Class> classes;
+  Table<format::Bundle> bundles;
+  Table<format::Program> programs;
+  const ClassInfo* class_info = nullptr;  // one per class
   Table<uint8_t> text;
   Table<int64_t> ints;
   Table<double> floats;
@@ -58,7 +68,7 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
-  bool typed = true;  // values have declared types; not so in what the VM builds at run time (vm/graph.cc)
+  bool untyped = false;  // values have no declared types: what the VM builds at run time (vm/graph.cc)
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
 };

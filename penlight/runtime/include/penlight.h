@@ -212,6 +212,9 @@ PEN_API pen_value* pen_value_string(const char* text, size_t size);
 /* A tensor in the caller's memory, used in place and written by in-place operators; `release(owner)` is called when the last
  * tensor on it is gone (release may be NULL: the memory outlives everything). */
 PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void* owner), void* owner);
+/* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
+ * between calls. In-place operators copy it first. */
+PEN_API pen_status pen_value_make_constant(pen_value* tensor);
 PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
@@ -240,6 +243,47 @@ typedef struct pen_quantization {
 } pen_quantization;
 PEN_API pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* quantization);
 PEN_API int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* quantization);
+
+/* --- modules: models with VM code -------------------------------------------------------------------------------
+ * TorchScript that cannot be planned as a whole (control flow on data, lists, dicts, strings, state) is interpreted. A
+ * pen_module is the model with its state, which lives from run to run; one caller at a time.
+ *
+ *   pen_module* module;
+ *   pen_module_create(model, NULL, &module, &err);
+ *   pen_value* x = pen_value_tensor(&image, NULL, NULL), *y;
+ *   if (pen_module_run(module, "forward", &x, 1, &y) != PEN_OK) puts(pen_module_error(module)->message); */
+typedef struct pen_module pen_module;
+typedef struct pen_module_options {
+  int32_t threads;       /* 0: one per core */
+  uint64_t memory_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
+  int64_t step_limit;    /* instructions of one run; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
+  const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+} pen_module_options;
+PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** module, pen_error* error);
+PEN_API void pen_module_destroy(pen_module* module);
+/* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. */
+PEN_API pen_status pen_module_run(pen_module* module, const char* method, pen_value* const* args, size_t count, pen_value** result);
+/* The state as the file has it. */
+PEN_API pen_status pen_module_reset(pen_module* module);
+PEN_API void pen_module_seed(pen_module* module, uint64_t seed);
+PEN_API const pen_error* pen_module_error(const pen_module* module);
+PEN_API pen_value* pen_module_state(const pen_module* module); /* the object that is self: its attributes are its items */
+/* Methods that VM code has, and a JSON text of each one's arguments and results. 0 where all methods are planned. */
+PEN_API int32_t pen_model_function_count(const pen_model* model);
+PEN_API const char* pen_model_function_name(const pen_model* model, int32_t index);
+PEN_API const char* pen_model_function_schema(const pen_model* model, int32_t index);
+/* Operators that VM code calls and this library lacks: a run that meets one fails. NULL past the end. */
+PEN_API const char* pen_model_missing_operator(const pen_model* model, int32_t index);
+/* Bundled inputs: arguments (a tuple), what they should give (NULL: not told), and how far that may be off. */
+typedef struct pen_bundle {
+  const char* method;
+  const char* info;
+  pen_value* args;
+  pen_value* outputs;
+  double absolute, relative;
+} pen_bundle;
+PEN_API int32_t pen_model_bundle_count(const pen_model* model);
+PEN_API pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* bundle, pen_error* error);
 
 /* --- single operators, by torch's names ("aten::add.Tensor") ---------------------------------------------------- */
 typedef struct pen_operators pen_operators; /* threads, memory and plans for them; one caller at a time */

@@ -24,6 +24,7 @@ struct GraphCode {
   List<uint32_t> indices;
   List<MethodCode::Cross> crosses;
   List<Tensor> registers;  // inputs, then results
+  List<InputLayout> layouts;
   format::Instruction instructions[2];
   int32_t input_count;
   uint64_t hash, last_used;
@@ -48,6 +49,7 @@ void destroy(GraphCode* g) {
   g->indices.release();
   g->crosses.release();
   g->registers.release();
+  g->layouts.release();
   free(g);
 }
 
@@ -98,7 +100,7 @@ bool same_shape(const Tensor& a, const Tensor& b) {
 uint64_t hash_of(const GraphCode& g) {
   uint64_t h = 1469598103934665603ull;
   h = mix(mix(mix(mix(mix(mix(mix(h, g.text), g.values), g.nodes), g.attrs), g.ints), g.floats), g.indices);
-  h = mix(h, g.kernels);
+  h = mix(mix(h, g.kernels), g.layouts);
   for (int32_t i = 0; i < g.input_count; ++i) {
     const Tensor& t = g.registers[i];
     h = mix(mix(h ^ static_cast<uint64_t>(t.dtype), t.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)), t.strides,
@@ -109,7 +111,7 @@ uint64_t hash_of(const GraphCode& g) {
 bool same_code(const GraphCode& a, const GraphCode& b) {
   if (a.hash != b.hash || a.input_count != b.input_count) return false;
   if (!same(a.text, b.text) || !same(a.values, b.values) || !same(a.nodes, b.nodes) || !same(a.attrs, b.attrs) || !same(a.ints, b.ints) ||
-      !same(a.floats, b.floats) || !same(a.indices, b.indices) || !same(a.kernels, b.kernels))
+      !same(a.floats, b.floats) || !same(a.indices, b.indices) || !same(a.kernels, b.kernels) || !same(a.layouts, b.layouts))
     return false;
   for (int32_t i = 0; i < a.input_count; ++i)
     if (!same_shape(a.registers[i], b.registers[i])) return false;
@@ -134,7 +136,7 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   if (!m->plans) m->plans = static_cast<GraphCode**>(calloc(kMaxPlans, sizeof(GraphCode*)));
   if (!m->plans) return nullptr;
   Model& model = g->model;
-  model.typed = false;
+  model.untyped = true;
   model.text = {reinterpret_cast<const uint8_t*>(g->text.data), static_cast<uint32_t>(g->text.count)};
   model.strings = table(g->strings);
   model.values = table(g->values);
@@ -146,8 +148,8 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   model.regions = {&g->region, 1};
   model.code = {g->instructions, 2};
   model.kernels = g->kernels.data;
-  g->plan =
-      plan_create({&model, &g->method, &g->code, 0, m->isa, g->registers.data, m->memory_limit, m->runner.threads, &m->error}, status);
+  g->plan = plan_create(
+      {&model, &g->method, &g->code, 0, m->isa, g->registers.data, m->memory_limit, m->runner.threads, &m->error, g->layouts.data}, status);
   if (!g->plan) return nullptr;
   if (m->plan_count == kMaxPlans) {
     int oldest = 0;
@@ -170,9 +172,11 @@ void machine_forget_plans(Machine* m) {
   m->plan_count = 0;
 }
 
-Graph::Graph(const Call& c) : call_(c), code_(static_cast<GraphCode*>(calloc(1, sizeof(GraphCode)))), results_(), result_count_(0) {}
+Graph::Graph(const Call& c)
+    : call_(c), code_(static_cast<GraphCode*>(calloc(1, sizeof(GraphCode)))), held_(nullptr), results_(), result_count_(0) {}
 Graph::~Graph() {
   destroy(code_);
+  if (held_) heap_release(held_);
   for (TensorObject* t : results_)
     if (t) heap_release(t);
 }
@@ -184,10 +188,21 @@ int Graph::input(const Tensor& t) {
   set_text(name, sizeof name, "argument %d", g->input_count);
   int value = add_value(g, name);
   // Inputs are the first values of the region only where all are named before the first node; so their values are listed.
-  if (!g->registers.push(t)) g->starved = true;
+  if (!g->registers.push(t) || !g->layouts.push({})) g->starved = true;
   ++g->input_count;
   format::Value& v = g->values[value];
   v.dims = static_cast<uint32_t>(g->input_count);  // 1 + its number, until run_all
+  return value;
+}
+
+int Graph::packed(TensorObject* t, const char* layout) {
+  if (!held_) held_ = list_create(2);
+  int value = input(*t);
+  if (!code_ || code_->starved || !held_ || !list_append(held_, Value::share(t))) {
+    if (code_) code_->starved = true;
+    return 0;
+  }
+  code_->layouts[code_->layouts.count - 1] = {layout, t->storage->bytes - t->offset};
   return value;
 }
 

@@ -25,6 +25,8 @@ class Graph {
   // A tensor that a node reads, as it lies. It must live until run() returns.
   int input(const TensorObject& t) { return input(t.view()); }
   int input(const Tensor& t);
+  // A weight in a packed layout, as pack_weight (packing.h) made it. The graph keeps a reference.
+  int packed(TensorObject* t, const char* layout);
   // A kernel call: "conv2d.f32.gemm", its inputs (-1: an optional one left out). Returns its first output.
   template <class... Inputs>
   int node(const char* key, Inputs... inputs) {
@@ -65,6 +67,7 @@ class Graph {
   Graph& numbers_as(const char* name, const double* values, int count, bool list);
   const Call& call_;
   GraphCode* code_;
+  ListObject* held_;
   TensorObject* results_[8];
   int result_count_;
 };

@@ -8,6 +8,16 @@ namespace pen {
 
 struct GraphCode;
 
+// A constant in the layout that its kernel reads, kept between calls (packing.h). It holds a reference to the constant's
+// storage, so that no other one can take its address.
+struct PackedWeight {
+  Storage* storage;
+  Tensor weight;  // data: where in the storage
+  const char* layout;
+  int64_t groups;
+  TensorObject* packed;
+};
+
 struct Machine {
   const Model* model;  // null: single operators only (pen_operator_run)
   Isa isa;
@@ -21,11 +31,13 @@ struct Machine {
   GraphCode** plans;
   int plan_count, plan_capacity;
   uint64_t clock;
+  List<PackedWeight> packed;
 };
 
 bool machine_create(Machine* m, const Model* model, Isa isa, int threads);
 void machine_destroy(Machine* m);
-void machine_forget_plans(Machine* m);  // graph.cc
+void machine_forget_plans(Machine* m);    // graph.cc
+void machine_forget_weights(Machine* m);  // packing.cc
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:
 // entry.result_count Values.
 Status call_operator(Machine* m, const OpEntry& entry, Value* args, int count, Value* results);

@@ -4,6 +4,7 @@
 #include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/rows.h"
 
 namespace pen {
 
@@ -130,8 +131,7 @@ DType Promotion::result() const {
 }
 
 // ---- moving elements ----
-// `from` has the dims of `to` (strides 0 where broadcast) and its dtype.
-static Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
+Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return PEN_OK;
   CopyPlan plan = {};
   plan_copy(from, to, &plan);
@@ -140,7 +140,24 @@ static Status move_elements(const Call& c, const Tensor& to, const Tensor& from)
   RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
   if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for copying", key.text});
   Fault fault = {};
-  run({&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random});
+  struct Work {
+    RunFn run;
+    Run arguments;
+  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random}};
+  if (plan.tasks <= 1) {
+    run(work.arguments);
+    return PEN_OK;
+  }
+  pool_run(
+      c.machine->runner.pool, plan.tasks,
+      [](void* context, int64_t begin, int64_t end, int) {
+        const Work& w = *static_cast<const Work*>(context);
+        Run arguments = w.arguments;
+        arguments.begin = begin;
+        arguments.end = end;
+        w.run(arguments);
+      },
+      &work);
   return PEN_OK;
 }
 
@@ -180,9 +197,10 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from) {
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status) {
   *status = PEN_OK;
   if (dtype == t.dtype()) return tensor_clone(c, t, status);
-  Graph g(c);
-  *status = g.run(g.cast(g.input(t), t.dtype(), dtype));
-  return *status == PEN_OK ? g.take(0) : nullptr;
+  Rows r(c);
+  TensorObject* made;
+  *status = r.run(r.cast(r.input(t), dtype), &made, true);
+  return made;
 }
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status) {
   TensorObject* made = tensor_create(t.dtype(), t.rank(), t.shape.dims);
@@ -236,83 +254,92 @@ static uint16_t to_f16(double d) {
   return static_cast<uint16_t>(sign | (rounded - (112u << 23)) >> 13);
 }
 
-TensorObject* tensor_of(const Value& number, DType dtype) {
-  TensorObject* t = tensor_create(dtype, 0, nullptr);
-  if (!t) return nullptr;
+void number_into(const Value& number, DType dtype, void* to) {
   double d = number.number();
   int64_t i = number.tag() == Tag::real ? (d >= 9.2e18 || d <= -9.2e18 || d != d ? INT64_MIN : static_cast<int64_t>(d)) : number.integer();
   switch (dtype) {
     case DType::f32:
-      *t->as<float>() = static_cast<float>(d);
+      *static_cast<float*>(to) = static_cast<float>(d);
       break;
     case DType::f64:
-      *t->as<double>() = d;
+      *static_cast<double*>(to) = d;
       break;
     case DType::f16:
-      *t->as<uint16_t>() = to_f16(d);
+      *static_cast<uint16_t*>(to) = to_f16(d);
       break;
     case DType::bf16:
-      *t->as<uint16_t>() = bf16_bits(static_cast<float>(d));
+      *static_cast<uint16_t*>(to) = bf16_bits(static_cast<float>(d));
       break;
     case DType::i64:
-      *t->as<int64_t>() = i;
+      *static_cast<int64_t*>(to) = i;
       break;
     case DType::i32:
-      *t->as<int32_t>() = static_cast<int32_t>(i);
+      *static_cast<int32_t*>(to) = static_cast<int32_t>(i);
       break;
     case DType::i16:
-      *t->as<int16_t>() = static_cast<int16_t>(i);
+      *static_cast<int16_t*>(to) = static_cast<int16_t>(i);
       break;
     case DType::i8:
     case DType::u8:
-      *t->as<uint8_t>() = static_cast<uint8_t>(i);
+      *static_cast<uint8_t*>(to) = static_cast<uint8_t>(i);
       break;
     case DType::boolean:
-      *t->as<uint8_t>() = d != 0;
+      *static_cast<uint8_t*>(to) = d != 0;
       break;
   }
+}
+bool number_fits(const Value& number, DType dtype) {
+  double d = number.number(), magnitude = d < 0 ? -d : d;
+  constexpr double kInf = __builtin_huge_val();
+  if (dtype == DType::boolean || dtype == DType::f64) return true;
+  if (is_floating(dtype)) {
+    double most = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+    return !(magnitude > most) || magnitude == kInf;
+  }
+  if (number.tag() != Tag::real && dtype == DType::i64) return true;
+  int64_t bits = dtype_size(dtype) * 8;
+  double high = dtype == DType::u8 ? 256 : static_cast<double>(int64_t{1} << (bits - 2)) * 2;  // the first that is too large
+  return d < high && (dtype == DType::u8 ? d > -high : d > -high - 1 || (d == -high));
+}
+Value number_at(DType dtype, const void* from) {
+  switch (dtype) {
+    case DType::f32:
+      return Value(static_cast<double>(*static_cast<const float*>(from)));
+    case DType::f64:
+      return Value(*static_cast<const double*>(from));
+    case DType::f16:
+      return Value(static_cast<double>(from_f16(*static_cast<const uint16_t*>(from))));
+    case DType::bf16:
+      return Value(static_cast<double>(from_bf16(*static_cast<const uint16_t*>(from))));
+    case DType::i64:
+      return Value(*static_cast<const int64_t*>(from));
+    case DType::i32:
+      return Value(int64_t{*static_cast<const int32_t*>(from)});
+    case DType::i16:
+      return Value(int64_t{*static_cast<const int16_t*>(from)});
+    case DType::i8:
+      return Value(int64_t{*static_cast<const int8_t*>(from)});
+    case DType::u8:
+      return Value(int64_t{*static_cast<const uint8_t*>(from)});
+    case DType::boolean:
+      return Value(*static_cast<const uint8_t*>(from) != 0);
+  }
+  return Value();
+}
+TensorObject* tensor_of(const Value& number, DType dtype) {
+  TensorObject* t = tensor_create(dtype, 0, nullptr);
+  if (t) number_into(number, dtype, t->data());
   return t;
 }
 
 Status number_in(const Call& c, const TensorObject& t, Value* number) {
   if (t.numel() != 1) return c.fail("a tensor of one element", "one of %lld elements", static_cast<long long>(t.numel()));
   if (t.quantizer && t.quantizer->axis < 0) {
-    int64_t stored = t.dtype() == DType::u8 ? *t.as<uint8_t>() : t.dtype() == DType::i8 ? *t.as<int8_t>() : *t.as<int32_t>();
+    int64_t stored = number_at(t.dtype(), t.data()).integer();
     *number = Value(static_cast<double>(static_cast<float>(stored - t.quantizer->zero_point) * static_cast<float>(t.quantizer->scale)));
     return PEN_OK;
   }
-  switch (t.dtype()) {
-    case DType::f32:
-      *number = Value(static_cast<double>(*t.as<float>()));
-      break;
-    case DType::f64:
-      *number = Value(*t.as<double>());
-      break;
-    case DType::f16:
-      *number = Value(static_cast<double>(from_f16(*t.as<uint16_t>())));
-      break;
-    case DType::bf16:
-      *number = Value(static_cast<double>(from_bf16(*t.as<uint16_t>())));
-      break;
-    case DType::i64:
-      *number = Value(*t.as<int64_t>());
-      break;
-    case DType::i32:
-      *number = Value(int64_t{*t.as<int32_t>()});
-      break;
-    case DType::i16:
-      *number = Value(int64_t{*t.as<int16_t>()});
-      break;
-    case DType::i8:
-      *number = Value(int64_t{*t.as<int8_t>()});
-      break;
-    case DType::u8:
-      *number = Value(int64_t{*t.as<uint8_t>()});
-      break;
-    case DType::boolean:
-      *number = Value(*t.as<uint8_t>() != 0);
-      break;
-  }
+  *number = number_at(t.dtype(), t.data());
   return PEN_OK;
 }
 
@@ -485,6 +512,7 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads) {
 }
 void machine_destroy(Machine* m) {
   machine_forget_plans(m);
+  machine_forget_weights(m);
   runner_destroy(&m->runner);
 }
 

@@ -13,10 +13,12 @@
 // Where the schema says that the result is an argument written in place, "Tensor(a!)", the function only computes the result:
 // the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
-// Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both).
+// Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
+// add those forms of each schema, and "aten::{exp,log}(…)" is one schema for each word (build/operators.py).
 //
 // Errors are words: `return c.fail("a tensor of rank 3", "rank %d", rank)`. They name the operator and its source line.
 #pragma once
+#include "penlight/runtime/base/error.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/vm/tensor.h"
 
@@ -118,6 +120,9 @@ struct Call {
 DType dtype_of_code(int64_t code, bool* known);
 int64_t code_of_dtype(DType dtype);
 
+// Elements of one dtype and shape from one place to another, whatever the strides of both; `from` may have strides of 0. They
+// share no memory.
+Status move_elements(const Call& c, const Tensor& to, const Tensor& from);
 // `from` into the elements of `to`: cast and broadcast, whatever the strides of both; they may share memory.
 Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
 // A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.
@@ -125,6 +130,11 @@ TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Sta
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status);
 // A rank-0 tensor of a number. Null without memory.
 TensorObject* tensor_of(const Value& number, DType dtype);
+// A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.
+void number_into(const Value& number, DType dtype, void* to);
+Value number_at(DType dtype, const void* from);
+// Whether torch takes this number as one of that dtype: finite ones inside its range, floats not above the largest.
+bool number_fits(const Value& number, DType dtype);
 // The number in a tensor of one element, as an int, a float or a bool.
 Status number_in(const Call& c, const TensorObject& t, Value* number);
 // torch's result dtype: tensors with dims decide; rank-0 tensors, then numbers, only where they are of a higher category.

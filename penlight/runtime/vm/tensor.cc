@@ -63,6 +63,13 @@ void quantizer_release(Quantizer* q) {
   free(q);
 }
 
+Shape shape_of(const TensorObject& t) {
+  Shape s;
+  s.rank = t.rank();
+  for (int d = 0; d < s.rank; ++d) s.dims[d] = t.dim(d);
+  return s;
+}
+
 void row_major_strides(int rank, const int64_t* dims, int64_t* strides) {
   int64_t step = 1;
   for (int d = rank - 1; d >= 0; --d) {

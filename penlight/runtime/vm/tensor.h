@@ -63,6 +63,7 @@ TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dim
 TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes);  // shares the storage
 void tensor_destroy(TensorObject* tensor);                                             // for heap_release
 void tensor_set_quantizer(TensorObject* tensor, Quantizer* quantizer);                 // takes over the reference
+Shape shape_of(const TensorObject& t);
 void row_major_strides(int rank, const int64_t* dims, int64_t* strides);
 bool tensor_is_contiguous(const TensorObject& t);
 bool tensor_is_channels_last(const TensorObject& t);  // rank 4, nhwc without gaps

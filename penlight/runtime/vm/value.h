@@ -6,6 +6,7 @@
 #pragma once
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
+#include "penlight/runtime/file/class.h"
 
 namespace pen {
 
@@ -131,12 +132,6 @@ struct DictObject : Heap {
   int64_t used, capacity, count;
   int32_t* slots;  // open addressing: entry number + 1, 0 empty, -1 removed
   int64_t slot_count;
-};
-// Names of a class's attributes, or of a named tuple's fields.
-struct ClassInfo {
-  const char* name;  // "__torch__.M"
-  const char* const* fields;
-  int32_t field_count;
 };
 // A module or another object of a TorchScript class. Attributes are numbered in the order of the class.
 struct Instance : Heap {

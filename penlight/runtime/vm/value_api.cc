@@ -69,6 +69,13 @@ pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), vo
   return box_own(t);
 }
 
+pen_status pen_value_make_constant(pen_value* tensor) {
+  if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  Storage* storage = tensor->value.tensor()->storage;
+  if (!storage->owned) storage->read_only = true;
+  return PEN_OK;
+}
+
 pen_value* pen_value_list(pen_value* const* items, size_t count) {
   ListObject* list = list_create(static_cast<int64_t>(count));
   for (size_t i = 0; list && i < count; ++i) {

@@ -1,0 +1,204 @@
+"""Any PyTorch Mobile file → LiteProgram; the container is told by its first bytes. Files are mapped, weights not read."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+import numpy as np
+
+from penlight.capture.lite.archive import MAGIC, Archive
+from penlight.capture.lite.bytecode import bytecode_version as zip_version
+from penlight.capture.lite.bytecode import read_zip
+from penlight.capture.lite.packed import PREFIX, unpack
+from penlight.capture.lite.program import LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.restore import restore
+from penlight.capture.lite.upgrade import upgrade
+from penlight.errors import CaptureError
+
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
+
+_MAX_PATH = 500  # characters of a name that lead to a tensor
+FLATBUFFER_MAGIC = b"PTMF"  # at byte 4
+
+
+def read(source: Source) -> LiteProgram:
+    """The whole file. CaptureError says what is wrong with it, FileNotFoundError and the like that it cannot be opened."""
+    data, file = _open(source)
+    with _scattered(data):
+        return _read(data, file)
+
+
+def _read(data: np.ndarray, file: str) -> LiteProgram:
+    container = _container(data, file)
+    if container == "flatbuffer":
+        from penlight.capture.lite.flatbuffer import read_flatbuffer
+
+        program = read_flatbuffer(data, file)
+    else:
+        program = read_zip(Archive(data, file), file)
+    _unpack_states(program)
+    _name_tensors(program)
+    upgrade(program)
+    return program
+
+
+def bytecode_version(source: Source) -> int:
+    """The version of the bytecode in a file, also of ones too old or too new to read; -1 where it is no such file."""
+    data, file = _open(source)
+    try:
+        with _scattered(data):
+            return _version(data, file)
+    except CaptureError:
+        return -1
+
+
+def _version(data: np.ndarray, file: str) -> int:
+    if _container(data, file) == "flatbuffer":
+        from penlight.capture.lite.flatbuffer import flatbuffer_version
+
+        return flatbuffer_version(data, file)
+    return zip_version(Archive(data, file), file)
+
+
+def operators(program: LiteProgram) -> dict[str, int | None]:
+    """The operators that a program calls, by full name, each with how many arguments the code pushes: the most of all calls; None
+    where the file leaves it to the operator's schema."""
+    found: dict[str, int | None] = {}
+    for function in program.functions.values():
+        for operator in function.operators:
+            known = found.get(operator.full_name, 0)
+            count = operator.arg_count
+            found[operator.full_name] = None if known is None or count is None else max(known, count)
+    return found
+
+
+def contained_types(program: LiteProgram) -> set[str]:
+    """The types in a program's tables, taken apart: "Dict[str, Tensor]" gives Dict, str and Tensor. TorchBind classes count with their
+    full names, named tuples as NamedTuple."""
+    found: set[str] = set()
+    for function in program.functions.values():
+        for text in function.types:
+            found |= _types_in(text)
+    return found
+
+
+def _types_in(text: str) -> set[str]:
+    """A named tuple is "__torch__.N[NamedTuple, [[field, type], ...]]"; the names of its fields are no types."""
+    words = re.findall(r"[A-Za-z_][\w.]*|[\[\],]", text)
+    found = set()
+    for i, word in enumerate(words):
+        if word in "[],":
+            continue
+        is_field = words[i - 2 : i] in (["[", "["], [",", "["]) and words[i + 1 : i + 2] == [","]
+        if not is_field and (not word.startswith("__torch__.") or word.startswith(PREFIX)):
+            found.add(word)
+    return found
+
+
+def _open(source: Source) -> tuple[np.ndarray, str]:
+    """All bytes of a file, mapped where possible, and a name for messages."""
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return np.frombuffer(source, np.uint8), "the model"
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as handle:
+            return _map(handle), os.path.basename(os.fspath(source))
+    name = getattr(source, "name", "")
+    file = os.path.basename(name) if isinstance(name, str) and name else "the model"
+    try:
+        if source.tell() == 0:
+            return _map(source), file
+    except (OSError, AttributeError, ValueError):  # not a file of the system: a stream in memory
+        pass
+    return np.frombuffer(source.read(), np.uint8), file
+
+
+def _map(handle: Any) -> np.ndarray:
+    if os.fstat(handle.fileno()).st_size == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+@contextmanager
+def _scattered(data: np.ndarray) -> Iterator[None]:
+    """Headers lie between the weights, all over the file: while only those are read, the system should neither read ahead nor
+    keep what lies around them."""
+    mapped = data.base.obj if isinstance(data.base, memoryview) else data.base
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not hasattr(mmap, "MADV_RANDOM"):
+        yield
+        return
+    mapped.madvise(mmap.MADV_RANDOM)
+    try:
+        yield
+    finally:
+        mapped.madvise(mmap.MADV_DONTNEED)
+        mapped.madvise(mmap.MADV_NORMAL)
+
+
+def _container(data: np.ndarray, file: str) -> str:
+    head = data[:8].tobytes()
+    if head[4:8] == FLATBUFFER_MAGIC:
+        return "flatbuffer"
+    if head[:4] == MAGIC:
+        return "zip"
+    raise CaptureError(
+        f"{file} is not a PyTorch Mobile file: it starts with {head.hex(' ') or 'nothing'}; expected 'PK' (zip), or 'PTMF' at "
+        "byte 4 (flatbuffer)"
+    )
+
+
+def _unpack_states(program: LiteProgram) -> None:
+    for value in _objects(program):
+        if value.has_state and not value.is_custom and f"{value.type_name}.__setstate__" not in program.functions:
+            raise CaptureError(
+                f"{program.path}: an object of class {value.type_name} was saved by __getstate__, but the file has no __setstate__ "
+                "for it"
+            )
+        unpack(value, program.path)
+    for value in _objects(program):
+        restore(value, program)
+
+
+def _objects(program: LiteProgram) -> list[LiteObject]:
+    """Every object in the module and among the constants, once."""
+    seen: set[int] = set()
+    found: list[LiteObject] = []
+    left: list[Any] = [program.module, *(c for f in program.functions.values() for c in f.constants)]
+    while left:
+        value = left.pop()
+        if not isinstance(value, (LiteObject, list, tuple, dict)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, LiteObject):
+            found.append(value)
+            left += [*value.attributes.values(), value.state]
+        else:
+            left += [*value.values(), *value] if isinstance(value, dict) else value
+    return found
+
+
+def _name_tensors(program: LiteProgram) -> None:
+    """Tensors are named by the first path that leads to them."""
+    seen: set[int] = set()
+
+    def visit(value: Any, path: str) -> None:
+        if isinstance(value, LiteTensor):
+            value.name = value.name or path
+        if not isinstance(value, (LiteObject, list, tuple, dict)) or id(value) in seen:
+            return
+        seen.add(id(value))
+        prefix = f"{path[-_MAX_PATH:]}." if path else ""
+        if isinstance(value, LiteObject):
+            for name, child in value.attributes.items():
+                visit(child, prefix + name)
+            if value.has_state:
+                visit(value.state, path)
+        else:
+            for key, child in value.items() if isinstance(value, dict) else enumerate(value):
+                visit(child, f"{prefix}{key}" if isinstance(key, (str, int)) else path)
+
+    visit(program.module, "")

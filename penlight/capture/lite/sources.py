@@ -1,0 +1,147 @@
+"""Debug information of a zip file → the source line of each instruction, "model.py:12, in forward: y = f(x)  [layer1.0]".
+
+mobile_debug_handles.pkl gives a handle to each instruction, callstack_debug_map.pkl the range and the calls of each handle, and the
+.debug_pkl records beside the serialized code the ranges themselves. All of it is for messages only: what does not fit together
+is left out, never an error.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from penlight.capture.lite.archive import Archive
+from penlight.capture.lite.unpickle import unpickle
+from penlight.errors import CaptureError
+
+_TORCH = re.compile(r"(site|dist)-packages[/\\]torch[/\\]|^torch[/\\]|^<")
+_TRACED = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<function>\S+)$", re.MULTILINE)
+_MAX_CALLS = 200
+_MAX_SCANNED = 1 << 28  # bytes of source text, each as often as it is looked at
+_MAX_NAME = 300
+
+
+@dataclass(frozen=True)
+class _Line:
+    file: str
+    number: int
+    code: str
+    function: str = ""  # only traced lines know it
+
+    @property
+    def is_torch(self) -> bool:
+        return bool(_TORCH.search(self.file))
+
+
+def read_sources(archive: Archive, file: str) -> dict[str, list[str]]:
+    """Source lines by the name of the function, one for each instruction; {} where the file has none."""
+    if "mobile_debug_handles.pkl" not in archive or "callstack_debug_map.pkl" not in archive:
+        return {}
+    try:
+        handles = unpickle(archive.read("mobile_debug_handles.pkl"), file)
+        calls = unpickle(archive.read("callstack_debug_map.pkl"), file)
+        ranges = _Ranges()
+        for name in archive.records:
+            if name.endswith(".debug_pkl"):
+                ranges.read(unpickle(archive.read(name), file))
+        described = {entry[0]: entry for entry in calls}
+        texts: dict[tuple[int, str], str] = {}
+        result: dict[str, list[str]] = {}
+        for function, ((_, (numbers,)),) in (entry for entry in handles if isinstance(entry, tuple)):
+            method = function.rpartition(".")[2]
+            for number in numbers:
+                if (number, method) not in texts:
+                    texts[number, method] = _text(described.get(number), method, ranges)
+            result[function] = [texts[number, method] for number in numbers]
+        return result
+    except (CaptureError, TypeError, ValueError, IndexError, AttributeError, KeyError):
+        return {}
+
+
+class _Ranges:
+    """Lines by the tags of their ranges, each list innermost first."""
+
+    def __init__(self) -> None:
+        self._lines: dict[int, list[_Line]] = {}
+        self._texts: dict[
+            int, tuple[Any, bytes, list[_Line]]
+        ] = {}  # by the id of a source, which is kept: text, traced lines
+        self._left = _MAX_SCANNED
+
+    def get(self, tag: int) -> list[_Line]:
+        return self._lines.get(tag, [])
+
+    def read(self, table: Any) -> None:
+        """Adds those of a .debug_pkl. Newer files share their texts in a table of strings."""
+        strings: tuple[str, ...] | None = None
+        records = table
+        if len(table) == 3 and table[0] == "FORMAT_WITH_STRING_TABLE":
+            _, strings, records = table
+        for record in records:
+            # (offset, range, tag), before the string table (offset, tag, range), before tags (offset, range)
+            if len(record) != 3:
+                continue
+            _, (source, start, _), tag = record if isinstance(record[1], tuple) else (record[0], record[2], record[1])
+            if tag not in self._lines:
+                self._lines[tag] = self._at(source, start, strings)
+
+    def _at(self, source: Any, start: int, strings: tuple[str, ...] | None) -> list[_Line]:
+        text, file, first_line = source
+        if id(source) not in self._texts:
+            self._texts[id(source)] = (source, *self._open(text, strings))
+        _, raw, traced = self._texts[id(source)]
+        self._spend(len(raw))
+        if traced or not raw:
+            return traced
+        name = strings[file] if strings is not None else file or ""
+        begin = raw.rfind(b"\n", 0, start) + 1
+        end = raw.find(b"\n", start)
+        code = raw[begin : end if end >= 0 else len(raw)][:_MAX_NAME].decode("utf-8", "replace").strip()
+        return [_Line(name, first_line + raw.count(b"\n", 0, start), code)]
+
+    def _open(self, text: Any, strings: tuple[str, ...] | None) -> tuple[bytes, list[_Line]]:
+        if strings is not None:
+            self._spend(sum(len(strings[i]) for i in text))
+            text = "".join(strings[i] for i in text)
+        raw = text.encode("utf-8", "surrogateescape")  # offsets count bytes
+        lines = [
+            _Line(m["file"], int(m["line"]), "", m["function"])
+            for m in _TRACED.finditer(text)
+            if "jit/_trace.py" not in m["file"]
+        ]
+        return raw, lines
+
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            raise CaptureError("more debug information than is read")
+
+
+def _text(entry: Any, method: str, ranges: _Ranges) -> str:
+    if entry is None:
+        return ""
+    tag, stack = entry[1], entry[-1]
+    functions, tags, path = [method], [], []
+    for _ in range(_MAX_CALLS):  # from the outermost call inwards
+        if stack is None:
+            break
+        instance, call_tag, callee, *name = stack
+        if instance is not None and instance[1] not in ("", "SELF"):
+            path.append(instance[1])
+        functions.append(name[0] if name else "")
+        tags.append(call_tag)
+        stack = callee
+    frames = zip(reversed(functions), [tag, *reversed(tags)], strict=True)
+    lines = [(line, line.function or function) for function, t in frames for line in ranges.get(t)]
+    chosen = next((pair for pair in lines if not pair[0].is_torch), lines[0] if lines else None)
+    if chosen is None:
+        return ""
+    line, function = chosen
+    text = f"{os.path.basename(line.file)[-_MAX_NAME:]}:{line.number}" + (
+        f", in {function[:_MAX_NAME]}" if function else ""
+    )
+    text += f": {line.code}" if line.code else ""
+    layer = ".".join(name[:_MAX_NAME] for name in path)[-_MAX_NAME:]
+    return text + (f"  [{layer}]" if path else "")

@@ -1,0 +1,122 @@
+"""A TorchScript module or .ptl file without example inputs → a compiled model.
+
+What is interpreted needs no shapes. Plans do: they are made for inputs that the model carries (bundled), or that its first operators
+allow to be guessed (guess.py). Only where a guess leaves no doubt, and no size had to be fixed, is the whole method one plan;
+else the plans are parts of interpreted code, which is taken where an input does not fit them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from penlight.compat.lite import OPERATORS
+from penlight.errors import CaptureError
+
+if TYPE_CHECKING:
+    import torch
+
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.compat.bundled import Bundles
+    from penlight.ir.graph import Program
+    from penlight.ir.script import Script
+    from penlight.model import Model
+
+
+def builder(
+    script: torch.jit.ScriptModule, methods: Sequence[str], backend: str, operators: Sequence[str]
+) -> Callable[[Mapping[str, Any], Bundles], Model]:
+    """A function that compiles the module, given more metadata and bundled inputs."""
+
+    def build(metadata: Mapping[str, Any], bundles: Bundles) -> Model:
+        described = {"backend": backend, OPERATORS: operators, **metadata}
+        return compile_script(script, methods, described, bundles)
+
+    return build
+
+
+def compile_script(
+    module: torch.jit.ScriptModule, methods: Sequence[str], metadata: Mapping[str, Any], bundles: Bundles
+) -> Model:
+    """A ScriptModule in eval mode."""
+    from penlight.capture.script import script_of
+    from penlight.compat.bundled import to_program
+    from penlight.compat.guess import guess_inputs
+    from penlight.compat.rewrite import folded
+
+    script = script_of(folded(module), list(methods))
+    guess = guess_inputs(script, run=module.forward) if "forward" in methods else None
+    program = None
+    if guess is not None and guess.certain and list(methods) == ["forward"]:
+        program = _whole(module, guess.args)
+        if program is not None and not guess.fits(program.methods["forward"]):
+            program = None
+    if program is None:
+        calls = bundles.calls.get("forward")
+        program = _interpreted(script, guess.args if guess else calls[0].args if calls else None)
+    return _finish(program, metadata, to_program(bundles))
+
+
+def _whole(module: torch.jit.ScriptModule, args: tuple[Any, ...]) -> Program | None:
+    """forward as one plan; None where that is not possible."""
+    import torch.fx.traceback
+
+    from penlight.capture import module as modules
+    from penlight.capture.torchscript import mirror_of
+
+    try:
+        mirror = mirror_of(module)
+        with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
+            return modules.capture_shapes(mirror, args, {}, "auto", mirror._penlight[1].decided)
+    except CaptureError:  # control flow on data, quantized tensors, state …
+        return None
+
+
+def compile_program(program: LiteProgram, metadata: Mapping[str, Any]) -> Model:
+    """The bytecode of a .ptl file. Needs no torch; with it, code is planned where inputs can be guessed."""
+    from penlight.capture.interpreted import capture_lite
+
+    captured = capture_lite(program, None, None, None, None, lambda text: None)
+    if captured.script is not None and _has_torch():
+        from penlight.compat.guess import guess_inputs
+
+        guess = guess_inputs(captured.script)
+        captured = _interpreted(captured.script, guess.args if guess else None)
+    return _finish(captured, metadata, [])
+
+
+def _interpreted(script: Script, args: tuple[Any, ...] | None) -> Program:
+    """Code that takes anything, with plans in it for inputs like these."""
+    from penlight.ir.graph import Program
+
+    program = Program({}, {}, script)
+    if args is not None:
+        from penlight.capture.planned import plan_runs
+
+        try:
+            program.methods.update(plan_runs(script, "forward", args))
+        except CaptureError:  # a plan is for speed alone
+            program.methods.clear()
+    return program
+
+
+def _finish(program: Program, metadata: Mapping[str, Any], bundles: list[Any]) -> Model:
+    from penlight.file.writer import to_array
+    from penlight.lower import lower
+    from penlight.model import Model
+    from penlight.passes.pipeline import optimize
+
+    program.metadata.update(metadata)
+    program.bundles = bundles
+    optimize(program)
+    lower(program)
+    return Model(to_array(program))
+
+
+def _has_torch() -> bool:
+    from importlib.util import find_spec
+
+    try:
+        return find_spec("torch") is not None
+    except ValueError:  # kept out on purpose: sys.modules["torch"] = None
+        return False

@@ -1,0 +1,79 @@
+"""VM code: functions of register code for what cannot be planned - control flow on data, lists and dicts, state, strings.
+
+It comes from TorchScript (capture/lite) and goes into the file as it is; the runtime interprets it (runtime/vm). Straight-line
+tensor code inside may be planned all the same: a `planned` action runs a Method of the Program in its place, where the
+tensors at hand fit it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Const:
+    """An argument that is a constant: Script.constants[index]."""
+
+    index: int
+
+
+@dataclass
+class Action:
+    """One instruction (file/format.py, VM_INSTRUCTIONS). `target` by op: op: the operator's name; jump, branch, loop, planned
+    (extra): an index in the function's code; call: a function's name; call_method, isinstance: text; get_attr, set_attr: a
+    number; create, tuple: a class name or None; planned: a method's name."""
+
+    op: str
+    args: list[int | Const] = field(default_factory=list)
+    results: list[int] = field(default_factory=list)
+    target: Any = None
+    extra: Any = None
+    source: str = ""
+
+
+@dataclass
+class ScriptFunction:
+    """Registers 0 … parameters - 1 hold the arguments at the start; those from `first_slot` on are emptied when read."""
+
+    name: str
+    parameters: list[dict[str, str]]  # name and type
+    returns: str
+    code: list[Action]
+    registers: int
+    first_slot: int
+    method: str | None = None  # its name as a method of the module
+    defaults: list[Any] = field(default_factory=list)  # of the last parameters
+
+
+@dataclass
+class Script:
+    """All functions of a module, and the module itself: values as in capture/lite/program.py."""
+
+    functions: dict[str, ScriptFunction]
+    module: Any
+    constants: list[Any]
+    classes: dict[str, list[str]] = field(default_factory=dict)  # of objects that code creates, and of named tuples
+
+    @property
+    def operators(self) -> dict[str, int]:
+        """Operators by name, and how many instructions call each."""
+        counts: dict[str, int] = {}
+        for function in self.functions.values():
+            for action in function.code:
+                if action.op == "op":
+                    counts[action.target] = counts.get(action.target, 0) + 1
+        return dict(sorted(counts.items()))
+
+
+@dataclass
+class Bundle:
+    """Example inputs of a method, kept with the model: what they should give, and how exactly."""
+
+    method: str
+    args: tuple[Any, ...]
+    outputs: Any = None
+    has_outputs: bool = False
+    info: str = ""
+    absolute: float = 0.0
+    relative: float = 0.0

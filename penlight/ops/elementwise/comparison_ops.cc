@@ -1,0 +1,199 @@
+// Comparisons, logic on truth values and on bits, and choices: where, masked_fill, clamp.
+#include "penlight/ops/elementwise/operands.h"
+
+namespace pen {
+
+PEN_OP(compare, "[in_place][out]",
+       "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Scalar(Tensor self, Scalar other) -> Tensor") {
+  DType dtype = promoted(c, 0, 1);
+  if (c.args[1].tag() != Tag::tensor && !number_fits(c.args[1], dtype))
+    return c.raise("RuntimeError: value cannot be converted to type %s without overflow", dtype_name(dtype));
+  return give_kernel(c, KernelName(c), dtype, 2);
+}
+
+PEN_OP(logical, "[in_place][out]", "aten::logical_{and,or,xor}(Tensor self, Tensor other) -> Tensor",
+       "aten::logical_not(Tensor self) -> Tensor") {
+  KernelName kernel(c);
+  int arity = kernel.is("logical_not") ? 1 : 2;
+  return give_kernel(c, kernel, promoted(c, 0, arity > 1 ? 1 : -1), arity);
+}
+
+// On bools & | ^ ~ are the logical operators.
+static Status give_bits(Call& c, const char* word, int arity) {
+  DType dtype = promoted(c, 0, arity > 1 ? 1 : -1);
+  if (is_floating(dtype)) return c.fail("tensors of integers or bools", "%s", dtype_name(dtype));
+  char kernel[24];
+  set_text(kernel, sizeof kernel, "%s_%s", dtype == DType::boolean ? "logical" : "bitwise", word);
+  return give_kernel(c, kernel, dtype, arity);
+}
+PEN_OP(bitwise, "[in_place][out]", "aten::bitwise_{and,or,xor}.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::bitwise_{and,or,xor}.Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_bits(c, KernelName(c).text + 8, 2);
+}
+PEN_OP(bitwise_of_number, "[out]", "aten::bitwise_{and,or,xor}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") {
+  return give_bits(c, KernelName(c).text + 8, 2);
+}
+PEN_OP(bitwise_not, "[in_place][out]", "aten::bitwise_not(Tensor self) -> Tensor") { return give_bits(c, "not", 1); }
+
+// "__and__.Tensor", "__iand__.Tensor" → "and".
+PEN_OP(bit_methods, "aten::__{and,or,xor}__.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::__{and,or,xor}__.Scalar(Tensor self, Scalar other) -> Tensor",
+       "aten::__i{and,or,xor}__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "aten::__i{and,or,xor}__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
+  const char* name = c.op->name + 8;
+  if (name[0] == 'i') ++name;
+  return give_bits(c, name[0] == 'a' ? "and" : name[0] == 'o' ? "or" : "xor", 2);
+}
+
+static Status give_shift(Call& c, bool left) {
+  DType dtype = promoted(c, 0, 1);
+  if (!is_integral(dtype, false)) return c.fail("tensors of integers", "%s", dtype_name(dtype));
+  return give_kernel(c, left ? "shift_left" : "shift_right", dtype, 2);
+}
+PEN_OP(shift, "[in_place][out]", "aten::bitwise_{left,right}_shift.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::bitwise_{left,right}_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor") {
+  return give_shift(c, c.op->name[14] == 'l');
+}
+PEN_OP(shift_of_number, "aten::bitwise_{left,right}_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") {
+  return give_shift(c, c.op->name[14] == 'l');
+}
+PEN_OP(shift_methods, "aten::__{l,r}shift__.Tensor(Tensor self, Tensor other) -> Tensor",
+       "aten::__{l,r}shift__.Scalar(Tensor self, Scalar other) -> Tensor",
+       "aten::__i{l,r}shift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
+       "aten::__i{l,r}shift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
+  const char* name = c.op->name + 8;
+  return give_shift(c, name[name[0] == 'i'] == 'l');
+}
+
+PEN_OP(where, "aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
+       "aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
+       "aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
+       "aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
+       "aten::where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") {
+  DType condition = c.tensor(0).dtype(), dtype = promoted(c, 1, 2), carrier;
+  if (condition != DType::boolean && condition != DType::u8) return c.fail("a condition of bools", "%s", dtype_name(condition));
+  PEN_TRY(carrier_for(c, "where", dtype, &carrier));
+  Rows r(c);
+  int mask = r.cast(r.input(c.tensor(0)), DType::boolean);
+  int a = operand(r, c, 1, dtype, carrier), b = operand(r, c, 2, dtype, carrier);
+  return r.give(r.cast(r.node("where", carrier, mask, a, b), dtype));
+}
+
+PEN_OP(masked_fill, "[in_place]", "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+       "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor") {
+  DType dtype = c.tensor(0).dtype(), mask = c.tensor(1).dtype(), carrier;
+  if (mask != DType::boolean && mask != DType::u8) return c.fail("a mask of bools", "%s", dtype_name(mask));
+  if (c.args[2].tag() == Tag::tensor && c.tensor(2).rank() != 0) return c.fail("a value of rank 0", "rank %d", c.tensor(2).rank());
+  PEN_TRY(carrier_for(c, "where", dtype, &carrier));
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, carrier), where = r.cast(r.input(c.tensor(1)), DType::boolean);
+  return r.give(r.cast(r.node("where", carrier, where, operand(r, c, 2, dtype, carrier), x), dtype));
+}
+
+// The bounds are arguments `low` and `high`; -1: none.
+static Status give_clamped(Call& c, int low, int high) {
+  if (low >= 0 && !c.given(low)) low = -1;
+  if (high >= 0 && !c.given(high)) high = -1;
+  if (low < 0 && high < 0) return c.fail("at least one of min and max", "none");
+  DType dtype = promoted(c, 0, low, high), carrier;
+  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+  PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, carrier);
+  auto is_number = [&](int i) { return i < 0 || (c.args[i].tag() != Tag::tensor && c.number(i) == c.number(i)); };
+  if (carrier == DType::f32 && is_number(low) && is_number(high)) {
+    constexpr double kInf = __builtin_huge_val();
+    // Bounds are rounded to the result's dtype first, as the tensor's numbers are.
+    auto bound = [&](int i, double none) {
+      if (i < 0) return none;
+      alignas(8) char rounded[8];
+      number_into(c.args[i], dtype, rounded);
+      return number_at(dtype, rounded).number();
+    };
+    return r.give(r.cast(r.with(r.node("clamp", carrier, x), bound(low, -kInf), bound(high, kInf)), dtype));
+  }
+  if (low >= 0) x = r.node("maximum", carrier, x, operand(r, c, low, dtype, carrier));
+  if (high >= 0) x = r.node("minimum", carrier, x, operand(r, c, high, dtype, carrier));
+  return r.give(r.cast(x, dtype));
+}
+PEN_OP(clamp, "[in_place][out]", "aten::{clamp,clip}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+       "aten::{clamp,clip}.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor") {
+  return give_clamped(c, 1, 2);
+}
+PEN_OP(clamp_min, "[in_place][out]", "aten::clamp_min(Tensor self, Scalar min) -> Tensor",
+       "aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor") {
+  return give_clamped(c, 1, -1);
+}
+PEN_OP(clamp_max, "[in_place][out]", "aten::clamp_max(Tensor self, Scalar max) -> Tensor",
+       "aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor") {
+  return give_clamped(c, -1, 1);
+}
+PEN_OP(hardtanh, "[in_place][out]", "aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor") {
+  if (c.tensor(0).dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
+  if (c.number(1) > c.number(2)) return c.fail("min_val at most max_val", "%g and %g", c.number(1), c.number(2));
+  DType dtype = c.tensor(0).dtype(), carrier;  // of the tensor: bounds are converted
+  if (dtype == DType::u8 && c.number(1) < 0) return c.fail("no negative min_val for tensors without a sign", "%g", c.number(1));
+  PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, carrier);
+  x = r.node("maximum", carrier, x, operand(r, c, 1, dtype, carrier));
+  return r.give(r.cast(r.node("minimum", carrier, x, operand(r, c, 2, dtype, carrier)), dtype));
+}
+PEN_OP(relu6, "aten::relu6(Tensor self) -> Tensor", "aten::relu6_(Tensor(a!) self) -> Tensor(a!)") {
+  DType dtype = c.tensor(0).dtype(), carrier;
+  if (dtype == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
+  PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
+  Rows r(c);
+  int x = r.node("maximum", carrier, operand(r, c, 0, dtype, carrier), r.number(0.0, carrier));
+  return r.give(r.cast(r.node("minimum", carrier, x, r.number(6.0, carrier)), dtype));
+}
+
+// |a - b| <= atol + rtol * |b|, or both the same infinity.
+static int near(Rows& r, Call& c) {
+  DType f64 = DType::f64;
+  int a = r.cast(r.input(c.tensor(0)), f64), b = r.cast(r.input(c.tensor(1)), f64);
+  int limit = r.node("add", f64, r.number(c.number(3), f64), r.node("mul", f64, r.number(c.number(2), f64), r.node("abs", f64, b)));
+  int distance = r.node("abs", f64, r.node("sub", f64, a, b));
+  int within = r.node("logical_and", DType::boolean, r.node("le", f64, distance, limit), r.node("isfinite", f64, distance));
+  int same = r.node("logical_or", DType::boolean, r.node("eq", f64, a, b), within);
+  if (!c.flag(4)) return same;
+  int nans = r.node("logical_and", DType::boolean, r.node("isnan", f64, a), r.node("isnan", f64, b));
+  return r.node("logical_or", DType::boolean, same, nans);
+}
+PEN_OP(isclose, "aten::isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor") {
+  if (c.tensor(0).dtype() != c.tensor(1).dtype())
+    return c.fail("tensors of one dtype", "%s and %s", dtype_name(c.tensor(0).dtype()), dtype_name(c.tensor(1).dtype()));
+  Rows r(c);
+  return r.give(near(r, c));
+}
+static bool all_true(const TensorObject& fresh) {
+  for (int64_t i = 0, n = fresh.numel(); i < n; ++i)
+    if (!fresh.as<uint8_t>()[i]) return false;
+  return true;
+}
+PEN_OP(allclose, "aten::allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool") {
+  Rows r(c);
+  TensorObject* made;
+  PEN_TRY(r.run(near(r, c), &made));
+  bool all = all_true(*made);
+  heap_release(made);
+  return c.give(all);
+}
+PEN_OP(equal, "aten::equal(Tensor self, Tensor other) -> bool") {
+  const TensorObject &a = c.tensor(0), &b = c.tensor(1);
+  if (a.dtype() != b.dtype()) return c.fail("tensors of one dtype", "%s and %s", dtype_name(a.dtype()), dtype_name(b.dtype()));
+  bool same = a.rank() == b.rank();
+  for (int d = 0; same && d < a.rank(); ++d) same = a.dim(d) == b.dim(d);
+  if (!same) return c.give(false);
+  DType carrier;
+  PEN_TRY(carrier_for(c, "eq", a.dtype(), &carrier));
+  Rows r(c);
+  TensorObject* made;
+  PEN_TRY(r.run(r.node("eq", carrier, operand(r, c, 0, a.dtype(), carrier), operand(r, c, 1, a.dtype(), carrier)), &made));
+  same = all_true(*made);
+  heap_release(made);
+  return c.give(same);
+}
+
+}  // namespace pen

@@ -1,0 +1,1 @@
+"""Quantized tensors in the VM: their operators, computed in integers."""

@@ -1,0 +1,390 @@
+// Packing and unpacking: quantized::*_prepack, *_unpack and what can be asked of packed parameters; weights as kernels read them.
+#include "penlight/ops/quantized/packed.h"
+
+#include "penlight/runtime/exec/isa.h"
+#include "penlight/runtime/file/model.h"
+
+namespace pen {
+
+// ---- attributes ----
+static Status find(const Call& c, const Instance& object, const char* name, const Value** to) {
+  *to = instance_attribute(&object, name);
+  return *to ? PEN_OK : c.fail("packed parameters with their attributes", "none of the name %s", name);
+}
+Status packed_tensor(const Call& c, const Instance& object, const char* name, bool optional, const TensorObject** to) {
+  const Value* v;
+  PEN_TRY(find(c, object, name, &v));
+  *to = nullptr;
+  if (optional && v->is_none()) return PEN_OK;
+  if (v->tag() != Tag::tensor) return c.fail("packed parameters of tensors", "%s as %s", v->tag_name(), name);
+  *to = v->tensor();
+  return PEN_OK;
+}
+Status packed_ints(const Call& c, const Instance& object, const char* name, int count, int64_t* to) {
+  const Value* v;
+  PEN_TRY(find(c, object, name, &v));
+  bool fits = v->tag() == Tag::list && (v->list()->count == count || v->list()->count == 1);
+  for (int i = 0; fits && i < count; ++i) {
+    const Value& item = v->list()->items[v->list()->count == 1 ? 0 : i];
+    fits = item.tag() == Tag::integer;
+    if (fits) to[i] = item.integer();
+  }
+  return fits ? PEN_OK : c.fail("packed parameters with a number for each dimension", "another %s", name);
+}
+Status packed_int(const Call& c, const Instance& object, const char* name, int64_t* to) {
+  const Value* v;
+  PEN_TRY(find(c, object, name, &v));
+  if (v->tag() != Tag::integer) return c.fail("packed parameters with ints", "%s as %s", v->tag_name(), name);
+  *to = v->integer();
+  return PEN_OK;
+}
+Status packed_flag(const Call& c, const Instance& object, const char* name, bool* to) {
+  const Value* v;
+  PEN_TRY(find(c, object, name, &v));
+  if (v->tag() != Tag::boolean) return c.fail("packed parameters with bools", "%s as %s", v->tag_name(), name);
+  *to = v->boolean();
+  return PEN_OK;
+}
+Status packed_object(const Call& c, const Value& value, const char* type, Instance** to) {
+  if (value.tag() != Tag::object) return c.fail("packed parameters", "%s", value.tag_name());
+  *to = value.object();
+  const char* name = (*to)->type_name ? (*to)->type_name : (*to)->type ? (*to)->type->name : "";
+  return strcmp(name, type) == 0 ? PEN_OK : c.fail(type, "%s", name);
+}
+Status packed_object(const Call& c, int i, const char* type, Instance** to) { return packed_object(c, c.args[i], type, to); }
+
+Status weights_of(const Call& c, const Instance& object, int axis, int64_t groups, Weights* w) {
+  PEN_TRY(packed_tensor(c, object, "weight", false, &w->tensor));
+  PEN_TRY(packed_tensor(c, object, "bias", true, &w->bias));
+  const TensorObject& t = *w->tensor;
+  if (!t.quantizer || t.dtype() != DType::i8 || axis >= t.rank())
+    return c.fail("a weight of qint8", "%s of rank %d", t.quantizer ? dtype_name(t.dtype()) : "one that is not quantized", t.rank());
+  w->axis = axis;
+  if (mul_overflows(t.dim(axis), groups, &w->outputs)) return c.fail("a weight of less groups", "%lld", static_cast<long long>(groups));
+  PEN_TRY(channels_fit(c, t));
+  const Quantizer& q = *t.quantizer;
+  if (q.axis >= 0 && (q.axis != axis || q.channels != w->outputs)) return c.fail("a scale for each output", "scales along dim %d", q.axis);
+  for (int64_t i = 0; i < (q.axis < 0 ? 1 : q.channels); ++i) PEN_TRY(check_zero_point(c, w->zero(i), DType::i8));
+  if (w->bias && (w->bias->dtype() != DType::f32 || w->bias->quantizer || w->bias->rank() != 1 || w->bias->dim(0) != w->outputs))
+    return c.fail("a bias of f32, one for each output", "%s of %lld elements", dtype_name(w->bias->dtype()),
+                  static_cast<long long>(w->bias->numel()));
+  return PEN_OK;
+}
+
+// ---- weights as kernels read them ----
+// They lie in the slot behind the class's attributes: a tuple of the weight they were made of, and their bytes.
+static Status kept(const Call& c, Instance* object, const Weights& w, int64_t bytes, bool* is_new, Value* to) {
+  int32_t slot = object->type ? object->type->field_count : 0;
+  *is_new = false;
+  if (object->type && slot < object->count && object->slots[slot].tag() == Tag::tuple && object->slots[slot].tuple()->count == 2) {
+    const Value* items = object->slots[slot].tuple()->items;
+    if (items[0].tag() == Tag::tensor && items[0].tensor() == w.tensor && items[1].tag() == Tag::tensor &&
+        items[1].tensor()->storage->bytes == bytes && items[1].tensor()->offset == 0) {
+      *to = items[1];
+      return PEN_OK;
+    }
+  }
+  *is_new = true;
+  Value packed = Value::own(tensor_create(DType::u8, 1, &bytes));
+  if (packed.is_none()) return c.out_of_memory();
+  *to = packed;
+  if (!object->type) return PEN_OK;
+  Value both = Value::own(tuple_create(2));
+  if (both.is_none() || !instance_reserve(object, slot)) return c.out_of_memory();
+  both.tuple()->items[0] = Value::share(const_cast<TensorObject*>(w.tensor));
+  both.tuple()->items[1] = packed;
+  object->slots[slot] = both;
+  return PEN_OK;
+}
+
+Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& n, Value* keep, const int8_t** panels) {
+  int64_t depth, bytes, count = panel_count(n.outputs);
+  if (mul_overflows(n.inputs, n.taps, &depth) || mul_overflows(even(depth) * kPanel, count, &bytes) || mul_overflows(bytes, n.groups, &bytes))
+    return c.out_of_memory();
+  bool is_new;
+  PEN_TRY(kept(c, object, w, bytes, &is_new, keep));
+  int8_t* to = keep->tensor()->as<int8_t>();
+  *panels = to;
+  if (!is_new) return PEN_OK;
+  const int8_t* from = w.tensor->as<int8_t>();
+  memset(to, 0, static_cast<size_t>(bytes));
+  in_parts(c, n.groups * count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t p = begin; p < end; ++p) {
+      int64_t group = p / count, first = p % count * kPanel;
+      int8_t* panel = to + p * even(depth) * kPanel;
+      for (int64_t j = 0; j < kPanel && first + j < n.outputs; ++j) {
+        const int8_t* column = from + group * n.group_step + (first + j) * n.output_step;
+        for (int64_t tap = 0, k = 0; tap < n.taps; ++tap)
+          for (int64_t i = 0; i < n.inputs; ++i, ++k) panel[k / 2 * 2 * kPanel + j * 2 + k % 2] = column[n.tap_offsets[tap] + i * n.input_step];
+      }
+    }
+  });
+  return PEN_OK;
+}
+Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Columns& n, Value* keep, const int16_t** weights) {
+  int64_t bytes;
+  if (mul_overflows(n.taps, n.groups * 2, &bytes)) return c.out_of_memory();
+  bool is_new;
+  PEN_TRY(kept(c, object, w, bytes, &is_new, keep));
+  int16_t* to = keep->tensor()->as<int16_t>();
+  *weights = to;
+  if (!is_new) return PEN_OK;
+  const int8_t* from = w.tensor->as<int8_t>();
+  for (int64_t tap = 0; tap < n.taps; ++tap)
+    for (int64_t g = 0; g < n.groups; ++g)
+      to[tap * n.groups + g] = static_cast<int16_t>(from[g * n.group_step + n.tap_offsets[tap]] - w.zero(g));
+  return PEN_OK;
+}
+
+Status column_numbers(const Call& c, const Weights& w, const Columns& n, bool padded, DType x_dtype, double x_scale, double out_scale, Value* keep,
+                      ColumnNumbers* to) {
+  int64_t width = padded ? panel_count(n.outputs) * kPanel : n.outputs, count, bytes;
+  if (mul_overflows(width, n.groups, &count) || mul_overflows(count, 16, &bytes)) return c.out_of_memory();
+  *keep = Value::own(tensor_create(DType::u8, 1, &bytes));
+  if (keep->is_none()) return c.out_of_memory();
+  float* scale = keep->tensor()->as<float>();
+  int32_t* bias = reinterpret_cast<int32_t*>(scale + count);
+  float* real_bias = scale + 2 * count;
+  int32_t* zeros = reinterpret_cast<int32_t*>(scale + 3 * count);
+  memset(scale, 0, static_cast<size_t>(bytes));
+  bool any_zero = false;
+  float x_part = static_cast<float>(x_scale), inverse = out_scale != 0 ? 1.0f / static_cast<float>(out_scale) : 1.0f;
+  for (int64_t output = 0; output < w.outputs; ++output) {
+    int64_t at = output / n.outputs * width + output % n.outputs;
+    float weight = static_cast<float>(w.scale(output));
+    // qnnpack's order for u8, xnnpack's for i8: the last bit depends on it
+    scale[at] = x_dtype == DType::i8 && out_scale != 0 ? x_part * weight / static_cast<float>(out_scale) : weight * x_part * inverse;
+    if (!(scale[at] > 0.0f && scale[at] <= 3.4028235e38f))
+      return c.fail("scales of input, weight and output whose product f32 can hold", "%g for output %lld", static_cast<double>(scale[at]),
+                    static_cast<long long>(output));
+    zeros[at] = static_cast<int32_t>(w.zero(output));
+    any_zero |= zeros[at] != 0;
+    if (!w.bias) continue;
+    real_bias[at] = w.bias->as<float>()[output * w.bias->shape.strides[0]];
+    if (out_scale != 0) bias[at] = static_cast<int32_t>(Quantize(w.scale(output) * x_scale, 0, DType::i32).wide(real_bias[at]));
+  }
+  *to = {scale, bias, real_bias, any_zero ? zeros : nullptr};
+  return PEN_OK;
+}
+
+// ---- running ----
+static Status run_tasks(const Call& c, const char* key, const void* params, int64_t tasks, int64_t scratch_bytes) {
+  const KernelEntry* entry = find_kernel(key);
+  RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
+  if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for quantized products", key});
+  if (tasks <= 0) return PEN_OK;
+  int threads = pool_threads(c.machine->runner.pool);
+  int64_t each = round_up(scratch_bytes, 64), bytes;
+  if (mul_overflows(each, threads, &bytes)) return c.out_of_memory();
+  Value scratch = Value::own(tensor_create(DType::u8, 1, &bytes));
+  if (scratch.is_none()) return c.out_of_memory();
+  struct Context {
+    RunFn run;
+    Run base;
+    char* scratch;
+    int64_t each;
+  } context = {run, {}, scratch.tensor()->data(), each};
+  context.base.params = params;
+  pool_run(
+      c.machine->runner.pool, tasks,
+      [](void* p, int64_t begin, int64_t end, int worker) {
+        const Context& x = *static_cast<const Context*>(p);
+        Run r = x.base;
+        r.begin = begin, r.end = end;
+        r.scratch = x.scratch + worker * x.each;
+        x.run(r);
+      },
+      &context);
+  return PEN_OK;
+}
+Status run_product(const Call& c, IntegerProduct* p) {
+  constexpr int64_t kBlockElements = 1 << 16;
+  int64_t depth = even(p->depth), panels = panel_count(p->columns);
+  if (p->rows == 0 || p->columns == 0 || p->groups == 0) return PEN_OK;
+  p->block = kBlockElements / (depth > 0 ? depth : 1) / 8 * 8;
+  p->block = p->block < 8 ? 8 : p->block > 64 ? 64 : p->block;
+  p->row_parts = (p->rows + p->block - 1) / p->block;
+  // few rows: the columns are shared out instead
+  int64_t wanted = 8, shares = p->row_parts * p->groups < wanted ? wanted / (p->row_parts * p->groups) : 1;
+  int64_t worth = panels * depth * (p->rows < p->block ? p->rows : p->block) / 4096 + 1;
+  p->column_parts = shares < worth ? shares : worth;
+  if (p->column_parts > panels) p->column_parts = panels;
+  int64_t bytes, tasks;
+  if (mul_overflows(p->block * 2, depth, &bytes) || mul_overflows(p->row_parts * p->column_parts, p->groups, &tasks)) return c.out_of_memory();
+  return run_tasks(c, "quantized_product.u8.rows", p, tasks, bytes + round_up(p->block * 4, 64) + 64);
+}
+Status run_depthwise(const Call& c, const Depthwise& p) {
+  const Gather& g = p.gather;
+  int64_t taps = g.kernel[0] * g.kernel[1] * g.kernel[2], pointers = static_cast<int64_t>(sizeof(void*));
+  if (g.out[2] == 0) return PEN_OK;
+  return run_tasks(c, "quantized_product.u8.depthwise", &p, p.batch * g.out[0] * g.out[1], 2 * round_up(taps * pointers, 64));
+}
+
+// ---- making and taking apart ----
+static const char* const kLinearFields[] = {"weight", "bias"};
+static const char* const kConvFields[] = {"weight", "bias", "stride", "padding", "dilation", "output_padding", "groups", "transposed"};
+static const ClassInfo kLinearClass = {kLinearParams, kLinearFields, 2};
+static const ClassInfo kConv2dClass = {kConv2dParams, kConvFields, 8};
+static const ClassInfo kConv3dClass = {kConv3dParams, kConvFields, 8};
+
+static Status packable(const Call& c, int i) {
+  const TensorObject& w = c.tensor(i);
+  if (w.quantizer && w.dtype() == DType::i8) return channels_fit(c, w);
+  return c.fail("a weight of qint8", "%s", w.quantizer ? dtype_name(w.dtype()) : "one that is not quantized");
+}
+PEN_OP(linear_prepack, "[quantized]",
+       "quantized::linear_prepack(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack",
+       "_quantized::linear_prepack(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack") {
+  PEN_TRY(packable(c, 0));
+  if (c.tensor(0).rank() != 2) return c.fail("a weight of rank 2", "rank %d", c.tensor(0).rank());
+  Instance* made = instance_create(kLinearParams, &kLinearClass, 2);
+  if (!made) return c.out_of_memory();
+  made->slots[0] = c.args[0];
+  made->slots[1] = c.args[1];
+  return c.give(made);
+}
+// Numbers as f16 holds them; what is too large becomes its largest.
+PEN_OP(linear_prepack_fp16,
+       "quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack",
+       "_quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack") {
+  const TensorObject& w = c.tensor(0);
+  if (w.dtype() != DType::f32 || w.rank() != 2) return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w.dtype()), w.rank());
+  Status status;
+  Value limited = Value::own(tensor_clone(c, w, &status));
+  PEN_TRY(status);
+  float* x = limited.tensor()->as<float>();
+  for (int64_t i = 0, n = w.numel(); i < n; ++i) x[i] = x[i] > 65504.0f ? 65504.0f : x[i] < -65504.0f ? -65504.0f : x[i];
+  Value half = Value::own(tensor_cast(c, *limited.tensor(), DType::f16, &status));
+  PEN_TRY(status);
+  Value rounded = Value::own(tensor_cast(c, *half.tensor(), DType::f32, &status));
+  PEN_TRY(status);
+  Instance* made = instance_create(kLinearParams, &kLinearClass, 2);
+  if (!made) return c.out_of_memory();
+  made->slots[0] = rounded;
+  made->slots[1] = c.args[1];
+  return c.give(made);
+}
+
+static Status unpack(Call& c, const char* type) {
+  Instance* object;
+  PEN_TRY(packed_object(c, 0, type, &object));
+  const TensorObject *weight, *bias;
+  PEN_TRY(packed_tensor(c, *object, "weight", false, &weight));
+  PEN_TRY(packed_tensor(c, *object, "bias", true, &bias));
+  PEN_TRY(c.give(Value::share(const_cast<TensorObject*>(weight)), 0));
+  return bias ? c.give(Value::share(const_cast<TensorObject*>(bias)), 1) : PEN_OK;
+}
+PEN_OP(linear_unpack,
+       "quantized::linear_unpack(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? B_origin)",
+       "quantized::linear_unpack_fp16(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? "
+       "B_origin)") {
+  return unpack(c, kLinearParams);
+}
+PEN_OP(conv2d_unpack,
+       "quantized::conv2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "B_origin)",
+       "quantized::conv_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "B_origin)",
+       "quantized::conv_transpose2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor "
+       "unpacked_weights, Tensor? B_origin)") {
+  return unpack(c, kConv2dParams);
+}
+PEN_OP(conv3d_unpack,
+       "quantized::conv3d_unpack(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "B_origin)",
+       "quantized::conv_transpose3d_unpack(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> (Tensor "
+       "unpacked_weights, Tensor? B_origin)") {
+  return unpack(c, kConv3dParams);
+}
+// Packed as a convolution of height 1: the weight comes back without it.
+PEN_OP(conv1d_unpack,
+       "quantized::conv1d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "B_origin)",
+       "quantized::conv_transpose1d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor "
+       "unpacked_weights, Tensor? B_origin)") {
+  PEN_TRY(unpack(c, kConv2dParams));
+  const TensorObject& w = *c.results[0].tensor();
+  if (w.rank() != 4 || w.dim(2) != 1) return c.fail("the parameters of a convolution in one dimension", "a weight of rank %d", w.rank());
+  int64_t dims[] = {w.dim(0), w.dim(1), w.dim(3)}, strides[] = {w.shape.strides[0], w.shape.strides[1], w.shape.strides[3]};
+  return c.give(tensor_view(w, 3, dims, strides, w.offset));
+}
+
+// ints from argument i as a list of `rank`; a single one counts for all. conv1d: with `first` before it.
+static Status int_list(const Call& c, int i, int rank, bool one_dimension, int64_t first, Value* to) {
+  int64_t given[3];
+  int count = c.given(i) ? c.ints(i, given, 3) : 0;
+  int wanted = one_dimension ? 1 : rank;
+  if (!c.given(i)) count = 1, given[0] = 0;
+  if (count != wanted && count != 1 && !(one_dimension && count == 2)) return c.fail("a number for each dimension", "%d", count);
+  *to = Value::own(list_create(rank));
+  if (to->is_none()) return c.out_of_memory();
+  for (int d = 0; d < rank; ++d) {
+    int64_t v = one_dimension ? (d == 0 ? first : given[count - 1]) : given[count == 1 ? 0 : d];
+    if (!list_append(to->list(), Value(v))) return c.out_of_memory();
+  }
+  return PEN_OK;
+}
+// weight, bias, stride, padding, [output_padding,] dilation, groups
+static Status conv_prepack(Call& c, int rank, bool one_dimension, bool transposed) {
+  PEN_TRY(packable(c, 0));
+  const TensorObject& w = c.tensor(0);
+  int weight_rank = one_dimension ? 3 : rank + 2, at = 4;
+  if (w.rank() != weight_rank) return c.fail("a weight of two dims more than the convolution has", "rank %d", w.rank());
+  Value object = Value::own(instance_create(rank == 3 ? kConv3dParams : kConv2dParams, rank == 3 ? &kConv3dClass : &kConv2dClass, 8));
+  if (object.is_none()) return c.out_of_memory();
+  Value* slots = object.object()->slots;
+  slots[0] = c.args[0];
+  if (one_dimension) {
+    int64_t dims[] = {w.dim(0), w.dim(1), 1, w.dim(2)}, strides[] = {w.shape.strides[0], w.shape.strides[1], 0, w.shape.strides[2]};
+    slots[0] = Value::own(tensor_view(w, 4, dims, strides, w.offset));
+    if (slots[0].is_none()) return c.out_of_memory();
+  }
+  slots[1] = c.args[1];
+  PEN_TRY(int_list(c, 2, rank, one_dimension, 1, &slots[2]));
+  PEN_TRY(int_list(c, 3, rank, one_dimension, 0, &slots[3]));
+  PEN_TRY(int_list(c, transposed ? at++ : 99, rank, one_dimension, 0, &slots[5]));
+  PEN_TRY(int_list(c, at, rank, one_dimension, 1, &slots[4]));
+  slots[6] = c.args[at + 1];
+  slots[7] = Value(transposed);
+  return c.give(static_cast<Value&&>(object));
+}
+PEN_OP(conv1d_prepack, "[quantized]",
+       "quantized::conv1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> "
+       "__torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+  return conv_prepack(c, 2, true, false);
+}
+PEN_OP(conv2d_prepack, "[quantized]",
+       "quantized::conv2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> "
+       "__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+       "quantized::conv_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> "
+       "__torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+       "_quantized::conv2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> "
+       "__torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+  return conv_prepack(c, 2, false, false);
+}
+PEN_OP(conv3d_prepack, "[quantized]",
+       "quantized::conv3d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, int groups) -> "
+       "__torch__.torch.classes.quantized.Conv3dPackedParamsBase") {
+  return conv_prepack(c, 3, false, false);
+}
+PEN_OP(conv_transpose1d_prepack, "[quantized]",
+       "quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+       "_quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+  return conv_prepack(c, 2, true, true);
+}
+PEN_OP(conv_transpose2d_prepack, "[quantized]",
+       "quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+       "_quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+  return conv_prepack(c, 2, false, true);
+}
+PEN_OP(conv_transpose3d_prepack, "[quantized]",
+       "quantized::conv_transpose3d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+       "int groups) -> __torch__.torch.classes.quantized.Conv3dPackedParamsBase") {
+  return conv_prepack(c, 3, false, true);
+}
+
+}  // namespace pen

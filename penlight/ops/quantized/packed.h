@@ -1,0 +1,70 @@
+// Packed parameters of quantized operators: objects whose attributes are the plain weights (penlight/capture/lite/packed.py lists
+// them), and, beside the attributes, the weights as kernels read them, made at first use.
+#pragma once
+#include "penlight/ops/quantized/product.h"
+#include "penlight/ops/quantized/quantized.h"
+
+namespace pen {
+
+constexpr const char* kLinearParams = "__torch__.torch.classes.quantized.LinearPackedParamsBase";
+constexpr const char* kConv2dParams = "__torch__.torch.classes.quantized.Conv2dPackedParamsBase";
+constexpr const char* kConv3dParams = "__torch__.torch.classes.quantized.Conv3dPackedParamsBase";
+constexpr const char* kEmbeddingParams = "__torch__.torch.classes.quantized.EmbeddingPackedParamsBase";
+constexpr const char* kCellParams = "__torch__.torch.classes.rnn.CellParamsBase";
+
+// Attributes by name, of the kind asked for; an error in words otherwise.
+Status packed_tensor(const Call& c, const Instance& object, const char* name, bool optional, const TensorObject** to);
+Status packed_ints(const Call& c, const Instance& object, const char* name, int count, int64_t* to);
+Status packed_int(const Call& c, const Instance& object, const char* name, int64_t* to);
+Status packed_flag(const Call& c, const Instance& object, const char* name, bool* to);
+// The object that argument i must be: of this class.
+Status packed_object(const Call& c, int i, const char* type, Instance** to);
+Status packed_object(const Call& c, const Value& value, const char* type, Instance** to);
+
+// Weights of a quantized product: i8, one scale or one for each output channel.
+struct Weights {
+  const TensorObject* tensor;
+  const TensorObject* bias;  // f32 [outputs] or null
+  int64_t outputs;
+  int axis;  // of the outputs
+  PEN_INLINE double scale(int64_t output) const { return tensor->quantizer->axis < 0 ? tensor->quantizer->scale : tensor->quantizer->scales[output]; }
+  PEN_INLINE int64_t zero(int64_t output) const {
+    return tensor->quantizer->axis < 0 ? tensor->quantizer->zero_point : tensor->quantizer->zero_points[output];
+  }
+};
+// `axis`: the dim of the weight that its outputs lie along (of a grouped transposed convolution, outputs are groups times that).
+Status weights_of(const Call& c, const Instance& object, int axis, int64_t groups, Weights* to);
+
+// How a weight becomes columns: element (output o of a group, depth k) of group g lies at offsets in elements.
+struct Columns {
+  int64_t groups, outputs, inputs, taps;  // of one group: depth is taps x inputs
+  int64_t group_step, output_step, input_step;
+  const int64_t* tap_offsets;
+};
+// Panels of a IntegerProduct; kept with the object until its weight is another tensor. Lives as long as the Value does.
+Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int8_t** panels);
+// Weights of a Depthwise, likewise.
+Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int16_t** weights);
+
+// Scales, biases and weight zero points of a product's columns, in memory that `keep` holds. `padded`: by panels, else by
+// channel. out_scale 0: the result is real, and the bias stays so.
+struct ColumnNumbers {
+  const float* scale;
+  const int32_t* bias;
+  const float* real_bias;
+  const int32_t* zeros;  // null: all are 0
+};
+Status column_numbers(const Call& c, const Weights& w, const Columns& columns, bool padded, DType x_dtype, double x_scale, double out_scale,
+                      Value* keep, ColumnNumbers* to);
+
+// Results of a product of a quantized x: limits with or without relu.
+struct Target {
+  double scale;
+  int64_t zero;
+  bool relu;
+};
+
+Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);           // quantized x
+Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, Value* y);      // real x, also of f16 weights
+
+}  // namespace pen

@@ -1,0 +1,509 @@
+// From real numbers to quantized tensors and back, and what can be asked of one.
+#include "penlight/ops/quantized/quantized.h"
+
+namespace pen {
+
+bool is_quantized_dtype(DType d) { return d == DType::u8 || d == DType::i8 || d == DType::i32; }
+
+Status affine_of(const Call& c, const TensorObject& t, Affine* to) {
+  if (!t.quantizer) return c.fail("a quantized tensor", "one of %s", dtype_name(t.dtype()));
+  if (!is_quantized_dtype(t.dtype())) return c.fail("quantized integers of 8 or 32 bits", "%s", dtype_name(t.dtype()));
+  if (t.quantizer->axis >= 0) return c.fail("a tensor quantized with one scale", "one with a scale for each channel");
+  *to = {t.quantizer->scale, t.quantizer->zero_point};
+  return check_zero_point(c, to->zero, t.dtype());
+}
+Status channels_fit(const Call& c, const TensorObject& t) {
+  const Quantizer& q = *t.quantizer;
+  if (!is_quantized_dtype(t.dtype())) return c.fail("quantized integers of 8 or 32 bits", "%s", dtype_name(t.dtype()));
+  if (q.axis < 0) return PEN_OK;
+  if (q.axis < t.rank() && t.dim(q.axis) == q.channels) return PEN_OK;
+  return c.fail("as many scales as the tensor has channels", "%lld, for dim %d of a tensor of rank %d", static_cast<long long>(q.channels),
+                q.axis, t.rank());
+}
+Status check_zero_point(const Call& c, int64_t zero_point, DType dtype) {
+  Levels l = levels_of(dtype);
+  if (zero_point >= l.low && zero_point <= l.high) return PEN_OK;
+  return c.fail("a zero point that the dtype can hold", "%lld for %s", static_cast<long long>(zero_point), dtype_name(dtype));
+}
+Status check_scale(const Call& c, double scale) {
+  if (scale > 0 && 1.0f / static_cast<float>(scale) > 0 && static_cast<float>(scale) > 0) return PEN_OK;
+  return c.fail("a scale above zero that f32 can hold", "%g", scale);
+}
+Status quantized_dtype(const Call& c, int i, DType otherwise, DType* to) {
+  *to = otherwise;
+  if (!c.given(i)) return PEN_OK;
+  int64_t code = c.integer(i);
+  if (code < 12 || code > 14) return c.fail("quint8, qint8 or qint32", "torch's dtype number %lld", static_cast<long long>(code));
+  *to = code == 12 ? DType::i8 : code == 13 ? DType::u8 : DType::i32;
+  return PEN_OK;
+}
+
+// ---- tensors in an order ----
+static void channels_last_strides(int rank, const int64_t* dims, int64_t* strides) {
+  int64_t step = 1;
+  auto put = [&](int d) {
+    strides[d] = step;
+    step *= dims[d] > 1 ? dims[d] : 1;
+  };
+  put(1);
+  for (int d = rank - 1; d > 1; --d) put(d);
+  put(0);
+}
+static bool lies_as(const TensorObject& t, const int64_t* strides) {
+  for (int d = 0; d < t.rank(); ++d)
+    if (t.dim(d) == 0) return true;
+  for (int d = 0; d < t.rank(); ++d)
+    if (t.dim(d) > 1 && t.shape.strides[d] != strides[d]) return false;
+  return true;
+}
+static bool lies_channels_last(const TensorObject& t) {
+  int64_t strides[kMaxRank];
+  if (t.rank() != 4 && t.rank() != 5) return false;
+  channels_last_strides(t.rank(), t.shape.dims, strides);
+  return lies_as(t, strides);
+}
+Order order_of(const TensorObject& t) { return lies_channels_last(t) && !tensor_is_contiguous(t) ? Order::channels : Order::rows; }
+
+TensorObject* ordered_create(DType dtype, int rank, const int64_t* dims, Order order) {
+  TensorObject* t = tensor_create(dtype, rank, dims);
+  if (t && order == Order::channels && rank >= 3) channels_last_strides(rank, dims, t->shape.strides);
+  return t;
+}
+TensorObject* quantized_create(DType dtype, int rank, const int64_t* dims, Order order, double scale, int64_t zero_point) {
+  TensorObject* t = ordered_create(dtype, rank, dims, order);
+  if (!t) return nullptr;
+  t->quantizer = quantizer_create(scale, zero_point);
+  if (t->quantizer) return t;
+  heap_release(t);
+  return nullptr;
+}
+static void share_quantizer(TensorObject* to, const TensorObject& from) {
+  if (!from.quantizer) return;
+  ++from.quantizer->refs;
+  tensor_set_quantizer(to, from.quantizer);
+}
+TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status* status) {
+  *status = PEN_OK;
+  if (order == Order::rows ? tensor_is_contiguous(t) : lies_channels_last(t)) {
+    ++const_cast<TensorObject&>(t).refs;
+    return const_cast<TensorObject*>(&t);
+  }
+  TensorObject* made = ordered_create(t.dtype(), t.rank(), t.shape.dims, order);
+  if (!made) {
+    *status = c.out_of_memory();
+    return nullptr;
+  }
+  *status = copy_into(c, made, t);
+  if (*status != PEN_OK) {
+    heap_release(made);
+    return nullptr;
+  }
+  share_quantizer(made, t);
+  return made;
+}
+
+Status broadcast_dims(const Call& c, const TensorObject& a, const TensorObject& b, int* rank, int64_t* dims) {
+  *rank = a.rank() > b.rank() ? a.rank() : b.rank();
+  for (int d = 0; d < *rank; ++d) {
+    int i = d - (*rank - a.rank()), j = d - (*rank - b.rank());
+    int64_t m = i < 0 ? 1 : a.dim(i), n = j < 0 ? 1 : b.dim(j);
+    if (m != n && m != 1 && n != 1)
+      return c.fail("sizes that can be broadcast", "%lld and %lld in dim %d", static_cast<long long>(m), static_cast<long long>(n), d);
+    dims[d] = m == 1 ? n : m;
+  }
+  return PEN_OK;
+}
+TensorObject* spread(const Call& c, const TensorObject& t, int rank, const int64_t* dims, Order order, Status* status) {
+  int64_t strides[kMaxRank];
+  for (int d = 0; d < rank; ++d) {
+    int i = d - (rank - t.rank());
+    strides[d] = i < 0 || (t.dim(i) == 1 && dims[d] != 1) ? 0 : t.shape.strides[i];
+  }
+  Value view = Value::own(tensor_view(t, rank, dims, strides, t.offset));
+  if (view.is_none()) {
+    *status = c.out_of_memory();
+    return nullptr;
+  }
+  return ordered(c, *view.tensor(), order, status);
+}
+
+// ---- real numbers to integers and back ----
+template <class F>
+static void each_channel(const TensorObject& t, const F& f) {
+  const Quantizer& q = *t.quantizer;  // t is row-major
+  int64_t inner = 1, outer = 1;
+  for (int d = 0; d < t.rank(); ++d) (d < q.axis ? outer : inner) *= d == q.axis ? 1 : t.dim(d);
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t k = 0; k < q.channels; ++k) f((o * q.channels + k) * inner, inner, Affine{q.scales[k], q.zero_points[k]});
+}
+
+TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) {
+  bool channels = t.quantizer->axis >= 0;
+  Order order = channels ? Order::rows : order_of(t);
+  *status = channels_fit(c, t);
+  if (*status != PEN_OK) return nullptr;
+  Value dense = Value::own(ordered(c, t, order, status));
+  if (*status != PEN_OK) return nullptr;
+  TensorObject* made = ordered_create(DType::f32, t.rank(), t.shape.dims, order);
+  if (!made) {
+    *status = c.out_of_memory();
+    return nullptr;
+  }
+  const TensorObject& from = *dense.tensor();
+  float* to = made->as<float>();
+  auto run = [&](int64_t begin, int64_t count, Affine a) {
+    float scale = static_cast<float>(a.scale), zero = static_cast<float>(a.zero);
+    if (t.dtype() == DType::i32) {
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = scale * (static_cast<float>(from.as<int32_t>()[i]) - zero);
+      return;
+    }
+    int32_t whole = static_cast<int32_t>(a.zero);
+    if (t.dtype() == DType::u8)
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = scale * static_cast<float>(from.as<uint8_t>()[i] - whole);
+    else
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = scale * static_cast<float>(from.as<int8_t>()[i] - whole);
+  };
+  if (channels)
+    each_channel(from, run);
+  else
+    in_parts(c, t.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
+      run(begin, end - begin, {t.quantizer->scale, t.quantizer->zero_point});
+    });
+  return made;
+}
+
+static void quantize_run(const float* from, const TensorObject& to, int64_t begin, int64_t end, const Quantize& q) {
+  if (to.dtype() == DType::i32)
+    for (int64_t i = begin; i < end; ++i) to.as<int32_t>()[i] = static_cast<int32_t>(q.wide(from[i]));
+  else
+    for (int64_t i = begin; i < end; ++i) to.as<uint8_t>()[i] = static_cast<uint8_t>(q.small(from[i]));
+}
+TensorObject* quantized_from(const Call& c, const TensorObject& real, double scale, int64_t zero_point, DType dtype, Status* status) {
+  if (real.quantizer || real.dtype() != DType::f32) {
+    *status = c.fail("a tensor of Float to quantize", "%s", real.quantizer ? "a quantized one" : dtype_name(real.dtype()));
+    return nullptr;
+  }
+  *status = check_zero_point(c, zero_point, dtype);
+  if (*status != PEN_OK) return nullptr;
+  Order order = order_of(real);
+  Value dense = Value::own(ordered(c, real, order, status));
+  if (*status != PEN_OK) return nullptr;
+  TensorObject* made = quantized_create(dtype, real.rank(), real.shape.dims, order, scale, zero_point);
+  if (!made) {
+    *status = c.out_of_memory();
+    return nullptr;
+  }
+  Quantize q(scale, zero_point, dtype);
+  in_parts(c, real.numel(), 1 << 14,
+           [&](int64_t begin, int64_t end) { quantize_run(dense.tensor()->as<float>(), *made, begin, end, q); });
+  return made;
+}
+
+bool choose_scale(float low, float high, int64_t lowest, int64_t highest, Affine* to) {
+  constexpr float kSmallest = 6.1e-5f;  // f16's, below which it has few bits left
+  if (!(low <= high)) return false;
+  low = low < 0.0f ? low : 0.0f;
+  high = high > 0.0f ? high : 0.0f;
+  double span = static_cast<double>(highest - lowest), scale = (static_cast<double>(high) - low) / span;
+  if (static_cast<float>(scale) == 0.0f || 1.0f / static_cast<float>(scale) > 3.4028235e38f) scale = 0.1;
+  if (scale < kSmallest) {
+    float grown = kSmallest / static_cast<float>(scale), most = kSmallest * static_cast<float>(span);
+    scale = kSmallest;
+    if (low == 0.0f) {
+      high = most;
+    } else if (high == 0.0f) {
+      low = -most;
+    } else {
+      low *= grown;
+      high *= grown;
+    }
+  }
+  auto magnitude = [](double x) { return x < 0 ? -x : x; };
+  double from_low = static_cast<double>(lowest) - low / scale, from_high = static_cast<double>(highest) - high / scale;
+  double low_error = magnitude(static_cast<double>(lowest)) - magnitude(low / scale);
+  double high_error = magnitude(static_cast<double>(highest)) - magnitude(high / scale);
+  double zero = low_error < high_error ? from_low : from_high;
+  to->scale = scale;
+  to->zero = !(zero >= static_cast<double>(lowest))  ? lowest
+             : zero > static_cast<double>(highest) ? highest
+                                                    : static_cast<int64_t>(nearbyint(zero));
+  return true;
+}
+void smallest_and_largest(const TensorObject& t, float* low, float* high) {
+  const float* x = t.as<float>();
+  int64_t n = t.numel();
+  *low = *high = n ? x[0] : 0.0f;
+  bool numbers = true;
+  float least = *low, most = *high;
+  for (int64_t i = 0; i < n; ++i) {
+    least = x[i] < least ? x[i] : least;
+    most = x[i] > most ? x[i] : most;
+    numbers &= x[i] == x[i];
+  }
+  *low = least, *high = most;
+  if (!numbers) *low = *high = __builtin_nanf("");
+}
+
+// ---- operators ----
+static Status quantize(Call& c, double scale, int64_t zero_point, int dtype_at) {
+  DType dtype;
+  PEN_TRY(quantized_dtype(c, dtype_at, DType::u8, &dtype));
+  Status status;
+  TensorObject* made = quantized_from(c, c.tensor(0), scale, zero_point, dtype, &status);
+  return status == PEN_OK ? c.give(made) : status;
+}
+PEN_OP(quantize_per_tensor, "aten::quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor") {
+  return quantize(c, c.number(1), c.integer(2), 3);
+}
+// A number of tensor t at place i, as torch's item() reads it.
+static Status number_at(const Call& c, const TensorObject& t, int64_t i, Value* number) {
+  Value one = Value::own(tensor_view(t, 0, nullptr, nullptr, t.offset + i * (t.rank() ? t.shape.strides[0] : 0) * dtype_size(t.dtype())));
+  return one.is_none() ? c.out_of_memory() : number_in(c, *one.tensor(), number);
+}
+static int64_t whole(const Value& v) {
+  return v.tag() == Tag::real ? (v.real() > -9e18 && v.real() < 9e18 ? static_cast<int64_t>(v.real()) : INT64_MAX) : v.integer();
+}
+PEN_OP(quantize_per_tensor_qparams,
+       "aten::quantize_per_tensor.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, ScalarType dtype) -> Tensor") {
+  Value scale, zero;
+  PEN_TRY(number_in(c, c.tensor(1), &scale));
+  PEN_TRY(number_in(c, c.tensor(2), &zero));
+  return quantize(c, scale.number(), whole(zero), 3);
+}
+PEN_OP(quantize_per_tensor_tensors,
+       "aten::quantize_per_tensor.tensors(Tensor[] tensors, Tensor scales, Tensor zero_points, ScalarType dtype) -> Tensor[]") {
+  const ListObject& tensors = c.list(0);
+  const TensorObject &scales = c.tensor(1), &zeros = c.tensor(2);
+  DType dtype;
+  PEN_TRY(quantized_dtype(c, 3, DType::u8, &dtype));
+  if (scales.rank() > 1 || zeros.rank() > 1 || scales.numel() < tensors.count || zeros.numel() < tensors.count)
+    return c.fail("a scale and a zero point for each tensor", "%lld and %lld for %lld", static_cast<long long>(scales.numel()),
+                  static_cast<long long>(zeros.numel()), static_cast<long long>(tensors.count));
+  Value made = Value::own(list_create(tensors.count));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < tensors.count; ++i) {
+    Value scale, zero;
+    PEN_TRY(number_at(c, scales, i, &scale));
+    PEN_TRY(number_at(c, zeros, i, &zero));
+    Status status;
+    Value one = Value::own(quantized_from(c, *tensors.items[i].tensor(), scale.number(), whole(zero), dtype, &status));
+    PEN_TRY(status);
+    if (!list_append(made.list(), one)) return c.out_of_memory();
+  }
+  return c.give(static_cast<Value&&>(made));
+}
+// reduce_range is what engines without saturation-free products need; qnnpack's need it not, and nor do ours.
+PEN_OP(quantize_per_tensor_dynamic, "aten::quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  DType dtype;
+  PEN_TRY(quantized_dtype(c, 1, DType::u8, &dtype));
+  if (dtype == DType::i32) return c.fail("quint8 or qint8", "qint32");
+  if (x.dtype() != DType::f32) return c.fail("a tensor of Float to quantize", "%s", dtype_name(x.dtype()));
+  Status status;
+  Value dense = Value::own(ordered(c, x, order_of(x), &status));
+  PEN_TRY(status);
+  float low, high;
+  Affine a;
+  smallest_and_largest(*dense.tensor(), &low, &high);
+  if (!choose_scale(low, high, levels_of(dtype).low, levels_of(dtype).high, &a)) return c.fail("numbers to quantize", "NaN");
+  TensorObject* made = quantized_from(c, *dense.tensor(), a.scale, a.zero, dtype, &status);
+  return status == PEN_OK ? c.give(made) : status;
+}
+PEN_OP(choose_qparams, "aten::_choose_qparams_per_tensor(Tensor self, bool reduce_range=False) -> (float, int)") {
+  if (c.tensor(0).dtype() != DType::f32) return c.fail("a tensor of Float", "%s", dtype_name(c.tensor(0).dtype()));
+  Status status;
+  Value dense = Value::own(ordered(c, c.tensor(0), Order::rows, &status));
+  PEN_TRY(status);
+  float low, high;
+  Affine a;
+  smallest_and_largest(*dense.tensor(), &low, &high);
+  if (!choose_scale(low, high, 0, 255, &a)) return c.fail("numbers to quantize", "NaN");
+  PEN_TRY(c.give(Value(a.scale), 0));
+  return c.give(Value(a.zero), 1);
+}
+
+// The quantizer of a tensor of these dims, from tensors of scales and zero points.
+static Status channel_quantizer(Call& c, const TensorObject& x, DType dtype, int scales_at, int zeros_at, int axis_at, Quantizer** to) {
+  const TensorObject &scales = c.tensor(scales_at), &zeros = c.tensor(zeros_at);
+  int axis;
+  PEN_TRY(c.dim(axis_at, x.rank(), &axis));
+  int64_t channels = x.rank() ? x.dim(axis) : 0;
+  if (scales.rank() != 1 || zeros.rank() != 1 || scales.numel() != channels || zeros.numel() != channels)
+    return c.fail("a row of scales and one of zero points, one for each channel", "%lld and %lld for %lld channels",
+                  static_cast<long long>(scales.numel()), static_cast<long long>(zeros.numel()), static_cast<long long>(channels));
+  if (is_floating(zeros.dtype())) return c.fail("zero points that are integers", "%s", dtype_name(zeros.dtype()));
+  Quantizer* q = quantizer_create(axis, channels);
+  if (!q) return c.out_of_memory();
+  Status status = PEN_OK;
+  for (int64_t i = 0; i < channels && status == PEN_OK; ++i) {
+    Value scale, zero;
+    status = number_at(c, scales, i, &scale);
+    if (status == PEN_OK) status = number_at(c, zeros, i, &zero);
+    if (status != PEN_OK) break;
+    q->scales[i] = scale.number();
+    q->zero_points[i] = zero.integer();
+    status = check_zero_point(c, q->zero_points[i], dtype);
+  }
+  if (status != PEN_OK) {
+    quantizer_release(q);
+    return status;
+  }
+  *to = q;
+  return PEN_OK;
+}
+PEN_OP(quantize_per_channel,
+       "aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, ScalarType dtype) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  DType dtype;
+  PEN_TRY(quantized_dtype(c, 4, DType::i8, &dtype));
+  if (x.dtype() != DType::f32) return c.fail("a tensor of Float to quantize", "%s", dtype_name(x.dtype()));
+  Status status;
+  Value dense = Value::own(ordered(c, x, Order::rows, &status));
+  PEN_TRY(status);
+  Value made = Value::own(tensor_create(dtype, x.rank(), x.shape.dims));
+  if (made.is_none()) return c.out_of_memory();
+  PEN_TRY(channel_quantizer(c, x, dtype, 1, 2, 3, &made.tensor()->quantizer));
+  const float* from = dense.tensor()->as<float>();
+  each_channel(*made.tensor(), [&](int64_t begin, int64_t count, Affine a) {
+    quantize_run(from, *made.tensor(), begin, begin + count, Quantize(a.scale, a.zero, dtype));
+  });
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(make_per_tensor_quantized, "aten::_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  if (!is_quantized_dtype(x.dtype())) return c.fail("integers of 8 or 32 bits", "%s", dtype_name(x.dtype()));
+  PEN_TRY(check_zero_point(c, c.integer(2), x.dtype()));
+  Status status;
+  Value made = Value::own(tensor_clone(c, x, &status));
+  PEN_TRY(status);
+  Quantizer* q = quantizer_create(c.number(1), c.integer(2));
+  if (!q) return c.out_of_memory();
+  tensor_set_quantizer(made.tensor(), q);
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(make_per_channel_quantized,
+       "aten::_make_per_channel_quantized_tensor(Tensor self, Tensor scale, Tensor zero_point, int axis) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  if (!is_quantized_dtype(x.dtype())) return c.fail("integers of 8 or 32 bits", "%s", dtype_name(x.dtype()));
+  Status status;
+  Value made = Value::own(tensor_clone(c, x, &status));
+  PEN_TRY(status);
+  Quantizer* q = nullptr;
+  PEN_TRY(channel_quantizer(c, x, x.dtype(), 1, 2, 3, &q));
+  tensor_set_quantizer(made.tensor(), q);
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(empty_affine_quantized,
+       "aten::_empty_affine_quantized(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None, float scale=1., int zero_point=0, MemoryFormat? memory_format=0) -> Tensor") {
+  int64_t dims[kMaxRank];
+  int rank = c.ints(0, dims, kMaxRank);
+  if (rank > kMaxRank) return c.fail("at most 8 dims", "%d", rank);
+  for (int d = 0; d < rank; ++d)
+    if (dims[d] < 0) return c.fail("sizes of 0 or more", "%lld", static_cast<long long>(dims[d]));
+  DType dtype;
+  PEN_TRY(quantized_dtype(c, 1, DType::u8, &dtype));
+  PEN_TRY(check_zero_point(c, c.integer(6), dtype));
+  Order order = c.given(7) && c.integer(7) == 2 ? Order::channels : Order::rows;
+  TensorObject* made = quantized_create(dtype, rank, dims, order, c.number(5), c.integer(6));
+  if (made) memset(made->data(), 0, static_cast<size_t>(made->numel() * dtype_size(dtype)));
+  return c.give(made);
+}
+
+// What is not quantized is only cast.
+static Status dequantize(const Call& c, const TensorObject& t, Value* to) {
+  Status status;
+  if (t.quantizer)
+    *to = Value::own(dequantized(c, t, &status));
+  else if (t.dtype() == DType::f32)
+    *to = Value::share(const_cast<TensorObject*>(&t)), status = PEN_OK;
+  else
+    *to = Value::own(tensor_cast(c, t, DType::f32, &status));
+  return status;
+}
+PEN_OP(dequantize, "[quantized]", "aten::dequantize.self(Tensor self) -> Tensor", "aten::dequantize.tensor(Tensor qtensor) -> Tensor",
+       "aten::dequantize(Tensor self) -> Tensor", "aten::dequantize.self_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") {
+  return dequantize(c, c.tensor(0), &c.results[0]);
+}
+static Status dequantize_list(const Call& c, const ListObject& from, Value* to) {
+  Value made = Value::own(list_create(from.count));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < from.count; ++i) {
+    if (from.items[i].tag() != Tag::tensor) return c.fail("a list of Tensors", "%s among them", from.items[i].tag_name());
+    Value one;
+    PEN_TRY(dequantize(c, *from.items[i].tensor(), &one));
+    if (!list_append(made.list(), one)) return c.out_of_memory();
+  }
+  *to = static_cast<Value&&>(made);
+  return PEN_OK;
+}
+PEN_OP(dequantize_tensors, "[quantized]", "aten::dequantize.tensors(Tensor[] tensors) -> Tensor[]",
+       "aten::dequantize.list(Tensor[] qtensors) -> Tensor[]") {
+  return dequantize_list(c, c.list(0), &c.results[0]);
+}
+PEN_OP(dequantize_any, "[quantized]", "aten::dequantize.any(Any tensors) -> Any") {
+  const Value& given = c.args[0];
+  if (given.tag() == Tag::tensor) return dequantize(c, *given.tensor(), &c.results[0]);
+  if (given.tag() == Tag::list) return dequantize_list(c, *given.list(), &c.results[0]);
+  if (given.tag() != Tag::tuple) return c.fail("a Tensor, or a list or tuple of Tensors", "%s", given.tag_name());
+  const TupleObject& from = *given.tuple();
+  Value made = Value::own(tuple_create(from.count));
+  if (made.is_none()) return c.out_of_memory();
+  for (int64_t i = 0; i < from.count; ++i) {
+    if (from.items[i].tag() != Tag::tensor) return c.fail("a tuple of Tensors", "%s among them", from.items[i].tag_name());
+    PEN_TRY(dequantize(c, *from.items[i].tensor(), &made.tuple()->items[i]));
+  }
+  return c.give(static_cast<Value&&>(made));
+}
+
+// ---- questions ----
+PEN_OP(int_repr, "[quantized]", "aten::int_repr(Tensor self) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  if (!x.quantizer) return c.fail("a quantized tensor", "one of %s", dtype_name(x.dtype()));
+  Value made = Value::own(ordered_create(x.dtype(), x.rank(), x.shape.dims, order_of(x)));
+  if (made.is_none()) return c.out_of_memory();
+  PEN_TRY(copy_into(c, made.tensor(), x));
+  return c.give(static_cast<Value&&>(made));
+}
+PEN_OP(q_scale, "[quantized]", "aten::q_scale(Tensor self) -> float") {
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  return c.give(a.scale);
+}
+PEN_OP(q_zero_point, "[quantized]", "aten::q_zero_point(Tensor self) -> int") {
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  return c.give(a.zero);
+}
+static Status channels_of(const Call& c, const Quantizer** to) {
+  *to = c.tensor(0).quantizer;
+  if (*to && (*to)->axis >= 0) return PEN_OK;
+  return c.fail("a tensor quantized with a scale for each channel", "%s", *to ? "one with one scale" : "one that is not quantized");
+}
+PEN_OP(q_per_channel_axis, "[quantized]", "aten::q_per_channel_axis(Tensor self) -> int") {
+  const Quantizer* q;
+  PEN_TRY(channels_of(c, &q));
+  return c.give(int64_t{q->axis});
+}
+PEN_OP(q_per_channel_scales, "[quantized]", "aten::q_per_channel_scales(Tensor self) -> Tensor") {
+  const Quantizer* q;
+  PEN_TRY(channels_of(c, &q));
+  TensorObject* made = tensor_create(DType::f64, 1, &q->channels);
+  if (made) memcpy(made->data(), q->scales, static_cast<size_t>(q->channels) * 8);
+  return c.give(made);
+}
+PEN_OP(q_per_channel_zero_points, "[quantized]", "aten::q_per_channel_zero_points(Tensor self) -> Tensor") {
+  const Quantizer* q;
+  PEN_TRY(channels_of(c, &q));
+  TensorObject* made = tensor_create(DType::i64, 1, &q->channels);
+  if (made) memcpy(made->data(), q->zero_points, static_cast<size_t>(q->channels) * 8);
+  return c.give(made);
+}
+// torch's numbers: per_tensor_affine 0, per_channel_affine 1.
+PEN_OP(qscheme, "[quantized]", "aten::qscheme(Tensor self) -> QScheme") {
+  const Quantizer* q = c.tensor(0).quantizer;
+  if (!q) return c.fail("a quantized tensor", "one of %s", dtype_name(c.tensor(0).dtype()));
+  return c.give(int64_t{q->axis >= 0});
+}
+
+}  // namespace pen

@@ -1,0 +1,155 @@
+// What quantized operators share: how real numbers become integers and back, tensors of results, and loops over threads.
+//
+// real = (stored - zero_point) * scale. Rounding is to the nearest integer, ties to even, everywhere; what torch computes in
+// f32 is computed in f32 here, in its order, so that results are bit-equal to those of its qnnpack engine.
+#pragma once
+#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/op.h"
+
+namespace pen {
+
+// The integers that a dtype holds.
+struct Levels {
+  int64_t low, high;
+};
+static PEN_INLINE Levels levels_of(DType d) {
+  return d == DType::u8 ? Levels{0, 255} : d == DType::i8 ? Levels{-128, 127} : Levels{INT32_MIN, INT32_MAX};
+}
+static PEN_INLINE int64_t limit(int64_t v, Levels l) { return v < l.low ? l.low : v > l.high ? l.high : v; }
+
+// The nearest integer, ties to even, of what lies within ±2^22; beyond that, something beyond. NaN: the largest.
+static PEN_INLINE int32_t nearest(float x) {
+  constexpr float kMost = 4194303.0f;
+  x = x > -kMost ? x : x != x ? kMost : -kMost;
+  x = x < kMost ? x : kMost;
+  x += 12582912.0f;  // 1.5 * 2^23: from here on the last bit counts ones
+  int32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  return bits - 0x4B400000;
+}
+// Any float or double, saturated so that a zero point can still be added; NaN is 0.
+static PEN_INLINE int64_t nearest_wide(double x) {
+  if (x != x) return 0;
+  return x >= 4e18 ? int64_t{4} << 60 : x <= -4e18 ? -(int64_t{4} << 60) : static_cast<int64_t>(nearbyint(x));
+}
+
+// torch's rule for whole tensors: x * (1 / scale) + zero point, rounded once, then to an integer.
+struct Quantize {
+  Quantize(double scale, int64_t zero_point, DType dtype)
+      : inverse(1.0f / static_cast<float>(scale)), zero(static_cast<double>(zero_point)), levels(levels_of(dtype)) {}
+  PEN_INLINE int64_t small(float x) const { return limit(nearest(moved(x)), levels); }  // of eight bits
+  int64_t wide(float x) const {
+    float y = moved(x);
+    return y != y ? levels.low : limit(nearest_wide(y), levels);
+  }
+  PEN_INLINE float moved(float x) const { return static_cast<float>(static_cast<double>(x) * static_cast<double>(inverse) + zero); }
+  float inverse;
+  double zero;
+  Levels levels;
+};
+// The rule of torch's arithmetic on quantized values: the integer first, then the zero point.
+struct Requantize {
+  Requantize(float multiplier_, int64_t zero_point, DType dtype) : multiplier(multiplier_), zero(zero_point), levels(levels_of(dtype)) {}
+  PEN_INLINE int64_t operator()(float x) const {
+    float scaled = x * multiplier;
+    return limit(zero + (levels.high < 256 ? nearest(scaled) : nearest_wide(scaled)), levels);
+  }
+  float multiplier;
+  int64_t zero;
+  Levels levels;
+};
+
+static PEN_INLINE int64_t stored(const TensorObject& t, int64_t at) {
+  return t.dtype() == DType::u8 ? t.as<uint8_t>()[at] : t.dtype() == DType::i8 ? t.as<int8_t>()[at] : t.as<int32_t>()[at];
+}
+static PEN_INLINE void store(const TensorObject& t, int64_t at, int64_t v) {
+  if (t.dtype() == DType::i32)
+    t.as<int32_t>()[at] = static_cast<int32_t>(v);
+  else
+    t.as<uint8_t>()[at] = static_cast<uint8_t>(v);
+}
+
+// Scale and zero point of a tensor that has one of each.
+struct Affine {
+  double scale;
+  int64_t zero;
+  PEN_INLINE float real(int64_t v) const { return static_cast<float>(v - zero) * static_cast<float>(scale); }
+};
+// Argument i (or any tensor of the caller's), quantized with one scale; an error in words otherwise.
+Status affine_of(const Call& c, const TensorObject& t, Affine* to);
+// Per-channel scales, where they fit the tensor's shape; views of such tensors may not.
+Status channels_fit(const Call& c, const TensorObject& t);
+bool is_quantized_dtype(DType d);
+Status check_zero_point(const Call& c, int64_t zero_point, DType dtype);
+// A scale that can be divided by: finite and above zero.
+Status check_scale(const Call& c, double scale);
+// The integer dtype behind torch's number of a quantized one.
+Status quantized_dtype(const Call& c, int i, DType otherwise, DType* to);
+
+// How a dense tensor lies: row-major, or channels-last where it is of rank 4 or 5.
+enum class Order : uint8_t { rows, channels };
+Order order_of(const TensorObject& t);  // channels only where it is not row-major as well
+TensorObject* ordered_create(DType dtype, int rank, const int64_t* dims, Order order);
+// The tensor itself, or a copy that lies as asked (with its quantizer). Null after an error, which *status tells.
+TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status* status);
+// Fresh, with a scale and a zero point. Null without memory.
+TensorObject* quantized_create(DType dtype, int rank, const int64_t* dims, Order order, double scale, int64_t zero_point);
+// The dims of two tensors broadcast against each other.
+Status broadcast_dims(const Call& c, const TensorObject& a, const TensorObject& b, int* rank, int64_t* dims);
+// t seen in larger dims: a view with strides of 0, in row-major memory of its own if it must be dense.
+TensorObject* spread(const Call& c, const TensorObject& t, int rank, const int64_t* dims, Order order, Status* status);
+
+// f32 numbers of a quantized tensor and back, dense, in the order of `t`.
+TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status);
+TensorObject* quantized_from(const Call& c, const TensorObject& real, double scale, int64_t zero_point, DType dtype, Status* status);
+
+// The scale and zero point for reals from `low` to `high`, as torch chooses them; false where they are not numbers.
+bool choose_scale(float low, float high, int64_t lowest, int64_t highest, Affine* to);
+// The smallest and the largest of a dense f32 tensor; 0 and 0 of an empty one. NaN makes both NaN.
+void smallest_and_largest(const TensorObject& t, float* low, float* high);
+
+// f(begin, end) over parts of [0, count), at least `grain` each, on the machine's threads.
+template <class F>
+void in_parts(const Call& c, int64_t count, int64_t grain, const F& f) {
+  struct Context {
+    const F* f;
+    int64_t count, parts;
+  } context = {&f, count, (count + grain - 1) / grain};
+  if (context.parts > 64) context.parts = 64;
+  if (count <= 0) return;
+  if (context.parts <= 1) return f(int64_t{0}, count);
+  pool_run(
+      c.machine->runner.pool, context.parts,
+      [](void* p, int64_t begin, int64_t end, int) {
+        const Context& x = *static_cast<const Context*>(p);
+        (*x.f)(part(x.count, x.parts, begin).begin, part(x.count, x.parts, end - 1).end);
+      },
+      &context);
+}
+
+// A function of the stored integers, element by element: eight bits go through a table. The result lies as x does.
+template <class F>
+Status map_stored(Call& c, const TensorObject& x, double scale, int64_t zero_point, const F& f) {
+  Status status;
+  Value dense = Value::own(ordered(c, x, order_of(x), &status));
+  PEN_TRY(status);
+  const TensorObject& from = *dense.tensor();
+  Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, order_of(x), scale, zero_point));
+  if (made.is_none()) return c.out_of_memory();
+  const TensorObject& to = *made.tensor();
+  int64_t n = x.numel();
+  if (x.dtype() == DType::i32) {
+    in_parts(c, n, 1 << 12, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to.as<int32_t>()[i] = static_cast<int32_t>(f(int64_t{from.as<int32_t>()[i]}));
+    });
+    return c.give(static_cast<Value&&>(made));
+  }
+  uint8_t table[256];
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(f(x.dtype() == DType::u8 ? int64_t{i} : int64_t{static_cast<int8_t>(i)}));
+  in_parts(c, n, 1 << 16, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to.as<uint8_t>()[i] = table[from.as<uint8_t>()[i]];
+  });
+  return c.give(static_cast<Value&&>(made));
+}
+
+}  // namespace pen

@@ -1,0 +1,199 @@
+// softmax, layer_norm, group_norm and rms_norm of the VM.
+#include "penlight/ops/reduce/moments_ops.h"
+#include "penlight/ops/reduce/reduction.h"
+
+namespace pen {
+
+// ---- softmax ----
+static Status softmax(Call& c, const TensorObject& x, int64_t along, DType to, bool logarithm) {
+  int dim;
+  PEN_TRY(c.dim(along, x.rank(), &dim));
+  if (!is_floating(to)) return c.fail("floats, or a dtype of floats for the result", "%s", dtype_name(to));
+  if (x.numel() == 0) return c.give(tensor_create(to, shape_of(x)));
+  Tensor t = x.view();
+  if (t.rank == 0) t.rank = 1, t.dims[0] = t.strides[0] = 1;
+  Graph g(c);
+  DType carrier = to == DType::f64 ? to : DType::f32;
+  int value = g.cast(g.cast(g.input(t), x.dtype(), to), to, carrier), y;
+  if (carrier == DType::f32) {
+    y = g.node(logarithm ? "log_softmax.f32" : "softmax.f32", value);
+    g.integer("dim", dim);
+  } else {  // too rare for a kernel: by the definition
+    int64_t only = dim;
+    auto reduce = [&](const char* key, int of) {
+      int made = g.node(key, of);
+      g.ints("dims", &only, 1).flag("keepdim", true);
+      return made;
+    };
+    int apart = g.node("sub.f64", value, reduce("amax.f64", value)), powers = g.node("exp.f64", apart), total = reduce("sum.f64", powers);
+    y = logarithm ? g.node("sub.f64", apart, g.node("log.f64", total)) : g.node("div.f64", powers, total);
+  }
+  PEN_TRY(g.run(g.cast(y, carrier, to)));
+  if (x.rank()) return c.give(g.take(0));
+  Value made = Value::own(g.take(0));
+  return c.give(in_shape(*made.tensor(), shape_of(x)));
+}
+static bool of_logarithms(const Call& c) { return c.op->name[6] == 'l' || c.op->name[7] == 'l'; }
+
+PEN_OP(softmax, "[out]", "aten::{softmax,log_softmax}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
+  DType to;
+  PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
+  return softmax(c, c.tensor(0), c.integer(1), to, of_logarithms(c));
+}
+PEN_OP(special_softmax, "aten::{special_softmax,special_log_softmax}(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
+  DType to;
+  PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
+  return softmax(c, c.tensor(0), c.integer(1), to, strcmp(c.op->name, "aten::special_log_softmax") == 0);
+}
+PEN_OP(softmax_plain, "[out]", "aten::{_softmax,_log_softmax}(Tensor self, int dim, bool half_to_float) -> Tensor") {
+  return softmax(c, c.tensor(0), c.integer(1), c.tensor(0).dtype(), of_logarithms(c));
+}
+
+// ---- over the last dims ----
+// How many dims normalized_shape names; they must be x's last.
+static Status last_dims(const Call& c, int arg, const TensorObject& x, int* count) {
+  int64_t shape[kMaxRank];
+  int n = c.ints(arg, shape, kMaxRank);
+  bool fits = n >= 1 && n <= x.rank();
+  for (int i = 0; fits && i < n; ++i) fits = shape[i] == x.dim(x.rank() - n + i);
+  *count = n;
+  return fits ? PEN_OK : c.fail("a normalized_shape that is the input's last dims", "%d of rank %d, other sizes", n, x.rank());
+}
+static Status need_shape_of_last(const Call& c, int arg, const TensorObject& x, int count) {
+  if (!c.given(arg)) return PEN_OK;
+  const TensorObject& w = c.tensor(arg);
+  bool fits = w.rank() == count;
+  for (int i = 0; fits && i < count; ++i) fits = w.dim(i) == x.dim(x.rank() - count + i);
+  return fits ? PEN_OK : c.fail("a weight and a bias of the normalized shape", "rank %d, or other sizes", w.rank());
+}
+static int add_optional(const Call& c, Graph* g, int arg) {
+  return c.given(arg) ? g->cast(g->input(c.tensor(arg)), c.tensor(arg).dtype(), DType::f32) : -1;
+}
+
+// Rows of doubles, normalized: y = (x - mean) * factor * w + b, w and b by the rule's index of an element.
+template <class Index>
+static Status normalize_doubles(Call& c, const TensorObject& x, int64_t rows, double eps, bool centred, int weight, int bias, const Index& index) {
+  Value in, w, b;
+  PEN_TRY(elements_of(c, x, DType::f64, &in));
+  if (c.given(weight)) PEN_TRY(elements_of(c, c.tensor(weight), DType::f64, &w));
+  if (bias >= 0 && c.given(bias)) PEN_TRY(elements_of(c, c.tensor(bias), DType::f64, &b));
+  Value made = Value::own(tensor_create(DType::f64, shape_of(x)));
+  if (made.is_none()) return c.out_of_memory();
+  int64_t n = rows ? x.numel() / rows : 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const double* from = in.tensor()->as<double>() + r * n;
+    double* to = made.tensor()->as<double>() + r * n;
+    double mean = 0, squares = 0;
+    for (int64_t i = 0; centred && i < n; ++i) mean += from[i];
+    mean /= n ? static_cast<double>(n) : 1;
+    for (int64_t i = 0; i < n; ++i) squares += (from[i] - mean) * (from[i] - mean);
+    double factor = 1 / __builtin_sqrt(squares / static_cast<double>(n) + eps);
+    for (int64_t i = 0; i < n; ++i) {
+      int64_t at = index(r, i);
+      to[i] = (from[i] - mean) * factor * (w.is_none() ? 1 : w.tensor()->as<double>()[at]) + (b.is_none() ? 0 : b.tensor()->as<double>()[at]);
+    }
+  }
+  return give_as(c, static_cast<Value&&>(made), x.dtype());
+}
+// Mean and 1 / sqrt(var + eps) as results 1 and 2, of this shape.
+static Status give_moments(Call& c, const TensorObject& x, const DimSet& dims, const Shape& shape, double eps) {
+  Value mean, var;
+  PEN_TRY(moments_of(c, x, dims, &mean, &var));
+  double* v = var.tensor()->as<double>();
+  for (int64_t i = 0; i < var.tensor()->numel(); ++i) v[i] = 1 / __builtin_sqrt(v[i] + eps);
+  PEN_TRY(give_as(c, Value::own(in_shape(*mean.tensor(), shape)), x.dtype(), 1));
+  return give_as(c, Value::own(in_shape(*var.tensor(), shape)), x.dtype(), 2);
+}
+
+static Status layer_norm(Call& c, double eps) {
+  const TensorObject& x = c.tensor(0);
+  int count;
+  PEN_TRY(need_floats(c, x));
+  PEN_TRY(last_dims(c, 1, x, &count));
+  PEN_TRY(need_shape_of_last(c, 2, x, count));
+  PEN_TRY(need_shape_of_last(c, 3, x, count));
+  if (c.op->result_count == 3) {
+    DimSet dims;
+    for (int d = x.rank() - count; d < x.rank(); ++d) dims.add(d);
+    PEN_TRY(give_moments(c, x, dims, reduced_shape(x, dims, true), eps));
+  }
+  if (x.dtype() == DType::f64) {
+    int64_t rows = 1;
+    for (int d = 0; d < x.rank() - count; ++d) rows *= x.dim(d);
+    return normalize_doubles(c, x, rows, eps, true, 2, 3, [](int64_t, int64_t i) { return i; });
+  }
+  Graph g(c);
+  int y = g.node("layer_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, 2), add_optional(c, &g, 3));
+  g.integer("dims", count).number("eps", eps);
+  PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
+  return c.give(g.take(0));
+}
+PEN_OP(layer_norm, "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
+       "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)") {
+  return layer_norm(c, c.number(4));
+}
+
+PEN_OP(rms_norm, "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor") {
+  const TensorObject& x = c.tensor(0);
+  int count;
+  PEN_TRY(need_floats(c, x));
+  PEN_TRY(last_dims(c, 1, x, &count));
+  PEN_TRY(need_shape_of_last(c, 2, x, count));
+  double eps = c.given(3) ? c.number(3) : x.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+  if (x.dtype() == DType::f64) {
+    int64_t rows = 1;
+    for (int d = 0; d < x.rank() - count; ++d) rows *= x.dim(d);
+    return normalize_doubles(c, x, rows, eps, false, 2, -1, [](int64_t, int64_t i) { return i; });
+  }
+  Graph g(c);
+  int y = g.node("rms_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, 2));
+  g.integer("dims", count).number("eps", eps);
+  PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
+  return c.give(g.take(0));
+}
+
+// ---- over groups of channels ----
+static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
+  const TensorObject& x = c.tensor(0);
+  PEN_TRY(need_floats(c, x));
+  if (x.rank() < 2) return c.fail("an input of rank 2 or more", "rank %d", x.rank());
+  int64_t channels = x.dim(1), each = 1;
+  if (groups < 1 || channels % groups != 0)
+    return c.fail("channels that can be divided into the groups", "%lld into %lld", static_cast<long long>(channels), static_cast<long long>(groups));
+  PEN_TRY(need_channel_numbers(c, weight, channels));
+  PEN_TRY(need_channel_numbers(c, weight + 1, channels));
+  if (c.op->result_count == 3) {
+    Value plain;
+    PEN_TRY(elements_of(c, x, x.dtype(), &plain));
+    Shape split, shape;
+    split.rank = 3;
+    shape.rank = 2;
+    split.dims[0] = shape.dims[0] = x.dim(0);
+    split.dims[1] = shape.dims[1] = groups;
+    split.dims[2] = x.dim(0) ? x.numel() / x.dim(0) / groups : 0;
+    Value view = Value::own(in_shape(*plain.tensor(), split));
+    if (view.is_none()) return c.out_of_memory();
+    DimSet dims;
+    dims.add(2);
+    PEN_TRY(give_moments(c, *view.tensor(), dims, shape, eps));
+  }
+  if (x.dtype() == DType::f64) {
+    for (int d = 2; d < x.rank(); ++d) each *= x.dim(d);
+    int64_t in_group = channels / groups;
+    return normalize_doubles(c, x, x.dim(0) * groups, eps, true, weight, weight + 1,
+                             [=](int64_t r, int64_t i) { return r % groups * in_group + i / (each ? each : 1); });
+  }
+  Graph g(c);
+  int y = g.node("group_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, weight), add_optional(c, &g, weight + 1));
+  g.integer("groups", groups).number("eps", eps);
+  PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
+  return c.give(g.take(0));
+}
+PEN_OP(group_norm, "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor") {
+  return group_norm(c, c.integer(1), 2, c.number(4));
+}
+PEN_OP(native_group_norm, "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)") {
+  return group_norm(c, c.integer(6), 1, c.number(7));
+}
+
+}  // namespace pen

@@ -1,0 +1,117 @@
+#include "penlight/runtime/vm/flat.h"
+
+namespace pen {
+
+Status dims_of(const Call& c, int arg, int rank, bool empty_is_all, DimSet* to) {
+  *to = {};
+  int64_t given[kMaxRank];
+  bool one = c.given(arg) && c.args[arg].tag() == Tag::integer;
+  int count = one ? 1 : c.ints(arg, given, kMaxRank);
+  if (one) given[0] = c.integer(arg);
+  if (!c.given(arg) || (count == 0 && empty_is_all)) {
+    *to = all_dims(rank);
+    return PEN_OK;
+  }
+  if (count > kMaxRank) return c.fail("at most 8 dims", "%d", count);
+  for (int i = 0; i < count; ++i) {
+    int d;
+    PEN_TRY(c.dim(given[i], rank, &d));
+    if (to->has[d]) return c.fail("each dim once", "dim %d twice", d);
+    to->add(d);
+  }
+  if (rank == 0) *to = {};
+  return PEN_OK;
+}
+DimSet all_dims(int rank) {
+  DimSet all;
+  for (int d = 0; d < rank; ++d) all.add(d);
+  return all;
+}
+Shape reduced_shape(const TensorObject& t, const DimSet& dims, bool keepdim) {
+  Shape s;
+  for (int d = 0; d < t.rank(); ++d)
+    if (!dims.has[d])
+      s.dims[s.rank++] = t.dim(d);
+    else if (keepdim)
+      s.dims[s.rank++] = 1;
+  return s;
+}
+TensorObject* tensor_create(DType dtype, const Shape& shape) { return tensor_create(dtype, shape.rank, shape.dims); }
+
+// Row-major memory of the tensor's own may be used as it lies.
+static Status as_dtype(const Call& c, TensorObject* t, DType dtype, Value* to) {
+  if (t->dtype() == dtype && tensor_is_contiguous(*t)) {
+    *to = Value::share(t);
+    return PEN_OK;
+  }
+  Status status;
+  *to = Value::own(tensor_cast(c, *t, dtype, &status));
+  return status;
+}
+
+Status rows_of(const Call& c, const TensorObject& t, const DimSet& dims, DType dtype, RowArray* to) {
+  int64_t sizes[kMaxRank], strides[kMaxRank];
+  int n = 0;
+  to->outer = to->inner = 1;
+  for (int pass = 0; pass < 2; ++pass)
+    for (int d = 0; d < t.rank(); ++d) {
+      if (dims.has[d] != (pass == 1)) continue;
+      sizes[n] = t.dim(d);
+      strides[n++] = t.shape.strides[d];
+      int64_t& product = pass ? to->inner : to->outer;
+      if (mul_overflows(product, t.dim(d), &product)) return c.fail("a tensor that memory can hold", "more");
+    }
+  Value view = Value::own(tensor_view(t, n, sizes, strides, t.offset));
+  if (view.is_none()) return c.out_of_memory();
+  return as_dtype(c, view.tensor(), dtype, &to->hold);
+}
+Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to) {
+  return as_dtype(c, const_cast<TensorObject*>(&t), dtype, to);
+}
+Status broadcast_of(const Call& c, const TensorObject& t, const Shape& shape, DType dtype, Value* to) {
+  int64_t strides[kMaxRank];
+  for (int d = shape.rank - 1, s = t.rank() - 1; d >= 0; --d, --s) {
+    if (s >= 0 && t.dim(s) != 1 && t.dim(s) != shape.dims[d])
+      return c.fail("shapes that can be broadcast", "size %lld in dim %d of %lld", static_cast<long long>(t.dim(s)), d,
+                    static_cast<long long>(shape.dims[d]));
+    strides[d] = s < 0 || t.dim(s) == 1 ? 0 : t.shape.strides[s];
+  }
+  Value view = Value::own(tensor_view(t, shape.rank, shape.dims, strides, t.offset));
+  if (view.is_none()) return c.out_of_memory();
+  return as_dtype(c, view.tensor(), dtype, to);
+}
+Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject& b, Shape* to) {
+  to->rank = a.rank() > b.rank() ? a.rank() : b.rank();
+  for (int d = 0; d < to->rank; ++d) {
+    int i = d - to->rank + a.rank(), j = d - to->rank + b.rank();
+    int64_t x = i < 0 ? 1 : a.dim(i), y = j < 0 ? 1 : b.dim(j);
+    if (x != y && x != 1 && y != 1)
+      return c.fail("shapes that can be broadcast", "%lld and %lld in dim %d", static_cast<long long>(x), static_cast<long long>(y), d);
+    to->dims[d] = x == 1 ? y : x;
+  }
+  return PEN_OK;
+}
+Status rows_back(const Call& c, const Value& rows, const TensorObject& t, int dim, DType dtype, Value* to) {
+  int64_t dims[kMaxRank], strides[kMaxRank], step = t.rank() ? t.dim(dim) : 1;
+  for (int d = t.rank() - 1; d >= 0; --d) {
+    dims[d] = t.dim(d);
+    strides[d] = d == dim ? 1 : step;
+    if (d != dim) step *= t.dim(d) > 1 ? t.dim(d) : 1;
+  }
+  Value view = Value::own(tensor_view(*rows.tensor(), t.rank(), dims, strides, rows.tensor()->offset));
+  if (view.is_none()) return c.out_of_memory();
+  return as_dtype(c, view.tensor(), dtype, to);
+}
+TensorObject* in_shape(const TensorObject& t, const Shape& shape) {
+  int64_t strides[kMaxRank];
+  row_major_strides(shape.rank, shape.dims, strides);
+  return tensor_view(t, shape.rank, shape.dims, strides, t.offset);
+}
+Status give_as(Call& c, Value&& tensor, DType dtype, int result) {
+  if (tensor.is_none()) return c.out_of_memory();
+  Value made;
+  PEN_TRY(as_dtype(c, tensor.tensor(), dtype, &made));
+  return c.give(static_cast<Value&&>(made), result);
+}
+
+}  // namespace pen

@@ -1,0 +1,535 @@
+// The interpreter: runs functions of register code (file/SPEC.md, VM instructions) over values. The loader proved every
+// register, constant and target; what depends on values (is it a list, is it a bool) is checked here, in words. Calls are
+// frames on a stack of our own, so code may call itself to any depth that is allowed, whatever the thread's stack.
+#include "penlight/runtime/exec/session.h"
+#include "penlight/runtime/vm/data.h"
+#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/types.h"
+#include "penlight/runtime/vm/value_api.h"
+
+using namespace pen;
+
+namespace {
+
+constexpr int kMaxFrames = 2000;
+constexpr uint32_t kConstant = 1u << 31;
+constexpr int kFewArgs = 16;
+
+struct Frame {
+  const format::Function* function;
+  uint32_t pc;
+  int64_t base;     // of its registers
+  uint32_t result;  // register of the caller's that takes what it returns
+};
+
+}  // namespace
+
+struct pen_module {
+  Machine machine;
+  const Model* model;
+  Data data;
+  const OpEntry** operators;  // by OPER; null: not in this library
+  pen_session** sessions;     // of planned methods, made when first met
+  Value* registers;           // of all frames
+  int64_t register_count;
+  Frame frames[kMaxFrames];
+  int frame_count;
+};
+
+namespace {
+
+Status fail(pen_module* m, Status status, const char* what, const char* expected, const char* got) {
+  return report(&m->machine.error, {status, what, "", "", expected, got, m->machine.source});
+}
+Status out_of_memory(pen_module* m) { return fail(m, PEN_ERROR_MEMORY, "VM", "memory", "none"); }
+
+bool reserve_registers(pen_module* m, int64_t need) {
+  if (need <= m->register_count) return true;
+  int64_t larger = m->register_count * 2 > need ? m->register_count * 2 : need;
+  Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(larger), sizeof(Value)));
+  if (!grown) return false;
+  if (m->register_count) memcpy(static_cast<void*>(grown), m->registers, sizeof(Value) * static_cast<size_t>(m->register_count));
+  free(m->registers);
+  m->registers = grown;
+  m->register_count = larger;
+  return true;
+}
+
+struct Interpreter {
+  pen_module* m;
+  const Model& model;
+  Frame* frame;
+  Value* registers;  // of this frame
+
+  // An argument: slots are emptied by it.
+  void take(uint32_t arg, Value* to) const {
+    if (arg & kConstant)
+      *to = m->data.values[arg & ~kConstant];
+    else if (arg >= frame->function->first_slot)
+      *to = static_cast<Value&&>(registers[arg]);
+    else
+      *to = registers[arg];
+  }
+  Value taken(uint32_t arg) const {
+    Value v;
+    take(arg, &v);
+    return v;
+  }
+  const Value& look(uint32_t arg) const { return arg & kConstant ? m->data.values[arg & ~kConstant] : registers[arg]; }
+  uint32_t arg(const format::VmInstruction& in, uint32_t i) const { return model.indices[in.args + i]; }
+  Value& result(const format::VmInstruction& in, uint32_t i) const { return registers[model.indices[in.results + i]]; }
+
+  void enter(const format::Function& function, int64_t base, uint32_t result_register) {
+    frame = &m->frames[m->frame_count++];
+    *frame = {&function, 0, base, result_register};
+    registers = m->registers + base;
+  }
+
+  Status call_op(const format::VmInstruction& in) {
+    const OpEntry* op = m->operators[in.target];
+    if (!op) {
+      const char* name = model.string(model.operators[in.target].name);
+      return report(&m->machine.error, {PEN_ERROR_KERNEL, "operator", name, "", "an operator that this library has", "none of this name",
+                                        m->machine.source, "penlight lint tells which operators of a model are missing"});
+    }
+    if (op->result_count != in.result_count)
+      return report(&m->machine.error, {PEN_ERROR_FORMAT, "operator", op->name, "", "code that takes as many results as it has", "another",
+                                        m->machine.source});
+    Value few[kFewArgs], results[8];
+    Value* args = few;
+    Value many;  // keeps the memory of a long list of arguments
+    if (in.arg_count > kFewArgs) {
+      TupleObject* room = tuple_create(in.arg_count);
+      if (!room) return out_of_memory(m);
+      many = Value::own(room);
+      args = room->items;
+    }
+    for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &args[i]);
+    PEN_TRY(call_operator(&m->machine, *op, args, static_cast<int>(in.arg_count), results));
+    for (uint32_t i = 0; i < in.result_count; ++i) result(in, i) = static_cast<Value&&>(results[i]);
+    return PEN_OK;
+  }
+
+  Status construct(const format::VmInstruction& in) {
+    switch (static_cast<format::VmOp>(in.op)) {
+      case format::VmOp::list: {
+        ListObject* list = list_create(in.arg_count);
+        Value made = Value::own(list);
+        for (uint32_t i = 0; list && i < in.arg_count; ++i)
+          if (!list_append(list, taken(arg(in, i)))) return out_of_memory(m);
+        result(in, 0) = static_cast<Value&&>(made);
+        return list ? PEN_OK : out_of_memory(m);
+      }
+      case format::VmOp::tuple: {
+        TupleObject* tuple = tuple_create(in.arg_count);
+        if (!tuple) return out_of_memory(m);
+        Value made = Value::own(tuple);
+        for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &tuple->items[i]);
+        if (in.target != format::kNone) tuple->type = &model.class_info[in.target];
+        result(in, 0) = static_cast<Value&&>(made);
+        return PEN_OK;
+      }
+      default: {
+        DictObject* dict = dict_create();
+        if (!dict) return out_of_memory(m);
+        Value made = Value::own(dict);
+        for (uint32_t i = 0; i < in.arg_count; i += 2) {
+          Value key = taken(arg(in, i)), value = taken(arg(in, i + 1));
+          if (!dict_can_hold(key)) return fail(m, PEN_ERROR_SHAPE, "dict", "keys that are numbers or strings", key.tag_name());
+          if (!dict_set(dict, key, value)) return out_of_memory(m);
+        }
+        result(in, 0) = static_cast<Value&&>(made);
+        return PEN_OK;
+      }
+    }
+  }
+
+  Status unpack(const format::VmInstruction& in) {
+    Value v = taken(arg(in, 0));
+    const Value* items = v.tag() == Tag::list ? v.list()->items : v.tag() == Tag::tuple ? v.tuple()->items : nullptr;
+    int64_t count = v.tag() == Tag::list ? v.list()->count : v.tag() == Tag::tuple ? v.tuple()->count : -1;
+    char expected[64], got[64];
+    if (count != static_cast<int64_t>(in.result_count)) {
+      set_text(expected, sizeof expected, "%u elements to unpack", in.result_count);
+      if (count < 0)
+        set_text(got, sizeof got, "%s", v.tag_name());
+      else
+        set_text(got, sizeof got, "%lld", static_cast<long long>(count));
+      return fail(m, PEN_ERROR_SHAPE, "unpack", expected, got);
+    }
+    for (uint32_t i = 0; i < in.result_count; ++i) result(in, i) = items[i];
+    return PEN_OK;
+  }
+
+  Status attribute(const format::VmInstruction& in) {
+    Value object = taken(arg(in, 0));
+    if (object.tag() != Tag::object) return fail(m, PEN_ERROR_SHAPE, "attribute", "an object", object.tag_name());
+    Instance* self = object.object();
+    int32_t slot = static_cast<int32_t>(in.target);
+    if (static_cast<format::VmOp>(in.op) == format::VmOp::set_attr) {
+      if (!instance_reserve(self, slot)) return out_of_memory(m);
+      take(arg(in, 1), &self->slots[slot]);
+      return PEN_OK;
+    }
+    if (slot >= self->count) {
+      char got[64];
+      set_text(got, sizeof got, "attribute %d of %d", slot, self->count);
+      return fail(m, PEN_ERROR_SHAPE, "attribute", "one that the object has", got);
+    }
+    result(in, 0) = self->slots[slot];
+    return PEN_OK;
+  }
+
+  const format::Function* find_method(const char* type, const char* name) const {
+    size_t n = strlen(type);
+    for (uint32_t i = 0; i < model.functions.count; ++i) {
+      const char* full = model.string(model.functions[i].name);
+      if (strncmp(full, type, n) == 0 && full[n] == '.' && strcmp(full + n + 1, name) == 0) return &model.functions[i];
+    }
+    return nullptr;
+  }
+
+  Status call(const format::VmInstruction& in) {
+    const format::Function* function;
+    if (static_cast<format::VmOp>(in.op) == format::VmOp::call) {
+      function = &model.functions[in.target];
+    } else {
+      const Value& self = look(arg(in, 0));
+      const char* name = model.string(in.target);
+      const char* type = self.tag() == Tag::object && self.object()->type_name ? self.object()->type_name : self.tag_name();
+      function = self.tag() == Tag::object ? find_method(type, name) : nullptr;
+      if (!function) {
+        char expected[96];
+        set_text(expected, sizeof expected, "an object with a method %s", name);
+        return fail(m, PEN_ERROR_SHAPE, "call", expected, type);
+      }
+      if (function->param_count != in.arg_count)
+        return fail(m, PEN_ERROR_SHAPE, "call", "as many arguments as the method has", "another number");
+    }
+    if (m->frame_count == kMaxFrames) return fail(m, PEN_ERROR_LIMIT, "call", "at most 2000 calls inside each other", "more");
+    int64_t base = frame->base + frame->function->registers;
+    if (!reserve_registers(m, base + function->registers)) return out_of_memory(m);
+    registers = m->registers + frame->base;
+    for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &m->registers[base + i]);
+    enter(*function, base, model.indices[in.results]);
+    return PEN_OK;
+  }
+
+  // Straight-line code as a planned method. Where the tensors do not fit it, nothing has happened and *done is false.
+  Status planned(const format::VmInstruction& in, bool* done) {
+    const format::Method& method = model.methods[in.target];
+    *done = false;
+    for (uint32_t i = 0; i < in.arg_count; ++i) {
+      const Value& v = look(arg(in, i));
+      const format::Port& port = model.ports[method.inputs + i];
+      if (v.tag() != Tag::tensor || v.tensor()->quantizer || static_cast<uint8_t>(v.tensor()->dtype()) != port.dtype ||
+          v.tensor()->rank() != port.rank)
+        return PEN_OK;
+    }
+    pen_session*& session = m->sessions[in.target];
+    if (!session) {
+      pen_session_options options = {};
+      options.arena_limit = m->machine.memory_limit;
+      options.isa = isa_name(m->machine.isa);
+      PEN_TRY(session_create(model, model.string(method.name), &options, &m->machine.runner, &session, &m->machine.error));
+    }
+    for (uint32_t i = 0; i < in.arg_count; ++i) {
+      const TensorObject& t = *look(arg(in, i)).tensor();
+      pen_tensor given = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
+      if (pen_session_set_input(session, static_cast<int32_t>(i), &given) != PEN_OK) return PEN_OK;
+    }
+    if (pen_session_prepare(session) != PEN_OK) return PEN_OK;
+    m->machine.error.status = PEN_OK;
+    Status status = pen_session_run(session);
+    if (status != PEN_OK) {
+      if (m->machine.error.status == PEN_OK) m->machine.error = *pen_session_error(session);
+      return status;
+    }
+    for (uint32_t i = 0; i < in.arg_count; ++i) taken(arg(in, i));  // slots are emptied
+    for (uint32_t i = 0; i < in.result_count; ++i) {
+      pen_tensor out;
+      pen_session_output(session, static_cast<int32_t>(i), &out);
+      Tensor shape;
+      shape.dtype = static_cast<DType>(out.dtype);
+      shape.rank = out.rank;
+      for (int d = 0; d < out.rank; ++d) shape.dims[d] = out.dims[d];
+      row_major_strides(shape.rank, shape.dims, shape.strides);
+      int64_t bytes = shape.numel() * dtype_size(shape.dtype);
+      void* memory = pen_session_take_output(session, static_cast<int32_t>(i));
+      Storage* storage = memory ? storage_borrow(memory, bytes, false, nullptr, nullptr) : storage_create(bytes);
+      if (!storage) {
+        free(memory);
+        return out_of_memory(m);
+      }
+      storage->owned = true;
+      if (!memory && bytes) memcpy(storage->data, out.data, static_cast<size_t>(bytes));
+      TensorObject* t = tensor_on(storage, shape, 0);
+      storage_release(storage);
+      if (!t) return out_of_memory(m);
+      result(in, i) = Value::own(t);
+    }
+    *done = true;
+    return PEN_OK;
+  }
+
+  Status run(Value* returned) {
+    for (;;) {
+      const format::VmInstruction& in = model.vm_code[frame->function->code + frame->pc++];
+      Machine& machine = m->machine;
+      machine.source = model.string(in.source);
+      if (machine.step_limit && ++machine.steps > machine.step_limit) {
+        char expected[64];
+        set_text(expected, sizeof expected, "at most %lld steps (step_limit)", static_cast<long long>(machine.step_limit));
+        return fail(m, PEN_ERROR_LIMIT, "run", expected, "more: an endless loop?");
+      }
+      switch (static_cast<format::VmOp>(in.op)) {
+        case format::VmOp::move: {
+          Value v = taken(arg(in, 0));
+          result(in, 0) = static_cast<Value&&>(v);
+          break;
+        }
+        case format::VmOp::op:
+          PEN_TRY(call_op(in));
+          break;
+        case format::VmOp::jump:
+          frame->pc = in.target;
+          break;
+        case format::VmOp::branch: {
+          Value condition = taken(arg(in, 0));
+          if (condition.tag() != Tag::boolean) return fail(m, PEN_ERROR_SHAPE, "if", "a bool", condition.tag_name());
+          if (!condition.boolean()) frame->pc = in.target;
+          break;
+        }
+        case format::VmOp::loop: {
+          Value* slots = &registers[arg(in, 0)];  // trip, limit, condition, carried …
+          if (slots[0].tag() != Tag::integer || slots[1].tag() != Tag::integer || slots[2].tag() != Tag::boolean)
+            return fail(m, PEN_ERROR_SHAPE, "loop", "an int count, an int limit and a bool condition", "others");
+          int64_t trip = slots[0].integer();
+          if (trip < slots[1].integer() && slots[2].boolean()) {
+            slots[2] = Value(trip);
+            slots[0] = Value(trip + 1);
+            break;
+          }
+          for (uint32_t i = 3; i < in.arg_count; ++i) slots[i - 3] = static_cast<Value&&>(slots[i]);
+          for (uint32_t i = in.arg_count - 3; i < in.arg_count; ++i) slots[i] = Value();
+          frame->pc = in.target;
+          break;
+        }
+        case format::VmOp::ret: {
+          Value v = taken(arg(in, 0));
+          for (uint32_t i = 0; i < frame->function->registers; ++i) registers[i] = Value();
+          uint32_t to = frame->result;
+          if (--m->frame_count == 0) {
+            *returned = static_cast<Value&&>(v);
+            return PEN_OK;
+          }
+          frame = &m->frames[m->frame_count - 1];
+          registers = m->registers + frame->base;
+          registers[to] = static_cast<Value&&>(v);
+          break;
+        }
+        case format::VmOp::list:
+        case format::VmOp::tuple:
+        case format::VmOp::dict:
+          PEN_TRY(construct(in));
+          break;
+        case format::VmOp::unpack:
+          PEN_TRY(unpack(in));
+          break;
+        case format::VmOp::get_attr:
+        case format::VmOp::set_attr:
+          PEN_TRY(attribute(in));
+          break;
+        case format::VmOp::create: {
+          const ClassInfo& type = model.class_info[in.target];
+          Instance* made = instance_create(type.name, &type, type.field_count);
+          if (!made) return out_of_memory(m);
+          result(in, 0) = Value::own(made);
+          break;
+        }
+        case format::VmOp::isinstance: {
+          Value v = taken(arg(in, 0));
+          result(in, 0) = Value(is_instance(v, model.string(in.target)));
+          break;
+        }
+        case format::VmOp::call:
+        case format::VmOp::call_method:
+          PEN_TRY(call(in));
+          break;
+        case format::VmOp::drop:
+          for (uint32_t i = 0; i < in.arg_count; ++i)
+            if (!(arg(in, i) & kConstant)) registers[arg(in, i)] = Value();
+          break;
+        case format::VmOp::planned: {
+          bool done;
+          PEN_TRY(planned(in, &done));
+          if (done) frame->pc = in.extra;
+          break;
+        }
+      }
+    }
+  }
+};
+
+// Whatever an error left in the registers.
+void clear(pen_module* m) {
+  for (int64_t i = 0; i < m->register_count; ++i) m->registers[i] = Value();
+  m->frame_count = 0;
+}
+
+const format::Function* find_function(const Model& model, const char* method) {
+  for (uint32_t i = 0; i < model.functions.count; ++i)
+    if (model.functions[i].method != format::kNone && strcmp(model.string(model.functions[i].method), method) == 0)
+      return &model.functions[i];
+  return nullptr;
+}
+
+Status run_method(pen_module* m, const char* name, pen_value* const* args, size_t count, Value* result) {
+  const Model& model = *m->model;
+  Machine& machine = m->machine;
+  machine.error = {};
+  machine.source = "";
+  machine.steps = 0;
+  const format::Function* function = find_function(model, name);
+  if (!function) {
+    char names[160] = "one of";
+    size_t used = strlen(names);
+    for (uint32_t i = 0; i < model.functions.count && used < sizeof names; ++i)
+      if (model.functions[i].method != format::kNone)
+        used += static_cast<size_t>(snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[i].method)));
+    return fail(m, PEN_ERROR_ARGUMENT, "method", names, name);
+  }
+  size_t most = function->param_count - 1, least = function->default_count > most ? 0 : most - function->default_count;
+  if (function->param_count == 0 || count > most || count < least) {
+    char expected[64], got[32];
+    set_text(expected, sizeof expected, least == most ? "%zu" : "%zu to %zu", least, most);
+    set_text(got, sizeof got, "%zu", count);
+    return report(&machine.error, {PEN_ERROR_ARGUMENT, "arguments of", name, "", expected, got});
+  }
+  if (!reserve_registers(m, function->registers)) return out_of_memory(m);
+  m->registers[0] = m->data.values[model.programs[0].module];
+  for (size_t i = 0; i < count; ++i) m->registers[1 + i] = args[i]->value;
+  for (size_t i = count; i < most; ++i)
+    m->registers[1 + i] = m->data.values[model.indices[function->defaults + static_cast<uint32_t>(function->default_count - (most - i))]];
+  Interpreter vm = {m, model, nullptr, nullptr};
+  vm.enter(*function, 0, 0);
+  Status status = vm.run(result);
+  if (status != PEN_OK) clear(m);
+  return status;
+}
+
+}  // namespace
+
+extern "C" {
+
+pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** out, pen_error* error) {
+  *out = nullptr;
+  pen_module_options defaults = {};
+  if (!options) options = &defaults;
+  if (model->programs.count == 0)
+    return report(error, {PEN_ERROR_ARGUMENT, "module", "", "", "a model with VM code", "one that is planned as a whole", "",
+                          "Run it with pen_session_create"});
+  if (options->threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
+  Isa isa;
+  PEN_TRY(choose_isa(options->isa, &isa, error));
+  pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
+  bool made = m && machine_create(&m->machine, model, isa, options->threads);
+  if (m) {
+    m->model = model;
+    m->machine.memory_limit = options->memory_limit;
+    m->machine.step_limit = options->step_limit;
+    m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
+    m->sessions = static_cast<pen_session**>(calloc(model->methods.count + 1, sizeof(pen_session*)));
+  }
+  if (!made || !m->operators || !m->sessions || !data_create(&m->data, *model)) {
+    pen_module_destroy(m);
+    return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
+  }
+  for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
+  *out = m;
+  return PEN_OK;
+}
+
+void pen_module_destroy(pen_module* m) {
+  if (!m) return;
+  clear(m);
+  for (uint32_t i = 0; m->sessions && i < m->model->methods.count; ++i) pen_session_destroy(m->sessions[i]);
+  if (m->data.model) data_destroy(&m->data);
+  machine_destroy(&m->machine);
+  free(m->operators);
+  free(m->sessions);
+  free(m->registers);
+  free(m);
+}
+
+pen_status pen_module_run(pen_module* m, const char* method, pen_value* const* args, size_t count, pen_value** result) {
+  *result = nullptr;
+  Value returned;
+  PEN_TRY(run_method(m, method ? method : "forward", args, count, &returned));
+  *result = box(returned);
+  return *result ? PEN_OK : out_of_memory(m);
+}
+
+pen_status pen_module_reset(pen_module* m) {
+  Data fresh = {};
+  if (!data_create(&fresh, *m->model)) return out_of_memory(m);
+  data_destroy(&m->data);
+  m->data = fresh;
+  return PEN_OK;
+}
+void pen_module_seed(pen_module* m, uint64_t seed) { m->machine.runner.random = {seed, 0}; }
+const pen_error* pen_module_error(const pen_module* m) { return &m->machine.error; }
+pen_value* pen_module_state(const pen_module* m) { return box(m->data.values[m->model->programs[0].module]); }
+
+static const format::Function* function_at(const Model& model, int32_t index) {
+  for (uint32_t i = 0; i < model.functions.count; ++i)
+    if (model.functions[i].method != format::kNone && index-- == 0) return &model.functions[i];
+  return nullptr;
+}
+int32_t pen_model_function_count(const pen_model* model) {
+  int32_t count = 0;
+  while (function_at(*model, count)) ++count;
+  return count;
+}
+const char* pen_model_function_name(const pen_model* model, int32_t index) {
+  const format::Function* f = function_at(*model, index);
+  return f ? model->string(f->method) : nullptr;
+}
+const char* pen_model_function_schema(const pen_model* model, int32_t index) {
+  const format::Function* f = function_at(*model, index);
+  return f ? model->string(f->schema) : nullptr;
+}
+const char* pen_model_missing_operator(const pen_model* model, int32_t index) {
+  for (uint32_t i = 0; i < model->operators.count; ++i) {
+    const char* name = model->string(model->operators[i].name);
+    if (!find_operator(name) && index-- == 0) return name;
+  }
+  return nullptr;
+}
+
+int32_t pen_model_bundle_count(const pen_model* model) { return static_cast<int32_t>(model->bundles.count); }
+pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* out, pen_error* error) {
+  *out = {};
+  if (index < 0 || static_cast<uint32_t>(index) >= model->bundles.count)
+    return report(error, {PEN_ERROR_ARGUMENT, "bundled input", "", "", "an index of one", "another"});
+  const format::Bundle& b = model->bundles[static_cast<uint32_t>(index)];
+  out->method = model->string(b.method);
+  out->info = model->string(b.info);
+  out->absolute = b.absolute;
+  out->relative = b.relative;
+  for (int part = 0; part < 2; ++part) {
+    uint32_t root = part ? b.outputs : b.args;
+    Data data = {};
+    if (root == format::kNone) continue;
+    pen_value*& to = part ? out->outputs : out->args;
+    if (data_create(&data, *model, root)) to = box(data.values[root]);
+    data_destroy(&data);
+    if (!to) {
+      pen_value_release(out->args);
+      return report(error, {PEN_ERROR_MEMORY, "bundled input", "", "", "memory", "none"});
+    }
+  }
+  return PEN_OK;
+}
+
+}  // extern "C"

@@ -1,0 +1,14 @@
+// Weights in the layout that a kernel reads (penlight/ops/conv/pack.h). One that cannot change, a constant of the file, is
+// packed once and kept by the machine; any other one in each call.
+#pragma once
+#include "penlight/runtime/vm/graph.h"
+
+namespace pen {
+
+// `w`: the weight [Co, Ci / groups, …] as its kernel means it, somewhere on the storage of `owner`. Its groups may be a dim of
+// their own, the first: [groups, Co / groups, …], as transposed convolutions have it. `layout` is a literal: "panel16", "taps"
+// or "grouped". *value: the packed weight in the graph.
+Status pack_weight(const Call& c, Graph* g, const TensorObject& owner, const Tensor& w, bool split, const char* layout, int64_t groups,
+                   int* value);
+
+}  // namespace pen

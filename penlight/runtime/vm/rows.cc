@@ -1,0 +1,336 @@
+#include "penlight/runtime/vm/rows.h"
+
+#include "penlight/runtime/exec/isa.h"
+#include "penlight/runtime/vm/graph.h"
+#include "penlight/runtime/vm/machine.h"
+
+namespace pen {
+
+namespace {
+constexpr int64_t kGrain = 16384;  // elements of a task: below, waking a thread costs more than the work
+constexpr int64_t kChunk = 512;    // elements of what lies between two steps
+}  // namespace
+
+int Rows::add_item(DType dtype, int tensor, int step) {
+  if (item_count_ == kMaxItems) {
+    full_ = true;
+    return 0;
+  }
+  Item& item = items_[item_count_];
+  item.dtype = dtype;
+  item.tensor = static_cast<int8_t>(tensor);
+  item.step = static_cast<int8_t>(step);
+  return item_count_++;
+}
+
+int Rows::input(const Tensor& t) {
+  if (tensor_count_ == kMaxTensors) {
+    full_ = true;
+    return 0;
+  }
+  tensors_[tensor_count_] = t;
+  return add_item(t.dtype, tensor_count_++, -1);
+}
+
+int Rows::number(const Value& v, DType dtype) {
+  int made = add_item(dtype, -1, -1);
+  number_into(v, dtype, items_[made].bytes);
+  return made;
+}
+
+static RowFn find_row(const char* key, Isa isa, DType* result) {
+  const KernelEntry* entry = find_kernel(key);
+  if (!entry || !entry->row[0]) return nullptr;
+  *result = entry->result;
+  return row_function(*entry, isa);
+}
+
+int Rows::node(const char* kernel, DType dtype, int a, int b, int d) {
+  Key key(kernel, dtype);
+  DType result = dtype;
+  RowFn row = find_row(key, call_.machine->isa, &result);
+  if (!row) {
+    if (!missing_[0]) set_text(missing_, sizeof missing_, "%s", key.text);
+    return a;
+  }
+  Step& step = steps_[step_count_];
+  int made = add_item(result, -1, step_count_);
+  if (full_) return 0;
+  ++step_count_;
+  step.row = row;
+  step.item = made;
+  step.in[0] = a, step.in[1] = b, step.in[2] = d;
+  step.inputs = b < 0 ? 1 : d < 0 ? 2 : 3;
+  return made;
+}
+int Rows::with(int node, double first, double second, double third) {
+  if (step_count_ == 0) return node;
+  float* args = steps_[step_count_ - 1].args;
+  args[0] = static_cast<float>(first), args[1] = static_cast<float>(second), args[2] = static_cast<float>(third);
+  return node;
+}
+
+int Rows::cast(int value, DType to) {
+  DType from = items_[value].dtype;
+  if (from == to) return value;
+  if (items_[value].tensor < 0 && items_[value].step < 0) return number(number_at(from, items_[value].bytes), to);
+  char kernel[24];
+  set_text(kernel, sizeof kernel, "cast.%s", kDTypeNames[static_cast<int>(from)]);
+  return node(kernel, to, value);
+}
+
+Status Rows::broadcast(Shape* shape) const {
+  for (int i = 0; i < tensor_count_; ++i) {
+    const Tensor& t = tensors_[i];
+    for (; shape->rank < t.rank; ++shape->rank) {
+      for (int d = shape->rank; d > 0; --d) shape->dims[d] = shape->dims[d - 1];
+      shape->dims[0] = 1;
+    }
+    for (int d = 0; d < t.rank; ++d) {
+      int64_t& size = shape->dims[shape->rank - t.rank + d];
+      if (t.dims[d] == size || t.dims[d] == 1) continue;
+      if (size != 1)
+        return call_.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
+                          static_cast<long long>(t.dims[d]), static_cast<long long>(size), t.rank - d);
+      size = t.dims[d];
+    }
+  }
+  return PEN_OK;
+}
+
+// Strides of an input as the whole shape sees them: 0 where it repeats.
+static int64_t stride_of(const Tensor& t, const Shape& shape, int d) {
+  int own = d - (shape.rank - t.rank);
+  return own < 0 || (t.dims[own] == 1 && shape.dims[d] != 1) ? 0 : t.strides[own];
+}
+
+// torch's order (TensorIterator): dims sorted, from the last, by the strides of the first input that tells two of them apart.
+void Rows::result_strides(const Shape& shape, int64_t* strides) const {
+  const int rank = shape.rank;
+  int order[kMaxRank];
+  bool all_dense = true;
+  for (int i = 0; i < tensor_count_ && all_dense; ++i) {
+    int64_t expected = 1;
+    all_dense = tensors_[i].rank == rank;
+    for (int d = rank - 1; d >= 0 && all_dense; --d) {
+      all_dense = tensors_[i].dims[d] == shape.dims[d] && (shape.dims[d] == 1 || tensors_[i].strides[d] == expected);
+      expected *= shape.dims[d];
+    }
+  }
+  for (int k = 0; k < rank; ++k) order[k] = rank - 1 - k;
+  auto compare = [&](int a, int b) {
+    for (int i = 0; i < tensor_count_; ++i) {
+      int64_t sa = stride_of(tensors_[i], shape, a) * dtype_size(tensors_[i].dtype);
+      int64_t sb = stride_of(tensors_[i], shape, b) * dtype_size(tensors_[i].dtype);
+      if (sa == 0 || sb == 0) continue;
+      if (sa != sb) return sa < sb ? -1 : 1;
+      if (shape.dims[a] > shape.dims[b]) return 1;
+    }
+    return 0;
+  };
+  for (int k = 1; k < rank && !all_dense; ++k)
+    for (int at = k, before = k - 1; before >= 0; --before) {
+      int decided = compare(order[before], order[at]);
+      if (decided < 0) break;
+      if (decided == 0) continue;
+      int kept = order[before];
+      order[before] = order[at];
+      order[at] = kept;
+      at = before;
+    }
+  int64_t step = 1;
+  for (int k = 0; k < rank; ++k) {
+    strides[order[k]] = step;
+    step *= shape.dims[order[k]] > 1 ? shape.dims[order[k]] : 1;
+  }
+}
+
+// The loop: dims by rising stride of the result, merged where every tensor continues from one to the next.
+struct Rows::Walk {
+  const Rows* rows;
+  int rank, last;  // last: the step that writes the result
+  int64_t dims[kMaxRank], out[kMaxRank], in[kMaxTensors][kMaxRank];
+  int64_t elements, tasks;
+  char* data;
+  int64_t size;
+  char* scratch;  // for each thread, kChunk elements of each step but the last
+
+  void collapse(const Shape& shape, const Tensor& result) {
+    int order[kMaxRank], n = 0;
+    rank = 0;
+    for (int d = 0; d < shape.rank; ++d) {
+      if (shape.dims[d] == 1) continue;
+      int at = n++;
+      for (; at > 0 && result.strides[order[at - 1]] > result.strides[d]; --at) order[at] = order[at - 1];
+      order[at] = d;
+    }
+    if (n == 0 || result.strides[order[0]] != 1) {  // one element, or a result with gaps: rows of one
+      dims[0] = out[0] = 1;
+      for (int i = 0; i < rows->tensor_count_; ++i) in[i][0] = 0;
+      rank = 1;
+    }
+    for (int k = 0; k < n; ++k) {
+      int d = order[k], before = rank - 1;
+      bool merges = before >= 0 && result.strides[d] == out[before] * dims[before];
+      for (int i = 0; i < rows->tensor_count_ && merges; ++i)
+        merges = stride_of(rows->tensors_[i], shape, d) == in[i][before] * dims[before];
+      if (merges) {
+        dims[before] *= shape.dims[d];
+        continue;
+      }
+      dims[rank] = shape.dims[d];
+      out[rank] = result.strides[d];
+      for (int i = 0; i < rows->tensor_count_; ++i) in[i][rank] = stride_of(rows->tensors_[i], shape, d);
+      ++rank;
+    }
+  }
+
+  // `n` elements side by side in the result, from these places on.
+  void row(char* to, const char* const* from, int64_t n, char* between) const {
+    const Rows& r = *rows;
+    for (int64_t at = 0; at < n;) {
+      int64_t count = last > 0 && n - at > kChunk ? kChunk : n - at;
+      for (int s = 0; s <= last; ++s) {
+        const Step& step = r.steps_[s];
+        const void* in_data[3];
+        int64_t steps[3];
+        for (int k = 0; k < step.inputs; ++k) {
+          const Item& item = r.items_[step.in[k]];
+          if (item.tensor >= 0) {
+            steps[k] = in[item.tensor][0];
+            in_data[k] = from[item.tensor] + at * steps[k] * dtype_size(item.dtype);
+          } else if (item.step >= 0) {
+            steps[k] = 1;
+            in_data[k] = between + item.step * kChunk * 8;
+          } else {
+            steps[k] = 0;
+            in_data[k] = item.bytes;
+          }
+        }
+        step.row(s == last ? to + at * size : between + s * kChunk * 8, in_data, steps, count, step.args);
+      }
+      at += count;
+    }
+  }
+
+  void run(int64_t begin, int64_t end, int worker) const {
+    char* between = scratch ? scratch + worker * last * kChunk * 8 : nullptr;
+    int64_t at = begin % dims[0], outer = begin / dims[0], index[kMaxRank], to = 0, from[kMaxTensors] = {};
+    for (int d = 1; d < rank; ++d) {
+      index[d] = outer % dims[d];
+      outer /= dims[d];
+      to += index[d] * out[d];
+      for (int i = 0; i < rows->tensor_count_; ++i) from[i] += index[d] * in[i][d];
+    }
+    while (begin < end) {
+      int64_t count = dims[0] - at < end - begin ? dims[0] - at : end - begin;
+      const char* data_in[kMaxTensors];
+      for (int i = 0; i < rows->tensor_count_; ++i)
+        data_in[i] = rows->tensors_[i].data + (from[i] + at * in[i][0]) * dtype_size(rows->tensors_[i].dtype);
+      row(data + (to + at) * size, data_in, count, between);
+      begin += count;
+      at = 0;
+      for (int d = 1; d < rank; ++d) {
+        int64_t back = ++index[d] == dims[d] ? dims[d] : 0;
+        to += (1 - back) * out[d];
+        for (int i = 0; i < rows->tensor_count_; ++i) from[i] += (1 - back) * in[i][d];
+        if (!back) break;
+        index[d] = 0;
+      }
+    }
+  }
+};
+
+Status Rows::check(int value) {
+  if (missing_[0])
+    return report(&call_.machine->error, {PEN_ERROR_KERNEL, "", call_.op->name, "", "a kernel that this library has", missing_,
+                                          call_.machine->source, "Use a library built with it: a full build of this version"});
+  if (full_) return call_.fail("fewer steps", "%d", item_count_);
+  if (items_[value].step < 0 && items_[value].tensor < 0) return call_.fail("a tensor among the operands", "numbers alone");
+  return PEN_OK;
+}
+
+Status Rows::compute(int value, const Tensor& out) {
+  Walk w;
+  Shape shape;
+  shape.rank = out.rank;
+  for (int d = 0; d < out.rank; ++d) shape.dims[d] = out.dims[d];
+  w.rows = this;
+  w.elements = out.numel();
+  w.data = out.data;
+  w.size = dtype_size(out.dtype);
+  w.scratch = nullptr;
+  w.last = items_[value].step;
+  if (w.elements == 0) return PEN_OK;
+  w.collapse(shape, out);
+  ThreadPool* pool = call_.machine->runner.pool;
+  if (w.last > 0) {
+    size_t bytes = static_cast<size_t>(pool_threads(pool)) * static_cast<size_t>(w.last) * kChunk * 8;
+    void* memory = nullptr;
+    if (posix_memalign(&memory, 64, bytes) != 0) return call_.out_of_memory();
+    w.scratch = static_cast<char*>(memory);
+  }
+  w.tasks = task_count(w.elements, kGrain);
+  if (w.tasks == 1)
+    w.run(0, w.elements, 0);
+  else
+    pool_run(
+        pool, w.tasks,
+        [](void* context, int64_t begin, int64_t end, int worker) {
+          const Walk& walk = *static_cast<const Walk*>(context);
+          walk.run(part(walk.elements, walk.tasks, begin).begin, part(walk.elements, walk.tasks, end - 1).end, worker);
+        },
+        &w);
+  free(w.scratch);
+  return PEN_OK;
+}
+
+Status Rows::run(int value, TensorObject** made, bool row_major) {
+  *made = nullptr;
+  PEN_TRY(check(value));
+  Shape shape;
+  PEN_TRY(broadcast(&shape));
+  TensorObject* t = tensor_create(items_[value].dtype, shape.rank, shape.dims);
+  if (!t) return call_.out_of_memory();
+  if (!row_major) result_strides(shape, t->shape.strides);
+  Status status;
+  if (items_[value].tensor >= 0) {  // an input as it is
+    Tensor from = t->shape;
+    from.data = tensors_[items_[value].tensor].data;
+    for (int d = 0; d < shape.rank; ++d) from.strides[d] = stride_of(tensors_[items_[value].tensor], shape, d);
+    status = move_elements(call_, t->view(), from);
+  } else {
+    status = compute(value, t->view());
+  }
+  if (status != PEN_OK) {
+    heap_release(t);
+    return status;
+  }
+  *made = t;
+  return PEN_OK;
+}
+
+Status Rows::give(int value) {
+  TensorObject* made;
+  PEN_TRY(run(value, &made));
+  call_.results[0] = Value::own(made);
+  return PEN_OK;
+}
+
+bool carrier_of(const char* kernel, DType dtype, DType* carrier) {
+  auto has = [&](DType d) { return find_kernel(Key(kernel, d)) != nullptr; };
+  *carrier = dtype;
+  if (has(dtype)) return true;
+  bool is_float = is_floating(dtype);
+  if (dtype == DType::f16 || dtype == DType::bf16) *carrier = DType::f32;
+  if (!is_float && dtype != DType::i64) *carrier = DType::i32;
+  if (*carrier != dtype && has(*carrier)) return true;
+  *carrier = DType::i64;
+  if (!is_float && has(*carrier)) return true;
+  *carrier = DType::f32;
+  if (dtype != DType::f64 && has(DType::f32)) return true;
+  *carrier = DType::f64;
+  return has(DType::f64);
+}
+
+}  // namespace pen
