@@ -37,6 +37,12 @@ PEN_OP(uninitialized, "prim::Uninitialized() -> Any") { return c.give(Value()); 
 PEN_OP(if_then_else, "[quantized]", "prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)") {
   return c.give(Value(c.flag(0) ? c.args[1] : c.args[2]));
 }
+PEN_OP(abs_of_tensor, "prim::abs(Tensor x) -> Tensor") {
+  const OpEntry* op = find_operator("aten::abs");
+  if (!op) return c.fail("the operator aten::abs in this library", "none");
+  Value x(c.args[0]);
+  return call_operator(c.machine, *op, &x, 1, c.results);
+}
 // Modules in a ModuleList or ModuleDict by a place known at run time only: children named "0", "1" …, or by their key.
 static Status child(Call& c, const char* name) {
   const Value* found = c.args[0].tag() == Tag::object ? instance_attribute(c.args[0].object(), name) : nullptr;
@@ -67,7 +73,11 @@ PEN_OP(assert_scalar, "aten::_assert_scalar(Scalar self, str assert_msg) -> ()")
 }
 // A library on a phone has nowhere to print to.
 PEN_OP(print, "[quantized]", "prim::Print(...) -> ()") { return PEN_OK; }
-PEN_OP(warn, "aten::warn(str message, int stacklevel=2) -> ()", "aten::_print(str s) -> ()") { return PEN_OK; }
+PEN_OP(warn, "aten::warn(str message, int stacklevel=2) -> ()", "aten::_print(str s) -> ()",
+       "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",
+       "aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()") {
+  return PEN_OK;
+}
 
 // ---- modes ----
 PEN_OP(never, "aten::is_grad_enabled() -> bool", "aten::is_autocast_enabled() -> bool", "aten::is_autocast_cpu_enabled() -> bool",

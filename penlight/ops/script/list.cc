@@ -140,34 +140,12 @@ PEN_OP(mul_list_, "[direct][quantized]", "aten::mul_.t(t[](a!) l, int n) -> t[](
 }
 
 PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]") {
-<<<<<<< HEAD
   script::Slice slice;
   PEN_TRY(script::slice_of(c, c.args[1], c.args[2], c.integer(3), c.list(0).count, &slice));
   Value made = Value::own(list_create(slice.picked));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t i = 0; i < slice.picked; ++i)
     if (!list_append(made.list(), c.list(0).items[slice.from + i * slice.step])) return c.out_of_memory();
-=======
-  const ListObject& l = c.list(0);
-  int64_t step = c.integer(3), from, to;
-  if (step == 0) return c.raise("ValueError: slice step cannot be zero");
-  script::slice_bounds(c.args[1], c.args[2], l.count, &from, &to);
-  if (step < 0) {  // downwards: from the last one, to before the first
-    auto bound = [&](int i, int64_t otherwise) {
-      if (!c.given(i)) return otherwise;
-      int64_t at = c.integer(i) < 0 ? c.integer(i) + l.count : c.integer(i);
-      return at < -1 ? -1 : at >= l.count ? l.count - 1 : at;
-    };
-    from = bound(1, l.count - 1);
-    to = bound(2, -1);
-  }
-  Value made = Value::own(list_create(0));
-  if (made.is_none()) return c.out_of_memory();
-  while (step > 0 ? from < to : from > to) {
-    if (!list_append(made.list(), l.items[from])) return c.out_of_memory();
-    if (add_overflows(from, step, &from)) break;
-  }
->>>>>>> main
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(list_of_str, "aten::list(str t) -> str[]") {
