@@ -21,6 +21,19 @@ const OpEntry* find_operator(const char* name) {
   return nullptr;
 }
 
+OpFn find_quantized_form(const char* name) {
+  int low = 0, high = kQuantizedFormCount - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(name, kQuantizedForms[middle].name);
+    if (order == 0) return kQuantizedForms[middle].run;
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return nullptr;
+}
+
 // ---- errors ----
 Status Call::out_of_memory() const {
   return report(&machine->error, {PEN_ERROR_MEMORY, "", op->name, "", "memory", "none", machine->source});
@@ -489,18 +502,22 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     c.count = op.param_count;
   }
   c.args = args;
+  OpFn run = op.run;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
     if (p.optional && args[i].is_none()) continue;
     if (fits(p, &args[i])) {
-      if (!op.quantized && is_quantized(args[i])) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
+      if (!op.quantized && run == op.run && is_quantized(args[i])) {
+        run = find_quantized_form(op.name);
+        if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
+      }
       continue;
     }
     char expected[96];
     set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name);
     return c.fail(expected, "%s", args[i].tag_name());
   }
-  PEN_TRY(op.run(c));
+  PEN_TRY(run(c));
   return op.writes >= 0 ? write_back(c) : PEN_OK;
 }
 
