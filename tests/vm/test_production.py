@@ -75,7 +75,6 @@ def test_list() -> None:
     assert set(LEFT_OUT) - set(rows) == set()
 
 
-@pytest.mark.xfail(reason="families of operators are still being written", strict=False)
 def test_operators_of_more_than_ten_models() -> None:
     rows, missing = production(), coverage().often_missing
     listing = "\n".join(f"{rows[n]:5} {n}" for n in missing)

@@ -16,7 +16,8 @@ from tests.vm.scripted import same
         (("bad 1", "builtins.ValueError"), "ValueError: bad 1"),
         (("bad 1", "__torch__.mine.Problem"), "__torch__.mine.Problem: bad 1"),
         (("100% %s %n",), "100% %s %n"),
-        (("",), ""),
+        (("",), "Exception"),
+        (("\x00a", None), "Exception"),
     ],
 )
 def test_raise(args: tuple, message: str) -> None:
@@ -69,9 +70,12 @@ def test_containers_and_enums_need_objects() -> None:
             run(name, [1], key)
     for name in ("prim::EnumName", "prim::EnumValue.int"):
         with pytest.raises(OperatorError, match="a member of an enum"):
-            run(name, 1)
-    with pytest.raises(OperatorError, match="a member of an enum"):
-        run("aten::eq.enum", 1, 2)
+            run(name, [1])
+    with pytest.raises(OperatorError, match="without its name"):
+        run("prim::EnumName", 1)
+    assert run("prim::EnumValue.str", "red") == "red"
+    assert run("aten::eq.enum", 1, 2) is False
+    assert run("aten::ne.enum", "a", "b") is True
 
 
 def test_lists_in_arguments_are_shared() -> None:

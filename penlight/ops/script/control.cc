@@ -50,10 +50,8 @@ static Status child(Call& c, const char* name) {
   return c.give(Value(*found));
 }
 PEN_OP(container_index_list, "prim::ModuleContainerIndex.list(Any self, int ind) -> Any") {
-  int64_t at = c.integer(1);
   char name[32];
-  if (at < 0 && c.args[0].tag() == Tag::object && c.args[0].object()->type) at += c.args[0].object()->type->field_count;
-  snprintf(name, sizeof name, "%lld", static_cast<long long>(at));
+  snprintf(name, sizeof name, "%lld", static_cast<long long>(c.integer(1)));
   return child(c, name);
 }
 PEN_OP(container_index_dict, "prim::ModuleContainerIndex.dict(Any self, str ind) -> Any") { return child(c, c.text(1)); }
@@ -63,13 +61,13 @@ PEN_OP(container_index_dict, "prim::ModuleContainerIndex.dict(Any self, str ind)
 PEN_OP(raise_exception, "prim::RaiseException(str msg, str? cls=None) -> ()") {
   const StringObject& message = *c.args[0].string();
   int size = message.size > 560 ? 560 : static_cast<int>(message.size);
-  if (!c.given(1)) return c.raise("%.*s", size, message.text);
+  if (!c.given(1)) return c.raise("%.*s", message.text[0] ? size : 9, message.text[0] ? message.text : "Exception");
   const char* name = c.text(1);
   if (strncmp(name, "builtins.", 9) == 0) name += 9;
   return c.raise("%.100s: %.*s", name, size, message.text);
 }
 PEN_OP(assert_scalar, "aten::_assert_scalar(Scalar self, str assert_msg) -> ()") {
-  return c.number(0) != 0 ? PEN_OK : c.raise("%.560s", c.text(1));
+  return c.number(0) != 0 ? PEN_OK : c.raise("AssertionError: %.560s", c.text(1));
 }
 // A library on a phone has nowhere to print to.
 PEN_OP(print, "[quantized]", "prim::Print(...) -> ()") { return PEN_OK; }
