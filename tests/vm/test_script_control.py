@@ -82,3 +82,9 @@ def test_lists_in_arguments_are_shared() -> None:
     """The list that append returns is the one it changed."""
     result, (after, _) = run_keeping("aten::append.t", [torch.ones(1)], torch.zeros(2))
     assert len(result) == len(after) == 2
+
+
+def test_none_for_a_list_of_optional_tensors() -> None:
+    """Its elements may be None, the list itself may not."""
+    with pytest.raises(OperatorError, match="a list of Tensors for indices"):
+        run("aten::index.Tensor", torch.ones(2), None)
