@@ -153,12 +153,15 @@ static Status give_range(Call& c, const Value& start, const Value& end, const Va
   bool reals = start.tag() == Tag::real || end.tag() == Tag::real || step.tag() == Tag::real;
   if (dtype_at >= 0) PEN_TRY(c.dtype(dtype_at, with_end || reals ? DType::f32 : DType::i64, &dtype));
   double s = start.number(), e = end.number(), by = step.number(), length;
-  if (is_integral(dtype, false) && reals) s = trunc(s), e = trunc(e), by = trunc(by);
+  if (dtype == DType::i64 && reals) s = trunc(s), e = trunc(e), by = trunc(by);
   constexpr double kMost = 1e15;
   if (s != s || e != e || by != by || s - s != 0 || e - e != 0) return c.fail("finite bounds", "%g and %g", s, e);
   if (by == 0) return c.fail("a step other than 0", "0");
   if ((by > 0 && s > e) || (by < 0 && s < e)) return c.fail("bounds in the direction of the step", "%g to %g by %g", s, e, by);
   bool whole = is_integral(dtype, false);
+  constexpr double kLargest = 9.2e18;
+  if (whole && reals && !(s < kLargest && s > -kLargest && by < kLargest && by > -kLargest))
+    return c.fail("bounds that integers hold", "%g by %g", s, by);
   int64_t first = whole && reals ? static_cast<int64_t>(s) : start.integer(),
           each = whole && reals ? static_cast<int64_t>(by) : step.integer();
   if (whole && !reals) {  // exact beyond 2**53 too
