@@ -491,7 +491,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   c.args = args;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
-    if (p.optional && args[i].is_none()) continue;
+    if (p.optional && args[i].is_none() && p.kind != Kind::tensors) continue;  // of tensors: an element may be None, not the list
     if (fits(p, &args[i])) {
       if (!op.quantized && is_quantized(args[i])) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
       continue;
