@@ -30,11 +30,11 @@ PEN_OP(cdist, "aten::cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=
 PEN_OP(pdist, "aten::pdist(Tensor self, float p=2.0) -> Tensor", "aten::_pdist_forward(Tensor self, float p=2.0) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.rank() != 2 || !is_floating(x.dtype())) return c.fail("a matrix of floats", "rank %d, %s", x.rank(), dtype_name(x.dtype()));
+  if (!(c.number(1) >= 0)) return c.fail("a p of 0 or more", "%g", c.number(1));
   int64_t n = x.dim(0), count = n * (n - 1) / 2, at = 0;
   Value all, made = Value::own(tensor_create(DType::f64, 1, &count));
   PEN_TRY(elements_of(c, x, DType::f64, &all));
-  Value line = Value::own(tensor_create(DType::f64, 1, &x.shape.dims[1]));
-  if (made.is_none() || line.is_none()) return c.out_of_memory();
+  if (made.is_none()) return c.out_of_memory();
   Calls t(c);
   Value row = t("aten::sub.Tensor", t("aten::unsqueeze", all, 1), t("aten::unsqueeze", all, 0));
   Value norms = t("aten::linalg_vector_norm", row, c.number(1), t.ints(-1));

@@ -287,7 +287,7 @@ static Status norm_over(Call& c, double p, const DimSet& dims, bool keepdim, int
   PEN_TRY(need_floats(c, x));
   if (!is_floating(to)) return c.fail("a dtype of floats", "%s", dtype_name(to));
   bool direct = p == 0 || p == 1 || p == 2 || p == __builtin_inf() || p == -__builtin_inf();
-  if (p < 0 && direct) PEN_TRY(need_some(c, x, dims));
+  if (p < 0 || p == __builtin_inf()) PEN_TRY(need_some(c, x, dims));
   bool single = to != DType::f64 && x.dtype() != DType::f64 && direct && x.numel() > 0 && (dims.count > 0 || x.rank() == 0);
   if (!single) return give_by_rows(c, x, dims, keepdim, to, [=](const double* row, int64_t n) { return norm_of(row, n, p); });
   Graph g(c);
