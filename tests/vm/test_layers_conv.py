@@ -56,7 +56,16 @@ def test_transposed(spatial: int) -> None:
         for dtype in (torch.float32, torch.float64):
             for more in (0, 1):
                 x, w, b = R(2, ci, *(5, 4, 6)[:spatial]), R(ci, co // g, *[k] * spatial), R(co)
-                args = (x.to(dtype), w.to(dtype), b.to(dtype), [s] * spatial, [p] * spatial, [more] * spatial, g, [d] * spatial)
+                args = (
+                    x.to(dtype),
+                    w.to(dtype),
+                    b.to(dtype),
+                    [s] * spatial,
+                    [p] * spatial,
+                    [more] * spatial,
+                    g,
+                    [d] * spatial,
+                )
                 name = f"aten::conv_transpose{spatial}d" + (".input" if spatial > 1 else "")
                 same_as_torch(name, *args, tolerance=2e-6 if dtype == torch.float32 else 1e-13)
 
@@ -66,7 +75,17 @@ def test_padding_in_words() -> None:
         x, w = R(2, 4, *[9] * spatial), R(6, 2, *[4, 3, 2][:spatial])
         for padding in ("same", "valid", "other"):
             for stride in (1, 2):
-                same_as_torch(f"aten::conv{spatial}d.padding", x, w, None, [stride] * spatial, padding, [2] * spatial, 2, tolerance=2e-6)
+                same_as_torch(
+                    f"aten::conv{spatial}d.padding",
+                    x,
+                    w,
+                    None,
+                    [stride] * spatial,
+                    padding,
+                    [2] * spatial,
+                    2,
+                    tolerance=2e-6,
+                )
 
 
 def test_other_dtypes() -> None:
@@ -82,7 +101,9 @@ def test_channels_last_stays() -> None:
     for x in (R(2, 8, 6, 5).contiguous(memory_format=torch.channels_last), R(2, 8, 6, 5)):
         check("aten::conv2d", x, w, None, tolerance=2e-6, layout=True)
         check("aten::max_pool2d", x, [2, 2], tolerance=0.0, layout=True)
-        check("aten::batch_norm", x, None, None, R(8), torch.rand(8), False, 0.1, 1e-5, True, tolerance=2e-6, layout=True)
+        check(
+            "aten::batch_norm", x, None, None, R(8), torch.rand(8), False, 0.1, 1e-5, True, tolerance=2e-6, layout=True
+        )
         check("aten::upsample_nearest2d", x, [9, 9], layout=True)
 
 
@@ -172,7 +193,9 @@ def test_prepacked_convolutions(backend: str) -> None:
     for low, high in LIMITS:
         for groups, bias in ((1, True), (2, False)):
             x, w, b = R(2, 6, 8, 7), R(10, 6 // groups, 3, 3), R(10) if bias else None
-            packed = operators.run(f"{backend}::{prepack}", [w, b, [2, 1], [1, 0], [1, 2], groups, low, high], hold=True)[1]
+            packed = operators.run(
+                f"{backend}::{prepack}", [w, b, [2, 1], [1, 0], [1, 2], groups, low, high], hold=True
+            )[1]
             expected = F.conv2d(x, w, b, (2, 1), (1, 0), (1, 2), groups)
             expected = expected if low is None and high is None else expected.clamp(low, high)
             for image in (x, x.contiguous(memory_format=torch.channels_last)):
@@ -208,11 +231,14 @@ def test_prepacked_linear() -> None:
 
 def test_sizes_of_packed_weights() -> None:
     operators = _operators()
-    packed = operators.run("prepacked::conv2d_clamp_prepack", [R(6, 2, 3, 3), R(6), [1, 1], [0, 0], [1, 1], 2], hold=True)[1]
+    packed = operators.run(
+        "prepacked::conv2d_clamp_prepack", [R(6, 2, 3, 3), R(6), [1, 1], [0, 0], [1, 1], 2], hold=True
+    )[1]
     assert operators.run("prepacked::unpack_prepacked_sizes_conv2d", packed)[1][0] == ([6, 2, 3, 3], [6])
     packed = operators.run("prepacked::linear_clamp_prepack", [R(6, 2), None], hold=True)[1]
     assert operators.run("prepacked::unpack_prepacked_sizes_linear", packed)[1][0] == ([6, 2], None)
     problem = operators.run("prepacked::conv2d_clamp_run", [R(1, 2, 5, 5), packed[0]])[0]  # weights of a linear layer
-    assert problem is not None and "groups" in problem["message"] or "rank" in problem["message"]
+    assert problem is not None
+    assert "rank" in problem["message"]
     x = R(2, 3)
     compare(run("metal::copy_to_host", x), x, 0.0, "copy_to_host")

@@ -49,7 +49,10 @@ def test_vectors() -> None:
         u, s, v = run(f"aten::{name}", x, *args)
         compare((u * s[:, None]) @ (v.mT if name == "svd" else v), x, 1e-5, name)
     u, s, v = run("aten::svd", x, True, False)
-    assert u.shape == (2, 5, 5) and not u.any() and v.shape == (2, 4, 4) and not v.any()
+    assert u.shape == (2, 5, 5)
+    assert not u.any()
+    assert v.shape == (2, 4, 4)
+    assert not v.any()
 
 
 WRONG: list[tuple[Any, ...]] = [

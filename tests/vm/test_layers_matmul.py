@@ -11,7 +11,14 @@ from tests.vm.check import OperatorError, check, run
 from tests.vm.samples import same_as_torch
 
 R = torch.randn
-TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 2e-2, torch.int64: 0.0, torch.int16: 0.0}
+TOLERANCE = {
+    torch.float32: 3e-6,
+    torch.float64: 1e-13,
+    torch.float16: 2e-3,
+    torch.bfloat16: 2e-2,
+    torch.int64: 0.0,
+    torch.int16: 0.0,
+}
 
 SIZES = [
     ((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 1, 3, 4), (5, 4, 6)),
@@ -50,14 +57,22 @@ def test_relatives(dtype: torch.dtype) -> None:
     each("dot", (n(4), n(4)), (n(4), n(5)), (n(0), n(0)))
     for name in ("addmm", "addmm_"):
         each(name, (n(3, 5), n(3, 4), n(4, 5)), (n(3, 5), n(3, 4), n(4, 5), half, 3), (n(3, 5), n(3, 4), n(4, 5), 0, 1))
-    each("addmm", (n(5), n(3, 4), n(4, 5)), (n(1, 5), n(3, 4), n(4, 5)), (n(4), n(3, 4), n(4, 5)), (n(), n(3, 4), n(4, 5)))
+    each(
+        "addmm",
+        (n(5), n(3, 4), n(4, 5)),
+        (n(1, 5), n(3, 4), n(4, 5)),
+        (n(4), n(3, 4), n(4, 5)),
+        (n(), n(3, 4), n(4, 5)),
+    )
     each("baddbmm", (n(2, 3, 5), n(2, 3, 4), n(2, 4, 5), half, 3), (n(5), n(2, 3, 4), n(2, 4, 5)))
     each("addbmm", (n(3, 5), n(2, 3, 4), n(2, 4, 5), half, 3))
     each("addmv", (n(3), n(3, 4), n(4), half, 3))
     each("addr", (n(3, 4), n(3), n(4), half, 3))
     each("outer", (n(3), n(5)), (n(3, 1), n(5)))
     each("inner", (n(2, 3, 4), n(5, 4)), (n(4), n()))
-    each("tensordot", (n(2, 3, 4), n(4, 5, 3), [1, 2], [2, 0]), (n(2, 3), n(2, 3), [], []), (n(2, 3), n(2, 3), [0], [1]))
+    each(
+        "tensordot", (n(2, 3, 4), n(4, 5, 3), [1, 2], [2, 0]), (n(2, 3), n(2, 3), [], []), (n(2, 3), n(2, 3), [0], [1])
+    )
     each("kron", (n(2, 3), n(4, 2)), (n(3), n(2, 2)))
     each("chain_matmul", ([n(2, 3), n(3, 4), n(4, 5)],))
     each("linalg_multi_dot", ([n(2, 3), n(3, 4), n(4, 5)],))
@@ -100,7 +115,14 @@ def test_distances() -> None:
         for p in (0.0, 1.0, 2.0, 3.0, float("inf"), -1.0):
             same_as_torch("aten::cdist", R(2, 6, 5).to(dtype), R(2, 7, 5).to(dtype), p, None, tolerance=tolerance)
             same_as_torch("aten::pdist", R(6, 5).to(dtype), p, tolerance=tolerance)
-        same_as_torch("aten::cdist", R(30, 5).to(dtype), R(27, 5).to(dtype), 2.0, None, tolerance=1e-4 if tolerance > 1e-9 else 1e-12)
+        same_as_torch(
+            "aten::cdist",
+            R(30, 5).to(dtype),
+            R(27, 5).to(dtype),
+            2.0,
+            None,
+            tolerance=1e-4 if tolerance > 1e-9 else 1e-12,
+        )
         same_as_torch("aten::cdist", R(3, 0).to(dtype), R(2, 0).to(dtype), 2.0, None)
 
 

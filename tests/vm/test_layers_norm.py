@@ -16,7 +16,14 @@ TOLERANCE = {torch.float32: 4e-6, torch.float64: 1e-13, torch.float16: 2e-3, tor
 
 def _images(dtype: torch.dtype) -> list[torch.Tensor]:
     x = R(3, 4, 6, 5).to(dtype)
-    return [x, x.transpose(2, 3), x.contiguous(memory_format=torch.channels_last), x[:, :, 0], x[:, :, 0, 0], R(2, 4, 3, 4, 2).to(dtype)]
+    return [
+        x,
+        x.transpose(2, 3),
+        x.contiguous(memory_format=torch.channels_last),
+        x[:, :, 0],
+        x[:, :, 0, 0],
+        R(2, 4, 3, 4, 2).to(dtype),
+    ]
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -34,7 +41,9 @@ def test_batch_norm(dtype: torch.dtype) -> None:
         if x.dim() > 2:
             for affine in ((w, b), (None, None)):
                 for running in ((mean, var), (None, None)):
-                    check("aten::instance_norm", x, *affine, *running, True, 0.2, 1e-5, True, tolerance=TOLERANCE[dtype])
+                    check(
+                        "aten::instance_norm", x, *affine, *running, True, 0.2, 1e-5, True, tolerance=TOLERANCE[dtype]
+                    )
             check("aten::instance_norm", x, w, b, mean, var, False, 0.2, 1e-5, True, tolerance=TOLERANCE[dtype])
 
 
@@ -53,7 +62,9 @@ def test_over_rows_and_groups(dtype: torch.dtype) -> None:
         for groups in (1, 2, 4):
             for affine in ((R(4).to(dtype), R(4).to(dtype)), (None, None)):
                 check("aten::group_norm", x, groups, *affine, 1e-5, True, tolerance=tolerance)
-        check("aten::native_group_norm", x.contiguous(), None, None, 3, 4, x.numel() // 12, 2, 1e-5, tolerance=tolerance)
+        check(
+            "aten::native_group_norm", x.contiguous(), None, None, 3, 4, x.numel() // 12, 2, 1e-5, tolerance=tolerance
+        )
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
@@ -130,7 +141,9 @@ def test_class_losses(reduction: int) -> None:
             for smoothing in (0.0, 0.2):
                 same_as_torch("aten::cross_entropy_loss", x, target, w, reduction, 1, smoothing, tolerance=tolerance)
                 chances = torch.rand(shape).to(dtype)
-                same_as_torch("aten::cross_entropy_loss", x, chances, w, reduction, -100, smoothing, tolerance=tolerance)
+                same_as_torch(
+                    "aten::cross_entropy_loss", x, chances, w, reduction, -100, smoothing, tolerance=tolerance
+                )
         same_as_torch("aten::nll_loss", R(3, 4), torch.tensor([0, 1, 4]), None, reduction)
         logs = torch.log_softmax(R(9, 3, 5).to(dtype), 2)
         padded = torch.tensor([[1, 2, 2, 3], [4, 1, 0, 0], [3, 3, 3, 3]])
@@ -138,7 +151,17 @@ def test_class_losses(reduction: int) -> None:
         check("aten::ctc_loss.Tensor", logs, padded, *lengths, 0, reduction, False, tolerance=3 * tolerance)
         joined = torch.tensor([1, 2, 4, 1, 3, 3, 3])
         for zero in (True, False):
-            check("aten::ctc_loss.IntList", logs, joined, [9, 7, 3], [2, 2, 3], 0, reduction, zero, tolerance=3 * tolerance)
+            check(
+                "aten::ctc_loss.IntList",
+                logs,
+                joined,
+                [9, 7, 3],
+                [2, 2, 3],
+                0,
+                reduction,
+                zero,
+                tolerance=3 * tolerance,
+            )
     with pytest.raises(OperatorError):
         run("aten::ctc_loss.IntList", logs, joined, [9, 70, 3], [2, 2, 3], 0, reduction)
     with pytest.raises(OperatorError):
@@ -158,8 +181,11 @@ def test_dropout() -> None:
     assert 0.23 < float((first == 0).float().mean()) < 0.27
     assert not torch.equal(first, second)
     channels = run("aten::feature_dropout", torch.ones(200, 100, 3), 0.25, True)
-    assert torch.equal(channels[:, :, 0], channels[:, :, 2]) and 0.23 < float((channels == 0).float().mean()) < 0.27
+    assert torch.equal(channels[:, :, 0], channels[:, :, 2])
+    assert 0.23 < float((channels == 0).float().mean()) < 0.27
     alpha = run("aten::alpha_dropout", R(200, 100), 0.25, True)
-    assert abs(float(alpha.mean())) < 0.05 and abs(float(alpha.std()) - 1) < 0.05
+    assert abs(float(alpha.mean())) < 0.05
+    assert abs(float(alpha.std()) - 1) < 0.05
     kept, mask = run("aten::native_dropout", ones, 0.25, True)
-    assert torch.equal(kept != 0, mask) and mask.dtype == torch.bool
+    assert torch.equal(kept != 0, mask)
+    assert mask.dtype == torch.bool

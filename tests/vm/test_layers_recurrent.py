@@ -24,7 +24,11 @@ def _module(name: str, *sizes: int, dtype: torch.dtype = torch.float32, **option
 
 
 @pytest.mark.parametrize("name", CELLS)
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "num_layers": 2}, {"batch_first": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False, "num_layers": 2}, {"batch_first": True}],
+    ids=str,
+)
 def test_layers(name: str, options: Any) -> None:
     for dtype in (torch.float32, torch.float64):
         module = _module(name, 6, 9, dtype=dtype, **options)
@@ -61,7 +65,19 @@ def test_projection_and_halves() -> None:
         args = R(5, 4, 6).to(dtype), [R(4, 4, 5).to(dtype), R(4, 4, 9).to(dtype)], [p.to(dtype) for p in params]
         check("aten::lstm.input", *args, True, 2, 0.0, False, True, False, tolerance=TOLERANCE[dtype])
     params = [p.detach().bfloat16() for p in torch.nn.GRU(6, 9).parameters()]
-    check("aten::gru.input", R(5, 4, 6).bfloat16(), R(1, 4, 9).bfloat16(), params, True, 1, 0.0, False, False, False, tolerance=3e-2)
+    check(
+        "aten::gru.input",
+        R(5, 4, 6).bfloat16(),
+        R(1, 4, 9).bfloat16(),
+        params,
+        True,
+        1,
+        0.0,
+        False,
+        False,
+        False,
+        tolerance=3e-2,
+    )
 
 
 def test_constant_weights_and_training() -> None:

@@ -12,7 +12,9 @@ from tests.vm.samples import EVERY, FLOATS, INF, NAN, same_as_torch
 
 warnings.filterwarnings("ignore", message=".*degrees of freedom.*")
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 2e-2}
-SPECIAL = torch.tensor([[1.0, NAN, 3.0], [INF, -INF, 0.0], [-0.0, 0.0, -1.0], [NAN, NAN, INF], [-INF, -INF, -INF], [2.0, 2.0, 2.0]])
+SPECIAL = torch.tensor(
+    [[1.0, NAN, 3.0], [INF, -INF, 0.0], [-0.0, 0.0, -1.0], [NAN, NAN, INF], [-INF, -INF, -INF], [2.0, 2.0, 2.0]]
+)
 
 
 def _tensors(dtype: torch.dtype) -> list[torch.Tensor]:
@@ -26,7 +28,16 @@ def _tensors(dtype: torch.dtype) -> list[torch.Tensor]:
             return torch.randint(0 if dtype == torch.uint8 else -5, 9, shape).to(dtype)
         return torch.randn(shape).to(dtype)
 
-    return [n(3, 4, 5), n(4, 5).T, n(2, 3, 4, 5).permute(0, 2, 3, 1), n(7)[::2], n(), n(1, 5).expand(4, 5), n(0, 3), n(2, 0)]
+    return [
+        n(3, 4, 5),
+        n(4, 5).T,
+        n(2, 3, 4, 5).permute(0, 2, 3, 1),
+        n(7)[::2],
+        n(),
+        n(1, 5).expand(4, 5),
+        n(0, 3),
+        n(2, 0),
+    ]
 
 
 def _dims(x: torch.Tensor) -> list[list[int]]:
@@ -124,8 +135,12 @@ def test_order(dtype: torch.dtype) -> None:
 
 def test_special_values() -> None:
     names: dict[str, tuple[Any, ...]] = {
-        **dict.fromkeys(("sum.dim_IntList", "mean.dim", "nansum", "amax", "amin", "logsumexp", "nanmean"), ([1], False)),
-        **dict.fromkeys(("max.dim", "min.dim", "argmax", "argmin", "median.dim", "nanmedian.dim", "any.dim", "all.dim"), (1, False)),
+        **dict.fromkeys(
+            ("sum.dim_IntList", "mean.dim", "nansum", "amax", "amin", "logsumexp", "nanmean"), ([1], False)
+        ),
+        **dict.fromkeys(
+            ("max.dim", "min.dim", "argmax", "argmin", "median.dim", "nanmedian.dim", "any.dim", "all.dim"), (1, False)
+        ),
         **dict.fromkeys(("cummax", "cummin", "cumsum", "cumprod", "logcumsumexp", "count_nonzero"), (1,)),
         "norm.ScalarOpt_dim": (2, [1], False),
         "quantile.scalar": (0.3, 1, False),

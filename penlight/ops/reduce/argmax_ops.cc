@@ -99,7 +99,8 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   PEN_TRY(need_elements(c, x, dim));
   int64_t n = x.rank() ? x.dim(dim) : 1;
   if (k == 0) k = (n + 1) / 2;
-  if (k < 1 || k > n) return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
+  if (k < 1 || k > n)
+    return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
   Shape shape = reduced_shape(x, only(x.rank(), dim), keepdim);
   if (x.dtype() == DType::f64) {
     RowArray rows;
@@ -191,8 +192,10 @@ static double between(const double* row, const int64_t* at, int64_t n, double q,
   if (strcmp(how, "nearest") == 0) return row[at[static_cast<int64_t>(nearbyint(place))]];
   return part < 0.5 ? a + (b - a) * part : b - (b - a) * (1 - part);  // from the nearer end, as torch's lerp
 }
-PEN_OP(quantile, "aten::{quantile,nanquantile}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-       "aten::{quantile,nanquantile}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor") {
+PEN_OP(quantile,
+       "aten::{quantile,nanquantile}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+       "aten::{quantile,nanquantile}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+       "Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return c.fail("a Float or Double tensor", "%s", dtype_name(x.dtype()));
   if (x.numel() == 0) return c.fail("a tensor with elements", "none");
@@ -263,7 +266,9 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
         if (mode[0] == 'p') sum *= row[j];
         if (mode[0] == 'l') {
           double high = sum > row[j] ? sum : row[j], low = sum > row[j] ? row[j] : sum;
-          sum = is_nan(sum) || is_nan(row[j]) ? __builtin_nan("") : high == -__builtin_inf() || high == __builtin_inf() ? high : high + log1p(exp(low - high));
+          sum = is_nan(sum) || is_nan(row[j])                         ? __builtin_nan("")
+                : high == -__builtin_inf() || high == __builtin_inf() ? high
+                                                                      : high + log1p(exp(low - high));
         }
         out[j] = sum;
       }
