@@ -21,6 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _MACRO = re.compile(r'^PEN_OP\(\s*(\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
+_QUANTIZED = re.compile(r'^PEN_QUANTIZED\(\s*(\w+),\s*((?:"[^"]*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
 _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
@@ -151,6 +152,21 @@ def operators() -> dict[str, VmOperator]:
     return dict(sorted(found.items()))
 
 
+@lru_cache(maxsize=1)
+def quantized_forms() -> dict[str, tuple[str, Path]]:
+    """Operators that have another function for quantized tensors, PEN_QUANTIZED(relu, "aten::relu", "aten::relu_") {: symbol and
+    file by name."""
+    found: dict[str, tuple[str, Path]] = {}
+    for path in sorted((ROOT / "ops").rglob("*.cc")):
+        for symbol, strings in _QUANTIZED.findall(path.read_text()):
+            for name in (n for text in _STRING.findall(strings) for n in expand(text)):
+                if name in found or name not in operators():
+                    why = "has two forms for quantized tensors" if name in found else "is not an operator of the VM"
+                    raise ValueError(f"{path}: PEN_QUANTIZED({symbol}): {name} {why}")
+                found[name] = (symbol, path)
+    return dict(sorted(found.items()))
+
+
 def _default(p: Param) -> str:
     """The last fields of a Param in C++: has_default, tag, integer, real, text."""
     if p.default is None:
@@ -173,12 +189,14 @@ def _default(p: Param) -> str:
 
 
 def operators_source(table: dict[str, VmOperator]) -> str:
-    """operators.cc: the table that find_operator searches."""
+    """operators.cc: the tables that find_operator and find_quantized_form search."""
+    forms = quantized_forms() if table else {}
     lines = [
         "// Generated from PEN_OP lines by penlight/build/operators.py. Do not edit.",
         '#include "penlight/runtime/vm/op.h"',
         "namespace pen {",
         *(f"Status op_{symbol}(Call& c);" for symbol in sorted({op.symbol for op in table.values()})),
+        *(f"Status quantized_form_{symbol}(Call& c);" for symbol in sorted({s for s, _ in forms.values()})),
     ]
     rows = []
     for number, op in enumerate(table.values()):
@@ -192,5 +210,7 @@ def operators_source(table: dict[str, VmOperator]) -> str:
             f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}}},'
         )
     lines += ["const OpEntry kOperators[] = {", *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false},']), "};"]
-    lines += [f"const int kOperatorCount = {len(rows)};", "}  // namespace pen"]
+    lines += [f"const int kOperatorCount = {len(rows)};", "const QuantizedForm kQuantizedForms[] = {"]
+    lines += [f'    {{"{name}", quantized_form_{symbol}}},' for name, (symbol, _) in forms.items()] or ['    {"", nullptr},']
+    lines += ["};", f"const int kQuantizedFormCount = {len(forms)};", "}  // namespace pen"]
     return "\n".join(lines) + "\n"

@@ -1,6 +1,5 @@
 // Activations of quantized tensors: functions of the stored integer, so that eight bits need a table of 256 only. The formulas are
 // qnnpack's for u8, in f32 and in its order.
-#include "penlight/ops/quantized/plain.h"
 #include "penlight/ops/quantized/quantized.h"
 
 namespace pen {
@@ -42,34 +41,34 @@ static Status clamp(Call& c, const TensorObject& x, bool has_low, double low, bo
   });
 }
 
-Status quantized_relu(Call& c) {
+PEN_QUANTIZED(relu, "aten::relu", "aten::relu_") {
   Affine a;
   PEN_TRY(affine_of(c, c.tensor(0), &a));
   return map_stored(c, c.tensor(0), a.scale, a.zero, [=](int64_t v) { return v < a.zero ? a.zero : v; });
 }
-Status quantized_relu6(Call& c) {
+static Status relu6(Call& c) {
   Affine a;
   PEN_TRY(affine_of(c, c.tensor(0), &a));
   PEN_TRY(check_scale(c, a.scale));
   int64_t six = Quantize(a.scale, a.zero, c.tensor(0).dtype()).wide(6.0f);
   return map_stored(c, c.tensor(0), a.scale, a.zero, [=](int64_t v) { return v < a.zero ? a.zero : v > six ? six : v; });
 }
-Status quantized_clamp(Call& c) {
+static Status clamp_to(Call& c) {
   bool low = c.given(1), high = c.given(2);
   if (!low && !high) return c.fail("a smallest or a largest number", "neither");
   return clamp(c, c.tensor(0), low, low ? c.number(1) : 0, high, high ? c.number(2) : 0);
 }
-Status quantized_hardtanh(Call& c) { return clamp(c, c.tensor(0), true, c.number(1), true, c.number(2)); }
+PEN_QUANTIZED(hardtanh, "aten::hardtanh", "aten::hardtanh_") { return clamp(c, c.tensor(0), true, c.number(1), true, c.number(2)); }
 
 // Output scales that torch fixes: the whole range of the function.
 static Status sigmoid(Call& c, double scale, int64_t zero) {
   return apply(c, By::qnnpack, c.tensor(0), scale, zero, [](float x) { return 1.0f / (1.0f + expf(-x)); });
 }
-Status quantized_sigmoid(Call& c) {
+PEN_QUANTIZED(sigmoid, "aten::sigmoid", "aten::sigmoid_") {
   DType d = c.tensor(0).dtype();
   return sigmoid(c, d == DType::i32 ? 1.0 / 4294967296.0 : 1.0 / 256, d == DType::i8 ? -128 : 0);
 }
-Status quantized_hardsigmoid(Call& c) {
+PEN_QUANTIZED(hardsigmoid, "aten::hardsigmoid", "aten::hardsigmoid_") {
   DType d = c.tensor(0).dtype();
   return apply(c, By::qnnpack, c.tensor(0), d == DType::i32 ? 1.0 / 4294967296.0 : 1.0 / 256, d == DType::i8 ? -128 : 0, [](float x) {
     float y = x + 3.0f;
@@ -77,7 +76,7 @@ Status quantized_hardsigmoid(Call& c) {
     return (y < 6.0f ? y : 6.0f) / 6.0f;
   });
 }
-Status quantized_tanh(Call& c) {
+PEN_QUANTIZED(tanh, "aten::tanh", "aten::tanh_") {
   DType d = c.tensor(0).dtype();
   return apply(c, By::qnnpack, c.tensor(0), d == DType::i32 ? 1.0 / 2147483648.0 : 1.0 / 128, d == DType::u8 ? 128 : 0, [](float x) { return tanhf(x); });
 }
@@ -87,14 +86,14 @@ static float hardswish(float x) {
   y = y < 6.0f ? y : 6.0f;
   return x * y / 6.0f;
 }
-Status quantized_hardswish(Call& c) {
+PEN_QUANTIZED(hardswish, "aten::hardswish", "aten::hardswish_") {
   return apply_in_place(c, By::qnnpack, c.tensor(0), [](float x, float, float) { return hardswish(x); }, 0, 0);
 }
-Status quantized_leaky_relu(Call& c) {
+PEN_QUANTIZED(leaky_relu, "aten::leaky_relu", "aten::leaky_relu_") {
   float slope = static_cast<float>(c.number(1));
   return apply_in_place(c, By::torch, c.tensor(0), [](float x, float p, float) { return x < 0.0f ? x * p : x; }, slope, 0);
 }
-Status quantized_threshold(Call& c) {
+static Status threshold(Call& c) {
   return apply_in_place(c, By::torch, c.tensor(0), [](float x, float p, float r) { return x > p ? x : r; }, static_cast<float>(c.number(1)),
                         static_cast<float>(c.number(2)));
 }
@@ -103,11 +102,17 @@ static Status elu(Call& c, double out_scale, int64_t out_zero, double alpha_, do
   return apply(c, By::torch, c.tensor(0), out_scale, out_zero,
                [=](float x) { return x >= 0.0f ? x * scale : expm1f(x * input_scale) * alpha * scale; });
 }
-Status quantized_elu(Call& c) {
+PEN_QUANTIZED(elu, "aten::elu", "aten::elu_") {
   Affine a;
   PEN_TRY(affine_of(c, c.tensor(0), &a));
   return elu(c, a.scale, a.zero, c.number(1), c.number(2), c.number(3));
 }
+
+PEN_QUANTIZED(relu6, "aten::relu6", "aten::relu6_") { return relu6(c); }
+PEN_QUANTIZED(clamp, "aten::clamp", "aten::clamp_") { return clamp_to(c); }
+PEN_QUANTIZED(clamp_min, "aten::clamp_min", "aten::clamp_min_") { return clamp(c, c.tensor(0), true, c.number(1), false, 0); }
+PEN_QUANTIZED(clamp_max, "aten::clamp_max", "aten::clamp_max_") { return clamp(c, c.tensor(0), false, 0, true, c.number(1)); }
+PEN_QUANTIZED(threshold, "aten::threshold", "aten::threshold_") { return threshold(c); }
 
 PEN_OP(quantized_sigmoid_to, "[quantized]", "quantized::sigmoid(Tensor qx, float output_scale, int output_zero_point) -> Tensor") {
   return sigmoid(c, c.number(1), c.integer(2));
@@ -130,12 +135,12 @@ PEN_OP(quantized_celu_to, "[quantized]",
   if (c.number(3) == 0) return c.fail("an alpha that is not 0", "0");
   return elu(c, c.number(1), c.integer(2), c.number(3), 1.0, 1.0 / c.number(3));
 }
-PEN_OP(quantized_relu6_to, "[quantized]", "quantized::relu6(Tensor qx, bool inplace=False) -> Tensor") { return quantized_relu6(c); }
+PEN_OP(quantized_relu6_to, "[quantized]", "quantized::relu6(Tensor qx, bool inplace=False) -> Tensor") { return relu6(c); }
 PEN_OP(quantized_clamp_to, "[quantized]", "quantized::clamp(Tensor qx, Scalar? min=None, Scalar? max=None) -> Tensor qy") {
-  return quantized_clamp(c);
+  return clamp_to(c);
 }
 PEN_OP(quantized_threshold_to, "[quantized]", "quantized::threshold(Tensor qx, Scalar threshold, Scalar value) -> Tensor qy") {
-  return quantized_threshold(c);
+  return threshold(c);
 }
 // In inference nothing is dropped, and the scale stays.
 PEN_OP(quantized_dropout, "[quantized]",
@@ -156,15 +161,16 @@ PEN_OP(quantized_prelu, "[quantized]", "quantized::prelu(Tensor qx, Tensor weigh
   if (slope.dtype() != DType::f32 || slope.rank() > 1) return c.fail("weights in a row", "%s of rank %d", dtype_name(slope.dtype()), slope.rank());
   int64_t channels = x.rank() > 1 ? x.dim(1) : 1, slopes = slope.numel();
   if (slopes != 1 && slopes != channels) return c.fail("a weight for each channel", "%lld", static_cast<long long>(slopes));
-  Value dense = Value::own(ordered(c, x, Order::rows, &status));
+  Order order = order_of(x);
+  Value dense = Value::own(ordered(c, x, order, &status));
   PEN_TRY(status);
-  Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, Order::rows, c.number(2), c.integer(3)));
+  Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, order, c.number(2), c.integer(3)));
   if (made.is_none()) return c.out_of_memory();
   int64_t inner = 1;
   for (int d = 2; d < x.rank(); ++d) inner *= x.dim(d);
   Requantize q(1.0f / static_cast<float>(c.number(2)), c.integer(3), x.dtype());
   for (int64_t i = 0, n = x.numel(); i < n; ++i) {
-    int64_t k = slopes == 1 ? 0 : i / inner % channels;
+    int64_t k = slopes == 1 ? 0 : order == Order::rows ? i / inner % channels : i % channels;
     float v = a.real(stored(*dense.tensor(), i));
     store(*made.tensor(), i, q(v > 0.0f ? v : v * slope.as<float>()[slope.rank() ? k * slope.shape.strides[0] : 0]));
   }

@@ -102,6 +102,16 @@ static Status mul(Call& c, double scale, int64_t zero, bool relu) {
   float multiplier = static_cast<float>(o.a.scale) * static_cast<float>(o.b.scale) * (1.0f / static_cast<float>(scale));
   Requantize q(multiplier, zero, c.tensor(0).dtype());
   int64_t za = o.a.zero, zb = o.b.zero;
+  if (c.tensor(0).dtype() != DType::i32) {
+    int32_t x = static_cast<int32_t>(za), y = static_cast<int32_t>(zb), z = static_cast<int32_t>(zero);
+    int32_t low = static_cast<int32_t>(relu ? zero : q.levels.low), high = static_cast<int32_t>(q.levels.high);
+    each(c, o, [=](int32_t a, int32_t b) {
+      int32_t v = nearest(static_cast<float>((a - x) * (b - y)) * multiplier) + z;
+      v = v < low ? low : v;
+      return v > high ? high : v;
+    });
+    return c.give(static_cast<Value&&>(o.made));
+  }
   each(c, o, [=](int64_t a, int64_t b) {
     int64_t v = q(static_cast<float>((a - za) * (b - zb)));
     return relu && v < zero ? zero : v;

@@ -1,6 +1,5 @@
 // Pooling of quantized tensors, on the integers; the scale and the zero point stay. Averages of u8 are qnnpack's: a window's sum times
 // 1 / its size, whatever lies in the padding counted as zeros.
-#include "penlight/ops/quantized/plain.h"
 #include "penlight/ops/quantized/quantized.h"
 
 namespace pen {
@@ -67,11 +66,13 @@ static void max_window(const T* x, const Map& m, const int64_t* begin, const Win
         int64_t iz = begin[0] + z * w.dilation[0], iy = begin[1] + y * w.dilation[1], ix = begin[2] + k * w.dilation[2];
         if (iz < 0 || iz >= m.size[0] || iy < 0 || iy >= m.size[1] || ix < 0 || ix >= m.size[2]) continue;
         const T* from = x + iz * m.step[0] + iy * m.step[1] + ix * m.step[2];
-        if (Dense)
-          for (int64_t i = 0; i < m.channels; ++i) to[i] = first || from[i] > to[i] ? from[i] : to[i];
+        if (Dense && first)
+          memcpy(to, from, static_cast<size_t>(m.channels) * sizeof(T));
+        else if (Dense)
+          for (int64_t i = 0; i < m.channels; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
         else
           for (int64_t i = 0; i < m.channels; ++i)
-            to[i * to_step] = first || from[i * step] > to[i * to_step] ? from[i * step] : to[i * to_step];
+            if (first || from[i * step] > to[i * to_step]) to[i * to_step] = from[i * step];
         first = false;
       }
 }
@@ -92,7 +93,7 @@ static void max_pool(const Call& c, const TensorObject& x, const TensorObject& y
     }
   });
 }
-Status quantized_max_pool(Call& c, int sides) {
+static Status max_pooled(Call& c, int sides) {
   const TensorObject& x = c.tensor(0);
   Affine a;
   PEN_TRY(affine_of(c, x, &a));
@@ -119,18 +120,18 @@ PEN_OP(quantized_max_pool2d, "[quantized]",
        "quantized::max_pool2d(Tensor qx, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> Tensor",
        "aten::quantized_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
        "ceil_mode=False) -> Tensor") {
-  return quantized_max_pool(c, 2);
+  return max_pooled(c, 2);
 }
 PEN_OP(quantized_max_pool1d, "[quantized]",
        "quantized::max_pool1d(Tensor qx, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> Tensor",
        "aten::quantized_max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
        "ceil_mode=False) -> Tensor") {
-  return quantized_max_pool(c, 1);
+  return max_pooled(c, 1);
 }
 PEN_OP(quantized_max_pool3d, "[quantized]",
        "aten::quantized_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
        "ceil_mode=False) -> Tensor") {
-  return quantized_max_pool(c, 3);
+  return max_pooled(c, 3);
 }
 
 // ---- averages ----
@@ -206,8 +207,11 @@ static Status avg_pool(Call& c, int sides) {
   });
   return c.give(static_cast<Value&&>(made));
 }
-Status quantized_avg_pool2d(Call& c) { return avg_pool(c, 2); }
-Status quantized_avg_pool3d(Call& c) { return avg_pool(c, 3); }
+PEN_QUANTIZED(avg_pool2d, "aten::avg_pool2d") { return avg_pool(c, 2); }
+PEN_QUANTIZED(avg_pool3d, "aten::avg_pool3d") { return avg_pool(c, 3); }
+PEN_QUANTIZED(max_pool1d, "aten::max_pool1d") { return max_pooled(c, 1); }
+PEN_QUANTIZED(max_pool2d, "aten::max_pool2d") { return max_pooled(c, 2); }
+PEN_QUANTIZED(max_pool3d, "aten::max_pool3d") { return max_pooled(c, 3); }
 
 namespace {
 struct AdaptiveWindow {
@@ -220,7 +224,7 @@ static void adaptive_window(const void* context, int side, int64_t o, int64_t* b
   *end = ((o + 1) * w.in[side] + w.out[side] - 1) / w.out[side];
   *padded = *end - *begin;
 }
-Status quantized_adaptive_avg_pool(Call& c, int sides) {
+static Status adaptive_avg_pool(Call& c, int sides) {
   const TensorObject& x = c.tensor(0);
   Affine a;
   PEN_TRY(affine_of(c, x, &a));
@@ -252,16 +256,19 @@ Status quantized_adaptive_avg_pool(Call& c, int sides) {
   return c.give(static_cast<Value&&>(made));
 }
 
+PEN_QUANTIZED(adaptive_avg_pool2d, "aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d") { return adaptive_avg_pool(c, 2); }
+PEN_QUANTIZED(adaptive_avg_pool3d, "aten::adaptive_avg_pool3d", "aten::_adaptive_avg_pool3d") { return adaptive_avg_pool(c, 3); }
+
 // The mean over some dims: of the integers, exact, then rounded.
-Status quantized_mean(Call& c) {
+static Status mean(Call& c, int dims_at) {
   const TensorObject& x = c.tensor(0);
   Affine a;
   PEN_TRY(affine_of(c, x, &a));
   DType dtype;
-  PEN_TRY(quantized_dtype(c, 3, x.dtype(), &dtype));
+  PEN_TRY(quantized_dtype(c, dims_at < 0 ? 1 : dims_at + 2, x.dtype(), &dtype));
   if (dtype != x.dtype()) return c.fail("the input's dtype", "%s", dtype_name(dtype));
   int64_t over[kMaxRank];
-  int count = c.given(1) ? c.ints(1, over, kMaxRank) : 0;
+  int count = dims_at >= 0 && c.given(dims_at) ? c.ints(dims_at, over, kMaxRank) : 0;
   if (count > kMaxRank) return c.fail("at most 8 dims", "%d", count);
   bool reduced[kMaxRank] = {};
   for (int i = 0; i < count; ++i) {
@@ -270,7 +277,7 @@ Status quantized_mean(Call& c) {
     if (reduced[d]) return c.fail("each dim once", "dim %d twice", d);
     reduced[d] = true;
   }
-  bool keep = c.flag(2);
+  bool keep = dims_at >= 0 && c.flag(dims_at + 1);
   int rank = 0;
   int64_t dims[kMaxRank], outer = 1, inner = 1, outer_dims[kMaxRank], inner_dims[kMaxRank], outer_steps[kMaxRank], inner_steps[kMaxRank];
   int outer_rank = 0, inner_rank = 0;
@@ -301,5 +308,8 @@ Status quantized_mean(Call& c) {
   });
   return c.give(static_cast<Value&&>(made));
 }
+
+PEN_QUANTIZED(mean_dim, "aten::mean.dim") { return mean(c, 1); }
+PEN_QUANTIZED(mean, "aten::mean") { return mean(c, -1); }
 
 }  // namespace pen

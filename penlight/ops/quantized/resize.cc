@@ -1,6 +1,5 @@
 // Bilinear resizing of quantized maps, in f32 over the integers, and questions about packed convolutions.
 #include "penlight/ops/quantized/packed.h"
-#include "penlight/ops/quantized/plain.h"
 
 namespace pen {
 
@@ -29,7 +28,7 @@ static Axis axis_of(int64_t in, int64_t out, bool align, double scale) {
   return {ratio, align, in};
 }
 
-Status quantized_upsample_bilinear2d(Call& c, bool is_vec) {
+static Status bilinear(Call& c, bool is_vec) {
   const TensorObject& x = c.tensor(0);
   Affine a;
   PEN_TRY(affine_of(c, x, &a));
@@ -91,6 +90,9 @@ Status quantized_upsample_bilinear2d(Call& c, bool is_vec) {
   });
   return c.give(static_cast<Value&&>(made));
 }
+
+PEN_QUANTIZED(upsample_bilinear2d, "aten::upsample_bilinear2d") { return bilinear(c, false); }
+PEN_QUANTIZED(upsample_bilinear2d_vec, "aten::upsample_bilinear2d.vec") { return bilinear(c, true); }
 
 // ---- what packed convolutions say of themselves ----
 static Status packed_list(Call& c, const char* name) {

@@ -1,5 +1,4 @@
 // Quantized tensors joined, copied, filled and compared; operators that only move elements run on the integers.
-#include "penlight/ops/quantized/plain.h"
 #include "penlight/ops/quantized/quantized.h"
 
 namespace pen {
@@ -61,7 +60,7 @@ static Status cat(Call& c, int64_t dim_given, double scale, int64_t zero, bool r
   }
   return c.give(static_cast<Value&&>(made));
 }
-Status quantized_cat(Call& c) {
+PEN_QUANTIZED(cat, "aten::cat", "aten::concat", "aten::concatenate") {
   if (c.list(0).count == 0) return c.fail("a tensor at least", "none");
   Affine a;
   PEN_TRY(affine_of(c, *c.list(0).items[0].tensor(), &a));
@@ -90,7 +89,7 @@ PEN_OP(quantized_cat_relu_out, "[quantized]", "quantized::cat_relu_out(Tensor[] 
 }
 
 // copy_: between quantized tensors the integers and their quantizer go over; real numbers are quantized for what they go into.
-Status quantized_copy(Call& c, const TensorObject& from, TensorObject* to) {
+static Status copy(Call& c, const TensorObject& from, TensorObject* to) {
   Status status;
   if (!to->quantizer) {
     Value real = Value::own(dequantized(c, from, &status));
@@ -116,18 +115,27 @@ Status quantized_copy(Call& c, const TensorObject& from, TensorObject* to) {
   return copy_into(c, to, *made.tensor());
 }
 
-Status quantized_fill(Call& c) {
+PEN_QUANTIZED(copy_, "aten::copy_") {
+  PEN_TRY(copy(c, c.tensor(1), &c.tensor(0)));
+  return c.give(Value(c.args[0]));
+}
+
+PEN_QUANTIZED(fill, "aten::fill_.Scalar", "aten::fill_.Tensor") {
   Affine a;
   PEN_TRY(affine_of(c, c.tensor(0), &a));
   Value number = c.args[1];
   if (number.tag() == Tag::tensor) PEN_TRY(number_in(c, *c.args[1].tensor(), &number));
   int64_t v = Quantize(a.scale, a.zero, c.tensor(0).dtype()).wide(static_cast<float>(number.number()));
-  return map_stored(c, c.tensor(0), a.scale, a.zero, [=](int64_t) { return v; });
+  PEN_TRY(map_stored(c, c.tensor(0), a.scale, a.zero, [=](int64_t) { return v; }));
+  if (c.op->writes >= 0) return PEN_OK;
+  PEN_TRY(copy_into(c, &c.tensor(0), *c.results[0].tensor()));
+  return c.give(Value(c.args[0]));
 }
 
 // ---- the same operator on other arguments ----
 constexpr int kMostArguments = 24;
-Status quantized_compare(Call& c) {
+// On real numbers.
+PEN_QUANTIZED(compare, "aten::{eq,ne,lt,le,gt,ge}.Tensor", "aten::{eq,ne,lt,le,gt,ge}.Scalar", "aten::equal") {
   if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
   Value args[kMostArguments];
   for (int i = 0; i < c.count; ++i) {
@@ -140,7 +148,13 @@ Status quantized_compare(Call& c) {
   Call inner = {c.machine, c.op, args, c.count, c.results};
   return c.op->run(inner);
 }
-Status quantized_by_integers(Call& c, int result) {
+// What only moves or orders elements runs on the integers, and keeps the scale. The first result is quantized.
+PEN_QUANTIZED(by_integers, "aten::{flip,repeat,roll,rot90,channel_shuffle}",
+              "aten::{reflection_pad1d,reflection_pad2d,reflection_pad3d,replication_pad1d,replication_pad2d,replication_pad3d}",
+              "aten::{max,min,max.dim,min.dim,amax,amin,tile,expand,expand_as,unfold}",
+              "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,upsample_nearest1d.vec,upsample_nearest2d.vec}",
+              "aten::{upsample_nearest3d.vec,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}",
+              "aten::{pixel_shuffle,pixel_unshuffle,movedim.int,movedim.intlist,unflatten.int,diagonal}") {
   if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
   Value args[kMostArguments];
   for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
@@ -155,12 +169,11 @@ Status quantized_by_integers(Call& c, int result) {
   }
   Call inner = {c.machine, c.op, args, c.count, c.results};
   Status status = c.op->run(inner);
-  if (status == PEN_OK && c.results[result].tag() == Tag::tensor)
-    tensor_set_quantizer(c.results[result].tensor(), q);
+  if (status == PEN_OK && c.results[0].tag() == Tag::tensor)
+    tensor_set_quantizer(c.results[0].tensor(), q);
   else
     quantizer_release(q);
   return status;
 }
-Status quantized_upsample_nearest(Call& c, int, bool, bool) { return quantized_by_integers(c, 0); }
 
 }  // namespace pen

@@ -21,9 +21,25 @@ const OpEntry* find_operator(const char* name) {
   return nullptr;
 }
 
+OpFn find_quantized_form(const char* name) {
+  int low = 0, high = kQuantizedFormCount - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(name, kQuantizedForms[middle].name);
+    if (order == 0) return kQuantizedForms[middle].run;
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return nullptr;
+}
+
 // ---- errors ----
 Status Call::out_of_memory() const {
-  return report(&machine->error, {PEN_ERROR_MEMORY, "", op->name, "", "memory", "none", machine->source});
+  char expected[64];
+  bool over = machine->account->refused;
+  return report(&machine->error,
+                {PEN_ERROR_MEMORY, "", op->name, "", memory_expected(*machine, expected), over ? "more" : "none", machine->source});
 }
 Status Call::fail(const char* expected, const char* got_format, ...) const {
   char got[160];
@@ -489,31 +505,44 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     c.count = op.param_count;
   }
   c.args = args;
+  OpFn run = op.run;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
     if (p.optional && args[i].is_none()) continue;
     if (fits(p, &args[i])) {
-      if (!op.quantized && is_quantized(args[i])) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
+      if (!op.quantized && run == op.run && is_quantized(args[i])) {
+        run = find_quantized_form(op.name);
+        if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
+      }
       continue;
     }
     char expected[96];
     set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name);
     return c.fail(expected, "%s", args[i].tag_name());
   }
-  PEN_TRY(op.run(c));
+  PEN_TRY(run(c));
   return op.writes >= 0 ? write_back(c) : PEN_OK;
 }
 
-bool machine_create(Machine* m, const Model* model, Isa isa, int threads) {
+bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit) {
   m->model = model;
+  m->memory_limit = memory_limit;
+  m->account = account_create(memory_limit, model);
   m->isa = isa;
   m->source = "";
-  return runner_create(&m->runner, threads, &m->error);
+  return m->account && runner_create(&m->runner, threads, &m->error);
+}
+const char* memory_expected(const Machine& m, char (&buffer)[64]) {
+  if (!m.account || !m.account->refused) return "memory";
+  set_text(buffer, sizeof buffer, "values of at most %llu bytes (memory_limit)", static_cast<unsigned long long>(m.memory_limit));
+  return buffer;
 }
 void machine_destroy(Machine* m) {
   machine_forget_plans(m);
   machine_forget_weights(m);
   runner_destroy(&m->runner);
+  account_collect(m->account);
+  account_release(m->account);
 }
 
 }  // namespace pen

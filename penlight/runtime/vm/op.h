@@ -148,6 +148,19 @@ bool is_floating(DType d);
 bool is_integral(DType d, bool with_bool);
 const char* dtype_name(DType d);  // torch's: "Float", "Long"
 
+// The function that an operator has for quantized tensors, where its own takes none of them: PEN_QUANTIZED(relu, "aten::relu",
+// "aten::relu_") { … }, with the arguments of its schema. It computes what the operator returns; the rest is as for PEN_OP.
+struct QuantizedForm {
+  const char* name;
+  OpFn run;
+};
+extern const QuantizedForm kQuantizedForms[];  // sorted by name
+extern const int kQuantizedFormCount;
+OpFn find_quantized_form(const char* name);  // null: there is none
+
+#define PEN_QUANTIZED(symbol, ...)                       \
+  ::pen::Status quantized_form_##symbol(::pen::Call& c); \
+  ::pen::Status quantized_form_##symbol([[maybe_unused]] ::pen::Call& c)
 #define PEN_OP(symbol, ...)                  \
   ::pen::Status op_##symbol(::pen::Call& c); \
   ::pen::Status op_##symbol([[maybe_unused]] ::pen::Call& c)
