@@ -242,3 +242,12 @@ def test_sizes_of_packed_weights() -> None:
     assert "rank" in problem["message"]
     x = R(2, 3)
     compare(run("metal::copy_to_host", x), x, 0.0, "copy_to_host")
+
+
+def test_made_of_others() -> None:
+    check("aten::conv_tbc", R(7, 2, 3), R(3, 3, 5), R(5), 1, tolerance=3e-6)
+    for dim, g in ((0, (4, 1, 1)), (2, (1, 1, 2))):
+        check("aten::_weight_norm", R(4, 3, 2), R(g), dim, tolerance=3e-6)
+        check("aten::_weight_norm_interface", R(4, 3, 2), R(g), dim, tolerance=3e-6)
+    check("aten::renorm", R(4, 3, 2) * 3, 2, 0, 2.0, tolerance=3e-6)
+    check("aten::renorm_", R(4, 3), 1, 1, 0.5, tolerance=3e-6)

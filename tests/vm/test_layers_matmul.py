@@ -144,3 +144,26 @@ def test_attention() -> None:
         run("aten::scaled_dot_product_attention", R(2, 5, 8), R(2, 6, 9), R(2, 6, 7))
     with pytest.raises(OperatorError):
         run("aten::scaled_dot_product_attention", R(2, 5, 8), R(2, 6, 8), R(2, 6, 7), R(5, 6), 0.0, True)
+
+
+def test_transformer_layers() -> None:
+    for first in (False, True):
+        for activation in ("relu", "gelu"):
+            m = torch.nn.TransformerEncoderLayer(8, 2, 16, 0.0, activation, batch_first=True, norm_first=first).eval()
+            a = m.self_attn
+            weights: list[Any] = [a.in_proj_weight, a.in_proj_bias, a.out_proj.weight, a.out_proj.bias]
+            rest: list[Any] = [m.norm1.weight, m.norm1.bias, m.norm2.weight, m.norm2.bias]
+            rest += [m.linear1.weight, m.linear1.bias, m.linear2.weight, m.linear2.bias]
+            weights, rest = [w.detach() for w in weights], [w.detach() for w in rest]
+            keys = torch.zeros(3, 5, dtype=torch.bool)
+            keys[1, 3:] = True
+            x = R(3, 5, 8)
+            for mask in ((None, None), (keys, 1), (torch.ones(5, 5).triu(1).bool(), 0)):
+                args = (x, 8, 2, *weights, activation == "gelu", first, 1e-5, *rest, *mask)
+                check("aten::_transformer_encoder_layer_fwd", *args, tolerance=1e-5)
+            for average in (True, False):
+                args = (x, x, x, 8, 2, *weights, None, True, average, None)
+                check("aten::_native_multi_head_attention", *args, tolerance=1e-5)
+    check("aten::_masked_softmax", R(2, 2, 4, 4), torch.rand(2, 2, 4, 4) > 0.7, 3, None, tolerance=3e-6)
+    with pytest.raises(OperatorError):
+        run("aten::_native_multi_head_attention", x, x, x, 8, 3, *weights)

@@ -46,9 +46,9 @@ def _dims(x: torch.Tensor) -> list[list[int]]:
 
 @pytest.mark.parametrize("dtype", EVERY, ids=str)
 def test_over_dims(dtype: torch.dtype) -> None:
-    for x in _tensors(dtype):
+    for number, x in enumerate(_tensors(dtype)):
         for dims in _dims(x):
-            for keepdim in (False, True):
+            for keepdim in (False, True) if number == 2 else (number % 2 == 1,):
                 for name in ("sum.dim_IntList", "mean.dim", "nansum"):
                     same_as_torch(f"aten::{name}", x, dims, keepdim, None)
                 for name in ("amax", "amin"):
@@ -61,9 +61,9 @@ def test_over_dims(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", EVERY, ids=str)
 def test_over_one_dim(dtype: torch.dtype) -> None:
     exact = {"tolerance": 0.0}
-    for x in _tensors(dtype):
+    for number, x in enumerate(_tensors(dtype)):
         for dim in (0, -1, 1, 5):
-            for keepdim in (False, True):
+            for keepdim in (False, True) if number == 2 else (number % 2 == 1,):
                 for name in ("any.dim", "all.dim", "max.dim", "min.dim"):
                     same_as_torch(f"aten::{name}", x, dim, keepdim, **exact)
                 same_as_torch("aten::prod.dim_int", x, dim, keepdim)
@@ -88,9 +88,9 @@ def test_over_one_dim(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_of_floats(dtype: torch.dtype) -> None:
     tolerance = TOLERANCE[dtype]
-    for x in _tensors(dtype):
+    for number, x in enumerate(_tensors(dtype)):
         for dims in _dims(x)[:3]:
-            for keepdim in (False, True):
+            for keepdim in (False, True) if number == 2 else (number % 2 == 1,):
                 for name in ("var", "std", "var_mean", "std_mean"):
                     for unbiased in (True, False):
                         same_as_torch(f"aten::{name}.dim", x, dims, unbiased, keepdim, tolerance=tolerance)
