@@ -1,6 +1,8 @@
 // Losses of the VM against classes: nll_loss, cross_entropy_loss, ctc_loss. In double precision, row by row.
 #include "penlight/ops/reduce/reduction.h"
 
+#include "penlight/runtime/vm/calls.h"
+
 namespace pen {
 
 namespace {
@@ -73,14 +75,6 @@ Status give_nll(Call& c, const Classes& k, const double* logs, int64_t reduction
   return c.give(tensor_of(Value(reduction == 1 ? whole / weights : whole), x.dtype()));
 }
 
-double log_sum(const double* row, int64_t n) {
-  double high = -__builtin_inf(), sum = 0;
-  for (int64_t i = 0; i < n; ++i) high = row[i] > high || row[i] != row[i] ? row[i] : high;
-  if (high == -__builtin_inf() || high == __builtin_inf()) high = 0;
-  for (int64_t i = 0; i < n; ++i) sum += exp(row[i] - high);
-  return log(sum) + high;
-}
-
 }  // namespace
 
 PEN_OP(nll_loss,
@@ -107,15 +101,14 @@ PEN_OP(cross_entropy_loss,
   bool indices = !is_floating(c.tensor(1).dtype());
   Classes k;
   PEN_TRY(read(c, indices, &k));
-  int64_t all = k.rows.outer * k.rows.inner;
-  Value logs = Value::own(tensor_create(DType::f64, 1, &all));
-  if (logs.is_none()) return c.out_of_memory();
-  double* log_p = logs.tensor()->as<double>();
-  for (int64_t i = 0; i < k.rows.outer; ++i) {
-    const double* row = k.rows.row<double>(i);
-    double shift = log_sum(row, k.count);
-    for (int64_t j = 0; j < k.count; ++j) log_p[i * k.count + j] = row[j] - shift;
-  }
+  Calls t(c);
+  Value logs = t("aten::log_softmax.int", x, x.rank() == 1 ? 0 : 1);
+  PEN_TRY(t.status);
+  DimSet classes;
+  classes.add(x.rank() == 1 ? 0 : 1);
+  RowArray rows;
+  PEN_TRY(rows_of(c, *logs.tensor(), classes, DType::f64, &rows));
+  const double* log_p = rows.row<double>(0);
   if (indices) return give_nll(c, k, log_p, c.integer(3), c.integer(4), smoothing, false);
   // Against probabilities: the mean is over rows, not over weights.
   int64_t reduction = c.integer(3);
