@@ -153,6 +153,10 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
   float* to = made->as<float>();
   auto run = [&](int64_t begin, int64_t count, Affine a) {
     float scale = static_cast<float>(a.scale), zero = static_cast<float>(a.zero);
+    if (channels) {  // torch computes these in f64
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = static_cast<float>(static_cast<double>(stored(from, i) - a.zero) * a.scale);
+      return;
+    }
     if (t.dtype() == DType::i32) {
       for (int64_t i = begin; i < begin + count; ++i) to[i] = scale * (static_cast<float>(from.as<int32_t>()[i]) - zero);
       return;
@@ -173,8 +177,8 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
 }
 
 static void quantize_run(const float* from, const TensorObject& to, int64_t begin, int64_t end, const Quantize& q) {
-  if (to.dtype() == DType::i32)
-    for (int64_t i = begin; i < end; ++i) to.as<int32_t>()[i] = static_cast<int32_t>(q.wide(from[i]));
+  if (to.dtype() == DType::i32 || to.quantizer->axis >= 0)
+    for (int64_t i = begin; i < end; ++i) store(to, i, q.wide(from[i]));
   else
     for (int64_t i = begin; i < end; ++i) to.as<uint8_t>()[i] = static_cast<uint8_t>(q.small(from[i]));
 }
