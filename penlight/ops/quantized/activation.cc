@@ -102,11 +102,6 @@ static Status elu(Call& c, double out_scale, int64_t out_zero, double alpha_, do
   return apply(c, By::torch, c.tensor(0), out_scale, out_zero,
                [=](float x) { return x >= 0.0f ? x * scale : expm1f(x * input_scale) * alpha * scale; });
 }
-PEN_QUANTIZED(elu, "aten::elu", "aten::elu_") {
-  Affine a;
-  PEN_TRY(affine_of(c, c.tensor(0), &a));
-  return elu(c, a.scale, a.zero, c.number(1), c.number(2), c.number(3));
-}
 
 PEN_QUANTIZED(relu6, "aten::relu6", "aten::relu6_") { return relu6(c); }
 PEN_QUANTIZED(clamp, "aten::clamp", "aten::clamp_") { return clamp_to(c); }
