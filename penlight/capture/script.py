@@ -12,8 +12,8 @@ import torch
 
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.read import read
-from penlight.capture.lite.registers import to_script
 from penlight.capture.quiet import quiet
+from penlight.capture.script_graph import script_of_graphs
 from penlight.errors import CaptureError
 from penlight.ir.script import Script
 
@@ -24,8 +24,8 @@ def script_of(module: torch.jit.ScriptModule, methods: list[str] | None = None) 
     missing = [m for m in wanted if not module._c._has_method(m)]
     if missing:
         raise CaptureError(f"the TorchScript module has no method {', '.join(missing)}")
-    program = lite_program(module, wanted)
-    return to_script(program, wanted, schema_counts)
+    with quiet(), _evaluating(module):
+        return script_of_graphs(_frozen(module, wanted), wanted)
 
 
 def default_methods(module: torch.jit.ScriptModule) -> list[str]:

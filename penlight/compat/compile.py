@@ -13,7 +13,11 @@ from typing import TYPE_CHECKING, Any
 from penlight.compat.lite import OPERATORS
 from penlight.errors import CaptureError
 
+Say = Callable[[str], None]
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import torch
 
     from penlight.capture.lite.program import LiteProgram
@@ -35,8 +39,43 @@ def builder(
     return build
 
 
+def compile_file(
+    path: str | Path,
+    methods: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+    progress: Say = lambda text: None,
+    winograd_budget: float = 0.5,
+) -> Model:
+    """A TorchScript or .ptl file without example inputs. `methods`: besides forward, which to keep; of a .ptl all, if none is named."""
+    from penlight.compat.kinds import file_kind
+
+    if file_kind(path) != "torchscript":
+        from penlight.capture.lite.read import read
+
+        progress("reading the file")
+        return compile_program(read(path), metadata or {}, methods, progress, winograd_budget)
+    import torch
+
+    from penlight.capture.quiet import quiet
+    from penlight.compat.bundled import bundles_of
+
+    progress("loading the module")
+    with quiet():
+        module = torch.jit.load(str(path), map_location="cpu")
+    module.eval()
+    bundles = bundles_of(module)
+    own = ["forward"] if module._c._has_method("forward") else []
+    kept = list(dict.fromkeys([*own, *methods, *bundles.calls]))
+    return compile_script(module, kept, metadata or {}, bundles, progress, winograd_budget)
+
+
 def compile_script(
-    module: torch.jit.ScriptModule, methods: Sequence[str], metadata: Mapping[str, Any], bundles: Bundles
+    module: torch.jit.ScriptModule,
+    methods: Sequence[str],
+    metadata: Mapping[str, Any],
+    bundles: Bundles,
+    progress: Say = lambda text: None,
+    winograd_budget: float = 0.5,
 ) -> Model:
     """A ScriptModule in eval mode."""
     from penlight.capture.script import script_of
@@ -44,17 +83,19 @@ def compile_script(
     from penlight.compat.guess import guess_inputs
     from penlight.compat.rewrite import folded
 
+    progress("lowering the module to code")
     script = script_of(folded(module), list(methods))
     guess = guess_inputs(script, run=module.forward) if "forward" in methods else None
     program = None
     if guess is not None and guess.certain and list(methods) == ["forward"]:
+        progress(f"planning it for inputs like {', '.join(str(list(a.shape)) for a in guess.args)}")
         program = _whole(module, guess.args)
         if program is not None and not guess.fits(program.methods["forward"]):
             program = None
     if program is None:
         calls = bundles.calls.get("forward")
-        program = _interpreted(script, guess.args if guess else calls[0].args if calls else None)
-    return _finish(program, metadata, to_program(bundles))
+        program = _interpreted(script, guess.args if guess else calls[0].args if calls else None, progress)
+    return _finish(program, metadata, to_program(bundles), progress, winograd_budget)
 
 
 def _whole(module: torch.jit.ScriptModule, args: tuple[Any, ...]) -> Program | None:
@@ -72,20 +113,27 @@ def _whole(module: torch.jit.ScriptModule, args: tuple[Any, ...]) -> Program | N
         return None
 
 
-def compile_program(program: LiteProgram, metadata: Mapping[str, Any]) -> Model:
+def compile_program(
+    program: LiteProgram,
+    metadata: Mapping[str, Any],
+    methods: Sequence[str] = (),
+    progress: Say = lambda text: None,
+    winograd_budget: float = 0.5,
+) -> Model:
     """The bytecode of a .ptl file. Needs no torch; with it, code is planned where inputs can be guessed."""
     from penlight.capture.interpreted import capture_lite
 
-    captured = capture_lite(program, None, None, None, None, lambda text: None)
+    kept = list(dict.fromkeys([*(m for m in ("forward",) if m in program.methods), *methods])) if methods else None
+    captured = capture_lite(program, None, None, None, kept, progress)
     if captured.script is not None and _has_torch():
         from penlight.compat.guess import guess_inputs
 
         guess = guess_inputs(captured.script)
-        captured = _interpreted(captured.script, guess.args if guess else None)
-    return _finish(captured, metadata, [])
+        captured = _interpreted(captured.script, guess.args if guess else None, progress)
+    return _finish(captured, metadata, [], progress, winograd_budget)
 
 
-def _interpreted(script: Script, args: tuple[Any, ...] | None) -> Program:
+def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) -> Program:
     """Code that takes anything, with plans in it for inputs like these."""
     from penlight.ir.graph import Program
 
@@ -94,13 +142,15 @@ def _interpreted(script: Script, args: tuple[Any, ...] | None) -> Program:
         from penlight.capture.planned import plan_runs
 
         try:
-            program.methods.update(plan_runs(script, "forward", args))
+            program.methods.update(plan_runs(script, "forward", args, progress))
         except CaptureError:  # a plan is for speed alone
             program.methods.clear()
     return program
 
 
-def _finish(program: Program, metadata: Mapping[str, Any], bundles: list[Any]) -> Model:
+def _finish(
+    program: Program, metadata: Mapping[str, Any], bundles: list[Any], progress: Say, winograd_budget: float
+) -> Model:
     from penlight.file.writer import to_array
     from penlight.lower import lower
     from penlight.model import Model
@@ -108,8 +158,9 @@ def _finish(program: Program, metadata: Mapping[str, Any], bundles: list[Any]) -
 
     program.metadata.update(metadata)
     program.bundles = bundles
+    progress("optimizing its graphs, choosing kernels, packing weights")
     optimize(program)
-    lower(program)
+    lower(program, winograd_budget)
     return Model(to_array(program))
 
 

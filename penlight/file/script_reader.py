@@ -279,8 +279,8 @@ class ScriptReader:
             if len(args) < 3:
                 raise self.damaged("VMCD", "a loop's count, limit and condition", len(args))
             first = args[0]
-            if isinstance(first, Const) or first < function["first_slot"] or args != list(range(first, first + len(args))):
-                raise self.damaged("VMCD", "consecutive slots of a loop", "others")
+            if isinstance(first, Const) or args != list(range(first, first + len(args))):
+                raise self.damaged("VMCD", "consecutive registers of a loop", "others")
         if op == "planned" and row["target"] < len(self.methods):
             method = self.r.row(f.METHOD, row["target"], "VMCD")
             counts = len(args), len(results)

@@ -24,11 +24,15 @@ def value_text(value: Any, limit: int = 60) -> str:
         return f"{value.name or 'tensor'}: {value.dtype}{list(value.shape)}"
     if isinstance(value, LiteObject):
         return f"<{value.type_name.rpartition('.')[2]}>"
-    text = (
-        repr(value)
-        if not isinstance(value, (list, tuple)) or len(value) < 100
-        else f"{type(value).__name__} of {len(value)}"
-    )
+    if isinstance(value, (list, tuple)):  # parts may be shared: all of it could be endless
+        inside = ", ".join(value_text(v, 20) if limit > 20 else "…" for v in value[:8]) + (
+            ", …" if len(value) > 8 else ""
+        )
+        text = f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    elif isinstance(value, dict):
+        text = f"dict of {len(value)}"
+    else:
+        text = repr(value[:limit] if isinstance(value, str) else value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -42,7 +46,7 @@ def _function(script: Script, function: ScriptFunction) -> str:
     for at, action in enumerate(function.code):
         if action.op == "drop":  # says only when memory is given back
             continue
-        where = f"   # {action.source}" if action.source and action.source != before else ""
+        where = f"   # {' '.join(action.source.split())}" if action.source and action.source != before else ""
         before = action.source or before
         lines.append(f"  {at:4}  {_action(script, action, objects)}{where}")
         _follow(action, objects)

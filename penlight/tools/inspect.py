@@ -81,11 +81,11 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
             for c in sorted(pen.constants, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
-        "interpreted": _interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
+        "interpreted": interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
     }  # fmt: skip
 
 
-def _interpreted(pen: PenFile) -> dict[str, Any]:
+def interpreted(pen: PenFile) -> dict[str, Any]:
     """Methods of VM code, the operators it calls, and the state that it keeps."""
     if not pen.functions:
         return {}
@@ -211,11 +211,11 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         out.print(f"  {key}: {_short(value)}")
     for name, count in facts["bundled_inputs"].items():
         out.print(f"  bundled inputs of {name}: {count}")
-    interpreted = facts["interpreted"]
-    for told in interpreted.get("methods", {}).values():
+    code = facts["interpreted"]
+    for told in code.get("methods", {}).values():
         out.print()
         out.print(heading(told["schema"], f"interpreted, {_plural(told['instructions'], 'instruction')}"))
-    for name, value in interpreted.get("state", {}).items():
+    for name, value in code.get("state", {}).items():
         out.print(f"  {name} = {value}")
     for method in pen.methods:
         out.print()
@@ -229,13 +229,13 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         for port in named_outputs(method):
             out.print(f"  out  {port}")
         out.print(f"  arena  {_memory(facts['memory'][method.name])}")
-    if interpreted:
+    if code:
         out.print()
         called = table("Interpreted operators", "operator", "calls", "", right=("calls",))
-        for op, count in interpreted["operators"].items():
-            called.add_row(op, str(count), "not supported" if op in interpreted["unsupported"] else "")
+        for op, count in code["operators"].items():
+            called.add_row(op, str(count), "not supported" if op in code["unsupported"] else "")
         out.print(called)
-    if facts["operators"] or not interpreted:
+    if facts["operators"] or not code:
         out.print()
         out.print(_planned_operators(facts))
     if not pen.constants:

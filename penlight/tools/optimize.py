@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import Any
 import click
 
 import penlight
-from penlight.tools.inspect import named_outputs
+from penlight.compat.kinds import file_kind
+from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import Shape, ShapeType, preprocessing, preprocessing_options
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
@@ -31,6 +33,10 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     "--winograd-budget", type=click.FloatRange(min=0), default=0.5, show_default=True, metavar="FRACTION",
     help="By how much the file may grow so that 3x3 convolutions run faster; 1 allows twice the size, 0 nothing.",
 )  # fmt: skip
+@click.option(
+    "--method", "methods", multiple=True, metavar="NAME",
+    help="A method of TorchScript to keep besides forward; may be given again. [default of a .ptl: all]",
+)  # fmt: skip
 @click.option("--name", help="The model's name, for its metadata.")
 @click.option(
     "--labels",
@@ -43,12 +49,12 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 @preprocessing_options
 def optimize_command(
     model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, name: str | None,
-    labels: Path | None, metadata: Path | None, **options: Any,
+    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
 
-    MODEL is TorchScript (torch.jit.save) or an exported program (torch.export.save). An nn.Module that is still Python
-    code goes through penlight.optimize(module, example_inputs).save(path).
+    MODEL is TorchScript (torch.jit.save), a .ptl file of PyTorch Mobile, or an exported program (torch.export.save). An
+    nn.Module that is still Python code goes through penlight.optimize(module, example_inputs).save(path).
 
     \b
     penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet --labels imagenet.txt
@@ -62,11 +68,12 @@ def optimize_command(
         raise click.UsageError(f"there is no folder {target.parent}")
     with Stages() as stage:
         stage("starting PyTorch")
-        import torch  # noqa: F401 (seconds, which would else count as capturing)
+        with contextlib.suppress(ImportError):  # a .ptl does without it
+            import torch  # noqa: F401 (seconds, which would else count as capturing)
 
         compiled = optimize_file(
             model, shapes, stage, dynamic_shapes="auto" if dynamic else None, metadata=described,
-            winograd_budget=winograd_budget,
+            winograd_budget=winograd_budget, methods=methods,
         )  # fmt: skip
         stage("saving")
         size = compiled.save(target)
@@ -74,16 +81,19 @@ def optimize_command(
 
 
 def optimize_file(model: Path, shapes: tuple[Shape, ...], stage: Stages, **options: Any) -> penlight.Model:
-    """penlight.optimize on a TorchScript or exported model, with examples of these shapes."""
+    """penlight.optimize with examples of these shapes; without, TorchScript is planned for inputs that it lets guess."""
+    methods = options.pop("methods", ())
+    kind = file_kind(model)
+    if not shapes and kind in ("torchscript", "zip", "flatbuffer"):
+        from penlight.compat.compile import compile_file
+
+        metadata, budget = options.get("metadata"), options.get("winograd_budget", 0.5)
+        return compile_file(model, methods, metadata, stage, budget)
+    if methods:
+        own = ["forward", *(m for m in methods if m != "forward")]
+        options["methods"] = own
     args, kwargs = _examples(shapes)
-    try:
-        return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, **options)
-    except penlight.CaptureError as e:
-        if shapes or "example_inputs" not in str(e):
-            raise
-        raise penlight.CaptureError(
-            f"{model} does not say the shapes of its inputs. Say them, such as --shape 1,3,224,224"
-        ) from e
+    return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, **options)
 
 
 def _summary(target: Path, size: int, seconds: float) -> None:
@@ -91,7 +101,10 @@ def _summary(target: Path, size: int, seconds: float) -> None:
 
     pen, out = read(target), screen()
     out.print(heading(target, f"{in_bytes(size)}, {len(pen.nodes)} kernel calls, {in_seconds(seconds)}"))
-    for method in pen.methods:
+    for name, told in interpreted(pen).get("methods", {}).items():
+        parts = sum(method.name.startswith(f"~{name}.") for method in pen.methods)
+        out.print(f"  {told['schema']}   interpreted{f', {parts} parts planned' if parts else ''}")
+    for method in (m for m in pen.methods if not m.name.startswith("~")):
         prefix = "" if len(pen.methods) == 1 else f"{method.name}: "
         out.print(f"  {prefix}in   {', '.join(map(str, method.inputs))}")
         out.print(f"  {prefix}out  {', '.join(map(str, named_outputs(method)))}")

@@ -180,7 +180,7 @@ def test_errors_in_words(data: bytes, message: str) -> None:
 
 def test_version_has_a_status_of_its_own() -> None:
     with pytest.raises(LoadError) as caught:
-        read(changed(8, struct.pack("<I", 2)))
+        read(changed(8, struct.pack("<I", f.VERSION + 1)))
     assert caught.value.status == "version"
 
 

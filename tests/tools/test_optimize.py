@@ -98,11 +98,50 @@ def test_what_goes_wrong(penlight_command: Penlight, files: Path, tmp_path: Path
     assert "mean: expected 1 or 3 numbers" in told.err
 
 
-def test_scripted_model_without_shapes_says_which_option(penlight_command: Penlight, tmp_path: Path) -> None:
-    torch.jit.script(torch.nn.Linear(3, 4)).save(tmp_path / "s.pt")
-    told = penlight_command("optimize", tmp_path / "s.pt")
+def test_scripted_model_without_shapes(penlight_command: Penlight, tmp_path: Path) -> None:
+    """A convolution says what its input is: one plan. A linear layer takes any rank: interpreted, with plans where they fit."""
+    torch.jit.script(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.ReLU()).eval()).save(tmp_path / "c.pt")
+    told = penlight_command("optimize", tmp_path / "c.pt")
+    assert told.code == 0
+    assert "in   input: f32[input_0, 3, input_2, input_3]" in told.out
+    linear = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 4), torch.nn.ReLU()).eval())
+    linear.save(tmp_path / "l.pt")
+    told = penlight_command("optimize", tmp_path / "l.pt")
+    assert told.code == 0
+    assert "forward(Tensor input) -> Tensor   interpreted" in told.out
+    model = penlight.load(tmp_path / "l.pen")
+    for shape in ((2, 3), (3,), (2, 2, 5, 3)):
+        x = torch.rand(shape)
+        with torch.no_grad():
+            torch.testing.assert_close(model(x), linear(x))
+
+
+def test_methods_and_ptl(penlight_command: Penlight, tmp_path: Path) -> None:
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1
+
+        @torch.jit.export
+        def twice(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            return x * n
+
+    script = torch.jit.script(Two())
+    script.save(tmp_path / "m.pt")
+    script._save_for_lite_interpreter(str(tmp_path / "m.ptl"))
+    script._save_for_lite_interpreter(str(tmp_path / "f.ptl"), _use_flatbuffer=True)
+    assert penlight_command("optimize", tmp_path / "m.pt", "-o", tmp_path / "a.pen").code == 0
+    assert penlight.load(tmp_path / "a.pen").methods == ["forward"]
+    x = torch.tensor([1.0, 2.0])
+    for source, options in (("m.pt", ["--method", "twice"]), ("m.ptl", []), ("f.ptl", []), ("f.ptl", ["--method", "twice"])):
+        told = penlight_command("optimize", tmp_path / source, "-o", tmp_path / "b.pen", *options)
+        assert told.code == 0, told.err
+        assert "twice(Tensor x, int n) -> Tensor   interpreted" in told.out
+        model = penlight.load(tmp_path / "b.pen")
+        torch.testing.assert_close(model.run_method("twice", x, 3), x * 3)
+        torch.testing.assert_close(model(x), x + 1)
+    told = penlight_command("optimize", tmp_path / "m.pt", "--method", "thrice")
     assert told.code == 1
-    assert "--shape 1,3,224,224" in told.err
+    assert "has no method thrice" in told.err
 
 
 def test_unsupported_operators_are_named(penlight_command: Penlight, tmp_path: Path) -> None:

@@ -109,7 +109,7 @@ class Counter(nn.Module):
         super().__init__()
         self.register_buffer("total", torch.zeros(3))
         self.calls = 0
-        self.history = torch.jit.annotate(list[float], [])
+        self.history = torch.jit.Attribute([], list[float])
 
     def forward(self, x: Tensor) -> Tensor:
         self.calls += 1
@@ -168,7 +168,7 @@ CASES: dict[str, tuple[nn.Module, list[tuple[Any, ...]]]] = {
     "branches": (Branches(), [(r(2, 3, 9, 9),), (r(2, 3, 9, 9) * 9,), (r(4, 3, 8, 11, seed=1) - 2,), (r(1, 3, 9, 9) - 3,)]),
     "loops": (Loops(), [(r(2, 6), 5), (r(3, 6, seed=1) * 5, 7), (r(1, 6), 0), (r(2, 6) + 3, 40)]),
     "containers": (Containers(), [
-        ([r(3), r(2, 2)], {"x0": 2, "x1": -1, "y": 3}, "b,a"), ([], {}, None), ([r(0), r(1)], {"y": 1}),
+        ([r(3), r(2, 2)], {"x0": 2, "x1": -1, "y": 3}, "b,a"), ([], {}, None), ([r(1), r(0)], {"y": 1}),
         ([r(2, 3, 4)], {"x0": 7}, ""),
     ]),
     "in place": (InPlace(), [(r(3, 4),), (r(5, 3, seed=2),)]),

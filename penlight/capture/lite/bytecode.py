@@ -19,7 +19,7 @@ from penlight.capture.lite.instructions import (
     instruction,
 )
 from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, Operator, Storage
-from penlight.capture.lite.sources import read_sources
+from penlight.capture.lite.sources import read_modules, read_sources
 from penlight.capture.lite.unpickle import unpickle
 from penlight.errors import CaptureError
 
@@ -34,7 +34,7 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
     constants = "bytecode/" if any(n.startswith("bytecode/") for n in archive.records) else "constants/"
     table = unpickle(archive.read("bytecode.pkl"), f"{file}: bytecode.pkl", _storages(archive, constants, storages))
     table = _tuple(table, f"{file}: bytecode.pkl")
-    sources = read_sources(archive, file)
+    sources, modules = read_sources(archive, file), read_modules(archive, file)
     functions: dict[str, Function] = {}
     size = 0
     for entry in table[1:]:
@@ -43,6 +43,9 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
         if function.name in functions:
             raise CaptureError(f"{file}: two functions have the name {function.name}")
         lines = sources.get(function.name)
+        of = modules.get(function.name)
+        if lines is None and of and len(of) == len(function.operators):
+            lines = [of[s.x] if s.op == "OP" and 0 <= s.x < len(of) else "" for s in function.instructions]
         function.sources = lines if lines is not None and len(lines) == len(function.instructions) else None
         functions[function.name] = function
     module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", _storages(archive, "data/", storages))

@@ -207,7 +207,10 @@ class _Reader:
             15: lambda wire, at: self._enum(_Table(wire, at, "EnumValue")),
             16: lambda wire, at: self._function(_Table(wire, at, "Function")),
         }
-        for entry in self.module.tables(4, "IValue"):
+        entries = self.module.tables(4, "IValue")
+        # what follows these is for the full interpreter; 0: the writer did not tell
+        used = self.module.number(11, "<I") or len(entries)
+        for entry in entries[:used]:
             self.depth, self.size = 0, 1  # of this value; `child` raises them
             kind = entry.number(0, "<B")
             if kind not in kinds:

@@ -19,9 +19,9 @@ What PyTorch calls packed is, in a file, the plain weight with what else the ope
 |                                                          | fp16: already rounded to it), bias? f32                              |
 | quantized.Conv2dPackedParamsBase, Conv3dPackedParamsBase | weight, i8 with a quantizer, bias? f32, stride, padding, dilation,   |
 | (conv1d is a Conv2d of height 1)                         | output_padding, groups: int, transposed: bool                        |
-| quantized.EmbeddingPackedParamsBase                      | weight u8 [rows, columns], or u4x2 [rows, columns]; its quantizer    |
-|                                                          | has a scale and a (float) zero point for each row; bit_rate: 8 or 4; |
-|                                                          | scales, zero_points: f32 [rows], the same as tensors                 |
+| quantized.EmbeddingPackedParamsBase                      | weight u8 [rows, columns], or [rows, columns / 2] with two numbers   |
+|                                                          | in a byte, the first in its lower half; bit_rate: 8 or 4;            |
+|                                                          | scales, zero_points: f32 [rows], zero points are not integers        |
 |                                                          | (PyTorch computes q * scale - scale * zero_point in f32; for 4 bits  |
 |                                                          | it rounds scale and scale * zero_point to f16 first)                 |
 | rnn.CellParamsBase                                       | kind: "quantized" (static scales of torch 1.3), "quantized_dynamic", |
@@ -39,6 +39,7 @@ from typing import Any
 import numpy as np
 
 from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage
+from penlight.capture.lite.tensors import is_dense
 from penlight.errors import CaptureError
 
 PREFIX = "__torch__.torch.classes."
@@ -244,6 +245,10 @@ def _embedding(f: _Fields) -> dict[str, Any]:
     if not rows or (bit_rate, weight.dtype) not in ((8, "u8"), (4, "u4x2")):
         raise f.error(f"has a table {weight.dtype}{list(weight.shape)} of {bit_rate} bits")
     assert quantizer is not None
+    if not is_dense(weight.shape, weight.strides) or (bit_rate == 4 and weight.shape[1] % 2):
+        raise f.error(
+            f"has a table of sizes {weight.shape} and strides {weight.strides}, whose rows are not bytes in a row"
+        )
     return {
         "weight": _bytes(weight),
         "bit_rate": bit_rate,
@@ -253,8 +258,8 @@ def _embedding(f: _Fields) -> dict[str, Any]:
 
 
 def _bytes(table: LiteTensor) -> LiteTensor:
-    """A quantized table as the bytes that it lies in, two numbers of 4 bits in each, the lower first."""
-    width = table.shape[1] if table.dtype == "u8" else (table.shape[1] + 1) // 2
+    """A dense quantized table as the bytes that it lies in, two numbers of 4 bits in each, the lower first."""
+    width = table.shape[1] if table.dtype == "u8" else table.shape[1] // 2
     shape = (table.shape[0], width)
     return LiteTensor(table.storage, "u8", table.offset, shape, (width, 1), name=table.name)
 

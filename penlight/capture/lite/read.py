@@ -17,7 +17,7 @@ from penlight.capture.lite.bytecode import read_zip
 from penlight.capture.lite.packed import PREFIX, unpack
 from penlight.capture.lite.program import LiteObject, LiteProgram, LiteTensor
 from penlight.capture.lite.restore import restore
-from penlight.capture.lite.upgrade import upgrade
+from penlight.capture.lite.upgrade import name_in_file, upgrade
 from penlight.errors import CaptureError
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -66,14 +66,14 @@ def _version(data: np.ndarray, file: str) -> int:
 
 
 def operators(program: LiteProgram) -> dict[str, int | None]:
-    """The operators that a program calls, by full name, each with how many arguments the code pushes: the most of all calls; None
-    where the file leaves it to the operator's schema."""
+    """The operators that a program calls, by the full name in its file, each with how many arguments the code pushes: the most of
+    all calls; None where the file leaves it to the operator's schema."""
     found: dict[str, int | None] = {}
     for function in program.functions.values():
         for operator in function.operators:
-            known = found.get(operator.full_name, 0)
-            count = operator.arg_count
-            found[operator.full_name] = None if known is None or count is None else max(known, count)
+            name, count = name_in_file(operator), operator.arg_count
+            known = found.get(name, 0)
+            found[name] = None if known is None or count is None else max(known, count)
     return found
 
 

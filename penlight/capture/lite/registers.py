@@ -143,7 +143,9 @@ class _Translation:
             raise self.error(self.at, f"names register {number} of {self.f.register_count}")
         return number + self.shift
 
-    def emit(self, op: str, args: list[int | Const] | None = None, results: list[int] | None = None, target: Any = None) -> Action:
+    def emit(
+        self, op: str, args: list[int | Const] | None = None, results: list[int] | None = None, target: Any = None
+    ) -> Action:
         source = self.f.sources[self.at] if self.f.sources and self.at < len(self.f.sources) else ""
         for a in {a for a in args or () if isinstance(a, int) and a in self.taken and a in (self.stack or ())}:
             self.taken.discard(a)  # loaded twice, and given away once
@@ -191,7 +193,9 @@ class _Translation:
             raise self.error(self.at, f"jumps to instruction {target} of {len(self.f.instructions)}")
         known = self.depths.setdefault(target, depth)
         if known != depth:
-            raise self.error(self.at, f"jumps to instruction {target} with {depth} values on the stack, others with {known}")
+            raise self.error(
+                self.at, f"jumps to instruction {target} with {depth} values on the stack, others with {known}"
+            )
 
     # ---- all instructions ----
     def run(self, method: str | None) -> ScriptFunction:
@@ -377,7 +381,12 @@ class _Translation:
             count = takes
         if count is None:
             raise self.error(i, f"operator {name} is not known, and the file does not say how many arguments it takes")
-        if name == "prim::RaiseException" and count == 1 and len(self.stack) > 1 and self.stack[-1] == self.b.constant(None):
+        if (
+            name == "prim::RaiseException"
+            and count == 1
+            and len(self.stack) > 1
+            and self.stack[-1] == self.b.constant(None)
+        ):
             count = 2  # version 6 pushes the class too, and does not count it
         if gives is None:
             gives = self._stored_next(i) or 1

@@ -1,7 +1,8 @@
 """Debug information of a zip file → the source line of each instruction, "model.py:12, in forward: y = f(x)  [layer1.0]".
 
 mobile_debug_handles.pkl gives a handle to each instruction, callstack_debug_map.pkl the range and the calls of each handle, and the
-.debug_pkl records beside the serialized code the ranges themselves. All of it is for messages only: what does not fit together
+.debug_pkl records beside the serialized code the ranges themselves. Files of PyTorch 1.6 to 1.8 have mobile_debug.pkl in their
+place, which only tells the module of each operator: "in forward  [layer1.0]". All of it is for messages only: what does not fit together
 is left out, never an error.
 """
 
@@ -117,6 +118,27 @@ class _Ranges:
         self._left -= size
         if self._left < 0:
             raise CaptureError("more debug information than is read")
+
+
+def read_modules(archive: Archive, file: str) -> dict[str, list[str]]:
+    """From mobile_debug.pkl, by the name of the function: a text for each of its operators (not instructions)."""
+    if "mobile_debug.pkl" not in archive:
+        return {}
+    try:
+        table = unpickle(archive.read("mobile_debug.pkl"), file)
+        entries = [entry for entry in table if isinstance(entry, tuple)]
+        return {function: [_module(text) for text in texts] for function, ((_, texts),) in entries}
+    except (CaptureError, TypeError, ValueError, AttributeError):
+        return {}
+
+
+def _module(text: str) -> str:
+    """ "top(Net).layer1(Sequential).0(Block).forward" as "in forward  [layer1.0]"."""
+    parts = re.sub(r"\([^)]*\)", "", text[: 10 * _MAX_NAME]).split(".")
+    if parts[0] != "top" or len(parts) < 2:
+        return ""
+    layer = ".".join(parts[1:-1])[-_MAX_NAME:]
+    return f"in {parts[-1][:_MAX_NAME]}" + (f"  [{layer}]" if layer else "")
 
 
 def _text(entry: Any, method: str, ranges: _Ranges) -> str:

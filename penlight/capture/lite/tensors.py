@@ -75,7 +75,7 @@ def tensor(
     if math.prod(shape) > MAX_ELEMENTS or max(shape, default=0) > MAX_ELEMENTS:
         raise CaptureError(f"{where} claims {math.prod(shape)} elements; at most {MAX_ELEMENTS} are read")
     last = 0 if 0 in shape else offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1
-    if kind.per_byte > 1 and (offset or not _is_dense(shape, strides)):
+    if kind.per_byte > 1 and (offset or not is_dense(shape, strides)):
         raise CaptureError(f"{where} is a view of elements of type {kind.name}: clone it before saving")
     needed = -(-last // kind.per_byte) * kind.size
     if needed > len(storage.data):
@@ -88,7 +88,7 @@ def tensor(
     return LiteTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
 
 
-def _is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
+def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     expected = 1
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if n > 1 and stride != expected:

@@ -41,6 +41,14 @@ _SHORTER = {
 }  # operator: first version with more arguments, how many before
 
 
+_ORIGINAL = {new: old.partition(".")[0] for old, (_, new) in _RENAMED.items()}
+
+
+def name_in_file(operator: Operator) -> str:
+    """The full name that the file has for an operator."""
+    return replace(operator, name=_ORIGINAL.get(operator.name, operator.name)).full_name
+
+
 def upgrade(program: LiteProgram) -> int:
     """Rewrites the operators of all functions in place; the number of those changed."""
     changed = 0

@@ -105,8 +105,8 @@ Status run_linear(Call& c, bool turned) {
 }
 
 // An object of this class with the call's arguments as attributes, `names` in their order. Null: no such argument.
-constexpr const char* kConvFields[] = {"weight", "bias", "stride", "padding", "dilation", "groups", "output_min", "output_max",
-                                       "output_padding", "transposed"};
+constexpr const char* kConvFields[] = {"weight", "bias",       "stride",     "padding",        "dilation",
+                                       "groups", "output_min", "output_max", "output_padding", "transposed"};
 constexpr const char* kLinearFields[] = {"weight", "bias", "output_min", "output_max"};
 constexpr ClassInfo kClasses[] = {{"__torch__.torch.classes.xnnpack.Conv2dOpContext", kConvFields, 10},
                                   {"__torch__.torch.classes.xnnpack.TransposeConv2dOpContext", kConvFields, 10},
@@ -132,8 +132,8 @@ Status make_object(Call& c, const ClassInfo& type, const char* const* fields, in
   }
   return c.give(static_cast<Value&&>(kept));
 }
-constexpr const char* kTransposedFields[] = {"weight", "bias", "stride", "padding", "output_padding", "dilation", "groups", "output_min",
-                                             "output_max"};
+constexpr const char* kTransposedFields[] = {"weight",   "bias",   "stride",     "padding",   "output_padding",
+                                             "dilation", "groups", "output_min", "output_max"};
 
 const ClassInfo& class_of(const Call& c, int xnnpack, int vulkan, int metal) {
   const char* name = c.op->name;
@@ -143,11 +143,13 @@ const ClassInfo& class_of(const Call& c, int xnnpack, int vulkan, int metal) {
 }  // namespace
 
 PEN_OP(conv2d_clamp_run,
-       "{prepacked::conv2d_clamp_run,vulkan_prepack::conv2d_clamp_run,vulkan_prepack::run_conv2d_context,vulkan_prepack::run_conv1d_context,metal_prepack::conv2d_run}(Tensor X, object W_prepack) -> Tensor") {
+       "{prepacked::conv2d_clamp_run,vulkan_prepack::conv2d_clamp_run,vulkan_prepack::run_conv2d_context,vulkan_prepack::run_conv1d_"
+       "context,metal_prepack::conv2d_run}(Tensor X, object W_prepack) -> Tensor") {
   return run_conv(c, false);
 }
 PEN_OP(conv2d_transpose_clamp_run,
-       "{prepacked::conv2d_transpose_clamp_run,vulkan_prepack::conv2d_transpose_clamp_run,vulkan_prepack::run_tconv2d_context}(Tensor X, object W_prepack) -> Tensor") {
+       "{prepacked::conv2d_transpose_clamp_run,vulkan_prepack::conv2d_transpose_clamp_run,vulkan_prepack::run_tconv2d_context}(Tensor X, "
+       "object W_prepack) -> Tensor") {
   return run_conv(c, true);
 }
 PEN_OP(linear_clamp_run, "{prepacked::linear_clamp_run,metal_prepack::linear_run}(Tensor X, object W_prepack) -> Tensor") {
@@ -159,16 +161,21 @@ PEN_OP(vulkan_linear_run, "{vulkan_prepack::linear_run,vulkan_prepack::run_linea
 }
 
 PEN_OP(conv2d_clamp_prepack,
-       "{prepacked::conv2d_clamp_prepack,vulkan_prepack::conv2d_clamp_prepack,vulkan_prepack::create_conv2d_context,metal_prepack::conv2d_prepack}(Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] dilation, int groups, Scalar? output_min=None, Scalar? output_max=None) -> object",
+       "{prepacked::conv2d_clamp_prepack,vulkan_prepack::conv2d_clamp_prepack,vulkan_prepack::create_conv2d_context,metal_prepack::conv2d_"
+       "prepack}(Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] dilation, int groups, Scalar? output_min=None, Scalar? "
+       "output_max=None) -> object",
        "vulkan_prepack::create_conv1d_context(Tensor W, Tensor? B, int[1] stride, int[1] padding, int[1] dilation, int groups) -> object") {
   return make_object(c, class_of(c, 0, 3, 5), kConvFields, c.op->param_count, false);
 }
 PEN_OP(conv2d_transpose_clamp_prepack,
-       "{prepacked::conv2d_transpose_clamp_prepack,vulkan_prepack::conv2d_transpose_clamp_prepack,vulkan_prepack::create_tconv2d_context}(Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] output_padding, int[2] dilation, int groups, Scalar? output_min=None, Scalar? output_max=None) -> object") {
+       "{prepacked::conv2d_transpose_clamp_prepack,vulkan_prepack::conv2d_transpose_clamp_prepack,vulkan_prepack::create_tconv2d_context}("
+       "Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] output_padding, int[2] dilation, int groups, Scalar? output_min=None, "
+       "Scalar? output_max=None) -> object") {
   return make_object(c, class_of(c, 1, 3, 5), kTransposedFields, 9, true);
 }
 PEN_OP(linear_clamp_prepack,
-       "{prepacked::linear_clamp_prepack,metal_prepack::linear_prepack}(Tensor W, Tensor? B=None, Scalar? output_min=None, Scalar? output_max=None) -> object",
+       "{prepacked::linear_clamp_prepack,metal_prepack::linear_prepack}(Tensor W, Tensor? B=None, Scalar? output_min=None, Scalar? "
+       "output_max=None) -> object",
        "{vulkan_prepack::linear_prepack,vulkan_prepack::create_linear_context}(Tensor W, Tensor? B=None) -> object") {
   return make_object(c, class_of(c, 2, 4, 6), kLinearFields, c.op->param_count, false);
 }

@@ -214,7 +214,6 @@ PEN_OP(addcmul, "[in_place][out]", "aten::addcmul(Tensor self, Tensor tensor1, T
   if (!by_product && is_integral(c.tensor(1).dtype(), true) && is_integral(c.tensor(2).dtype(), true))
     return c.fail("float tensors to divide", "integers");
   if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
-  if (!is_floating(dtype) && c.args[3].tag() == Tag::real) return c.fail("an integer value for integer tensors", "a float");
   Rows r(c);
   int x = operand(r, c, 0, dtype, wide), a = operand(r, c, 1, dtype, wide), b = operand(r, c, 2, dtype, wide);
   if (c.number(3) != 1) a = r.node("mul", wide, a, r.number(c.args[3], wide));

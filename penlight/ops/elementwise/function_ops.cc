@@ -173,7 +173,7 @@ PEN_OP(round_decimals, "[in_place][out]", "aten::round.decimals(Tensor self, *, 
   int64_t decimals = c.integer(1);
   Rows r(c);
   int x = r.input(c.tensor(0));
-  if (!is_floating(dtype)) return r.give(x);
+  PEN_TRY(need_floats(c, 0));
   DType carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   x = r.cast(x, carrier);
   if (decimals == 0) return r.give(r.cast(r.node("round", carrier, x), dtype));

@@ -1,6 +1,6 @@
 // Tables of embeddings in 8, 4 or 2 bits: real = stored * scale + offset, with a scale and an offset for each row. They come as packed
-// parameters (EmbeddingPackedParamsBase: an element in a byte, also of 4 bits; zero points are real numbers), or as bytes with both
-// numbers behind every row: f32 after bytes, f16 after nibbles.
+// parameters (EmbeddingPackedParamsBase: bytes, or two elements of 4 bits in each; zero points are real numbers), or as bytes with
+// both numbers behind every row: f32 after bytes, f16 after nibbles.
 #include "penlight/ops/quantized/packed.h"
 
 namespace pen {
@@ -18,8 +18,7 @@ namespace {
 struct Rows {
   Value keep[3];
   int64_t rows, columns, row_bytes;
-  int bits;      // 8, 4, 2
-  bool in_bytes;  // an element in a byte, however few bits it has
+  int bits;  // 8, 4, 2
   const uint8_t* data;
   const float *scales, *zeros;  // of packed parameters; null: behind every row
 
@@ -39,7 +38,7 @@ struct Rows {
   }
   int element(int64_t row, int64_t k) const {
     const uint8_t* at = data + row * row_bytes;
-    if (bits == 8 || in_bytes) return at[k];
+    if (bits == 8) return at[k];
     int per_byte = 8 / bits;
     return at[k / per_byte] >> (k % per_byte * bits) & ((1 << bits) - 1);
   }
@@ -67,7 +66,7 @@ static Status bytes_table(const Call& c, int i, int bits, Rows* t) {
     return c.fail("rows of bytes with a scale and an offset behind", "%s of rank %d", dtype_name(w.dtype()), w.rank());
   PEN_TRY(dense_rows(c, w, &t->keep[0]));
   t->rows = w.dim(0), t->row_bytes = w.dim(1), t->columns = (w.dim(1) - behind) * (8 / bits);
-  t->bits = bits, t->in_bytes = false;
+  t->bits = bits;
   t->data = t->keep[0].tensor()->as<uint8_t>();
   t->scales = t->zeros = nullptr;
   return PEN_OK;
@@ -89,8 +88,8 @@ static Status packed_table(const Call& c, int i, int bits, Rows* t) {
     if (!fits) return c.fail("a scale and a zero point of f32 for each row", "others");
     PEN_TRY(dense_rows(c, *parts[p], &t->keep[p]));
   }
-  t->rows = w.dim(0), t->columns = t->row_bytes = w.dim(1);
-  t->bits = bits, t->in_bytes = true;
+  t->rows = w.dim(0), t->row_bytes = w.dim(1), t->columns = w.dim(1) * (8 / bits);
+  t->bits = bits;
   t->data = t->keep[0].tensor()->as<uint8_t>();
   t->scales = t->keep[1].tensor()->as<float>(), t->zeros = t->keep[2].tensor()->as<float>();
   return PEN_OK;

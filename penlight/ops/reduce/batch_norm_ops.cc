@@ -158,26 +158,32 @@ Status batch_norm(Call& c, const BatchNorm& n, bool saved) {
 }  // namespace
 
 PEN_OP(batch_norm,
-       "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor") {
+       "aten::batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float "
+       "momentum, float eps, bool cudnn_enabled) -> Tensor") {
   return batch_norm(c, {1, 2, 3, 4, c.flag(5), c.number(6), c.number(7)}, false);
 }
 PEN_OP(native_batch_norm,
-       "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-       "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
+       "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
+       "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+       "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool "
+       "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, 3, 4, c.flag(5), c.number(6), c.number(7)}, true);
 }
 PEN_OP(native_batch_norm_no_stats,
-       "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
+       "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
+       "(Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, -1, -1, c.flag(3), c.number(4), c.number(5)}, true);
 }
 PEN_OP(native_batch_norm_no_training,
-       "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
+       "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
+       "float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, 3, 4, false, c.number(5), c.number(6)}, true);
 }
 
 // One channel of one image is a batch of its own; running statistics are means over the images.
 PEN_OP(instance_norm,
-       "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor") {
+       "aten::instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, "
+       "float momentum, float eps, bool cudnn_enabled) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (!c.flag(5)) return batch_norm(c, {1, 2, 3, 4, false, c.number(6), c.number(7)}, false);
   if (x.rank() < 3) return c.fail("an input of rank 3 or more", "rank %d", x.rank());

@@ -167,7 +167,8 @@ PEN_OP(extreme_all, "aten::{max,min}(Tensor self) -> Tensor", "aten::{max,min}.u
   return extreme_over(c, BaseName(c).is("max") ? "amax" : "amin", all_dims(c.tensor(0).rank()), false);
 }
 PEN_OP(aminmax, "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-       "aten::_aminmax(Tensor self) -> (Tensor, Tensor)", "aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)") {
+       "aten::_aminmax(Tensor self) -> (Tensor, Tensor)",
+       "aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)") {
   DimSet dims = all_dims(c.tensor(0).rank());
   if (c.op->param_count > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
   bool keepdim = c.op->param_count > 2 && c.flag(2);
@@ -258,9 +259,12 @@ PEN_OP(variance_dims, "aten::{var,std}.dim(Tensor self, int[1]? dim, bool unbias
   PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
   return variance_over(c, dims, c.flag(2), c.flag(3));
 }
-PEN_OP(variance_correction, "aten::{var,std}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
-       "aten::{var,std}.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> Tensor(a!)",
-       "aten::{var_mean,std_mean}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)") {
+PEN_OP(variance_correction,
+       "aten::{var,std}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
+       "aten::{var,std}.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> "
+       "Tensor(a!)",
+       "aten::{var_mean,std_mean}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, "
+       "Tensor)") {
   DimSet dims;
   PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
   return variance_over(c, dims, c.given(2) ? c.number(2) : 1, c.flag(3));
@@ -296,8 +300,10 @@ static Status norm_over(Call& c, double p, const DimSet& dims, bool keepdim, int
 }
 static double order(const Call& c, int arg) { return c.given(arg) ? c.number(arg) : 2; }
 
-PEN_OP(norm_all, "[out]", "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor", "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor") {
-  return norm_over(c, order(c, 1), all_dims(c.tensor(0).rank()), false, c.op->param_count > 2 && strcmp(c.op->params[2].name, "dtype") == 0 ? 2 : -1);
+PEN_OP(norm_all, "[out]", "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
+       "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor") {
+  return norm_over(c, order(c, 1), all_dims(c.tensor(0).rank()), false,
+                   c.op->param_count > 2 && strcmp(c.op->params[2].name, "dtype") == 0 ? 2 : -1);
 }
 PEN_OP(norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
        "aten::norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
@@ -307,7 +313,8 @@ PEN_OP(norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, 
   PEN_TRY(dims_of(c, 2, c.tensor(0).rank(), true, &dims));
   return norm_over(c, order(c, 1), dims, c.flag(3), strcmp(c.op->name, "aten::norm.out") != 0 && c.op->param_count > 4 ? 4 : -1);
 }
-PEN_OP(frobenius_norm, "aten::frobenius_norm(Tensor self) -> Tensor", "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
+PEN_OP(frobenius_norm, "aten::frobenius_norm(Tensor self) -> Tensor",
+       "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
        "aten::frobenius_norm.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)") {
   DimSet dims = all_dims(c.tensor(0).rank());
   if (c.op->param_count > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));

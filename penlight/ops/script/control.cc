@@ -17,10 +17,10 @@ PEN_OP(tuple_index, "[quantized]", "prim::TupleIndex(any t, int i) -> any") {
 PEN_OP(tuple_slice, "[quantized]", "prim::TupleSlice(any t, int begin, int end) -> any") {
   PEN_TRY(check_tuple(c));
   const TupleObject& t = *c.args[0].tuple();
-  int64_t from, to;
-  script::slice_bounds(c.args[1], c.args[2], t.count, &from, &to);
-  TupleObject* made = tuple_create(to - from);
-  for (int64_t i = 0; made && i < made->count; ++i) made->items[i] = t.items[from + i];
+  script::Slice slice;
+  PEN_TRY(script::slice_of(c, c.args[1], c.args[2], 1, t.count, &slice));
+  TupleObject* made = tuple_create(slice.picked);
+  for (int64_t i = 0; made && i < made->count; ++i) made->items[i] = t.items[slice.from + i];
   return c.give(made);
 }
 

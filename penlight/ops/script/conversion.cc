@@ -51,7 +51,9 @@ PEN_OP(float_of_str, "aten::Float.str(str a) -> float") {
 PEN_OP(int_of_tensor, "[quantized]", "aten::Int.Tensor(Tensor a) -> int", "aten::IntImplicit(Tensor a) -> int") {
   Value number;
   PEN_TRY(number_in(c, c.tensor(0), &number));
-  return c.give(number.tag() == Tag::real ? script::cut(number.real()) : number.integer());
+  if (number.tag() != Tag::real) return c.give(number.integer());
+  if (script::cut(number.real()) == INT64_MIN) return c.raise("value cannot be converted to type int64_t without overflow");
+  return c.give(script::cut(number.real()));
 }
 PEN_OP(float_of_tensor, "[quantized]", "aten::Float.Tensor(Tensor a) -> float", "aten::FloatImplicit(Tensor a) -> float") {
   Value number;

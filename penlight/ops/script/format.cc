@@ -37,9 +37,10 @@ static Status write_item(Call& c, script::Text* text, char key, const Value& v) 
     case 'f':
     case 'F': {
       if (!number) return c.raise("%%%c requires a number for formatting, but got %s", key, v.tag_name());
-      char format[] = {'%', key, 0};
+      // torch's number is a float32 here, and infinity has small letters but for E.
+      char format[] = {'%', key == 'F' ? 'f' : key, 0};
       char buffer[400];
-      snprintf(buffer, sizeof buffer, format, v.number());
+      snprintf(buffer, sizeof buffer, format, static_cast<double>(static_cast<float>(v.number())));
       text->add(buffer);
       return PEN_OK;
     }

@@ -5,13 +5,21 @@ namespace pen {
 
 namespace script {
 
-void slice_bounds(const Value& start, const Value& end, int64_t count, int64_t* from, int64_t* to) {
-  *from = start.is_none() ? 0 : from_end(start.integer(), count);
-  *to = end.is_none() ? count : from_end(end.integer(), count);
-  if (*from < 0) *from = 0;
-  if (*to > count) *to = count;
-  if (*from > count) *from = count;
-  if (*to < *from) *to = *from;
+Status slice_of(const Call& c, const Value& start, const Value& end, int64_t step, int64_t count, Slice* to) {
+  if (step == 0) return c.raise("List slice should have non-zero step");
+  if (step == INT64_MIN) step = -INT64_MAX;  // picks no other items
+  bool back = step < 0;
+  // A place before the first or behind the last item stands for the one beside them that the direction can begin or end at.
+  auto place = [&](const Value& v, int64_t otherwise) {
+    if (v.is_none()) return otherwise;
+    int64_t at = from_end(v.integer(), count);
+    if (at < 0) return back ? int64_t{-1} : int64_t{0};
+    return at >= count ? (back ? count - 1 : count) : at;
+  };
+  int64_t from = place(start, back ? count - 1 : 0), until = place(end, back ? -1 : count);
+  int64_t distance = back ? from - until : until - from;
+  *to = {from, step, distance <= 0 ? 0 : (distance - 1) / (back ? -step : step) + 1};
+  return PEN_OK;
 }
 
 }  // namespace script
@@ -132,25 +140,12 @@ PEN_OP(mul_list_, "[direct][quantized]", "aten::mul_.t(t[](a!) l, int n) -> t[](
 }
 
 PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]") {
-  const ListObject& l = c.list(0);
-  int64_t step = c.integer(3), from, to;
-  if (step == 0) return c.raise("ValueError: slice step cannot be zero");
-  script::slice_bounds(c.args[1], c.args[2], l.count, &from, &to);
-  if (step < 0) {  // downwards: from the last one, to before the first
-    auto bound = [&](int i, int64_t otherwise) {
-      if (!c.given(i)) return otherwise;
-      int64_t at = c.integer(i) < 0 ? c.integer(i) + l.count : c.integer(i);
-      return at < -1 ? -1 : at >= l.count ? l.count - 1 : at;
-    };
-    from = bound(1, l.count - 1);
-    to = bound(2, -1);
-  }
-  Value made = Value::own(list_create(0));
+  script::Slice slice;
+  PEN_TRY(script::slice_of(c, c.args[1], c.args[2], c.integer(3), c.list(0).count, &slice));
+  Value made = Value::own(list_create(slice.picked));
   if (made.is_none()) return c.out_of_memory();
-  while (step > 0 ? from < to : from > to) {
-    if (!list_append(made.list(), l.items[from])) return c.out_of_memory();
-    if (add_overflows(from, step, &from)) break;
-  }
+  for (int64_t i = 0; i < slice.picked; ++i)
+    if (!list_append(made.list(), c.list(0).items[slice.from + i * slice.step])) return c.out_of_memory();
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(list_of_str, "aten::list(str t) -> str[]") {

@@ -92,7 +92,7 @@ PEN_OP(sorted_list, "aten::sorted.int(int[](a) input) -> int[]", "aten::sorted.f
 
 static Status extreme(Call& c, bool largest) {
   const ListObject& l = c.list(0);
-  if (l.count == 0) return c.raise("ValueError: %s() arg is an empty sequence", largest ? "max" : "min");
+  if (l.count == 0) return c.raise("%s() arg is an empty sequence", largest ? "max" : "min");
   int64_t best = 0;
   for (int64_t i = 1; i < l.count; ++i)
     if (largest ? script::comes_before(c, l.items[best], l.items[i]) : script::comes_before(c, l.items[i], l.items[best])) best = i;

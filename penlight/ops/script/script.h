@@ -48,8 +48,11 @@ static PEN_INLINE int64_t wrap_mul(int64_t a, int64_t b) {
 
 // A place counted from the end where it is negative; still negative where it lies before the beginning.
 static PEN_INLINE int64_t from_end(int64_t index, int64_t count) { return index < 0 ? index + count : index; }
-// Begin and end of a slice, brought into 0..count; at most `count` long. A None is the respective end.
-void slice_bounds(const Value& start, const Value& end, int64_t count, int64_t* from, int64_t* to);
+// What start:end:step picks out of `count` items, by Python's rules: `picked` items from `from` on. A None is the respective end.
+struct Slice {
+  int64_t from, step, picked;
+};
+Status slice_of(const Call& c, const Value& start, const Value& end, int64_t step, int64_t count, Slice* to);
 
 // Whether a comes before b: 1 or 0; -1: the two have no order. Numbers, strings, tensors of one element, tuples of these.
 int comes_before(const Call& c, const Value& a, const Value& b);

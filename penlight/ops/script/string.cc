@@ -23,10 +23,11 @@ PEN_OP(getitem_str, "aten::__getitem__.str(str s, int index) -> str", "prim::Str
   return give_part(c, str(c, 0), at, at + 1);
 }
 PEN_OP(slice_str, "aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str") {
-  if (c.integer(3) != 1) return c.raise("Slicing a string only supports step=1");
-  int64_t from, to;
-  script::slice_bounds(c.args[1], c.args[2], str(c, 0).size, &from, &to);
-  return give_part(c, str(c, 0), from, to);
+  script::Slice slice;
+  PEN_TRY(script::slice_of(c, c.args[1], c.args[2], c.integer(3), str(c, 0).size, &slice));
+  script::Text text;
+  for (int64_t i = 0; i < slice.picked; ++i) text.add(str(c, 0).text[slice.from + i * slice.step]);
+  return script::give_text(c, text);
 }
 PEN_OP(join, "aten::join(str self, str[] values) -> str") {
   script::Text text;
@@ -84,10 +85,11 @@ PEN_OP(isdigit, "aten::isdigit(str self) -> bool", "aten::isnumeric(str self) ->
 PEN_OP(isalnum, "aten::isalnum(str self) -> bool") { return all_letters(c, is_alnum); }
 PEN_OP(isspace, "aten::isspace(str self) -> bool") { return all_letters(c, is_space); }
 PEN_OP(isprintable, "aten::isprintable(str self) -> bool") { return all_letters(c, is_print, true); }
+// No underscores, unlike in Python.
 PEN_OP(isidentifier, "aten::isidentifier(str self) -> bool") {
   const StringObject& s = str(c, 0);
   for (int64_t i = 0; i < s.size; ++i)
-    if (s.text[i] != '_' && !(i ? is_alnum(s.text[i]) : is_alpha(s.text[i]))) return c.give(false);
+    if (!(i ? is_alnum(s.text[i]) : is_alpha(s.text[i]))) return c.give(false);
   return c.give(s.size > 0);
 }
 static Status one_case(Call& c, bool (*other)(char)) {
@@ -134,15 +136,14 @@ PEN_OP(center, "aten::center(str self, int width, str fillchar=' ') -> str") {
   int64_t total = missing(c), left = total / 2 + (total & c.integer(1) & 1);  // Python's choice of the wider side
   return padded(c, left, total - left);
 }
+// A sign stays behind the zeros, unlike in Python.
 PEN_OP(zfill, "aten::zfill(str self, int width) -> str") {
-  const StringObject& s = str(c, 0);
-  bool sign = s.size > 0 && (s.text[0] == '-' || s.text[0] == '+');
   script::Text text;
-  text.add(s.text, sign);
   text.repeat('0', missing(c));
-  text.add(s.text + sign, s.size - sign);
+  text.add(str(c, 0));
   return script::give_text(c, text);
 }
+// Columns count from the beginning of the string, not of the line.
 PEN_OP(expandtabs, "aten::expandtabs(str self, int tabsize=8) -> str") {
   const StringObject& s = str(c, 0);
   int64_t tab = c.integer(1), column = 0;
@@ -155,7 +156,7 @@ PEN_OP(expandtabs, "aten::expandtabs(str self, int tabsize=8) -> str") {
       column += spaces;
     } else {
       text.add(s.text[i]);
-      column = s.text[i] == '\n' || s.text[i] == '\r' ? 0 : column + 1;
+      ++column;
     }
   }
   return script::give_text(c, text);

@@ -52,12 +52,17 @@ PEN_OP(find_str, "aten::find(str self, str substr, int start=0, int end=-1) -> i
 PEN_OP(rfind_str, "aten::rfind(str self, str substr, int start=0, int end=-1) -> int") { return c.give(find_asked(c, true)); }
 PEN_OP(index_str, "aten::index.str(str self, str substr, int start=0, int end=-1) -> int") { return found(c, find_asked(c, false)); }
 PEN_OP(rindex_str, "aten::rindex(str self, str substr, int start=0, int end=-1) -> int") { return found(c, find_asked(c, true)); }
-PEN_OP(startswith, "aten::startswith(str self, str substr, int start=0, int end=-1) -> bool") {
+// Of an end before the start these two make the end of the string.
+static Bounds edges(const Call& c) {
   Bounds r = asked(c, str(c, 0).size);
+  return {r.from, r.to < r.from ? str(c, 0).size : r.to};
+}
+PEN_OP(startswith, "aten::startswith(str self, str substr, int start=0, int end=-1) -> bool") {
+  Bounds r = edges(c);
   return c.give(r.from <= r.to && r.to - r.from >= str(c, 1).size && matches(str(c, 0), r.from, str(c, 1)));
 }
 PEN_OP(endswith, "aten::endswith(str self, str substr, int start=0, int end=-1) -> bool") {
-  Bounds r = asked(c, str(c, 0).size);
+  Bounds r = edges(c);
   return c.give(r.from <= r.to && r.to - r.from >= str(c, 1).size && matches(str(c, 0), r.to - str(c, 1).size, str(c, 1)));
 }
 PEN_OP(count_str, "aten::count(str self, str substr, int start=0, int end=-1) -> int") {
@@ -128,17 +133,23 @@ PEN_OP(rsplit_str, "aten::rsplit(str self, str separator=' ', int max=-1) -> str
   for (int64_t i = 0, j = l.count - 1; i < j; ++i, --j) l.items[i].swap(l.items[j]);
   return c.give(static_cast<Value&&>(made));
 }
+// Lines end at any single byte of these, those of U+2028 and U+2029 in UTF-8 among them; kept ends are items of their own.
 PEN_OP(splitlines, "aten::splitlines(str self, bool keepends=False) -> str[]") {
+  static const char kEnds[] = "\n\r\v\f\x1c\x1d\x1e\x85\xe2\x80\xa8\xa9";
   const StringObject& s = str(c, 0);
   Value made = Value::own(list_create(4));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t at = 0; at < s.size;) {
     int64_t end = at;
-    while (end < s.size && !(s.text[end] >= '\n' && s.text[end] <= '\r') && !(s.text[end] >= 0x1c && s.text[end] <= 0x1e)) ++end;
-    int64_t next = end < s.size ? end + 1 : end;
-    if (end + 1 < s.size && s.text[end] == '\r' && s.text[end + 1] == '\n') ++next;
-    if (!append_part(made.list(), s.text + at, (c.flag(1) ? next : end) - at)) return c.out_of_memory();
-    at = next;
+    auto ends = [&](char ch) {
+      for (const char* e = kEnds; *e; ++e)
+        if (*e == ch) return true;
+      return false;
+    };
+    while (end < s.size && !ends(s.text[end])) ++end;
+    if (!append_part(made.list(), s.text + at, end - at)) return c.out_of_memory();
+    if (end < s.size && c.flag(1) && !append_part(made.list(), s.text + end, 1)) return c.out_of_memory();
+    at = end + 1;
   }
   return c.give(static_cast<Value&&>(made));
 }

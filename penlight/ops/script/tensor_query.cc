@@ -119,7 +119,7 @@ PEN_OP(infer_size, "aten::_infer_size(int[] a, int[] b) -> int[]", "aten::broadc
     int64_t m = i < 0 ? 1 : a.items[i].integer(), n = j < 0 ? 1 : b.items[j].integer();
     if (m != n && m != 1 && n != 1)
       return c.raise("The size of tensor a (%lld) must match the size of tensor b (%lld) at non-singleton dimension %lld",
-                     static_cast<long long>(m), static_cast<long long>(n), static_cast<long long>(d));
+                     static_cast<long long>(n), static_cast<long long>(m), static_cast<long long>(d));
     if (!list_append(made.list(), Value(m == 1 ? n : m))) return c.out_of_memory();
   }
   return c.give(static_cast<Value&&>(made));

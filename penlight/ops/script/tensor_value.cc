@@ -20,7 +20,9 @@ PEN_OP(tensor_of_number, "aten::tensor.int(int t, *, ScalarType? dtype=None, Dev
        "aten::as_tensor.bool(bool t, *, ScalarType? dtype=None, Device? device=None) -> Tensor") {
   DType dtype;
   PEN_TRY(c.dtype(1, default_dtype(c.args[0].tag()), &dtype));
-  return c.give(tensor_of(c.args[0], dtype));
+  // A float is a float32 on its way to any dtype, as in torch.
+  bool real = c.args[0].tag() == Tag::real;
+  return c.give(tensor_of(real ? Value(static_cast<double>(static_cast<float>(c.number(0)))) : c.args[0], dtype));
 }
 
 namespace {
@@ -64,11 +66,11 @@ Status fill(const Call& c, const ListObject& list, const Nested& shape, int dept
     if (v.tag() == Tag::boolean) {
       *reinterpret_cast<uint8_t*>(*at) = v.boolean();
       *at += 1;
+    } else if (v.tag() == Tag::real) {
+      *reinterpret_cast<float*>(*at) = static_cast<float>(v.real());
+      *at += 4;
     } else {
-      if (v.tag() == Tag::real)
-        *reinterpret_cast<double*>(*at) = v.real();
-      else
-        *reinterpret_cast<int64_t*>(*at) = v.integer();
+      *reinterpret_cast<int64_t*>(*at) = v.integer();
       *at += 8;
     }
   }
@@ -77,17 +79,17 @@ Status fill(const Call& c, const ListObject& list, const Nested& shape, int dept
 
 }  // namespace
 
-// Numbers are gathered as they are (int64, float64, bool), then cast at once. Lists do not know what they would hold: an empty
-// one makes float32, Python's rule.
+// Numbers are gathered in their default dtype (int64, float32, bool), then cast at once: to float64 as well, as in torch. Lists do not know
+// what they would hold: an empty one makes float32, Python's rule.
 PEN_OP(tensor_of_list, "aten::tensor(t[] data, *, ScalarType? dtype=None, Device? device=None, bool requires_grad=False) -> Tensor",
        "aten::as_tensor.list(t[] data, *, ScalarType? dtype=None, Device? device=None) -> Tensor",
        "aten::_list_to_tensor(int[] self) -> Tensor") {
   Nested shape;
   PEN_TRY(measure(c, c.list(0), &shape));
   Tag tag = shape.tag == Tag::none ? Tag::real : shape.tag;
-  DType stored = tag == Tag::real ? DType::f64 : default_dtype(tag), dtype = default_dtype(tag);
+  DType stored = default_dtype(tag), dtype = stored;
   if (c.op->param_count == 1)
-    dtype = DType::i64;
+    dtype = DType::i32;  // _list_to_tensor
   else
     PEN_TRY(c.dtype(1, dtype, &dtype));
   Value made = Value::own(tensor_create(stored, shape.rank, shape.dims));

@@ -154,6 +154,16 @@ int sched_yield(void) noexcept;
 int pthread_cond_wait(void* condition, void* mutex);
 int pthread_cond_signal(void* condition) noexcept;
 int pthread_cond_broadcast(void* condition) noexcept;
+#if defined(__APPLE__)
+typedef unsigned long pen_pthread_key;
+#elif defined(__ANDROID__)
+typedef int pen_pthread_key;
+#else
+typedef unsigned pen_pthread_key;
+#endif
+int pthread_key_create(pen_pthread_key* key, void (*destroy)(void*)) noexcept;
+void* pthread_getspecific(pen_pthread_key key) noexcept;
+int pthread_setspecific(pen_pthread_key key, const void* value) noexcept;
 }
 
 namespace pen::platform {

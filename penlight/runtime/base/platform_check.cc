@@ -184,6 +184,9 @@ PEN_SAME(pthread_cond_destroy);
 PEN_SAME(pthread_cond_wait);
 PEN_SAME(pthread_cond_signal);
 PEN_SAME(pthread_cond_broadcast);
+PEN_SAME(pthread_key_create);
+PEN_SAME(pthread_getspecific);
+PEN_SAME(pthread_setspecific);
 PEN_SAME(sched_yield);
 
 static_assert(kReadOnly == O_RDONLY, "O_RDONLY");
@@ -199,6 +202,7 @@ static_assert(kAdviceHugePages == MADV_HUGEPAGE, "MADV_HUGEPAGE");
 static_assert(sizeof(pthread_mutex_t) <= kLockBytes && alignof(pthread_mutex_t) <= 64, "pthread_mutex_t");
 static_assert(sizeof(pthread_cond_t) <= kConditionBytes && alignof(pthread_cond_t) <= 64, "pthread_cond_t");
 static_assert(sizeof(platform_h::pen_pthread) == sizeof(pthread_t), "pthread_t");
+static_assert(sizeof(platform_h::pen_pthread_key) == sizeof(pthread_key_t), "pthread_key_t");
 static_assert(sizeof(platform_h::pen_timespec) == sizeof(struct timespec), "timespec");
 
 }  // namespace

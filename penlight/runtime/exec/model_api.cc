@@ -4,6 +4,18 @@
 
 using namespace pen;
 
+namespace pen {
+
+void model_keep(Model* model) { __atomic_add_fetch(&model->refs, 1, __ATOMIC_RELAXED); }
+void model_release(Model* model) {
+  if (__atomic_fetch_sub(&model->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  unmap(model);
+  model->pool.release();
+  free(model);
+}
+
+}  // namespace pen
+
 namespace {
 
 Status open_model(pen_model** out, pen_error* error, uint32_t flags, const char* name, Status (*map)(Model*, const void*, pen_error*),
@@ -85,10 +97,7 @@ pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t fl
 }
 
 void pen_model_close(pen_model* model) {
-  if (!model) return;
-  unmap(model);
-  model->pool.release();
-  free(model);
+  if (model) model_release(model);
 }
 
 const char* pen_model_metadata(const pen_model* m) { return reinterpret_cast<const char*>(m->metadata.data); }

@@ -1,7 +1,7 @@
 // The loader: copies the tables of an untrusted file into private memory and proves every index, size and type in them
 // before anything is used (file/SPEC.md). What depends on input shapes is proven later, at bind.
-#include "penlight/runtime/file/model.h"
 #include "penlight/runtime/base/sha256.h"
+#include "penlight/runtime/file/verify.h"
 
 namespace pen {
 namespace {
@@ -11,30 +11,13 @@ using namespace format;
 constexpr uint32_t kMaxSections = 256;
 constexpr int kMaxExprDepth = 32;
 
-struct Loader {
-  Model* m;
-  const char* name;
-  pen_error* error;
+struct Loader : Verifier {
   // filled while loading
   const uint8_t* tables = nullptr;  // private copy of [0, tables_size)
   uint64_t tables_size = 0;
   Table<Section> sections = {};
-  uint8_t* region_used = nullptr;  // a region belongs to one instruction
-  // Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound
-  // the time that verifying takes, and the memory that a plan takes later.
-  int64_t steps_left = kMaxVerifySteps, links_left = kMaxLinks;
+  uint8_t* region_used = nullptr;        // a region belongs to one instruction
   int64_t copies_left = kMaxTableBytes;  // of tables whose records have another size than ours
-
-  Status fail(const char* where, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5))) {
-    char got[160], what[256];
-    __builtin_va_list args;
-    __builtin_va_start(args, got_format);
-    vsnprintf(got, sizeof got, got_format, args);
-    __builtin_va_end(args);
-    set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
-    return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
-  }
-  Status out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
 
   // ---- header and sections ----
   Status header() {
@@ -168,25 +151,6 @@ struct Loader {
         if (p[j] == 0) return fail("STRS", "text without zero bytes", "one in string %u", i);
       if (p[s.size] != 0) return fail("STRS", "a zero byte after each string", "none after string %u", i);
     }
-    return PEN_OK;
-  }
-  Status check_string(uint32_t s, const char* where, bool optional = false) {
-    if (s < m->strings.count || (optional && s == kNone)) return PEN_OK;
-    return fail(where, "a string index", "%u of %u", s, m->strings.count);
-  }
-  Status check_span(uint32_t start, uint64_t count, uint32_t total, const char* where) {
-    if (start <= total && count <= total - start) return PEN_OK;
-    return fail(where, "a range inside its table", "%llu from %u of %u", static_cast<unsigned long long>(count), start, total);
-  }
-  Status spend(uint64_t steps) {
-    if (steps > static_cast<uint64_t>(steps_left)) return fail("complexity", "a model that can be verified in 16 million steps", "more");
-    steps_left -= static_cast<int64_t>(steps);
-    return PEN_OK;
-  }
-  Status link(uint64_t count) {
-    if (count > static_cast<uint64_t>(links_left))
-      return fail("complexity", "at most 1048576 values, registers, inputs and outputs", "more");
-    links_left -= static_cast<int64_t>(count);
     return PEN_OK;
   }
   static bool is_expr(int64_t v) { return v < kExprBase + kExprLimit; }
@@ -572,221 +536,50 @@ struct Loader {
     m->method_code = m->pool.take_array<MethodCode>(m->methods.count);
     if (!m->method_code) return out_of_memory();
     for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i], &m->method_code[i]));
-    return check_script();
-  }
-
-  // ---- VM code ----
-  Status check_indices(uint32_t start, uint32_t count, uint32_t below, const char* where) {
-    PEN_TRY(check_span(start, count, m->indices.count, where));
-    PEN_TRY(spend(count));
-    for (uint32_t i = 0; i < count; ++i)
-      if (m->indices[start + i] >= below) return fail(where, "an index inside its table", "%u of %u", m->indices[start + i], below);
-    return PEN_OK;
-  }
-
-  // A view of a storage: see ScriptTables._tensor in file/script_writer.py.
-  Status check_tensor_datum(const Datum& d) {
-    PEN_TRY(check_span(d.start, d.count, m->ints.count, "DATM"));
-    PEN_TRY(spend(d.count));
-    const int64_t* n = m->ints.data + d.start;
-    if (d.count < 6) return fail("DATM", "a tensor's constant, dtype, offset, rank, axis and channels", "%u numbers", d.count);
-    int64_t rank = n[3], size = 0;
-    if (n[0] < 0 || n[0] >= m->constants.count) return fail("DATM", "a constant that exists", "%lld", static_cast<long long>(n[0]));
-    if (n[1] < 0 || n[1] >= kDTypeCount) return fail("DATM", "a dtype code below 10", "%lld", static_cast<long long>(n[1]));
-    if (rank < 0 || rank > pen::kMaxRank || d.count < 6 + 2 * rank)
-      return fail("DATM", "a rank of at most 8", "%lld", static_cast<long long>(rank));
-    const Constant& c = m->constants[static_cast<uint32_t>(n[0])];
-    size = dtype_size(static_cast<DType>(n[1]));
-    int64_t reach = 0, span, start, end;
-    bool empty = false, wrong = n[2] < 0;
-    for (int64_t i = 0; i < rank; ++i) {
-      int64_t dim = n[4 + i], stride = n[4 + rank + i];
-      if (dim < 0 || dim > kMaxDim || stride < 0) return fail("DATM", "dims and strides of 0 or more", "%lld", static_cast<long long>(dim));
-      empty |= dim == 0;
-      if (!empty) wrong |= mul_overflows(dim - 1, stride, &span) || add_overflows(reach, span, &reach);
-    }
-    wrong |= mul_overflows(n[2], size, &start) || add_overflows(reach, 1, &end) || mul_overflows(end, size, &end);
-    if (wrong || (!empty && (static_cast<uint64_t>(start) > c.size || static_cast<uint64_t>(end) > c.size - static_cast<uint64_t>(start))))
-      return fail("DATM", "a tensor inside its storage", "one that reaches outside of %llu bytes", static_cast<unsigned long long>(c.size));
-    int64_t axis = n[4 + 2 * rank], channels = n[5 + 2 * rank];
-    bool quantized = axis >= -1;
-    if (axis < -2 || axis >= rank || channels < 0 || channels > static_cast<int64_t>(d.count) ||
-        static_cast<int64_t>(d.count) != 6 + 2 * rank + 2 * channels || (axis == -2) != (channels == 0) || (axis == -1 && channels != 1) ||
-        (axis >= 0 && channels != n[4 + axis]))
-      return fail("DATM", "scales for the axis that they are along", "%lld for axis %lld", static_cast<long long>(channels),
-                  static_cast<long long>(axis));
-    DType dtype = static_cast<DType>(n[1]);
-    if (quantized && dtype != DType::u8 && dtype != DType::i8 && dtype != DType::i32)
-      return fail("DATM", "a quantized tensor of u8, i8 or i32", "dtype code %lld", static_cast<long long>(n[1]));
-    return PEN_OK;
-  }
-
-  Status check_data() {
-    ClassInfo* info = m->pool.take_array<ClassInfo>(m->classes.count);
-    m->class_info = info;
-    if (!info) return out_of_memory();
-    for (uint32_t i = 0; i < m->classes.count; ++i) {
-      const Class& c = m->classes[i];
-      PEN_TRY(check_string(c.name, "CLAS"));
-      PEN_TRY(check_indices(c.fields, c.field_count, m->strings.count, "CLAS"));
-      PEN_TRY(link(c.field_count));
-      const char** fields = m->pool.take_array<const char*>(c.field_count);
-      if (!fields) return out_of_memory();
-      for (uint32_t k = 0; k < c.field_count; ++k) fields[k] = m->string(m->indices[c.fields + k]);
-      info[i] = {m->string(c.name), fields, static_cast<int32_t>(c.field_count)};
-    }
-    for (uint32_t i = 0; i < m->data_values.count; ++i) {
-      const Datum& d = m->data_values[i];
-      switch (static_cast<DatumKind>(d.kind)) {
-        case DatumKind::none:
-        case DatumKind::boolean:
-        case DatumKind::integer:
-        case DatumKind::real:
-          break;
-        case DatumKind::str:
-          if (d.number < 0 || d.number >= m->strings.count)
-            return fail("DATM", "a string that exists", "%lld", static_cast<long long>(d.number));
-          break;
-        case DatumKind::tensor:
-          PEN_TRY(check_tensor_datum(d));
-          break;
-        case DatumKind::list:
-        case DatumKind::tuple:
-        case DatumKind::dict:
-        case DatumKind::object: {
-          PEN_TRY(check_indices(d.start, d.count, i, "DATM"));  // parts come first, so nothing contains itself
-          PEN_TRY(link(d.count));
-          DatumKind kind = static_cast<DatumKind>(d.kind);
-          if (kind == DatumKind::dict && d.count % 2) return fail("DATM", "a value for each key", "%u parts", d.count);
-          for (uint32_t k = 0; kind == DatumKind::dict && k < d.count; k += 2) {
-            uint32_t key = m->data_values[m->indices[d.start + k]].kind;
-            if (key < 1 || key > 4) return fail("DATM", "keys that are numbers or strings", "kind %u", key);
-          }
-          bool classed = kind == DatumKind::object || (kind == DatumKind::tuple && d.type != kNone);
-          if (classed && (d.type >= m->classes.count || m->classes[d.type].field_count < d.count))
-            return fail("DATM", "a class with a field for each part", "%u", d.type);
-          break;
-        }
-        default:
-          return fail("DATM", "a known kind", "%u", d.kind);
-      }
-    }
-    return PEN_OK;
-  }
-
-  Status check_function(const Function& fn) {
-    PEN_TRY(check_string(fn.name, "FUNC"));
-    PEN_TRY(check_string(fn.method, "FUNC", true));
-    PEN_TRY(check_string(fn.schema, "FUNC"));
-    PEN_TRY(check_span(fn.code, fn.code_count, m->vm_code.count, "FUNC"));
-    if (fn.registers > static_cast<uint64_t>(kMaxRegisters) || fn.param_count > fn.registers || fn.first_slot > fn.registers)
-      return fail("FUNC", "a register for each parameter, and at most 1048576", "%u", fn.registers);
-    PEN_TRY(check_indices(fn.defaults, fn.default_count, m->data_values.count, "FUNC"));
-    if (fn.default_count > fn.param_count) return fail("FUNC", "at most one default for each parameter", "%u", fn.default_count);
-    if (fn.code_count == 0) return fail("FUNC", "a function that returns", "no instructions");
-    PEN_TRY(spend(fn.code_count));
-    for (uint32_t pc = 0; pc < fn.code_count; ++pc) {
-      const VmInstruction& in = m->vm_code[fn.code + pc];
-      if (in.op >= kVmOpCount) return fail("VMCD", "a known instruction", "%u", in.op);
-      PEN_TRY(check_string(in.source, "VMCD", true));
-      PEN_TRY(check_indices(in.results, in.result_count, fn.registers, "VMCD"));
-      PEN_TRY(check_span(in.args, in.arg_count, m->indices.count, "VMCD"));
-      PEN_TRY(spend(in.arg_count));
-      for (uint32_t i = 0; i < in.arg_count; ++i) {
-        uint32_t a = m->indices[in.args + i];
-        if (a >> 31 ? (a & 0x7FFFFFFFu) >= m->data_values.count : a >= fn.registers)
-          return fail("VMCD", "a register or a constant that exists", "%u", a);
-      }
-      struct Form {
-        int8_t args, results;  // -1: any number
-      };
-      static const Form kForms[kVmOpCount] = {{1, 1},  {-1, -1}, {0, 0}, {1, 0}, {-1, 0}, {1, 0},  {-1, 1}, {-1, 1}, {-1, 1},
-                                              {1, -1}, {1, 1},   {2, 0}, {0, 1}, {1, 1},  {-1, 1}, {-1, 1}, {-1, 0}, {-1, -1}};
-      Form form = kForms[in.op];
-      if ((form.args >= 0 && in.arg_count != static_cast<uint32_t>(form.args)) ||
-          (form.results >= 0 && in.result_count != static_cast<uint32_t>(form.results)))
-        return fail("VMCD", "as many arguments and results as the instruction has", "%u and %u in instruction %u", in.arg_count,
-                    in.result_count, pc);
-      uint32_t limit = kNone;
-      VmOp op = static_cast<VmOp>(in.op);
-      switch (op) {
-        case VmOp::op:
-          limit = m->operators.count;
-          if (in.result_count > 8 || in.arg_count > 4096) return fail("VMCD", "at most 4096 arguments and 8 results", "more");
-          break;
-        case VmOp::jump:
-        case VmOp::branch:
-        case VmOp::loop:
-          limit = fn.code_count;
-          break;
-        case VmOp::tuple:
-          limit = in.target == kNone ? kNone : m->classes.count;
-          break;
-        case VmOp::create:
-          limit = m->classes.count;
-          break;
-        case VmOp::isinstance:
-        case VmOp::call_method:
-          limit = m->strings.count;
-          break;
-        case VmOp::call:
-          limit = m->functions.count;
-          break;
-        case VmOp::planned:
-          limit = m->methods.count;
-          break;
-        case VmOp::get_attr:
-        case VmOp::set_attr:
-          limit = 1u << 20;
-          break;
-        default:
-          break;
-      }
-      if (limit != kNone && in.target >= limit) return fail("VMCD", "a target that exists", "%u of %u", in.target, limit);
-      if (op == VmOp::dict && in.arg_count % 2) return fail("VMCD", "a value for each key", "%u", in.arg_count);
-      if (op == VmOp::call_method && in.arg_count < 1) return fail("VMCD", "an object to call a method of", "none");
-      if (op == VmOp::call && in.arg_count != m->functions[in.target].param_count)
-        return fail("VMCD", "as many arguments as the function has", "%u", in.arg_count);
-      if (op == VmOp::loop) {
-        if (in.arg_count < 3) return fail("VMCD", "a loop's count, limit and condition", "%u", in.arg_count);
-        for (uint32_t i = 0; i < in.arg_count; ++i)
-          if (m->indices[in.args + i] != m->indices[in.args] + i) return fail("VMCD", "consecutive registers of a loop", "others");
-      }
-      if (op == VmOp::planned) {
-        const Method& method = m->methods[in.target];
-        if (in.extra >= fn.code_count || in.arg_count != method.input_count || in.result_count != method.output_count)
-          return fail("VMCD", "a planned method's inputs and outputs", "%u and %u", in.arg_count, in.result_count);
-      }
-      bool last = pc + 1 == fn.code_count;
-      if (last && op != VmOp::ret && op != VmOp::jump) return fail("VMCD", "return or jump as the last instruction", "%u", in.op);
-    }
-    return PEN_OK;
-  }
-
-  Status check_script() {
-    PEN_TRY(check_data());
-    for (uint32_t i = 0; i < m->operators.count; ++i) PEN_TRY(check_string(m->operators[i].name, "OPER"));
-    for (uint32_t i = 0; i < m->functions.count; ++i) PEN_TRY(check_function(m->functions[i]));
-    for (uint32_t i = 0; i < m->bundles.count; ++i) {
-      const Bundle& b = m->bundles[i];
-      PEN_TRY(check_string(b.method, "BNDL"));
-      PEN_TRY(check_string(b.info, "BNDL", true));
-      if (b.args >= m->data_values.count || (b.outputs != kNone && b.outputs >= m->data_values.count) ||
-          static_cast<DatumKind>(m->data_values[b.args].kind) != DatumKind::tuple)
-        return fail("BNDL", "a tuple of arguments", "%u", b.args);
-    }
-    if (m->programs.count > 1 || (m->functions.count && m->programs.count != 1)) return fail("PROG", "one module", "%u", m->programs.count);
-    if (m->programs.count && (m->programs[0].module >= m->data_values.count ||
-                              static_cast<DatumKind>(m->data_values[m->programs[0].module].kind) != DatumKind::object))
-      return fail("PROG", "an object", "%u", m->programs[0].module);
-    return PEN_OK;
+    return check_script(this);
   }
 };
 
 }  // namespace
 
+Status Verifier::fail(const char* where, const char* expected, const char* got_format, ...) {
+  char got[160], what[256];
+  __builtin_va_list args;
+  __builtin_va_start(args, got_format);
+  vsnprintf(got, sizeof got, got_format, args);
+  __builtin_va_end(args);
+  set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
+  return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
+}
+Status Verifier::out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
+Status Verifier::check_string(uint32_t s, const char* where, bool optional) {
+  if (s < m->strings.count || (optional && s == format::kNone)) return PEN_OK;
+  return fail(where, "a string index", "%u of %u", s, m->strings.count);
+}
+Status Verifier::check_span(uint32_t start, uint64_t count, uint32_t total, const char* where) {
+  if (start <= total && count <= total - start) return PEN_OK;
+  return fail(where, "a range inside its table", "%llu from %u of %u", static_cast<unsigned long long>(count), start, total);
+}
+Status Verifier::spend(uint64_t steps) {
+  if (steps > static_cast<uint64_t>(steps_left)) return fail("complexity", "a model that can be verified in 16 million steps", "more");
+  steps_left -= static_cast<int64_t>(steps);
+  return PEN_OK;
+}
+Status Verifier::link(uint64_t count) {
+  if (count > static_cast<uint64_t>(links_left)) return fail("complexity", "at most 1048576 values, registers, inputs and outputs", "more");
+  links_left -= static_cast<int64_t>(count);
+  return PEN_OK;
+}
+Status Verifier::check_indices(uint32_t start, uint32_t count, uint32_t below, const char* where) {
+  PEN_TRY(check_span(start, count, m->indices.count, where));
+  PEN_TRY(spend(count));
+  for (uint32_t i = 0; i < count; ++i)
+    if (m->indices[start + i] >= below) return fail(where, "an index inside its table", "%u of %u", m->indices[start + i], below);
+  return PEN_OK;
+}
+
 Status load_tables(Model* model, const char* name, pen_error* error) {
-  Loader loader{model, name, error};
+  Loader loader{{model, name, error}};
   return loader.run();
 }
 

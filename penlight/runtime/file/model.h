@@ -68,6 +68,7 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
+  size_t refs = 0;       // of values that a module gave (vm/account.h): beyond the caller's own
   bool untyped = false;  // values have no declared types: what the VM builds at run time (vm/graph.cc)
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
@@ -84,6 +85,9 @@ Status load_tables(Model* model, const char* name, pen_error* error);
 Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
+// The model is freed by the last to let go of it: pen_model_close, or a value that came from it.
+void model_keep(Model* model);
+void model_release(Model* model);
 // Null where there is none of that name; no name means forward.
 const format::Method* find_method(const Model& model, const char* name);
 

@@ -20,7 +20,8 @@ static TensorObject* make_tensor(Data* d, const format::Datum& datum) {
     shape.strides[i] = n[4 + shape.rank + i];
   }
   Storage* storage = storage_of(d, static_cast<uint32_t>(n[0]));
-  TensorObject* t = storage ? tensor_on(storage, shape, n[2] * dtype_size(shape.dtype)) : nullptr;
+  int64_t offset = shape.numel() ? n[2] * dtype_size(shape.dtype) : 0;  // an empty one may begin anywhere
+  TensorObject* t = storage ? tensor_on(storage, shape, offset) : nullptr;
   const int64_t* q = n + 4 + 2 * shape.rank;
   if (!t || q[0] == -2) return t;
   double first;

@@ -22,7 +22,8 @@ struct Machine {
   const Model* model;  // null: single operators only (pen_operator_run)
   Isa isa;
   Runner runner;
-  uint64_t memory_limit;  // bytes of arena and scratch, and of any one tensor; 0: no limit
+  Account* account;       // of the values that it makes
+  uint64_t memory_limit;  // bytes of values, and of arena and scratch; 0: no limit
   int64_t step_limit;     // instructions of one run; 0: no limit
   int64_t steps;
   const char* source;  // the line that the instruction at hand came from, or ""
@@ -34,10 +35,12 @@ struct Machine {
   List<PackedWeight> packed;
 };
 
-bool machine_create(Machine* m, const Model* model, Isa isa, int threads);
+bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit);
 void machine_destroy(Machine* m);
 void machine_forget_plans(Machine* m);    // graph.cc
 void machine_forget_weights(Machine* m);  // packing.cc
+// "memory", or how much of it the caller allows: what was expected when there was none.
+const char* memory_expected(const Machine& m, char (&buffer)[64]);
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:
 // entry.result_count Values.
 Status call_operator(Machine* m, const OpEntry& entry, Value* args, int count, Value* results);

@@ -11,7 +11,7 @@ using namespace pen;
 
 namespace {
 
-constexpr int kMaxFrames = 2000;
+constexpr int kMaxFrames = static_cast<int>(format::kMaxFrames);
 constexpr uint32_t kConstant = 1u << 31;
 constexpr int kFewArgs = 16;
 
@@ -41,7 +41,11 @@ namespace {
 Status fail(pen_module* m, Status status, const char* what, const char* expected, const char* got) {
   return report(&m->machine.error, {status, what, "", "", expected, got, m->machine.source});
 }
-Status out_of_memory(pen_module* m) { return fail(m, PEN_ERROR_MEMORY, "VM", "memory", "none"); }
+Status out_of_memory(pen_module* m) {
+  char expected[64];
+  bool over = m->machine.account->refused;
+  return fail(m, PEN_ERROR_MEMORY, "VM", memory_expected(m->machine, expected), over ? "more" : "none");
+}
 
 bool reserve_registers(pen_module* m, int64_t need) {
   if (need <= m->register_count) return true;
@@ -208,6 +212,9 @@ struct Interpreter {
     }
     if (m->frame_count == kMaxFrames) return fail(m, PEN_ERROR_LIMIT, "call", "at most 2000 calls inside each other", "more");
     int64_t base = frame->base + frame->function->registers;
+    if (base + function->registers > format::kMaxLiveRegisters)
+      return fail(m, PEN_ERROR_LIMIT, "call", "at most 4194304 registers in all calls that wait for each other", "more");
+    m->machine.steps += function->registers >> 5;  // they are emptied when it returns
     if (!reserve_registers(m, base + function->registers)) return out_of_memory(m);
     registers = m->registers + frame->base;
     for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &m->registers[base + i]);
@@ -256,12 +263,8 @@ struct Interpreter {
       row_major_strides(shape.rank, shape.dims, shape.strides);
       int64_t bytes = shape.numel() * dtype_size(shape.dtype);
       void* memory = pen_session_take_output(session, static_cast<int32_t>(i));
-      Storage* storage = memory ? storage_borrow(memory, bytes, false, nullptr, nullptr) : storage_create(bytes);
-      if (!storage) {
-        free(memory);
-        return out_of_memory(m);
-      }
-      storage->owned = true;
+      Storage* storage = memory ? storage_adopt(memory, bytes) : storage_create(bytes);
+      if (!storage) return out_of_memory(m);
       if (!memory && bytes) memcpy(storage->data, out.data, static_cast<size_t>(bytes));
       TensorObject* t = tensor_on(storage, shape, 0);
       storage_release(storage);
@@ -277,7 +280,8 @@ struct Interpreter {
       const format::VmInstruction& in = model.vm_code[frame->function->code + frame->pc++];
       Machine& machine = m->machine;
       machine.source = model.string(in.source);
-      if (machine.step_limit && ++machine.steps > machine.step_limit) {
+      machine.steps += 1 + (in.arg_count >> 4);
+      if (machine.step_limit && machine.steps > machine.step_limit) {
         char expected[64];
         set_text(expected, sizeof expected, "at most %lld steps (step_limit)", static_cast<long long>(machine.step_limit));
         return fail(m, PEN_ERROR_LIMIT, "run", expected, "more: an endless loop?");
@@ -377,6 +381,14 @@ void clear(pen_module* m) {
   m->frame_count = 0;
 }
 
+// The module's constants and state; they are part of what its values take.
+bool create_data(pen_module* m, Data* data) {
+  Account* before = account_enter(m->machine.account);
+  bool made = data_create(data, *m->model);
+  account_enter(before);
+  return made;
+}
+
 const format::Function* find_function(const Model& model, const char* method) {
   for (uint32_t i = 0; i < model.functions.count; ++i)
     if (model.functions[i].method != format::kNone && strcmp(model.string(model.functions[i].method), method) == 0)
@@ -406,6 +418,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     set_text(got, sizeof got, "%zu", count);
     return report(&machine.error, {PEN_ERROR_ARGUMENT, "arguments of", name, "", expected, got});
   }
+  machine.account->refused = false;
   if (!reserve_registers(m, function->registers)) return out_of_memory(m);
   m->registers[0] = m->data.values[model.programs[0].module];
   for (size_t i = 0; i < count; ++i) m->registers[1 + i] = args[i]->value;
@@ -413,8 +426,11 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     m->registers[1 + i] = m->data.values[model.indices[function->defaults + static_cast<uint32_t>(function->default_count - (most - i))]];
   Interpreter vm = {m, model, nullptr, nullptr};
   vm.enter(*function, 0, 0);
+  account_collect_sometimes(machine.account);
+  Account* before = account_enter(machine.account);
   Status status = vm.run(result);
   if (status != PEN_OK) clear(m);
+  account_enter(before);
   return status;
 }
 
@@ -433,15 +449,14 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   Isa isa;
   PEN_TRY(choose_isa(options->isa, &isa, error));
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
-  bool made = m && machine_create(&m->machine, model, isa, options->threads);
+  bool made = m && machine_create(&m->machine, model, isa, options->threads, options->memory_limit);
   if (m) {
     m->model = model;
-    m->machine.memory_limit = options->memory_limit;
     m->machine.step_limit = options->step_limit;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
     m->sessions = static_cast<pen_session**>(calloc(model->methods.count + 1, sizeof(pen_session*)));
   }
-  if (!made || !m->operators || !m->sessions || !data_create(&m->data, *model)) {
+  if (!made || !m->operators || !m->sessions || !create_data(m, &m->data)) {
     pen_module_destroy(m);
     return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
   }
@@ -455,7 +470,7 @@ void pen_module_destroy(pen_module* m) {
   clear(m);
   for (uint32_t i = 0; m->sessions && i < m->model->methods.count; ++i) pen_session_destroy(m->sessions[i]);
   if (m->data.model) data_destroy(&m->data);
-  machine_destroy(&m->machine);
+  machine_destroy(&m->machine);  // last: it may be the account that keeps the model
   free(m->operators);
   free(m->sessions);
   free(m->registers);
@@ -472,9 +487,14 @@ pen_status pen_module_run(pen_module* m, const char* method, pen_value* const* a
 
 pen_status pen_module_reset(pen_module* m) {
   Data fresh = {};
-  if (!data_create(&fresh, *m->model)) return out_of_memory(m);
+  m->machine.error = {};
+  m->machine.source = "";
+  m->machine.account->refused = false;
+  if (!create_data(m, &fresh)) return out_of_memory(m);
+  machine_forget_weights(&m->machine);  // they are of storages that nobody asks for again
   data_destroy(&m->data);
   m->data = fresh;
+  account_collect(m->machine.account);
   return PEN_OK;
 }
 void pen_module_seed(pen_module* m, uint64_t seed) { m->machine.runner.random = {seed, 0}; }
@@ -517,19 +537,25 @@ pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* o
   out->info = model->string(b.info);
   out->absolute = b.absolute;
   out->relative = b.relative;
-  for (int part = 0; part < 2; ++part) {
+  Account* account = account_create(0, model);  // the values keep the model
+  Account* before = account_enter(account);
+  bool made = account != nullptr;
+  for (int part = 0; part < 2 && made; ++part) {
     uint32_t root = part ? b.outputs : b.args;
     Data data = {};
     if (root == format::kNone) continue;
     pen_value*& to = part ? out->outputs : out->args;
     if (data_create(&data, *model, root)) to = box(data.values[root]);
     data_destroy(&data);
-    if (!to) {
-      pen_value_release(out->args);
-      return report(error, {PEN_ERROR_MEMORY, "bundled input", "", "", "memory", "none"});
-    }
+    made = to != nullptr;
   }
-  return PEN_OK;
+  account_enter(before);
+  account_release(account);
+  if (made) return PEN_OK;
+  pen_value_release(out->args);
+  pen_value_release(out->outputs);
+  *out = {};
+  return report(error, {PEN_ERROR_MEMORY, "bundled input", "", "", "memory", "none"});
 }
 
 }  // extern "C"

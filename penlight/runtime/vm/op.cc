@@ -36,7 +36,10 @@ OpFn find_quantized_form(const char* name) {
 
 // ---- errors ----
 Status Call::out_of_memory() const {
-  return report(&machine->error, {PEN_ERROR_MEMORY, "", op->name, "", "memory", "none", machine->source});
+  char expected[64];
+  bool over = machine->account->refused;
+  return report(&machine->error,
+                {PEN_ERROR_MEMORY, "", op->name, "", memory_expected(*machine, expected), over ? "more" : "none", machine->source});
 }
 Status Call::fail(const char* expected, const char* got_format, ...) const {
   char got[160];
@@ -521,16 +524,25 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   return op.writes >= 0 ? write_back(c) : PEN_OK;
 }
 
-bool machine_create(Machine* m, const Model* model, Isa isa, int threads) {
+bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit) {
   m->model = model;
+  m->memory_limit = memory_limit;
+  m->account = account_create(memory_limit, model);
   m->isa = isa;
   m->source = "";
-  return runner_create(&m->runner, threads, &m->error);
+  return m->account && runner_create(&m->runner, threads, &m->error);
+}
+const char* memory_expected(const Machine& m, char (&buffer)[64]) {
+  if (!m.account || !m.account->refused) return "memory";
+  set_text(buffer, sizeof buffer, "values of at most %llu bytes (memory_limit)", static_cast<unsigned long long>(m.memory_limit));
+  return buffer;
 }
 void machine_destroy(Machine* m) {
   machine_forget_plans(m);
   machine_forget_weights(m);
   runner_destroy(&m->runner);
+  account_collect(m->account);
+  account_release(m->account);
 }
 
 }  // namespace pen

@@ -104,24 +104,23 @@ static int64_t stride_of(const Tensor& t, const Shape& shape, int d) {
   return own < 0 || (t.dims[own] == 1 && shape.dims[d] != 1) ? 0 : t.strides[own];
 }
 
-// torch's order (TensorIterator): dims sorted, from the last, by the strides of the first input that tells two of them apart.
-void Rows::result_strides(const Shape& shape, int64_t* strides) const {
+void result_strides(const Shape& shape, const Tensor* operands, int count, int64_t* strides) {
   const int rank = shape.rank;
   int order[kMaxRank];
   bool all_dense = true;
-  for (int i = 0; i < tensor_count_ && all_dense; ++i) {
+  for (int i = 0; i < count && all_dense; ++i) {
     int64_t expected = 1;
-    all_dense = tensors_[i].rank == rank;
+    all_dense = operands[i].rank == rank;
     for (int d = rank - 1; d >= 0 && all_dense; --d) {
-      all_dense = tensors_[i].dims[d] == shape.dims[d] && (shape.dims[d] == 1 || tensors_[i].strides[d] == expected);
+      all_dense = operands[i].dims[d] == shape.dims[d] && (shape.dims[d] == 1 || operands[i].strides[d] == expected);
       expected *= shape.dims[d];
     }
   }
   for (int k = 0; k < rank; ++k) order[k] = rank - 1 - k;
   auto compare = [&](int a, int b) {
-    for (int i = 0; i < tensor_count_; ++i) {
-      int64_t sa = stride_of(tensors_[i], shape, a) * dtype_size(tensors_[i].dtype);
-      int64_t sb = stride_of(tensors_[i], shape, b) * dtype_size(tensors_[i].dtype);
+    for (int i = 0; i < count; ++i) {
+      int64_t sa = stride_of(operands[i], shape, a) * dtype_size(operands[i].dtype);
+      int64_t sb = stride_of(operands[i], shape, b) * dtype_size(operands[i].dtype);
       if (sa == 0 || sb == 0) continue;
       if (sa != sb) return sa < sb ? -1 : 1;
       if (shape.dims[a] > shape.dims[b]) return 1;
@@ -292,7 +291,7 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   PEN_TRY(broadcast(&shape));
   TensorObject* t = tensor_create(items_[value].dtype, shape.rank, shape.dims);
   if (!t) return call_.out_of_memory();
-  if (!row_major) result_strides(shape, t->shape.strides);
+  if (!row_major) result_strides(shape, tensors_, tensor_count_, t->shape.strides);
   Status status;
   if (items_[value].tensor >= 0) {  // an input as it is
     Tensor from = t->shape;

@@ -47,7 +47,6 @@ class Rows {
   int add_item(DType dtype, int tensor, int step);
   Status check(int value);
   Status broadcast(Shape* shape) const;
-  void result_strides(const Shape& shape, int64_t* strides) const;
   Status compute(int value, const Tensor& out);
 
   const Call& call_;
@@ -58,6 +57,10 @@ class Rows {
   char missing_[48] = {};  // a kernel that this library lacks
   bool full_ = false;
 };
+
+// The strides that torch (its TensorIterator) gives a fresh result of these operands, which broadcast to `shape`: dims sorted, from
+// the last, by the strides of the first operand that tells two of them apart.
+void result_strides(const Shape& shape, const Tensor* operands, int count, int64_t* strides);
 
 // The dtype in which `kernel` computes where torch's result dtype is `dtype`: that one, one which holds all its numbers, or, for
 // functions of floats, f32. False: the kernel has none that would be right.

@@ -4,19 +4,39 @@ namespace pen {
 
 constexpr int64_t kMaxStorageBytes = int64_t{1} << 46;
 
+// Fresh memory, counted by this account.
+static char* new_memory(Account* account, int64_t bytes) {
+  void* data = nullptr;
+  if (static_cast<uint64_t>(bytes) > SIZE_MAX / 2 || !account_take(account, static_cast<size_t>(bytes))) return nullptr;
+  if (posix_memalign(&data, 64, static_cast<size_t>(bytes < 64 ? 64 : bytes)) == 0) return static_cast<char*>(data);
+  account_give(account, static_cast<size_t>(bytes));
+  return nullptr;
+}
+static void free_memory(Storage* s) {
+  if (!s->owned) return;
+  free(s->data);
+  account_give(s->account, static_cast<size_t>(s->bytes));
+}
+
 Storage* storage_create(int64_t bytes) {
   if (bytes < 0 || bytes > kMaxStorageBytes) return nullptr;
-  Storage* s = static_cast<Storage*>(calloc(1, sizeof(Storage)));
-  void* data = nullptr;
-  if (!s || posix_memalign(&data, 64, static_cast<size_t>(bytes < 64 ? 64 : bytes)) != 0) {
-    free(s);
-    return nullptr;
+  Storage* s = storage_borrow(nullptr, bytes, false, nullptr, nullptr);
+  if (!s) return nullptr;
+  s->data = new_memory(s->account, bytes);
+  s->owned = s->data != nullptr;
+  if (s->owned) return s;
+  storage_release(s);
+  return nullptr;
+}
+Storage* storage_adopt(void* data, int64_t bytes) {
+  Storage* s = storage_borrow(data, bytes, false, nullptr, nullptr);
+  if (s && account_take(s->account, static_cast<size_t>(bytes))) {
+    s->owned = true;
+    return s;
   }
-  s->refs = 1;
-  s->data = static_cast<char*>(data);
-  s->bytes = bytes;
-  s->owned = true;
-  return s;
+  storage_release(s);
+  free(data);
+  return nullptr;
 }
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner) {
   Storage* s = static_cast<Storage*>(calloc(1, sizeof(Storage)));
@@ -27,12 +47,15 @@ Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*releas
   s->read_only = read_only;
   s->release = release;
   s->owner = owner;
+  s->account = account_at_work();
+  if (s->account) __atomic_add_fetch(&s->account->refs, 1, __ATOMIC_RELAXED);
   return s;
 }
 void storage_release(Storage* s) {
   if (!s || --s->refs > 0) return;
-  if (s->owned) free(s->data);
+  free_memory(s);
   if (s->release) s->release(s->owner);
+  account_release(s->account);
   free(s);
 }
 
@@ -79,10 +102,16 @@ void row_major_strides(int rank, const int64_t* dims, int64_t* strides) {
 }
 
 TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes) {
+  Account* account = account_at_work();
+  if (!account_take(account, sizeof(TensorObject))) return nullptr;
   TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
-  if (!t) return nullptr;
+  if (!t) {
+    account_give(account, sizeof(TensorObject));
+    return nullptr;
+  }
   t->refs = 1;
   t->tag = Tag::tensor;
+  account_join(account, t);
   t->storage = storage;
   ++storage->refs;
   t->shape = shape;
@@ -114,10 +143,16 @@ TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dim
   Tensor shape;
   shape.dtype = base.shape.dtype;
   shape.rank = rank;
-  for (int d = 0; d < rank; ++d) {
+  bool empty = false, fits = rank >= 0 && rank <= kMaxRank;
+  int64_t bytes = dtype_size(shape.dtype);
+  for (int d = 0; fits && d < rank; ++d) {
     shape.dims[d] = dims[d];
     shape.strides[d] = strides[d];
+    empty |= dims[d] == 0;
+    fits = dims[d] >= 0 && !mul_overflows(bytes, dims[d] > 1 ? dims[d] : 1, &bytes);  // strides may be 0: dims may be anything
   }
+  if (empty) offset_bytes = 0;
+  if (!fits || !tensor_fits(*base.storage, shape, offset_bytes)) return nullptr;
   TensorObject* t = tensor_on(base.storage, shape, offset_bytes);
   if (t && base.quantizer) {
     t->quantizer = base.quantizer;
@@ -128,6 +163,9 @@ TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dim
 void tensor_destroy(TensorObject* t) {
   storage_release(t->storage);
   quantizer_release(t->quantizer);
+  Account* account = t->account;
+  account_give(account, sizeof(TensorObject));
+  account_leave(account, t);
   free(t);
 }
 void tensor_set_quantizer(TensorObject* t, Quantizer* q) {
@@ -159,12 +197,12 @@ bool tensor_is_channels_last(const TensorObject& t) {
 bool tensor_make_writable(TensorObject* t) {
   Storage* s = t->storage;
   if (!s->read_only) return true;
-  void* data = nullptr;
-  if (posix_memalign(&data, 64, static_cast<size_t>(s->bytes < 64 ? 64 : s->bytes)) != 0) return false;
+  char* data = new_memory(s->account, s->bytes);
+  if (!data) return false;
   if (s->bytes) memcpy(data, s->data, static_cast<size_t>(s->bytes));
   if (s->release) s->release(s->owner);
   s->release = nullptr;
-  s->data = static_cast<char*>(data);
+  s->data = data;
   s->owned = true;
   s->read_only = false;
   return true;

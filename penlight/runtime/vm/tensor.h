@@ -13,6 +13,7 @@ struct Storage {
   bool read_only;  // weights in the mapped file: a write copies them first (tensor_make_writable)
   void (*release)(void* owner);
   void* owner;
+  Account* account;  // that its own memory is counted by; null: none
 };
 // real = (stored - zero_point) * scale. Per channel: one of each for every place along `axis`.
 struct Quantizer {
@@ -51,6 +52,7 @@ struct TensorObject : Heap {
 // All null without memory (or for sizes no memory has).
 Storage* storage_create(int64_t bytes);  // 64-byte aligned, not cleared
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner);
+Storage* storage_adopt(void* data, int64_t bytes);  // takes over memory of malloc's; where it returns null, that is freed
 void storage_release(Storage* storage);
 Quantizer* quantizer_create(double scale, int64_t zero_point);
 Quantizer* quantizer_create(int32_t axis, int64_t channels);  // scales and zero points to be filled in

@@ -38,16 +38,18 @@ bool inside(Text t, const char* name, Text* in) {
   return true;
 }
 
-bool fits(const Value& v, Text type, int depth);
+constexpr int64_t kMaxLooks = int64_t{1} << 24;  // parts may be shared, so that a little memory is a lot to look at
 
-bool all_fit(const Value* items, int64_t count, Text type, int depth) {
+bool fits(const Value& v, Text type, int depth, int64_t* left);
+
+bool all_fit(const Value* items, int64_t count, Text type, int depth, int64_t* left) {
   for (int64_t i = 0; i < count; ++i)
-    if (!fits(items[i], type, depth + 1)) return false;
+    if (!fits(items[i], type, depth + 1, left)) return false;
   return true;
 }
 
-bool fits(const Value& v, Text type, int depth) {
-  if (depth > kMaxNesting) return false;
+bool fits(const Value& v, Text type, int depth, int64_t* left) {
+  if (depth > kMaxNesting || --*left < 0) return false;
   type = trimmed(type);
   Text in;
   if (type.is("Tensor")) return v.tag() == Tag::tensor;
@@ -60,11 +62,11 @@ bool fits(const Value& v, Text type, int depth) {
   if (type.is("number") || type.is("Scalar")) return v.is_number() && v.tag() != Tag::boolean;
   if (type.is("list") || type.is("AnyList")) return v.tag() == Tag::list;
   if (type.is("tuple") || type.is("AnyTuple")) return v.tag() == Tag::tuple;
-  if (inside(type, "Optional", &in)) return v.is_none() || fits(v, in, depth + 1);
-  if (inside(type, "List", &in)) return v.tag() == Tag::list && all_fit(v.list()->items, v.list()->count, in, depth);
+  if (inside(type, "Optional", &in)) return v.is_none() || fits(v, in, depth + 1, left);
+  if (inside(type, "List", &in)) return v.tag() == Tag::list && all_fit(v.list()->items, v.list()->count, in, depth, left);
   if (inside(type, "Union", &in)) {
     while (in.begin < in.end)
-      if (fits(v, next_part(&in, ','), depth + 1)) return true;
+      if (fits(v, next_part(&in, ','), depth + 1, left)) return true;
     return false;
   }
   if (inside(type, "Tuple", &in)) {
@@ -73,7 +75,7 @@ bool fits(const Value& v, Text type, int depth) {
     if (in.is("()")) return v.tuple()->count == 0;
     for (; in.begin < in.end; ++i) {
       Text part = next_part(&in, ',');
-      if (i >= v.tuple()->count || !fits(v.tuple()->items[i], part, depth + 1)) return false;
+      if (i >= v.tuple()->count || !fits(v.tuple()->items[i], part, depth + 1, left)) return false;
     }
     return i == v.tuple()->count;
   }
@@ -81,7 +83,7 @@ bool fits(const Value& v, Text type, int depth) {
     if (v.tag() != Tag::dict) return false;
     Text key = next_part(&in, ',');
     for (int64_t i = -1; dict_next(v.dict(), &i);)
-      if (!fits(v.dict()->entries[i].key, key, depth + 1) || !fits(v.dict()->entries[i].value, in, depth + 1)) return false;
+      if (!fits(v.dict()->entries[i].key, key, depth + 1, left) || !fits(v.dict()->entries[i].value, in, depth + 1, left)) return false;
     return true;
   }
   if (v.tag() == Tag::object) return v.object()->type_name && type.is(v.object()->type_name);
@@ -92,8 +94,9 @@ bool fits(const Value& v, Text type, int depth) {
 
 bool is_instance(const Value& value, const char* types) {
   Text rest = {types, types + strlen(types)};
+  int64_t left = kMaxLooks;
   while (rest.begin < rest.end)
-    if (fits(value, next_part(&rest, '|'), 0)) return true;
+    if (fits(value, next_part(&rest, '|'), 0, &left)) return true;
   return false;
 }
 

@@ -8,11 +8,31 @@ namespace {
 
 template <class T>
 T* create(Tag tag, size_t extra = 0) {
+  Account* account = account_at_work();
+  if (!account_take(account, sizeof(T) + extra)) return nullptr;
   T* object = static_cast<T*>(calloc(1, sizeof(T) + extra));
-  if (!object) return nullptr;
+  if (!object) {
+    account_give(account, sizeof(T) + extra);
+    return nullptr;
+  }
   object->refs = 1;
   object->tag = tag;
+  account_join(account, object);
   return object;
+}
+template <class T>
+T* new_array(Account* account, int64_t count) {
+  size_t bytes = sizeof(T) * static_cast<size_t>(count);
+  if (!account_take(account, bytes)) return nullptr;
+  void* made = calloc(static_cast<size_t>(count), sizeof(T));
+  if (!made) account_give(account, bytes);
+  return static_cast<T*>(made);
+}
+template <class T>
+void free_array(Account* account, T* array, int64_t count) {
+  if (!array) return;
+  free(array);
+  account_give(account, sizeof(T) * static_cast<size_t>(count));
 }
 
 // Lets go of a value inside an object that is being freed: what nobody else holds joins the queue instead of being freed at
@@ -31,10 +51,10 @@ bool grow(ListObject* list, int64_t need) {
   int64_t larger = list->capacity < 8 ? 8 : list->capacity * 2;
   if (larger < need) larger = need;
   if (larger > (int64_t{1} << 40)) return false;
-  Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(larger), sizeof(Value)));
+  Value* grown = new_array<Value>(list->account, larger);
   if (!grown) return false;
   if (list->count) memcpy(static_cast<void*>(grown), list->items, sizeof(Value) * static_cast<size_t>(list->count));
-  free(list->items);
+  free_array(list->account, list->items, list->capacity);
   list->items = grown;
   list->capacity = larger;
   return true;
@@ -49,6 +69,7 @@ void heap_release(Heap* object) {
   while (queue) {
     Heap* dead = queue;
     queue = dead->next;
+    size_t size = 0;
     switch (dead->tag) {
       case Tag::tensor:
         tensor_destroy(static_cast<TensorObject*>(dead));
@@ -56,12 +77,14 @@ void heap_release(Heap* object) {
       case Tag::list: {
         ListObject* list = static_cast<ListObject*>(dead);
         for (int64_t i = 0; i < list->count; ++i) let_go(&list->items[i], &queue);
-        free(list->items);
+        free_array(list->account, list->items, list->capacity);
+        size = sizeof *list;
         break;
       }
       case Tag::tuple: {
         TupleObject* tuple = static_cast<TupleObject*>(dead);
         for (int64_t i = 0; i < tuple->count; ++i) let_go(&tuple->items[i], &queue);
+        size = sizeof *tuple + sizeof(Value) * static_cast<size_t>(tuple->count);
         break;
       }
       case Tag::dict: {
@@ -70,20 +93,43 @@ void heap_release(Heap* object) {
           let_go(&dict->entries[i].key, &queue);
           let_go(&dict->entries[i].value, &queue);
         }
-        free(dict->entries);
-        free(dict->slots);
+        free_array(dict->account, dict->entries, dict->capacity);
+        free_array(dict->account, dict->slots, dict->slot_count);
+        size = sizeof *dict;
         break;
       }
       case Tag::object: {
         Instance* instance = static_cast<Instance*>(dead);
         for (int32_t i = 0; i < instance->count; ++i) let_go(&instance->slots[i], &queue);
-        free(instance->slots);
+        free_array(instance->account, instance->slots, instance->count);
+        size = sizeof *instance;
         break;
       }
       default:
+        size = sizeof(StringObject) + static_cast<size_t>(static_cast<StringObject*>(dead)->size);
         break;
     }
+    Account* account = dead->account;
+    account_give(account, size);
+    account_leave(account, dead);
     free(dead);
+  }
+}
+
+void heap_empty(Heap* object) {
+  switch (object->tag) {
+    case Tag::list:
+      return list_clear(static_cast<ListObject*>(object));
+    case Tag::dict:
+      return dict_clear(static_cast<DictObject*>(object));
+    case Tag::tuple:
+      for (int64_t i = 0; i < static_cast<TupleObject*>(object)->count; ++i) static_cast<TupleObject*>(object)->items[i] = Value();
+      return;
+    case Tag::object:
+      for (int32_t i = 0; i < static_cast<Instance*>(object)->count; ++i) static_cast<Instance*>(object)->slots[i] = Value();
+      return;
+    default:
+      return;
   }
 }
 
@@ -113,7 +159,7 @@ StringObject* string_format(const char* format, ...) {
 ListObject* list_create(int64_t capacity) {
   ListObject* list = create<ListObject>(Tag::list);
   if (!list || capacity <= 0 || grow(list, capacity)) return list;
-  free(list);
+  heap_release(list);
   return nullptr;
 }
 bool list_append(ListObject* list, const Value& item) { return list_insert(list, list->count, item); }
@@ -134,8 +180,9 @@ void list_remove(ListObject* list, int64_t at) {
   memset(static_cast<void*>(list->items + list->count), 0, sizeof(Value));
 }
 void list_clear(ListObject* list) {
-  for (int64_t i = 0; i < list->count; ++i) list->items[i] = Value();
+  int64_t count = list->count;
   list->count = 0;
+  for (int64_t i = 0; i < count; ++i) list->items[i] = Value();
 }
 TupleObject* tuple_create(int64_t count) {
   if (count < 0 || count > (int64_t{1} << 32)) return nullptr;
@@ -192,18 +239,18 @@ static bool reserve(DictObject* dict) {
   int64_t capacity = dict->count * 2 < 8 ? 8 : dict->count * 2, slot_count = 16;
   while (slot_count < capacity * 2) slot_count *= 2;
   if (capacity > (int64_t{1} << 30)) return false;
-  DictObject::Entry* entries = static_cast<DictObject::Entry*>(calloc(static_cast<size_t>(capacity), sizeof(DictObject::Entry)));
-  int32_t* slots = static_cast<int32_t*>(calloc(static_cast<size_t>(slot_count), sizeof(int32_t)));
+  DictObject::Entry* entries = new_array<DictObject::Entry>(dict->account, capacity);
+  int32_t* slots = new_array<int32_t>(dict->account, slot_count);
   if (!entries || !slots) {
-    free(entries);
-    free(slots);
+    free_array(dict->account, entries, capacity);
+    free_array(dict->account, slots, slot_count);
     return false;
   }
   int64_t n = 0;
   for (int64_t i = 0; i < dict->used; ++i)
     if (dict->entries[i].live) memcpy(static_cast<void*>(&entries[n++]), &dict->entries[i], sizeof(DictObject::Entry));
-  free(dict->entries);
-  free(dict->slots);
+  free_array(dict->account, dict->entries, dict->capacity);
+  free_array(dict->account, dict->slots, dict->slot_count);
   dict->entries = entries, dict->slots = slots;
   dict->capacity = capacity, dict->slot_count = slot_count, dict->used = n;
   for (int64_t i = 0; i < n; ++i) put_slot(dict, entries[i].hash, i);
@@ -260,15 +307,15 @@ Instance* instance_create(const char* type_name, const ClassInfo* type, int32_t 
   object->type_name = type_name;
   object->type = type;
   if (slots == 0 || instance_reserve(object, slots - 1)) return object;
-  free(object);
+  heap_release(object);
   return nullptr;
 }
 bool instance_reserve(Instance* object, int32_t slot) {
   if (slot < object->count) return true;
-  Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(slot) + 1, sizeof(Value)));
+  Value* grown = new_array<Value>(object->account, int64_t{slot} + 1);
   if (!grown) return false;
   if (object->count) memcpy(static_cast<void*>(grown), object->slots, sizeof(Value) * static_cast<size_t>(object->count));
-  free(object->slots);
+  free_array(object->account, object->slots, object->count);
   object->slots = grown;
   object->count = slot + 1;
   return true;
@@ -284,15 +331,20 @@ const Value* instance_attribute(const Instance* object, const char* name) {
 }
 
 // ---- equality ----
-static int equal_items(const Value* a, const Value* b, int64_t count, int depth) {
+static int equal(const Value& a, const Value& b, int depth, int64_t* left);
+static int equal_items(const Value* a, const Value* b, int64_t count, int depth, int64_t* left) {
   for (int64_t i = 0; i < count; ++i) {
-    int same = values_equal(a[i], b[i], depth + 1);
+    int same = equal(a[i], b[i], depth + 1, left);
     if (same != 1) return same;
   }
   return 1;
 }
-int values_equal(const Value& a, const Value& b, int depth) {
-  if (depth > kMaxNesting) return -1;
+int values_equal(const Value& a, const Value& b) {
+  int64_t left = kMaxComparisons;
+  return equal(a, b, 0, &left);
+}
+static int equal(const Value& a, const Value& b, int depth, int64_t* left) {
+  if (depth > kMaxNesting || (depth > 1 && --*left < 0)) return -1;
   if (a.is_number() && b.is_number()) {
     if (a.tag() != Tag::real && b.tag() != Tag::real) return a.integer() == b.integer();
     return a.number() == b.number();
@@ -304,14 +356,14 @@ int values_equal(const Value& a, const Value& b, int depth) {
     case Tag::string:
       return a.string()->size == b.string()->size && memcmp(a.string()->text, b.string()->text, static_cast<size_t>(a.string()->size)) == 0;
     case Tag::list:
-      return a.list()->count == b.list()->count ? equal_items(a.list()->items, b.list()->items, a.list()->count, depth) : 0;
+      return a.list()->count == b.list()->count ? equal_items(a.list()->items, b.list()->items, a.list()->count, depth, left) : 0;
     case Tag::tuple:
-      return a.tuple()->count == b.tuple()->count ? equal_items(a.tuple()->items, b.tuple()->items, a.tuple()->count, depth) : 0;
+      return a.tuple()->count == b.tuple()->count ? equal_items(a.tuple()->items, b.tuple()->items, a.tuple()->count, depth, left) : 0;
     case Tag::dict: {
       if (a.dict()->count != b.dict()->count) return 0;
       for (int64_t i = -1; dict_next(a.dict(), &i);) {
         const Value* other = dict_find(b.dict(), a.dict()->entries[i].key);
-        int same = other ? values_equal(a.dict()->entries[i].value, *other, depth + 1) : 0;
+        int same = other ? equal(a.dict()->entries[i].value, *other, depth + 1, left) : 0;
         if (same != 1) return same;
       }
       return 1;

@@ -7,6 +7,7 @@
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
 #include "penlight/runtime/file/class.h"
+#include "penlight/runtime/vm/account.h"
 
 namespace pen {
 
@@ -17,10 +18,15 @@ constexpr const char* kTagNames[] = {"None", "bool", "int", "float", "str", "Ten
 struct Heap {
   int32_t refs;
   Tag tag;
-  Heap* next;  // in the queue of those about to be freed
+  int32_t mark;      // account_collect's
+  Heap* next;        // in the queue of those about to be freed
+  Account* account;  // that it is counted by; null: none
+  Heap *before, *after;
 };
 // Gives one reference back. Whatever was held by it alone is freed too, without recursion: a list may be nested to any depth.
 void heap_release(Heap* object);
+// Takes everything out of a container.
+void heap_empty(Heap* object);
 
 struct StringObject;
 struct TensorObject;
@@ -170,8 +176,9 @@ int instance_slot(const Instance* object, const char* name);
 const Value* instance_attribute(const Instance* object, const char* name);
 
 // Equal as in Python for numbers, strings, None and containers of these; tensors are equal to themselves only. -1: nested
-// deeper than kMaxNesting.
+// deeper than kMaxNesting, or more to compare than kMaxComparisons (parts may be shared, so that a little memory is a lot).
 constexpr int kMaxNesting = 64;
-int values_equal(const Value& a, const Value& b, int depth = 0);
+constexpr int64_t kMaxComparisons = int64_t{1} << 26;
+int values_equal(const Value& a, const Value& b);
 
 }  // namespace pen

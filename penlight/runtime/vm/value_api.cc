@@ -65,8 +65,14 @@ pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), vo
   if (!storage) return nullptr;
   TensorObject* t = tensor_on(storage, shape, 0);
   if (!t) storage->release = nullptr;  // the caller keeps the memory where no value came of it
+  pen_value* boxed = nullptr;
+  if (t) {
+    Value v = Value::own(t);
+    boxed = box(v);
+    if (!boxed) storage->release = nullptr;
+  }
   storage_release(storage);
-  return box_own(t);
+  return boxed;
 }
 
 pen_status pen_value_make_constant(pen_value* tensor) {
@@ -203,11 +209,10 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   Isa isa;
   PEN_TRY(choose_isa(options->isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
-  if (!made || !machine_create(&made->machine, nullptr, isa, options->threads)) {
-    free(made);
+  if (!made || !machine_create(&made->machine, nullptr, isa, options->threads, options->arena_limit)) {
+    pen_operators_destroy(made);
     return report(error, {PEN_ERROR_MEMORY, "operators", "", "", "memory", "none"});
   }
-  made->machine.memory_limit = options->arena_limit;
   *out = made;
   return PEN_OK;
 }
@@ -227,7 +232,11 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
   if (count > kMost) return report(&m->error, {PEN_ERROR_ARGUMENT, "operator", name, "", "at most 64 arguments", "more"});
   Value values[kMost], made[8];
   for (size_t i = 0; i < count; ++i) values[i] = args[i]->value;
-  PEN_TRY(call_operator(m, *op, values, static_cast<int>(count), made));
+  m->account->refused = false;
+  Account* before = account_enter(m->account);
+  Status status = call_operator(m, *op, values, static_cast<int>(count), made);
+  account_enter(before);
+  PEN_TRY(status);
   for (size_t i = 0; i < op->result_count; ++i) {
     results[i] = box(made[i]);
     if (results[i]) continue;

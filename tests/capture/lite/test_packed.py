@@ -88,9 +88,13 @@ def test_embedding_tables_compute_what_the_original_did(name):
     ends = [*offsets[1:], len(indices)]
     halves = lambda x: x.half().float() if bag["bit_rate"] == 4 else x  # noqa: E731  # four bits: parameters in fp16
     scale, zero = halves(real(bag["scales"])), halves(-real(bag["scales"]) * real(bag["zero_points"]))
-    rows = torch.tensor(np.array(bag["weight"].array())).float() * scale[:, None] + zero[:, None]
+    numbers = bag["weight"].array()
+    if bag["bit_rate"] == 4:
+        numbers = np.stack([numbers & 15, numbers >> 4], 2).reshape(len(numbers), -1)
+    rows = torch.tensor(np.array(numbers)).float() * scale[:, None] + zero[:, None]
     sums = [rows[indices[a:b]].sum(0) for a, b in zip(offsets, ends, strict=True)]
-    found = torch.stack(sums) + real(table["weight"])[indices[: len(offsets)]]
+    words = (real(table["weight"]) - real(table["zero_points"])[:, None]) * real(table["scales"])[:, None]
+    found = torch.stack(sums) + words[indices[: len(offsets)]]
     np.testing.assert_allclose(found.numpy(), case.expected, rtol=1e-5, atol=1e-5)
 
 
@@ -153,6 +157,11 @@ def test_recurrent_cells():
 
 W, B = lite(np.zeros((4, 2, 3, 3), np.float32)), lite(np.zeros(4, np.float32))
 QW = lite(np.zeros((4, 2, 3, 3), np.int8), "i8", Quantizer(0.5, 0))
+
+
+ROWS = Quantizer((1.0, 1.0), (0.5, 0.5), 0)
+TABLE = LiteTensor(Storage(np.zeros(1, np.uint8)), "u8", 0, (2, 1000), (0, 0), ROWS)
+ODD = LiteTensor(Storage(np.zeros(3, np.uint8)), "u4x2", 0, (2, 3), (3, 1), ROWS)
 
 
 def ints(*values):
@@ -238,6 +247,8 @@ def test_unknown_classes_keep_their_state():
         ("quantized.Conv2dPackedParamsBase", (3, ints(9), 7)),
         ("quantized.EmbeddingPackedParamsBase", (1, [W], [], ints(8))),
         ("quantized.EmbeddingPackedParamsBase", (2, [W], [], ints(8))),
+        ("quantized.EmbeddingPackedParamsBase", (1, [TABLE], [], ints(8))),
+        ("quantized.EmbeddingPackedParamsBase", (1, [ODD], [], ints(4))),
         ("rnn.CellParamsBase", ("other", [], [], [], [])),
         (
             "rnn.CellParamsBase",

@@ -169,6 +169,26 @@ def test_source_lines():
     assert read(legacy.FIXTURES / "static_qnnpack.v8.ptl").functions.popitem()[1].sources is None
 
 
+def test_modules_in_files_of_torch_1_6():
+    """Made by hand: no PyTorch here writes mobile_debug.pkl."""
+    code = build.code(
+        (("LOADC", 0, 0), ("OP", 0, 0), ("OP", 1, 0), ("RET", 0, 0)), (("aten::relu", ""), ("aten::neg", "")), (None,)
+    )
+    texts = "top(Net).layer1(Sequential).0(Block).forward", "top(Net).forward"
+    table = (4, ("__torch__.M.forward", (("module_debug_info", texts),)))
+    made = build.program(version=4, functions=(build.function(code),), **{"mobile_debug.pkl": build.pickled(table)})
+    (function,) = read(made).functions.values()
+    assert function.sources == ["", "in forward  [layer1.0]", "in forward", ""]
+    for wrong in (
+        (4, ("__torch__.M.forward", 7)),
+        (4, ("__torch__.M.forward", (("module_debug_info", (7, 8)),))),
+        7,
+        (4,),
+    ):
+        made = build.program(version=4, functions=(build.function(code),), **{"mobile_debug.pkl": build.pickled(wrong)})
+        assert read(made).functions["__torch__.M.forward"].sources is None
+
+
 def test_stack_of_a_traced_model(tmp_path):
     make_legacy.make(str(tmp_path), ["net_traced"])
     (function,) = read(tmp_path / "net_traced.v8.ptl").functions.values()
@@ -202,6 +222,8 @@ def test_summaries_are_those_of_torch():
             assert contained_types(program) == _get_mobile_model_contained_types(path)
     assert operators(read(legacy.FIXTURES / "small.v8.ptl"))["aten::conv2d"] == 5
     assert operators(read(legacy.FIXTURES / "small.v4.ptl"))["aten::conv2d"] is None
+    old, new = (operators(read(legacy.FIXTURES / f"{name}.v8.ptl")) for name in ("divide_old", "divide"))
+    assert old == new
 
 
 def test_sources_of_bytes():

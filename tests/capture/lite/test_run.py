@@ -33,7 +33,7 @@ def test_results_after_saving(case: legacy.Case, tmp_path: Path) -> None:
 
 def compare(case: legacy.Case, model: Any) -> None:
     """Every call of a case, in order, on one model."""
-    tolerance = step(case) if case.name.startswith("static") else 0.0
+    tolerance = step(case) if case.name.startswith(("static", "quantized")) else 0.0
     missing = ""
     for call in case.calls:
         try:

@@ -1,0 +1,28 @@
+// What the parts of the loader share: errors, the budget of one verification, and checks of ranges.
+#pragma once
+#include "penlight/runtime/file/model.h"
+
+namespace pen {
+
+struct Verifier {
+  Model* m;
+  const char* name;
+  pen_error* error;
+  // Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound
+  // the time that verifying takes, and the memory that a plan takes later.
+  int64_t steps_left = format::kMaxVerifySteps, links_left = format::kMaxLinks;
+
+  Status fail(const char* where, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5)));
+  Status out_of_memory();
+  Status spend(uint64_t steps);
+  Status link(uint64_t count);
+  Status check_string(uint32_t s, const char* where, bool optional = false);
+  Status check_span(uint32_t start, uint64_t count, uint32_t total, const char* where);
+  // A list in INDX of numbers below a limit.
+  Status check_indices(uint32_t start, uint32_t count, uint32_t below, const char* where);
+};
+
+// VM code, its constants and bundled inputs (load_script.cc). Methods have been checked before.
+Status check_script(Verifier* v);
+
+}  // namespace pen

@@ -1,0 +1,43 @@
+// What the values of one module hold: how much memory, below a limit, and which containers there are, so that those that
+// contain themselves are found and freed. Every value made while a module runs belongs to its account, and the account keeps
+// the model (class names, weights in the mapped file) until the last of them is gone: results may outlive module and model.
+//
+// Operators make values without saying for whom (list_create, tensor_create), so the account at work is known by thread.
+#pragma once
+#include "penlight/runtime/base/platform.h"
+
+namespace pen {
+
+struct Heap;
+struct Model;
+
+struct Account {
+  size_t refs;                         // of the machine, and of each value
+  size_t used;                         // bytes
+  size_t limit;                        // 0: none
+  size_t containers, containers_kept;  // now, and after the last search for cycles
+  Heap* first;                         // of the containers
+  Model* model;
+  bool refused;  // something was over the limit
+  uint8_t lock;  // a value may be given back by another thread than the one that runs the module
+};
+
+// Null without memory. The model may be null.
+Account* account_create(uint64_t limit, const Model* model);
+void account_release(Account* account);
+// The account of the values that this thread makes from here on. Returns the one before it: what to enter when done.
+Account* account_enter(Account* account);
+// Of this thread; null: values are nobody's.
+Account* account_at_work();
+// False where it would be over the limit. All of these take null: nothing is counted.
+bool account_take(Account* account, size_t bytes);
+void account_give(Account* account, size_t bytes);
+// Belonging: a reference, and a place among the containers if it is one.
+void account_join(Account* account, Heap* object);
+void account_leave(Account* account, Heap* object);
+// Frees what is held by cycles only: containers that nothing outside of them refers to.
+void account_collect(Account* account);
+// As above, where there are twice as many containers as after the last time.
+void account_collect_sometimes(Account* account);
+
+}  // namespace pen

@@ -1,0 +1,42 @@
+"""torchvision's families as PyTorch Mobile shipped them: optimize_for_mobile of torch 1.13, three bytecode versions each."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penlight
+from penlight.capture.lite import read
+from tests.capture.lite import legacy
+from tests.capture.lite.test_run import compare
+
+NAMES = (
+    "convnext_tiny", "deeplabv3_mobilenet_v3_large", "densenet121", "efficientnet_b0", "googlenet", "lraspp_mobilenet_v3_large",
+    "mnasnet0_5", "mobilenet_v2", "mobilenet_v3_small", "regnet_y_400mf", "resnet18", "shufflenet_v2_x0_5", "squeezenet1_1", "swin_t",
+    "quantized_googlenet", "quantized_mobilenet_v2", "quantized_mobilenet_v3_large", "quantized_resnet18", "quantized_shufflenet_v2_x0_5",
+)  # fmt: skip
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[-3000:]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(legacy.original_missing()), reason=legacy.original_missing())
+@pytest.mark.parametrize("name", NAMES)
+def test_family(name: str, tmp_path: Path) -> None:
+    script = str(legacy.HERE / "make_zoo.py")
+    _run(sys.executable, script, "models", str(tmp_path), name)
+    _run(legacy.ORIGINAL_PYTHON, script, "files", str(tmp_path))
+    cases = list(legacy.cases(tmp_path))
+    assert [c.version for c in cases] == [4, 8, 9]
+    for case in cases:
+        program = read(case.path)
+        assert program.bytecode_version == case.version
+        assert program.methods == ["forward"]
+    for case in cases[1:]:
+        compare(case, penlight.optimize(str(case.path)))
