@@ -28,7 +28,10 @@ def test_two_tensors(name: str, dtype: torch.dtype, zero: int) -> None:
     middle, last = DTYPES[dtype][1:]
     with engine("qnnpack"):
         for shape in SHAPES:
-            a, b = quantized(*shape, dtype=dtype, zero=zero, scale=0.03), quantized(*shape, dtype=dtype, zero=last, scale=0.07)
+            a, b = (
+                quantized(*shape, dtype=dtype, zero=zero, scale=0.03),
+                quantized(*shape, dtype=dtype, zero=last, scale=0.07),
+            )
             for scale, to in ((0.09, middle), (0.004, zero), (7.0, middle)):
                 if name == "add_relu" and to == 255:
                     continue  # qnnpack refuses an empty range
@@ -42,7 +45,13 @@ def test_layouts_and_broadcasting(name: str) -> None:
     a, b = quantized(2, 6, 5, 4), quantized(2, 6, 5, 4, scale=0.02, zero=7)
     last = a.contiguous(memory_format=torch.channels_last)
     with engine("qnnpack"):
-        for x, y in ((last, b), (a, last), (last, last), (a[:, ::2], b[:, ::2]), (a.transpose(1, 2), b.transpose(1, 2))):
+        for x, y in (
+            (last, b),
+            (a, last),
+            (last, last),
+            (a[:, ::2], b[:, ::2]),
+            (a.transpose(1, 2), b.transpose(1, 2)),
+        ):
             same(f"quantized::{name}", x, y, 0.1, 50, layout=x is last)
         for small in (quantized(1, 6, 1, 1, scale=0.02, zero=7), quantized(5, 1, scale=0.01, zero=200), quantized(1)):
             same(f"quantized::{name}", a, small, 0.1, 50, steps=1)
@@ -100,11 +109,16 @@ def test_plain_activations(call: tuple[Any, ...], dtype: torch.dtype, zero: int)
     with engine("qnnpack"):
         for x in (quantized(3, 4, 5, 6, dtype=dtype, zero=zero), quantized(4, 6, dtype=dtype, zero=zero)[:, ::2]):
             same(f"aten::{call[0]}", x.clone() if call[0].endswith("_") else x, *call[1:], steps=inexact, layout=False)
-    with engine("fbgemm" if call[0] in ("clamp", "hardtanh", "hardtanh_", "relu6") else "qnnpack"):  # qnnpack's moves elements about
+    with engine(
+        "fbgemm" if call[0] in ("clamp", "hardtanh", "hardtanh_", "relu6") else "qnnpack"
+    ):  # qnnpack's moves elements about
         x = quantized(3, 4, 5, 6, dtype=dtype, zero=zero).contiguous(memory_format=torch.channels_last)
         same(f"aten::{call[0]}", x, *call[1:], steps=inexact)
-    empty = check.run(f"aten::{call[0]}", quantized(0, 3, dtype=dtype, zero=zero), *call[1:])  # torch's qnnpack divides by zero
-    assert empty.shape == (0, 3) and empty.dtype == dtype
+    empty = check.run(
+        f"aten::{call[0]}", quantized(0, 3, dtype=dtype, zero=zero), *call[1:]
+    )  # torch's qnnpack divides by zero
+    assert empty.shape == (0, 3)
+    assert empty.dtype == dtype
 
 
 def test_in_place() -> None:
@@ -114,7 +128,8 @@ def test_in_place() -> None:
         problem, _, after = check._operators.run(f"aten::{name}", [check._to_vm(x)], keep=True)
         got = check._from_vm(after[0])
         expected = getattr(torch, name.rstrip("_"))(x)
-        assert problem is None and torch.equal(got.int_repr(), expected.int_repr())
+        assert problem is None
+        assert torch.equal(got.int_repr(), expected.int_repr())
         assert (got.q_scale(), got.q_zero_point()) == (expected.q_scale(), expected.q_zero_point())
 
 
@@ -127,7 +142,10 @@ def test_prelu_softmax_matmul(dtype: torch.dtype) -> None:
         same("quantized::prelu", y, quantized(6, dtype=dtype, zero=zero, scale=0.01), 0.05, zero, steps=1)
         for dim in (0, 1, -1):
             same("quantized::softmax", y, dim, 1 / 256, DTYPES[dtype][0], steps=1, layout=False)
-    a, b = quantized(2, 3, 5, 7, dtype=dtype, zero=zero, scale=0.03), quantized(2, 3, 7, 4, dtype=dtype, zero=zero, scale=0.02)
+    a, b = (
+        quantized(2, 3, 5, 7, dtype=dtype, zero=zero, scale=0.03),
+        quantized(2, 3, 7, 4, dtype=dtype, zero=zero, scale=0.02),
+    )
     same("quantized::matmul", a, b, 0.1, zero, steps=1)
     same("quantized::matmul", a[0, 0], b[0, 0], 0.1, zero, steps=1)
 

@@ -72,7 +72,9 @@ def test_saturation(scale: float) -> None:
 def test_conv1d(groups: int) -> None:
     torch.manual_seed(groups)
     with engine("qnnpack"):
-        p = pack("quantized::conv1d_prepack", weight(12, 6 // groups, 3, axis=0), torch.randn(12), [2], [1], [1], groups)
+        p = pack(
+            "quantized::conv1d_prepack", weight(12, 6 // groups, 3, axis=0), torch.randn(12), [2], [1], [1], groups
+        )
         for x in (quantized(2, 6, 11), quantized(2, 11, 6).transpose(1, 2)):
             same("quantized::conv1d", x, p, 0.5, 90, layout=False)
             same("quantized::conv1d_relu", x, p, 0.5, 90, layout=False)
@@ -96,7 +98,15 @@ def test_conv3d() -> None:
     torch.manual_seed(0)
     with engine("fbgemm"):
         for groups in (1, 2):
-            p = pack("quantized::conv3d_prepack", weight(6, 4 // groups, 2, 3, 2, axis=0), torch.randn(6), [1, 2, 1], [1, 1, 0], [1, 1, 1], groups)
+            p = pack(
+                "quantized::conv3d_prepack",
+                weight(6, 4 // groups, 2, 3, 2, axis=0),
+                torch.randn(6),
+                [1, 2, 1],
+                [1, 1, 0],
+                [1, 1, 1],
+                groups,
+            )
             x = quantized(2, 4, 5, 6, 4, spread=0.4)
             same("quantized::conv3d.new", x, p, 0.6, 30, steps=1, layout=False)
             same("quantized::conv3d_relu.new", x, p, 0.6, 30, steps=1, layout=False)
@@ -105,7 +115,15 @@ def test_conv3d() -> None:
 @pytest.mark.parametrize("name", ["first", "depthwise", "grouped", "pointwise"])
 def test_beside_fbgemm(name: str) -> None:
     with engine("fbgemm"):
-        same("quantized::conv2d.new", quantized(*CONV2D[name][:4], spread=0.4), packed(CONV2D[name], 0, 0), 0.9, 60, steps=1, layout=False)
+        same(
+            "quantized::conv2d.new",
+            quantized(*CONV2D[name][:4], spread=0.4),
+            packed(CONV2D[name], 0, 0),
+            0.9,
+            60,
+            steps=1,
+            layout=False,
+        )
 
 
 @pytest.mark.parametrize("name", ["first", "depthwise", "grouped"])
@@ -118,7 +136,9 @@ def test_signed_input(name: str) -> None:
     _, held, _ = check._operators.run("quantized::conv2d_prepack", [check._to_vm(a) for a in args], hold=True)
     x = quantized(batch, channels, height, width, dtype=torch.qint8, zero=-9)
     got = check.run("quantized::conv2d.new", x, held[0], 0.7, 5)
-    real = torch.nn.functional.conv2d(x.dequantize().double(), w.dequantize().double(), None, stride, padding, dilation, groups)
+    real = torch.nn.functional.conv2d(
+        x.dequantize().double(), w.dequantize().double(), None, stride, padding, dilation, groups
+    )
     expected = ((real / 0.7).round() + 5).clamp(-128, 127)
     assert (got.int_repr() - expected).abs().max() <= 1
 
@@ -144,4 +164,6 @@ def test_refused() -> None:
         with pytest.raises(check.OperatorError, match=words):
             check.run("quantized::conv2d.new", x, prepack(w, None, *numbers), 0.1, 0)
     with pytest.raises(check.OperatorError, match="one for each output"):
-        check.run("quantized::conv2d.new", quantized(1, 2, 5, 5), prepack(w, torch.ones(3), [1, 1], [0, 0], [1, 1], 1), 0.1, 0)
+        check.run(
+            "quantized::conv2d.new", quantized(1, 2, 5, 5), prepack(w, torch.ones(3), [1, 1], [0, 0], [1, 1], 1), 0.1, 0
+        )

@@ -37,7 +37,9 @@ def byte_table() -> tuple[Packed, torch.Tensor]:
     """The same table in both: zero points are real numbers in torch, whole ones here."""
     rows, scales, zeros = torch.randn(12, 16), torch.rand(12) * 0.02 + 0.01, torch.randint(100, 150, (12,))
     theirs = torch.quantize_per_channel(rows, scales, zeros.float(), 0, torch.quint8)
-    ours = _runtime.TensorValue(np.ascontiguousarray(theirs.int_repr().numpy()), 4, 0, scales.double().tolist(), zeros.tolist())
+    ours = _runtime.TensorValue(
+        np.ascontiguousarray(theirs.int_repr().numpy()), 4, 0, scales.double().tolist(), zeros.tolist()
+    )
     problem, held, _ = check._operators.run("quantized::embedding_bag_prepack", [ours], hold=True)
     assert problem is None, problem
     return Packed(held[0], torch.ops.quantized.embedding_bag_prepack(theirs)), theirs
@@ -48,7 +50,19 @@ def test_embedding_packed() -> None:
     packed, _ = byte_table()
     same("quantized::embedding_byte", packed, INDICES, False)
     same("quantized::embedding_byte", packed, INDICES.int(), False)
-    same("quantized::embedding_bag_byte", packed, INDICES, torch.tensor([0, 2, 2]), False, 0, False, None, None, False, tolerance=1e-6)
+    same(
+        "quantized::embedding_bag_byte",
+        packed,
+        INDICES,
+        torch.tensor([0, 2, 2]),
+        False,
+        0,
+        False,
+        None,
+        None,
+        False,
+        tolerance=1e-6,
+    )
     for indices in (torch.tensor([12]), torch.tensor([-1])):
         with pytest.raises(check.OperatorError, match="rows of the table"):
             check.run("quantized::embedding_byte", packed.ours, indices, False)
@@ -68,10 +82,14 @@ def cells(layers: int, inputs: int, hidden: int, gates: int, both: bool, half: b
                 if half:
                     products.append(pack("quantized::linear_prepack_fp16", w, b))
                 else:
-                    products.append(pack("quantized::linear_prepack", torch.quantize_per_tensor(w, 0.005, 0, torch.qint8), b))
+                    products.append(
+                        pack("quantized::linear_prepack", torch.quantize_per_tensor(w, 0.005, 0, torch.qint8), b)
+                    )
             zeros = torch.zeros(gates * hidden)
             name = "quantized::make_quantized_cell_params_"
-            made.append(pack(name + "fp16", *products) if half else pack(name + "dynamic", *products, zeros, zeros, True))
+            made.append(
+                pack(name + "fp16", *products) if half else pack(name + "dynamic", *products, zeros, zeros, True)
+            )
     return made
 
 
@@ -103,13 +121,25 @@ def test_cells(name: str, gates: int) -> None:
     torch.manual_seed(gates)
     with engine("qnnpack"):
         products = [
-            pack("quantized::linear_prepack", torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, 0, torch.qint8), torch.randn(gates * 6))
+            pack(
+                "quantized::linear_prepack",
+                torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, 0, torch.qint8),
+                torch.randn(gates * 6),
+            )
             for k in (7, 6)
         ]
         h = torch.randn(3, 6)
         state: Any = [h, torch.randn(3, 6)] if name == "lstm" else h
         zeros = torch.zeros(gates * 6)
-        same(f"quantized::quantized_{name}_cell_dynamic", torch.randn(3, 7), state, *products, zeros, zeros, tolerance=1e-6)
+        same(
+            f"quantized::quantized_{name}_cell_dynamic",
+            torch.randn(3, 7),
+            state,
+            *products,
+            zeros,
+            zeros,
+            tolerance=1e-6,
+        )
 
 
 def test_refused() -> None:

@@ -12,7 +12,9 @@ SHAPES = [(1, 7, 5), (3, 16, 16), (9, 33, 17), (70, 128, 65), (1, 256, 200), (2,
 ZEROS = [0, 100, 128, 255]
 
 
-def parameters(outputs: int, inputs: int, axis: int | None, zero: int, bias: bool = True) -> tuple[torch.Tensor, torch.Tensor | None]:
+def parameters(
+    outputs: int, inputs: int, axis: int | None, zero: int, bias: bool = True
+) -> tuple[torch.Tensor, torch.Tensor | None]:
     return weight(outputs, inputs, axis=axis, zero=zero), torch.randn(outputs) * 3 if bias else None
 
 
@@ -40,7 +42,13 @@ def test_linear(shape: tuple[int, int, int], axis: int | None, weight_zero: int)
 def test_shapes_and_layouts() -> None:
     with engine("qnnpack"):
         made = parameters(6, 8, 0, 0)
-        for x in (quantized(2, 3, 8), quantized(8), quantized(8, 5).t(), quantized(0, 8), quantized(2, 2, 16)[..., ::2]):
+        for x in (
+            quantized(2, 3, 8),
+            quantized(8),
+            quantized(8, 5).t(),
+            quantized(0, 8),
+            quantized(2, 2, 16)[..., ::2],
+        ):
             if x.dim() > 1:  # torch refuses a vector
                 same("quantized::linear", x, packed(made), 0.3, 10, layout=False)
                 same("quantized::linear_dynamic", x.dequantize(), packed(made), layout=False)
@@ -75,7 +83,8 @@ def test_signed_input() -> None:
     got = check.run("quantized::linear", x, held[0], 0.31, -4)
     real = x.dequantize().double() @ w.dequantize().double().t() + b.double()
     expected = ((real / 0.31).round() - 4).clamp(-128, 127)
-    assert problem is None and got.dtype == torch.qint8
+    assert problem is None
+    assert got.dtype == torch.qint8
     assert (got.int_repr() - expected).abs().max() <= 1
 
 

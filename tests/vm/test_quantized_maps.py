@@ -71,7 +71,18 @@ def test_norms(dtype: torch.dtype, zero: int) -> None:
         same("quantized::instance_norm", x, row(), row(), 1e-5, 0.05, to, steps=1, layout=False)
         same("quantized::instance_norm", x, None, None, 1e-5, 0.05, to, steps=1, layout=False)
         same("quantized::group_norm", x, 3, row(), row(), 1e-5, 0.05, to, steps=1, layout=False)
-        same("quantized::layer_norm", x, [9, 10], torch.randn(9, 10), torch.randn(9, 10), 1e-5, 0.05, to, steps=1, layout=False)
+        same(
+            "quantized::layer_norm",
+            x,
+            [9, 10],
+            torch.randn(9, 10),
+            torch.randn(9, 10),
+            1e-5,
+            0.05,
+            to,
+            steps=1,
+            layout=False,
+        )
     x = quantized(2, 6, 3, 4, 5, dtype=dtype, zero=zero)
     for name in ("batch_norm3d", "batch_norm3d_relu"):
         same(f"quantized::{name}", x, row(), row(), row(), torch.rand(6) + 0.1, 1e-5, 0.05, to, steps=1, layout=False)
@@ -128,7 +139,8 @@ def test_comparing() -> None:
     for name in ("eq", "ne", "lt", "le", "gt", "ge"):
         same(f"aten::{name}.Tensor", x, y)
         same(f"aten::{name}.Scalar", x, 0.5)
-    assert check.run("aten::equal", x, x) is True and check.run("aten::equal", x, y) is False
+    assert check.run("aten::equal", x, x) is True
+    assert check.run("aten::equal", x, y) is False
 
 
 def test_copying() -> None:
@@ -137,7 +149,8 @@ def test_copying() -> None:
     assert torch.equal(got.int_repr(), to.clone().copy_(real).int_repr())
     other = quantized(3, 4, scale=0.3, zero=9)
     got = check.run("aten::copy_", to.clone(), other)
-    assert torch.equal(got.int_repr(), other.int_repr()) and (got.q_scale(), got.q_zero_point()) == (0.3, 9)
+    assert torch.equal(got.int_repr(), other.int_repr())
+    assert (got.q_scale(), got.q_zero_point()) == (0.3, 9)
     got = check.run("aten::copy_", torch.zeros(3, 4), other)
     assert torch.equal(got, other.dequantize())
     got = check.run("aten::fill_.Scalar", to.clone(), 1.234)

@@ -19,7 +19,9 @@ CASES = [(dtype, zero) for dtype, zeros in ZEROS.items() for zero in zeros]
 @pytest.mark.parametrize("scale", [1.0, 0.0173, 1e-6, 4321.0])
 def test_quantize_per_tensor(dtype: torch.dtype, zero: int, scale: float) -> None:
     torch.manual_seed(0)
-    real = torch.cat([torch.randn(1000) * 90 * scale, torch.arange(-300, 300) * 0.5 * scale])  # ties, and beyond the levels
+    real = torch.cat(
+        [torch.randn(1000) * 90 * scale, torch.arange(-300, 300) * 0.5 * scale]
+    )  # ties, and beyond the levels
     real = torch.cat([real, torch.tensor([0.0, -0.0, float("inf"), -float("inf"), 1e30, -1e30])])
     same("aten::quantize_per_tensor", real, scale, zero, CODES[dtype])
     scales, zeros = torch.tensor(scale), torch.tensor(zero)
@@ -36,14 +38,26 @@ def test_quantize_per_channel(dtype: torch.dtype, axis: int) -> None:
     zeros = torch.tensor(ZEROS[dtype][:count]) if count <= 3 else torch.tensor((ZEROS[dtype] * 2)[:count])
     scales = torch.rand(count, dtype=torch.float64) + 0.01
     made = same("aten::quantize_per_channel", real, scales, zeros, axis % 3, CODES[dtype], layout=False)
-    for name in ("int_repr", "dequantize.self", "q_per_channel_axis", "q_per_channel_scales", "q_per_channel_zero_points"):
+    for name in (
+        "int_repr",
+        "dequantize.self",
+        "q_per_channel_axis",
+        "q_per_channel_scales",
+        "q_per_channel_zero_points",
+    ):
         same(f"aten::{name}", made)
     same("aten::_make_per_channel_quantized_tensor", made.int_repr(), scales, zeros, axis % 3)
 
 
 def layouts() -> list[torch.Tensor]:
     made = quantized(2, 3, 4, 5)
-    return [made, made.contiguous(memory_format=torch.channels_last), made.permute(3, 1, 0, 2), made[:, 1:, ::2], quantized(0, 3)]
+    return [
+        made,
+        made.contiguous(memory_format=torch.channels_last),
+        made.permute(3, 1, 0, 2),
+        made[:, 1:, ::2],
+        quantized(0, 3),
+    ]
 
 
 @pytest.mark.parametrize("index", range(5))
@@ -54,8 +68,10 @@ def test_dequantize_any_layout(index: int) -> None:
         same(name, x, layout=dense)
     same("aten::dequantize.tensors", [x, x], layout=dense)
     same("aten::dequantize.list", [x], layout=dense)
-    assert run("aten::q_scale", x) == x.q_scale() and run("aten::q_zero_point", x) == x.q_zero_point()
-    assert run("aten::qscheme", x) == 0 and run("aten::qscheme", weight(3, 4, axis=0)) == 1
+    assert run("aten::q_scale", x) == x.q_scale()
+    assert run("aten::q_zero_point", x) == x.q_zero_point()
+    assert run("aten::qscheme", x) == 0
+    assert run("aten::qscheme", weight(3, 4, axis=0)) == 1
 
 
 @pytest.mark.parametrize("dtype", [torch.quint8, torch.qint8, torch.qint32])
@@ -67,7 +83,8 @@ def test_dequantize_dtypes(dtype: torch.dtype) -> None:
 def test_dequantize_other_values() -> None:
     x = quantized(2, 2)
     tuple_made = run("aten::dequantize.any", (x, x))
-    assert isinstance(tuple_made, tuple) and all(torch.equal(t, x.dequantize()) for t in tuple_made)
+    assert isinstance(tuple_made, tuple)
+    assert all(torch.equal(t, x.dequantize()) for t in tuple_made)
     assert torch.equal(run("aten::dequantize.any", [x])[0], x.dequantize())
     assert torch.equal(run("aten::dequantize.any", x), x.dequantize())
     same("aten::dequantize.self", torch.ones(3, dtype=torch.float64))
@@ -89,7 +106,9 @@ def test_make_and_empty() -> None:
     same("aten::_make_per_tensor_quantized_tensor", torch.arange(200, dtype=torch.uint8).reshape(10, 20), 0.3, 7)
     same("aten::_make_per_tensor_quantized_tensor", torch.arange(-5, 5, dtype=torch.int8), 0.3, -7)
     made = run("aten::_empty_affine_quantized", [2, 3], 13, None, None, None, 0.25, 9, 0)
-    assert made.shape == (2, 3) and made.q_scale() == 0.25 and made.q_zero_point() == 9
+    assert made.shape == (2, 3)
+    assert made.q_scale() == 0.25
+    assert made.q_zero_point() == 9
 
 
 def test_fake_quantize() -> None:
@@ -101,7 +120,14 @@ def test_fake_quantize() -> None:
         qparams: tuple[Any, ...] = (torch.rand(4) + 0.01, torch.full((4,), zero, dtype=torch.int32))
         same("aten::fake_quantize_per_channel_affine", real, *qparams, 1, low, high)
         same("aten::fake_quantize_per_channel_affine_cachemask", real, *qparams, 1, low, high)
-    same("aten::fake_quantize_per_tensor_affine.tensor_qparams", real, torch.tensor([0.1]), torch.tensor([3], dtype=torch.int32), 0, 255)
+    same(
+        "aten::fake_quantize_per_tensor_affine.tensor_qparams",
+        real,
+        torch.tensor([0.1]),
+        torch.tensor([3], dtype=torch.int32),
+        0,
+        255,
+    )
 
 
 @pytest.mark.parametrize(

@@ -163,8 +163,7 @@ static Status add_number(Call& c, const TensorObject& x, double number, bool rel
   Levels l = levels_of(x.dtype());
   if (!(number / a.scale > -1e15 && number / a.scale < 1e15)) return c.fail("a number within reach of the scale", "%g", number);
   int64_t whole = nearest_wide(number / a.scale), moved = a.zero - whole;
-  if (moved >= l.low && moved <= l.high)
-    return map_stored(c, x, a.scale, moved, [=](int64_t v) { return relu && v < moved ? moved : v; });
+  if (moved >= l.low && moved <= l.high) return map_stored(c, x, a.scale, moved, [=](int64_t v) { return relu && v < moved ? moved : v; });
   double span = static_cast<double>(l.high) - static_cast<double>(l.low), scale;
   int64_t zero;
   if (moved < l.low) {

@@ -170,9 +170,8 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
   if (channels)
     each_channel(from, run);
   else
-    in_parts(c, t.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
-      run(begin, end - begin, {t.quantizer->scale, t.quantizer->zero_point});
-    });
+    in_parts(c, t.numel(), 1 << 15,
+             [&](int64_t begin, int64_t end) { run(begin, end - begin, {t.quantizer->scale, t.quantizer->zero_point}); });
   return made;
 }
 
@@ -198,8 +197,7 @@ TensorObject* quantized_from(const Call& c, const TensorObject& real, double sca
     return nullptr;
   }
   Quantize q(scale, zero_point, dtype);
-  in_parts(c, real.numel(), 1 << 14,
-           [&](int64_t begin, int64_t end) { quantize_run(dense.tensor()->as<float>(), *made, begin, end, q); });
+  in_parts(c, real.numel(), 1 << 14, [&](int64_t begin, int64_t end) { quantize_run(dense.tensor()->as<float>(), *made, begin, end, q); });
   return made;
 }
 
@@ -228,8 +226,8 @@ bool choose_scale(float low, float high, int64_t lowest, int64_t highest, Affine
   double high_error = magnitude(static_cast<double>(highest)) - magnitude(high / scale);
   double zero = low_error < high_error ? from_low : from_high;
   to->scale = scale;
-  to->zero = !(zero >= static_cast<double>(lowest))  ? lowest
-             : zero > static_cast<double>(highest) ? highest
+  to->zero = !(zero >= static_cast<double>(lowest)) ? lowest
+             : zero > static_cast<double>(highest)  ? highest
                                                     : static_cast<int64_t>(nearbyint(zero));
   return true;
 }
