@@ -1,12 +1,13 @@
 """A TorchScript module or .ptl file without example inputs → a compiled model.
 
 What is interpreted needs no shapes. Plans do: they are made for inputs that the model carries (bundled), or that its first operators
-allow to be guessed (guess.py). Only where a guess leaves no doubt, and no size had to be fixed, is the whole method one plan;
-else the plans are parts of interpreted code, which is taken where an input does not fit them.
+allow to be guessed (guess.py). Only where a guess leaves no doubt, and no size had to be fixed, is the model one plan and nothing
+else; else plans stand in interpreted code (guarded.py), which is taken where an input does not fit them.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,8 @@ def compile_script(
 
     progress("lowering the module to code")
     script = script_of(folded(module), list(methods))
-    guess = guess_inputs(script, run=module.forward) if "forward" in methods else None
+    trial = copy.deepcopy(module) if "forward" in methods else None  # which may change its state
+    guess = guess_inputs(script, run=trial.forward) if trial is not None else None
     program = None
     if guess is not None and guess.certain and list(methods) == ["forward"]:
         progress(f"planning it for inputs like {', '.join(str(list(a.shape)) for a in guess.args)}")
@@ -140,11 +142,13 @@ def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) ->
     program = Program({}, {}, script)
     if args is not None:
         from penlight.capture.planned import plan_runs
+        from penlight.compat.guarded import plan_whole
 
         try:
+            program.methods.update(plan_whole(script, args))
+        except CaptureError as e:
+            progress(f"planning parts of it: {str(e).splitlines()[0]}")
             program.methods.update(plan_runs(script, "forward", args, progress))
-        except CaptureError:  # a plan is for speed alone
-            program.methods.clear()
     return program
 
 
