@@ -8,6 +8,12 @@ file, is its code as text, close to the IR's text form:
       }
       return r1
     }
+
+and of a function of VM code (SPEC.md, VM code), with its jumps by label and its constants in place:
+
+    function __torch__.M.forward(r0: self, r1: x) {  # method forward
+      r2 = aten::mul.Scalar(r1, 2)  # model.py:3
+      if not r3 jump L5
 """
 
 from __future__ import annotations
@@ -21,8 +27,6 @@ from typing import Any
 import numpy as np
 
 from penlight.file.format import HASH_OFFSET
-from penlight.ir.script import Bundle, Script, ScriptFunction
-from penlight.ir.script_text import script_text
 from penlight.ir.types import DTYPES
 
 
@@ -153,6 +157,130 @@ class Method:
         return "\n".join([*lines, "}"])
 
 
+@dataclass(frozen=True, eq=False)
+class TensorDatum:
+    """A tensor that VM code uses: a strided view of a weight. Quantized ones have a zero point and a scale, or one of each for
+    every place along `axis`."""
+
+    constant: Constant
+    dtype: str
+    offset: int  # in elements
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in elements
+    axis: int = -2  # -2: not quantized; -1: one scale
+    zero_points: tuple[int, ...] = ()
+    scales: tuple[float, ...] = ()
+
+    @property
+    def array(self) -> np.ndarray:
+        """The stored numbers, read-only, without a copy."""
+        kind = np.dtype(DTYPES[self.dtype][1])
+        if 0 in self.shape:
+            return np.zeros(self.shape, kind)
+        strides = [s * kind.itemsize for s in self.strides]
+        return np.ndarray(self.shape, kind, self.constant._data.data, self.offset * kind.itemsize, strides)
+
+
+@dataclass(frozen=True, eq=False)
+class Fields:
+    """An object of a class, a module above all, or a named tuple."""
+
+    type: str
+    items: dict[str, Any]
+    is_tuple: bool = False
+
+
+@dataclass(frozen=True)
+class Const:
+    """An argument that is a constant: a Python value, a TensorDatum or Fields."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class VmInstruction:
+    """A step of a function (SPEC.md, VM instructions). `target` is what the code means, by name where it has one: of an operator,
+    a function, a class, a planned method; the place of a jump as an index in the code."""
+
+    op: str
+    args: tuple[int | Const, ...]
+    results: tuple[int, ...]
+    target: Any
+    extra: int
+    source: str
+
+    def text(self, labels: dict[int, str]) -> str:
+        args = [value_text(a.value) if isinstance(a, Const) else f"r{a}" for a in self.args]
+        given, to = ", ".join(args), labels.get(self.target, "") if self.op in ("jump", "branch", "loop") else ""
+        match self.op:
+            case "move" | "return":
+                line = given if self.op == "move" else f"return {given}"
+            case "op" | "call":
+                line = f"{self.target}({given})"
+            case "jump":
+                line = f"jump {to}"
+            case "branch":
+                line = f"if not {given} jump {to}"
+            case "loop":
+                line = f"loop({given}) else jump {to}"
+            case "get_attr":
+                line = f"{given}.{self.target}"
+            case "set_attr":
+                line = f"{args[0]}.{self.target} = {args[1]}"
+            case "isinstance":
+                line = f"isinstance({given}, {_one_line(self.target)})"
+            case "call_method":
+                line = f"{args[0]}.{_one_line(self.target)}({', '.join(args[1:])})"
+            case "planned":
+                line = f"planned {self.target}({given}) then jump {labels[self.extra]}"
+            case _:
+                line = f"{self.op}{f' {self.target}' if isinstance(self.target, str) else ''}({given})"
+        results = f"{', '.join(f'r{r}' for r in self.results)} = " if self.results else ""
+        return f"{results}{line}{f'  # {_one_line(self.source)}' if self.source else ''}"
+
+
+@dataclass(frozen=True)
+class Function:
+    """VM code. Registers 0 … parameters - 1 hold the arguments at the start; those from `first_slot` on are emptied when read."""
+
+    name: str
+    method: str | None  # its name as a method of the module
+    parameters: tuple[str, ...]
+    schema: Any  # JSON: arguments and results with their types
+    code: tuple[VmInstruction, ...]
+    registers: int
+    first_slot: int
+    defaults: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        targets = {i.target for i in self.code if i.op in ("jump", "branch", "loop")}
+        targets |= {i.extra for i in self.code if i.op == "planned"}
+        labels = {at: f"L{at}" for at in sorted(targets)}
+        first = len(self.parameters) - len(self.defaults)
+        named = [
+            f"r{i}: {_one_line(p)}" + (f" = {value_text(self.defaults[i - first])}" if i >= first else "")
+            for i, p in enumerate(self.parameters)
+        ]
+        comment = f"  # method {_one_line(self.method)}" if self.method is not None else ""
+        lines = [f"function {_one_line(self.name)}({', '.join(named)}) {{{comment}"]
+        for at, step in enumerate(self.code):
+            lines += [f"{labels[at]}:"] * (at in labels) + [f"  {step.text(labels)}"]
+        return "\n".join([*lines, "}"])
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Example inputs of a method, and what they should give: y may be off by absolute + relative * |y|."""
+
+    method: str
+    args: tuple[Any, ...]
+    outputs: Any
+    has_outputs: bool
+    info: str
+    absolute: float
+    relative: float
+
+
 @dataclass(frozen=True)
 class PenFile:
     """A whole file. Weights stay mapped for as long as this object or an array of it lives."""
@@ -168,18 +296,10 @@ class PenFile:
     keys: tuple[str, ...]
     metadata: dict[str, Any]
     _bytes: np.ndarray
-    script: Script | None = None  # code that is interpreted
-    bundles: list[Bundle] = field(default_factory=list)  # example inputs
-
-    @property
-    def functions(self) -> tuple[ScriptFunction, ...]:
-        """Of VM code."""
-        return tuple(self.script.functions.values()) if self.script is not None else ()
-
-    @property
-    def script_operators(self) -> dict[str, int]:
-        """Operators that VM code calls, by torch's names, and how many instructions call each."""
-        return self.script.operators if self.script is not None else {}
+    functions: tuple[Function, ...] = ()  # VM code
+    bundles: tuple[Bundle, ...] = ()
+    script_operators: dict[str, int] = field(default_factory=dict)  # by name: how many instructions call each
+    module: Fields | None = None  # the state of what VM code belongs to
 
     def method(self, name: str = "forward") -> Method:
         for method in self.methods:
@@ -208,8 +328,7 @@ class PenFile:
         return digest.hexdigest() == self.hash
 
     def __str__(self) -> str:
-        code = [script_text(self.script)] if self.script is not None else []
-        return "\n\n".join([*code, *map(str, self.methods)])
+        return "\n\n".join(map(str, (*self.methods, *self.functions)))
 
 
 def _attr_text(value: AttrValue) -> str:
@@ -219,6 +338,23 @@ def _attr_text(value: AttrValue) -> str:
         return str(value).lower()
     if isinstance(value, str) and not isinstance(value, Expression):
         return json.dumps(value, ensure_ascii=False)
+    return str(value)
+
+
+def value_text(value: Any, depth: int = 0) -> str:
+    """A value in a few words: parts may be shared, so that all of it could be endless."""
+    match value:
+        case TensorDatum():
+            return f"@{_one_line(value.constant.name)}: {value.dtype}[{', '.join(map(str, value.shape))}]"
+        case Fields():
+            return f"<{_one_line(value.type)}>"
+        case str():
+            return json.dumps(value if len(value) <= 60 else f"{value[:60]}…", ensure_ascii=False)
+        case list() | tuple() if depth < 2:
+            items = [value_text(v, depth + 1) for v in value[:8]] + ["…"] * (len(value) > 8)
+            return f"[{', '.join(items)}]" if isinstance(value, list) else f"({', '.join(items)})"
+        case list() | tuple() | dict():
+            return f"<{type(value).__name__} of {len(value)}>"
     return str(value)
 
 

@@ -94,14 +94,16 @@ class _Reader:
         self.find_sections(header)
         constants = self.constants
         methods = tuple(self.method(i) for i in range(self.sections["METH"][2]))
-        if not methods and not self.sections["FUNC"][2]:
+        script = ScriptReader(self, [m.name for m in methods])
+        functions = script.functions()
+        if not methods and not functions:
             raise self.damaged("METH", "at least one method", "none")
         keys = tuple(self.string(row["key"], "KEYS") for row in self.rows(f.KEY))
-        vm = ScriptReader(self, [method.name for method in methods])
         return PenFile(
             name=self.name, version=header["version"], size=self.data.size, tables_size=header["tables_size"],
             data_offset=self.sections["DATA"][0], hash=header["hash"].hex(), methods=methods, constants=constants,
-            keys=keys, metadata=self.metadata(), _bytes=self.data, script=vm.script(), bundles=vm.bundles(),
+            keys=keys, metadata=self.metadata(), _bytes=self.data, functions=functions, bundles=script.bundles(),
+            script_operators=script.operators, module=script.module(),
         )  # fmt: skip
 
     def header(self) -> dict[str, Any]:

@@ -1,8 +1,7 @@
-"""VM code, the module's state and bundled inputs of a .pen file, read back as what the writer was given (ir/script.py).
+"""VM code, its constants and bundled inputs, from the tables of a .pen file (reader.py holds them) to dataclasses.
 
 As careful as the runtime's loader (runtime/file/load_script.cc): every register, constant, target and part is proven to exist
-before it is used, parts come before what they are part of, and the whole is bounded in depth and in work. Tensors are views
-of the mapped file.
+before it is used, parts come before what they are part of, and the whole is bounded in depth and in work.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage
 from penlight.errors import LoadError
 from penlight.file import format as f
-from penlight.ir.script import Action, Bundle, Const, Script, ScriptFunction
+from penlight.file.contents import Bundle, Const, Fields, Function, TensorDatum, VmInstruction
 from penlight.ir.types import DTYPES
 
 if TYPE_CHECKING:
@@ -35,12 +33,9 @@ _FORMS: dict[str, tuple[int | None, int | None]] = {
 
 
 class ScriptReader:
-    """Reads the sections of VM code from a file whose other tables `reader` has read."""
-
     def __init__(self, reader: _Reader, methods: list[str]) -> None:
         self.r = reader
-        self.methods = methods  # planned ones, by index
-        self.storages: dict[int, Storage] = {}
+        self.methods = methods
         self.steps_left = f.LIMITS["max_verify_steps"]
         self.links_left = f.LIMITS["max_links"]
 
@@ -93,9 +88,7 @@ class ScriptReader:
                 self.link(len(parts))
                 depth = 1 + max((depths[i] for i in parts), default=-1)
                 if depth > f.LIMITS["max_datum_depth"]:
-                    raise self.damaged(
-                        "DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones"
-                    )
+                    raise self.damaged("DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones")
                 made.append(self._container(kind, row, [made[i] for i in parts]))
             else:
                 made.append(self._simple(kind, row))
@@ -111,13 +104,12 @@ class ScriptReader:
             if wrong := [k for k in parts[::2] if not isinstance(k, (bool, int, float, str))]:
                 raise self.damaged("DATM", "keys that are numbers or strings", type(wrong[0]).__name__)
             return dict(zip(parts[::2], parts[1::2], strict=True))
-        named = kind == "object" or row["type"] != f.NONE
-        if named and (row["type"] >= len(self.classes) or len(self.classes[row["type"]][1]) < len(parts)):
-            raise self.damaged("DATM", "a class with a field for each part", row["type"])
-        if kind == "tuple":
+        if kind == "tuple" and row["type"] == f.NONE:
             return tuple(parts)
+        if row["type"] >= len(self.classes) or len(self.classes[row["type"]][1]) < len(parts):
+            raise self.damaged("DATM", "a class with a field for each part", row["type"])
         name, fields = self.classes[row["type"]]
-        return LiteObject(name, dict(zip(fields, parts, strict=False)))
+        return Fields(name, dict(zip(fields, parts, strict=False)), kind == "tuple")
 
     def _simple(self, kind: str, row: dict[str, Any]) -> Any:
         number = row["number"]
@@ -136,7 +128,7 @@ class ScriptReader:
                 return self.r.strings[number]
         return self._tensor(row)
 
-    def _tensor(self, row: dict[str, Any]) -> LiteTensor:
+    def _tensor(self, row: dict[str, Any]) -> TensorDatum:
         """A view of a storage: see ScriptTables._tensor in script_writer.py."""
         self.spend(row["count"])
         n = self.r.span(self.r.ints, row["start"], row["count"], "DATM")
@@ -171,13 +163,13 @@ class ScriptReader:
         zeros = n[6 + 2 * rank : 6 + 2 * rank + channels]
         bits = n[6 + 2 * rank + channels :]
         scales = struct.unpack(f"<{channels}d", struct.pack(f"<{channels}q", *bits))
-        storage = self.storages.setdefault(n[0], Storage(constant._data, constant.name))
-        quantizer = None if axis == -2 else Quantizer(scales[0], zeros[0])
-        if axis >= 0:
-            quantizer = Quantizer(scales, tuple(zeros), axis)
-        return LiteTensor(storage, dtype, n[2], shape, strides, quantizer, name=constant.name)
+        return TensorDatum(constant, dtype, n[2], shape, strides, axis, tuple(zeros), scales)
 
     # --- functions ---
+    @cached_property
+    def operators(self) -> dict[str, int]:
+        return {self.r.string(row["name"], "OPER"): row["calls"] for row in self.r.rows(f.OPERATOR)}
+
     @cached_property
     def operator_names(self) -> list[str]:
         return [self.r.string(row["name"], "OPER") for row in self.r.rows(f.OPERATOR)]
@@ -186,23 +178,14 @@ class ScriptReader:
     def rows(self) -> list[dict[str, Any]]:
         return list(self.r.rows(f.FUNCTION))
 
-    def script(self) -> Script | None:
-        """None where the file has no VM code."""
-        module = self._module()
-        found = [self._function(row) for row in self.rows]
-        for what, names in (
-            ("functions", [x.name for x in found]),
-            ("methods", [x.method for x in found if x.method is not None]),
-        ):
+    def functions(self) -> tuple[Function, ...]:
+        found = tuple(self._function(row) for row in self.rows)
+        for what, names in (("functions", [x.name for x in found]), ("methods", [x.method for x in found if x.method is not None])):
             if len(set(names)) != len(names):
                 raise self.damaged("FUNC", f"{what} with names of their own", "two of one name")
-        if module is None:
-            return None
-        return Script(
-            {x.name: x for x in found}, module, self.data, {name: list(fields) for name, fields in self.classes}
-        )
+        return found
 
-    def _function(self, row: dict[str, Any]) -> ScriptFunction:
+    def _function(self, row: dict[str, Any]) -> Function:
         name = self.r.string(row["name"], "FUNC")
         method = None if row["method"] == f.NONE else self.r.string(row["method"], "FUNC")
         params, registers = row["param_count"], row["registers"]
@@ -218,18 +201,18 @@ class ScriptReader:
         self.r.counted(f.VM_INSTRUCTION, row["code"], row["code_count"])
         if row["code_count"] == 0:
             raise self.damaged("FUNC", "a function that returns", "no instructions")
-        code = [self._action(row, pc) for pc in range(row["code_count"])]
+        code = tuple(self._instruction(row, pc) for pc in range(row["code_count"]))
         if code[-1].op not in ("return", "jump"):
             raise self.damaged("VMCD", "return or jump as the last instruction", code[-1].op)
         schema = self.r.json(self.r.string(row["schema"], "FUNC"), f"{name}: schema")
         given = schema.get("arguments") if isinstance(schema, dict) else None
-        if not isinstance(given, list) or not all(isinstance(a, dict) for a in given):
-            raise self.damaged(f"{name}: schema", "a list of arguments", schema)
-        values = [self.data[d] for d in defaults]
-        returns = str(schema.get("returns", ""))
-        return ScriptFunction(name, given, returns, code, registers, row["first_slot"], method, values)
+        names = [a.get("name") if isinstance(a, dict) else None for a in given] if isinstance(given, list) else []
+        named = tuple(str(names[i]) if i < len(names) and names[i] else f"arg{i}" for i in range(params))
+        return Function(
+            name, method, named, schema, code, registers, row["first_slot"], tuple(self.data[d] for d in defaults)
+        )
 
-    def _action(self, function: dict[str, Any], pc: int) -> Action:
+    def _instruction(self, function: dict[str, Any], pc: int) -> VmInstruction:
         row = self.r.row(f.VM_INSTRUCTION, function["code"] + pc, "VMCD")
         op = _OPS.get(row["op"])
         if op is None:
@@ -242,15 +225,14 @@ class ScriptReader:
             constant = a & ~CONSTANT_BIT
             if constant >= len(self.data) if a & CONSTANT_BIT else a >= registers:
                 raise self.damaged("VMCD", "a register or a constant that exists", a)
-            args.append(Const(constant) if a & CONSTANT_BIT else a)
+            args.append(Const(self.data[constant]) if a & CONSTANT_BIT else a)
         form = _FORMS[op]
         if (form[0] is not None and len(args) != form[0]) or (form[1] is not None and len(results) != form[1]):
             got = f"{len(args)} and {len(results)} in instruction {pc}"
             raise self.damaged("VMCD", "as many arguments and results as the instruction has", got)
         self._check_form(op, args, results, function, row)
         source = self.r.string(row["source"], "VMCD", optional=True)
-        extra = row["extra"] if op == "planned" else None
-        return Action(op, args, results, self._target(op, row, function), extra, source)
+        return VmInstruction(op, tuple(args), tuple(results), self._target(op, row, function), row["extra"], source)
 
     def _target(self, op: str, row: dict[str, Any], function: dict[str, Any]) -> Any:
         target = row["target"]
@@ -297,12 +279,8 @@ class ScriptReader:
             if len(args) < 3:
                 raise self.damaged("VMCD", "a loop's count, limit and condition", len(args))
             first = args[0]
-            if (
-                isinstance(first, Const)
-                or first < function["first_slot"]
-                or args != list(range(first, first + len(args)))
-            ):
-                raise self.damaged("VMCD", "consecutive slots of a loop", "others")
+            if isinstance(first, Const) or args != list(range(first, first + len(args))):
+                raise self.damaged("VMCD", "consecutive registers of a loop", "others")
         if op == "planned" and row["target"] < len(self.methods):
             method = self.r.row(f.METHOD, row["target"], "VMCD")
             counts = len(args), len(results)
@@ -310,7 +288,7 @@ class ScriptReader:
                 raise self.damaged("VMCD", "a planned method's inputs and outputs", f"{counts[0]} and {counts[1]}")
 
     # --- the module, and bundled inputs ---
-    def _module(self) -> LiteObject | None:
+    def module(self) -> Fields | None:
         rows = list(self.r.rows(f.PROGRAM))
         if len(rows) > 1 or (self.rows and not rows):
             raise self.damaged("PROG", "one module", len(rows))
@@ -318,11 +296,11 @@ class ScriptReader:
             return None
         index = rows[0]["module"]
         module = self.data[index] if index < len(self.data) else None
-        if not isinstance(module, LiteObject):
+        if not isinstance(module, Fields) or module.is_tuple:
             raise self.damaged("PROG", "an object", index)
         return module
 
-    def bundles(self) -> list[Bundle]:
+    def bundles(self) -> tuple[Bundle, ...]:
         found = []
         for row in self.r.rows(f.BUNDLE):
             args = self.data[row["args"]] if row["args"] < len(self.data) else None
@@ -332,4 +310,4 @@ class ScriptReader:
             method, info = self.r.string(row["method"], "BNDL"), self.r.string(row["info"], "BNDL", optional=True)
             outputs = self.data[row["outputs"]] if has_outputs else None
             found.append(Bundle(method, args, outputs, has_outputs, info, row["absolute"], row["relative"]))
-        return found
+        return tuple(found)

@@ -199,8 +199,8 @@ struct ScriptVerifier {
       if (constant ? (a & ~kConstantBit) >= m->data_values.count : a >= fn.registers)
         return v.fail("VMCD", "a register or a constant that exists", "%u", a);
       if (constant && op == VmOp::drop) return v.fail("VMCD", "registers to empty", "a constant");
-      if (op == VmOp::loop && (constant || a < fn.first_slot || a != m->indices[in.args] + i))
-        return v.fail("VMCD", "consecutive slots of a loop", "others");
+      if (op == VmOp::loop && (constant || a != m->indices[in.args] + i))
+        return v.fail("VMCD", "consecutive registers of a loop", "others");
     }
     return PEN_OK;
   }

@@ -64,9 +64,13 @@ pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), vo
   Storage* storage = storage_borrow(tensor->data, empty ? 0 : (reach + 1) * dtype_size(shape.dtype), false, release, owner);
   if (!storage) return nullptr;
   TensorObject* t = tensor_on(storage, shape, 0);
-  pen_value* boxed = t ? box_own(Value::share(t).tensor()) : nullptr;
-  if (!boxed) storage->release = nullptr;  // the caller keeps the memory where no value came of it
-  if (t) heap_release(t);
+  if (!t) storage->release = nullptr;  // the caller keeps the memory where no value came of it
+  pen_value* boxed = nullptr;
+  if (t) {
+    Value v = Value::own(t);
+    boxed = box(v);
+    if (!boxed) storage->release = nullptr;
+  }
   storage_release(storage);
   return boxed;
 }
