@@ -30,6 +30,8 @@ def plan_whole(script: Script, args: tuple[Any, ...]) -> dict[str, Method]:
     forward = next((f for f in script.functions.values() if f.method == "forward"), None)
     if forward is None:
         raise CaptureError("there is no method forward")
+    if len(args) != len(forward.parameters) - 1:
+        raise CaptureError("it has arguments with defaults, which a plan would fix")
     method = whole(script, forward, args, "auto")
     _put_in_front(script, forward, method, len(args))
     return {NAME: method}
