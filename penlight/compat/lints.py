@@ -93,7 +93,7 @@ def _of_torchscript(path: str | Path, backends: Sequence[str]) -> Iterator[Lint]
         script.eval()
         methods = [name for name in script._c._method_names() if name != "forward" and not name.startswith("_")]
         folded = torch._C._jit_pass_fold_convbn(script._c)  # type: ignore[attr-defined]
-        frozen = torch._C._freeze_module(folded, methods, True, False)  # type: ignore[attr-defined]
+        frozen: Any = torch._C._freeze_module(folded, methods, True, False)  # type: ignore[attr-defined]
         program = read(frozen._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
     yield from (lint for lint in _of_code(program, backends) if lint.code not in ("DROPOUT", "BATCHNORM"))
 

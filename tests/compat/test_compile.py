@@ -33,7 +33,7 @@ def guessed(module: nn.Module) -> Any:
     [
         (nn.Conv2d(3, 4, 3), (2, 3, 224, 224), True),
         (nn.Conv2d(6, 4, 3, groups=2), (2, 6, 224, 224), True),
-        (nn.ConvTranspose2d(5, 4, 2), (2, 5, 224, 224), True),
+        (nn.Sequential(nn.ConvTranspose2d(5, 4, 2)), (2, 5, 224, 224), True),
         (nn.Conv1d(7, 4, 3), (2, 7, 128), True),
         (nn.Conv3d(2, 4, 1), (2, 2, 224, 224, 224), True),
         (nn.Linear(9, 4), (2, 9), False),
