@@ -508,7 +508,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   OpFn run = op.run;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
-    if (p.optional && args[i].is_none()) continue;
+    if (p.optional && args[i].is_none() && p.kind != Kind::tensors) continue;  // of Tensor?[] the elements may be None
     if (fits(p, &args[i])) {
       if (!op.quantized && run == op.run && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
