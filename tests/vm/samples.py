@@ -33,7 +33,14 @@ def tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     """The special values, and layouts: permuted, strided, expanded, rank 0, empty."""
     torch.manual_seed(1)
     base = (torch.randn(3, 5, 7) * 4).to(dtype)
-    return [values(dtype), base.permute(2, 0, 1), base[:, ::2, 1:], base[:, :1].expand(3, 4, 7), base[0, 0, 0], base[:, :0]]
+    return [
+        values(dtype),
+        base.permute(2, 0, 1),
+        base[:, ::2, 1:],
+        base[:, :1].expand(3, 4, 7),
+        base[0, 0, 0],
+        base[:, :0],
+    ]
 
 
 def outcome(call: Any, *args: Any) -> Any:

@@ -30,7 +30,10 @@ def test_shapes_and_layouts() -> None:
             assert like(name, [64], code).dtype == dtype
             assert like(f"{name}.generator", [64], None, code).dtype == dtype
         assert like(f"{name}_like", P).stride() == torch.rand_like(P).stride()
-        assert like(f"{name}_like", X, 7, None, None, None, 2).stride() == torch.rand_like(X, memory_format=torch.channels_last).stride()
+        assert (
+            like(f"{name}_like", X, 7, None, None, None, 2).stride()
+            == torch.rand_like(X, memory_format=torch.channels_last).stride()
+        )
         for wrong in (([-1],), ([3], 4), ([2**40, 2**40],)):
             with pytest.raises(OperatorError):
                 run(f"aten::{name}", *wrong)
@@ -72,7 +75,13 @@ def test_integers() -> None:
     assert like("random_", torch.zeros(50, dtype=torch.int64)).min() >= 0
     assert sorted(run("aten::randperm", 100).tolist()) == list(range(100))
     assert run("aten::randperm", 0).shape == (0,) and run("aten::randperm", 5, 3).dtype == torch.int32
-    for name, args in (("randint", (0, [3])), ("randint.low", (5, 5, [3])), ("randint", (300, [3], 0)), ("randperm", (-1,)), ("randperm", (2**40,))):
+    for name, args in (
+        ("randint", (0, [3])),
+        ("randint.low", (5, 5, [3])),
+        ("randint", (300, [3], 0)),
+        ("randperm", (-1,)),
+        ("randperm", (2**40,)),
+    ):
         with pytest.raises(OperatorError):
             run(f"aten::{name}", *args)
 
@@ -86,7 +95,12 @@ def test_chances() -> None:
     assert like("bernoulli_.Tensor", torch.zeros(100, 3), p[0]).shape == (100, 3)
     assert like("bernoulli.Tensor", torch.zeros(100, 3), p[0]).shape == (100, 3)
     assert abs(like("exponential_", torch.zeros(20000), 2.0).mean() - 0.5) < 0.03
-    for name, args in (("bernoulli", (torch.tensor([1.5]),)), ("bernoulli.p", (X, -0.1)), ("bernoulli", (torch.tensor([float("nan")]),)), ("exponential_", (X, 0.0))):
+    for name, args in (
+        ("bernoulli", (torch.tensor([1.5]),)),
+        ("bernoulli.p", (X, -0.1)),
+        ("bernoulli", (torch.tensor([float("nan")]),)),
+        ("exponential_", (X, 0.0)),
+    ):
         with pytest.raises(OperatorError):
             run(f"aten::{name}", *args)
 
@@ -94,8 +108,18 @@ def test_chances() -> None:
 def test_multinomial() -> None:
     weights = torch.tensor([[0.0, 1.0, 3.0], [2.0, 0.0, 0.0]])
     drawn = like("multinomial", weights, 4000, True)
-    assert drawn.shape == (2, 4000) and set(drawn[1].tolist()) == {0} and abs((drawn[0] == 2).double().mean() - 0.75) < 0.03
+    assert (
+        drawn.shape == (2, 4000)
+        and set(drawn[1].tolist()) == {0}
+        and abs((drawn[0] == 2).double().mean() - 0.75) < 0.03
+    )
     assert sorted(run("aten::multinomial", torch.ones(40), 40).tolist()) == list(range(40))
-    for wrong in ((weights, 2), (weights, 0, True), (torch.zeros(3), 1), (torch.tensor([-1.0, 2]), 1), (torch.ones(3, dtype=torch.long), 1)):
+    for wrong in (
+        (weights, 2),
+        (weights, 0, True),
+        (torch.zeros(3), 1),
+        (torch.tensor([-1.0, 2]), 1),
+        (torch.ones(3, dtype=torch.long), 1),
+    ):
         with pytest.raises(OperatorError):
             run("aten::multinomial", *wrong)

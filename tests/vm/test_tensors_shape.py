@@ -111,7 +111,11 @@ IN_PLACE: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place(name: str) -> None:
     for args in IN_PLACE[name]:
-        same_as_torch(f"aten::{name}", *(a.clone() if isinstance(a, torch.Tensor) and name != "copy_" else a for a in args), layout=True)
+        same_as_torch(
+            f"aten::{name}",
+            *(a.clone() if isinstance(a, torch.Tensor) and name != "copy_" else a for a in args),
+            layout=True,
+        )
 
 
 BECOME: dict[str, list[tuple[Any, ...]]] = {
@@ -200,7 +204,16 @@ def test_every_cast() -> None:
 
 
 def _code(dtype: torch.dtype) -> int:
-    codes = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+    codes = [
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    ]
     return codes.index(dtype) if dtype in codes else {torch.bool: 11, torch.bfloat16: 15}[dtype]
 
 
