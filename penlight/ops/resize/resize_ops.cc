@@ -57,6 +57,8 @@ Status read(const Call& c, bool aligned, Resize* r) {
     if (in < 1 || r->size[i] < 1)
       return c.fail("input and output sizes of 1 or more", "%lld and %lld", static_cast<long long>(in), static_cast<long long>(r->size[i]));
     if (!(r->scales[i] > 0)) r->scales[i] = 0;
+    // torch's nearest pixel in images of the same or twice the size goes by that, whatever factor was given with it
+    if (!aligned && r->spatial == 2 && name[-1] == 't' && name[-2] == 's' && (r->size[i] == in || r->size[i] == 2 * in)) r->scales[i] = 0;
   }
   return PEN_OK;
 }
