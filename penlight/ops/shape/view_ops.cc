@@ -118,6 +118,9 @@ Status make_view(const Call& c, const TensorObject& t, const Shape& shape, const
   TensorObject* view = tensor_view(t, shape.rank, shape.dims, strides, t.offset + offset * dtype_size(t.dtype()));
   if (!view) return c.out_of_memory();
   *made = Value::own(view);
+  // A step of a single element can be any number (x[::2**62]): one that cannot overflow later.
+  for (int d = 0; d < shape.rank; ++d)
+    if (view->shape.strides[d] < 0 || view->shape.strides[d] > int64_t{1} << 50) view->shape.strides[d] = 1;
   return PEN_OK;
 }
 Status give_view(Call& c, const TensorObject& t, const Shape& shape, const int64_t* strides, int64_t offset) {
@@ -507,7 +510,7 @@ PEN_OP(unfold, "aten::unfold(Tensor(a) self, int dimension, int size, int step) 
   int64_t stride = t.rank() ? strides[dim] : 1;
   if (t.rank()) {
     shape.dims[dim] = (whole - size) / step + 1;
-    strides[dim] = step * stride;
+    if (mul_overflows(step, stride, &strides[dim])) strides[dim] = 1;  // of one window
   }
   strides[shape.rank] = stride;
   shape.dims[shape.rank++] = size;

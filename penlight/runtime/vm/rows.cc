@@ -327,7 +327,9 @@ bool Rows::fits_in(const TensorObject& to, DType dtype, const Shape& shape) cons
     if (shape.dims[d] > 1 && strides[d] != own.strides[d]) return false;
   for (int i = 0; i < tensor_count_; ++i) {
     const Tensor& t = tensors_[i];
-    if (t.data < storage.data || t.data >= storage.data + storage.bytes) continue;
+    int64_t last = 0;
+    for (int d = 0; d < t.rank; ++d) last += (t.dims[d] - 1) * t.strides[d];
+    if (t.data + (last + 1) * dtype_size(t.dtype) <= own.data || t.data >= own.data + numel * dtype_size(dtype)) continue;
     if (t.data != own.data || t.dtype != dtype || t.rank != own.rank) return false;
     for (int d = 0; d < t.rank; ++d)
       if (t.dims[d] != own.dims[d] || (t.dims[d] > 1 && t.strides[d] != own.strides[d])) return false;
