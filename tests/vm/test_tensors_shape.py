@@ -366,3 +366,14 @@ MADE: dict[str, list[tuple[Any, ...]]] = {
 def test_made(name: str) -> None:
     taken = [same_as_torch(f"aten::{name}", *args, tolerance=0.0, layout=True) for args in MADE[name]]
     assert any(taken)
+
+
+def test_quantized_tensors_keep_their_quantizer_in_views() -> None:
+    q = torch.quantize_per_tensor(torch.randn(2, 3, 4), 0.1, 10, torch.quint8)
+    for name, args in (("view", ([6, 4],)), ("permute", ([2, 0, 1],)), ("select.int", (1, 2)), ("slice.Tensor", (0, 1)), ("flatten.using_ints", (1,)),
+                       ("unsqueeze", (0,)), ("transpose.int", (0, 2)), ("contiguous", ()), ("clone", ()), ("detach", ())):  # fmt: skip
+        check(f"aten::{name}", q, *args)
+    with pytest.raises(OperatorError):
+        run("aten::add.Tensor", q, q)
+    with pytest.raises(OperatorError):
+        run("aten::to.dtype", q, 6)
