@@ -27,7 +27,7 @@ from penlight.ir.graph import Method, Program
 from penlight.ir.script import Action, Script, ScriptFunction
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
-_FEW = 8  # operators: below that, without a hot one, planning does not pay
+_FEW, _FEW_HOT = 8, 3  # operators, without and with a hot one among them: planning fewer does not pay
 
 
 @dataclass
@@ -268,7 +268,7 @@ def _gives_tensor(function: ScriptFunction, register: int, begin: int, end: int,
 def _worth_it(run: Run) -> bool:
     names = [a.target for a in run.function.code[run.begin : run.end] if a.op == "op"]
     hot = any(word in name for name in names for word in _HOT)
-    return bool(run.inputs) and bool(run.outputs) and (hot or len(names) >= _FEW)
+    return bool(run.inputs) and bool(run.outputs) and len(names) >= (_FEW_HOT if hot else _FEW)
 
 
 class _Body(ScriptMachine):
