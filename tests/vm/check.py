@@ -106,15 +106,15 @@ def _tensors(value: Any) -> list[torch.Tensor]:
     return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
 
 
-def compare_layout(
-    got: Any, expected: Any, ours: list[torch.Tensor], theirs: list[torch.Tensor], where: str
-) -> None:
+def compare_layout(got: Any, expected: Any, ours: list[torch.Tensor], theirs: list[torch.Tensor], where: str) -> None:
     """Strides, and the place of each result in the memory of the arguments, if it lies in there."""
     for i, (g, e) in enumerate(zip(_tensors(got), _tensors(expected), strict=True)):
         if e.numel() == 0:
             continue
         seen = [(a, b) for a, b, size in zip(g.stride(), e.stride(), e.shape, strict=True) if size > 1]
-        assert all(a == b for a, b in seen), f"{where} {i}: strides {g.stride()} instead of {e.stride()} of {tuple(e.shape)}"
+        assert all(a == b for a, b in seen), (
+            f"{where} {i}: strides {g.stride()} instead of {e.stride()} of {tuple(e.shape)}"
+        )
         for mine, theirs_of_it in zip(ours, theirs, strict=True):
             if mine.numel() == 0:
                 continue

@@ -33,7 +33,10 @@ def tensors(dtype: torch.dtype) -> list[torch.Tensor]:
     """The special values, and layouts: permuted, strided, expanded, rank 0, empty."""
     torch.manual_seed(1)
     base = (torch.randn(3, 5, 7) * 4).to(dtype)
-    return [values(dtype), base.permute(2, 0, 1), base[:, ::2, 1:], base[:, :1].expand(3, 4, 7), base[0, 0, 0], base[:, :0]]
+    few = [values(dtype), base.permute(2, 0, 1), base[0, 0, 0]]
+    if dtype not in (torch.float32, torch.int64):
+        return few
+    return [*few, base[:, ::2, 1:], base[:, :1].expand(3, 4, 7), base[:, :0]]
 
 
 def outcome(call: Any, *args: Any) -> Any:

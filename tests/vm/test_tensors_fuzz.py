@@ -34,7 +34,9 @@ class Draw:
     def tensor(self) -> torch.Tensor:
         rank = self.random.choice([0, 1, 1, 2, 2, 3, 4, 5, 8])
         sizes = [0, 1, 1, 2, 3, 4, 5] if rank < 6 else [1, 1, 2]
-        t = (torch.randn([self.random.choice(sizes) for _ in range(rank)]) * self.random.choice([1, 3, 100])).to(self.random.choice(DTYPES))
+        t = (torch.randn([self.random.choice(sizes) for _ in range(rank)]) * self.random.choice([1, 3, 100])).to(
+            self.random.choice(DTYPES)
+        )
         if rank >= 2 and self.chance(0.3):
             return t.permute(*self.random.sample(range(rank), rank))
         if rank and self.chance(0.2):

@@ -64,7 +64,9 @@ READ: dict[str, list[tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", READ)
 def test_reading(name: str) -> None:
-    taken = [same_as_torch(f"aten::{name}", *args, layout=not name.startswith(("bincount", "histc"))) for args in READ[name]]
+    taken = [
+        same_as_torch(f"aten::{name}", *args, layout=not name.startswith(("bincount", "histc"))) for args in READ[name]
+    ]
     assert any(taken)
 
 
@@ -141,7 +143,13 @@ def test_order(name: str) -> None:
 def test_topk(dtype: torch.dtype) -> None:
     """Which of equal values comes first is up to torch: values are compared, and that the places hold them."""
     x = (X * 9).to(dtype)
-    for t, k, dim, largest in ((x, 2, -1, True), (x, 3, 0, False), (x.permute(2, 0, 1), 1, 1, True), (x, 0, 1, True), (x[0, 0, 0], 1, 0, True)):
+    for t, k, dim, largest in (
+        (x, 2, -1, True),
+        (x, 3, 0, False),
+        (x.permute(2, 0, 1), 1, 1, True),
+        (x, 0, 1, True),
+        (x[0, 0, 0], 1, 0, True),
+    ):
         if dtype == torch.bool:
             with pytest.raises(OperatorError):
                 run("aten::topk", t, k, dim, largest)

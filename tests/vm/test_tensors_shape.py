@@ -111,7 +111,11 @@ IN_PLACE: dict[str, list[tuple[Any, ...]]] = {
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place(name: str) -> None:
     for args in IN_PLACE[name]:
-        same_as_torch(f"aten::{name}", *(a.clone() if isinstance(a, torch.Tensor) and name != "copy_" else a for a in args), layout=True)
+        same_as_torch(
+            f"aten::{name}",
+            *(a.clone() if isinstance(a, torch.Tensor) and name != "copy_" else a for a in args),
+            layout=True,
+        )
 
 
 BECOME: dict[str, list[tuple[Any, ...]]] = {
@@ -183,9 +187,10 @@ def test_to(name: str) -> None:
         theirs = tuple(a for a in args)
         expected = torch_run(f"aten::{name}", *theirs)
         got = run(f"aten::{name}", *(str(a) if isinstance(a, torch.device) else a for a in args))
-        assert got.dtype == expected.dtype and torch.equal(got.double(), expected.double())
+        assert got.dtype == expected.dtype
+        assert torch.equal(got.double(), expected.double())
         assert (got.data_ptr() == args[0].data_ptr()) == (expected.data_ptr() == args[0].data_ptr())
-        assert all(a == b for a, b, n in zip(got.stride(), expected.stride(), got.shape) if n > 1)
+        assert all(a == b for a, b, n in zip(got.stride(), expected.stride(), got.shape, strict=True) if n > 1)
 
 
 def test_every_cast() -> None:
@@ -200,7 +205,16 @@ def test_every_cast() -> None:
 
 
 def _code(dtype: torch.dtype) -> int:
-    codes = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64]
+    codes = [
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    ]
     return codes.index(dtype) if dtype in codes else {torch.bool: 11, torch.bfloat16: 15}[dtype]
 
 
@@ -352,3 +366,14 @@ MADE: dict[str, list[tuple[Any, ...]]] = {
 def test_made(name: str) -> None:
     taken = [same_as_torch(f"aten::{name}", *args, tolerance=0.0, layout=True) for args in MADE[name]]
     assert any(taken)
+
+
+def test_quantized_tensors_keep_their_quantizer_in_views() -> None:
+    q = torch.quantize_per_tensor(torch.randn(2, 3, 4), 0.1, 10, torch.quint8)
+    for name, args in (("view", ([6, 4],)), ("permute", ([2, 0, 1],)), ("select.int", (1, 2)), ("slice.Tensor", (0, 1)), ("flatten.using_ints", (1,)),
+                       ("unsqueeze", (0,)), ("transpose.int", (0, 2)), ("contiguous", ()), ("clone", ()), ("detach", ())):  # fmt: skip
+        check(f"aten::{name}", q, *args)
+    with pytest.raises(OperatorError):
+        run("aten::add.Tensor", q, q)
+    with pytest.raises(OperatorError):
+        run("aten::to.dtype", q, 6)

@@ -86,26 +86,43 @@ Status long_index(const Call& c, const TensorObject& index, Value* made) {
   return make_copy(c, index, DType::i64, Format::contiguous, made);
 }
 
-// The number of elements other than 0, and place(k, index) for each, in row-major order.
-template <class Place>
-static int64_t for_nonzero(const TensorObject& t, Place place) {
-  const int64_t numel = t.numel(), size = dtype_size(t.dtype());
-  const bool is_float = is_floating(t.dtype());
+// place(k, index) for each element other than 0, in row-major order; their number.
+template <class T, class Place>
+static int64_t for_nonzero_by(const TensorObject& t, T mask, Place place) {
+  const int64_t numel = t.numel();
+  if (numel == 0) return 0;
+  const int last = t.rank() - 1;
+  const int64_t n = last < 0 ? 1 : t.dim(last), step = last < 0 ? 0 : t.shape.strides[last];
   int64_t index[kMaxRank] = {}, count = 0;
-  const char* at = t.data();
-  for (int64_t i = 0; i < numel; ++i) {
-    uint64_t bits = 0;
-    memcpy(&bits, at, static_cast<size_t>(size));
-    if (is_float) bits <<= 64 - (size * 8 - 1);  // -0 is zero
-    if (bits) place(count++, index);
-    for (int d = t.rank() - 1; d >= 0; --d) {
-      at += t.shape.strides[d] * size;
+  const T* row = t.as<T>();
+  for (int64_t done = 0; done < numel; done += n) {
+    for (int64_t i = 0; i < n; ++i) {
+      if (!(row[i * step] & mask)) continue;
+      if (last >= 0) index[last] = i;
+      place(count++, index);
+    }
+    for (int d = last - 1; d >= 0; --d) {
+      row += t.shape.strides[d];
       if (++index[d] < t.dim(d)) break;
-      at -= t.shape.strides[d] * t.dim(d) * size;
+      row -= t.shape.strides[d] * t.dim(d);
       index[d] = 0;
     }
   }
   return count;
+}
+template <class Place>
+static int64_t for_nonzero(const TensorObject& t, Place place) {
+  const bool is_float = is_floating(t.dtype());  // -0 is zero: its sign does not count
+  switch (dtype_size(t.dtype())) {
+    case 8:
+      return for_nonzero_by<uint64_t>(t, is_float ? UINT64_MAX >> 1 : UINT64_MAX, place);
+    case 4:
+      return for_nonzero_by<uint32_t>(t, is_float ? UINT32_MAX >> 1 : UINT32_MAX, place);
+    case 2:
+      return for_nonzero_by<uint16_t>(t, static_cast<uint16_t>(is_float ? 0x7fff : 0xffff), place);
+    default:
+      return for_nonzero_by<uint8_t>(t, 0xff, place);
+  }
 }
 static int64_t count_nonzero(const TensorObject& t) {
   return for_nonzero(t, [](int64_t, const int64_t*) {});
@@ -354,10 +371,21 @@ PEN_OP(index_put, "aten::index_put(Tensor self, Tensor?[] indices, Tensor values
 }
 
 // ---- masks ----
-// A tensor as the shape of both sees it, row-major.
+// A tensor as the shape of both sees it, row-major; itself where it is that.
 static Status spread(const Call& c, const TensorObject& t, const Shape& shape, Value* made) {
+  bool same = t.rank() == shape.rank && tensor_is_contiguous(t);
+  for (int d = 0; same && d < t.rank(); ++d) same = t.dim(d) == shape.dims[d];
+  if (same) {
+    *made = Value::share(const_cast<TensorObject*>(&t));
+    return PEN_OK;
+  }
   PEN_TRY(make_fresh(c, t.dtype(), shape, Format::contiguous, nullptr, made));
   return copy_into(c, made->tensor(), t);
+}
+template <class T>
+static void pick(T* to, const T* from, const uint8_t* holds, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (holds[i]) *to++ = from[i];
 }
 PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) -> Tensor") {
   const TensorObject& x = c.tensor(0);
@@ -370,12 +398,12 @@ PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) ->
   int64_t count = count_nonzero(*mask.tensor()), numel = mask.tensor()->numel(), size = dtype_size(x.dtype());
   TensorObject* y = tensor_create(x.dtype(), 1, &count);
   PEN_TRY(c.give(y));
-  char* to = y->data();
-  for (int64_t i = 0; i < numel; ++i) {
-    if (!mask.tensor()->as<uint8_t>()[i]) continue;
-    memcpy(to, values.tensor()->data() + i * size, static_cast<size_t>(size));
-    to += size;
-  }
+  const char* from = values.tensor()->data();
+  const uint8_t* holds = mask.tensor()->as<uint8_t>();
+  size == 4   ? pick(reinterpret_cast<uint32_t*>(y->data()), reinterpret_cast<const uint32_t*>(from), holds, numel)
+  : size == 8 ? pick(reinterpret_cast<uint64_t*>(y->data()), reinterpret_cast<const uint64_t*>(from), holds, numel)
+  : size == 2 ? pick(reinterpret_cast<uint16_t*>(y->data()), reinterpret_cast<const uint16_t*>(from), holds, numel)
+              : pick(reinterpret_cast<uint8_t*>(y->data()), reinterpret_cast<const uint8_t*>(from), holds, numel);
   return PEN_OK;
 }
 PEN_OP(masked_scatter, "[in_place]", "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor") {
@@ -386,7 +414,8 @@ PEN_OP(masked_scatter, "[in_place]", "aten::masked_scatter(Tensor self, Tensor m
   Shape shape = shape_of(x);
   PEN_TRY(broadcast_shapes(c, &shape, shape_of(c.tensor(1))));
   Value values, mask;
-  PEN_TRY(spread(c, x, shape, &c.results[0]));
+  PEN_TRY(make_fresh(c, x.dtype(), shape, Format::contiguous, nullptr, &c.results[0]));
+  PEN_TRY(copy_into(c, c.results[0].tensor(), x));
   PEN_TRY(spread(c, c.tensor(1), shape, &mask));
   PEN_TRY(make_copy(c, source, source.dtype(), Format::contiguous, &values));
   int64_t numel = mask.tensor()->numel(), size = dtype_size(x.dtype()), used = 0, count = source.numel();

@@ -10,6 +10,8 @@ namespace pen {
 using CombineFn = void (*)(void* to, const void* from);
 CombineFn combine_function(Combine how, DType dtype);
 
+// The error of an index that is not from 0 to size - 1.
+Status out_of_range(const Call& c, int64_t index, int dim, int64_t size);
 // An index tensor as i64, row-major. Bools and bytes are not taken here.
 Status long_index(const Call& c, const TensorObject& index, Value* made);
 // The places where a mask (bools, or bytes) holds: one row-major i64 tensor per dim.

@@ -22,6 +22,8 @@ bool view_strides(const TensorObject& t, const Shape& shape, int64_t* strides);
 // A view with an offset counted in elements. Quantized per channel: an error, as the channels' axis would be lost.
 Status give_view(Call& c, const TensorObject& t, const Shape& shape, const int64_t* strides, int64_t offset = 0);
 Status make_view(const Call& c, const TensorObject& t, const Shape& shape, const int64_t* strides, int64_t offset, Value* made);
+// Operators that change the tensor itself, not its elements (unsqueeze_): argument 0 takes on the shape of the view that is the result.
+Status give_itself_as(Call& c);
 // The same elements in another shape: a view where that can be, else a copy.
 Status reshaped(const Call& c, const TensorObject& t, const Shape& shape, Value* made);
 

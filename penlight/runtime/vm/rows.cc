@@ -309,8 +309,47 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   return PEN_OK;
 }
 
+// Whether a result can be written straight into `to`: it lies densely, and inputs lie elsewhere or exactly as it does.
+bool Rows::fits_in(const TensorObject& to, DType dtype, const Shape& shape) const {
+  const Storage& storage = *to.storage;
+  if (to.dtype() != dtype || to.rank() != shape.rank || storage.read_only || to.quantizer) return false;
+  int64_t reach = 1, numel = 1;
+  for (int d = 0; d < shape.rank; ++d) {
+    if (to.dim(d) != shape.dims[d] || shape.dims[d] == 0) return false;
+    reach += (to.dim(d) - 1) * to.shape.strides[d];
+    numel *= to.dim(d);
+  }
+  if (reach != numel) return false;
+  int64_t strides[kMaxRank];
+  const Tensor own = to.view();
+  result_strides(shape, &own, 1, strides);  // of what is dense in some order: its own, else two elements share a place
+  for (int d = 0; d < shape.rank; ++d)
+    if (shape.dims[d] > 1 && strides[d] != own.strides[d]) return false;
+  for (int i = 0; i < tensor_count_; ++i) {
+    const Tensor& t = tensors_[i];
+    int64_t last = 0;
+    for (int d = 0; d < t.rank; ++d) last += (t.dims[d] - 1) * t.strides[d];
+    if (t.data + (last + 1) * dtype_size(t.dtype) <= own.data || t.data >= own.data + numel * dtype_size(dtype)) continue;
+    if (t.data != own.data || t.dtype != dtype || t.rank != own.rank) return false;
+    for (int d = 0; d < t.rank; ++d)
+      if (t.dims[d] != own.dims[d] || (t.dims[d] > 1 && t.strides[d] != own.strides[d])) return false;
+  }
+  return true;
+}
+
 Status Rows::give(int value) {
   TensorObject* made;
+  const int writes = call_.op->writes;
+  if (writes >= 0 && items_[value].step >= 0) {
+    PEN_TRY(check(value));
+    Shape shape;
+    PEN_TRY(broadcast(&shape));
+    TensorObject& to = call_.tensor(writes);
+    if (fits_in(to, items_[value].dtype, shape)) {
+      call_.results[0] = call_.args[writes];
+      return compute(value, to.view());
+    }
+  }
   PEN_TRY(run(value, &made));
   call_.results[0] = Value::own(made);
   return PEN_OK;

@@ -29,7 +29,8 @@ class Rows {
 
   // Computes the value into a fresh tensor.
   Status run(int value, TensorObject** made, bool row_major = false);
-  Status give(int value);  // as the result of the call
+  // As the result of the call; where it writes in place, straight into that argument, if nothing is read after it was written.
+  Status give(int value);
 
  private:
   static constexpr int kMaxItems = 40, kMaxTensors = 6;
@@ -46,6 +47,7 @@ class Rows {
   struct Walk;
   int add_item(DType dtype, int tensor, int step);
   Status check(int value);
+  bool fits_in(const TensorObject& to, DType dtype, const Shape& shape) const;
   Status broadcast(Shape* shape) const;
   Status compute(int value, const Tensor& out);
 
