@@ -27,7 +27,7 @@ from penlight.ir.graph import Method, Program
 from penlight.ir.script import Action, Script, ScriptFunction
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
-_FEW = 4  # operators: below that, without a hot one, planning does not pay
+_FEW = 8  # operators: below that, without a hot one, planning does not pay
 
 
 @dataclass
@@ -261,7 +261,7 @@ def _gives_tensor(function: ScriptFunction, register: int, begin: int, end: int,
     writer = function.code[_writer(function, register, begin, end)]
     if writer.op == "move":
         values = seen.before[(function.name, _writer(function, register, begin, end))]
-        return all(isinstance(values.get(x), torch.Tensor) for x in writer.args if isinstance(x, int))
+        return all(isinstance(x, int) and isinstance(values.get(x), torch.Tensor) for x in writer.args)
     return False
 
 

@@ -33,8 +33,8 @@ def script_of_graphs(module: torch.jit.ScriptModule, methods: list[str]) -> Scri
     for name in methods:
         function = _Lowering(script, constants, state, module, name).run()
         script.functions[function.name] = function
-    script.classes.update(state.fields)
     state.finish()
+    script.classes.update(state.fields)
     return script
 
 
@@ -48,6 +48,7 @@ class _State:
         self._tensors: dict[int, LiteTensor] = {}
         self._storages: dict[int, Storage] = {}
         self._kept: list[Any] = []
+        self._instances: list[LiteObject] = []  # of TorchScript classes that are no modules
 
     def object_of(self, module: Any) -> LiteObject:
         if module not in self._objects:
@@ -69,6 +70,11 @@ class _State:
         return names.index(name)
 
     def finish(self) -> None:
+        """All code is lowered: now the order is known that the attributes of classes have in it."""
+        for made in self._instances:
+            for name in made.attributes:
+                self.field(made.type_name, name)
+            made.attributes = {name: made.attributes.get(name) for name in self.fields[made.type_name]}
         self._kept.clear()
 
     def value(self, v: Any, name: str = "", depth: int = 0) -> Any:
@@ -96,13 +102,18 @@ class _State:
             return self.object_of(v)
         if isinstance(v, torch.ScriptObject):
             return self._packed(v, name)
+        type_name = _qualified_name(v)
+        if type_name:  # an object of a TorchScript class, which torch hands out as one of Python's
+            made = LiteObject(type_name, {k: self.value(x, f"{name}.{k}", depth + 1) for k, x in vars(v).items()})
+            self._instances.append(made)
+            return made
         raise CaptureError(f"attribute {name!r} is a {type(v).__name__}, which cannot be kept in a file")
 
     def _packed(self, v: Any, name: str) -> LiteObject:
         """A TorchBind object by what its __getstate__ gives."""
         made = LiteObject(v._type().qualified_name())
         try:
-            state = v.__getstate__()
+            state = v.__getstate__()[0]  # the rest is the class
         except RuntimeError as e:
             raise CaptureError(f"attribute {name!r}, an object of class {made.type_name}, cannot be taken apart: {e}") from None
         made.state, made.has_state = self.value(state, name), True
@@ -436,6 +447,15 @@ def _read_in(node: Any) -> set[int]:
         for inner in block.nodes():
             found |= _read_in(inner)
     return found
+
+
+def _qualified_name(value: Any) -> str:
+    """ "__torch__.package.Class" of an object whose class TorchScript has compiled; "" for others."""
+    try:
+        name: str = torch._jit_internal._qualified_name(type(value))
+    except (RuntimeError, AttributeError):
+        return ""
+    return name if hasattr(value, "__dict__") else ""
 
 
 def _class_name(type_: Any) -> str:

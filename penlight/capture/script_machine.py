@@ -19,7 +19,7 @@ from penlight.capture.containers import _namedtuple
 from penlight.capture.lite.program import Device, EnumValue, LiteObject, LiteTensor
 from penlight.capture.locations import ANNOTATION
 from penlight.capture.script_operators import call_torch, plain_result
-from penlight.capture.script_values import dtype_code
+from penlight.capture.script_values import DTYPES, dtype_code
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 
@@ -42,6 +42,7 @@ class ScriptMachine(nn.Module):
         self._names: dict[int, str] = {}  # id of a LiteTensor -> its buffer
         self._values: dict[int, Any] = {}  # id of a container or object -> its Python twin, so that sharing stays
         self._kept: list[Any] = []
+        self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
         self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (guards.py)
         self._collect(script.module)
@@ -167,7 +168,7 @@ class ScriptMachine(nn.Module):
             case "isinstance":
                 results = [_is_instance(args[0], a.target)]
             case "create":
-                results = [LiteObject(a.target)]
+                results = [_Made(a.target)]
             case "call":
                 results = [self.call(a.target, args)]
             case "call_method":
@@ -178,12 +179,22 @@ class ScriptMachine(nn.Module):
         return pc + 1, None
 
     def _attribute(self, owner: Any, slot: int) -> Any:
+        if isinstance(owner, _Made) and slot in owner.slots:
+            return owner.slots[slot]
+        if (id(owner), slot) in self._changed:
+            return self._changed[(id(owner), slot)]
         if not isinstance(owner, LiteObject) or slot >= len(owner.attributes):
             raise CaptureError(f"attribute {slot} of {type(owner).__name__}")
         return self.value(list(owner.attributes.values())[slot])
 
     def _set_attribute(self, owner: Any, slot: int, value: Any) -> None:
-        raise UnavailableError("the code changes an attribute")
+        """State is changed for the eyes of this run alone, and not where a graph is captured: that has no state."""
+        if isinstance(owner, _Made):
+            owner.slots[slot] = value
+        elif self._watch is None:
+            raise UnavailableError("the code changes an attribute of the model")
+        else:
+            self._changed[(id(owner), slot)] = value
 
     def _decide(self, condition: Any, a: Action) -> bool:
         if isinstance(condition, torch.SymBool):
@@ -220,6 +231,14 @@ class ScriptMachine(nn.Module):
         return lambda name: self.value(packed.attributes.get(name))
 
 
+class _Made:
+    """An object that the code creates."""
+
+    def __init__(self, type_name: str) -> None:
+        self.type_name = type_name
+        self.slots: dict[int, Any] = {}
+
+
 def _tensor(t: LiteTensor) -> torch.Tensor:
     array = t.array()
     if t.dtype == "bf16":
@@ -238,12 +257,19 @@ def _is_instance(value: Any, types: str) -> bool:
             return True
         if base == "Optional" and (value is None or _is_instance(value, name[len("Optional[") : -1])):
             return True
-        if isinstance(value, LiteObject) and value.type_name == name:
+        if isinstance(value, (LiteObject, _Made)) and value.type_name == name:
             return True
     return False
 
 
+def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
+    kind = None if dtype is None else DTYPES[dtype]
+    return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
+
+
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
+    "aten::tensor": _make_tensor,
+    "aten::as_tensor": _make_tensor,
     "prim::TupleIndex": lambda t, i: t[i],
     "prim::TupleSlice": lambda t, begin, end: t[begin:end],
     "prim::dtype": dtype_code,

@@ -16,7 +16,8 @@ from tests.vm.scripted import same
         (("bad 1", "builtins.ValueError"), "ValueError: bad 1"),
         (("bad 1", "__torch__.mine.Problem"), "__torch__.mine.Problem: bad 1"),
         (("100% %s %n",), "100% %s %n"),
-        (("",), ""),
+        (("",), "Exception"),
+        (("\x00a", None), "Exception"),
     ],
 )
 def test_raise(args: tuple, message: str) -> None:
@@ -69,12 +70,21 @@ def test_containers_and_enums_need_objects() -> None:
             run(name, [1], key)
     for name in ("prim::EnumName", "prim::EnumValue.int"):
         with pytest.raises(OperatorError, match="a member of an enum"):
-            run(name, 1)
-    with pytest.raises(OperatorError, match="a member of an enum"):
-        run("aten::eq.enum", 1, 2)
+            run(name, [1])
+    with pytest.raises(OperatorError, match="without its name"):
+        run("prim::EnumName", 1)
+    assert run("prim::EnumValue.str", "red") == "red"
+    assert run("aten::eq.enum", 1, 2) is False
+    assert run("aten::ne.enum", "a", "b") is True
 
 
 def test_lists_in_arguments_are_shared() -> None:
     """The list that append returns is the one it changed."""
     result, (after, _) = run_keeping("aten::append.t", [torch.ones(1)], torch.zeros(2))
     assert len(result) == len(after) == 2
+
+
+def test_none_for_a_list_of_optional_tensors() -> None:
+    """Its elements may be None, the list itself may not."""
+    with pytest.raises(OperatorError, match="a list of Tensors for indices"):
+        run("aten::index.Tensor", torch.ones(2), None)

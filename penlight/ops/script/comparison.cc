@@ -69,10 +69,14 @@ PEN_OP(ne_list, "aten::ne.int_list(int[] a, int[] b) -> bool", "aten::ne.float_l
 PEN_OP(is, "[quantized]", "aten::__is__(t1 self, t2 obj) -> bool") { return c.give(c.args[0].is(c.args[1])); }
 PEN_OP(isnot, "[quantized]", "aten::__isnot__(t1 self, t2 obj) -> bool") { return c.give(!c.args[0].is(c.args[1])); }
 
-// An enum's member is an object with `name` and `value`.
+// An enum's member is its value, as files store it, or an object with `name` and `value`.
 static Status member(Call& c, int i, const char* field, const Value** to) {
-  *to = c.args[i].tag() == Tag::object ? instance_attribute(c.args[i].object(), field) : nullptr;
-  if (!*to) return c.fail("a member of an enum", "%s without %s", c.args[i].tag_name(), field);
+  const Value& v = c.args[i];
+  if (v.tag() == Tag::object)
+    *to = instance_attribute(v.object(), field);
+  else
+    *to = strcmp(field, "value") == 0 && dict_can_hold(v) ? &v : nullptr;
+  if (!*to) return c.fail("a member of an enum", "%s without its %s", v.tag_name(), field);
   return PEN_OK;
 }
 static Status members_equal(Call& c, bool* same) {

@@ -37,6 +37,12 @@ PEN_OP(uninitialized, "prim::Uninitialized() -> Any") { return c.give(Value()); 
 PEN_OP(if_then_else, "[quantized]", "prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)") {
   return c.give(Value(c.flag(0) ? c.args[1] : c.args[2]));
 }
+PEN_OP(abs_of_tensor, "prim::abs(Tensor x) -> Tensor") {
+  const OpEntry* op = find_operator("aten::abs");
+  if (!op) return c.fail("the operator aten::abs in this library", "none");
+  Value x(c.args[0]);
+  return call_operator(c.machine, *op, &x, 1, c.results);
+}
 // Modules in a ModuleList or ModuleDict by a place known at run time only: children named "0", "1" …, or by their key.
 static Status child(Call& c, const char* name) {
   const Value* found = c.args[0].tag() == Tag::object ? instance_attribute(c.args[0].object(), name) : nullptr;
@@ -44,10 +50,8 @@ static Status child(Call& c, const char* name) {
   return c.give(Value(*found));
 }
 PEN_OP(container_index_list, "prim::ModuleContainerIndex.list(Any self, int ind) -> Any") {
-  int64_t at = c.integer(1);
   char name[32];
-  if (at < 0 && c.args[0].tag() == Tag::object && c.args[0].object()->type) at += c.args[0].object()->type->field_count;
-  snprintf(name, sizeof name, "%lld", static_cast<long long>(at));
+  snprintf(name, sizeof name, "%lld", static_cast<long long>(c.integer(1)));
   return child(c, name);
 }
 PEN_OP(container_index_dict, "prim::ModuleContainerIndex.dict(Any self, str ind) -> Any") { return child(c, c.text(1)); }
@@ -57,17 +61,21 @@ PEN_OP(container_index_dict, "prim::ModuleContainerIndex.dict(Any self, str ind)
 PEN_OP(raise_exception, "prim::RaiseException(str msg, str? cls=None) -> ()") {
   const StringObject& message = *c.args[0].string();
   int size = message.size > 560 ? 560 : static_cast<int>(message.size);
-  if (!c.given(1)) return c.raise("%.*s", size, message.text);
+  if (!c.given(1)) return c.raise("%.*s", message.text[0] ? size : 9, message.text[0] ? message.text : "Exception");
   const char* name = c.text(1);
   if (strncmp(name, "builtins.", 9) == 0) name += 9;
   return c.raise("%.100s: %.*s", name, size, message.text);
 }
 PEN_OP(assert_scalar, "aten::_assert_scalar(Scalar self, str assert_msg) -> ()") {
-  return c.number(0) != 0 ? PEN_OK : c.raise("%.560s", c.text(1));
+  return c.number(0) != 0 ? PEN_OK : c.raise("AssertionError: %.560s", c.text(1));
 }
 // A library on a phone has nowhere to print to.
 PEN_OP(print, "[quantized]", "prim::Print(...) -> ()") { return PEN_OK; }
-PEN_OP(warn, "aten::warn(str message, int stacklevel=2) -> ()", "aten::_print(str s) -> ()") { return PEN_OK; }
+PEN_OP(warn, "aten::warn(str message, int stacklevel=2) -> ()", "aten::_print(str s) -> ()",
+       "aten::sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()",
+       "aten::sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()") {
+  return PEN_OK;
+}
 
 // ---- modes ----
 PEN_OP(never, "aten::is_grad_enabled() -> bool", "aten::is_autocast_enabled() -> bool", "aten::is_autocast_cpu_enabled() -> bool",

@@ -28,7 +28,7 @@ PEN_OP(getitem_dict, "aten::__getitem__.Dict_str(Dict(str, t) self, str key) -> 
   const Value* found = dict_find(&c.dict(0), c.args[1]);
   return found ? give_value(c, Value(*found)) : key_error(c, c.args[1]);
 }
-PEN_OP(get_dict, "aten::get.str(Dict(str, t) self, str key) -> t(*)?", "aten::get.int(Dict(int, t) self, int key) -> t(*)?",
+PEN_OP(get_dict, "[quantized]", "aten::get.str(Dict(str, t) self, str key) -> t(*)?", "aten::get.int(Dict(int, t) self, int key) -> t(*)?",
        "aten::get.bool(Dict(bool, t) self, bool key) -> t(*)?", "aten::get.float(Dict(float, t) self, float key) -> t(*)?",
        "aten::get.default_str(Dict(str, t) self, str key, t default_value) -> t(*)",
        "aten::get.default_int(Dict(int, t) self, int key, t default_value) -> t(*)",
