@@ -80,6 +80,20 @@ def test_pools_of_integers_and_wrong_ones() -> None:
         run("aten::adaptive_avg_pool2d", R(2, 3, 5, 8), [-2, 2])
 
 
+@pytest.mark.parametrize("spatial", [2, 3])
+def test_unpooling(spatial: int) -> None:
+    for x in (
+        R(2, 3, 6, 6, 6)[(slice(None),) * 2 + (slice(None),) * spatial + (0,) * (3 - spatial)],
+        R(3, 6, 6, 6)[(slice(None),) * (1 + spatial) + (0,) * (3 - spatial)],
+    ):
+        pool = torch.nn.functional.max_pool2d if spatial == 2 else torch.nn.functional.max_pool3d
+        y, places = pool(x, 2, return_indices=True)
+        more = ([2] * 3, [0] * 3) if spatial == 3 else ()
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places, [6] * spatial, *more)
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places, [3] * spatial, *more)  # places outside
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places[..., :1], [6] * spatial, *more)
+
+
 @pytest.mark.parametrize("spatial", [1, 2, 3])
 def test_resizing(spatial: int) -> None:
     smooth = {1: ["upsample_linear1d"], 2: ["upsample_bilinear2d", "upsample_bicubic2d"], 3: ["upsample_trilinear3d"]}[
