@@ -14,6 +14,13 @@ from tests.vm.check import OperatorError, check, compare, run, torch_run
 from tests.vm.samples import FLOATS, INF, NAN, same_as_torch
 
 R = torch.randn
+
+
+def _same(name: str, *args: Any, tolerance: float | None = None) -> None:
+    """As torch, and as it lies in torch."""
+    same_as_torch(name, *args, tolerance=tolerance, layout=True)
+
+
 TOLERANCE = {torch.float32: 3e-6, torch.float64: 1e-13, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 
 
@@ -39,20 +46,20 @@ def test_pools(spatial: int) -> None:
             ):
                 kernel, stride = [k] * spatial, [] if s is None else [s] * spatial
                 args = (x, kernel, stride, [p] * spatial, [d] * spatial, ceil)
-                same_as_torch(f"aten::max_pool{spatial}d", *args, tolerance=0.0)
+                _same(f"aten::max_pool{spatial}d", *args, tolerance=0.0)
                 if spatial > 1:
-                    same_as_torch(f"aten::max_pool{spatial}d_with_indices", *args, tolerance=0.0)
+                    _same(f"aten::max_pool{spatial}d_with_indices", *args, tolerance=0.0)
                 clean = x.nan_to_num(0.5, 1.0, -1.0)
                 for counted in (True, False) if spatial < 3 or dtype != torch.bfloat16 else ():
                     more = [None] if spatial > 1 else []
                     means = (clean, kernel, stride, [p] * spatial, ceil, counted)
-                    same_as_torch(f"aten::avg_pool{spatial}d", *means, *more, tolerance=TOLERANCE[dtype])
+                    _same(f"aten::avg_pool{spatial}d", *means, *more, tolerance=TOLERANCE[dtype])
                     if spatial > 1:
-                        same_as_torch(f"aten::avg_pool{spatial}d", *means, 5, tolerance=TOLERANCE[dtype])
+                        _same(f"aten::avg_pool{spatial}d", *means, 5, tolerance=TOLERANCE[dtype])
             for size in ([1] * spatial, [2, 3, 4][:spatial], [11, 3, 10][:spatial], [0] * spatial):
                 if 0 not in size:
-                    same_as_torch(f"aten::adaptive_avg_pool{spatial}d", clean, size, tolerance=TOLERANCE[dtype])
-                    same_as_torch(f"aten::adaptive_max_pool{spatial}d", x, size, tolerance=0.0)
+                    _same(f"aten::adaptive_avg_pool{spatial}d", clean, size, tolerance=TOLERANCE[dtype])
+                    _same(f"aten::adaptive_max_pool{spatial}d", x, size, tolerance=0.0)
 
 
 def test_pools_of_integers_and_wrong_ones() -> None:
@@ -71,6 +78,20 @@ def test_pools_of_integers_and_wrong_ones() -> None:
         run("aten::adaptive_avg_pool2d", R(2, 3, 0, 8), [2, 2])
     with pytest.raises(OperatorError):
         run("aten::adaptive_avg_pool2d", R(2, 3, 5, 8), [-2, 2])
+
+
+@pytest.mark.parametrize("spatial", [2, 3])
+def test_unpooling(spatial: int) -> None:
+    for x in (
+        R(2, 3, 6, 6, 6)[(slice(None),) * 2 + (slice(None),) * spatial + (0,) * (3 - spatial)],
+        R(3, 6, 6, 6)[(slice(None),) * (1 + spatial) + (0,) * (3 - spatial)],
+    ):
+        pool = torch.nn.functional.max_pool2d if spatial == 2 else torch.nn.functional.max_pool3d
+        y, places = pool(x, 2, return_indices=True)
+        more = ([2] * 3, [0] * 3) if spatial == 3 else ()
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places, [6] * spatial, *more)
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places, [3] * spatial, *more)  # places outside
+        same_as_torch(f"aten::max_unpool{spatial}d", y, places[..., :1], [6] * spatial, *more)
 
 
 @pytest.mark.parametrize("spatial", [1, 2, 3])
@@ -92,7 +113,7 @@ def test_resizing(spatial: int) -> None:
                 check(f"aten::{name}{spatial}d.vec", x, None, factors)
                 scaled = [int(n * f) for n, f in zip(x.shape[2:], factors, strict=True)]
                 check(f"aten::{name}{spatial}d", x, scaled, *factors)
-            if dtype == torch.float64 or (dtype == torch.uint8 and spatial != 2):
+            if dtype == torch.uint8 and spatial != 2:
                 continue
             antialiased = (
                 ["_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"]
@@ -120,7 +141,7 @@ def test_sampling() -> None:
                 grid = torch.rand(2, 7, 8, 2) * 2.4 - 1.2
                 check("aten::grid_sampler", R(2, 3, 5, 6), grid, mode, padding, corners, tolerance=1e-5)
                 grid = torch.rand(2, 3, 7, 8, 3) * 2.4 - 1.2
-                same_as_torch("aten::grid_sampler", R(2, 3, 4, 5, 6), grid, mode, padding, corners, tolerance=1e-5)
+                _same("aten::grid_sampler", R(2, 3, 4, 5, 6), grid, mode, padding, corners, tolerance=1e-5)
     for corners in (True, False):
         check("aten::affine_grid_generator", R(2, 2, 3), [2, 3, 4, 5], corners, tolerance=1e-6)
         check("aten::affine_grid_generator", R(2, 3, 4).double(), [2, 3, 4, 5, 1], corners, tolerance=1e-13)
@@ -131,11 +152,11 @@ def test_sampling() -> None:
 
 def test_columns() -> None:
     for x in (R(2, 3, 7, 8), R(3, 7, 8), R(2, 3, 8, 7).transpose(2, 3)):
-        same_as_torch("aten::im2col", x, [2, 3], [1, 2], [1, 0], [2, 1])
+        _same("aten::im2col", x, [2, 3], [1, 2], [1, 0], [2, 1])
     for x in (R(2, 12, 12), R(12, 12)):
-        same_as_torch("aten::col2im", x, [5, 4], [2, 2], [1, 1], [0, 0], [1, 1])
-        same_as_torch("aten::col2im", x, [5, 5], [2, 2], [1, 1], [0, 0], [1, 1])
-    same_as_torch("aten::im2col", R(2, 3, 7, 8), [0, 3], [1, 2], [1, 0], [2, 1])
+        _same("aten::col2im", x, [5, 4], [2, 2], [1, 1], [0, 0], [1, 1])
+        _same("aten::col2im", x, [5, 5], [2, 2], [1, 1], [0, 0], [1, 1])
+    _same("aten::im2col", R(2, 3, 7, 8), [0, 3], [1, 2], [1, 0], [2, 1])
 
 
 def test_embedding_bag() -> None:

@@ -145,6 +145,20 @@ def test_class_losses(reduction: int) -> None:
                     "aten::cross_entropy_loss", x, chances, w, reduction, -100, smoothing, tolerance=tolerance
                 )
         same_as_torch("aten::nll_loss", R(3, 4), torch.tensor([0, 1, 4]), None, reduction)
+        for p in (1, 2, 3):
+            args: tuple[Any, ...] = (
+                R(3, 4).to(dtype),
+                torch.tensor([0, 3, 1]),
+                p,
+                0.7,
+                torch.rand(4).to(dtype),
+                reduction,
+            )
+            same_as_torch("aten::multi_margin_loss", *args, tolerance=tolerance)
+        same_as_torch("aten::multi_margin_loss", R(3, 4).to(dtype), torch.tensor([0, 4, 1]), 1, 1, None, reduction)
+        labels = torch.tensor([[3, 0, -1, 1], [-1, 0, 0, 0], [2, 2, 1, 0]])
+        same_as_torch("aten::multilabel_margin_loss", R(3, 4).to(dtype), labels, reduction, tolerance=tolerance)
+        same_as_torch("aten::multilabel_margin_loss", R(3, 4).to(dtype), labels + 2, reduction, tolerance=tolerance)
         logs = torch.log_softmax(R(9, 3, 5).to(dtype), 2)
         padded = torch.tensor([[1, 2, 2, 3], [4, 1, 0, 0], [3, 3, 3, 3]])
         lengths = torch.tensor([9, 7, 9]), torch.tensor([4, 2, 4])

@@ -9,7 +9,8 @@ PEN_OP(conv_tbc, "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pa
     return c.fail("an input and a weight of rank 3", "rank %d and %d", c.tensor(0).rank(), c.tensor(1).rank());
   Calls t(c);
   Value x = t("aten::permute", c.args[0], t.ints(1, 2, 0)), w = t("aten::permute", c.args[1], t.ints(2, 1, 0));
-  return t.give(c, t("aten::permute", t("aten::conv1d", x, w, c.args[2], t.ints(1), t.ints(c.integer(3))), t.ints(2, 0, 1)));
+  Value y = t("aten::conv1d", x, w, c.args[2], t.ints(1), t.ints(c.integer(3)));
+  return t.give(c, t("aten::contiguous", t("aten::permute", y, t.ints(2, 0, 1))));
 }
 // v with the norm of each slice along dim set to g.
 PEN_OP(weight_norm, "aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor") {

@@ -130,6 +130,85 @@ PEN_OP(cross_entropy_loss,
   return c.give(tensor_of(Value(reduction == 1 ? sum / static_cast<double>(k.rows.outer) : sum), x.dtype()));
 }
 
+// ---- margins ----
+// Rows [N, C] or [C] of doubles, and what belongs to each: targets of `each` numbers a row.
+static Status read_margin(const Call& c, bool lists, RowArray* rows, Value* target) {
+  const TensorObject &x = c.tensor(0), &y = c.tensor(1);
+  PEN_TRY(need_floats(c, x));
+  if (x.rank() != 1 && x.rank() != 2) return c.fail("an input [N, C] or [C]", "rank %d", x.rank());
+  DimSet last;
+  last.add(x.rank() - 1);
+  PEN_TRY(rows_of(c, x, last, DType::f64, rows));
+  if (y.dtype() != DType::i64 || y.numel() != rows->outer * (lists ? rows->inner : 1) || rows->inner == 0)
+    return c.fail(lists ? "a Long target of the input's shape" : "a Long target for each row", "%s, %lld elements", dtype_name(y.dtype()),
+                  static_cast<long long>(y.numel()));
+  return elements_of(c, y, DType::i64, target);
+}
+template <class Rule>
+static Status give_margin(Call& c, const RowArray& rows, int64_t reduction, const Rule& rule) {
+  const TensorObject& x = c.tensor(0);
+  if (reduction < 0 || reduction > 2) return c.fail("a reduction of 0, 1 or 2", "%lld", static_cast<long long>(reduction));
+  Shape shape;
+  if (x.rank() == 2) shape.rank = 1, shape.dims[0] = rows.outer;
+  Value each = Value::own(tensor_create(DType::f64, shape));
+  if (each.is_none()) return c.out_of_memory();
+  double sum = 0;
+  for (int64_t i = 0; i < rows.outer; ++i) {
+    double loss = 0;
+    PEN_TRY(rule(rows.row<double>(i), i, &loss));
+    sum += each.tensor()->as<double>()[i] = loss / static_cast<double>(rows.inner);
+  }
+  if (reduction == 0) return give_as(c, static_cast<Value&&>(each), x.dtype());
+  return c.give(tensor_of(Value(reduction == 1 ? sum / static_cast<double>(rows.outer) : sum), x.dtype()));
+}
+
+PEN_OP(
+    multi_margin_loss,
+    "aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor") {
+  RowArray rows;
+  Value target, weight;
+  PEN_TRY(read_margin(c, false, &rows, &target));
+  if (c.number(2) != 1 && c.number(2) != 2) return c.fail("a p of 1 or 2", "%g", c.number(2));
+  if (c.given(4)) {
+    if (c.tensor(4).rank() != 1 || c.tensor(4).dim(0) != rows.inner)
+      return c.fail("a weight for each class", "rank %d", c.tensor(4).rank());
+    PEN_TRY(elements_of(c, c.tensor(4), DType::f64, &weight));
+  }
+  return give_margin(c, rows, c.integer(5), [&](const double* x, int64_t i, double* loss) {
+    int64_t t = target.tensor()->as<int64_t>()[i];
+    if (t < 0 || t >= rows.inner)
+      return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(t), static_cast<long long>(rows.inner));
+    *loss = 0;
+    for (int64_t j = 0; j < rows.inner; ++j) {
+      double z = c.number(3) - x[t] + x[j];
+      if (j == t || z <= 0) continue;
+      *loss += (c.number(2) == 2 ? z * z : z) * (weight.is_none() ? 1 : weight.tensor()->as<double>()[t]);
+    }
+    return PEN_OK;
+  });
+}
+// A row's classes come first in its targets, then -1.
+PEN_OP(multilabel_margin_loss, "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor") {
+  RowArray rows;
+  Value target;
+  PEN_TRY(read_margin(c, true, &rows, &target));
+  return give_margin(c, rows, c.integer(2), [&](const double* x, int64_t i, double* loss) {
+    const int64_t* own = target.tensor()->as<int64_t>() + i * rows.inner;
+    int64_t count = 0;
+    for (; count < rows.inner && own[count] >= 0; ++count)
+      if (own[count] >= rows.inner)
+        return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(own[count]), static_cast<long long>(rows.inner));
+    *loss = 0;
+    for (int64_t j = 0; j < rows.inner; ++j) {
+      bool mine = false;
+      for (int64_t k = 0; k < count; ++k) mine |= own[k] == j;
+      for (int64_t k = 0; !mine && k < count; ++k)
+        if (double z = 1 - x[own[k]] + x[j]; z > 0) *loss += z;
+    }
+    return PEN_OK;
+  });
+}
+
 // ---- ctc ----
 static double log_add(double a, double b) {
   double high = a > b ? a : b, low = a > b ? b : a;

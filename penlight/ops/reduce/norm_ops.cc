@@ -1,6 +1,7 @@
 // softmax, layer_norm, group_norm and rms_norm of the VM.
 #include "penlight/ops/reduce/moments_ops.h"
 #include "penlight/ops/reduce/reduction.h"
+#include "penlight/runtime/vm/planes.h"
 
 namespace pen {
 
@@ -192,6 +193,12 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
   Graph g(c);
   int y = g.node("group_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, weight), add_optional(c, &g, weight + 1));
   g.integer("groups", groups).number("eps", eps);
+  if (tensor_is_channels_last(x) && !tensor_is_contiguous(x)) {
+    Planes p;
+    PEN_TRY(planes_of(c, x, 2, &p));
+    DType from = DType::f32, to = x.dtype();
+    return give_planes(c, &g, p, &y, 1, &from, &to);
+  }
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
 }

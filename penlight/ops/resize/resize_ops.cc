@@ -1,17 +1,9 @@
 // upsample_* of the VM: nearest, linear and cubic, over the resize kernels.
-#include "penlight/runtime/vm/flat.h"
+#include "penlight/ops/resize/resizing.h"
 
 namespace pen {
 
 namespace {
-
-struct Resize {
-  int spatial;
-  int64_t size[3];
-  double scales[3];  // 0: none was given
-  const char* mode;  // null: the nearest pixel
-  bool exact, align_corners, antialias;
-};
 
 Status size_of(const Call& c, double scale, int64_t in, int64_t* to) {
   double size = floor(static_cast<double>(in) * scale);
@@ -85,8 +77,8 @@ Status resize(Call& c, const Resize& r) {
   const TensorObject& x = c.tensor(0);
   DType dtype = r.mode ? DType::f32 : x.dtype();
   bool bytes = x.dtype() == DType::u8 && r.mode;
-  if (r.mode && (!is_floating(x.dtype()) || x.dtype() == DType::f64) && !bytes)
-    return c.fail("a tensor of Float, Half, BFloat16 or Byte", "%s", dtype_name(x.dtype()));
+  if (r.mode && x.dtype() == DType::f64) return resize_doubles(c, r);
+  if (r.mode && !is_floating(x.dtype()) && !bytes) return c.fail("floats or bytes", "%s", dtype_name(x.dtype()));
   Graph g(c);
   int y = g.cast(g.input(x), x.dtype(), dtype);
   bool channels_last = r.spatial == 2 && tensor_is_channels_last(x) && !tensor_is_contiguous(x);

@@ -60,14 +60,7 @@ static TensorObject* in_form(const TensorObject& t, const Planes& p) {
   return tensor_view(t, rank, dims, strides, t.offset);
 }
 
-Status give_planes(Call& c, const Planes& p, TensorObject* made, int result) {
-  if (!made) return c.out_of_memory();
-  Value kept = Value::own(made);
-  if (p.batched && p.spatial != 1) return c.give(static_cast<Value&&>(kept), result);
-  return c.give(in_form(*made, p), result);
-}
-
-// nhwc without the gaps between pixels that kernels like.
+// A copy in nhwc order, without the gaps between pixels that kernels like.
 static TensorObject* without_gaps(const Call& c, const TensorObject& t, Status* status) {
   int64_t dims[] = {t.dim(0), t.dim(2), t.dim(3), t.dim(1)};
   Value fresh = Value::own(tensor_create(t.dtype(), 4, dims));
@@ -85,6 +78,19 @@ static TensorObject* without_gaps(const Call& c, const TensorObject& t, Status* 
   return out;
 }
 
+Status give_planes(Call& c, const Planes& p, TensorObject* made, int result) {
+  if (!made) return c.out_of_memory();
+  Value kept = Value::own(made);
+  if (p.channels_last && !tensor_is_channels_last(*made)) {
+    Status status;
+    kept = Value::own(without_gaps(c, *made, &status));
+    PEN_TRY(status);
+    made = kept.tensor();
+  }
+  if (p.batched && p.spatial != 1) return c.give(static_cast<Value&&>(kept), result);
+  return c.give(in_form(*made, p), result);
+}
+
 Status give_planes(Call& c, Graph* g, const Planes& p, const int* values, int count, const DType* from, const DType* to) {
   int wanted[4] = {};
   for (int i = 0; i < count; ++i) {
@@ -97,14 +103,7 @@ Status give_planes(Call& c, Graph* g, const Planes& p, const int* values, int co
   }
   PEN_TRY(g->run_all(wanted, count));
   for (int i = 0; i < count; ++i) {
-    TensorObject* made = g->take(i);
-    if (p.channels_last && !tensor_is_channels_last(*made)) {
-      Value gaps = Value::own(made);
-      Status status;
-      made = without_gaps(c, *made, &status);
-      PEN_TRY(status);
-    }
-    PEN_TRY(give_planes(c, p, made, i));
+    PEN_TRY(give_planes(c, p, g->take(i), i));
   }
   return PEN_OK;
 }

@@ -22,7 +22,7 @@ Status sides_of(const Call& c, int arg, int spatial, int64_t missing, int64_t* t
 // Computes `values` of the graph, which are planes in channels-last order, and gives them as torch has them: in x's form, and
 // row-major unless x is channels-last. `from`, `to`: the dtypes that they have and should have.
 Status give_planes(Call& c, Graph* g, const Planes& p, const int* values, int count, const DType* from, const DType* to);
-// The same for one tensor of planes that is computed already, row-major; takes it over.
+// The same for one tensor of planes that is computed already; takes it over.
 Status give_planes(Call& c, const Planes& p, TensorObject* made, int result = 0);
 
 }  // namespace pen
