@@ -113,7 +113,7 @@ class _State:
         """A TorchBind object by what its __getstate__ gives."""
         made = LiteObject(v._type().qualified_name())
         try:
-            state = v.__getstate__()
+            state = v.__getstate__()[0]  # the rest is the class
         except RuntimeError as e:
             raise CaptureError(f"attribute {name!r}, an object of class {made.type_name}, cannot be taken apart: {e}") from None
         made.state, made.has_state = self.value(state, name), True

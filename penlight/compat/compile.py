@@ -1,12 +1,13 @@
 """A TorchScript module or .ptl file without example inputs → a compiled model.
 
 What is interpreted needs no shapes. Plans do: they are made for inputs that the model carries (bundled), or that its first operators
-allow to be guessed (guess.py). Only where a guess leaves no doubt, and no size had to be fixed, is the whole method one plan;
-else the plans are parts of interpreted code, which is taken where an input does not fit them.
+allow to be guessed (guess.py). Only where a guess leaves no doubt, and no size had to be fixed, is the model one plan and nothing
+else; else plans stand in interpreted code (guarded.py), which is taken where an input does not fit them.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
     from penlight.compat.bundled import Bundles
     from penlight.ir.graph import Program
-    from penlight.ir.script import Script
+    from penlight.ir.script import Bundle, Script
     from penlight.model import Model
 
 
@@ -85,7 +86,8 @@ def compile_script(
 
     progress("lowering the module to code")
     script = script_of(folded(module), list(methods))
-    guess = guess_inputs(script, run=module.forward) if "forward" in methods else None
+    trial = copy.deepcopy(module) if "forward" in methods else None  # which may change its state
+    guess = guess_inputs(script, run=trial.forward) if trial is not None else None
     program = None
     if guess is not None and guess.certain and list(methods) == ["forward"]:
         progress(f"planning it for inputs like {', '.join(str(list(a.shape)) for a in guess.args)}")
@@ -125,12 +127,51 @@ def compile_program(
 
     kept = list(dict.fromkeys([*(m for m in ("forward",) if m in program.methods), *methods])) if methods else None
     captured = capture_lite(program, None, None, None, kept, progress)
+    bundles = _carried(program)
     if captured.script is not None and _has_torch():
         from penlight.compat.guess import guess_inputs
 
         guess = guess_inputs(captured.script)
-        captured = _interpreted(captured.script, guess.args if guess else None, progress)
-    return _finish(captured, metadata, [], progress, winograd_budget)
+        example = next((_as_torch(b.args) for b in bundles if b.method == "forward"), None)
+        captured = _interpreted(captured.script, guess.args if guess else example, progress)
+    return _finish(captured, metadata, bundles, progress, winograd_budget)
+
+
+def _carried(program: LiteProgram) -> list[Bundle]:
+    """The inputs that a .ptl carries, by running the methods that give them. What they should give is not in such a file."""
+    if "get_all_bundled_inputs" not in program.methods:
+        return []
+    from penlight.capture.bundles import plain
+    from penlight.capture.lite.registers import to_script
+    from penlight.errors import RunError
+    from penlight.file.writer import to_array
+    from penlight.ir.graph import Program
+    from penlight.ir.script import Bundle
+    from penlight.model import Model
+
+    try:
+        model = Model(to_array(Program({}, {}, to_script(program))))
+        inputs = {"forward": model.run_method("get_all_bundled_inputs")}
+        info: dict[str, Any] = {}
+        if "get_bundled_inputs_functions_and_info" in program.methods:
+            info = model.run_method("get_bundled_inputs_functions_and_info")
+            inputs = {name: model.run_method(told["get_inputs_function_name"][0]) for name, told in info.items()}
+    except (
+        CaptureError,
+        RunError,
+    ):  # inflated by an operator that is not there: the methods stay, to say so when called
+        return []
+    made = []
+    for name, calls in inputs.items():
+        told = info.get(name, {}).get("info", [])
+        made += [Bundle(name, plain(tuple(args)), info=told[i] if i < len(told) else "") for i, args in enumerate(calls)]
+    return made
+
+
+def _as_torch(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    from penlight.compat.lite import as_torch
+
+    return tuple(as_torch(a) for a in args)
 
 
 def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) -> Program:
@@ -140,11 +181,13 @@ def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) ->
     program = Program({}, {}, script)
     if args is not None:
         from penlight.capture.planned import plan_runs
+        from penlight.compat.guarded import plan_whole
 
         try:
+            program.methods.update(plan_whole(script, args))
+        except CaptureError as e:
+            progress(f"planning parts of it: {str(e).splitlines()[0]}")
             program.methods.update(plan_runs(script, "forward", args, progress))
-        except CaptureError:  # a plan is for speed alone
-            program.methods.clear()
     return program
 
 

@@ -74,11 +74,12 @@ class Pattern:
 class Guess:
     args: tuple[torch.Tensor, ...]
     patterns: tuple[Pattern, ...]
+    complete: bool  # no argument was left at its default
 
     @property
     def certain(self) -> bool:
         """Every input is of the kind that its reader demands."""
-        return all(p.certain for p in self.patterns)
+        return self.complete and all(p.certain for p in self.patterns)
 
     def fits(self, method: Method) -> bool:
         """Whether a planned method takes all that the patterns allow: no size is fixed that could be another."""
@@ -114,7 +115,7 @@ def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: 
                 call(*(a.clone() for a in args))
         except Exception:  # any error of the model says no more than: not this size
             continue
-        return Guess(args, tuple(patterns))
+        return Guess(args, tuple(patterns), complete=not function.defaults)
     return None
 
 

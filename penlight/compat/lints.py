@@ -14,7 +14,7 @@ from typing import Any
 from penlight.capture.lite.program import Device, Function, LiteObject, LiteProgram, LiteTensor
 from penlight.capture.lite.registers import to_script
 from penlight.compat import dataflow
-from penlight.compat.backends import GPUS, is_host, runs_on
+from penlight.compat.backends import GPUS, runs_on
 from penlight.compat.kinds import WORDS, file_kind
 from penlight.errors import CaptureError
 from penlight.ir.script import Script, ScriptFunction
@@ -93,7 +93,7 @@ def _of_torchscript(path: str | Path, backends: Sequence[str]) -> Iterator[Lint]
         script.eval()
         methods = [name for name in script._c._method_names() if name != "forward" and not name.startswith("_")]
         folded = torch._C._jit_pass_fold_convbn(script._c)  # type: ignore[attr-defined]
-        frozen = torch._C._freeze_module(folded, methods, True, False)  # type: ignore[attr-defined]
+        frozen: Any = torch._C._freeze_module(folded, methods, True, False)  # type: ignore[attr-defined]
         program = read(frozen._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
     yield from (lint for lint in _of_code(program, backends) if lint.code not in ("DROPOUT", "BATCHNORM"))
 
@@ -231,7 +231,15 @@ def _calls(function: Function) -> Iterator[tuple[int, str]]:
 
 def _of_operator(name: str, source: list[str], backends: Sequence[str]) -> Iterator[Lint]:
     short = name.partition("::")[2].partition(".")[0]
-    if "cpu" in backends and not on_cpu(name):
+    if "cpu" in backends and not on_cpu(name) and can_be_planned(name):
+        yield Lint(
+            "PLANNED_ONLY",
+            "warning",
+            f"{name}: not in interpreted code; it runs where example inputs let it be planned.",
+            "penlight optimize --shape, or bundled inputs.",
+            source,
+        )
+    elif "cpu" in backends and not on_cpu(name):
         yield Lint("UNSUPPORTED", "error", f"{name}: not supported.", _instead(name), source)
     for gpu in GPUS:
         if gpu in backends and not runs_on(gpu, name):
@@ -314,6 +322,13 @@ def _source(function: Function, at: int) -> list[str]:
 
 
 # --- operators ---
+# Taken apart or dropped when code is read (capture/lite/registers.py).
+TRANSLATED = {
+    "prim::TupleUnpack", "prim::ListUnpack", "prim::Uninitialized", "prim::unchecked_cast", "prim::unchecked_unwrap_optional",
+    "aten::_unwrap_optional",
+}  # fmt: skip
+
+
 @lru_cache(maxsize=1)
 def _vm_names() -> frozenset[str]:
     try:
@@ -327,18 +342,21 @@ def _vm_names() -> frozenset[str]:
 
 
 def on_cpu(name: str) -> bool:
-    """Whether the interpreter runs it, or capture can turn it into what runs."""
+    """Whether the interpreter has an operator."""
+    return name in _vm_names() or name in TRANSLATED
+
+
+def can_be_planned(name: str) -> bool:
+    """Whether capture turns an operator into kernels: it runs then where a plan takes it in."""
     from penlight.ops import registry
 
-    if name in _vm_names():
-        return True
     namespace, _, rest = name.partition("::")
     if namespace != "aten":
-        return is_host(name)
+        return False
     registry.load_all()
     short, dot, overload = rest.partition(".")
     plain = short.removesuffix("_") + dot + overload
-    return is_host(name) or any(n in table for n in (rest, plain) for table in (registry.ATEN, registry.COMPOSITES))
+    return any(n in table for n in (rest, plain) for table in (registry.ATEN, registry.COMPOSITES))
 
 
 def _instead(name: str) -> str:
@@ -375,6 +393,9 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
             for lint in _of_operator(str(name), [], [b for b in backends if b != "cpu"])
             if "UNSUPPORTED" in lint.code
         )
+    for name in pen.script_operators:
+        if "cpu" in backends and not on_cpu(name):
+            yield Lint("UNSUPPORTED", "error", f"{name}: not supported.", _instead(name))
     known = _kernel_keys()
     for key in sorted(key for key in pen.keys if known and key not in known):
         yield Lint(

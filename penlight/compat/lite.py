@@ -52,7 +52,7 @@ class LiteScriptModule:
                 raise RuntimeError(f"Method '{method_name}' is not defined.")
             return found(*args)
         result = self.model.run_method(method_name, *args)
-        return as_torch(result) if "torch" in sys.modules else result
+        return as_torch(result) if sys.modules.get("torch") is not None else result
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and "model" in self.__dict__ and self.find_method(name):

@@ -141,6 +141,9 @@ def test_bundled_inputs_of_a_file(files: Path, tmp_path: Path) -> None:
     (args,) = loaded.run_method("get_all_bundled_inputs")
     torch.testing.assert_close(args[0], script.get_all_bundled_inputs()[0][0], rtol=0, atol=0)
     assert loaded.get_num_bundled_inputs() == 1
+    (kept,) = loaded.model.bundled_inputs()  # in the table of the .pen too
+    assert kept.args[0].shape == (1, 4, 5, 6)
+    assert not kept.has_outputs
     assert loaded.get_bundled_inputs_functions_and_info() == script.get_bundled_inputs_functions_and_info()
 
 
