@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -24,10 +25,10 @@ from penlight.capture.lite.program import LiteObject
 from penlight.capture.script_machine import ScriptMachine
 from penlight.errors import CaptureError
 from penlight.ir.graph import Method, Program
-from penlight.ir.script import Action, Script, ScriptFunction
+from penlight.ir.script import Action, Const, Script, ScriptFunction
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
-_FEW = 8  # operators: below that, without a hot one, planning does not pay
+_FEW, _FEW_HOT = 8, 3  # operators, without and with a hot one among them: planning fewer does not pay
 
 
 @dataclass
@@ -170,19 +171,57 @@ def _runs(script: Script, function: ScriptFunction, seen: _Observation, barred: 
         i = max(j, i + 1)
 
 
-def _written_attributes(script: Script) -> set[int]:
-    """Numbers of attributes that some code sets: their values are not constants."""
+def _written_attributes(script: Script) -> set[int] | None:
+    """Numbers of attributes that some code sets: their values are not constants. None: any may be changed, in place."""
+    for function in script.functions.values():
+        leaders = _leaders(function)
+        for i, a in enumerate(function.code):
+            if _is_in_place(a) and not _is_fresh(function, leaders, i, a.args[0]):
+                return None
     return {a.target for f in script.functions.values() for a in f.code if a.op == "set_attr"}
 
 
-def _plannable(function: ScriptFunction, i: int, seen: _Observation, written: set[int], barred: set[int]) -> bool:
+def _is_fresh(function: ScriptFunction, leaders: set[int], at: int, value: int | Const) -> bool:
+    """Whether a value was computed in this block, by an operator that gives memory of its own, before action `at`."""
+    i = at
+    while i > 0 and i not in leaders:
+        i -= 1
+        a = function.code[i]
+        if value not in a.results:
+            continue
+        if a.op == "move" or (a.op == "op" and _gives_view(a.target)):
+            value = a.args[0] if a.args else Const(0)
+            continue
+        return a.op == "op"
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _gives_view(operator: str) -> bool:
+    """Whether an operator's result may share memory with its first argument."""
+    name, _, overload = operator.partition(".")
+    try:
+        returns = torch._C._get_schema(name, overload).returns
+    except RuntimeError:
+        return True
+    return bool(returns) and (returns[0].alias_info is not None or name in _SOMETIMES_VIEWS)
+
+
+# Their schemas promise nothing, and they may return the argument itself or a view of it.
+_SOMETIMES_VIEWS = {"aten::reshape", "aten::contiguous", "aten::to", "aten::flatten", "aten::dropout", "aten::feature_dropout",
+                    "aten::type_as", "aten::reshape_as", "aten::ravel", "aten::unflatten", "aten::cpu", "aten::float"}  # fmt: skip
+
+
+def _plannable(
+    function: ScriptFunction, i: int, seen: _Observation, written: set[int] | None, barred: set[int]
+) -> bool:
     a = function.code[i]
     if i in barred or (function.name, i) not in seen.before:
         return False
     if a.op in ("move", "drop", "list", "unpack") or (a.op == "tuple" and a.target is None):
         return True
     if a.op == "get_attr":
-        return a.target not in written
+        return written is not None and a.target not in written
     if a.op != "op" or not a.results:
         return False
     name = a.target
@@ -268,7 +307,7 @@ def _gives_tensor(function: ScriptFunction, register: int, begin: int, end: int,
 def _worth_it(run: Run) -> bool:
     names = [a.target for a in run.function.code[run.begin : run.end] if a.op == "op"]
     hot = any(word in name for name in names for word in _HOT)
-    return bool(run.inputs) and bool(run.outputs) and (hot or len(names) >= _FEW)
+    return bool(run.inputs) and bool(run.outputs) and len(names) >= (_FEW_HOT if hot else _FEW)
 
 
 class _Body(ScriptMachine):

@@ -1,7 +1,6 @@
-"""TorchScript → Script: the bytecode that torch writes for its lite interpreter, as register code.
+"""TorchScript → Script: a module in eval mode, frozen by torch, as register code (script_graph.py).
 
-torch inlines, freezes and lowers the module to stack code (`_save_to_buffer_for_lite_interpreter`), which is read like any
-.ptl file. Frozen code has fewer branches: what depends on `training` or on other attributes that never change is decided.
+Frozen code has fewer branches: what depends on `training` or on other attributes that never change is decided.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from typing import Any
 
 import torch
 
-from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.read import read
 from penlight.capture.quiet import quiet
 from penlight.capture.script_graph import script_of_graphs
 from penlight.errors import CaptureError
@@ -32,18 +29,6 @@ def default_methods(module: torch.jit.ScriptModule) -> list[str]:
     """forward, and what is exported beside it."""
     names = [n for n in module._c._method_names() if not (n.startswith("__") and n.endswith("__"))]
     return names or ["forward"]
-
-
-def lite_program(module: torch.jit.ScriptModule, methods: list[str]) -> LiteProgram:
-    with quiet(), _evaluating(module):
-        frozen = _frozen(module, methods)
-        for name in methods:
-            _drop_grad_modes(frozen._c._get_method(name).graph)
-        try:
-            data = frozen._save_to_buffer_for_lite_interpreter(_save_mobile_debug_info=True)
-        except RuntimeError as e:
-            raise CaptureError(f"torch cannot lower this TorchScript to bytecode: {str(e).splitlines()[0]}") from e
-    return read(data)
 
 
 class _evaluating:
@@ -67,25 +52,6 @@ def _frozen(module: torch.jit.ScriptModule, methods: list[str]) -> torch.jit.Scr
         return torch.jit.freeze(module, preserved_attrs=[m for m in methods if m != "forward"], optimize_numerics=False)
     except (RuntimeError, AttributeError, ValueError):
         return module
-
-
-def _drop_grad_modes(block: Any) -> None:
-    """Removes `with torch.no_grad()`: nothing here has gradients, and lite bytecode has no word for it."""
-    for node in list(block.nodes()):
-        for inner in node.blocks():
-            _drop_grad_modes(inner)
-    for node in list(block.nodes()):
-        kind = node.kind()
-        about = next(iter(node.inputs()), None)
-        if kind in ("prim::Enter", "prim::Exit") and about is not None and "grad_mode" in about.type().str():
-            for output in node.outputs():
-                if output.uses():
-                    return
-            node.destroy()
-    for node in reversed(list(block.nodes())):
-        is_mode = node.outputsSize() == 1 and "grad_mode" in node.output().type().str()
-        if (node.kind() == "prim::SetAttr" and "grad_mode" in next(iter(node.inputs())).type().str()) or (node.kind() == "prim::CreateObject" and is_mode and not node.output().uses()):
-            node.destroy()
 
 
 def schema_counts(name: str) -> tuple[int | None, int | None]:

@@ -134,7 +134,7 @@ class _State:
                 flat = torch.empty(0, dtype=torch.uint8).set_(memory)  # type: ignore[call-overload]
                 self._storages[address] = Storage(flat.numpy().copy(), name)
             made = LiteTensor(
-                self._storages[address], _DTYPES[t.dtype], t.storage_offset(), tuple(t.shape), tuple(t.stride()), _quantizer(t)
+                self._storages[address], _DTYPES[t.dtype], int(t.storage_offset()), tuple(t.shape), tuple(t.stride()), _quantizer(t)
             )
             made.name = name
             self._tensors[key] = made

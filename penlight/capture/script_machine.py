@@ -128,7 +128,10 @@ class ScriptMachine(nn.Module):
         return None
 
     def _step(self, a: Action, registers: dict[int, Any], pc: int) -> tuple[int, Any]:
-        args = [self.value(self._script[0].constants[x.index]) if isinstance(x, Const) else registers.get(x) for x in a.args]
+        constants = self._script[0].constants
+        args: list[Any] = [
+            self.value(constants[x.index]) if isinstance(x, Const) else registers.get(x) for x in a.args
+        ]
         results: list[Any] = []
         match a.op:
             case "move":

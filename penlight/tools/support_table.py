@@ -51,7 +51,45 @@ def support_table() -> str:
                 ]
                 out.append(f"| {' | '.join(cells)} |")
         out.append("")
-    return "\n".join([*out, *_composites(), *_complex(), *_core_aten()])
+    return "\n".join([*out, *_composites(), *_complex(), *_core_aten(), *_interpreted()])
+
+
+def _interpreted() -> list[str]:
+    """Operators of VM code, by namespace, and what production used of them."""
+    from penlight.build.operators import operators
+    from penlight.tools.production import INSTRUCTIONS, LEFT_OUT, OFTEN, production
+
+    have, used = operators(), production()
+    counts: dict[str, int] = {}
+    for name in have:
+        counts[name.partition("::")[0]] = counts.get(name.partition("::")[0], 0) + 1
+    known = set(have) | INSTRUCTIONS
+    rows = []
+    for title, chosen in (
+        (f"used by more than {OFTEN} models", {n: c for n, c in used.items() if c > OFTEN}),
+        ("used by fewer", {n: c for n, c in used.items() if c <= OFTEN}),
+    ):
+        there = {n: c for n, c in chosen.items() if n in known}
+        share = 100 * sum(there.values()) / sum(chosen.values())
+        rows.append(f"| {title} | {len(chosen)} | {len(there)} | {share:.1f} % |")
+    missing = [f"| `{n}` | {c} | {LEFT_OUT.get(n, 'not written yet')} |" for n, c in used.items() if n not in known]
+    namespaces = ", ".join(f"{count} of `{name}`" for name, count in sorted(counts.items(), key=lambda item: -item[1]))
+    return [
+        "## Interpreted operators",
+        "",
+        "TorchScript and `.ptl` files that cannot be planned as a whole are interpreted (docs/TOUR.md). The VM calls operators by torch's "
+        f"names, overload by overload: {len(have)} of them ({namespaces}). Each is a `PEN_OP` in a C++ file under `penlight/ops`, over the kernels above. "
+        "Measured against the 441 operators that PyTorch Mobile models in production called:",
+        "",
+        "| operators | in all | here | by use |",
+        "| --- | --- | --- | --- |",
+        *rows,
+        "",
+        "| left out | models | why |",
+        "| --- | --- | --- |",
+        *missing,
+        "",
+    ]
 
 
 def _composites() -> list[str]:

@@ -272,6 +272,31 @@ def test_numpy_in_numpy_out() -> None:
     compare(torch.from_numpy(got), script(x).detach(), TOLERANCE, "numpy")
 
 
+class Learner(nn.Module):
+    """Changes its weights in place: what is planned must not keep the old ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(4))
+        self.items = nn.ParameterList([nn.Parameter(torch.ones(4))])
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.tanh(torch.relu(x @ self.weight) @ self.weight) + x
+        if bool(y.sum() > -100):
+            w = self.weight
+            w.mul_(2.0)
+        return torch.sigmoid(torch.relu(y @ self.weight) @ self.weight)
+
+
+def test_weights_that_change() -> None:
+    module = Learner().eval().requires_grad_(False)
+    script = torch.jit.script(copy.deepcopy(module))
+    model = penlight.optimize(torch.jit.script(module), (r(3, 4),))
+    for i in range(3):
+        x = r(3, 4, seed=i)
+        compare(model(x), script(x).detach(), TOLERANCE, f"call {i}")
+
+
 def test_straight_lines_are_planned() -> None:
     """With example inputs, the convolutions of a branching model run as one planned region, at other sizes too."""
     script = torch.jit.script(Branches().eval())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.vm.check import OperatorError, check, run
+from tests.vm.check import OperatorError, run
 from tests.vm.samples import EVERY, INF, NAN, same_as_torch
 
 torch.manual_seed(4)

@@ -147,10 +147,10 @@ class _Translation:
         self, op: str, args: list[int | Const] | None = None, results: list[int] | None = None, target: Any = None
     ) -> Action:
         source = self.f.sources[self.at] if self.f.sources and self.at < len(self.f.sources) else ""
-        for a in {a for a in args or () if isinstance(a, int) and a in self.taken and a in (self.stack or ())}:
-            self.taken.discard(a)  # loaded twice, and given away once
-            self.settle(a)
-            self.taken.add(a)
+        for given in {a for a in args or () if isinstance(a, int) and a in self.taken and a in (self.stack or ())}:
+            self.taken.discard(given)  # loaded twice, and given away once
+            self.settle(given)
+            self.taken.add(given)
         action = Action(op, list(args or ()), list(results or ()), target, None, source)
         self.code.append(action)
         emptied: list[int | Const] = []
