@@ -69,9 +69,7 @@ def _compare(got: Any, expected: Any, steps: int, tolerance: float, layout: bool
         assert all(a == b for a, b in seen), f"{where}: strides {got.stride()} instead of {expected.stride()}"
     if not isinstance(expected, torch.Tensor) or not expected.is_quantized:
         return check.compare(got, expected, tolerance, where)
-    assert got.dtype == expected.dtype and got.shape == expected.shape, (
-        f"{where}: {got.shape} instead of {expected.shape}"
-    )
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape), f"{where}: {got.shape}, not {expected.shape}"
     assert got.qscheme() == expected.qscheme(), where
     if expected.qscheme() == torch.per_tensor_affine:
         assert (got.q_scale(), got.q_zero_point()) == (expected.q_scale(), expected.q_zero_point()), where

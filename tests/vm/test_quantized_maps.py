@@ -132,6 +132,20 @@ def test_moving(dtype: torch.dtype, zero: int) -> None:
         same("aten::channel_shuffle", x, 3, layout=False)
     same("aten::max", x)
     same("aten::min", x)
+    same("aten::masked_fill.Scalar", x, torch.rand(2, 6, 3, 4) > 0.5, 0.4, layout=False)
+    same("aten::index_select", x, 1, torch.tensor([3, 0, 3]), layout=False)
+    if dtype == torch.quint8:
+        same("aten::constant_pad_nd", x, [1, 0, 2, 1], 0.7, layout=False)
+    assert torch.equal(check.run("aten::zero_", x.clone()).dequantize(), torch.zeros(2, 6, 3, 4))
+
+
+def test_ordering() -> None:
+    x = torch._make_per_tensor_quantized_tensor(torch.randperm(60).to(torch.uint8).reshape(4, 15), 0.1, 30)
+    for largest in (True, False):
+        same("aten::topk", x, 4, 1, largest, True, layout=False)
+    values, places = check.run("aten::sort", x, 1, False)
+    assert torch.equal(values.int_repr(), x.int_repr().sort(1).values)
+    assert torch.equal(places, x.int_repr().sort(1).indices)
 
 
 def test_comparing() -> None:

@@ -135,6 +135,20 @@ PEN_QUANTIZED(fill, "aten::fill_.Scalar", "aten::fill_.Tensor") {
   return c.give(Value(c.args[0]));
 }
 
+PEN_QUANTIZED(zero_, "aten::zero_") {
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  PEN_TRY(map_stored(c, c.tensor(0), a.scale, a.zero, [=](int64_t) { return a.zero; }));
+  if (c.op->writes >= 0) return PEN_OK;
+  PEN_TRY(copy_into(c, &c.tensor(0), *c.results[0].tensor()));
+  return c.give(Value(c.args[0]));
+}
+// Nothing is dropped in inference.
+PEN_QUANTIZED(dropout, "aten::dropout", "aten::feature_dropout") {
+  if (c.flag(2)) return c.fail("a model in inference", "training");
+  return c.give(Value(c.args[0]));
+}
+
 // ---- the same operator on other arguments ----
 constexpr int kMostArguments = 24;
 // On real numbers.
@@ -151,16 +165,8 @@ PEN_QUANTIZED(compare, "aten::{eq,ne,lt,le,gt,ge}.Tensor", "aten::{eq,ne,lt,le,g
   Call inner = {c.machine, c.op, args, c.count, c.results};
   return c.op->run(inner);
 }
-// What only moves or orders elements runs on the integers, and keeps the scale. The first result is quantized.
-PEN_QUANTIZED(by_integers, "aten::{flip,repeat,roll,rot90,channel_shuffle}",
-              "aten::{reflection_pad1d,reflection_pad2d,reflection_pad3d,replication_pad1d,replication_pad2d,replication_pad3d}",
-              "aten::{max,min,max.dim,min.dim,amax,amin,tile,expand,expand_as,unfold}",
-              "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,upsample_nearest1d.vec,upsample_nearest2d.vec}",
-              "aten::{upsample_nearest3d.vec,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}",
-              "aten::{pixel_shuffle,pixel_unshuffle,movedim.int,movedim.intlist,unflatten.int,diagonal}") {
-  if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
-  Value args[kMostArguments];
-  for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
+// The operator on the integers of its first argument, which `args` has otherwise; the first result is quantized again.
+static Status on_integers(Call& c, Value* args) {
   const TensorObject& x = c.tensor(0);
   Affine a;
   PEN_TRY(affine_of(c, x, &a));
@@ -177,6 +183,32 @@ PEN_QUANTIZED(by_integers, "aten::{flip,repeat,roll,rot90,channel_shuffle}",
   else
     quantizer_release(q);
   return status;
+}
+// What only moves or orders elements runs on the integers, and keeps the scale. The first result is quantized.
+PEN_QUANTIZED(by_integers, "aten::{topk,sort,sort.stable,index_select,gather,index.Tensor,take,flip,repeat,roll,rot90,channel_shuffle}",
+              "aten::{reflection_pad1d,reflection_pad2d,reflection_pad3d,replication_pad1d,replication_pad2d,replication_pad3d}",
+              "aten::{max,min,max.dim,min.dim,amax,amin,tile,expand,expand_as,unfold}",
+              "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,upsample_nearest1d.vec,upsample_nearest2d.vec}",
+              "aten::{upsample_nearest3d.vec,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}",
+              "aten::{pixel_shuffle,pixel_unshuffle,movedim.int,movedim.intlist,unflatten.int,diagonal}") {
+  if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
+  Value args[kMostArguments];
+  for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
+  return on_integers(c, args);
+}
+// The number that fills is quantized first.
+static Status fill_integers(Call& c, int number_at) {
+  if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
+  Value args[kMostArguments];
+  for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  float number = c.given(number_at) ? static_cast<float>(c.number(number_at)) : 0.0f;
+  args[number_at] = Value(Quantize(a.scale, a.zero, c.tensor(0).dtype()).wide(number));
+  return on_integers(c, args);
+}
+PEN_QUANTIZED(constant_pad, "aten::constant_pad_nd", "aten::masked_fill.Scalar", "aten::masked_fill_.Scalar") {
+  return fill_integers(c, 2);
 }
 
 }  // namespace pen
