@@ -87,7 +87,9 @@ def expand(schema: str, options: str = "") -> list[str]:
     """The schemas that one of a family stands for: its braces written out, and the in-place and out= forms of each."""
     if braces := re.search(r"\{([^}]*)\}", schema):
         words = braces[1].split(",")
-        return [s for w in words for s in expand(schema[: braces.start()] + w.strip() + schema[braces.end() :], options)]
+        return [
+            s for w in words for s in expand(schema[: braces.start()] + w.strip() + schema[braces.end() :], options)
+        ]
     made = [schema]
     match = _SCHEMA.fullmatch(schema.strip())
     if not match:
@@ -211,6 +213,8 @@ def operators_source(table: dict[str, VmOperator]) -> str:
         )
     lines += ["const OpEntry kOperators[] = {", *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false},']), "};"]
     lines += [f"const int kOperatorCount = {len(rows)};", "const QuantizedForm kQuantizedForms[] = {"]
-    lines += [f'    {{"{name}", quantized_form_{symbol}}},' for name, (symbol, _) in forms.items()] or ['    {"", nullptr},']
+    lines += [f'    {{"{name}", quantized_form_{symbol}}},' for name, (symbol, _) in forms.items()] or [
+        '    {"", nullptr},'
+    ]
     lines += ["};", f"const int kQuantizedFormCount = {len(forms)};", "}  // namespace pen"]
     return "\n".join(lines) + "\n"

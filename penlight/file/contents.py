@@ -264,7 +264,7 @@ class Function:
         comment = f"  # method {_one_line(self.method)}" if self.method is not None else ""
         lines = [f"function {_one_line(self.name)}({', '.join(named)}) {{{comment}"]
         for at, step in enumerate(self.code):
-            lines += [f"{labels[at]}:"] * (at in labels) + [f"  {step.text(labels)}"]
+            lines += [*([f"{labels[at]}:"] if at in labels else []), f"  {step.text(labels)}"]
         return "\n".join([*lines, "}"])
 
 

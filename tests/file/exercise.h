@@ -1,6 +1,6 @@
 // Does with a file, of which nothing is known to be right, all that a caller might: loads it, reads what it says of
-// itself, makes sessions, sets inputs of the declared shapes, runs, reads results. Shared by the fuzz runner and the
-// libFuzzer target. Whatever the file says must end in an error or in numbers.
+// itself, makes sessions, sets inputs of the declared shapes, runs, reads results; and runs its VM code as a module, on arguments
+// of all kinds, within limits. Shared by the fuzz runner and the libFuzzer target. Whatever the file says must end in an error or in numbers.
 #pragma once
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +31,7 @@ struct Report {
 struct Statistics {
   long files = 0, loaded = 0, prepared = 0, ran = 0;
   std::set<std::string> keys;  // of kernels that a whole run went through
+  long modules = 0, module_runs = 0, module_results = 0;
 };
 
 constexpr size_t kElementSize[] = {4, 2, 8, 1, 1, 2, 4, 8, 1, 2};
@@ -139,6 +140,153 @@ inline uint64_t describe(const pen_model* model) {
   return sum;
 }
 
+// A tensor of a few elements, whole or strided, in a block of its own.
+inline pen_value* any_tensor(Rng& rng) {
+  int dtype = rng.one_in(2) ? int{PEN_F32} : rng.one_in(2) ? int{PEN_I64} : static_cast<int>(rng.below(10));
+  int64_t dims[4], strides[4], stride = 1 + static_cast<int64_t>(rng.below(8) == 0);
+  int rank = static_cast<int>(rng.below(5));
+  int order[4] = {0, 1, 2, 3};
+  for (int d = 0; d < rank; ++d) dims[d] = rng.one_in(16) ? 0 : static_cast<int64_t>(1 + rng.below(5));
+  for (int d = 1; d < rank; ++d)
+    if (rng.one_in(4)) std::swap(order[d], order[rng.below(static_cast<uint64_t>(d) + 1)]);
+  for (int i = rank - 1; i >= 0; --i) {
+    strides[order[i]] = rng.one_in(16) ? 0 : stride;
+    stride *= dims[order[i]] > 0 ? dims[order[i]] : 1;
+  }
+  int64_t reach = 1;
+  for (int d = 0; d < rank; ++d) reach += (dims[d] > 0 ? dims[d] - 1 : 0) * strides[d];
+  char* data = nullptr;
+  if (posix_memalign(reinterpret_cast<void**>(&data), 64, static_cast<size_t>(reach) * kElementSize[dtype]) != 0) return nullptr;
+  fill(rng, dtype, data, static_cast<size_t>(reach));
+  pen_tensor t = {data, dtype, rank, dims, strides};
+  pen_value* made = pen_value_tensor(&t, free, data);
+  if (!made) return free(data), pen_value_none();
+  if (rng.one_in(8)) pen_value_make_constant(made);
+  return made;
+}
+inline pen_value* any_value(Rng& rng, int depth = 0) {
+  static const int64_t kInts[] = {0, 1, -1, 2, 3, 5, -7, 100, INT64_MIN, INT64_MAX, INT32_MAX, int64_t{1} << 40};
+  static const double kFloats[] = {0, -0.0, 1, -1.5, 0.1, 1e300, 1e-300, __builtin_inf(), -__builtin_inf(), __builtin_nan("")};
+  static const char* const kTexts[] = {"", "x", "sum", "{} {}", "%s%n%d", "\xc3\xbf\xff", "mean", "cpu"};
+  switch (rng.below(depth < 2 ? 12 : 8)) {
+    case 0:
+      return pen_value_none();
+    case 1:
+      return pen_value_bool(static_cast<int>(rng.below(2)));
+    case 2:
+      return pen_value_int(kInts[rng.below(12)]);
+    case 3:
+      return pen_value_float(kFloats[rng.below(10)]);
+    case 4: {
+      const char* text = kTexts[rng.below(8)];
+      return pen_value_string(text, strlen(text));
+    }
+    case 8:
+    case 9:
+    case 10: {
+      std::vector<pen_value*> items(rng.below(4));
+      for (pen_value*& item : items) item = any_value(rng, depth + 1);
+      pen_value* made = rng.one_in(2) ? pen_value_list(items.data(), items.size()) : pen_value_tuple(items.data(), items.size());
+      for (pen_value* item : items) pen_value_release(item);
+      return made;
+    }
+    case 11: {
+      pen_value *key = any_value(rng, 9), *value = any_value(rng, depth + 1), *made = pen_value_dict(&key, &value, 1);
+      pen_value_release(key);
+      pen_value_release(value);
+      return made ? made : pen_value_none();
+    }
+    default:
+      return any_tensor(rng);
+  }
+}
+
+// Goes through a result as a binding would.
+inline uint64_t read_value(const pen_value* v, int depth = 0) {
+  uint64_t sum = static_cast<uint64_t>(pen_value_kind(v)) + static_cast<uint64_t>(pen_value_as_int(v)) + strlen(pen_value_type(v));
+  size_t size = 0;
+  if (const char* text = pen_value_text(v, &size)) sum += strlen(text) + size;
+  pen_tensor t;
+  if (pen_value_as_tensor(v, &t) == PEN_OK) {
+    int64_t last = 0, count = 1;
+    for (int d = 0; d < t.rank; ++d) {
+      last += (t.dims[d] - 1) * t.strides[d];
+      count = t.dims[d] ? count : 0;
+    }
+    for (size_t k = 0; count && k < kElementSize[t.dtype]; ++k)
+      sum += static_cast<unsigned char*>(t.data)[k] +
+             static_cast<unsigned char*>(t.data)[static_cast<size_t>(last) * kElementSize[t.dtype] + k];
+    pen_quantization q;
+    if (pen_value_quantization(v, &q) && q.count) sum += static_cast<uint64_t>(q.zero_points[q.count - 1]) + (q.scales[0] > 0);
+  }
+  for (size_t i = 0; depth < 8 && i < pen_value_count(v) && i < 8; ++i) {
+    pen_value *item = pen_value_item(v, i), *key = pen_value_key(v, i);
+    if (item) sum = sum * 31 + read_value(item, depth + 1) + strlen(pen_value_field(v, i));
+    if (key) sum += read_value(key, depth + 1);
+    pen_value_release(item);
+    pen_value_release(key);
+  }
+  return sum;
+}
+
+// Runs VM code: each method a few times on values of any kind and on those that the file carries. Results and state outlive the
+// module now and then, and the model too.
+inline void exercise_module(const pen_model* model, Rng& rng, Statistics* statistics, Report* report, std::vector<pen_value*>* kept) {
+  static volatile uint64_t sink;
+  sink = sink + (pen_model_missing_operator(model, 0) != nullptr);
+  std::vector<pen_bundle> bundles;
+  for (int i = 0; i < pen_model_bundle_count(model) && i < 4; ++i) {
+    pen_bundle b;
+    pen_error error;
+    if (pen_model_bundle(model, i, &b, &error) != PEN_OK) continue;
+    sink = sink + read_value(b.args) + (b.outputs ? read_value(b.outputs) : 0) + strlen(b.method) + strlen(b.info);
+    bundles.push_back(b);
+  }
+  int isas = 0;
+  while (pen_isa_name(isas)) ++isas;
+  pen_module_options options = {rng.one_in(32) ? 2 : 1, 4 << 20, 3000, pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
+  pen_module* module;
+  if (pen_module_create(model, &options, &module, &report->error) == PEN_OK) {
+    ++statistics->modules;
+    for (int f = 0; f < pen_model_function_count(model) && f < 3; ++f) {
+      const char* method = pen_model_function_name(model, f);
+      sink = sink + strlen(pen_model_function_schema(model, f));
+      for (int round = 0; round < 4; ++round) {
+        std::vector<pen_value*> args;
+        const pen_bundle* bundle = bundles.empty() || rng.one_in(3) ? nullptr : &bundles[rng.below(bundles.size())];
+        if (bundle && strcmp(bundle->method, method) == 0)
+          for (size_t i = 0; i < pen_value_count(bundle->args) && i < 16; ++i) args.push_back(pen_value_item(bundle->args, i));
+        else
+          for (uint64_t n = rng.below(4); n > 0; --n) args.push_back(any_value(rng));
+        for (pen_value*& a : args)
+          if (rng.one_in(8)) pen_value_release(a), a = any_value(rng);
+        pen_value* result;
+        ++statistics->module_runs;
+        if (pen_module_run(module, method, args.data(), args.size(), &result) == PEN_OK) {
+          ++statistics->module_results;
+          report->ran = true;
+          sink = sink + read_value(result);
+          if (rng.one_in(4))
+            kept->push_back(result);
+          else
+            pen_value_release(result);
+        } else {
+          report->error = *pen_module_error(module);
+        }
+        for (pen_value* a : args) pen_value_release(a);
+        if (rng.one_in(8)) pen_module_reset(module);
+      }
+    }
+    kept->push_back(pen_module_state(module));
+    sink = sink + read_value(kept->back());
+    pen_module_destroy(module);
+  }
+  for (pen_bundle& b : bundles) {
+    pen_value_release(b.args);
+    pen_value_release(b.outputs);
+  }
+}
+
 inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* statistics) {
   static volatile uint64_t sink;
   Report report;
@@ -186,7 +334,10 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
       pen_session_destroy(session);
       for (Input& x : inputs) free(x.data);
     }
+    std::vector<pen_value*> kept;
+    if (pen_model_function_count(model)) exercise_module(model, rng, statistics, &report, &kept);
     pen_model_close(model);
+    for (pen_value* v : kept) sink = sink + read_value(v), pen_value_release(v);
   }
   free(block);
   return report;

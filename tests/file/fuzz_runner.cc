@@ -53,6 +53,9 @@ double seconds() {
 int main(int argc, char** argv) {
   signal(SIGALRM, on_signal);
   signal(SIGABRT, on_signal);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__clang__)
+  signal(SIGSEGV, on_signal);
+#endif
   Statistics statistics;
   if (argc > 2 && strcmp(argv[1], "--file") == 0) {
     for (int i = 2; i < argc; ++i) {
@@ -93,8 +96,9 @@ int main(int argc, char** argv) {
     }
   }
   alarm(0);
-  printf("mutations %ld files %ld loaded %ld prepared %ld ran %ld keys %zu\n", current_index - atol(argv[3]), statistics.files,
-         statistics.loaded, statistics.prepared, statistics.ran, statistics.keys.size());
+  printf("mutations %ld files %ld loaded %ld prepared %ld ran %ld keys %zu modules %ld runs %ld results %ld\n",
+         current_index - atol(argv[3]), statistics.files, statistics.loaded, statistics.prepared, statistics.ran, statistics.keys.size(),
+         statistics.modules, statistics.module_runs, statistics.module_results);
   if (getenv("FUZZ_KEYS"))
     for (const std::string& key : statistics.keys) printf("%s\n", key.c_str());
   return 0;

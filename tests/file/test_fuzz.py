@@ -31,7 +31,8 @@ def seconds(default: int) -> int:
 def write_seeds(folder: Path) -> list[Path]:
     small = folder / "small.pen"
     small.write_bytes(small_file())
-    return [*write_zoo(folder), small, HERE / "golden" / "v1.pen"]
+    script = HERE / "golden" / "v2.pen"
+    return [*write_zoo(folder), small, HERE / "golden" / "v1.pen", *[script] * 3]
 
 
 def write_fields(path: Path) -> Path:
@@ -64,7 +65,7 @@ def test_mutations(shard: int, tmp_path: Path) -> None:
     )  # fmt: skip
     counts = dict(
         zip(
-            ("mutations", "files", "loaded", "prepared", "ran", "keys"),
+            ("mutations", "files", "loaded", "prepared", "ran", "keys", "modules", "runs", "results"),
             map(int, re.findall(r"\d+", done.stdout)),
             strict=True,
         )
@@ -74,6 +75,7 @@ def test_mutations(shard: int, tmp_path: Path) -> None:
     assert counts["loaded"] >= counts["files"] // 3
     assert counts["ran"] >= counts["files"] // 8
     assert counts["keys"] >= 80
+    assert counts["results"] >= counts["runs"] // 50 > 0
 
 
 @pytest.mark.slow
@@ -84,7 +86,8 @@ def test_libfuzzer(tmp_path: Path) -> None:
     corpus = program.parent.parent / "corpus"
     corpus.mkdir(exist_ok=True)
     write_seeds(tmp_path)
-    shutil.copy(HERE / "golden" / "v1.pen", tmp_path)
+    for golden in (HERE / "golden").glob("*.pen"):
+        shutil.copy(golden, tmp_path)
     native.run(
         [program, f"-max_total_time={seconds(60)}", "-timeout=20", "-rss_limit_mb=4096", "-max_len=40000",
          f"-artifact_prefix={program.parent.parent}/", corpus, tmp_path],

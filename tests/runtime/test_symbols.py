@@ -65,14 +65,18 @@ def test_undefined_symbols(archive: Path) -> None:
 
 
 def test_weak_symbols_stay_in_their_namespace(archive: Path) -> None:
-    """A weak symbol may be merged with its copy from another object: it must name the instruction set it is for."""
+    """A weak symbol may be merged with its copy from another object: where that is compiled for an instruction set (it defines
+    something in the namespace of one), the symbol must be of that namespace too."""
     spaces = tuple(f"pen::{isa}::" for isa in ISAS)
-    wrong = []
-    for member, lines in members(archive, "-C", "--defined-only").items():
-        for line in lines:
-            _, kind, name = line.split(maxsplit=2)
-            if kind in "WwVvu" and not any(space in name for space in spaces):
-                wrong.append(f"{member}: {name}")
+    wrong, seen = [], 0
+    for member in output("nm", "-C", "--defined-only", archive).split("\n\n"):
+        name, *lines = member.strip().splitlines()
+        symbols = [line.split(maxsplit=2) for line in lines]
+        if not any(text.startswith(spaces) for _, _, text in symbols):
+            continue
+        seen += 1
+        wrong += [f"{name} {text}" for _, kind, text in symbols if kind in "WwVvu" and not any(s in text for s in spaces)]
+    assert seen > 20
     assert wrong == []
 
 
@@ -93,7 +97,7 @@ def test_no_exception_tables(archive: Path) -> None:
 
 def test_platform_check_covers_platform_h() -> None:
     checked = set(
-        re.findall(r"PEN_SAME\w*\((\w+)\);", (native.ROOT / "penlight/runtime/base/platform_check.cc").read_text())
+        re.findall(r"PEN_SAME\w*\((\w+)[,)]", (native.ROOT / "penlight/runtime/base/platform_check.cc").read_text())
     )
     others = {"__error", "__errno", "__errno_location"}  # one of them a platform
     assert declared() - others == checked - others

@@ -69,16 +69,21 @@ def _compare(got: Any, expected: Any, steps: int, tolerance: float, layout: bool
         assert all(a == b for a, b in seen), f"{where}: strides {got.stride()} instead of {expected.stride()}"
     if not isinstance(expected, torch.Tensor) or not expected.is_quantized:
         return check.compare(got, expected, tolerance, where)
-    assert got.dtype == expected.dtype and got.shape == expected.shape, f"{where}: {got.shape} instead of {expected.shape}"
+    assert got.dtype == expected.dtype and got.shape == expected.shape, (
+        f"{where}: {got.shape} instead of {expected.shape}"
+    )
     assert got.qscheme() == expected.qscheme(), where
     if expected.qscheme() == torch.per_tensor_affine:
         assert (got.q_scale(), got.q_zero_point()) == (expected.q_scale(), expected.q_zero_point()), where
     apart = (got.int_repr().long() - expected.int_repr().long()).abs()
     most = int(apart.max()) if apart.numel() else 0
     assert most <= steps, f"{where}: {most} steps apart, {int((apart > steps).sum())} of {apart.numel()}"
+    return None
 
 
-def quantized(*shape: int, scale: float = 0.05, zero: int = 100, dtype: torch.dtype = torch.quint8, spread: float = 1.0) -> torch.Tensor:
+def quantized(
+    *shape: int, scale: float = 0.05, zero: int = 100, dtype: torch.dtype = torch.quint8, spread: float = 1.0
+) -> torch.Tensor:
     """Random, over all levels and a little beyond them."""
     levels = {torch.quint8: (0, 255), torch.qint8: (-128, 127), torch.qint32: (-10000, 10000)}[dtype]
     middle, half = (levels[0] + levels[1]) / 2 - zero, (levels[1] - levels[0]) * 0.6 * spread

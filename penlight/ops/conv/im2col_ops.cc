@@ -38,7 +38,8 @@ PEN_OP(im2col, "[out]", "aten::im2col(Tensor self, int[2] kernel_size, int[2] di
   PEN_TRY(g.run(y));
   return give_unbatched(c, x, 4, Value::own(g.take(0)));
 }
-PEN_OP(col2im, "[out]", "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor") {
+PEN_OP(col2im, "[out]",
+       "aten::col2im(Tensor self, SymInt[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.rank() != 3 && x.rank() != 2) return c.fail("columns [N, C * kernel, windows] or [C * kernel, windows]", "rank %d", x.rank());
   if (!is_floating(x.dtype()) || x.dtype() == DType::f64) return c.fail("a tensor of Float, Half or BFloat16", "%s", dtype_name(x.dtype()));

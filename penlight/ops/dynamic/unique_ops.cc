@@ -129,14 +129,16 @@ PEN_OP(unique_dim,
   int dim;
   if (c.tensor(0).rank() == 0) return c.fail("a tensor with dims", "rank 0");
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
-  return give_unique(c, dim, false, c.flag(3), c.flag(4));
+  return give_unique(c, dim, false, true, true);  // as torch: always, where a dim is given
 }
 PEN_OP(unique_consecutive,
        "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, "
        "Tensor)") {
-  int dim = -1;
-  if (c.given(3) && c.tensor(0).rank() > 0) PEN_TRY(c.dim(3, c.tensor(0).rank(), &dim));
-  return give_unique(c, c.tensor(0).rank() == 1 ? -1 : dim, true, c.flag(1), c.flag(2));
+  int dim = -1, rank = c.tensor(0).rank();
+  bool flat = !c.given(3) || (c.integer(3) == 0 && rank == 1);
+  if (!flat && rank == 0) return c.fail("a tensor with dims", "rank 0");
+  if (!flat) PEN_TRY(c.dim(3, rank, &dim));
+  return give_unique(c, dim, true, !flat || c.flag(1), !flat || c.flag(2));
 }
 PEN_OP(
     unique_dim_consecutive,
@@ -144,7 +146,7 @@ PEN_OP(
   int dim;
   if (c.tensor(0).rank() == 0) return c.fail("a tensor with dims", "rank 0");
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
-  return give_unique(c, dim, true, c.flag(2), c.flag(3));
+  return give_unique(c, dim, true, true, true);
 }
 
 }  // namespace pen

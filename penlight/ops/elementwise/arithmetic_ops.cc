@@ -82,6 +82,7 @@ static Status give_rounded_quotient(Call& c, bool down) {
   DType wide = wide_of(dtype);
   Rows r(c);
   int q = r.node("div", wide, operand(r, c, 0, dtype, wide, true), operand(r, c, 1, dtype, wide, true));
+  q = r.cast(r.cast(q, dtype), wide);  // halves are rounded twice, as in torch
   return r.give(r.cast(r.node("trunc", wide, q), dtype));
 }
 static Status give_quotient_by_mode(Call& c) {

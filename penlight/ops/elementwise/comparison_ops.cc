@@ -97,7 +97,6 @@ static Status give_clamped(Call& c, int low, int high) {
   if (high >= 0 && !c.given(high)) high = -1;
   if (low < 0 && high < 0) return c.fail("at least one of min and max", "none");
   DType dtype = promoted(c, 0, low, high), carrier;
-  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
   PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);

@@ -40,7 +40,8 @@ Status spread(Calls& t, const Call& c, Value* a, Value* b, Value* pivots) {
   for (int d = 0; d < lead.rank; ++d) {
     int i = d - lead.rank + p.rank() - 2, j = d - lead.rank + q.rank() - 2;
     int64_t m = i < 0 ? 1 : p.dim(i), n = j < 0 ? 1 : q.dim(j);
-    if (m != n && m != 1 && n != 1) return c.fail("batches that can be broadcast", "%lld and %lld", static_cast<long long>(m), static_cast<long long>(n));
+    if (m != n && m != 1 && n != 1)
+      return c.fail("batches that can be broadcast", "%lld and %lld", static_cast<long long>(m), static_cast<long long>(n));
     lead.dims[d] = m == 1 ? n : m;
   }
   x = y = lead;
@@ -184,7 +185,8 @@ Status qr_of(Call& c, const TensorObject& a, bool complete, bool only_r) {
 PEN_OP(linalg_solve, "[out]", "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor") {
   return solve(c, c.args[0], c.args[1], c.flag(2), true, -1);
 }
-PEN_OP(linalg_solve_ex, "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)") {
+PEN_OP(linalg_solve_ex,
+       "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)") {
   return solve(c, c.args[0], c.args[1], c.flag(2), c.flag(3), 1);
 }
 // As torch had it until 2021: the right side first, and the factors with the result.
@@ -196,7 +198,9 @@ PEN_OP(solve, "aten::solve(Tensor self, Tensor A) -> (Tensor solution, Tensor LU
   return solve(c, c.args[1], c.args[0], true, true, -1);
 }
 PEN_OP(inverse, "[out]", "aten::{inverse,linalg_inv}(Tensor self) -> Tensor") { return inverse(c, true, -1); }
-PEN_OP(linalg_inv_ex, "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)") { return inverse(c, c.flag(1), 1); }
+PEN_OP(linalg_inv_ex, "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)") {
+  return inverse(c, c.flag(1), 1);
+}
 PEN_OP(linalg_lu_factor, "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)") {
   if (!c.flag(1)) return c.fail("a factorization with pivots", "pivot=False");
   PEN_TRY(need_matrices(c, c.tensor(0), false));
@@ -208,7 +212,8 @@ PEN_OP(linalg_lu_factor, "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -
 PEN_OP(lu_solve, "[out]", "aten::lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), false));
   PEN_TRY(need_matrices(c, c.tensor(1), true));
-  if (c.tensor(2).dtype() != DType::i32 || c.tensor(2).rank() != c.tensor(1).rank() - 1) return c.fail("pivots of Int, a row for each matrix", "%s, rank %d", dtype_name(c.tensor(2).dtype()), c.tensor(2).rank());
+  if (c.tensor(2).dtype() != DType::i32 || c.tensor(2).rank() != c.tensor(1).rank() - 1)
+    return c.fail("pivots of Int, a row for each matrix", "%s, rank %d", dtype_name(c.tensor(2).dtype()), c.tensor(2).rank());
   Calls t(c);
   Value x;
   PEN_TRY(solve_factored(c, t, {c.args[1], c.args[2], Value()}, c.args[0], false, &x));
@@ -242,10 +247,12 @@ PEN_OP(logdet, "aten::logdet(Tensor self) -> Tensor") {
   return t.give(c, t("aten::masked_fill.Scalar", total, t("aten::lt.Scalar", sign, 0), __builtin_nan("")));
 }
 
-PEN_OP(cholesky, "[out]", "aten::cholesky(Tensor self, bool upper=False) -> Tensor", "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor") {
+PEN_OP(cholesky, "[out]", "aten::cholesky(Tensor self, bool upper=False) -> Tensor",
+       "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor") {
   return cholesky(c, c.tensor(0), c.flag(1), true, -1);
 }
-PEN_OP(linalg_cholesky_ex, "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)") {
+PEN_OP(linalg_cholesky_ex,
+       "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)") {
   return cholesky(c, c.tensor(0), c.flag(1), c.flag(2), 1);
 }
 // L L' x = b: one triangle, then the other.
@@ -258,7 +265,9 @@ static Status solve_cholesky(Call& c, const Value& b, const Value& factor, bool 
   PEN_TRY(solve_triangle(c, t, factor, half, upper, !upper, false, &x));
   return c.give(static_cast<Value&&>(x));
 }
-PEN_OP(cholesky_solve, "[out]", "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor") { return solve_cholesky(c, c.args[0], c.args[1], c.flag(2)); }
+PEN_OP(cholesky_solve, "[out]", "aten::cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor") {
+  return solve_cholesky(c, c.args[0], c.args[1], c.flag(2));
+}
 PEN_OP(cholesky_inverse, "[out]", "aten::cholesky_inverse(Tensor self, bool upper=False) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), true));
   Calls t(c);
@@ -266,7 +275,8 @@ PEN_OP(cholesky_inverse, "[out]", "aten::cholesky_inverse(Tensor self, bool uppe
   PEN_TRY(t.status);
   return solve_cholesky(c, eye, c.args[0], c.flag(1));
 }
-PEN_OP(linalg_solve_triangular, "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor") {
+PEN_OP(linalg_solve_triangular,
+       "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), true));
   PEN_TRY(need_matrices(c, c.tensor(1), false));
   Calls t(c);
@@ -278,7 +288,9 @@ PEN_OP(linalg_solve_triangular, "aten::linalg_solve_triangular(Tensor self, Tens
   PEN_TRY(solve_triangle(c, t, c.args[0], turned(t, c.args[1]), c.flag(2), true, c.flag(4), &x));
   return t.give(c, turned(t, x));
 }
-PEN_OP(triangular_solve, "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)") {
+PEN_OP(triangular_solve,
+       "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor "
+       "solution, Tensor cloned_coefficient)") {
   PEN_TRY(need_matrices(c, c.tensor(0), false));
   PEN_TRY(need_matrices(c, c.tensor(1), true));
   Calls t(c);
@@ -362,10 +374,12 @@ static Status pseudoinverse(Call& c, double atol, double rtol, bool hermitian) {
   Value inverses = t("aten::masked_fill.Scalar", t("aten::reciprocal", values), t("aten::le.Tensor", sizes, least), 0);
   return t.give(c, t("aten::matmul", t("aten::mul.Tensor", v, t("aten::unsqueeze", inverses, -2)), turned(t, u)));
 }
-PEN_OP(pinverse, "aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor", "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor") {
+PEN_OP(pinverse, "aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor",
+       "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor") {
   return pseudoinverse(c, 0, c.number(1), c.op->param_count > 2 && c.flag(2));
 }
-PEN_OP(linalg_pinv_limits, "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor") {
+PEN_OP(linalg_pinv_limits,
+       "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor") {
   const TensorObject& a = c.tensor(0);
   PEN_TRY(need_matrices(c, a, false));
   int64_t m = a.dim(a.rank() - 2), n = a.dim(a.rank() - 1);

@@ -13,7 +13,8 @@ PEN_OP(cdist, "aten::cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=
   int64_t mode = c.given(3) ? c.integer(3) : 0;
   if (x.rank() < 2 || y.rank() < 2 || x.dim(x.rank() - 1) != y.dim(y.rank() - 1))
     return c.fail("two tensors [..., rows, size] of one size", "rank %d and %d", x.rank(), y.rank());
-  if (!is_floating(x.dtype()) || x.dtype() != y.dtype()) return c.fail("floats of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(y.dtype()));
+  if (!is_floating(x.dtype()) || x.dtype() != y.dtype())
+    return c.fail("floats of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(y.dtype()));
   if (!(p >= 0)) return c.fail("a p of 0 or more", "%g", p);
   int64_t a = x.dim(x.rank() - 2), b = y.dim(y.rank() - 2), size = x.dim(x.rank() - 1);
   Calls t(c);
@@ -30,11 +31,11 @@ PEN_OP(cdist, "aten::cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=
 PEN_OP(pdist, "aten::pdist(Tensor self, float p=2.0) -> Tensor", "aten::_pdist_forward(Tensor self, float p=2.0) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.rank() != 2 || !is_floating(x.dtype())) return c.fail("a matrix of floats", "rank %d, %s", x.rank(), dtype_name(x.dtype()));
+  if (!(c.number(1) >= 0)) return c.fail("a p of 0 or more", "%g", c.number(1));
   int64_t n = x.dim(0), count = n * (n - 1) / 2, at = 0;
   Value all, made = Value::own(tensor_create(DType::f64, 1, &count));
   PEN_TRY(elements_of(c, x, DType::f64, &all));
-  Value line = Value::own(tensor_create(DType::f64, 1, &x.shape.dims[1]));
-  if (made.is_none() || line.is_none()) return c.out_of_memory();
+  if (made.is_none()) return c.out_of_memory();
   Calls t(c);
   Value row = t("aten::sub.Tensor", t("aten::unsqueeze", all, 1), t("aten::unsqueeze", all, 0));
   Value norms = t("aten::linalg_vector_norm", row, c.number(1), t.ints(-1));
@@ -82,7 +83,8 @@ PEN_OP(cross, "[out]", "aten::cross(Tensor self, Tensor other, int? dim=None) ->
   Value parts[3];
   auto part = [&](int of, int i) { return t("aten::select.int", both.list()->items[of], dim, (i + 3) % 3); };
   for (int i = 0; i < 3; ++i)
-    parts[i] = t("aten::sub.Tensor", t("aten::mul.Tensor", part(0, i - 2), part(1, i - 1)), t("aten::mul.Tensor", part(0, i - 1), part(1, i - 2)));
+    parts[i] =
+        t("aten::sub.Tensor", t("aten::mul.Tensor", part(0, i - 2), part(1, i - 1)), t("aten::mul.Tensor", part(0, i - 1), part(1, i - 2)));
   return t.give(c, t("aten::stack", t.tensors(parts, 3), dim));
 }
 PEN_OP(inner, "[out]", "aten::inner(Tensor self, Tensor other) -> Tensor") {
@@ -98,7 +100,9 @@ PEN_OP(tensordot, "[out]", "aten::tensordot(Tensor self, Tensor other, int[] dim
   Shape shape;
   Calls t(c);
   int64_t summed[2];
-  if (c.list(2).count != c.list(3).count) return c.fail("as many dims of both", "%lld and %lld", static_cast<long long>(c.list(2).count), static_cast<long long>(c.list(3).count));
+  if (c.list(2).count != c.list(3).count)
+    return c.fail("as many dims of both", "%lld and %lld", static_cast<long long>(c.list(2).count),
+                  static_cast<long long>(c.list(3).count));
   for (int s = 0; s < 2; ++s) {
     const TensorObject& x = *sides[s];
     DimSet over;
@@ -123,8 +127,10 @@ PEN_OP(tensordot, "[out]", "aten::tensordot(Tensor self, Tensor other, int[] dim
     summed[s] = inner;
     matrices[s] = t("aten::reshape", t("aten::permute", x, t.ints_of(order, n)), s ? t.ints(inner, outer) : t.ints(outer, inner));
   }
-  if (summed[0] != summed[1]) return c.fail("dims of equal sizes", "%lld and %lld", static_cast<long long>(summed[0]), static_cast<long long>(summed[1]));
-  if (c.tensor(0).rank() + c.tensor(1).rank() - 2 * static_cast<int>(c.list(2).count) > kMaxRank) return c.fail("a result of rank 8 at most", "more");
+  if (summed[0] != summed[1])
+    return c.fail("dims of equal sizes", "%lld and %lld", static_cast<long long>(summed[0]), static_cast<long long>(summed[1]));
+  if (c.tensor(0).rank() + c.tensor(1).rank() - 2 * static_cast<int>(c.list(2).count) > kMaxRank)
+    return c.fail("a result of rank 8 at most", "more");
   return t.give(c, t("aten::reshape", t("aten::mm", matrices[0], matrices[1]), t.ints_of(shape.dims, shape.rank)));
 }
 PEN_OP(kron, "[out]", "aten::kron(Tensor self, Tensor other) -> Tensor") {
@@ -177,7 +183,8 @@ PEN_OP(addr, "[in_place][out]", "aten::addr(Tensor self, Tensor vec1, Tensor vec
   Value x = c.number(3) == 1 ? Value(c.args[0]) : t("aten::mul.Scalar", c.args[0], c.args[3]);
   return t.give(c, t("aten::add.Tensor", x, product));
 }
-PEN_OP(addmm_activation, "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor") {
+PEN_OP(addmm_activation,
+       "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor") {
   Calls t(c);
   Value y = t("aten::addmm", c.args[0], c.args[1], c.args[2], c.args[3], c.args[4]);
   return t.give(c, c.flag(5) ? t("aten::gelu", y) : t("aten::relu", y));
@@ -185,8 +192,10 @@ PEN_OP(addmm_activation, "aten::_addmm_activation(Tensor self, Tensor mat1, Tens
 // sum over i, j of x[i] w[o, i, j] y[j]
 PEN_OP(bilinear, "aten::bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor") {
   const TensorObject &x = c.tensor(0), &y = c.tensor(1), &w = c.tensor(2);
-  if (w.rank() != 3 || x.rank() < 1 || x.rank() != y.rank() || x.rank() + 1 > kMaxRank || x.dim(x.rank() - 1) != w.dim(1) || y.dim(y.rank() - 1) != w.dim(2))
-    return c.fail("inputs [..., I] and [..., J] and a weight [O, I, J]", "rank %d, %d and %d, or other sizes", x.rank(), y.rank(), w.rank());
+  if (w.rank() != 3 || x.rank() < 1 || x.rank() != y.rank() || x.rank() + 1 > kMaxRank || x.dim(x.rank() - 1) != w.dim(1) ||
+      y.dim(y.rank() - 1) != w.dim(2))
+    return c.fail("inputs [..., I] and [..., J] and a weight [O, I, J]", "rank %d, %d and %d, or other sizes", x.rank(), y.rank(),
+                  w.rank());
   Calls t(c);
   int64_t shape[kMaxRank];
   for (int d = 0; d < x.rank() - 1; ++d) shape[d] = x.dim(d);

@@ -103,7 +103,8 @@ void sum_lost(Calls& t, Operand* o, const bool* needed) {
 }
 
 // [shared, own, contracted] of one side, reshaped to three dims.
-Value as_matrices(Calls& t, const Operand& o, const int* shared, int shared_count, const int* own, int own_count, const int* over, int over_count, bool turned) {
+Value as_matrices(Calls& t, const Operand& o, const int* shared, int shared_count, const int* own, int own_count, const int* over,
+                  int over_count, bool turned) {
   const TensorObject& x = *o.tensor.tensor();
   int64_t order[kMaxRank], sizes[3] = {1, 1, 1};
   int n = 0;
@@ -134,7 +135,9 @@ Status multiply(const Call& c, Calls& t, Operand* a, Operand* b, const bool* nee
       int at = find(other.letters, o.letters.list[i]);
       int64_t theirs = at < 0 ? -1 : other.tensor.tensor()->dim(at);
       if (x.dim(i) == 1 && theirs > 1) continue;
-      if (theirs >= 0 && theirs != 1 && theirs != x.dim(i)) return c.fail("equal sizes of dims with one letter", "%lld and %lld", static_cast<long long>(x.dim(i)), static_cast<long long>(theirs));
+      if (theirs >= 0 && theirs != 1 && theirs != x.dim(i))
+        return c.fail("equal sizes of dims with one letter", "%lld and %lld", static_cast<long long>(x.dim(i)),
+                      static_cast<long long>(theirs));
       left[letters.count] = x.dim(i);
       strides[letters.count] = x.shape.strides[i];
       letters.list[letters.count++] = o.letters.list[i];
@@ -158,7 +161,8 @@ Status multiply(const Call& c, Calls& t, Operand* a, Operand* b, const bool* nee
   for (int i = 0; i < b->letters.count; ++i)
     if (find(a->letters, b->letters.list[i]) < 0) own_b[n[2]++] = b->letters.list[i];
   if (n[0] + n[1] + n[2] > kMaxRank) return c.fail("results of rank 8 at most on the way", "%d", n[0] + n[1] + n[2]);
-  Value x = as_matrices(t, *a, shared, n[0], own_a, n[1], over, n[3], false), y = as_matrices(t, *b, shared, n[0], own_b, n[2], over, n[3], true);
+  Value x = as_matrices(t, *a, shared, n[0], own_a, n[1], over, n[3], false),
+        y = as_matrices(t, *b, shared, n[0], own_b, n[2], over, n[3], true);
   Operand made;
   auto add = [&](const Operand& o, const int* letters, int count) {
     for (int i = 0; i < count; ++i) {
@@ -204,7 +208,8 @@ PEN_OP(einsum, "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None
     Subscripts s;
     PEN_TRY(parse(c, &at, '\0', &s));
     for (int i = 0; i < s.count; ++i) {
-      if (s.list[i] != kEllipsis && (!seen[s.list[i]] || find(out, s.list[i]) >= 0)) return c.fail("each letter of the result once, and from the operands", "another");
+      if (s.list[i] != kEllipsis && (!seen[s.list[i]] || find(out, s.list[i]) >= 0))
+        return c.fail("each letter of the result once, and from the operands", "another");
       for (int k = widest - 1; s.list[i] == kEllipsis && k >= 0; --k) out.list[out.count++] = 52 + k;
       if (s.list[i] != kEllipsis) out.list[out.count++] = s.list[i];
     }

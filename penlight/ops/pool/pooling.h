@@ -6,7 +6,7 @@ namespace pen {
 
 struct Window {
   int64_t kernel[3], stride[3], padding[3], dilation[3];
-  int64_t out[3];  // adaptive: the result's sizes, which windows follow from
+  int64_t out[3];   // adaptive: the result's sizes, which windows follow from
   int64_t divisor;  // of a mean; 0: the window's size
   bool ceil_mode, count_padding, adaptive;
 };

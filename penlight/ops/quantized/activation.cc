@@ -78,7 +78,8 @@ PEN_QUANTIZED(hardsigmoid, "aten::hardsigmoid", "aten::hardsigmoid_") {
 }
 PEN_QUANTIZED(tanh, "aten::tanh", "aten::tanh_") {
   DType d = c.tensor(0).dtype();
-  return apply(c, By::qnnpack, c.tensor(0), d == DType::i32 ? 1.0 / 2147483648.0 : 1.0 / 128, d == DType::u8 ? 128 : 0, [](float x) { return tanhf(x); });
+  return apply(c, By::qnnpack, c.tensor(0), d == DType::i32 ? 1.0 / 2147483648.0 : 1.0 / 128, d == DType::u8 ? 128 : 0,
+               [](float x) { return tanhf(x); });
 }
 static float hardswish(float x) {
   float y = x + 3.0f;
@@ -94,18 +95,14 @@ PEN_QUANTIZED(leaky_relu, "aten::leaky_relu", "aten::leaky_relu_") {
   return apply_in_place(c, By::torch, c.tensor(0), [](float x, float p, float) { return x < 0.0f ? x * p : x; }, slope, 0);
 }
 static Status threshold(Call& c) {
-  return apply_in_place(c, By::torch, c.tensor(0), [](float x, float p, float r) { return x > p ? x : r; }, static_cast<float>(c.number(1)),
-                        static_cast<float>(c.number(2)));
+  return apply_in_place(
+      c, By::torch, c.tensor(0), [](float x, float p, float r) { return x > p ? x : r; }, static_cast<float>(c.number(1)),
+      static_cast<float>(c.number(2)));
 }
 static Status elu(Call& c, double out_scale, int64_t out_zero, double alpha_, double scale_, double input_scale_) {
   float alpha = static_cast<float>(alpha_), scale = static_cast<float>(scale_), input_scale = static_cast<float>(input_scale_);
   return apply(c, By::torch, c.tensor(0), out_scale, out_zero,
                [=](float x) { return x >= 0.0f ? x * scale : expm1f(x * input_scale) * alpha * scale; });
-}
-PEN_QUANTIZED(elu, "aten::elu", "aten::elu_") {
-  Affine a;
-  PEN_TRY(affine_of(c, c.tensor(0), &a));
-  return elu(c, a.scale, a.zero, c.number(1), c.number(2), c.number(3));
 }
 
 PEN_QUANTIZED(relu6, "aten::relu6", "aten::relu6_") { return relu6(c); }
@@ -158,7 +155,8 @@ PEN_OP(quantized_prelu, "[quantized]", "quantized::prelu(Tensor qx, Tensor weigh
   Value real = weight.quantizer ? Value::own(dequantized(c, weight, &status)) : Value::share(&c.tensor(1));
   if (weight.quantizer) PEN_TRY(status);
   const TensorObject& slope = *real.tensor();
-  if (slope.dtype() != DType::f32 || slope.rank() > 1) return c.fail("weights in a row", "%s of rank %d", dtype_name(slope.dtype()), slope.rank());
+  if (slope.dtype() != DType::f32 || slope.rank() > 1)
+    return c.fail("weights in a row", "%s of rank %d", dtype_name(slope.dtype()), slope.rank());
   int64_t channels = x.rank() > 1 ? x.dim(1) : 1, slopes = slope.numel();
   if (slopes != 1 && slopes != channels) return c.fail("a weight for each channel", "%lld", static_cast<long long>(slopes));
   Order order = order_of(x);

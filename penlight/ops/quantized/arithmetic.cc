@@ -163,8 +163,7 @@ static Status add_number(Call& c, const TensorObject& x, double number, bool rel
   Levels l = levels_of(x.dtype());
   if (!(number / a.scale > -1e15 && number / a.scale < 1e15)) return c.fail("a number within reach of the scale", "%g", number);
   int64_t whole = nearest_wide(number / a.scale), moved = a.zero - whole;
-  if (moved >= l.low && moved <= l.high)
-    return map_stored(c, x, a.scale, moved, [=](int64_t v) { return relu && v < moved ? moved : v; });
+  if (moved >= l.low && moved <= l.high) return map_stored(c, x, a.scale, moved, [=](int64_t v) { return relu && v < moved ? moved : v; });
   double span = static_cast<double>(l.high) - static_cast<double>(l.low), scale;
   int64_t zero;
   if (moved < l.low) {
@@ -203,19 +202,20 @@ static Status by_number(Call& c, WithNumber f, int tensor_at, int number_at, boo
   if (number.tag() == Tag::tensor) PEN_TRY(number_in(c, *c.args[number_at].tensor(), &number));
   return f(c, c.tensor(tensor_at), number.number(), relu);
 }
+// add_scalar_relu with a Tensor: torch leaves the relu out.
 PEN_OP(quantized_add_scalar, "[quantized]", "quantized::add.Scalar(Tensor qa, Scalar b) -> Tensor qc",
        "quantized::add.Scalar_out(Tensor qa, Scalar b, Tensor(a!) out) -> Tensor(a!) out",
        "quantized::add_scalar(Tensor qa, Scalar b) -> Tensor qc", "quantized::add_scalar.Tensor(Tensor qa, Tensor b) -> Tensor qc",
        "quantized::add_scalar_out(Tensor qa, Scalar b, Tensor(a!) out) -> Tensor(a!) out",
-       "quantized::add_scalar_out.Tensor(Tensor qa, Tensor b, Tensor(a!) out) -> Tensor(a!) out") {
+       "quantized::add_scalar_out.Tensor(Tensor qa, Tensor b, Tensor(a!) out) -> Tensor(a!) out",
+       "quantized::add_scalar_relu.Tensor(Tensor qa, Tensor b) -> Tensor qc",
+       "quantized::add_scalar_relu_out.Tensor(Tensor qa, Tensor b, Tensor(a!) out) -> Tensor(a!) out") {
   return by_number(c, add_number, 0, 1, false);
 }
 PEN_OP(quantized_add_scalar_relu, "[quantized]", "quantized::add_relu.Scalar(Tensor qa, Scalar b) -> Tensor qc",
        "quantized::add_relu.Scalar_out(Tensor qa, Scalar b, Tensor(a!) out) -> Tensor(a!) out",
        "quantized::add_scalar_relu(Tensor qa, Scalar b) -> Tensor qc",
-       "quantized::add_scalar_relu.Tensor(Tensor qa, Tensor b) -> Tensor qc",
-       "quantized::add_scalar_relu_out(Tensor qa, Scalar b, Tensor(a!) out) -> Tensor(a!) out",
-       "quantized::add_scalar_relu_out.Tensor(Tensor qa, Tensor b, Tensor(a!) out) -> Tensor(a!) out") {
+       "quantized::add_scalar_relu_out(Tensor qa, Scalar b, Tensor(a!) out) -> Tensor(a!) out") {
   return by_number(c, add_number, 0, 1, true);
 }
 PEN_OP(quantized_mul_scalar, "[quantized]", "quantized::mul.Scalar(Tensor qa, Scalar b) -> Tensor qc",

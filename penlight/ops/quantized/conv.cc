@@ -28,8 +28,10 @@ static Status conv_shape(const Call& c, const Instance& object, const TensorObje
   PEN_TRY(packed_ints(c, object, "output_padding", rank, output_padding));
   PEN_TRY(packed_int(c, object, "groups", &v->groups));
   PEN_TRY(packed_flag(c, object, "transposed", &is_transposed));
-  if (is_transposed != transposed) return c.fail(transposed ? "parameters of a transposed convolution" : "parameters of a convolution", "others");
-  if (v->groups < 1 || v->groups > x.dim(1)) return c.fail("a group at least, and a channel for each", "%lld", static_cast<long long>(v->groups));
+  if (is_transposed != transposed)
+    return c.fail(transposed ? "parameters of a transposed convolution" : "parameters of a convolution", "others");
+  if (v->groups < 1 || v->groups > x.dim(1))
+    return c.fail("a group at least, and a channel for each", "%lld", static_cast<long long>(v->groups));
   PEN_TRY(weights_of(c, object, transposed ? 1 : 0, transposed ? v->groups : 1, &v->w));
   int64_t inputs = transposed ? weight->dim(0) / v->groups : weight->dim(1);
   v->outputs = transposed ? weight->dim(1) : weight->dim(0) / v->groups;
@@ -51,9 +53,9 @@ static Status conv_shape(const Call& c, const Instance& object, const TensorObje
     }
     g.in[side] = x.dim(2 + d), g.kernel[side] = weight->dim(2 + d);
     g.stride[side] = stride[d], g.pad[side] = padding[d], g.dilation[side] = dilation[d];
-    bool sane = g.in[side] > 0 && g.in[side] < kMost && g.kernel[side] > 0 && g.kernel[side] < kMost && stride[d] > 0 && stride[d] < kMost &&
-                dilation[d] > 0 && dilation[d] < kMost && padding[d] >= 0 && padding[d] < kMost && output_padding[d] >= 0 &&
-                output_padding[d] < kMost;
+    bool sane = g.in[side] > 0 && g.in[side] < kMost && g.kernel[side] > 0 && g.kernel[side] < kMost && stride[d] > 0 &&
+                stride[d] < kMost && dilation[d] > 0 && dilation[d] < kMost && padding[d] >= 0 && padding[d] < kMost &&
+                output_padding[d] >= 0 && output_padding[d] < kMost;
     if (!sane) return c.fail("sizes, stride, padding and dilation that make sense", "others in dimension %d", d);
     int64_t reach = g.dilation[side] * (g.kernel[side] - 1) + 1;
     g.out[side] = transposed ? (g.in[side] - 1) * stride[d] - 2 * padding[d] + reach + output_padding[d]
@@ -184,11 +186,12 @@ PEN_OP(quantized_conv2d_new, "[quantized]",
        "output_zero_point) -> Tensor") {
   return conv(c, kConv2dParams, 2, false, false);
 }
-PEN_OP(quantized_conv2d_relu_new, "[quantized]",
-       "quantized::conv2d_relu.new(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weight, float output_scale, int "
-       "output_zero_point) -> Tensor",
-       "_quantized::conv2d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weight, float output_scale, int "
-       "output_zero_point) -> Tensor") {
+PEN_OP(
+    quantized_conv2d_relu_new, "[quantized]",
+    "quantized::conv2d_relu.new(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weight, float output_scale, int "
+    "output_zero_point) -> Tensor",
+    "_quantized::conv2d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weight, float output_scale, int "
+    "output_zero_point) -> Tensor") {
   return conv(c, kConv2dParams, 2, false, true);
 }
 PEN_OP(quantized_conv2d, "[quantized]",
@@ -196,9 +199,10 @@ PEN_OP(quantized_conv2d, "[quantized]",
        "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
   return conv(c, kConv2dParams, 6, false, false);
 }
-PEN_OP(quantized_conv2d_relu, "[quantized]",
-       "quantized::conv2d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase weight, int[] stride, int[] padding, int[] "
-       "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
+PEN_OP(
+    quantized_conv2d_relu, "[quantized]",
+    "quantized::conv2d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv2dPackedParamsBase weight, int[] stride, int[] padding, int[] "
+    "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
   return conv(c, kConv2dParams, 6, false, true);
 }
 PEN_OP(quantized_conv_transpose2d, "[quantized]",
@@ -211,9 +215,10 @@ PEN_OP(quantized_conv3d_new, "[quantized]",
        "output_zero_point) -> Tensor") {
   return conv(c, kConv3dParams, 2, false, false);
 }
-PEN_OP(quantized_conv3d_relu_new, "[quantized]",
-       "quantized::conv3d_relu.new(Tensor qx, __torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weight, float output_scale, int "
-       "output_zero_point) -> Tensor") {
+PEN_OP(
+    quantized_conv3d_relu_new, "[quantized]",
+    "quantized::conv3d_relu.new(Tensor qx, __torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weight, float output_scale, int "
+    "output_zero_point) -> Tensor") {
   return conv(c, kConv3dParams, 2, false, true);
 }
 PEN_OP(quantized_conv3d, "[quantized]",
@@ -221,9 +226,10 @@ PEN_OP(quantized_conv3d, "[quantized]",
        "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
   return conv(c, kConv3dParams, 6, false, false);
 }
-PEN_OP(quantized_conv3d_relu, "[quantized]",
-       "quantized::conv3d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv3dPackedParamsBase weight, int[] stride, int[] padding, int[] "
-       "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
+PEN_OP(
+    quantized_conv3d_relu, "[quantized]",
+    "quantized::conv3d_relu(Tensor qx, __torch__.torch.classes.quantized.Conv3dPackedParamsBase weight, int[] stride, int[] padding, int[] "
+    "dilation, int groups, float output_scale, int output_zero_point) -> Tensor") {
   return conv(c, kConv3dParams, 6, false, true);
 }
 PEN_OP(quantized_conv_transpose3d, "[quantized]",

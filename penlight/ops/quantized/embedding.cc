@@ -82,7 +82,8 @@ static Status packed_table(const Call& c, int i, int bits, Rows* t) {
   PEN_TRY(packed_tensor(c, *object, "zero_points", false, &parts[2]));
   if (rate != bits) return c.fail("a table of the operator's number of bits", "%lld", static_cast<long long>(rate));
   const TensorObject& w = *parts[0];
-  if (w.dtype() != DType::u8 || w.rank() != 2) return c.fail("a table of bytes, rows by columns", "%s of rank %d", dtype_name(w.dtype()), w.rank());
+  if (w.dtype() != DType::u8 || w.rank() != 2)
+    return c.fail("a table of bytes, rows by columns", "%s of rank %d", dtype_name(w.dtype()), w.rank());
   for (int p = 0; p < 3; ++p) {
     bool fits = p == 0 || (parts[p]->dtype() == DType::f32 && parts[p]->rank() == 1 && parts[p]->dim(0) == w.dim(0));
     if (!fits) return c.fail("a scale and a zero point of f32 for each row", "others");
@@ -128,7 +129,8 @@ static Status embedding(Call& c, int bits) {
   float* to = made.tensor()->as<float>();
   memset(to, 0, static_cast<size_t>(made.tensor()->numel()) * 4);
   for (int64_t i = 0; i < at.count; ++i)
-    if (at[i] < 0 || at[i] >= t.rows) return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(at[i]), static_cast<long long>(t.rows));
+    if (at[i] < 0 || at[i] >= t.rows)
+      return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(at[i]), static_cast<long long>(t.rows));
   in_parts(c, at.count, 1 + 4096 / (t.columns + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) add_row(t, at[i], 1.0f, to + i * t.columns);
   });
@@ -186,11 +188,12 @@ static Status embedding_bag(Call& c, const Rows& t) {
     int64_t begin = has_offsets ? offsets[bag] : bag * indices.dim(1);
     int64_t end = !has_offsets ? begin + indices.dim(1) : bag + 1 < offsets.count ? offsets[bag + 1] : at.count;
     if (begin < 0 || end < begin || end > at.count)
-      return c.fail("offsets that rise, within the indices", "%lld to %lld of %lld", static_cast<long long>(begin), static_cast<long long>(end),
-                    static_cast<long long>(at.count));
+      return c.fail("offsets that rise, within the indices", "%lld to %lld of %lld", static_cast<long long>(begin),
+                    static_cast<long long>(end), static_cast<long long>(at.count));
     for (int64_t i = begin; i < end; ++i) {
       int64_t row = at[i], known = mapped ? mapping.count : t.rows;
-      if (row < 0 || row >= known) return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(row), static_cast<long long>(known));
+      if (row < 0 || row >= known)
+        return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(row), static_cast<long long>(known));
       if (mapped) row = mapping[row];
       if (mapped && row == -1) continue;
       if (row < 0 || row >= t.rows) return c.fail("a mapping to rows of the table", "%lld", static_cast<long long>(row));
@@ -221,29 +224,33 @@ PEN_OP(embedding_bag_4bit,
        "compressed_indices_mapping=None, bool include_last_offset=False) -> Tensor") {
   return packed_bag(c, 4);
 }
-PEN_OP(embedding_bag_byte_rows,
-       "quantized::embedding_bag_byte_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
-       "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
-       "include_last_offset=False) -> Tensor") {
+PEN_OP(
+    embedding_bag_byte_rows,
+    "quantized::embedding_bag_byte_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
+    "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
+    "include_last_offset=False) -> Tensor") {
   return bytes_bag(c, 8);
 }
-PEN_OP(embedding_bag_4bit_rows,
-       "quantized::embedding_bag_4bit_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
-       "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
-       "include_last_offset=False) -> Tensor") {
+PEN_OP(
+    embedding_bag_4bit_rows,
+    "quantized::embedding_bag_4bit_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
+    "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
+    "include_last_offset=False) -> Tensor") {
   return bytes_bag(c, 4);
 }
-PEN_OP(embedding_bag_2bit_rows,
-       "quantized::embedding_bag_2bit_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
-       "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
-       "include_last_offset=False) -> Tensor") {
+PEN_OP(
+    embedding_bag_2bit_rows,
+    "quantized::embedding_bag_2bit_rowwise_offsets(Tensor weight, Tensor indices, Tensor? offsets=None, bool scale_grad_by_freq=False, int "
+    "mode=0, bool pruned_weights=False, Tensor? per_sample_weights=None, Tensor? compressed_indices_mapping=None, bool "
+    "include_last_offset=False) -> Tensor") {
   return bytes_bag(c, 2);
 }
 
 // ---- making tables ----
 static Status prepack(Call& c, int bits) {
   const TensorObject& w = c.tensor(0);
-  if (w.dtype() != DType::f32 || w.rank() != 2) return c.fail("a table of f32, rows by columns", "%s of rank %d", dtype_name(w.dtype()), w.rank());
+  if (w.dtype() != DType::f32 || w.rank() != 2)
+    return c.fail("a table of f32, rows by columns", "%s of rank %d", dtype_name(w.dtype()), w.rank());
   if (bits != 8 && c.count > 1 && c.flag(1)) return c.fail("scales from the smallest and largest of a row", "optimized_qparams");
   int64_t rows = w.dim(0), columns = w.dim(1), per_byte = 8 / bits;
   if (columns % per_byte != 0) return c.fail("columns that fill bytes", "%lld", static_cast<long long>(columns));
@@ -328,7 +335,8 @@ PEN_OP(embedding_bag_prepack, "[quantized]",
   slots[0] = c.args[0], slots[1] = Value(int64_t{8}), slots[2] = scales, slots[3] = zeros;
   return c.give(static_cast<Value&&>(object));
 }
-PEN_OP(embedding_bag_unpack, "quantized::embedding_bag_unpack(__torch__.torch.classes.quantized.EmbeddingPackedParamsBase W_prepack) -> Tensor") {
+PEN_OP(embedding_bag_unpack,
+       "quantized::embedding_bag_unpack(__torch__.torch.classes.quantized.EmbeddingPackedParamsBase W_prepack) -> Tensor") {
   Instance* object;
   const TensorObject* weight;
   PEN_TRY(packed_object(c, 0, kEmbeddingParams, &object));

@@ -7,7 +7,8 @@ namespace pen {
 static Status fake(Call& c, int axis, const double* scales, const double* zeros, int64_t low, int64_t high, bool with_mask) {
   const TensorObject& x = c.tensor(0);
   if (x.dtype() != DType::f32 || x.quantizer) return c.fail("a tensor of Float", "%s", dtype_name(x.dtype()));
-  if (low > high) return c.fail("quant_min of quant_max at most", "%lld and %lld", static_cast<long long>(low), static_cast<long long>(high));
+  if (low > high)
+    return c.fail("quant_min of quant_max at most", "%lld and %lld", static_cast<long long>(low), static_cast<long long>(high));
   Status status;
   Order order = axis < 0 ? order_of(x) : Order::rows;
   Value dense = Value::own(ordered(c, x, order, &status));
@@ -37,7 +38,8 @@ static Status fake(Call& c, int axis, const double* scales, const double* zeros,
 }
 static Status per_tensor(Call& c, bool with_mask) {
   double scale = c.number(1), zero = static_cast<double>(c.integer(2));
-  if (c.integer(2) < c.integer(3) || c.integer(2) > c.integer(4)) return c.fail("a zero point between quant_min and quant_max", "%lld", static_cast<long long>(c.integer(2)));
+  if (c.integer(2) < c.integer(3) || c.integer(2) > c.integer(4))
+    return c.fail("a zero point between quant_min and quant_max", "%lld", static_cast<long long>(c.integer(2)));
   return fake(c, -1, &scale, &zero, c.integer(3), c.integer(4), with_mask);
 }
 static Status per_channel(Call& c, bool with_mask) {
@@ -54,7 +56,8 @@ static Status per_channel(Call& c, bool with_mask) {
     return c.fail("a scale and a zero point for each channel", "%lld", static_cast<long long>(c.tensor(1).numel()));
   return fake(c, axis, scales.tensor()->as<double>(), zeros.tensor()->as<double>(), c.integer(4), c.integer(5), with_mask);
 }
-PEN_OP(fake_quantize, "aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor") {
+PEN_OP(fake_quantize,
+       "aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor") {
   return per_tensor(c, false);
 }
 PEN_OP(fake_quantize_mask,
@@ -62,9 +65,10 @@ PEN_OP(fake_quantize_mask,
        "output, Tensor mask)") {
   return per_tensor(c, true);
 }
-PEN_OP(fake_quantize_qparams,
-       "aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> "
-       "Tensor") {
+PEN_OP(
+    fake_quantize_qparams,
+    "aten::fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> "
+    "Tensor") {
   Value scale, zero;
   PEN_TRY(number_in(c, c.tensor(1), &scale));
   PEN_TRY(number_in(c, c.tensor(2), &zero));
@@ -77,7 +81,8 @@ PEN_OP(fake_quantize_channels,
   return per_channel(c, false);
 }
 PEN_OP(fake_quantize_channels_mask,
-       "aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) "
+       "aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int "
+       "quant_max) "
        "-> (Tensor output, Tensor mask)") {
   return per_channel(c, true);
 }

@@ -81,7 +81,8 @@ static Status linear_real(const Call& c, const Instance& object, const TensorObj
   PEN_TRY(packed_tensor(c, object, "weight", false, &w));
   PEN_TRY(packed_tensor(c, object, "bias", true, &bias));
   int64_t rows;
-  if (w->dtype() != DType::f32 || w->quantizer || w->rank() != 2) return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w->dtype()), w->rank());
+  if (w->dtype() != DType::f32 || w->quantizer || w->rank() != 2)
+    return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w->dtype()), w->rank());
   if (bias && (bias->dtype() != DType::f32 || bias->rank() != 1 || bias->dim(0) != w->dim(0)))
     return c.fail("a bias of f32, one for each output", "%lld elements", static_cast<long long>(bias->numel()));
   PEN_TRY(rows_of(c, x, w->dim(1), &rows));
@@ -109,7 +110,8 @@ static Status linear_real(const Call& c, const Instance& object, const TensorObj
 }
 
 Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, Value* y) {
-  if (x.quantizer || x.dtype() != DType::f32) return c.fail("an input of f32", "%s", x.quantizer ? "a quantized one" : dtype_name(x.dtype()));
+  if (x.quantizer || x.dtype() != DType::f32)
+    return c.fail("an input of f32", "%s", x.quantizer ? "a quantized one" : dtype_name(x.dtype()));
   const TensorObject* weight;
   PEN_TRY(packed_tensor(c, *object, "weight", false, &weight));
   if (!weight->quantizer) return linear_real(c, *object, x, relu, y);
@@ -135,11 +137,12 @@ static Status linear(Call& c, bool relu) {
   PEN_TRY(packed_object(c, 1, kLinearParams, &object));
   return linear_of(c, object, c.tensor(0), {c.number(2), c.integer(3), relu}, &c.results[0]);
 }
-PEN_OP(quantized_linear, "[quantized]",
-       "quantized::linear(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, float Y_scale_i, int Y_zero_point_i) "
-       "-> Tensor Y",
-       "_quantized::linear(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, float Y_scale_i, int "
-       "Y_zero_point_i) -> Tensor Y") {
+PEN_OP(
+    quantized_linear, "[quantized]",
+    "quantized::linear(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, float Y_scale_i, int Y_zero_point_i) "
+    "-> Tensor Y",
+    "_quantized::linear(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, float Y_scale_i, int "
+    "Y_zero_point_i) -> Tensor Y") {
   return linear(c, false);
 }
 PEN_OP(quantized_linear_relu, "[quantized]",
@@ -152,12 +155,13 @@ static Status dynamic(Call& c, bool relu) {
   PEN_TRY(packed_object(c, 1, kLinearParams, &object));
   return linear_dynamic_of(c, object, c.tensor(0), relu, &c.results[0]);
 }
-PEN_OP(linear_dynamic,
-       "quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> "
-       "Tensor Y",
-       "_quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> "
-       "Tensor Y",
-       "quantized::linear_dynamic_fp16(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> Tensor Y") {
+PEN_OP(
+    linear_dynamic,
+    "quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> "
+    "Tensor Y",
+    "_quantized::linear_dynamic(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack, bool reduce_range=False) -> "
+    "Tensor Y",
+    "quantized::linear_dynamic_fp16(Tensor X, __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> Tensor Y") {
   return dynamic(c, false);
 }
 PEN_OP(linear_relu_dynamic,

@@ -159,7 +159,8 @@ PEN_OP(quantized_group_norm, "[quantized]",
   return group_norm(c, c.integer(1), 2);
 }
 PEN_OP(quantized_instance_norm, "[quantized]",
-       "quantized::instance_norm(Tensor input, Tensor? weight, Tensor? bias, float eps, float output_scale, int output_zero_point) -> Tensor") {
+       "quantized::instance_norm(Tensor input, Tensor? weight, Tensor? bias, float eps, float output_scale, int output_zero_point) -> "
+       "Tensor") {
   return group_norm(c, c.tensor(0).rank() > 1 ? c.tensor(0).dim(1) : 1, 1);
 }
 
@@ -199,16 +200,20 @@ PEN_OP(quantized_matmul, "[quantized]", "quantized::matmul(Tensor qa, Tensor qb,
   PEN_TRY(affine_of(c, a, &x));
   PEN_TRY(affine_of(c, b, &y));
   PEN_TRY(check_scale(c, c.number(2)));
-  if (a.dtype() != b.dtype() || a.dtype() == DType::i32) return c.fail("operands of quint8 or of qint8", "%s and %s", dtype_name(a.dtype()), dtype_name(b.dtype()));
+  if (a.dtype() != b.dtype() || a.dtype() == DType::i32)
+    return c.fail("operands of quint8 or of qint8", "%s and %s", dtype_name(a.dtype()), dtype_name(b.dtype()));
   PEN_TRY(check_zero_point(c, c.integer(3), a.dtype()));
   int rank = a.rank();
   if (rank < 2 || b.rank() != rank) return c.fail("two tensors of one rank, 2 at least", "ranks %d and %d", a.rank(), b.rank());
   int64_t dims[kMaxRank], batch = 1, m = a.dim(rank - 2), k = a.dim(rank - 1), n = b.dim(rank - 1);
   for (int d = 0; d < rank - 2; ++d) {
-    if (a.dim(d) != b.dim(d)) return c.fail("the same sizes before the last two", "%lld and %lld", static_cast<long long>(a.dim(d)), static_cast<long long>(b.dim(d)));
+    if (a.dim(d) != b.dim(d))
+      return c.fail("the same sizes before the last two", "%lld and %lld", static_cast<long long>(a.dim(d)),
+                    static_cast<long long>(b.dim(d)));
     dims[d] = a.dim(d), batch *= a.dim(d);
   }
-  if (b.dim(rank - 2) != k) return c.fail("matching inner sizes", "%lld and %lld", static_cast<long long>(k), static_cast<long long>(b.dim(rank - 2)));
+  if (b.dim(rank - 2) != k)
+    return c.fail("matching inner sizes", "%lld and %lld", static_cast<long long>(k), static_cast<long long>(b.dim(rank - 2)));
   dims[rank - 2] = m, dims[rank - 1] = n;
   Status status;
   Value left = Value::own(ordered(c, a, Order::rows, &status));

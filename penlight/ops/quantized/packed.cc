@@ -99,7 +99,8 @@ static Status kept(const Call& c, Instance* object, const Weights& w, int64_t by
 
 Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& n, Value* keep, const int8_t** panels) {
   int64_t depth, bytes, count = panel_count(n.outputs);
-  if (mul_overflows(n.inputs, n.taps, &depth) || mul_overflows(even(depth) * kPanel, count, &bytes) || mul_overflows(bytes, n.groups, &bytes))
+  if (mul_overflows(n.inputs, n.taps, &depth) || mul_overflows(even(depth) * kPanel, count, &bytes) ||
+      mul_overflows(bytes, n.groups, &bytes))
     return c.out_of_memory();
   bool is_new;
   PEN_TRY(kept(c, object, w, bytes, &is_new, keep));
@@ -115,7 +116,8 @@ Status panels_of(const Call& c, Instance* object, const Weights& w, const Column
       for (int64_t j = 0; j < kPanel && first + j < n.outputs; ++j) {
         const int8_t* column = from + group * n.group_step + (first + j) * n.output_step;
         for (int64_t tap = 0, k = 0; tap < n.taps; ++tap)
-          for (int64_t i = 0; i < n.inputs; ++i, ++k) panel[k / 2 * 2 * kPanel + j * 2 + k % 2] = column[n.tap_offsets[tap] + i * n.input_step];
+          for (int64_t i = 0; i < n.inputs; ++i, ++k)
+            panel[k / 2 * 2 * kPanel + j * 2 + k % 2] = column[n.tap_offsets[tap] + i * n.input_step];
       }
     }
   });
@@ -136,8 +138,8 @@ Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Col
   return PEN_OK;
 }
 
-Status column_numbers(const Call& c, const Weights& w, const Columns& n, bool padded, DType x_dtype, double x_scale, double out_scale, Value* keep,
-                      ColumnNumbers* to) {
+Status column_numbers(const Call& c, const Weights& w, const Columns& n, bool padded, DType x_dtype, double x_scale, double out_scale,
+                      Value* keep, ColumnNumbers* to) {
   int64_t width = padded ? panel_count(n.outputs) * kPanel : n.outputs, count, bytes;
   if (mul_overflows(width, n.groups, &count) || mul_overflows(count, 16, &bytes)) return c.out_of_memory();
   *keep = Value::own(tensor_create(DType::u8, 1, &bytes));
@@ -210,7 +212,8 @@ Status run_product(const Call& c, IntegerProduct* p) {
   p->column_parts = shares < worth ? shares : worth;
   if (p->column_parts > panels) p->column_parts = panels;
   int64_t bytes, tasks;
-  if (mul_overflows(p->block * 2, depth, &bytes) || mul_overflows(p->row_parts * p->column_parts, p->groups, &tasks)) return c.out_of_memory();
+  if (mul_overflows(p->block * 2, depth, &bytes) || mul_overflows(p->row_parts * p->column_parts, p->groups, &tasks))
+    return c.out_of_memory();
   return run_tasks(c, "quantized_product.u8.rows", p, tasks, bytes + round_up(p->block * 4, 64) + 64);
 }
 Status run_depthwise(const Call& c, const Depthwise& p) {
@@ -248,7 +251,8 @@ PEN_OP(linear_prepack_fp16,
        "quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack",
        "_quantized::linear_prepack_fp16(Tensor W, Tensor? B=None) -> __torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack") {
   const TensorObject& w = c.tensor(0);
-  if (w.dtype() != DType::f32 || w.rank() != 2) return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w.dtype()), w.rank());
+  if (w.dtype() != DType::f32 || w.rank() != 2)
+    return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w.dtype()), w.rank());
   Status status;
   Value limited = Value::own(tensor_clone(c, w, &status));
   PEN_TRY(status);
@@ -274,23 +278,27 @@ static Status unpack(Call& c, const char* type) {
   PEN_TRY(c.give(Value::share(const_cast<TensorObject*>(weight)), 0));
   return bias ? c.give(Value::share(const_cast<TensorObject*>(bias)), 1) : PEN_OK;
 }
-PEN_OP(linear_unpack,
-       "quantized::linear_unpack(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? B_origin)",
-       "quantized::linear_unpack_fp16(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? "
-       "B_origin)") {
+PEN_OP(
+    linear_unpack,
+    "quantized::linear_unpack(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? B_origin)",
+    "quantized::linear_unpack_fp16(__torch__.torch.classes.quantized.LinearPackedParamsBase W_prepack) -> (Tensor W_origin, Tensor? "
+    "B_origin)") {
   return unpack(c, kLinearParams);
 }
-PEN_OP(conv2d_unpack,
-       "quantized::conv2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
-       "B_origin)",
-       "quantized::conv_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
-       "B_origin)",
-       "quantized::conv_transpose2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor "
-       "unpacked_weights, Tensor? B_origin)") {
+PEN_OP(
+    conv2d_unpack,
+    "quantized::conv2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, "
+    "Tensor? "
+    "B_origin)",
+    "quantized::conv_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+    "B_origin)",
+    "quantized::conv_transpose2d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor "
+    "unpacked_weights, Tensor? B_origin)") {
   return unpack(c, kConv2dParams);
 }
 PEN_OP(conv3d_unpack,
-       "quantized::conv3d_unpack(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "quantized::conv3d_unpack(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, "
+       "Tensor? "
        "B_origin)",
        "quantized::conv_transpose3d_unpack(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> (Tensor "
        "unpacked_weights, Tensor? B_origin)") {
@@ -298,7 +306,8 @@ PEN_OP(conv3d_unpack,
 }
 // Packed as a convolution of height 1: the weight comes back without it.
 PEN_OP(conv1d_unpack,
-       "quantized::conv1d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, Tensor? "
+       "quantized::conv1d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor unpacked_weights, "
+       "Tensor? "
        "B_origin)",
        "quantized::conv_transpose1d_unpack(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> (Tensor "
        "unpacked_weights, Tensor? B_origin)") {
@@ -367,23 +376,26 @@ PEN_OP(conv3d_prepack, "[quantized]",
        "__torch__.torch.classes.quantized.Conv3dPackedParamsBase") {
   return conv_prepack(c, 3, false, false);
 }
-PEN_OP(conv_transpose1d_prepack, "[quantized]",
-       "quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
-       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
-       "_quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
-       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+PEN_OP(
+    conv_transpose1d_prepack, "[quantized]",
+    "quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+    "_quantized::conv_transpose1d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
   return conv_prepack(c, 2, true, true);
 }
-PEN_OP(conv_transpose2d_prepack, "[quantized]",
-       "quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
-       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
-       "_quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
-       "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
+PEN_OP(
+    conv_transpose2d_prepack, "[quantized]",
+    "quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase",
+    "_quantized::conv_transpose2d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    "int groups) -> __torch__.torch.classes.quantized.Conv2dPackedParamsBase") {
   return conv_prepack(c, 2, false, true);
 }
-PEN_OP(conv_transpose3d_prepack, "[quantized]",
-       "quantized::conv_transpose3d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
-       "int groups) -> __torch__.torch.classes.quantized.Conv3dPackedParamsBase") {
+PEN_OP(
+    conv_transpose3d_prepack, "[quantized]",
+    "quantized::conv_transpose3d_prepack(Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] output_padding, int[] dilation, "
+    "int groups) -> __torch__.torch.classes.quantized.Conv3dPackedParamsBase") {
   return conv_prepack(c, 3, false, true);
 }
 

@@ -27,7 +27,9 @@ struct Weights {
   const TensorObject* bias;  // f32 [outputs] or null
   int64_t outputs;
   int axis;  // of the outputs
-  PEN_INLINE double scale(int64_t output) const { return tensor->quantizer->axis < 0 ? tensor->quantizer->scale : tensor->quantizer->scales[output]; }
+  PEN_INLINE double scale(int64_t output) const {
+    return tensor->quantizer->axis < 0 ? tensor->quantizer->scale : tensor->quantizer->scales[output];
+  }
   PEN_INLINE int64_t zero(int64_t output) const {
     return tensor->quantizer->axis < 0 ? tensor->quantizer->zero_point : tensor->quantizer->zero_points[output];
   }
@@ -64,7 +66,7 @@ struct Target {
   bool relu;
 };
 
-Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);           // quantized x
-Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, Value* y);      // real x, also of f16 weights
+Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);      // quantized x
+Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, Value* y);  // real x, also of f16 weights
 
 }  // namespace pen

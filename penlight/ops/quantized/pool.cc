@@ -111,7 +111,7 @@ static Status max_pooled(Call& c, int sides) {
   const TensorObject& y = *made.tensor();
   // a window of dilated taps may see padding only
   memset(y.data(), 0, static_cast<size_t>(y.numel() * dtype_size(y.dtype())));
-  x.dtype() == DType::u8 ? max_pool<uint8_t>(c, x, y, sides, w)
+  x.dtype() == DType::u8   ? max_pool<uint8_t>(c, x, y, sides, w)
   : x.dtype() == DType::i8 ? max_pool<int8_t>(c, x, y, sides, w)
                            : max_pool<int32_t>(c, x, y, sides, w);
   return c.give(static_cast<Value&&>(made));
@@ -138,8 +138,8 @@ PEN_OP(quantized_max_pool3d, "[quantized]",
 // f(sum of the integers in a window, how many they are, how many with padding) gives the result's integer.
 template <class F>
 static void average(const Call& c, const TensorObject& x, const TensorObject& y, int sides, const int64_t* out,
-                    void (*window)(const void* context, int side, int64_t o, int64_t* begin, int64_t* end, int64_t* padded), const void* context,
-                    const F& f) {
+                    void (*window)(const void* context, int side, int64_t o, int64_t* begin, int64_t* end, int64_t* padded),
+                    const void* context, const F& f) {
   Map from = map_of(x, sides), to = map_of(y, sides);
   int64_t places = out[0] * out[1] * out[2];
   in_parts(c, from.n * places, 1 + 1024 / (from.channels + 1), [&](int64_t first, int64_t last) {

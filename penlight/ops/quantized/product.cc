@@ -44,7 +44,8 @@ static PEN_INLINE void finish(const IntegerProduct& p, int64_t group, int64_t pa
   int64_t count = p.columns - panel * kPanel < kPanel ? p.columns - panel * kPanel : kPanel;
   if (p.zeros)
     for (int j = 0; j < kPanel; ++j)
-      sum[j] = static_cast<int32_t>(static_cast<uint32_t>(sum[j]) - static_cast<uint32_t>(p.zeros[at + j]) * static_cast<uint32_t>(row_sum));
+      sum[j] =
+          static_cast<int32_t>(static_cast<uint32_t>(sum[j]) - static_cast<uint32_t>(p.zeros[at + j]) * static_cast<uint32_t>(row_sum));
   if (p.y_real) {
     float* to = p.y_real + row * p.y_stride + column;
     for (int64_t j = 0; j < count; ++j) {

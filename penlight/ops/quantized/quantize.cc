@@ -153,6 +153,10 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
   float* to = made->as<float>();
   auto run = [&](int64_t begin, int64_t count, Affine a) {
     float scale = static_cast<float>(a.scale), zero = static_cast<float>(a.zero);
+    if (channels) {  // torch computes these in f64
+      for (int64_t i = begin; i < begin + count; ++i) to[i] = static_cast<float>(static_cast<double>(stored(from, i) - a.zero) * a.scale);
+      return;
+    }
     if (t.dtype() == DType::i32) {
       for (int64_t i = begin; i < begin + count; ++i) to[i] = scale * (static_cast<float>(from.as<int32_t>()[i]) - zero);
       return;
@@ -166,15 +170,14 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
   if (channels)
     each_channel(from, run);
   else
-    in_parts(c, t.numel(), 1 << 15, [&](int64_t begin, int64_t end) {
-      run(begin, end - begin, {t.quantizer->scale, t.quantizer->zero_point});
-    });
+    in_parts(c, t.numel(), 1 << 15,
+             [&](int64_t begin, int64_t end) { run(begin, end - begin, {t.quantizer->scale, t.quantizer->zero_point}); });
   return made;
 }
 
 static void quantize_run(const float* from, const TensorObject& to, int64_t begin, int64_t end, const Quantize& q) {
-  if (to.dtype() == DType::i32)
-    for (int64_t i = begin; i < end; ++i) to.as<int32_t>()[i] = static_cast<int32_t>(q.wide(from[i]));
+  if (to.dtype() == DType::i32 || to.quantizer->axis >= 0)
+    for (int64_t i = begin; i < end; ++i) store(to, i, q.wide(from[i]));
   else
     for (int64_t i = begin; i < end; ++i) to.as<uint8_t>()[i] = static_cast<uint8_t>(q.small(from[i]));
 }
@@ -194,8 +197,7 @@ TensorObject* quantized_from(const Call& c, const TensorObject& real, double sca
     return nullptr;
   }
   Quantize q(scale, zero_point, dtype);
-  in_parts(c, real.numel(), 1 << 14,
-           [&](int64_t begin, int64_t end) { quantize_run(dense.tensor()->as<float>(), *made, begin, end, q); });
+  in_parts(c, real.numel(), 1 << 14, [&](int64_t begin, int64_t end) { quantize_run(dense.tensor()->as<float>(), *made, begin, end, q); });
   return made;
 }
 
@@ -224,8 +226,8 @@ bool choose_scale(float low, float high, int64_t lowest, int64_t highest, Affine
   double high_error = magnitude(static_cast<double>(highest)) - magnitude(high / scale);
   double zero = low_error < high_error ? from_low : from_high;
   to->scale = scale;
-  to->zero = !(zero >= static_cast<double>(lowest))  ? lowest
-             : zero > static_cast<double>(highest) ? highest
+  to->zero = !(zero >= static_cast<double>(lowest)) ? lowest
+             : zero > static_cast<double>(highest)  ? highest
                                                     : static_cast<int64_t>(nearbyint(zero));
   return true;
 }

@@ -33,16 +33,18 @@ static PEN_INLINE int64_t nearest_wide(double x) {
   return x >= 4e18 ? int64_t{4} << 60 : x <= -4e18 ? -(int64_t{4} << 60) : static_cast<int64_t>(nearbyint(x));
 }
 
-// torch's rule for whole tensors: x * (1 / scale) + zero point, rounded once, then to an integer.
+// torch's rule for quantizing: x * (1 / scale) + zero point, then to an integer. Tensors of eight bits with one scale go through its
+// vector code, which rounds product and sum at once (small); all else rounds both (wide).
 struct Quantize {
   Quantize(double scale, int64_t zero_point, DType dtype)
       : inverse(1.0f / static_cast<float>(scale)), zero(static_cast<double>(zero_point)), levels(levels_of(dtype)) {}
-  PEN_INLINE int64_t small(float x) const { return limit(nearest(moved(x)), levels); }  // of eight bits
+  PEN_INLINE int64_t small(float x) const {
+    return limit(nearest(static_cast<float>(static_cast<double>(x) * static_cast<double>(inverse) + zero)), levels);
+  }
   int64_t wide(float x) const {
-    float y = moved(x);
+    float y = x * inverse + static_cast<float>(zero);
     return y != y ? levels.low : limit(nearest_wide(y), levels);
   }
-  PEN_INLINE float moved(float x) const { return static_cast<float>(static_cast<double>(x) * static_cast<double>(inverse) + zero); }
   float inverse;
   double zero;
   Levels levels;

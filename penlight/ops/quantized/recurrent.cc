@@ -52,8 +52,8 @@ static Status cell_weights(const Call& c, const Value& params, CellWeights* to) 
 static float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
 
 // One step of `rows` sequences: gates of the input and of the state → the next state. h and memory are [rows, hidden].
-static void step(Cell kind, int64_t rows, int64_t hidden, const float* in, const float* state, const float* h, const float* memory, float* h_to,
-                 float* memory_to) {
+static void step(Cell kind, int64_t rows, int64_t hidden, const float* in, const float* state, const float* h, const float* memory,
+                 float* h_to, float* memory_to) {
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t k = 0; k < hidden; ++k) {
       int64_t at = r * hidden + k;
@@ -125,8 +125,8 @@ static Value layer_state(const Value& states, int64_t index) {
 }
 
 // All layers over rows of steps [total, inputs]; the outputs [total, directions x hidden], states in place.
-static Status layers(const Call& c, Cell kind, const ListObject& params, int64_t layer_count, bool both, const int64_t* batch_sizes, int64_t steps,
-                     Value x, const Value& h, const Value& memory, Value* out) {
+static Status layers(const Call& c, Cell kind, const ListObject& params, int64_t layer_count, bool both, const int64_t* batch_sizes,
+                     int64_t steps, Value x, const Value& h, const Value& memory, Value* out) {
   int64_t directions = both ? 2 : 1, hidden = h.tensor()->dim(2);
   if (layer_count < 1 || params.count != layer_count * directions)
     return c.fail("parameters for each layer and direction", "%lld for %lld layers", static_cast<long long>(params.count),
@@ -153,7 +153,8 @@ static Status layers(const Call& c, Cell kind, const ListObject& params, int64_t
 // A padded sequence, [steps, batch, inputs] or batch first.
 static Status padded(Call& c, Cell kind, const Value& h_given, const Value& memory_given, int params_at) {
   const TensorObject& given = c.tensor(0);
-  if (given.dtype() != DType::f32 || given.quantizer || given.rank() != 3) return c.fail("an input of f32 and rank 3", "%s of rank %d", dtype_name(given.dtype()), given.rank());
+  if (given.dtype() != DType::f32 || given.quantizer || given.rank() != 3)
+    return c.fail("an input of f32 and rank 3", "%s of rank %d", dtype_name(given.dtype()), given.rank());
   if (c.flag(params_at + 4)) return c.fail("a model in inference", "training");
   bool both = c.flag(params_at + 5), batch_first = c.flag(params_at + 6);
   int64_t layer_count = c.integer(params_at + 2), directions = both ? 2 : 1, b = batch_first ? 0 : 1;
@@ -187,8 +188,10 @@ static Status padded(Call& c, Cell kind, const Value& h_given, const Value& memo
 // A packed sequence: the rows of all steps, and how many each step has.
 static Status packed(Call& c, Cell kind, const Value& h_given, const Value& memory_given, int params_at) {
   const TensorObject &data = c.tensor(0), &given = c.tensor(1);
-  if (data.dtype() != DType::f32 || data.quantizer || data.rank() != 2) return c.fail("an input of f32 and rank 2", "%s of rank %d", dtype_name(data.dtype()), data.rank());
-  if (given.dtype() != DType::i64 || given.rank() != 1 || given.dim(0) < 1) return c.fail("batch sizes of Long, in a row", "%s of rank %d", dtype_name(given.dtype()), given.rank());
+  if (data.dtype() != DType::f32 || data.quantizer || data.rank() != 2)
+    return c.fail("an input of f32 and rank 2", "%s of rank %d", dtype_name(data.dtype()), data.rank());
+  if (given.dtype() != DType::i64 || given.rank() != 1 || given.dim(0) < 1)
+    return c.fail("batch sizes of Long, in a row", "%s of rank %d", dtype_name(given.dtype()), given.rank());
   if (c.flag(params_at + 4)) return c.fail("a model in inference", "training");
   bool both = c.flag(params_at + 5);
   int64_t layer_count = c.integer(params_at + 2), steps = given.dim(0), total = 0;
@@ -198,9 +201,12 @@ static Status packed(Call& c, Cell kind, const Value& h_given, const Value& memo
   PEN_TRY(status);
   const int64_t* size = sizes.tensor()->as<int64_t>();
   for (int64_t i = 0; i < steps; ++i) {
-    if (size[i] < 1 || (i > 0 && size[i] > size[i - 1]) || add_overflows(total, size[i], &total)) return c.fail("batch sizes above 0 that never grow", "%lld in step %lld", static_cast<long long>(size[i]), static_cast<long long>(i));
+    if (size[i] < 1 || (i > 0 && size[i] > size[i - 1]) || add_overflows(total, size[i], &total))
+      return c.fail("batch sizes above 0 that never grow", "%lld in step %lld", static_cast<long long>(size[i]), static_cast<long long>(i));
   }
-  if (total != data.dim(0)) return c.fail("as many rows as the batch sizes add up to", "%lld of %lld", static_cast<long long>(data.dim(0)), static_cast<long long>(total));
+  if (total != data.dim(0))
+    return c.fail("as many rows as the batch sizes add up to", "%lld of %lld", static_cast<long long>(data.dim(0)),
+                  static_cast<long long>(total));
   Value x = Value::own(ordered(c, data, Order::rows, &status)), h, memory, out;
   PEN_TRY(status);
   PEN_TRY(states_of(c, *h_given.tensor(), layer_count * (both ? 2 : 1), size[0], &h));
@@ -262,13 +268,14 @@ static Status one_step(Call& c, Cell kind, const Value& h, const Value& memory, 
   const float* memory_in = nullptr;
   if (kind == Cell::lstm) {
     const TensorObject& m = *memory.tensor();
-    if (m.dtype() != DType::f32 || m.rank() != 2 || m.dim(0) != rows || m.dim(1) != width) return c.fail("a memory of the state's sizes", "another");
+    if (m.dtype() != DType::f32 || m.rank() != 2 || m.dim(0) != rows || m.dim(1) != width)
+      return c.fail("a memory of the state's sizes", "another");
     kept = Value::own(ordered(c, m, Order::rows, &status));
     PEN_TRY(status);
     memory_in = kept.tensor()->as<float>();
   }
-  step(kind, rows, width, in.tensor()->as<float>(), state.tensor()->as<float>(), dense.tensor()->as<float>(), memory_in, made.tensor()->as<float>(),
-       made_memory.tensor()->as<float>());
+  step(kind, rows, width, in.tensor()->as<float>(), state.tensor()->as<float>(), dense.tensor()->as<float>(), memory_in,
+       made.tensor()->as<float>(), made_memory.tensor()->as<float>());
   PEN_TRY(c.give(static_cast<Value&&>(made), 0));
   return kind == Cell::lstm ? c.give(static_cast<Value&&>(made_memory), 1) : PEN_OK;
 }
@@ -340,21 +347,24 @@ PEN_OP(quantized_gru_cell,
        "zero_point_hh) -> Tensor") {
   return plain_cell(c, Cell::gru);
 }
-PEN_OP(quantized_rnn_relu_cell,
-       "aten::quantized_rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor b_hh, Tensor packed_ih, Tensor "
-       "packed_hh, Tensor col_offsets_ih, Tensor col_offsets_hh, Scalar scale_ih, Scalar scale_hh, Scalar zero_point_ih, Scalar "
-       "zero_point_hh) -> Tensor") {
+PEN_OP(
+    quantized_rnn_relu_cell,
+    "aten::quantized_rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor b_hh, Tensor packed_ih, Tensor "
+    "packed_hh, Tensor col_offsets_ih, Tensor col_offsets_hh, Scalar scale_ih, Scalar scale_hh, Scalar zero_point_ih, Scalar "
+    "zero_point_hh) -> Tensor") {
   return plain_cell(c, Cell::relu);
 }
-PEN_OP(quantized_rnn_tanh_cell,
-       "aten::quantized_rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor b_hh, Tensor packed_ih, Tensor "
-       "packed_hh, Tensor col_offsets_ih, Tensor col_offsets_hh, Scalar scale_ih, Scalar scale_hh, Scalar zero_point_ih, Scalar "
-       "zero_point_hh) -> Tensor") {
+PEN_OP(
+    quantized_rnn_tanh_cell,
+    "aten::quantized_rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor b_ih, Tensor b_hh, Tensor packed_ih, Tensor "
+    "packed_hh, Tensor col_offsets_ih, Tensor col_offsets_hh, Scalar scale_ih, Scalar scale_hh, Scalar zero_point_ih, Scalar "
+    "zero_point_hh) -> Tensor") {
   return plain_cell(c, Cell::tanh);
 }
 
 // ---- making them ----
-static Status make_cell(Call& c, const char* kind, const Value& w_ih, const Value& w_hh, const Value& b_ih, const Value& b_hh, bool reduce_range) {
+static Status make_cell(Call& c, const char* kind, const Value& w_ih, const Value& w_hh, const Value& b_ih, const Value& b_hh,
+                        bool reduce_range) {
   Value made = Value::own(instance_create(kCellParams, &kCellClass, 6)), name = Value::own(string_create(kind));
   if (made.is_none() || name.is_none()) return c.out_of_memory();
   Value* slots = made.object()->slots;

@@ -50,7 +50,8 @@ static Status bilinear(Call& c, bool is_vec) {
     for (int d = 0; !is_vec && d < 2; ++d)
       if (c.given(3 + d)) scales[d] = c.number(3 + d);
   }
-  if (size[0] < 1 || size[1] < 1) return c.fail("an output size above 0", "%lld by %lld", static_cast<long long>(size[0]), static_cast<long long>(size[1]));
+  if (size[0] < 1 || size[1] < 1)
+    return c.fail("an output size above 0", "%lld by %lld", static_cast<long long>(size[0]), static_cast<long long>(size[1]));
   Order order = order_of(x);
   Status status;
   Value dense = Value::own(ordered(c, x, order, &status));
@@ -116,10 +117,11 @@ PEN_OP(packed_conv_padding,
        "quantized::{conv3d,conv_transpose3d}_padding(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> int[]") {
   return packed_list(c, "padding");
 }
-PEN_OP(packed_conv_output_padding,
-       "quantized::{conv2d,conv_transpose2d}_output_padding(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> int[]",
-       "quantized::{conv3d,conv_transpose3d}_output_padding(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> "
-       "int[]") {
+PEN_OP(
+    packed_conv_output_padding,
+    "quantized::{conv2d,conv_transpose2d}_output_padding(__torch__.torch.classes.quantized.Conv2dPackedParamsBase packed_weights) -> int[]",
+    "quantized::{conv3d,conv_transpose3d}_output_padding(__torch__.torch.classes.quantized.Conv3dPackedParamsBase packed_weights) -> "
+    "int[]") {
   return packed_list(c, "output_padding");
 }
 PEN_OP(packed_conv_dilation,

@@ -83,7 +83,9 @@ static Status cat_into(Call& c, bool relu) {
   PEN_TRY(affine_of(c, c.tensor(2), &a));
   return cat(c, c.integer(1), a.scale, a.zero, relu);
 }
-PEN_OP(quantized_cat_out, "[quantized]", "quantized::cat_out(Tensor[] qx, int dim, Tensor(a!) out) -> Tensor(a!)") { return cat_into(c, false); }
+PEN_OP(quantized_cat_out, "[quantized]", "quantized::cat_out(Tensor[] qx, int dim, Tensor(a!) out) -> Tensor(a!)") {
+  return cat_into(c, false);
+}
 PEN_OP(quantized_cat_relu_out, "[quantized]", "quantized::cat_relu_out(Tensor[] qx, int dim, Tensor(a!) out) -> Tensor(a!)") {
   return cat_into(c, true);
 }
@@ -97,7 +99,8 @@ static Status copy(Call& c, const TensorObject& from, TensorObject* to) {
     return copy_into(c, to, *real.tensor());
   }
   if (from.quantizer) {
-    if (from.dtype() != to->dtype()) return c.fail("quantized tensors of one dtype", "%s into %s", dtype_name(from.dtype()), dtype_name(to->dtype()));
+    if (from.dtype() != to->dtype())
+      return c.fail("quantized tensors of one dtype", "%s into %s", dtype_name(from.dtype()), dtype_name(to->dtype()));
     PEN_TRY(copy_into(c, to, from));
     ++from.quantizer->refs;
     tensor_set_quantizer(to, from.quantizer);

@@ -19,9 +19,7 @@ static Status keep_mask(const Call& c, const TensorObject& x, double p, bool fea
   *mask = Value::own(g.take(0));
   return PEN_OK;
 }
-static Status need_probability(const Call& c, double p) {
-  return p >= 0 && p <= 1 ? PEN_OK : c.fail("a probability from 0 to 1", "%g", p);
-}
+static Status need_probability(const Call& c, double p) { return p >= 0 && p <= 1 ? PEN_OK : c.fail("a probability from 0 to 1", "%g", p); }
 
 static Status drop(Call& c, bool features, bool alpha) {
   double p = c.number(1);
@@ -45,7 +43,9 @@ static Status drop(Call& c, bool features, bool alpha) {
 PEN_OP(dropout, "[in_place]", "aten::dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, false, false); }
 PEN_OP(feature_dropout, "[in_place]", "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, true, false); }
 PEN_OP(alpha_dropout, "[in_place]", "aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, false, true); }
-PEN_OP(feature_alpha_dropout, "[in_place]", "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, true, true); }
+PEN_OP(feature_alpha_dropout, "[in_place]", "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor") {
+  return drop(c, true, true);
+}
 
 PEN_OP(native_dropout, "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)") {
   double p = c.number(1);

@@ -40,12 +40,16 @@ Status check_layer(const Call& c, const Layer& l, DType dtype, int64_t features,
   PEN_TRY(need_matrix(c, *l.w_ih, gates, features, "a weight w_ih"));
   PEN_TRY(need_matrix(c, *l.w_hh, gates, state, "a weight w_hh"));
   if (l.w_hr) PEN_TRY(need_matrix(c, *l.w_hr, state, hidden, "a projection"));
-  if (!l.w_hr && state != hidden) return c.fail("states of one size without a projection", "%lld and %lld", static_cast<long long>(state), static_cast<long long>(hidden));
+  if (!l.w_hr && state != hidden)
+    return c.fail("states of one size without a projection", "%lld and %lld", static_cast<long long>(state),
+                  static_cast<long long>(hidden));
   const TensorObject* all[] = {l.w_ih, l.w_hh, l.b_ih, l.b_hh, l.w_hr};
   for (int i = 0; i < 5; ++i) {
     if (!all[i]) continue;
-    if (all[i]->dtype() != dtype) return c.fail("weights of the input's dtype", "%s and %s", dtype_name(all[i]->dtype()), dtype_name(dtype));
-    if ((i == 2 || i == 3) && (all[i]->rank() != 1 || all[i]->dim(0) != gates)) return c.fail("a bias for each gate", "rank %d", all[i]->rank());
+    if (all[i]->dtype() != dtype)
+      return c.fail("weights of the input's dtype", "%s and %s", dtype_name(all[i]->dtype()), dtype_name(dtype));
+    if ((i == 2 || i == 3) && (all[i]->rank() != 1 || all[i]->dim(0) != gates))
+      return c.fail("a bias for each gate", "rank %d", all[i]->rank());
   }
   return PEN_OK;
 }
@@ -90,7 +94,8 @@ double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 Status block_doubles(const Call& c, const Layer& l, const TensorObject& gates, TensorObject* h, TensorObject* cell, Value* y) {
   int64_t n = gates.dim(0), batch = gates.dim(1), width = gates.dim(2), hidden = width / gate_count(l.cell), state = h->dim(1);
   int64_t dims[] = {n, batch, state}, spare = width + hidden;
-  Value made = Value::own(tensor_create(DType::f64, 3, dims)), w, b, projection, room = Value::own(tensor_create(DType::f64, 1, &spare)), in;
+  Value made = Value::own(tensor_create(DType::f64, 3, dims)), w, b, projection, room = Value::own(tensor_create(DType::f64, 1, &spare)),
+        in;
   if (made.is_none() || room.is_none()) return c.out_of_memory();
   PEN_TRY(elements_of(c, gates, DType::f64, &in));
   PEN_TRY(elements_of(c, *l.w_hh, DType::f64, &w));
@@ -165,8 +170,8 @@ Status block(const Call& c, const Layer& l, const TensorObject& gates, TensorObj
 
 // Numbers of rows at each step: one number for all of a padded batch.
 struct Steps {
-  int64_t count, batch;   // steps, rows at the most
-  const int64_t* sizes;   // of each step, never growing; null: all are `batch`
+  int64_t count, batch;  // steps, rows at the most
+  const int64_t* sizes;  // of each step, never growing; null: all are `batch`
   int64_t at(int64_t t) const { return sizes ? sizes[t] : batch; }
 };
 
@@ -211,14 +216,15 @@ struct Network {
 Status drop(const Call& c, double p, Value* x);
 
 // x [rows, F]; states [layers * directions, B, …] (the second null unless lstm). Gives y [rows, directions * P] and new states.
-Status run_network(const Call& c, const Network& n, const TensorObject& x, const Steps& steps, const TensorObject& h0, const TensorObject* c0,
-                   Value* y, Value* h_n, Value* c_n) {
+Status run_network(const Call& c, const Network& n, const TensorObject& x, const Steps& steps, const TensorObject& h0,
+                   const TensorObject* c0, Value* y, Value* h_n, Value* c_n) {
   int directions = n.bidirectional ? 2 : 1;
   if (n.layers < 1 || n.layers > 1 << 16) return c.fail("a number of layers of 1 or more", "%lld", static_cast<long long>(n.layers));
   int64_t count = n.layers * directions, each = n.params->count / count;
   bool projected = each == (n.biases ? 5 : 3) && n.cell == Cell::lstm;
   if (n.params->count != count * each || each != (n.biases ? 4 : 2) + projected)
-    return c.fail("weights for each layer and direction", "%lld of %lld", static_cast<long long>(n.params->count), static_cast<long long>(count));
+    return c.fail("weights for each layer and direction", "%lld of %lld", static_cast<long long>(n.params->count),
+                  static_cast<long long>(count));
   DType dtype = x.dtype(), carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   if (!is_floating(dtype)) return c.fail("floats", "%s", dtype_name(dtype));
   const TensorObject* states[] = {&h0, c0};
@@ -237,8 +243,13 @@ Status run_network(const Call& c, const Network& n, const TensorObject& x, const
     for (int d = 0; d < directions; ++d) {
       int64_t index = layer * directions + d;
       const Value* own = n.params->items + index * each;
-      Layer l = {n.cell, own[0].tensor(), own[1].tensor(), n.biases ? own[2].tensor() : nullptr, n.biases ? own[3].tensor() : nullptr,
-                 projected ? own[each - 1].tensor() : nullptr, d == 1};
+      Layer l = {n.cell,
+                 own[0].tensor(),
+                 own[1].tensor(),
+                 n.biases ? own[2].tensor() : nullptr,
+                 n.biases ? own[3].tensor() : nullptr,
+                 projected ? own[each - 1].tensor() : nullptr,
+                 d == 1};
       Value state[2], out;
       for (int i = 0; i < 2 && states[i]; ++i) {
         const TensorObject& s = *last[i].tensor();
@@ -288,7 +299,8 @@ Cell cell_of(const Call& c) {
 // `first`: the argument after the states. Argument 0 is [T, B, F], or [B, T, F].
 Status run_padded(Call& c, int first) {
   const TensorObject& x = c.tensor(0);
-  Network n = {cell_of(c), &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = {cell_of(c),        &c.list(first),       c.flag(first + 1),
+               c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
   bool batch_first = c.flag(first + 6);
   if (x.rank() != 3) return c.fail("an input of rank 3", "rank %d", x.rank());
   int time = batch_first ? 1 : 0, batch = 1 - time;
@@ -320,18 +332,23 @@ Status run_padded(Call& c, int first) {
 
 Status run_packed(Call& c, int first) {
   const TensorObject &data = c.tensor(0), &sizes = c.tensor(1);
-  Network n = {cell_of(c), &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = {cell_of(c),        &c.list(first),       c.flag(first + 1),
+               c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
   if (data.rank() != 2) return c.fail("packed data of rank 2", "rank %d", data.rank());
-  if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0) return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
+  if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0)
+    return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
   Value list, plain, y, h, cell;
   PEN_TRY(elements_of(c, sizes, DType::i64, &list));
   const int64_t* each = list.tensor()->as<int64_t>();
   int64_t total = 0, steps = sizes.dim(0);
   for (int64_t t = 0; t < steps; ++t) {
-    if (each[t] < 1 || (t && each[t] > each[t - 1])) return c.fail("batch sizes of 1 or more that never grow", "%lld", static_cast<long long>(each[t]));
+    if (each[t] < 1 || (t && each[t] > each[t - 1]))
+      return c.fail("batch sizes of 1 or more that never grow", "%lld", static_cast<long long>(each[t]));
     if (add_overflows(total, each[t], &total)) return c.fail("batch sizes that add up to the data's rows", "more");
   }
-  if (total != data.dim(0)) return c.fail("batch sizes that add up to the data's rows", "%lld of %lld", static_cast<long long>(total), static_cast<long long>(data.dim(0)));
+  if (total != data.dim(0))
+    return c.fail("batch sizes that add up to the data's rows", "%lld of %lld", static_cast<long long>(total),
+                  static_cast<long long>(data.dim(0)));
   const TensorObject *h0, *c0 = nullptr;
   if (n.cell == Cell::lstm) {
     if (c.list(2).count != 2) return c.fail("two states, h and c", "%lld", static_cast<long long>(c.list(2).count));
@@ -353,13 +370,16 @@ Status run_cell(Call& c, const TensorObject& h0, const TensorObject* c0) {
   auto optional = [&](int i) { return c.given(i) ? &c.tensor(i) : nullptr; };
   Layer l = {cell_of(c), &c.tensor(2), &c.tensor(3), optional(4), optional(5), nullptr, false};
   bool batched = x.rank() == 2;
-  if ((x.rank() != 2 && x.rank() != 1) || !is_floating(x.dtype())) return c.fail("floats of rank 1 or 2", "%s, rank %d", dtype_name(x.dtype()), x.rank());
+  if ((x.rank() != 2 && x.rank() != 1) || !is_floating(x.dtype()))
+    return c.fail("floats of rank 1 or 2", "%s, rank %d", dtype_name(x.dtype()), x.rank());
   const TensorObject* all[] = {&x, &h0, c0};
   Value rows[3];
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   for (int i = 0; i < 3 && all[i]; ++i) {
-    if (all[i]->rank() != x.rank() || all[i]->dtype() != x.dtype()) return c.fail("states of the input's rank and dtype", "rank %d, %s", all[i]->rank(), dtype_name(all[i]->dtype()));
-    if (batched && all[i]->dim(0) != x.dim(0)) return c.fail("states for each row of the input", "%lld", static_cast<long long>(all[i]->dim(0)));
+    if (all[i]->rank() != x.rank() || all[i]->dtype() != x.dtype())
+      return c.fail("states of the input's rank and dtype", "rank %d, %s", all[i]->rank(), dtype_name(all[i]->dtype()));
+    if (batched && all[i]->dim(0) != x.dim(0))
+      return c.fail("states for each row of the input", "%lld", static_cast<long long>(all[i]->dim(0)));
     Status status;
     Value fresh = Value::own(tensor_cast(c, *all[i], i ? carrier : x.dtype(), &status));
     PEN_TRY(status);
@@ -368,7 +388,8 @@ Status run_cell(Call& c, const TensorObject& h0, const TensorObject* c0) {
     if (rows[i].is_none()) return c.out_of_memory();
   }
   Value y;
-  PEN_TRY(run_layer(c, l, *rows[0].tensor(), {1, rows[0].tensor()->dim(0), nullptr}, rows[1].tensor(), c0 ? rows[2].tensor() : nullptr, &y));
+  PEN_TRY(
+      run_layer(c, l, *rows[0].tensor(), {1, rows[0].tensor()->dim(0), nullptr}, rows[1].tensor(), c0 ? rows[2].tensor() : nullptr, &y));
   for (int i = 1; i < 3 && all[i]; ++i) {
     Value made;
     PEN_TRY(elements_of(c, *rows[i].tensor(), x.dtype(), &made));
@@ -379,23 +400,34 @@ Status run_cell(Call& c, const TensorObject& h0, const TensorObject* c0) {
 
 }  // namespace
 
-PEN_OP(lstm, "aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)") {
+PEN_OP(lstm,
+       "aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
+       "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)") {
   return run_padded(c, 2);
 }
-PEN_OP(rnn, "aten::{gru,rnn_tanh,rnn_relu}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)") {
+PEN_OP(rnn,
+       "aten::{gru,rnn_tanh,rnn_relu}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+       "train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)") {
   return run_padded(c, 2);
 }
-PEN_OP(lstm_packed, "aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)") {
+PEN_OP(lstm_packed,
+       "aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
+       "bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)") {
   return run_packed(c, 3);
 }
-PEN_OP(rnn_packed, "aten::{gru,rnn_tanh,rnn_relu}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)") {
+PEN_OP(rnn_packed,
+       "aten::{gru,rnn_tanh,rnn_relu}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
+       "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)") {
   return run_packed(c, 3);
 }
-PEN_OP(lstm_cell, "aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)") {
+PEN_OP(lstm_cell,
+       "aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)") {
   if (c.list(1).count != 2) return c.fail("two states, h and c", "%lld", static_cast<long long>(c.list(1).count));
   return run_cell(c, *c.list(1).items[0].tensor(), c.list(1).items[1].tensor());
 }
-PEN_OP(rnn_cell, "aten::{gru_cell,rnn_tanh_cell,rnn_relu_cell}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor") {
+PEN_OP(rnn_cell,
+       "aten::{gru_cell,rnn_tanh_cell,rnn_relu_cell}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
+       "b_hh=None) -> Tensor") {
   return run_cell(c, c.tensor(1), nullptr);
 }
 

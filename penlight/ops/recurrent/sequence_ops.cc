@@ -6,8 +6,8 @@ namespace pen {
 static Status move_rows(const Call& c, TensorObject* to, int64_t to_row, const TensorObject& from, int64_t from_row, int64_t rows) {
   int64_t dims[] = {rows, to->dim(1)};
   Value a = Value::own(tensor_view(*to, 2, dims, to->shape.strides, to->offset + to_row * to->shape.strides[0] * dtype_size(to->dtype())));
-  Value b = Value::own(
-      tensor_view(from, 2, dims, from.shape.strides, from.offset + from_row * from.shape.strides[0] * dtype_size(from.dtype())));
+  Value b =
+      Value::own(tensor_view(from, 2, dims, from.shape.strides, from.offset + from_row * from.shape.strides[0] * dtype_size(from.dtype())));
   if (a.is_none() || b.is_none()) return c.out_of_memory();
   return copy_into(c, a.tensor(), *b.tensor());
 }
@@ -15,10 +15,12 @@ static Status move_rows(const Call& c, TensorObject* to, int64_t to_row, const T
 PEN_OP(pack_padded_sequence, "aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)") {
   const TensorObject &x = c.tensor(0), &lengths = c.tensor(1);
   if (x.rank() < 2) return c.fail("an input [T, B, …] or [B, T, …]", "rank %d", x.rank());
-  if (lengths.rank() != 1 || lengths.dtype() != DType::i64) return c.fail("lengths: a row of Long", "rank %d, %s", lengths.rank(), dtype_name(lengths.dtype()));
+  if (lengths.rank() != 1 || lengths.dtype() != DType::i64)
+    return c.fail("lengths: a row of Long", "rank %d, %s", lengths.rank(), dtype_name(lengths.dtype()));
   int time = c.flag(2) ? 1 : 0, batch = 1 - time;
   int64_t steps = x.dim(time), rows = x.dim(batch), width = 1, total = 0;
-  if (lengths.dim(0) != rows || rows == 0) return c.fail("a length for each sequence", "%lld for %lld", static_cast<long long>(lengths.dim(0)), static_cast<long long>(rows));
+  if (lengths.dim(0) != rows || rows == 0)
+    return c.fail("a length for each sequence", "%lld for %lld", static_cast<long long>(lengths.dim(0)), static_cast<long long>(rows));
   Value list, turned, plain;
   PEN_TRY(elements_of(c, lengths, DType::i64, &list));
   const int64_t* length = list.tensor()->as<int64_t>();
@@ -58,20 +60,28 @@ PEN_OP(pack_padded_sequence, "aten::_pack_padded_sequence(Tensor input, Tensor l
   return c.give(static_cast<Value&&>(sizes), 1);
 }
 
-PEN_OP(pad_packed_sequence, "aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)") {
+PEN_OP(pad_packed_sequence,
+       "aten::_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, "
+       "Tensor)") {
   const TensorObject &x = c.tensor(0), &sizes = c.tensor(1);
   if (x.rank() < 1) return c.fail("packed data of rank 1 or more", "rank 0");
-  if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0) return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
+  if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0)
+    return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
   Value list, plain;
   PEN_TRY(elements_of(c, sizes, DType::i64, &list));
   const int64_t* each = list.tensor()->as<int64_t>();
   int64_t steps = sizes.dim(0), total = 0, width = 1, longest = c.integer(4) > 0 ? c.integer(4) : steps;
-  if (longest < steps) return c.fail("a total_length of the longest sequence at least", "%lld of %lld", static_cast<long long>(longest), static_cast<long long>(steps));
+  if (longest < steps)
+    return c.fail("a total_length of the longest sequence at least", "%lld of %lld", static_cast<long long>(longest),
+                  static_cast<long long>(steps));
   for (int64_t t = 0; t < steps; ++t) {
-    if (each[t] < 1 || (t && each[t] > each[t - 1])) return c.fail("batch sizes of 1 or more that never grow", "%lld", static_cast<long long>(each[t]));
+    if (each[t] < 1 || (t && each[t] > each[t - 1]))
+      return c.fail("batch sizes of 1 or more that never grow", "%lld", static_cast<long long>(each[t]));
     if (add_overflows(total, each[t], &total)) return c.fail("batch sizes that add up to the data's rows", "more");
   }
-  if (total != x.dim(0)) return c.fail("batch sizes that add up to the data's rows", "%lld of %lld", static_cast<long long>(total), static_cast<long long>(x.dim(0)));
+  if (total != x.dim(0))
+    return c.fail("batch sizes that add up to the data's rows", "%lld of %lld", static_cast<long long>(total),
+                  static_cast<long long>(x.dim(0)));
   if (x.rank() + 1 > kMaxRank) return c.fail("a result of rank 8 at most", "%d", x.rank() + 1);
   int64_t rows = each[0];
   Shape out, flat, from;

@@ -80,7 +80,7 @@ PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -
 // Order by value, NaN last, then by place: an insertion into a heap would do, but rows in double precision are rare and short.
 static void sort_places(const double* row, int64_t* at, int64_t* spare, int64_t n) {
   auto before = [&](int64_t a, int64_t b) {
-    if (is_nan(row[a]) || is_nan(row[b])) return !is_nan(row[a]);
+    if (is_nan(row[a]) || is_nan(row[b])) return is_nan(row[b]);
     return row[a] <= row[b];
   };
   for (int64_t i = 0; i < n; ++i) at[i] = i;
@@ -99,7 +99,8 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   PEN_TRY(need_elements(c, x, dim));
   int64_t n = x.rank() ? x.dim(dim) : 1;
   if (k == 0) k = (n + 1) / 2;
-  if (k < 1 || k > n) return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
+  if (k < 1 || k > n)
+    return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
   Shape shape = reduced_shape(x, only(x.rank(), dim), keepdim);
   if (x.dtype() == DType::f64) {
     RowArray rows;
@@ -145,7 +146,10 @@ PEN_OP(median_dim, "aten::{median,nanmedian}.dim(Tensor self, int dim, bool keep
 }
 PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   const TensorObject& x = c.tensor(0);
-  if (x.numel() == 0) return c.give(tensor_of(is_floating(x.dtype()) ? Value(__builtin_nan("")) : Value(INT64_MIN), x.dtype()));
+  if (x.numel() == 0) {  // torch's cast of a NaN
+    int64_t least = x.dtype() == DType::i32 ? INT32_MIN : INT64_MIN;
+    return c.give(tensor_of(is_floating(x.dtype()) ? Value(__builtin_nan("")) : Value(least), x.dtype()));
+  }
   Status status;
   Value plain = Value::own(tensor_clone(c, x, &status));
   PEN_TRY(status);
@@ -180,18 +184,21 @@ PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor
 // ---- quantiles ----
 static double between(const double* row, const int64_t* at, int64_t n, double q, const char* how) {
   double place = q * static_cast<double>(n - 1), low = floor(place), part = place - low;
-  int64_t i = static_cast<int64_t>(low), j = i + 1 < n ? i + 1 : i;
+  int64_t i = static_cast<int64_t>(low), j = part > 0 && i + 1 < n ? i + 1 : i;
   double a = row[at[i]], b = row[at[j]];
-  if (strcmp(how, "lower") == 0 || part == 0) return a;
+  if (strcmp(how, "lower") == 0) return a;
   if (strcmp(how, "higher") == 0) return b;
   if (strcmp(how, "midpoint") == 0) return (a + b) / 2;
   if (strcmp(how, "nearest") == 0) return row[at[static_cast<int64_t>(nearbyint(place))]];
-  return a + (b - a) * part;
+  return part < 0.5 ? a + (b - a) * part : b - (b - a) * (1 - part);  // from the nearer end, as torch's lerp
 }
-PEN_OP(quantile, "aten::{quantile,nanquantile}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
-       "aten::{quantile,nanquantile}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor") {
+PEN_OP(quantile,
+       "aten::{quantile,nanquantile}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
+       "aten::{quantile,nanquantile}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
+       "Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return c.fail("a Float or Double tensor", "%s", dtype_name(x.dtype()));
+  if (x.numel() == 0) return c.fail("a tensor with elements", "none");
   bool leave_out = c.op->name[6] == 'n', many = c.args[1].tag() == Tag::tensor;
   Value q = Value::own(tensor_of(many ? Value(0.0) : c.args[1], DType::f64));
   if (many) {
@@ -259,7 +266,9 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
         if (mode[0] == 'p') sum *= row[j];
         if (mode[0] == 'l') {
           double high = sum > row[j] ? sum : row[j], low = sum > row[j] ? row[j] : sum;
-          sum = is_nan(sum) || is_nan(row[j]) ? __builtin_nan("") : high == -__builtin_inf() || high == __builtin_inf() ? high : high + log1p(exp(low - high));
+          sum = is_nan(sum) || is_nan(row[j])                         ? __builtin_nan("")
+                : high == -__builtin_inf() || high == __builtin_inf() ? high
+                                                                      : high + log1p(exp(low - high));
         }
         out[j] = sum;
       }

@@ -2,6 +2,8 @@
 // with which the running ones are updated in place.
 #include "penlight/ops/reduce/moments_ops.h"
 
+#include "penlight/runtime/vm/rows.h"
+
 namespace pen {
 
 Status moments_of(const Call& c, const TensorObject& x, const DimSet& dims, Value* mean, Value* var) {
@@ -57,23 +59,9 @@ Status give_affine(Call& c, const TensorObject& x, const double* scale, const do
       else
         numbers[i].tensor()->as<float>()[k] = static_cast<float>(from[k]);
   }
-  bool channels_last = tensor_is_channels_last(x) && !tensor_is_contiguous(x);
-  Graph g(c);
-  int value = g.cast(g.input(x), x.dtype(), carrier), a = g.input(*numbers[0].tensor()), b = g.input(*numbers[1].tensor()), y;
-  if (channels_last && carrier != x.dtype()) g.channels(value);
-  if (carrier == DType::f32) {
-    y = g.node("addcmul.f32", b, value, a);
-    g.number("value", 1);
-  } else {
-    y = g.node("mul.f64", value, a);
-    if (channels_last) g.channels(y);
-    y = g.node("add.f64", y, b);
-  }
-  if (channels_last) g.channels(y);
-  int made = g.cast(y, carrier, x.dtype());
-  if (channels_last) g.channels(made);
-  PEN_TRY(g.run(made));
-  return c.give(g.take(0));
+  Rows r(c);
+  int value = r.cast(r.input(x), carrier), y = r.node("mul", carrier, value, r.input(*numbers[0].tensor()));
+  return r.give(r.cast(r.node("add", carrier, y, r.input(*numbers[1].tensor())), x.dtype()));
 }
 
 namespace {

@@ -1,6 +1,8 @@
 // Losses of the VM against classes: nll_loss, cross_entropy_loss, ctc_loss. In double precision, row by row.
 #include "penlight/ops/reduce/reduction.h"
 
+#include "penlight/runtime/vm/calls.h"
+
 namespace pen {
 
 namespace {
@@ -73,43 +75,40 @@ Status give_nll(Call& c, const Classes& k, const double* logs, int64_t reduction
   return c.give(tensor_of(Value(reduction == 1 ? whole / weights : whole), x.dtype()));
 }
 
-double log_sum(const double* row, int64_t n) {
-  double high = -__builtin_inf(), sum = 0;
-  for (int64_t i = 0; i < n; ++i) high = row[i] > high || row[i] != row[i] ? row[i] : high;
-  if (high == -__builtin_inf() || high == __builtin_inf()) high = 0;
-  for (int64_t i = 0; i < n; ++i) sum += exp(row[i] - high);
-  return log(sum) + high;
-}
-
 }  // namespace
 
-PEN_OP(nll_loss, "aten::{nll_loss,nll_loss2d,nll_loss_nd}(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor") {
+PEN_OP(nll_loss,
+       "aten::{nll_loss,nll_loss2d,nll_loss_nd}(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt "
+       "ignore_index=-100) -> Tensor") {
   Classes k;
   PEN_TRY(read(c, true, &k));
   return give_nll(c, k, k.rows.row<double>(0), c.integer(3), c.integer(4), 0, false);
 }
-PEN_OP(nll_loss_forward, "aten::{nll_loss_forward,nll_loss2d_forward}(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)") {
+PEN_OP(nll_loss_forward,
+       "aten::{nll_loss_forward,nll_loss2d_forward}(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> "
+       "(Tensor output, Tensor total_weight)") {
   Classes k;
   PEN_TRY(read(c, true, &k));
   return give_nll(c, k, k.rows.row<double>(0), c.integer(3), c.integer(4), 0, true);
 }
 
-PEN_OP(cross_entropy_loss, "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float label_smoothing=0.0) -> Tensor") {
+PEN_OP(cross_entropy_loss,
+       "aten::cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float "
+       "label_smoothing=0.0) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   double smoothing = c.number(5);
   if (!(smoothing >= 0 && smoothing <= 1)) return c.fail("a label_smoothing from 0 to 1", "%g", smoothing);
   bool indices = !is_floating(c.tensor(1).dtype());
   Classes k;
   PEN_TRY(read(c, indices, &k));
-  int64_t all = k.rows.outer * k.rows.inner;
-  Value logs = Value::own(tensor_create(DType::f64, 1, &all));
-  if (logs.is_none()) return c.out_of_memory();
-  double* log_p = logs.tensor()->as<double>();
-  for (int64_t i = 0; i < k.rows.outer; ++i) {
-    const double* row = k.rows.row<double>(i);
-    double shift = log_sum(row, k.count);
-    for (int64_t j = 0; j < k.count; ++j) log_p[i * k.count + j] = row[j] - shift;
-  }
+  Calls t(c);
+  Value logs = t("aten::log_softmax.int", x, x.rank() == 1 ? 0 : 1);
+  PEN_TRY(t.status);
+  DimSet classes;
+  classes.add(x.rank() == 1 ? 0 : 1);
+  RowArray rows;
+  PEN_TRY(rows_of(c, *logs.tensor(), classes, DType::f64, &rows));
+  const double* log_p = rows.row<double>(0);
   if (indices) return give_nll(c, k, log_p, c.integer(3), c.integer(4), smoothing, false);
   // Against probabilities: the mean is over rows, not over weights.
   int64_t reduction = c.integer(3);
@@ -147,25 +146,33 @@ static Status lengths_of(const Call& c, int arg, int64_t count, int64_t most, Va
     if (to->is_none()) return c.out_of_memory();
     for (int64_t i = 0; i < n; ++i) to->tensor()->as<int64_t>()[i] = v.list()->items[i].integer();
   }
-  if (to->tensor()->numel() != count) return c.fail("a length for each sequence", "%lld for %lld", static_cast<long long>(to->tensor()->numel()), static_cast<long long>(count));
+  if (to->tensor()->numel() != count)
+    return c.fail("a length for each sequence", "%lld for %lld", static_cast<long long>(to->tensor()->numel()),
+                  static_cast<long long>(count));
   for (int64_t i = 0; i < count; ++i) {
     int64_t n = to->tensor()->as<int64_t>()[i];
-    if (n < 0 || n > most) return c.fail("lengths within the tensor", "%lld of %lld", static_cast<long long>(n), static_cast<long long>(most));
+    if (n < 0 || n > most)
+      return c.fail("lengths within the tensor", "%lld of %lld", static_cast<long long>(n), static_cast<long long>(most));
   }
   return PEN_OK;
 }
 
-PEN_OP(ctc_loss, "aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor",
-       "aten::ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor") {
+PEN_OP(ctc_loss,
+       "aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int "
+       "reduction=Mean, bool zero_infinity=False) -> Tensor",
+       "aten::ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int "
+       "reduction=Mean, bool zero_infinity=False) -> Tensor") {
   const TensorObject &x = c.tensor(0), &targets = c.tensor(1);
   int64_t blank = c.integer(4), reduction = c.integer(5);
   PEN_TRY(need_floats(c, x));
   if (x.rank() != 3 && x.rank() != 2) return c.fail("log_probs [T, N, C] or [T, C]", "rank %d", x.rank());
-  if (is_floating(targets.dtype()) || targets.rank() > 2 || targets.rank() < 1) return c.fail("targets: integers of rank 1 or 2", "%s, rank %d", dtype_name(targets.dtype()), targets.rank());
+  if (is_floating(targets.dtype()) || targets.rank() > 2 || targets.rank() < 1)
+    return c.fail("targets: integers of rank 1 or 2", "%s, rank %d", dtype_name(targets.dtype()), targets.rank());
   if (reduction < 0 || reduction > 2) return c.fail("a reduction of 0, 1 or 2", "%lld", static_cast<long long>(reduction));
   bool batched = x.rank() == 3;
   int64_t steps = x.dim(0), batch = batched ? x.dim(1) : 1, classes = x.dim(x.rank() - 1);
-  if (blank < 0 || blank >= classes) return c.fail("a blank that is a class", "%lld of %lld", static_cast<long long>(blank), static_cast<long long>(classes));
+  if (blank < 0 || blank >= classes)
+    return c.fail("a blank that is a class", "%lld of %lld", static_cast<long long>(blank), static_cast<long long>(classes));
   bool padded = batched && targets.rank() == 2;
   if (padded && targets.dim(0) != batch) return c.fail("targets for each sequence", "%lld", static_cast<long long>(targets.dim(0)));
   Value logs, labels, in_lengths, out_lengths;
@@ -179,7 +186,9 @@ PEN_OP(ctc_loss, "aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor
     longest = n > longest ? n : longest;
     total += n;
   }
-  if (!padded && total > targets.numel()) return c.fail("as many targets as their lengths add up to", "%lld of %lld", static_cast<long long>(targets.numel()), static_cast<long long>(total));
+  if (!padded && total > targets.numel())
+    return c.fail("as many targets as their lengths add up to", "%lld of %lld", static_cast<long long>(targets.numel()),
+                  static_cast<long long>(total));
   Shape shape;
   if (batched) shape.rank = 1, shape.dims[0] = batch;
   int64_t states = 2 * longest + 1, room = 2 * states;
@@ -192,7 +201,8 @@ PEN_OP(ctc_loss, "aten::ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor
     const int64_t* label = labels.tensor()->as<int64_t>() + (padded ? n * targets.dim(1) : begin);
     begin += length;
     for (int64_t i = 0; i < length; ++i)
-      if (label[i] < 0 || label[i] >= classes) return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(label[i]), static_cast<long long>(classes));
+      if (label[i] < 0 || label[i] >= classes)
+        return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(label[i]), static_cast<long long>(classes));
     auto class_of = [&](int64_t s) { return s % 2 ? label[s / 2] : blank; };
     auto log_p = [&](int64_t t, int64_t s) { return logs.tensor()->as<double>()[(t * batch + n) * classes + class_of(s)]; };
     for (int64_t s = 0; s < used; ++s) now[s] = time > 0 && s < 2 ? log_p(0, s) : -__builtin_inf();

@@ -45,17 +45,20 @@ PEN_OP(binary_cross_entropy, "[out]",
     if (low.number() < 0 || high.number() > 1) return c.fail("probabilities from 0 to 1", "%g … %g", low.number(), high.number());
   }
   // Logarithms are cut at -100, as in torch.
-  Value log_x = t("aten::clamp_min", t("aten::log", x), -100.0), log_rest = t("aten::clamp_min", t("aten::log1p", t("aten::neg", x)), -100.0);
+  Value log_x = t("aten::clamp_min", t("aten::log", x), -100.0),
+        log_rest = t("aten::clamp_min", t("aten::log1p", t("aten::neg", x)), -100.0);
   Value loss = t("aten::sub.Tensor", t("aten::mul.Tensor", t("aten::sub.Scalar", y, 1), log_rest), t("aten::mul.Tensor", y, log_x));
   if (c.given(2)) loss = t("aten::mul.Tensor", loss, c.args[2]);
   return give_loss(c, t, static_cast<Value&&>(loss), c.integer(3));
 }
 PEN_OP(binary_cross_entropy_with_logits, "[out]",
-       "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor") {
+       "aten::binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
+       "reduction=Mean) -> Tensor") {
   Calls t(c);
   const Value &x = c.args[0], &y = c.args[1];
   // log(1 + e^-x) without overflow
-  Value tail = t("aten::add.Tensor", t("aten::log1p", t("aten::exp", t("aten::neg", t("aten::abs", x)))), t("aten::clamp_min", t("aten::neg", x), 0));
+  Value tail = t("aten::add.Tensor", t("aten::log1p", t("aten::exp", t("aten::neg", t("aten::abs", x)))),
+                 t("aten::clamp_min", t("aten::neg", x), 0));
   if (c.given(3))
     tail = t("aten::mul.Tensor", t("aten::add.Scalar", t("aten::mul.Tensor", t("aten::sub.Scalar", c.args[3], 1), y), 1), tail);
   Value loss = t("aten::add.Tensor", t("aten::mul.Tensor", t("aten::rsub.Scalar", y, 1), x), tail);
@@ -69,7 +72,8 @@ PEN_OP(kl_div, "aten::kl_div(Tensor self, Tensor target, int reduction=Mean, *, 
                          : t("aten::sub.Tensor", t("aten::xlogy.Tensor", y, y), t("aten::mul.Tensor", y, x));
   return give_loss(c, t, static_cast<Value&&>(loss), c.integer(2));
 }
-PEN_OP(poisson_nll_loss, "aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor") {
+PEN_OP(poisson_nll_loss,
+       "aten::poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor") {
   Calls t(c);
   const Value &x = c.args[0], &y = c.args[1];
   Value loss = c.flag(2) ? t("aten::sub.Tensor", t("aten::exp", x), t("aten::mul.Tensor", y, x))
@@ -97,7 +101,8 @@ PEN_OP(hinge_embedding_loss, "aten::hinge_embedding_loss(Tensor self, Tensor tar
   Calls t(c);
   const Value &x = c.args[0], &y = c.args[1];
   Value beyond = t("aten::clamp_min", t("aten::rsub.Scalar", x, c.number(2)), 0);
-  Value apart = t("aten::masked_fill.Scalar", beyond, t("aten::eq.Scalar", y, 1), 0), same = t("aten::masked_fill.Scalar", x, t("aten::eq.Scalar", y, -1), 0);
+  Value apart = t("aten::masked_fill.Scalar", beyond, t("aten::eq.Scalar", y, 1), 0),
+        same = t("aten::masked_fill.Scalar", x, t("aten::eq.Scalar", y, -1), 0);
   return give_loss(c, t, t("aten::add.Tensor", apart, same), c.integer(3));
 }
 PEN_OP(cosine_embedding_loss,
@@ -116,7 +121,8 @@ PEN_OP(cosine_embedding_loss,
   return give_loss(c, t, t("aten::add.Tensor", same, apart), c.integer(4));
 }
 PEN_OP(triplet_margin_loss,
-       "aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor") {
+       "aten::triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, float eps=1e-06, bool "
+       "swap=False, int reduction=Mean) -> Tensor") {
   Calls t(c);
   auto distance = [&](int a, int b) { return t("aten::pairwise_distance", c.args[a], c.args[b], c.number(4), c.number(5), false); };
   Value near = distance(0, 1), far = distance(0, 2);

@@ -72,7 +72,8 @@ static int add_optional(const Call& c, Graph* g, int arg) {
 
 // Rows of doubles, normalized: y = (x - mean) * factor * w + b, w and b by the rule's index of an element.
 template <class Index>
-static Status normalize_doubles(Call& c, const TensorObject& x, int64_t rows, double eps, bool centred, int weight, int bias, const Index& index) {
+static Status normalize_doubles(Call& c, const TensorObject& x, int64_t rows, double eps, bool centred, int weight, int bias,
+                                const Index& index) {
   Value in, w, b;
   PEN_TRY(elements_of(c, x, DType::f64, &in));
   if (c.given(weight)) PEN_TRY(elements_of(c, c.tensor(weight), DType::f64, &w));
@@ -90,7 +91,8 @@ static Status normalize_doubles(Call& c, const TensorObject& x, int64_t rows, do
     double factor = 1 / __builtin_sqrt(squares / static_cast<double>(n) + eps);
     for (int64_t i = 0; i < n; ++i) {
       int64_t at = index(r, i);
-      to[i] = (from[i] - mean) * factor * (w.is_none() ? 1 : w.tensor()->as<double>()[at]) + (b.is_none() ? 0 : b.tensor()->as<double>()[at]);
+      to[i] =
+          (from[i] - mean) * factor * (w.is_none() ? 1 : w.tensor()->as<double>()[at]) + (b.is_none() ? 0 : b.tensor()->as<double>()[at]);
     }
   }
   return give_as(c, static_cast<Value&&>(made), x.dtype());
@@ -128,8 +130,11 @@ static Status layer_norm(Call& c, double eps) {
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
 }
-PEN_OP(layer_norm, "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor",
-       "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)") {
+PEN_OP(layer_norm,
+       "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
+       "cudnn_enable=True) -> Tensor",
+       "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, "
+       "Tensor)") {
   return layer_norm(c, c.number(4));
 }
 
@@ -159,7 +164,8 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
   if (x.rank() < 2) return c.fail("an input of rank 2 or more", "rank %d", x.rank());
   int64_t channels = x.dim(1), each = 1;
   if (groups < 1 || channels % groups != 0)
-    return c.fail("channels that can be divided into the groups", "%lld into %lld", static_cast<long long>(channels), static_cast<long long>(groups));
+    return c.fail("channels that can be divided into the groups", "%lld into %lld", static_cast<long long>(channels),
+                  static_cast<long long>(groups));
   PEN_TRY(need_channel_numbers(c, weight, channels));
   PEN_TRY(need_channel_numbers(c, weight + 1, channels));
   if (c.op->result_count == 3) {
@@ -189,10 +195,14 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
 }
-PEN_OP(group_norm, "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor") {
+PEN_OP(group_norm,
+       "aten::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) "
+       "-> Tensor") {
   return group_norm(c, c.integer(1), 2, c.number(4));
 }
-PEN_OP(native_group_norm, "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> (Tensor, Tensor, Tensor)") {
+PEN_OP(native_group_norm,
+       "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
+       "(Tensor, Tensor, Tensor)") {
   return group_norm(c, c.integer(6), 1, c.number(7));
 }
 

@@ -1,6 +1,7 @@
 // sum, mean, prod, amax, any, var, norm and their relatives of the VM.
 #include "penlight/ops/reduce/reduction.h"
 
+#include "penlight/runtime/vm/calls.h"
 #include "penlight/runtime/vm/machine.h"
 
 namespace pen {
@@ -291,7 +292,7 @@ static Status norm_over(Call& c, double p, const DimSet& dims, bool keepdim, int
   PEN_TRY(need_floats(c, x));
   if (!is_floating(to)) return c.fail("a dtype of floats", "%s", dtype_name(to));
   bool direct = p == 0 || p == 1 || p == 2 || p == __builtin_inf() || p == -__builtin_inf();
-  if (p < 0 && direct) PEN_TRY(need_some(c, x, dims));
+  if (p < 0 || p == __builtin_inf()) PEN_TRY(need_some(c, x, dims));
   bool single = to != DType::f64 && x.dtype() != DType::f64 && direct && x.numel() > 0 && (dims.count > 0 || x.rank() == 0);
   if (!single) return give_by_rows(c, x, dims, keepdim, to, [=](const double* row, int64_t n) { return norm_of(row, n, p); });
   Graph g(c);
@@ -326,6 +327,17 @@ PEN_OP(logsumexp, "[out]", "aten::{logsumexp,special_logsumexp}(Tensor self, int
   DimSet dims;
   PEN_TRY(dims_of(c, 1, x.rank(), true, &dims));
   DType to = is_floating(x.dtype()) ? x.dtype() : DType::f32;
+  if (to != DType::f64 && x.numel() >= 1024 && dims.count > 0) {
+    Calls t(c);
+    Value wide = x.dtype() == DType::f32 ? Value(c.args[0]) : t("aten::to.dtype", x, code_of_dtype(DType::f32));
+    // The largest, or 0 where it is no number to subtract.
+    Value high = t("aten::amax", wide, c.args[1], true);
+    high = t("aten::masked_fill.Scalar", high, t("aten::isinf", high), 0);
+    Value sum = t("aten::sum.dim_IntList", t("aten::exp", t("aten::sub.Tensor", wide, high)), c.args[1], true);
+    Value made = t("aten::add.Tensor", t("aten::log", sum), high);
+    PEN_TRY(t.status);
+    return give_as(c, Value::own(in_shape(*made.tensor(), reduced_shape(x, dims, c.flag(2)))), to);
+  }
   return give_by_rows(c, x, dims, c.flag(2), to, [](const double* row, int64_t n) {
     double high = -__builtin_inf(), sum = 0;
     for (int64_t i = 0; i < n; ++i) high = row[i] > high || row[i] != row[i] ? row[i] : high;

@@ -57,6 +57,8 @@ Status read(const Call& c, bool aligned, Resize* r) {
     if (in < 1 || r->size[i] < 1)
       return c.fail("input and output sizes of 1 or more", "%lld and %lld", static_cast<long long>(in), static_cast<long long>(r->size[i]));
     if (!(r->scales[i] > 0)) r->scales[i] = 0;
+    // torch's nearest pixel in images of the same or twice the size goes by that, whatever factor was given with it
+    if (!aligned && r->spatial == 2 && name[-1] == 't' && name[-2] == 's' && (r->size[i] == in || r->size[i] == 2 * in)) r->scales[i] = 0;
   }
   return PEN_OK;
 }
@@ -111,7 +113,8 @@ Status resize(Call& c, const Resize& r) {
       if (channels_last) g.channels(y);
     }
   } else {  // images first, then columns of whole planes
-    int64_t planes[] = {lead, x.dim(2), x.dim(3), x.dim(4)}, wide = r.size[1] * r.size[2], columns[] = {lead, 1, x.dim(2), wide}, size[] = {r.size[0], wide};
+    int64_t planes[] = {lead, x.dim(2), x.dim(3), x.dim(4)}, wide = r.size[1] * r.size[2], columns[] = {lead, 1, x.dim(2), wide},
+            size[] = {r.size[0], wide};
     double scales[] = {r.scales[0], 0};
     y = add_step(&g, add_reshape(&g, y, dtype, planes), r, dtype, r.size + 1, r.scales + 1);
     y = rounded(add_step(&g, add_reshape(&g, y, dtype, columns), r, dtype, size, scales));
@@ -128,21 +131,31 @@ Status resize(Call& c, const Resize& r) {
 
 }  // namespace
 
-PEN_OP(resize_nearest, "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
+PEN_OP(resize_nearest,
+       "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_"
+       "nearest_exact3d}.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
        "aten::{upsample_nearest1d,_upsample_nearest_exact1d}(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-       "aten::{upsample_nearest2d,_upsample_nearest_exact2d}(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor",
-       "aten::{upsample_nearest3d,_upsample_nearest_exact3d}(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-       "aten::upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)") {
+       "aten::{upsample_nearest2d,_upsample_nearest_exact2d}(Tensor self, SymInt[2] output_size, float? scales_h=None, float? "
+       "scales_w=None) -> Tensor",
+       "aten::{upsample_nearest3d,_upsample_nearest_exact3d}(Tensor self, SymInt[3] output_size, float? scales_d=None, float? "
+       "scales_h=None, float? scales_w=None) -> Tensor",
+       "aten::upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> "
+       "Tensor(a!)") {
   Resize r = {};
   PEN_TRY(read(c, false, &r));
   r.exact = c.op->name[6] == '_';
   return resize(c, r);
 }
-PEN_OP(resize_linear, "aten::{upsample_linear1d,upsample_bilinear2d,upsample_trilinear3d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_aa}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+PEN_OP(resize_linear,
+       "aten::{upsample_linear1d,upsample_bilinear2d,upsample_trilinear3d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_"
+       "aa}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
        "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
-       "aten::{upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_aa}(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-       "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor",
-       "aten::upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> Tensor(a!)") {
+       "aten::{upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_aa}(Tensor self, SymInt[2] output_size, "
+       "bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+       "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, "
+       "float? scales_w=None) -> Tensor",
+       "aten::upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, "
+       "*, Tensor(a!) out) -> Tensor(a!)") {
   Resize r = {};
   PEN_TRY(read(c, true, &r));
   r.antialias = c.op->name[6] == '_';

@@ -97,6 +97,8 @@ static void ordered_strides(const TensorObject& t, const Shape& shape, int64_t* 
 
 Status make_fresh(const Call& c, DType dtype, const Shape& shape, Format format, const TensorObject* like, Value* made) {
   if (!has_rank(format, shape.rank)) return c.fail("4 dims for channels_last, 5 for channels_last_3d", "%d", shape.rank);
+  int64_t numel;
+  PEN_TRY(numel_of(c, shape, &numel));
   TensorObject* t = tensor_create(dtype, shape.rank, shape.dims);
   if (!t) return c.out_of_memory();
   *made = Value::own(t);

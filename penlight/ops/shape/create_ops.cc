@@ -75,9 +75,12 @@ static Status give_strided(Call& c, int sizes, int strides_at, DType dtype) {
   PEN_TRY(sizes_of(c, sizes, &shape));
   PEN_TRY(numel_of(c, shape, &numel));
   if (c.ints(strides_at, strides, kMaxRank) != shape.rank) return c.fail("as many strides as sizes", "%d sizes", shape.rank);
-  for (int d = 0; d < shape.rank && numel; ++d) {
-    if (strides[d] < 0 || mul_overflows(shape.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach))
-      return c.fail("strides of 0 or more, inside of memory", "%lld", static_cast<long long>(strides[d]));
+  for (int d = 0; d < shape.rank; ++d) {
+    if (strides[d] < 0 || strides[d] > int64_t{1} << 50)
+      return c.fail("strides from 0 to 2**50", "%lld", static_cast<long long>(strides[d]));
+    if (numel == 0) continue;
+    if (mul_overflows(shape.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach))
+      return c.fail("strides inside of memory", "%lld", static_cast<long long>(strides[d]));
   }
   int64_t length = numel ? reach : 0;
   TensorObject* all = tensor_create(dtype, 1, &length);
@@ -153,12 +156,15 @@ static Status give_range(Call& c, const Value& start, const Value& end, const Va
   bool reals = start.tag() == Tag::real || end.tag() == Tag::real || step.tag() == Tag::real;
   if (dtype_at >= 0) PEN_TRY(c.dtype(dtype_at, with_end || reals ? DType::f32 : DType::i64, &dtype));
   double s = start.number(), e = end.number(), by = step.number(), length;
-  if (is_integral(dtype, false) && reals) s = trunc(s), e = trunc(e), by = trunc(by);
+  if (dtype == DType::i64 && reals) s = trunc(s), e = trunc(e), by = trunc(by);
   constexpr double kMost = 1e15;
   if (s != s || e != e || by != by || s - s != 0 || e - e != 0) return c.fail("finite bounds", "%g and %g", s, e);
   if (by == 0) return c.fail("a step other than 0", "0");
   if ((by > 0 && s > e) || (by < 0 && s < e)) return c.fail("bounds in the direction of the step", "%g to %g by %g", s, e, by);
   bool whole = is_integral(dtype, false);
+  constexpr double kLargest = 9.2e18;
+  if (whole && reals && !(s < kLargest && s > -kLargest && by < kLargest && by > -kLargest))
+    return c.fail("bounds that integers hold", "%g by %g", s, by);
   int64_t first = whole && reals ? static_cast<int64_t>(s) : start.integer(),
           each = whole && reals ? static_cast<int64_t>(by) : step.integer();
   if (whole && !reals) {  // exact beyond 2**53 too
@@ -219,6 +225,7 @@ static Status give_spaced(Call& c, int64_t steps, DType dtype, const double* bas
   if (steps < 0) return c.fail("steps of 0 or more", "%lld", static_cast<long long>(steps));
   double start = ends[0].number(), end = ends[1].number();
   if (dtype == DType::f32) start = static_cast<float>(start), end = static_cast<float>(end);
+  if (is_integral(dtype, false)) start = trunc(start), end = trunc(end);
   double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   if (dtype == DType::f32) step = static_cast<float>(step);
   return give_row(c, dtype, steps, [&](int64_t i) {

@@ -3,15 +3,24 @@
 
 namespace pen {
 
+// Sizes whose product, empty dims aside, no tensor of any memory has: they would overflow somewhere else.
+static Status check_sizes(const Call& c, const Shape& shape) {
+  int64_t product = 1;
+  for (int d = 0; d < shape.rank; ++d)
+    if (mul_overflows(product, shape.dims[d] > 1 ? shape.dims[d] : 1, &product) || product > (int64_t{1} << 50))
+      return c.fail("sizes that a tensor can have", "a product of more than 2**50");
+  return PEN_OK;
+}
+
 Status numel_of(const Call& c, const Shape& shape, int64_t* numel) {
+  PEN_TRY(check_sizes(c, shape));
   *numel = 1;
   for (int d = 0; d < shape.rank; ++d)
     if (shape.dims[d] == 0) {
       *numel = 0;
       return PEN_OK;
     }
-  for (int d = 0; d < shape.rank; ++d)
-    if (mul_overflows(*numel, shape.dims[d], numel) || *numel > (int64_t{1} << 48)) return c.fail("a size that memory can have", "more");
+  for (int d = 0; d < shape.rank; ++d) *numel *= shape.dims[d];
   return PEN_OK;
 }
 
@@ -20,7 +29,7 @@ Status sizes_of(const Call& c, int i, Shape* shape) {
   if (shape->rank > kMaxRank) return c.fail("at most 8 dims", "%d", shape->rank);
   for (int d = 0; d < shape->rank; ++d)
     if (shape->dims[d] < 0) return c.fail("sizes of 0 or more", "%lld", static_cast<long long>(shape->dims[d]));
-  return PEN_OK;
+  return check_sizes(c, *shape);
 }
 
 static Status fill_in(const Call& c, int64_t numel, Shape* shape) {
@@ -100,6 +109,7 @@ bool view_strides(const TensorObject& t, const Shape& shape, int64_t* strides) {
 }
 
 Status make_view(const Call& c, const TensorObject& t, const Shape& shape, const int64_t* strides, int64_t offset, Value* made) {
+  PEN_TRY(check_sizes(c, shape));
   if (t.quantizer && t.quantizer->axis >= 0) {
     bool same = shape.rank == t.rank();
     for (int d = 0; same && d < shape.rank; ++d) same = shape.dims[d] == t.dim(d) && strides[d] == t.shape.strides[d];
@@ -430,7 +440,11 @@ static Status strided(const Call& c, Shape* shape, int64_t* strides, int64_t* of
   Tensor made;
   made.dtype = t.dtype();
   made.rank = shape->rank;
-  for (int d = 0; d < shape->rank; ++d) made.dims[d] = shape->dims[d], made.strides[d] = strides[d];
+  for (int d = 0; d < shape->rank; ++d) {
+    if (strides[d] < 0 || strides[d] > int64_t{1} << 50)
+      return c.fail("strides from 0 to 2**50", "%lld", static_cast<long long>(strides[d]));
+    made.dims[d] = shape->dims[d], made.strides[d] = strides[d];
+  }
   int64_t size = dtype_size(t.dtype()), at = c.count > 3 && c.given(3) ? c.integer(3) : t.offset / size, bytes;
   if (at < 0 || mul_overflows(at, size, &bytes) || !tensor_fits(*t.storage, made, bytes))
     return c.fail("a shape inside of the tensor's memory", "one that reaches out of it");

@@ -317,12 +317,13 @@ static void count_bins(const T* x, int64_t n, T low, T high, int64_t bins, T* co
 }
 PEN_OP(histc, "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);
-  if (t.dtype() != DType::f32 && t.dtype() != DType::f64) return c.fail("a tensor of Float or Double", "%s", dtype_name(t.dtype()));
+  if (!is_floating(t.dtype())) return c.fail("a tensor of floats", "%s", dtype_name(t.dtype()));
+  DType wide = t.dtype() == DType::f64 ? DType::f64 : DType::f32;
   int64_t bins = c.integer(1), n = t.numel();
   if (bins <= 0) return c.fail("bins above 0", "%lld", static_cast<long long>(bins));
   double low = c.number(2), high = c.number(3);
   Value rows;
-  PEN_TRY(make_copy(c, t, t.dtype(), Format::contiguous, &rows));
+  PEN_TRY(make_copy(c, t, wide, Format::contiguous, &rows));
   Reader x(*rows.tensor());
   if (low == high && n > 0) {
     low = high = x.real(0);
@@ -333,14 +334,16 @@ PEN_OP(histc, "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0
   }
   if (low == high) low -= 1, high += 1;
   if (!(low < high) || low - low != 0 || high - high != 0) return c.fail("a finite range with max above min", "%g to %g", low, high);
-  TensorObject* y = tensor_create(t.dtype(), 1, &bins);
+  TensorObject* y = tensor_create(wide, 1, &bins);
   PEN_TRY(c.give(y));
   PEN_TRY(fill(c, y, Value(int64_t{0})));
-  if (t.dtype() == DType::f32)
+  if (wide == DType::f32)
     count_bins(rows.tensor()->as<float>(), n, static_cast<float>(low), static_cast<float>(high), bins, y->as<float>());
   else
     count_bins(rows.tensor()->as<double>(), n, low, high, bins, y->as<double>());
-  return PEN_OK;
+  if (wide == t.dtype()) return PEN_OK;
+  Value counts = c.results[0];
+  return make_copy(c, *counts.tensor(), t.dtype(), Format::contiguous, &c.results[0]);
 }
 
 }  // namespace pen

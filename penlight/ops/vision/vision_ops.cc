@@ -5,11 +5,14 @@
 namespace pen {
 
 static Status need_single(const Call& c, const TensorObject& t) {
-  return is_floating(t.dtype()) && t.dtype() != DType::f64 ? PEN_OK : c.fail("a tensor of Float, Half or BFloat16", "%s", dtype_name(t.dtype()));
+  return is_floating(t.dtype()) && t.dtype() != DType::f64 ? PEN_OK
+                                                           : c.fail("a tensor of Float, Half or BFloat16", "%s", dtype_name(t.dtype()));
 }
 static int in_f32(Graph* g, const TensorObject& t) { return g->cast(g->input(t), t.dtype(), DType::f32); }
 
-PEN_OP(grid_sampler, "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor") {
+PEN_OP(grid_sampler,
+       "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
+       "align_corners) -> Tensor") {
   static const char* const kModes[] = {"linear", "nearest", "cubic"};
   static const char* const kPaddings[] = {"zeros", "border", "reflection"};
   const TensorObject &x = c.tensor(0), &grid = c.tensor(1);
@@ -18,8 +21,10 @@ PEN_OP(grid_sampler, "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tenso
   if (grid.dtype() != x.dtype()) return c.fail("input and grid of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(grid.dtype()));
   int spatial = x.rank() - 2;
   if ((spatial != 2 && spatial != 3) || grid.rank() != x.rank() || grid.dim(grid.rank() - 1) != spatial || grid.dim(0) != x.dim(0))
-    return c.fail("an input [N, C, H, W] or [N, C, D, H, W] and a grid [N, …, 2 or 3]", "rank %d and %d, or other sizes", x.rank(), grid.rank());
-  if (mode < 0 || mode > 2 || padding < 0 || padding > 2) return c.fail("modes from 0 to 2", "%lld and %lld", static_cast<long long>(mode), static_cast<long long>(padding));
+    return c.fail("an input [N, C, H, W] or [N, C, D, H, W] and a grid [N, …, 2 or 3]", "rank %d and %d, or other sizes", x.rank(),
+                  grid.rank());
+  if (mode < 0 || mode > 2 || padding < 0 || padding > 2)
+    return c.fail("modes from 0 to 2", "%lld and %lld", static_cast<long long>(mode), static_cast<long long>(padding));
   int64_t places[] = {grid.dim(0), 1, spatial}, size[3];
   for (int i = 0; i < spatial; ++i) {
     size[i] = grid.dim(1 + i);
@@ -30,7 +35,11 @@ PEN_OP(grid_sampler, "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tenso
   at = g.node("reshape.b32", at);
   g.ints("shape", places, 3);
   int y = g.node("grid_sample.f32", image, at);
-  g.ints("size", size, spatial).text("mode", kModes[mode]).text("padding", kPaddings[padding]).flag("align_corners", c.flag(4)).flag("pixels", false);
+  g.ints("size", size, spatial)
+      .text("mode", kModes[mode])
+      .text("padding", kPaddings[padding])
+      .flag("align_corners", c.flag(4))
+      .flag("pixels", false);
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
 }
@@ -60,7 +69,9 @@ PEN_OP(affine_grid_generator, "[out]", "aten::affine_grid_generator(Tensor theta
       for (int i = 0; i < axes; ++i) {  // x first
         int64_t steps = size[count - 1 - i], k = rest % steps;
         rest /= steps;
-        at[i] = !c.flag(2) ? static_cast<double>(2 * k + 1) / static_cast<double>(steps) - 1 : steps > 1 ? 2.0 * static_cast<double>(k) / static_cast<double>(steps - 1) - 1 : 0;
+        at[i] = !c.flag(2)  ? static_cast<double>(2 * k + 1) / static_cast<double>(steps) - 1
+                : steps > 1 ? 2.0 * static_cast<double>(k) / static_cast<double>(steps - 1) - 1
+                            : 0;
       }
       at[axes] = 1;
       for (int i = 0; i < axes; ++i) {
@@ -92,7 +103,8 @@ PEN_OP(nms, "torchvision::nms(Tensor dets, Tensor scores, float iou_threshold) -
 static Status regions(Call& c, const char* key, bool align, int64_t sampling, bool aligned, bool sensitive) {
   const TensorObject &x = c.tensor(0), &rois = c.tensor(1);
   PEN_TRY(need_single(c, x));
-  if (rois.dtype() != x.dtype()) return c.fail("input and regions of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(rois.dtype()));
+  if (rois.dtype() != x.dtype())
+    return c.fail("input and regions of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(rois.dtype()));
   int64_t size[] = {c.integer(3), c.integer(4)};
   Graph g(c);
   int y = g.node(key, in_f32(&g, x), in_f32(&g, rois));
@@ -114,27 +126,39 @@ static Status regions(Call& c, const char* key, bool align, int64_t sampling, bo
   memset(places.tensor()->data(), 0, static_cast<size_t>(result.numel()) * 4);
   return c.give(static_cast<Value&&>(places), 1);
 }
-PEN_OP(roi_align, "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor") {
+PEN_OP(roi_align,
+       "torchvision::roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+       "sampling_ratio, bool aligned) -> Tensor") {
   return regions(c, "roi_align.f32", true, c.integer(5), c.flag(6), false);
 }
-PEN_OP(ps_roi_align, "torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)") {
+PEN_OP(ps_roi_align,
+       "torchvision::ps_roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, int "
+       "sampling_ratio) -> (Tensor, Tensor)") {
   return regions(c, "roi_align.f32", true, c.integer(5), true, true);
 }
-PEN_OP(roi_pool, "torchvision::{roi_pool,ps_roi_pool}(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, Tensor)") {
+PEN_OP(roi_pool,
+       "torchvision::{roi_pool,ps_roi_pool}(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
+       "(Tensor, Tensor)") {
   return regions(c, "roi_pool.f32", false, 0, false, c.op->name[13] == 'p');
 }
 
 // Each tap of the kernel looks at a place of its own for each output pixel: one grid_sample, then a matrix product.
-PEN_OP(deform_conv2d, "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor") {
+PEN_OP(deform_conv2d,
+       "torchvision::deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, "
+       "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor") {
   const TensorObject &x = c.tensor(0), &w = c.tensor(1), &offset = c.tensor(2);
   if (x.dtype() != DType::f32 || w.dtype() != DType::f32 || offset.dtype() != DType::f32) return c.fail("Float tensors", "others");
   int64_t groups = c.integer(11), offset_groups = c.integer(12);
-  if (x.rank() != 4 || w.rank() != 4 || offset.rank() != 4 || groups < 1 || offset_groups < 1) return c.fail("input, weight and offset of rank 4", "rank %d, %d and %d", x.rank(), w.rank(), offset.rank());
-  int64_t n = x.dim(0), ch = x.dim(1), co = w.dim(0), kh = w.dim(2), kw = w.dim(3), h = offset.dim(2), width = offset.dim(3), taps = kh * kw, places = h * width;
-  if (ch % offset_groups != 0 || ch % groups != 0 || co % groups != 0 || w.dim(1) != ch / groups || offset.dim(0) != n || offset.dim(1) != 2 * offset_groups * taps)
+  if (x.rank() != 4 || w.rank() != 4 || offset.rank() != 4 || groups < 1 || offset_groups < 1)
+    return c.fail("input, weight and offset of rank 4", "rank %d, %d and %d", x.rank(), w.rank(), offset.rank());
+  int64_t n = x.dim(0), ch = x.dim(1), co = w.dim(0), kh = w.dim(2), kw = w.dim(3), h = offset.dim(2), width = offset.dim(3),
+          taps = kh * kw, places = h * width;
+  if (ch % offset_groups != 0 || ch % groups != 0 || co % groups != 0 || w.dim(1) != ch / groups || offset.dim(0) != n ||
+      offset.dim(1) != 2 * offset_groups * taps)
     return c.fail("a weight and offsets that fit the input's channels and groups", "others");
   bool masked = c.flag(13);
-  if (masked && (c.tensor(3).rank() != 4 || c.tensor(3).numel() != n * offset_groups * taps * places)) return c.fail("a mask for each offset", "rank %d", c.tensor(3).rank());
+  if (masked && (c.tensor(3).rank() != 4 || c.tensor(3).numel() != n * offset_groups * taps * places))
+    return c.fail("a mask for each offset", "rank %d", c.tensor(3).rank());
   int64_t grid_dims[] = {taps, places, 2};
   Value at = Value::own(tensor_create(DType::f32, 3, grid_dims));
   if (at.is_none()) return c.out_of_memory();

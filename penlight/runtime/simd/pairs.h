@@ -30,9 +30,7 @@ static PEN_INLINE I dot(I acc, P b, const int16_t* a) {
 struct P {
   __m256i v;
 };
-static PEN_INLINE P load_pairs(const int8_t* p) {
-  return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
-}
+static PEN_INLINE P load_pairs(const int8_t* p) { return {_mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))}; }
 static PEN_INLINE I dot(I acc, P b, const int16_t* a) {
   int32_t both;
   __builtin_memcpy(&both, a, 4);

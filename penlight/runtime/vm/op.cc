@@ -508,7 +508,8 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   OpFn run = op.run;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
-    if (p.optional && args[i].is_none() && p.kind != Kind::tensors) continue;  // of Tensor?[] the elements may be None
+    // Of a list of tensors, the elements may be None; the list itself only where that is its default.
+    if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
       if (!op.quantized && run == op.run && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
