@@ -113,4 +113,8 @@ def __getattr__(name: str) -> Any:
         from penlight.model import Model
 
         return Model
+    if name == "compat":  # penlight.compat.install() after `import penlight` alone
+        import importlib
+
+        return importlib.import_module("penlight.compat")
     raise AttributeError(f"module 'penlight' has no attribute {name!r}")

@@ -164,7 +164,9 @@ def _carried(program: LiteProgram) -> list[Bundle]:
     made = []
     for name, calls in inputs.items():
         told = info.get(name, {}).get("info", [])
-        made += [Bundle(name, plain(tuple(args)), info=told[i] if i < len(told) else "") for i, args in enumerate(calls)]
+        made += [
+            Bundle(name, plain(tuple(args)), info=told[i] if i < len(told) else "") for i, args in enumerate(calls)
+        ]
     return made
 
 

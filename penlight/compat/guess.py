@@ -16,6 +16,7 @@ import torch
 
 from penlight.capture.lite.program import LiteObject, LiteTensor
 from penlight.compat.dataflow import short_name
+from penlight.ir.dims import Expr
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.types import TensorType
@@ -82,12 +83,13 @@ class Guess:
         return self.complete and all(p.certain for p in self.patterns)
 
     def fits(self, method: Method) -> bool:
-        """Whether a planned method takes all that the patterns allow: no size is fixed that could be another."""
+        """Whether a planned method takes all that the patterns allow: sizes that are free there are free here, without limits."""
         for value, pattern in zip(method.graph.inputs, self.patterns, strict=True):
             shape = value.type.shape if isinstance(value.type, TensorType) else ()
-            if any(free is None and isinstance(dim, int) for dim, free in zip(shape, pattern.dims, strict=True)):
-                return False
-        return True
+            for dim, fixed in zip(shape, pattern.dims, strict=True):
+                if fixed is None and not (isinstance(dim, Expr) and dim.op == "sym"):
+                    return False
+        return all(limits.min <= 1 and limits.max is None for limits in method.symbols.values())
 
 
 def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: str = "forward") -> Guess | None:

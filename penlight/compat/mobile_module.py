@@ -65,6 +65,8 @@ class MobileModule:
         return self.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
+        if "forward" not in self._methods:
+            raise NotImplementedError(f"this module has no method forward; it has {', '.join(self._methods)}")
         return self.run_method("forward", *args, **kwargs)
 
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:

@@ -94,7 +94,7 @@ def optimized_module(
             packed = _pack(graph, backend)
             if backend == "cpu" or name == "forward":
                 _fuse_clamps(graph, packed)
-    if backend != "cpu" or REMOVE_DROPOUT not in blocked:
+    if (backend != "cpu" or REMOVE_DROPOUT not in blocked) and c._has_method("forward"):
         jit._jit_pass_remove_dropout(c)
     for name in _method_names(c):
         graph = c._get_method(name).graph

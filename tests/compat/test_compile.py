@@ -167,8 +167,18 @@ def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
                 y = y * 2
             return y
 
-    script = scripted(Picky())
-    same(compile_script(script, ["forward"], {}, Bundles()), script, (1, 3, 224, 32), (1, 3, 16, 16))
+    class Large(Picky):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = self.c(x)
+            if x.size(2) > 100:
+                y = y * 2
+            return y
+
+    for module in (Picky(), Large()):
+        script = scripted(module)
+        same(
+            compile_script(script, ["forward"], {}, Bundles()), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7)
+        )
 
 
 @pytest.mark.parametrize("flat", [False, True])

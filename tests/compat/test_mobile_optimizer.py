@@ -223,6 +223,28 @@ def test_values_of_all_kinds_and_state() -> None:
     assert script.count() == 0  # the original has not moved
 
 
+def test_without_forward() -> None:
+    class Encoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+            self.version = "v1"
+
+        @torch.jit.export
+        def encode(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.relu(self.layer(x))
+
+    script = scripted(Encoder().eval())
+    made = optimize_for_mobile(script, preserved_methods=["encode", "version"])
+    x = torch.rand(2, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(made.encode(x), script.encode(x))
+    assert made.version == "v1"
+    assert torch.jit.export_opnames(made) == ["aten::relu", "prepacked::linear_clamp_run"]
+    with pytest.raises(NotImplementedError, match="it has encode"):
+        made(x)
+
+
 def test_quantized() -> None:
     module = nn.Sequential(
         torch.ao.quantization.QuantStub(), nn.Conv2d(3, 8, 3), nn.ReLU(), torch.ao.quantization.DeQuantStub()

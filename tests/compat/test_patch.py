@@ -47,7 +47,7 @@ def test_names_that_torch_has_dropped_come_back() -> None:
 
 
 def test_importing_changes_nothing_and_needs_no_torch() -> None:
-    code = "import sys, penlight.compat; assert 'torch' not in sys.modules"
+    code = "import sys, penlight; penlight.compat.install; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
