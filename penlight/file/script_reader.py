@@ -146,8 +146,11 @@ class ScriptReader:
         if any(not 0 <= d <= f.LIMITS["max_dim"] for d in shape) or any(s < 0 for s in strides):
             raise self.damaged("DATM", "dims and strides of 0 or more", (shape, strides))
         size = np.dtype(DTYPES[dtype][1]).itemsize
+        elements = size
+        for d in shape:
+            elements *= max(d, 1)
         end = n[2] + 1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
-        outside = n[2] < 0 or n[2] * size >= 2**63 or (0 not in shape and end * size > constant.size)
+        outside = n[2] < 0 or max(n[2] * size, elements) >= 2**63 or (0 not in shape and end * size > constant.size)
         if outside:
             raise self.damaged(
                 "DATM", "a tensor inside its storage", f"one that reaches outside of {constant.size} bytes"
@@ -217,7 +220,7 @@ class ScriptReader:
         op = _OPS.get(row["op"])
         if op is None:
             raise self.damaged("VMCD", "a known instruction", row["op"])
-        self.spend(1 + row["arg_count"])
+        self.spend(1 + 8 * row["arg_count"])  # each is an object here
         registers = function["registers"]
         results = self.indices(row["results"], row["result_count"], registers, "VMCD")
         args: list[int | Const] = []

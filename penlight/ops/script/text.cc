@@ -69,6 +69,8 @@ static void write_items(Text* text, const Call& c, const Value* items, int64_t c
 
 static void write(Text* text, const Call& c, const Value& value, int depth) {
   if (depth > kMaxNesting) return text->add("...");
+  if (++text->values > Text::kMostValues) text->ok = false;
+  if (!text->ok) return;
   switch (value.tag()) {
     case Tag::none:
       return text->add("None");
