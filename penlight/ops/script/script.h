@@ -9,7 +9,7 @@ struct Text {
   static constexpr int64_t kMost = int64_t{1} << 28, kMostValues = int64_t{1} << 22;
   char* data = nullptr;
   int64_t size = 0, capacity = 0, values = 0;
-  bool ok = true;
+  bool ok = true, starved = false;
 
   Text() = default;
   Text(const Text&) = delete;
