@@ -88,7 +88,9 @@ class ScriptReader:
                 self.link(len(parts))
                 depth = 1 + max((depths[i] for i in parts), default=-1)
                 if depth > f.LIMITS["max_datum_depth"]:
-                    raise self.damaged("DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones")
+                    raise self.damaged(
+                        "DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones"
+                    )
                 made.append(self._container(kind, row, [made[i] for i in parts]))
             else:
                 made.append(self._simple(kind, row))
@@ -183,7 +185,10 @@ class ScriptReader:
 
     def functions(self) -> tuple[Function, ...]:
         found = tuple(self._function(row) for row in self.rows)
-        for what, names in (("functions", [x.name for x in found]), ("methods", [x.method for x in found if x.method is not None])):
+        for what, names in (
+            ("functions", [x.name for x in found]),
+            ("methods", [x.method for x in found if x.method is not None]),
+        ):
             if len(set(names)) != len(names):
                 raise self.damaged("FUNC", f"{what} with names of their own", "two of one name")
         return found

@@ -59,9 +59,7 @@ def add_datum(kind: str, parts: list[int] | None = None, /, **values: int) -> Ch
 
 
 def add_tensor(*numbers: int) -> Change:
-    return lambda e: e.tables["DATM"].append(
-        datum("tensor", start=e.append("INTS", *numbers), count=len(numbers))
-    )
+    return lambda e: e.tables["DATM"].append(datum("tensor", start=e.append("INTS", *numbers), count=len(numbers)))
 
 
 def nested(levels: int) -> Change:

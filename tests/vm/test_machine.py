@@ -50,7 +50,10 @@ def test_values_go_through(value: Any) -> None:
 def test_tensors_go_through(dtype: str) -> None:
     x = (np.arange(24) % 2).reshape(2, 3, 4).astype(dtype)
     for given in (x, x[:, ::2], x.transpose(2, 0, 1), x[:0], x[0, 0, 0]):
-        for result in (run("forward(self, x):\n return(r1)", given), run("forward(self):\n return(k0)", constants=[given])):
+        for result in (
+            run("forward(self, x):\n return(r1)", given),
+            run("forward(self):\n return(k0)", constants=[given]),
+        ):
             assert np.asarray(result).dtype == x.dtype
             np.testing.assert_array_equal(result, given)
 
@@ -66,7 +69,10 @@ def test_an_argument_is_shared_not_copied() -> None:
 def test_a_weight_outlives_its_model() -> None:
     """A result that lies in the file's memory; and after a write in the model, in the module's."""
     weight = np.arange(4, dtype=np.float32)
-    model = load("forward(self):\n r1 = get_attr 0 (r0)\n return(r1)\nchange(self):\n r1 = get_attr 0 (r0)\n r2 = aten::add_.Scalar(r1, 1.0)\n return(r2)", {"w": weight})
+    model = load(
+        "forward(self):\n r1 = get_attr 0 (r0)\n return(r1)\nchange(self):\n r1 = get_attr 0 (r0)\n r2 = aten::add_.Scalar(r1, 1.0)\n return(r2)",
+        {"w": weight},
+    )
     first = model()
     first_again = np.asarray(model())
     first_again[0] = 77  # the caller's own
@@ -169,7 +175,9 @@ def test_unpack_of_lists_and_tuples() -> None:
 
 
 def test_results_may_be_the_arguments_registers() -> None:
-    assert run("forward(self, x):\n r1, r2 = unpack(r1)\n r2, r1 = unpack(r2)\n r3 = tuple(r1, r2)\n return(r3)", (0, (1, 2))) == (2, 1)
+    assert run(
+        "forward(self, x):\n r1, r2 = unpack(r1)\n r2, r1 = unpack(r2)\n r3 = tuple(r1, r2)\n return(r3)", (0, (1, 2))
+    ) == (2, 1)
 
 
 def test_defaults_and_arguments() -> None:
@@ -237,7 +245,9 @@ def test_state_lives_and_an_error_leaves_what_was_done() -> None:
 
 
 def test_constants_that_code_changes_stay_in_their_module() -> None:
-    data = to_array(program("forward(self):\n r1 = aten::append.t(k0, 1)\n r2 = aten::len.t(k0)\n return(r2)", constants=[[]]))
+    data = to_array(
+        program("forward(self):\n r1 = aten::append.t(k0, 1)\n r2 = aten::len.t(k0)\n return(r2)", constants=[[]])
+    )
     one, two = penlight.Model(data), penlight.Model(data)
     assert [one(), one(), two()] == [1, 2, 1]
 
@@ -267,9 +277,20 @@ def test_planned_where_it_fits() -> None:
         return next(iter(result.scores.values()))
 
     w = np.float32([0.5, -2.0, 1.25])
-    for x in (np.ones((2, 3), np.float32), np.ones((4, 3), np.float32), np.ones((3, 5), np.float32).T[:3].copy(), np.ones((4, 6), np.float32)[:, ::2]):
+    for x in (
+        np.ones((2, 3), np.float32),
+        np.ones((4, 3), np.float32),
+        np.ones((3, 5), np.float32).T[:3].copy(),
+        np.ones((4, 6), np.float32)[:, ::2],
+    ):
         np.testing.assert_allclose(scores(x), 1 / (1 + np.exp(-x * w)), rtol=1e-6)
-    for x in (np.ones(3, np.float32), np.ones((1, 2, 3), np.float32), np.ones((2, 3)), np.ones((2, 1), np.float32), np.zeros((0, 3), np.float32)):
+    for x in (
+        np.ones(3, np.float32),
+        np.ones((1, 2, 3), np.float32),
+        np.ones((2, 3)),
+        np.ones((2, 1), np.float32),
+        np.zeros((0, 3), np.float32),
+    ):
         np.testing.assert_allclose(scores(x), -(x * w), rtol=1e-6)
 
 
