@@ -124,6 +124,8 @@ nb::object tensor_object(const pen_value* value, const pen_tensor& t) {
   nb::capsule owner(kept, [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
   TensorValue out;
   out.array = nb::cast(nb::ndarray<nb::numpy>(t.data, static_cast<size_t>(t.rank), shape, owner, strides, kTypes[t.dtype]));
+  // A weight that lies in the file's memory, which may be gone before the array is, and cannot be written.
+  if (pen_value_is_constant(value)) out.array = out.array.attr("copy")();
   out.dtype = t.dtype;
   pen_quantization q;
   if (pen_value_quantization(value, &q)) {

@@ -303,7 +303,7 @@ VM_INSTRUCTIONS = {
     "op": 1,  # target: OPER
     "jump": 2,  # target: instruction, counted from the function's first
     "branch": 3,  # jumps to target if args[0] is false
-    "loop": 4,  # args: consecutive slots [trip, max, condition, carried …]; exit: target
+    "loop": 4,  # args: consecutive registers [trip, max, condition, carried …]; exit: target
     "return": 5,
     "list": 6,
     "tuple": 7,  # target: CLAS of a named tuple, or none

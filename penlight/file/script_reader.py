@@ -88,7 +88,9 @@ class ScriptReader:
                 self.link(len(parts))
                 depth = 1 + max((depths[i] for i in parts), default=-1)
                 if depth > f.LIMITS["max_datum_depth"]:
-                    raise self.damaged("DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones")
+                    raise self.damaged(
+                        "DATM", f"values nested at most {f.LIMITS['max_datum_depth']} deep", "deeper ones"
+                    )
                 made.append(self._container(kind, row, [made[i] for i in parts]))
             else:
                 made.append(self._simple(kind, row))
@@ -146,8 +148,11 @@ class ScriptReader:
         if any(not 0 <= d <= f.LIMITS["max_dim"] for d in shape) or any(s < 0 for s in strides):
             raise self.damaged("DATM", "dims and strides of 0 or more", (shape, strides))
         size = np.dtype(DTYPES[dtype][1]).itemsize
+        elements = size
+        for d in shape:
+            elements *= max(d, 1)
         end = n[2] + 1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
-        outside = n[2] < 0 or n[2] * size >= 2**63 or (0 not in shape and end * size > constant.size)
+        outside = n[2] < 0 or max(n[2] * size, elements) >= 2**63 or (0 not in shape and end * size > constant.size)
         if outside:
             raise self.damaged(
                 "DATM", "a tensor inside its storage", f"one that reaches outside of {constant.size} bytes"
@@ -180,7 +185,10 @@ class ScriptReader:
 
     def functions(self) -> tuple[Function, ...]:
         found = tuple(self._function(row) for row in self.rows)
-        for what, names in (("functions", [x.name for x in found]), ("methods", [x.method for x in found if x.method is not None])):
+        for what, names in (
+            ("functions", [x.name for x in found]),
+            ("methods", [x.method for x in found if x.method is not None]),
+        ):
             if len(set(names)) != len(names):
                 raise self.damaged("FUNC", f"{what} with names of their own", "two of one name")
         return found
@@ -217,7 +225,7 @@ class ScriptReader:
         op = _OPS.get(row["op"])
         if op is None:
             raise self.damaged("VMCD", "a known instruction", row["op"])
-        self.spend(1 + row["arg_count"])
+        self.spend(1 + 8 * row["arg_count"])  # each is an object here
         registers = function["registers"]
         results = self.indices(row["results"], row["result_count"], registers, "VMCD")
         args: list[int | Const] = []

@@ -177,7 +177,7 @@ def _quantization(q: Quantizer | None) -> list[int]:
 
 def _tensor_of(array: np.ndarray, kept: list[Any]) -> LiteTensor:
     dtype = dtype_of(array)
-    flat = np.ascontiguousarray(array)
+    flat = np.ascontiguousarray(array).reshape(array.shape)  # numpy makes rank 1 of rank 0
     strides = tuple(s // flat.itemsize for s in flat.strides)
     made = LiteTensor(Storage(flat.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides)
     kept.append(made)

@@ -11,6 +11,7 @@ from tests.ops.recording import record_all
 from tests.runtime import native
 
 HERE = Path(__file__).parent
+GOLDEN = HERE.parent / "file/golden/v2.pen"
 pytestmark = [pytest.mark.slow, pytest.mark.parametrize("target", native.TARGETS)]
 
 
@@ -18,6 +19,12 @@ def test_networks(target: str, cases: dict[str, tuple[Path, list[Path]]]) -> Non
     program = native.program(target, HERE / "replay.c")
     for model, files in cases.values():
         native.run([*native.emulated(target, program), model, *files], timeout=300)
+
+
+def test_vm_code(target: str) -> None:
+    """The golden file of VM code, through the C interface."""
+    program = native.program(target, HERE / "module.c")
+    assert native.run([*native.emulated(target, program), GOLDEN]).stdout == "all well\n"
 
 
 def test_samples(target: str, recording: Path) -> None:

@@ -10,6 +10,7 @@ from tests.runtime import native
 
 HERE = Path(__file__).parent
 Cases = dict[str, tuple[Path, list[Path]]]
+GOLDEN = HERE.parent / "file/golden/v2.pen"  # VM code
 NAMES = ["classifier", "transformer", "segmenter", "mixed", "detector"]
 
 
@@ -19,6 +20,17 @@ def test_c_interface(kind: str, cases: Cases, tmp_path: Path) -> None:
     file, paths = cases["classifier"]
     done = native.run([native.program(kind, HERE / "c_api.c"), file, paths[0], paths[2], tmp_path], timeout=300)
     assert done.stdout == "all well\n"
+
+
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+def test_modules_and_values(kind: str) -> None:
+    """The C interface to VM code; under ASan also: nothing leaks, and what outlives its model is whole."""
+    assert native.run([native.program(kind, HERE / "module.c"), GOLDEN]).stdout == "all well\n"
+
+
+def test_module_out_of_memory() -> None:
+    """Every allocation of loading, making and running a module fails once."""
+    assert "failures survived" in native.run([native.program("plain", HERE / "module_out_of_memory.c"), GOLDEN]).stdout
 
 
 @pytest.mark.parametrize("name", NAMES)

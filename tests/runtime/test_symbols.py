@@ -75,7 +75,9 @@ def test_weak_symbols_stay_in_their_namespace(archive: Path) -> None:
         if not any(text.startswith(spaces) for _, _, text in symbols):
             continue
         seen += 1
-        wrong += [f"{name} {text}" for _, kind, text in symbols if kind in "WwVvu" and not any(s in text for s in spaces)]
+        wrong += [
+            f"{name} {text}" for _, kind, text in symbols if kind in "WwVvu" and not any(s in text for s in spaces)
+        ]
     assert seen > 20
     assert wrong == []
 

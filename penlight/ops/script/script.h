@@ -4,12 +4,12 @@
 
 namespace pen::script {
 
-// Text while it is put together. A value that contains itself would print for ever: past kMost, `ok` turns false.
+// Text while it is put together. A value that contains itself would print for ever: past kMost bytes or kMostValues values, `ok` turns false.
 struct Text {
-  static constexpr int64_t kMost = int64_t{1} << 28;
+  static constexpr int64_t kMost = int64_t{1} << 28, kMostValues = int64_t{1} << 22;
   char* data = nullptr;
-  int64_t size = 0, capacity = 0;
-  bool ok = true;
+  int64_t size = 0, capacity = 0, values = 0;
+  bool ok = true, starved = false;
 
   Text() = default;
   Text(const Text&) = delete;

@@ -4,7 +4,10 @@
 
 namespace pen::script {
 
-Text::~Text() { free(data); }
+Text::~Text() {
+  free(data);
+  account_give(account_at_work(), static_cast<size_t>(capacity));
+}
 void Text::add(const char* text) { add(text, static_cast<int64_t>(strlen(text))); }
 void Text::add(const StringObject& s) { add(s.text, s.size); }
 void Text::add(char ch) { add(&ch, 1); }
@@ -17,13 +20,18 @@ void Text::add(const char* text, int64_t count) {
   if (size + count > capacity) {
     int64_t larger = capacity < 64 ? 64 : capacity * 2;
     if (larger < size + count) larger = size + count;
-    char* grown = static_cast<char*>(malloc(static_cast<size_t>(larger)));
+    Account* account = account_at_work();
+    bool allowed = account_take(account, static_cast<size_t>(larger));
+    char* grown = allowed ? static_cast<char*>(malloc(static_cast<size_t>(larger))) : nullptr;
     if (!grown) {
+      if (allowed) account_give(account, static_cast<size_t>(larger));
       ok = false;
+      starved = true;
       return;
     }
     if (size) memcpy(grown, data, static_cast<size_t>(size));
     free(data);
+    account_give(account, static_cast<size_t>(capacity));
     data = grown;
     capacity = larger;
   }
@@ -44,7 +52,8 @@ void Text::format(const char* format, ...) {
 }
 Status give_text(Call& c, const char* text, int64_t size, int result) { return c.give(string_create(text, size), result); }
 Status give_text(Call& c, const Text& text, int result) {
-  if (!text.ok) return c.fail("text of at most 256 MiB, and memory for it", "more");
+  if (text.starved) return c.out_of_memory();
+  if (!text.ok) return c.fail("text of at most 256 MiB, of at most 4194304 values", "more");
   return give_text(c, text.data, text.size, result);
 }
 
@@ -69,6 +78,8 @@ static void write_items(Text* text, const Call& c, const Value* items, int64_t c
 
 static void write(Text* text, const Call& c, const Value& value, int depth) {
   if (depth > kMaxNesting) return text->add("...");
+  if (++text->values > Text::kMostValues) text->ok = false;
+  if (!text->ok) return;
   switch (value.tag()) {
     case Tag::none:
       return text->add("None");

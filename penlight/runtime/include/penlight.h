@@ -97,7 +97,7 @@ PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_
 /* Part of an open file, such as an uncompressed Android asset; size 0: up to its end. The descriptor may be closed
  * afterwards. */
 PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error);
-/* After all its sessions. NULL is allowed. */
+/* After all its sessions and modules. Values that they gave may live on: they keep what they need of it. NULL is allowed. */
 PEN_API void pen_model_close(pen_model* model);
 
 /* JSON text, "{}" where there is none: name, labels, preprocessing, licence. */
@@ -215,6 +215,9 @@ PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(vo
 /* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
  * between calls. In-place operators copy it first. */
 PEN_API pen_status pen_value_make_constant(pen_value* tensor);
+/* 1 for a tensor whose memory must not be written: it was made constant, or is a weight in the model's file. A weight of a model that
+ * was opened from memory without PEN_LOAD_COPY lies in the caller's bytes. */
+PEN_API int32_t pen_value_is_constant(const pen_value* value);
 PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
@@ -255,7 +258,7 @@ PEN_API int32_t pen_value_quantization(const pen_value* tensor, pen_quantization
 typedef struct pen_module pen_module;
 typedef struct pen_module_options {
   int32_t threads;       /* 0: one per core */
-  uint64_t memory_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
+  uint64_t memory_limit; /* bytes of all values that it makes, and of arena and scratch; 0: no limit but the machine's */
   int64_t step_limit;    /* instructions of one run; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
   const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
 } pen_module_options;
@@ -263,7 +266,7 @@ PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_op
 PEN_API void pen_module_destroy(pen_module* module);
 /* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. */
 PEN_API pen_status pen_module_run(pen_module* module, const char* method, pen_value* const* args, size_t count, pen_value** result);
-/* The state as the file has it. */
+/* The state as the file has it. Values that were given before stay as they are. Not while a method runs. */
 PEN_API pen_status pen_module_reset(pen_module* module);
 PEN_API void pen_module_seed(pen_module* module, uint64_t seed);
 PEN_API const pen_error* pen_module_error(const pen_module* module);

@@ -54,6 +54,7 @@ void destroy(GraphCode* g) {
 }
 
 uint32_t add_string(GraphCode* g, const char* text) {
+  if (g->starved) return 0;
   for (int32_t i = 0; i < g->strings.count; ++i)
     if (strcmp(g->text.data + g->strings[i].offset, text) == 0) return static_cast<uint32_t>(i);
   format::String s = {static_cast<uint32_t>(g->text.count), static_cast<uint32_t>(strlen(text))};
@@ -61,7 +62,7 @@ uint32_t add_string(GraphCode* g, const char* text) {
     g->starved |= !g->text.push(*p);
     if (!*p) break;
   }
-  g->starved |= !g->strings.push(s);
+  g->starved = g->starved || !g->strings.push(s);
   return static_cast<uint32_t>(g->strings.count - 1);
 }
 
@@ -69,8 +70,8 @@ int add_value(GraphCode* g, const char* name) {
   format::Value v = {};
   v.name = add_string(g, name);
   v.constant = format::kNone;
-  g->starved |= !g->values.push(v);
-  return g->values.count - 1;
+  g->starved = g->starved || !g->values.push(v);
+  return g->starved ? 0 : g->values.count - 1;
 }
 
 uint64_t mix(uint64_t h, const void* data, size_t size) {
@@ -187,6 +188,7 @@ int Graph::input(const Tensor& t) {
   char name[24];
   set_text(name, sizeof name, "argument %d", g->input_count);
   int value = add_value(g, name);
+  if (g->starved) return 0;
   // Inputs are the first values of the region only where all are named before the first node; so their values are listed.
   if (!g->registers.push(t) || !g->layouts.push({})) g->starved = true;
   ++g->input_count;
@@ -332,8 +334,8 @@ Status Graph::run_all(const int* wanted, int count) {
     return status == PEN_ERROR_MEMORY && m->error.status != PEN_ERROR_MEMORY ? call_.out_of_memory() : status;
   }
   Plan* plan = planned->plan;
-  PEN_TRY(runner_prepare(&m->runner, plan));
   if (planned == g) code_ = nullptr;  // the machine's now
+  PEN_TRY(runner_prepare(&m->runner, plan));
   Tensor* tensors = g->registers.data;
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];

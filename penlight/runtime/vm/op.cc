@@ -531,7 +531,9 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->account = account_create(memory_limit, model);
   m->isa = isa;
   m->source = "";
-  return m->account && runner_create(&m->runner, threads, &m->error);
+  if (!m->account || !runner_create(&m->runner, threads, &m->error)) return false;
+  m->runner.guard_weights = false;  // a step's inputs may be weights too
+  return true;
 }
 const char* memory_expected(const Machine& m, char (&buffer)[64]) {
   if (!m.account || !m.account->refused) return "memory";

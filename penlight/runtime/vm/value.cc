@@ -46,8 +46,18 @@ void let_go(Value* v, Heap** queue) {
   *queue = object;
 }
 
+// A container that the caller made and code makes larger: from then on it belongs to the account at work.
+bool adopt(Heap* object, size_t bytes) {
+  Account* account = object->account ? nullptr : account_at_work();
+  if (!account) return true;
+  if (!account_take(account, bytes)) return false;
+  account_join(account, object);
+  return true;
+}
+
 bool grow(ListObject* list, int64_t need) {
   if (need <= list->capacity) return true;
+  if (!adopt(list, sizeof *list + sizeof(Value) * static_cast<size_t>(list->capacity))) return false;
   int64_t larger = list->capacity < 8 ? 8 : list->capacity * 2;
   if (larger < need) larger = need;
   if (larger > (int64_t{1} << 40)) return false;
@@ -236,6 +246,9 @@ static void put_slot(DictObject* dict, uint64_t hash, int64_t entry) {
 // Room for one more entry; removed ones are dropped on the way.
 static bool reserve(DictObject* dict) {
   if (dict->used < dict->capacity) return true;
+  if (!adopt(dict, sizeof *dict + sizeof(DictObject::Entry) * static_cast<size_t>(dict->capacity) +
+                       sizeof(int32_t) * static_cast<size_t>(dict->slot_count)))
+    return false;
   int64_t capacity = dict->count * 2 < 8 ? 8 : dict->count * 2, slot_count = 16;
   while (slot_count < capacity * 2) slot_count *= 2;
   if (capacity > (int64_t{1} << 30)) return false;
@@ -312,6 +325,7 @@ Instance* instance_create(const char* type_name, const ClassInfo* type, int32_t 
 }
 bool instance_reserve(Instance* object, int32_t slot) {
   if (slot < object->count) return true;
+  if (!adopt(object, sizeof *object + sizeof(Value) * static_cast<size_t>(object->count))) return false;
   Value* grown = new_array<Value>(object->account, int64_t{slot} + 1);
   if (!grown) return false;
   if (object->count) memcpy(static_cast<void*>(grown), object->slots, sizeof(Value) * static_cast<size_t>(object->count));

@@ -82,6 +82,10 @@ pen_status pen_value_make_constant(pen_value* tensor) {
   return PEN_OK;
 }
 
+int32_t pen_value_is_constant(const pen_value* value) {
+  return value->value.tag() == Tag::tensor && value->value.tensor()->storage->read_only;
+}
+
 pen_value* pen_value_list(pen_value* const* items, size_t count) {
   ListObject* list = list_create(static_cast<int64_t>(count));
   for (size_t i = 0; list && i < count; ++i) {

@@ -70,7 +70,10 @@ def version_2() -> None:
     """VM code: calls in a row, since it has state. Rank 1 does not fit the planned method."""
     write_file(golden_program(), HERE / "v2.pen")
     rng = np.random.default_rng(2)
-    xs = [(rng.standard_normal(s) * 4 - o).astype(np.float32) for s, o in (((2, 3), 0), ((3,), 0), ((5, 3), 1), ((1, 3), 2))]
+    xs = [
+        (rng.standard_normal(s) * 4 - o).astype(np.float32)
+        for s, o in (((2, 3), 0), ((3,), 0), ((5, 3), 1), ((1, 3), 2))
+    ]
     ns, names = [0, 3, 1, 2], ["a", "b", "c", "d"]
     results = expected(xs, ns, names)  # type: ignore[arg-type]
     arrays = {f"x{i}": x for i, x in enumerate(xs)} | {"n": np.array(ns), "names": np.array(names)}
