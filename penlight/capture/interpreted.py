@@ -21,7 +21,12 @@ Say = Callable[[str], None]
 
 
 def capture_lite(
-    source: Any, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, methods: Sequence[str] | None, say: Say
+    source: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    methods: Sequence[str] | None,
+    say: Say,
 ) -> Program:
     """A .ptl file, of either container. Without torch installed it is interpreted as a whole."""
     lite = source if isinstance(source, LiteProgram) else read(source)
@@ -81,7 +86,9 @@ def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[st
     known = all(name in names[len(args) :] for name in kwargs)
     if not known or not max(least, last + 1) <= len(made) <= len(names):
         wanted = f"{least} to {len(names)}" if function.defaults else str(len(names))
-        raise InputError(f"{function.method}({', '.join(names)}) takes {wanted} arguments, {len(args) + len(kwargs)} were given")
+        raise InputError(
+            f"{function.method}({', '.join(names)}) takes {wanted} arguments, {len(args) + len(kwargs)} were given"
+        )
     return tuple(made)
 
 
