@@ -346,3 +346,13 @@ def test_in_place_reads_before_it_writes() -> None:
     ours = big.clone()
     run("aten::sigmoid_", ours.t())
     assert torch.allclose(ours, big.sigmoid(), atol=1e-6)
+
+
+def test_add_relu() -> None:
+    x, y = torch.randn(3, 5), torch.randn(5)
+    check("aten::_add_relu.Tensor", x, y)
+    check("aten::_add_relu.Tensor", x.t(), torch.randn(5, 1), 0.5, tolerance=1e-7)
+    check("aten::_add_relu_.Tensor", x, y, 2)
+    check("aten::_add_relu.Tensor", torch.arange(-3, 4), torch.tensor(1))
+    check("aten::_add_relu.Scalar", x, 0.25)
+    check("aten::_add_relu_.Scalar", x.double(), -1)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.elementwise import expression as e
 from penlight.ops.elementwise.expression import Term
 from penlight.ops.elementwise.rules import ARITHMETIC, FLOATS, INTEGERS, apply, elementwise
-from penlight.ops.registry import Sample
+from penlight.ops.registry import Sample, composite
 
 if TYPE_CHECKING:
     from penlight.capture.emitter import Emitter
@@ -356,3 +356,11 @@ def _() -> Iterator[Sample]:
     yield Sample(
         lambda x, i: [x**k for k in exponents] + [i**2, i**3, i**5, i**0.5, 2 ** i.abs(), 1.5**x], (x, i), "exponents"
     )
+
+
+@composite("_add_relu.Tensor", "_add_relu.Scalar")
+def _(x: Any, y: Any, alpha: Any = 1) -> Any:
+    """What optimize_for_mobile made of a sum and the relu after it."""
+    import torch
+
+    return torch.relu(torch.add(x, y, alpha=alpha))

@@ -8,8 +8,8 @@ static DType wide_of(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : is_integral(dtype, true) && dtype != DType::i64 ? DType::i32 : dtype;
 }
 
-// a + alpha * b, a - alpha * b; the arguments at these places.
-static Status give_sum(Call& c, bool minus, int a, int b, int alpha) {
+// a + alpha * b, a - alpha * b; the arguments at these places. `above`: nothing below 0 is left.
+static Status give_sum(Call& c, bool minus, int a, int b, int alpha, bool above = false) {
   DType dtype = promoted(c, a, b), wide = wide_of(dtype);
   const Value& factor = c.args[alpha];
   if (!is_floating(dtype) && factor.tag() == Tag::real) return c.fail("an integer alpha for integer tensors", "a float");
@@ -26,7 +26,9 @@ static Status give_sum(Call& c, bool minus, int a, int b, int alpha) {
   }
   int x = operand(r, c, a, dtype, wide, true), y = operand(r, c, b, dtype, wide, true);
   if (factor.number() != 1) y = r.node("mul", wide, y, r.number(factor, wide));
-  return r.give(r.cast(r.node(minus ? "sub" : "add", wide, x, y), dtype));
+  int sum = r.node(minus ? "sub" : "add", wide, x, y);
+  if (above) sum = r.node("maximum", wide, sum, r.number(Value(int64_t{0}), wide));
+  return r.give(r.cast(sum, dtype));
 }
 
 PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
@@ -36,6 +38,12 @@ PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar
 PEN_OP(add_out, "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
        "aten::add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, false, 0, 1, 2);
+}
+// What optimize_for_mobile makes of a sum and the relu after it.
+PEN_OP(add_relu, "[in_place]", "aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
+  if (promoted(c, 0, 1) == DType::boolean) return c.fail("tensors of numbers", "bools");
+  return give_sum(c, false, 0, 1, 2, true);
 }
 PEN_OP(sub, "[in_place]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::{sub,subtract}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {

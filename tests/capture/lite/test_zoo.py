@@ -20,10 +20,6 @@ NAMES = (
 )  # fmt: skip
 
 
-# What does not pass yet, and why. Their tests fail when they do.
-UNSUPPORTED = {"regnet_y_400mf": "aten::_add_relu.Tensor", "resnet18": "aten::_add_relu_.Tensor"}
-
-
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert not done.returncode, done.stderr[-3000:]
@@ -32,9 +28,7 @@ def _run(*command: str) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(bool(legacy.original_missing()), reason=legacy.original_missing())
 @pytest.mark.parametrize("name", NAMES)
-def test_family(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    if name in UNSUPPORTED:
-        request.applymarker(pytest.mark.xfail(reason=UNSUPPORTED[name], strict=True))
+def test_family(name: str, tmp_path: Path) -> None:
     script = str(legacy.HERE / "make_zoo.py")
     _run(sys.executable, script, "models", str(tmp_path), name)
     _run(legacy.ORIGINAL_PYTHON, script, "files", str(tmp_path))
