@@ -105,7 +105,9 @@ class Model:
             raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
         if problem:
             raise LoadError(problem["message"], problem["status"])
-        self._script = Script(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
+        self._script = (
+            Script(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
+        )
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
         self._specs: dict[str, Any] = {}

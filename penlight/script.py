@@ -67,7 +67,9 @@ class Script:
         names = [p["name"] for p in self.signatures[method]]
         unknown = [k for k in kwargs if k not in names]
         if unknown or len(args) > len(names):
-            raise InputError(f"{method}({', '.join(names)}) got {len(args)} arguments {f'and {unknown[0]!r}' if unknown else ''}")
+            raise InputError(
+                f"{method}({', '.join(names)}) got {len(args)} arguments {f'and {unknown[0]!r}' if unknown else ''}"
+            )
         for name in names[len(args) :]:
             if name not in kwargs:
                 break

@@ -19,11 +19,15 @@ def bundles_of(model: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> l
     for method, calls in inputs.items():
         for args in calls:
             if not isinstance(args, tuple):
-                raise CaptureError(f"bundled inputs of {method}: expected a tuple of arguments, got {type(args).__name__}")
+                raise CaptureError(
+                    f"bundled inputs of {method}: expected a tuple of arguments, got {type(args).__name__}"
+                )
             bundle = Bundle(method, tuple(plain(a) for a in args))
             if callable(model):
                 bundle.outputs, bundle.has_outputs = plain(_run(model, method, args)), True
-                largest = max((float(np.abs(a[np.isfinite(a)]).max(initial=0)) for a in _floats(bundle.outputs)), default=0.0)
+                largest = max(
+                    (float(np.abs(a[np.isfinite(a)]).max(initial=0)) for a in _floats(bundle.outputs)), default=0.0
+                )
                 bundle.absolute, bundle.relative = RELATIVE * largest, RELATIVE
             made.append(bundle)
     return made

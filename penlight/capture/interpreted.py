@@ -21,7 +21,12 @@ Say = Callable[[str], None]
 
 
 def capture_lite(
-    source: Any, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, methods: Sequence[str] | None, say: Say
+    source: Any,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    methods: Sequence[str] | None,
+    say: Say,
 ) -> Program:
     """A .ptl file, of either container. Without torch installed it is interpreted as a whole."""
     lite = source if isinstance(source, LiteProgram) else read(source)
@@ -58,23 +63,32 @@ def program_of(script: Script, args: Any, kwargs: Mapping[str, Any] | None, dyna
         except CaptureError as e:
             reason = str(e)
     say(f"interpreting the model: {reason.splitlines()[0]}")
-    program.metadata["interpreted"] = reason.splitlines()[0]
+    program.metadata["interpreted"] = in_short(reason)
     program.methods.update(plan_runs(script, "forward", inputs, say))
     return program
+
+
+def in_short(reason: str) -> str:
+    """Why a model is interpreted, for the file's metadata: one line."""
+    return " ".join(reason.split())[:400]
 
 
 def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """A call's arguments in the order of the parameters."""
     names = [p["name"] for p in function.parameters[1:]]
     made = list(args)
-    for name in names[len(args) :]:
-        if name not in kwargs:
-            break
-        made.append(kwargs[name])
     least = len(names) - len(function.defaults)
-    if len(made) != len(args) + len(kwargs) or not least <= len(made) <= len(names):
+    last = max((names.index(name) for name in kwargs if name in names), default=-1)
+    for i in range(len(args), last + 1):
+        if names[i] not in kwargs and i < least:
+            break
+        made.append(kwargs[names[i]] if names[i] in kwargs else function.defaults[i - least])
+    known = all(name in names[len(args) :] for name in kwargs)
+    if not known or not max(least, last + 1) <= len(made) <= len(names):
         wanted = f"{least} to {len(names)}" if function.defaults else str(len(names))
-        raise InputError(f"{function.method}({', '.join(names)}) takes {wanted} arguments, {len(args) + len(kwargs)} were given")
+        raise InputError(
+            f"{function.method}({', '.join(names)}) takes {wanted} arguments, {len(args) + len(kwargs)} were given"
+        )
     return tuple(made)
 
 

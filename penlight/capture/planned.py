@@ -164,7 +164,9 @@ def _runs(script: Script, function: ScriptFunction, seen: _Observation, barred: 
     i = 0
     while i < len(function.code):
         j = i
-        while j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written, barred):
+        while (
+            j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written, barred)
+        ):
             j += 1
         if j > i:
             yield from _trimmed(function, i, j, seen, live)
@@ -256,7 +258,9 @@ def _longest(
             break
         inputs.update({r: values[r] for r in outside if isinstance(values[r], torch.Tensor)})
         if any(isinstance(values[r], LiteObject) for r in outside):
-            made.update({r: -1 for r in outside if isinstance(values[r], LiteObject)})  # state: known without a register
+            made.update(
+                {r: -1 for r in outside if isinstance(values[r], LiteObject)}
+            )  # state: known without a register
         made.update(dict.fromkeys(a.results, i))
     while stop > begin:
         outputs = _outputs(function, begin, stop, live[stop - 1])
@@ -268,12 +272,16 @@ def _longest(
         return None, begin + 1
     used = {r for i in range(begin, stop) for r in _reads(function.code[i])}
     chosen = {r: t for r, t in inputs.items() if r in used}
-    run = Run(function, begin, stop, list(chosen), _outputs(function, begin, stop, live[stop - 1]), list(chosen.values()))
+    run = Run(
+        function, begin, stop, list(chosen), _outputs(function, begin, stop, live[stop - 1]), list(chosen.values())
+    )
     return run, stop
 
 
 def _is_input(value: Any) -> bool:
-    return (isinstance(value, torch.Tensor) and not value.is_quantized and not value.is_complex()) or isinstance(value, LiteObject)
+    return (isinstance(value, torch.Tensor) and not value.is_quantized and not value.is_complex()) or isinstance(
+        value, LiteObject
+    )
 
 
 def _outputs(function: ScriptFunction, begin: int, end: int, live: set[int]) -> list[int]:
@@ -381,4 +389,3 @@ def _insert(function: ScriptFunction, inserts: list[tuple[Run, str]]) -> None:
         elif a.op == "planned":
             a.extra = moved[a.extra]
     function.code = code
-

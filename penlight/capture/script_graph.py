@@ -115,7 +115,9 @@ class _State:
         try:
             state = v.__getstate__()[0]  # the rest is the class
         except RuntimeError as e:
-            raise CaptureError(f"attribute {name!r}, an object of class {made.type_name}, cannot be taken apart: {e}") from None
+            raise CaptureError(
+                f"attribute {name!r}, an object of class {made.type_name}, cannot be taken apart: {e}"
+            ) from None
         made.state, made.has_state = self.value(state, name), True
         unpack(made, name)
         return made
@@ -134,7 +136,12 @@ class _State:
                 flat = torch.empty(0, dtype=torch.uint8).set_(memory)  # type: ignore[call-overload]
                 self._storages[address] = Storage(flat.numpy().copy(), name)
             made = LiteTensor(
-                self._storages[address], _DTYPES[t.dtype], int(t.storage_offset()), tuple(t.shape), tuple(t.stride()), _quantizer(t)
+                self._storages[address],
+                _DTYPES[t.dtype],
+                int(t.storage_offset()),
+                tuple(t.shape),
+                tuple(t.stride()),
+                _quantizer(t),
             )
             made.name = name
             self._tensors[key] = made
@@ -314,7 +321,9 @@ class _Lowering:
         if value.type().kind() == "FunctionType":
             return
         name = value.debugName()
-        self.where[value.unique()] = self.constant(self.state.value(value.toIValue(), name if not name.isdigit() else ""))
+        self.where[value.unique()] = self.constant(
+            self.state.value(value.toIValue(), name if not name.isdigit() else "")
+        )
 
     def _get_attribute(self, node: Any) -> None:
         (owner,) = list(node.inputs())
@@ -358,8 +367,11 @@ class _Lowering:
     def _forget(self, value: Any, block: Any) -> None:
         """A block's own result is in another register now."""
         at = self.where[value.unique()]
-        if isinstance(at, int) and at >= 0 and value.node().kind() != "prim::Param" and any(
-            value.unique() == o.unique() for n in block.nodes() for o in n.outputs()
+        if (
+            isinstance(at, int)
+            and at >= 0
+            and value.node().kind() != "prim::Param"
+            and any(value.unique() == o.unique() for n in block.nodes() for o in n.outputs())
         ):
             self.emit("drop", [at])
 
@@ -367,7 +379,12 @@ class _Lowering:
         inputs = list(node.inputs())
         carried = inputs[2:]
         row = [self.register() for _ in range(3 + len(carried))]
-        starts: list[int | Const] = [self.constant(0), self.read(inputs[0]), self.read(inputs[1]), *(self.read(v) for v in carried)]
+        starts: list[int | Const] = [
+            self.constant(0),
+            self.read(inputs[0]),
+            self.read(inputs[1]),
+            *(self.read(v) for v in carried),
+        ]
         for source, at in zip(starts, row, strict=True):
             self.emit("move", [source], [at])
         top = len(self.code)
@@ -399,7 +416,9 @@ class _Lowering:
     def _operation(self, node: Any, kind: str) -> None:
         args = [self.read(v) for v in node.inputs()]
         outputs = list(node.outputs())
-        if len({a for a in args if isinstance(a, int) and a < 0}) != len([a for a in args if isinstance(a, int) and a < 0]):
+        if len({a for a in args if isinstance(a, int) and a < 0}) != len(
+            [a for a in args if isinstance(a, int) and a < 0]
+        ):
             raise CaptureError(f"{kind} reads a value twice that is kept for one reader")  # uses() would count two
         results = [self.result(v) for v in outputs]
         match kind.removeprefix("prim::"):
@@ -421,7 +440,9 @@ class _Lowering:
                 ends = [self.constant(node.i("beg")), self.constant(node.i("end"))]
                 self.emit("op", [*args, *ends], results, "prim::TupleSlice")
             case "CallMethod" | "CallFunction" | "fork" | "awaitable":
-                raise CaptureError(f"{kind} {_named_call(node)} of TorchScript cannot be inlined\n  {self.frames.source()}")
+                raise CaptureError(
+                    f"{kind} {_named_call(node)} of TorchScript cannot be inlined\n  {self.frames.source()}"
+                )
             case "RaiseException":
                 self.emit("op", args, results, "prim::RaiseException")
             case _:
@@ -473,4 +494,3 @@ def _operator_name(node: Any, kind: str) -> str:
         return kind
     schema = torch._C.parse_schema(text)
     return f"{schema.name}.{schema.overload_name}" if schema.overload_name else str(schema.name)
-

@@ -35,7 +35,9 @@ class UnavailableError(CaptureError):
 class ScriptMachine(nn.Module):
     """The state of a script, and functions run on it. `watch(function, index, registers)` is called before each action."""
 
-    def __init__(self, script: Script, watch: Callable[[ScriptFunction, int, dict[int, Any]], None] | None = None) -> None:
+    def __init__(
+        self, script: Script, watch: Callable[[ScriptFunction, int, dict[int, Any]], None] | None = None
+    ) -> None:
         super().__init__()
         self._script = (script,)
         self._watch = watch
@@ -76,7 +78,9 @@ class ScriptMachine(nn.Module):
         """A constant or a part of the state as the machine computes with it."""
         if isinstance(v, LiteTensor):
             if id(v) not in self._names:
-                raise UnavailableError(f"tensor {v.name or v.storage.name} is quantized or of dtype {v.dtype}: not captured")
+                raise UnavailableError(
+                    f"tensor {v.name or v.storage.name} is quantized or of dtype {v.dtype}: not captured"
+                )
             return getattr(self, self._names[id(v)])  # while exporting, torch puts its own tensors there
         if isinstance(v, Device):
             return torch.device("cpu")
@@ -129,9 +133,7 @@ class ScriptMachine(nn.Module):
 
     def _step(self, a: Action, registers: dict[int, Any], pc: int) -> tuple[int, Any]:
         constants = self._script[0].constants
-        args: list[Any] = [
-            self.value(constants[x.index]) if isinstance(x, Const) else registers.get(x) for x in a.args
-        ]
+        args: list[Any] = [self.value(constants[x.index]) if isinstance(x, Const) else registers.get(x) for x in a.args]
         results: list[Any] = []
         match a.op:
             case "move":

@@ -93,9 +93,13 @@ def _packed_conv(x: Any, packed: Any) -> Any:
     stride, padding, dilation = packed("stride"), packed("padding"), packed("dilation")
     if packed("transposed"):
         op = torch.ops.aten.conv_transpose2d.input
-        y = op(x, packed("weight"), packed("bias"), stride, padding, packed("output_padding"), packed("groups"), dilation)
+        y = op(
+            x, packed("weight"), packed("bias"), stride, padding, packed("output_padding"), packed("groups"), dilation
+        )
     else:
-        y = torch.ops.aten.conv2d.default(x, packed("weight"), packed("bias"), stride, padding, dilation, packed("groups"))
+        y = torch.ops.aten.conv2d.default(
+            x, packed("weight"), packed("bias"), stride, padding, dilation, packed("groups")
+        )
     return _clamped(y, packed)
 
 

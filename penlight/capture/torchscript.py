@@ -15,13 +15,14 @@ import torch
 import torch.fx.traceback
 from torch import nn
 
+from penlight.build.operators import operators
 from penlight.capture import interpreted
 from penlight.capture import module as modules
 from penlight.capture.interpreted import not_tensors
 from penlight.capture.interpreter import Interpreter
 from penlight.capture.quiet import quiet
 from penlight.capture.script import script_of
-from penlight.errors import CaptureError
+from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
 
 _SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
@@ -45,7 +46,7 @@ def capture_torchscript(
     else:
         loaded = script
     kept = ["forward"] if methods is None else list(methods)
-    reason = ""
+    reason, refused = "", CaptureError()
     if args is None and not kwargs:
         args = own_inputs(loaded)
         reason = "" if args is not None else "it came without example inputs"
@@ -58,12 +59,18 @@ def capture_torchscript(
             with torch.fx.traceback.preserve_node_meta():  # keeps the annotations with source lines
                 return modules.capture_shapes(mirror, args, keywords, dynamic_shapes, mirror._penlight[1].decided)
         except CaptureError as e:
-            reason = str(e)
+            reason, refused = str(e), e
             if dynamic_shapes not in (None, "auto"):
                 raise
     say(f"interpreting the model: {reason.splitlines()[0]}")
-    program = interpreted.program_of(script_of(loaded, kept), args or None, keywords, dynamic_shapes, say)
-    program.metadata["interpreted"] = reason.splitlines()[0]
+    code = script_of(loaded, kept)
+    missing = [name for name in code.operators if name not in operators()]
+    if missing and isinstance(refused, UnsupportedError):  # which names them all, with their lines
+        raise refused
+    if missing:
+        say(f"these operators are not there, a run that meets one will fail: {', '.join(missing)}")
+    program = interpreted.program_of(code, args or None, keywords, dynamic_shapes, say)
+    program.metadata["interpreted"] = interpreted.in_short(reason)
     return program
 
 

@@ -1,6 +1,7 @@
 // Does with a file, of which nothing is known to be right, all that a caller might: loads it, reads what it says of
 // itself, makes sessions, sets inputs of the declared shapes, runs, reads results; and runs its VM code as a module, on arguments
-// of all kinds, within limits. Shared by the fuzz runner and the libFuzzer target. Whatever the file says must end in an error or in numbers.
+// of all kinds, within limits. Shared by the fuzz runner and the libFuzzer target. Whatever the file says must end in an error or in
+// numbers.
 #pragma once
 #include <stdlib.h>
 #include <string.h>
@@ -244,7 +245,8 @@ inline void exercise_module(const pen_model* model, Rng& rng, Statistics* statis
   }
   int isas = 0;
   while (pen_isa_name(isas)) ++isas;
-  pen_module_options options = {rng.one_in(32) ? 2 : 1, 4 << 20, 3000, pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
+  pen_module_options options = {rng.one_in(32) ? 2 : 1, 4 << 20, 3000,
+                                pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
   pen_module* module;
   if (pen_module_create(model, &options, &module, &report->error) == PEN_OK) {
     ++statistics->modules;

@@ -27,7 +27,7 @@ struct ScriptMaker {
   }
   uint32_t boolean() { return datum(DatumKind::boolean, static_cast<int64_t>(rng.below(2))); }
   uint32_t text() {
-    static const char* const kTexts[] = {"mean", "none", "sum",    "floor", "trunc", "tanh", "reflect", "constant", "bilinear",
+    static const char* const kTexts[] = {"mean", "none", "sum",     "floor", "trunc", "tanh", "reflect", "constant", "bilinear",
                                          "ij",   "xy",   "nearest", "cpu",   "",      "%d",   "{}{}",    "a,b",      "\xff"};
     return datum(DatumKind::str, f.string(kTexts[rng.below(18)]));
   }
@@ -212,7 +212,8 @@ struct ScriptMaker {
             code.push_back(instruction(VmOp::get_attr, static_cast<uint32_t>(rng.below(3)), {0}, {registers}));
             break;
           default:
-            code.push_back(instruction(VmOp::isinstance, f.string("List[Optional[Tensor]]|Dict[str, int]|Tuple[int, Any]"), {a}, {registers}));
+            code.push_back(
+                instruction(VmOp::isinstance, f.string("List[Optional[Tensor]]|Dict[str, int]|Tuple[int, Any]"), {a}, {registers}));
         }
         known.push_back(result = registers++);
       }
@@ -229,8 +230,8 @@ struct ScriptMaker {
 };
 
 inline void change_script(File& f, Rng& rng) {
-  static const char* const kTables[] = {"VMCD", "VMCD", "VMCD", "VMCD", "FUNC", "FUNC", "DATM", "DATM", "DATM",
-                                        "OPER", "CLAS", "BNDL", "PROG", "INDX", "INDX", "INDX", "INTS", "INTS", "STRS"};
+  static const char* const kTables[] = {"VMCD", "VMCD", "VMCD", "VMCD", "FUNC", "FUNC", "DATM", "DATM", "DATM", "OPER",
+                                        "CLAS", "BNDL", "PROG", "INDX", "INDX", "INDX", "INTS", "INTS", "STRS"};
   bool alone = !rng.one_in(3);
   if (alone) ScriptMaker{f, rng}.solo();
   for (uint64_t n = alone && !rng.one_in(4) ? 0 : 1 + rng.below(3); n > 0; --n) {

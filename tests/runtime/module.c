@@ -7,12 +7,12 @@
 
 #include "penlight.h"
 
-#define CHECK(x)                                               \
-  do {                                                         \
-    if (!(x)) {                                                \
-      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x);  \
-      exit(1);                                                 \
-    }                                                          \
+#define CHECK(x)                                              \
+  do {                                                        \
+    if (!(x)) {                                               \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #x); \
+      exit(1);                                                \
+    }                                                         \
   } while (0)
 
 static const float kW[3] = {0.5f, -2.0f, 1.25f};
@@ -36,7 +36,8 @@ static pen_value* rows(int64_t n, float first) {
 static void values(void) {
   pen_value* parts[5] = {pen_value_none(), pen_value_bool(1), pen_value_int(-7), pen_value_float(2.5), pen_value_string("a\0b", 3)};
   static const int kKinds[5] = {PEN_KIND_NONE, PEN_KIND_BOOL, PEN_KIND_INT, PEN_KIND_FLOAT, PEN_KIND_STRING};
-  for (int i = 0; i < 5; ++i) CHECK(pen_value_kind(parts[i]) == kKinds[i] && pen_value_count(parts[i]) == 0 && !pen_value_item(parts[i], 0));
+  for (int i = 0; i < 5; ++i)
+    CHECK(pen_value_kind(parts[i]) == kKinds[i] && pen_value_count(parts[i]) == 0 && !pen_value_item(parts[i], 0));
   size_t size;
   CHECK(memcmp(pen_value_text(parts[4], &size), "a\0b", 4) == 0 && size == 3);
   CHECK(pen_value_as_int(parts[2]) == -7 && pen_value_as_int(parts[1]) == 1 && pen_value_as_int(parts[4]) == 0);
@@ -143,7 +144,8 @@ int main(int argc, char** argv) {
 
   /* state */
   state = pen_module_state(module);
-  CHECK(strcmp(pen_value_type(state), "__torch__.M") == 0 && strcmp(pen_value_field(state, 0), "steps") == 0 && pen_value_count(state) == 4);
+  CHECK(strcmp(pen_value_type(state), "__torch__.M") == 0 && strcmp(pen_value_field(state, 0), "steps") == 0 &&
+        pen_value_count(state) == 4);
   pen_value* weight = pen_value_item(state, 2);
   CHECK(pen_value_is_constant(weight));
   CHECK(pen_module_reset(module) == PEN_OK);

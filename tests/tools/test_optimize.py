@@ -132,7 +132,12 @@ def test_methods_and_ptl(penlight_command: Penlight, tmp_path: Path) -> None:
     assert penlight_command("optimize", tmp_path / "m.pt", "-o", tmp_path / "a.pen").code == 0
     assert penlight.load(tmp_path / "a.pen").methods == ["forward"]
     x = torch.tensor([1.0, 2.0])
-    for source, options in (("m.pt", ["--method", "twice"]), ("m.ptl", []), ("f.ptl", []), ("f.ptl", ["--method", "twice"])):
+    for source, options in (
+        ("m.pt", ["--method", "twice"]),
+        ("m.ptl", []),
+        ("f.ptl", []),
+        ("f.ptl", ["--method", "twice"]),
+    ):
         told = penlight_command("optimize", tmp_path / source, "-o", tmp_path / "b.pen", *options)
         assert told.code == 0, told.err
         assert "twice(Tensor x, int n) -> Tensor   interpreted" in told.out

@@ -131,7 +131,7 @@ def compare_layout(got: Any, expected: Any, ours: list[torch.Tensor], theirs: li
 def compare(got: Any, expected: Any, tolerance: float, where: str) -> None:
     if isinstance(expected, torch.Tensor):
         assert isinstance(got, torch.Tensor), f"{where}: a {type(got).__name__} instead of a tensor"
-        assert got.dtype == expected.dtype and got.shape == expected.shape, (
+        assert (got.dtype, got.shape) == (expected.dtype, expected.shape), (
             f"{where}: {got.dtype} {tuple(got.shape)} instead of {expected.dtype} {tuple(expected.shape)}"
         )
         if expected.is_quantized:

@@ -13,6 +13,7 @@ from penlight.tools.production import INSTRUCTIONS, LEFT_OUT, production
 
 OFTEN = 10
 
+
 @dataclass(frozen=True)
 class Coverage:
     """Of operators used by more than `OFTEN` models and of the others: how many there are, and how many of their uses."""
@@ -68,5 +69,7 @@ def test_others(capsys: pytest.CaptureFixture[str]) -> None:
     found, rows = coverage(), production()
     with capsys.disabled():
         print(f"\n{found}; missing: {', '.join(f'{n} ({rows[n]})' for n in found.seldom_missing)}")
-    assert set(found.seldom_missing) <= set(LEFT_OUT), "each that is left out has a reason in penlight/tools/production.py"
+    assert set(found.seldom_missing) <= set(LEFT_OUT), (
+        "each that is left out has a reason in penlight/tools/production.py"
+    )
     assert not set(LEFT_OUT) & set(_runtime.operator_names()), "these are there: take them off the list"

@@ -20,7 +20,9 @@ TOLERANCE = 1e-5
 class Branches(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.features = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 8, 3), nn.ReLU())
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(inplace=True), nn.Conv2d(8, 8, 3), nn.ReLU()
+        )
         self.head = nn.Linear(8, 3)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -4,7 +4,8 @@
 
 namespace pen::script {
 
-// Text while it is put together. A value that contains itself would print for ever: past kMost bytes or kMostValues values, `ok` turns false.
+// Text while it is put together. A value that contains itself would print for ever: past kMost bytes or kMostValues values, `ok` turns
+// false.
 struct Text {
   static constexpr int64_t kMost = int64_t{1} << 28, kMostValues = int64_t{1} << 22;
   char* data = nullptr;

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.ir.dims import Expr, combine
-from penlight.ir.types import TensorType
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ pad = Op(
 
 
 def _pad(g: Emitter, x: Value, padding: Sequence[Dim], mode: str, value: Any = 0.0) -> Value:
+    from penlight.ir.types import TensorType
+
     if mode not in ("constant", "reflect", "replicate", "circular"):
         g.fail(f"padding mode {mode!r}: constant, reflect, replicate and circular are supported")
     if isinstance(value, Expr):
