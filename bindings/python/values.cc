@@ -199,7 +199,10 @@ Values::Values(nb::sequence args, const char* where) {
   }
 }
 
-nb::object from_value(const pen_value* value) {
+// A value may contain itself, and shared parts are written out here: both depth and number are bounded.
+static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
+  if (depth > 200 || --*left < 0)
+    throw nb::value_error("a result that contains itself, or has more than 200 levels or 4194304 parts, cannot be given to Python");
   switch (pen_value_kind(value)) {
     case PEN_KIND_BOOL:
       return nb::bool_(pen_value_as_int(value) != 0);
@@ -221,7 +224,7 @@ nb::object from_value(const pen_value* value) {
       nb::dict out;
       for (size_t i = 0; i < pen_value_count(value); ++i) {
         Owned key(pen_value_key(value, i)), item(pen_value_item(value, i));
-        out[from_value(key.get())] = from_value(item.get());
+        out[to_python(key.get(), depth + 1, left)] = to_python(item.get(), depth + 1, left);
       }
       return out;
     }
@@ -232,7 +235,7 @@ nb::object from_value(const pen_value* value) {
       Fields fields;
       for (size_t i = 0; i < pen_value_count(value); ++i) {
         Owned item(pen_value_item(value, i));
-        out.append(from_value(item.get()));
+        out.append(to_python(item.get(), depth + 1, left));
         fields.names.emplace_back(pen_value_field(value, i));
       }
       fields.type = pen_value_type(value);
@@ -246,6 +249,10 @@ nb::object from_value(const pen_value* value) {
     default:
       return nb::none();
   }
+}
+nb::object from_value(const pen_value* value) {
+  int64_t left = int64_t{1} << 22;
+  return to_python(value, 0, &left);
 }
 
 namespace {

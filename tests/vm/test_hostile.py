@@ -290,6 +290,16 @@ def test_a_list_that_contains_itself(line: str, expected: Any) -> None:
         model.reset()
 
 
+def test_a_result_that_contains_itself() -> None:
+    """It cannot be given to Python; nor can one of 2^60 parts."""
+    model = penlight.Model(to_array(program(CYCLE.replace("{result}", "r1"))))
+    with pytest.raises(ValueError, match="a result that contains itself"):
+        model()
+    doubling = "forward(self):\n r1 = move(1)\n" + " r1 = list(r1, r1)\n" * 60 + " return(r1)"
+    with pytest.raises(ValueError, match="4194304 parts"):
+        penlight.Model(to_array(program(doubling)))()
+
+
 def test_text_of_a_list_that_contains_itself_ends() -> None:
     text = CYCLE.replace("  return({result})", "  r4 = aten::format('{}', r1)\n  return(r4)")
     model = penlight.Model(to_array(program(text)), arena_limit=1 << 24)

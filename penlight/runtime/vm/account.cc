@@ -168,6 +168,20 @@ void account_collect(Account* a) {
   }
   a->containers_kept = a->containers;
 }
+void account_box(Account* a) {
+  __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
+  __atomic_add_fetch(&a->boxes, 1, __ATOMIC_RELAXED);
+}
+void account_unbox(Account* a) {
+  if (__atomic_sub_fetch(&a->boxes, 1, __ATOMIC_ACQ_REL) == 0 && a->orphan) account_collect(a);
+  drop(a);
+}
+void account_orphan(Account* a) {
+  if (!a) return;
+  account_collect(a);
+  a->orphan = true;
+  drop(a);
+}
 void account_collect_sometimes(Account* a) {
   if (a && a->containers > 2 * a->containers_kept + kFewContainers) account_collect(a);
 }

@@ -18,6 +18,8 @@ struct Account {
   size_t containers, containers_kept;  // now, and after the last search for cycles
   Heap* first;                         // of the containers
   Model* model;
+  size_t boxes;  // containers that the caller holds
+  bool orphan;   // its machine is gone
   bool refused;  // something was over the limit
   uint8_t lock;  // a value may be given back by another thread than the one that runs the module
 };
@@ -37,6 +39,11 @@ void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
 // Frees what is held by cycles only: containers that nothing outside of them refers to.
 void account_collect(Account* account);
+// A caller takes and gives back a container. With the last one, after the machine is gone, what contains itself is freed.
+void account_box(Account* account);
+void account_unbox(Account* account);
+// The machine lets go of it.
+void account_orphan(Account* account);
 // As above, where there are twice as many containers as after the last time.
 void account_collect_sometimes(Account* account);
 

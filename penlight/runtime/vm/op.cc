@@ -544,8 +544,7 @@ void machine_destroy(Machine* m) {
   machine_forget_plans(m);
   machine_forget_weights(m);
   runner_destroy(&m->runner);
-  account_collect(m->account);
-  account_release(m->account);
+  account_orphan(m->account);
 }
 
 }  // namespace pen

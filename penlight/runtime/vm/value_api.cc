@@ -10,7 +10,9 @@ namespace pen {
 
 pen_value* box(const Value& value) {
   pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
-  if (made) made->value = value;
+  if (!made) return nullptr;
+  made->value = value;
+  if (value.tag() >= Tag::list && value.heap()->account) account_box(made->account = value.heap()->account);
   return made;
 }
 
@@ -112,6 +114,7 @@ pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size
 void pen_value_release(pen_value* value) {
   if (!value) return;
   value->value = Value();
+  if (value->account) account_unbox(value->account);
   free(value);
 }
 

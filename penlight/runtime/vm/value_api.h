@@ -5,6 +5,7 @@
 
 struct pen_value {
   pen::Value value;
+  pen::Account* account;  // whose container it is; null: none, or no container
 };
 
 namespace pen {
