@@ -120,8 +120,12 @@ class Model:
 
     @property
     def methods(self) -> list[str]:
-        planned = [name for name in self._handle.methods if not name.startswith("~")]  # parts of interpreted methods
-        return [*planned, *(self._script.signatures if self._script else ())]
+        return [*self.planned_methods, *(self._script.signatures if self._script else ())]
+
+    @property
+    def planned_methods(self) -> list[str]:
+        """Those that are not interpreted: their inputs, outputs and memory are known beforehand."""
+        return [name for name in self._handle.methods if not name.startswith("~")]  # parts of interpreted methods
 
     @property
     def missing_operators(self) -> list[str]:

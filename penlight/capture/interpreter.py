@@ -111,8 +111,7 @@ class Interpreter:
             return bool(condition)
         except Exception as e:
             raise CaptureError(
-                f"{what} depends on the values of a tensor, so there is no one graph to capture; control flow on data is not"
-                f" captured yet\n  {self.frames.source()}"
+                f"{what} depends on the values of a tensor, so there is no one graph to plan\n  {self.frames.source()}"
             ) from e
 
     def _loop(self, node: Any, args: list[Any], env: dict[int, Any], graph: Any) -> list[Any]:
@@ -203,7 +202,7 @@ class Interpreter:
                 return args[0][args[1]]
             case "SetAttr":
                 raise CaptureError(
-                    f"the model keeps state: it sets its attribute {node.s('name')!r} when run, which is not captured yet"
+                    f"the model keeps state: it sets its attribute {node.s('name')!r} when run"
                     f"\n  {self.frames.source()}"
                 )
             case name if name in PLAIN:

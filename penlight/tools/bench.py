@@ -27,7 +27,7 @@ from penlight.ir.types import numpy_dtype
 from penlight.tools.inspect import example_shapes
 from penlight.tools.optimize import optimize_file
 from penlight.tools.options import Shape, ShapeType
-from penlight.tools.run import arguments, read_arrays, read_method
+from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, in_bytes, screen, table
 from penlight.tools.step_table import Peak, by_kernel, by_step
 
@@ -104,16 +104,21 @@ def bench_command(
         declared = read_method(file, method)
         if inputs:
             leaves = read_arrays(inputs, declared.inputs)
+        elif isinstance(declared, Interpreted):
+            leaves = _interpreted_inputs(declared, penlight.load(file), method, shapes)
         else:
             leaves = _noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
         if channels_last:
             leaves = [_channels_last(x) for x in leaves]
-        args, kwargs = arguments(declared.input_spec, leaves)
+        if isinstance(declared, Interpreted):
+            args, kwargs = leaves, dict[str, Any]()  # values of any kind, as many as were bundled
+        else:
+            args, kwargs = arguments(declared.input_spec, leaves)
         facts: dict[str, Any] = {
             "file": str(model),
             "bytes": file.stat().st_size,
             "method": method,
-            "inputs": {p.name: list(x.shape) for p, x in zip(declared.inputs, leaves, strict=True)},
+            "inputs": {p.name: list(np.shape(x)) for p, x in zip(declared.inputs, leaves, strict=False)},
             "threads": {},
         }
         for count in threads or dict.fromkeys((1, os.cpu_count() or 1)):
@@ -151,7 +156,9 @@ def measure(
     finally:
         gc.enable()
     peak = _resident("VmHWM")
-    steps = model.profile(*args, method=method, runs=min(len(times), MOST_PROFILED) if profile else 0, **kwargs)
+    planned = method in model.planned_methods  # of VM code, nothing is known but the time
+    count = min(len(times), MOST_PROFILED) if profile else 0
+    steps = model.profile(*args, method=method, runs=count, **kwargs) if planned else []
     return {
         "isa": model.isa,
         "best_s": min(times),
@@ -159,7 +166,7 @@ def measure(
         "p90_s": float(np.quantile(times, 0.9)),
         "runs": len(times),
         "first_s": first,
-        "arena_bytes": model.arena_bytes(method),
+        "arena_bytes": model.arena_bytes(method) if planned else 0,
         "peak_bytes": None if before is None or peak is None else peak - before,
         "multiply_adds": sum(step.multiply_adds for step in steps),
         "steps": steps if profile else [],
@@ -190,9 +197,31 @@ def _show(facts: dict[str, Any], peak: Peak | None) -> None:
 
 
 def _is_pen(path: Path) -> bool:
-    """Else it is for penlight.optimize, whose files are zip archives; a file of neither kind is for the reader to refuse."""
+    """Else it is for penlight.optimize, whose files are zip archives or .ptl files of the other kind; a file of neither kind is for the reader to refuse."""
     with open(path, "rb") as file:
-        return file.read(2) != b"PK"
+        head = file.read(8)
+    return head[:2] != b"PK" and head[4:] != b"PTMF"
+
+
+def _interpreted_inputs(
+    declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]
+) -> list[Any]:
+    """Noise of the shapes given, or else what is bundled with the model."""
+    bundled = model.bundled_inputs(method)
+    if shapes:
+        rand = np.random.default_rng(0)
+        return [
+            rand.standard_normal(shape.dims).astype(np.float32)
+            if shape.dtype in ("", "f32")
+            else np.zeros(shape.dims, numpy_dtype(shape.dtype))
+            for shape in shapes
+        ]
+    if not bundled:
+        names = ", ".join(port.name for port in declared.inputs)
+        raise click.UsageError(
+            f"{method}({names}) is interpreted: the file does not say how large its inputs are. Give --shape or --input for each"
+        )
+    return list(bundled[0].args)
 
 
 def _noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:

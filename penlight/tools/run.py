@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 import numpy as np
 
 import penlight
+from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
 from penlight.tools.options import preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
@@ -73,11 +75,24 @@ def run_command(
             _save(output, outputs)
 
 
+@dataclass(frozen=True)
+class Interpreted:
+    """A method of VM code, as far as it is like a planned one: its arguments are taken for f32 tensors of any size."""
+
+    inputs: tuple[Port, ...]
+    input_spec: dict[str, Any]
+
+
 def read_method(file: Path, name: str) -> Any:
     from penlight.file.reader import read
 
+    pen = read(file)
+    for function in pen.functions:
+        if function.method == name:
+            ports = tuple(Port(parameter, "f32", ()) for parameter in function.parameters[1:])
+            return Interpreted(ports, {"args": list(range(len(ports))), "kwargs": {}})
     try:
-        return read(file).method(name)
+        return pen.method(name)
     except KeyError as e:
         raise click.UsageError(e.args[0]) from None
 

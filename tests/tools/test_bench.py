@@ -122,3 +122,25 @@ def test_sums_and_fractions(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "(1 copied)" in text
     assert "of peak" not in text
+
+
+def test_interpreted_methods(penlight_command: Penlight, tmp_path: Path) -> None:
+    """They do not say how large their inputs are: shapes, arrays or bundled inputs do."""
+    import torch
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if bool(x.sum() > 0) else x
+
+    script, file, bundled = torch.jit.script(Model()), tmp_path / "m.pen", tmp_path / "bundled.pen"
+    penlight.optimize(script).save(file)
+    penlight.optimize(script, bundled_inputs={"forward": [(torch.rand(3, 5),)]}).save(bundled)
+    told = penlight_command("bench", file)
+    assert told.code == 2
+    assert "forward(x) is interpreted" in told.err
+    assert facts(penlight_command, file, "--shape", "2,7", "--threads", "1")["inputs"] == {"x": [2, 7]}
+    assert facts(penlight_command, bundled, "--threads", "1")["inputs"] == {"x": [3, 5]}
+    np.save(tmp_path / "x.npy", np.ones((2, 2), np.float32))
+    told = penlight_command("run", file, "--input", tmp_path / "x.npy")
+    assert told.code == 0, told.err
+    assert "[2, 2]" in told.out
