@@ -85,7 +85,7 @@ def object_sizes(build: Path) -> dict[str, dict[str, int]]:
     """folder of sources -> instruction set ("any": compiled once) -> bytes of code and constants."""
     sums: dict[str, dict[str, int]] = defaultdict(dict)
     kernels = sorted((build / "CMakeFiles").glob("pen_kernels_*.dir"))
-    for base in [build / "CMakeFiles" / "penlight_runtime.dir", *kernels]:
+    for base in [build / "CMakeFiles" / "pen_once.dir", *kernels]:
         isa = base.stem.removeprefix("pen_kernels_") if base in kernels else "any"
         for path in sorted(base.rglob("*.o")):
             parts = path.relative_to(base).parts
