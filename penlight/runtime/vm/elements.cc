@@ -1,0 +1,221 @@
+// Elements of tensors, moved, cast and read one by one: what every operator of the VM may need of them.
+#include "penlight/runtime/cpu/copy.h"
+#include "penlight/runtime/vm/graph.h"
+#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/rows.h"
+
+namespace pen {
+
+Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
+  if (to.numel() == 0) return PEN_OK;
+  CopyPlan plan = {};
+  plan_copy(from, to, &plan);
+  Key key = Key::by_size("copy", to.dtype);
+  const KernelEntry* entry = find_kernel(key);
+  RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
+  if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for copying", key.text});
+  Fault fault = {};
+  struct Work {
+    RunFn run;
+    Run arguments;
+  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random}};
+  if (plan.tasks <= 1) {
+    run(work.arguments);
+    return PEN_OK;
+  }
+  pool_run(
+      c.machine->runner.pool, plan.tasks,
+      [](void* context, int64_t begin, int64_t end, int) {
+        const Work& w = *static_cast<const Work*>(context);
+        Run arguments = w.arguments;
+        arguments.begin = begin;
+        arguments.end = end;
+        w.run(arguments);
+      },
+      &work);
+  return PEN_OK;
+}
+
+static bool overlap(const Storage& a, const Storage& b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
+
+Status copy_into(const Call& c, TensorObject* to, const TensorObject& from) {
+  Tensor source = from.view();
+  if (source.rank > to->rank()) {
+    int extra = source.rank - to->rank();
+    for (int d = 0; d < extra; ++d)
+      if (source.dims[d] != 1) return c.fail("a source that can be broadcast", "rank %d into rank %d", source.rank, to->rank());
+  }
+  Tensor spread = to->shape;  // the source as the target's shape sees it
+  spread.dtype = source.dtype;
+  spread.data = source.data;
+  for (int d = to->rank() - 1, s = source.rank - 1; d >= 0; --d, --s) {
+    bool one = s < 0 || source.dims[s] == 1;
+    if (!one && source.dims[s] != to->dim(d))
+      return c.fail("a source that can be broadcast", "size %lld in dim %d of %lld", static_cast<long long>(source.dims[s]), d,
+                    static_cast<long long>(to->dim(d)));
+    spread.strides[d] = one ? 0 : source.strides[s];
+  }
+  if (!tensor_make_writable(to)) return c.out_of_memory();
+  if (to->numel() == 0) return PEN_OK;
+  if (from.dtype() == to->dtype() && !overlap(*from.storage, *to->storage)) return move_elements(c, to->view(), spread);
+  Status status;
+  Value between = Value::own(tensor_cast(c, from, to->dtype(), &status));  // fresh memory: the two may overlap
+  PEN_TRY(status);
+  const TensorObject& cast = *between.tensor();
+  spread.dtype = to->dtype();
+  spread.data = cast.data();
+  for (int d = to->rank() - 1, s = cast.rank() - 1; d >= 0; --d, --s)
+    spread.strides[d] = s < 0 || cast.dim(s) == 1 ? 0 : cast.shape.strides[s];
+  return move_elements(c, to->view(), spread);
+}
+
+TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status) {
+  *status = PEN_OK;
+  if (dtype == t.dtype()) return tensor_clone(c, t, status);
+  Rows r(c);
+  TensorObject* made;
+  *status = r.run(r.cast(r.input(t), dtype), &made, true);
+  return made;
+}
+TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status) {
+  TensorObject* made = tensor_create(t.dtype(), t.rank(), t.shape.dims);
+  *status = made ? move_elements(c, made->view(), t.view()) : c.out_of_memory();
+  if (made && t.quantizer) {
+    made->quantizer = t.quantizer;
+    ++t.quantizer->refs;
+  }
+  if (*status == PEN_OK) return made;
+  if (made) heap_release(made);
+  return nullptr;
+}
+
+static uint16_t bf16_bits(float f) {
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  if (f != f) return 0x7FC0;
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+static float from_bf16(uint16_t bits) {
+  uint32_t wide = static_cast<uint32_t>(bits) << 16;
+  float f;
+  memcpy(&f, &wide, 4);
+  return f;
+}
+// f16 by hand: the compiler's own conversions are library calls on some targets.
+static float from_f16(uint16_t h) {
+  uint32_t sign = (h & 0x8000u) << 16, exponent = (h >> 10) & 31, mantissa = h & 1023, bits;
+  float f;
+  if (exponent == 31) {
+    bits = sign | 0x7F800000u | mantissa << 13;
+  } else if (exponent) {
+    bits = sign | (exponent + 112) << 23 | mantissa << 13;
+  } else {
+    f = static_cast<float>(mantissa) * (1.0f / 16777216.0f);
+    return sign ? -f : f;
+  }
+  memcpy(&f, &bits, 4);
+  return f;
+}
+static uint16_t to_f16(double d) {
+  float f = static_cast<float>(d);
+  uint32_t bits;
+  memcpy(&bits, &f, 4);
+  uint16_t sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  if (f != f) return static_cast<uint16_t>(sign | 0x7E00);
+  float magnitude = f < 0 ? -f : f;
+  if (magnitude >= 65520.0f) return static_cast<uint16_t>(sign | 0x7C00);
+  if (magnitude < 1.0f / 16384.0f) return static_cast<uint16_t>(sign | static_cast<uint16_t>(nearbyintf(magnitude * 16777216.0f)));
+  uint32_t rounded = (bits & 0x7FFFFFFFu) + 0xFFFu + (bits >> 13 & 1);
+  return static_cast<uint16_t>(sign | (rounded - (112u << 23)) >> 13);
+}
+
+void number_into(const Value& number, DType dtype, void* to) {
+  double d = number.number();
+  int64_t i = number.tag() == Tag::real ? (d >= 9.2e18 || d <= -9.2e18 || d != d ? INT64_MIN : static_cast<int64_t>(d)) : number.integer();
+  switch (dtype) {
+    case DType::f32:
+      *static_cast<float*>(to) = static_cast<float>(d);
+      break;
+    case DType::f64:
+      *static_cast<double*>(to) = d;
+      break;
+    case DType::f16:
+      *static_cast<uint16_t*>(to) = to_f16(d);
+      break;
+    case DType::bf16:
+      *static_cast<uint16_t*>(to) = bf16_bits(static_cast<float>(d));
+      break;
+    case DType::i64:
+      *static_cast<int64_t*>(to) = i;
+      break;
+    case DType::i32:
+      *static_cast<int32_t*>(to) = static_cast<int32_t>(i);
+      break;
+    case DType::i16:
+      *static_cast<int16_t*>(to) = static_cast<int16_t>(i);
+      break;
+    case DType::i8:
+    case DType::u8:
+      *static_cast<uint8_t*>(to) = static_cast<uint8_t>(i);
+      break;
+    case DType::boolean:
+      *static_cast<uint8_t*>(to) = d != 0;
+      break;
+  }
+}
+bool number_fits(const Value& number, DType dtype) {
+  double d = number.number(), magnitude = d < 0 ? -d : d;
+  constexpr double kInf = __builtin_huge_val();
+  if (dtype == DType::boolean || dtype == DType::f64) return true;
+  if (is_floating(dtype)) {
+    double most = dtype == DType::f16 ? 65504.0 : dtype == DType::bf16 ? 3.3895313892515355e38 : 3.4028234663852886e38;
+    return !(magnitude > most) || magnitude == kInf;
+  }
+  if (number.tag() != Tag::real && dtype == DType::i64) return true;
+  int64_t bits = dtype_size(dtype) * 8;
+  double high = dtype == DType::u8 ? 256 : static_cast<double>(int64_t{1} << (bits - 2)) * 2;  // the first that is too large
+  return d < high && (dtype == DType::u8 ? d > -high : d > -high - 1 || (d == -high));
+}
+Value number_at(DType dtype, const void* from) {
+  switch (dtype) {
+    case DType::f32:
+      return Value(static_cast<double>(*static_cast<const float*>(from)));
+    case DType::f64:
+      return Value(*static_cast<const double*>(from));
+    case DType::f16:
+      return Value(static_cast<double>(from_f16(*static_cast<const uint16_t*>(from))));
+    case DType::bf16:
+      return Value(static_cast<double>(from_bf16(*static_cast<const uint16_t*>(from))));
+    case DType::i64:
+      return Value(*static_cast<const int64_t*>(from));
+    case DType::i32:
+      return Value(int64_t{*static_cast<const int32_t*>(from)});
+    case DType::i16:
+      return Value(int64_t{*static_cast<const int16_t*>(from)});
+    case DType::i8:
+      return Value(int64_t{*static_cast<const int8_t*>(from)});
+    case DType::u8:
+      return Value(int64_t{*static_cast<const uint8_t*>(from)});
+    case DType::boolean:
+      return Value(*static_cast<const uint8_t*>(from) != 0);
+  }
+  return Value();
+}
+TensorObject* tensor_of(const Value& number, DType dtype) {
+  TensorObject* t = tensor_create(dtype, 0, nullptr);
+  if (t) number_into(number, dtype, t->data());
+  return t;
+}
+
+Status number_in(const Call& c, const TensorObject& t, Value* number) {
+  if (t.numel() != 1) return c.fail("a tensor of one element", "one of %lld elements", static_cast<long long>(t.numel()));
+  if (t.quantizer && t.quantizer->axis < 0) {
+    int64_t stored = number_at(t.dtype(), t.data()).integer();
+    *number = Value(static_cast<double>(static_cast<float>(stored - t.quantizer->zero_point) * static_cast<float>(t.quantizer->scale)));
+    return PEN_OK;
+  }
+  *number = number_at(t.dtype(), t.data());
+  return PEN_OK;
+}
+
+}  // namespace pen
