@@ -99,10 +99,6 @@ def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
     return made
 
 
-def _is_torch(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
-
-
 def _any_torch(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_any_torch(v) for v in value)

@@ -12,6 +12,7 @@ planned run never decides whether a result is right, only how fast it comes.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -54,15 +55,14 @@ def plan_runs(
     machine = ScriptMachine(script, seen.watch)
     try:
         with torch.no_grad():
-            machine.call(function.name, [script.module, *args])
+            machine.call(function.name, [script.module, *copy.deepcopy(args)])  # in-place operators write into them
     except (CaptureError, RuntimeError, NotImplementedError, TypeError, ValueError, LookupError):
         pass  # what was seen until then is good, and a run will say what is wrong
     planned: dict[str, Method] = {}
     aliases_matter = any(_is_in_place(a) for f in script.functions.values() for a in f.code)
     for called in [f for f in script.functions.values() if f.name in seen.functions]:
-        barred: set[int] = set()
         inserts: list[tuple[Run, str]] = []
-        for run in _runs(script, called, seen, barred):
+        for run in _runs(script, called, seen):
             made = _capture(script, run, seen, aliases_matter)
             if made is None:
                 continue
@@ -156,7 +156,7 @@ def live_after(function: ScriptFunction) -> list[set[int]]:
     return result
 
 
-def _runs(script: Script, function: ScriptFunction, seen: _Observation, barred: set[int]) -> Iterator[Run]:
+def _runs(script: Script, function: ScriptFunction, seen: _Observation) -> Iterator[Run]:
     """Candidates, in order: as long as possible, on tensors that were seen."""
     leaders = _leaders(function)
     live = live_after(function)
@@ -165,7 +165,7 @@ def _runs(script: Script, function: ScriptFunction, seen: _Observation, barred: 
     while i < len(function.code):
         j = i
         while (
-            j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written, barred)
+            j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written)
         ):
             j += 1
         if j > i:
@@ -214,11 +214,9 @@ _SOMETIMES_VIEWS = {"aten::reshape", "aten::contiguous", "aten::to", "aten::flat
                     "aten::type_as", "aten::reshape_as", "aten::ravel", "aten::unflatten", "aten::cpu", "aten::float"}  # fmt: skip
 
 
-def _plannable(
-    function: ScriptFunction, i: int, seen: _Observation, written: set[int] | None, barred: set[int]
-) -> bool:
+def _plannable(function: ScriptFunction, i: int, seen: _Observation, written: set[int] | None) -> bool:
     a = function.code[i]
-    if i in barred or (function.name, i) not in seen.before:
+    if (function.name, i) not in seen.before:
         return False
     if a.op in ("move", "drop", "list", "unpack") or (a.op == "tuple" and a.target is None):
         return True

@@ -198,6 +198,13 @@ def test_equals_torch(name: str, planned: bool) -> None:
         compare(run(model, args), run(script, args), TOLERANCE, name)
 
 
+def test_example_inputs_stay_as_they_are() -> None:
+    module, ((x,), *_) = CASES["in place"]
+    before = x.clone()
+    penlight.optimize(torch.jit.script(module), (x,))
+    assert torch.equal(x, before)
+
+
 def test_saved_and_loaded(tmp_path: Any) -> None:
     module, calls = CASES["containers"]
     penlight.optimize(torch.jit.script(module)).save(tmp_path / "m.pen")
