@@ -117,11 +117,11 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
     return "\n".join(lines) + "\n"
 
 
-def generate(out: Path, isas: list[str], keys: set[str] | None = None) -> None:
+def generate(out: Path, isas: list[str], keys: set[str] | None = None, with_vm: bool = True) -> None:
     ops = registry.load_all()
     found = scan(ops)
     generated = emit_elementwise(ops)
-    vm = operators() if keys is None else {}  # a library for some kernels only has no VM
+    vm = operators() if keys is None and with_vm else {}  # a library for some kernels only has no VM
     files = {
         "pen_format.h": pen_format.cpp_header(),
         "registry.cc": registry_source(ops, found, keys, isas),
@@ -160,9 +160,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="build folder to write to")
     parser.add_argument("--isas", default="base", help="instruction sets to compile for, comma-separated")
     parser.add_argument("--keys", type=Path, help="file with one kernel key a line: only these are built")
+    parser.add_argument("--no-vm", action="store_true", help="without the operators of VM code")
     arguments = parser.parse_args()
     keys = set(arguments.keys.read_text().split()) | RUNTIME_KEYS if arguments.keys else None
-    generate(arguments.out.resolve(), arguments.isas.split(","), keys)
+    generate(arguments.out.resolve(), arguments.isas.split(","), keys, not arguments.no_vm)
 
 
 if __name__ == "__main__":
