@@ -1,19 +1,20 @@
-"""Every operator that torch itself tests: what exports must give torch's numbers. All samples that torch thinks of in f32; of i64
-and bool, which share their kernels' structure, one batch each.
+"""Every operator that torch itself tests: what exports must give torch's numbers, on all samples that torch thinks of in f32. With
+PENLIGHT_OPINFO=all also one batch each of i64 and bool, which share their kernels' structure (and double the time).
 
 `python -m tests.opinfo [NAME…]` runs all samples of any dtype, shows what fails and counts.
 """
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from tests.opinfo import expected
 from tests.opinfo.samples import BATCH, DTYPES, check, operators
 
-CASES = [
-    (name, dtype) for name, op in operators().items() for dtype, d in DTYPES.items() if op.supports_dtype(d, "cpu")
-]
+HERE = DTYPES if os.environ.get("PENLIGHT_OPINFO") == "all" else {"f32": DTYPES["f32"]}
+CASES = [(name, dtype) for name, op in operators().items() for dtype, d in HERE.items() if op.supports_dtype(d, "cpu")]
 
 
 @pytest.mark.slow
