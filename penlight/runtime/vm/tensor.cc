@@ -97,7 +97,7 @@ void row_major_strides(int rank, const int64_t* dims, int64_t* strides) {
   int64_t step = 1;
   for (int d = rank - 1; d >= 0; --d) {
     strides[d] = step;
-    step *= dims[d] > 1 ? dims[d] : 1;
+    if (mul_overflows(step, dims[d] > 1 ? dims[d] : 1, &step)) step = INT64_MAX;  // reaches outside of anything: refused later
   }
 }
 
