@@ -164,9 +164,7 @@ def _runs(script: Script, function: ScriptFunction, seen: _Observation) -> Itera
     i = 0
     while i < len(function.code):
         j = i
-        while (
-            j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written)
-        ):
+        while j < len(function.code) and (j == i or j not in leaders) and _plannable(function, j, seen, written):
             j += 1
         if j > i:
             yield from _trimmed(function, i, j, seen, live)

@@ -99,7 +99,9 @@ def test_no_exception_tables(archive: Path) -> None:
 
 def test_platform_check_covers_platform_h() -> None:
     checked = set(
-        re.findall(r"PEN_SAME\w*\((\w+)(?:,[^)]*)?\);", (native.ROOT / "penlight/runtime/base/platform_check.cc").read_text())
+        re.findall(
+            r"PEN_SAME\w*\((\w+)(?:,[^)]*)?\);", (native.ROOT / "penlight/runtime/base/platform_check.cc").read_text()
+        )
     )
     others = {"__error", "__errno", "__errno_location"}  # one of them a platform
     assert declared() - others == checked - others
