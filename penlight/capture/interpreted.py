@@ -40,10 +40,15 @@ def capture_lite(
     return program_of(script, args, kwargs, dynamic_shapes, say)
 
 
-def program_of(script: Script, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, say: Say) -> Program:
-    """The Program of a script: planned as a whole if that is possible, else with VM code."""
+def program_of(
+    script: Script, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, say: Say, because: str = ""
+) -> Program:
+    """The Program of a script: planned as a whole if that is possible, else with VM code. `because`: why another way to plan it
+    has failed, which is told if this one fails too."""
     program = Program({}, {}, script)
     if args is None and not kwargs:
+        if because:
+            _tell(program, because, say)
         return program
     if not _has_torch():
         say("torch is not installed: the model is interpreted as a whole")
@@ -62,15 +67,15 @@ def program_of(script: Script, args: Any, kwargs: Mapping[str, Any] | None, dyna
             return Program({"forward": whole(script, forward, inputs, dynamic_shapes)})
         except CaptureError as e:
             reason = str(e)
-    say(f"interpreting the model: {reason.splitlines()[0]}")
-    program.metadata["interpreted"] = in_short(reason)
+    _tell(program, because or reason, say)
     program.methods.update(plan_runs(script, "forward", inputs, say))
     return program
 
 
-def in_short(reason: str) -> str:
-    """Why a model is interpreted, for the file's metadata: one line."""
-    return " ".join(reason.split())[:400]
+def _tell(program: Program, reason: str, say: Say) -> None:
+    """Why a model is interpreted: to whoever waits, and in the file."""
+    say(f"interpreting the model: {reason.splitlines()[0]}")
+    program.metadata["interpreted"] = " ".join(reason.split())[:400]
 
 
 def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:

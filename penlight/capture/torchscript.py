@@ -62,16 +62,13 @@ def capture_torchscript(
             reason, refused = str(e), e
             if dynamic_shapes not in (None, "auto"):
                 raise
-    say(f"interpreting the model: {reason.splitlines()[0]}")
     code = script_of(loaded, kept)
     missing = [name for name in code.operators if name not in operators()]
     if missing and isinstance(refused, UnsupportedError):  # which names them all, with their lines
         raise refused
     if missing:
         say(f"these operators are not there, a run that meets one will fail: {', '.join(missing)}")
-    program = interpreted.program_of(code, args or None, keywords, dynamic_shapes, say)
-    program.metadata["interpreted"] = interpreted.in_short(reason)
-    return program
+    return interpreted.program_of(code, args or None, keywords, dynamic_shapes, say, reason)
 
 
 class Mirror(nn.Module):

@@ -77,19 +77,6 @@ static Status give_joined(Call& c, const ListObject& tensors, int64_t dim, Look 
   }
   return cat(c, views->items, views->count, dim, &c.results[0]);
 }
-// One more dim of one, before dim `at`.
-static Status with_dim(const Call& c, const TensorObject& t, int at, Value* made) {
-  if (t.rank() == kMaxRank) return c.fail("at most 8 dims", "9");
-  Shape shape;
-  int64_t strides[kMaxRank];
-  shape.rank = t.rank() + 1;
-  for (int d = 0; d < shape.rank; ++d) {
-    int own = d > at ? d - 1 : d;
-    shape.dims[d] = d == at ? 1 : t.dim(own);
-    strides[d] = d != at ? t.shape.strides[own] : own < t.rank() ? t.dim(own) * t.shape.strides[own] : 1;
-  }
-  return make_view(c, t, shape, strides, 0, made);
-}
 PEN_OP(stack, "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "aten::_stack(Tensor[] tensors, int dim=0) -> Tensor",
        "aten::stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)") {
   const ListObject& tensors = c.list(0);

@@ -61,22 +61,6 @@ Status sizes_of(const Call& c, int i, int64_t numel, Shape* shape) {
   return fill_in(c, numel, shape);
 }
 
-Status broadcast_shapes(const Call& c, Shape* to, const Shape& with) {
-  for (; to->rank < with.rank; ++to->rank) {
-    for (int d = to->rank; d > 0; --d) to->dims[d] = to->dims[d - 1];
-    to->dims[0] = 1;
-  }
-  for (int d = 0; d < with.rank; ++d) {
-    int64_t& size = to->dims[to->rank - with.rank + d];
-    if (with.dims[d] == size || with.dims[d] == 1) continue;
-    if (size != 1)
-      return c.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
-                    static_cast<long long>(with.dims[d]), static_cast<long long>(size), with.rank - d);
-    size = with.dims[d];
-  }
-  return PEN_OK;
-}
-
 bool view_strides(const TensorObject& t, const Shape& shape, int64_t* strides) {
   const int old = t.rank();
   bool same = old == shape.rank, empty = false;
@@ -326,10 +310,7 @@ PEN_OP(t_in_place, "[direct]", "aten::t_(Tensor(a!) self) -> Tensor(a!)") {
 }
 
 // ---- dims of one ----
-PEN_OP(unsqueeze, "[quantized]", "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)") {
-  const TensorObject& t = c.tensor(0);
-  int at;
-  PEN_TRY(c.dim(1, t.rank() + 1, &at));
+Status with_dim(const Call& c, const TensorObject& t, int at, Value* made) {
   if (t.rank() == kMaxRank) return c.fail("at most 8 dims", "9");
   Shape shape;
   int64_t strides[kMaxRank];
@@ -339,7 +320,13 @@ PEN_OP(unsqueeze, "[quantized]", "aten::unsqueeze(Tensor(a) self, int dim) -> Te
     shape.dims[d] = d == at ? 1 : t.dim(own);
     strides[d] = d != at ? t.shape.strides[own] : own < t.rank() ? t.dim(own) * t.shape.strides[own] : 1;
   }
-  return give_view(c, t, shape, strides);
+  return make_view(c, t, shape, strides, 0, made);
+}
+PEN_OP(unsqueeze, "[quantized]", "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)") {
+  const TensorObject& t = c.tensor(0);
+  int at;
+  PEN_TRY(c.dim(1, t.rank() + 1, &at));
+  return with_dim(c, t, at, &c.results[0]);
 }
 static Status give_squeezed(Call& c, const bool* drop) {
   const TensorObject& t = c.tensor(0);

@@ -14,8 +14,8 @@ Status sizes_of(const Call& c, int i, Shape* shape);
 Status sizes_of(const Call& c, int i, int64_t numel, Shape* shape);
 // The number of elements, or an error where it is larger than any memory.
 Status numel_of(const Call& c, const Shape& shape, int64_t* numel);
-// The shape that all of a call's shapes broadcast to.
-Status broadcast_shapes(const Call& c, Shape* to, const Shape& with);
+// A view with one more dim of one, before dim `at`.
+Status with_dim(const Call& c, const TensorObject& t, int at, Value* made);
 
 // Strides of the same elements in another shape without a copy; false where there are none.
 bool view_strides(const TensorObject& t, const Shape& shape, int64_t* strides);

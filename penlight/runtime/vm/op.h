@@ -144,6 +144,8 @@ struct Promotion {
   DType result() const;
   int8_t by_level[3] = {-1, -1, -1};
 };
+// `to` becomes the shape that both broadcast to.
+Status broadcast_shapes(const Call& c, Shape* to, const Shape& with);
 bool is_floating(DType d);
 bool is_integral(DType d, bool with_bool);
 const char* dtype_name(DType d);  // torch's: "Float", "Long"

@@ -79,21 +79,28 @@ int Rows::cast(int value, DType to) {
   return node(kernel, to, value);
 }
 
+Status broadcast_shapes(const Call& c, Shape* to, const Shape& with) {
+  for (; to->rank < with.rank; ++to->rank) {
+    for (int d = to->rank; d > 0; --d) to->dims[d] = to->dims[d - 1];
+    to->dims[0] = 1;
+  }
+  for (int d = 0; d < with.rank; ++d) {
+    int64_t& size = to->dims[to->rank - with.rank + d];
+    if (with.dims[d] == size || with.dims[d] == 1) continue;
+    if (size != 1)
+      return c.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
+                    static_cast<long long>(with.dims[d]), static_cast<long long>(size), with.rank - d);
+    size = with.dims[d];
+  }
+  return PEN_OK;
+}
+
 Status Rows::broadcast(Shape* shape) const {
   for (int i = 0; i < tensor_count_; ++i) {
-    const Tensor& t = tensors_[i];
-    for (; shape->rank < t.rank; ++shape->rank) {
-      for (int d = shape->rank; d > 0; --d) shape->dims[d] = shape->dims[d - 1];
-      shape->dims[0] = 1;
-    }
-    for (int d = 0; d < t.rank; ++d) {
-      int64_t& size = shape->dims[shape->rank - t.rank + d];
-      if (t.dims[d] == size || t.dims[d] == 1) continue;
-      if (size != 1)
-        return call_.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
-                          static_cast<long long>(t.dims[d]), static_cast<long long>(size), t.rank - d);
-      size = t.dims[d];
-    }
+    Shape with;
+    with.rank = tensors_[i].rank;
+    memcpy(with.dims, tensors_[i].dims, sizeof with.dims);
+    PEN_TRY(broadcast_shapes(call_, shape, with));
   }
   return PEN_OK;
 }
