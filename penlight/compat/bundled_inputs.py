@@ -15,8 +15,8 @@ import torch
 from torch.utils import bundled_inputs as original
 from torch.utils.bundled_inputs import MAX_RAW_TENSOR_SIZE, InflatableArg, bundle_large_tensor, bundle_randn
 
+from penlight.bundles import with_results
 from penlight.capture.quiet import quiet
-from penlight.compat.bundled import with_results
 from penlight.compat.mobile_module import MobileModule
 from penlight.compat.rewrite import clone
 

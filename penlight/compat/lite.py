@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penlight.capture.file_kinds import WORDS, file_kind
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
+from penlight.ir.script import OPERATORS
 
 if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
@@ -25,7 +26,6 @@ __all__ = [
 ]  # fmt: skip
 
 File = str | os.PathLike[str] | IO[bytes]
-OPERATORS = "torch_operators"  # key in a .pen's metadata: what PyTorch's lite interpreter would call
 
 
 class LiteScriptModule:
@@ -81,8 +81,17 @@ def _load_for_lite_interpreter(f: File, map_location: Any = None) -> LiteScriptM
     if kind == "pen":
         model = penlight.load(source)
         return LiteScriptModule(model, model.metadata.get(OPERATORS, ()))
-    program = _program(source)
-    return LiteScriptModule(_compile(source, kind, program), operators_of(program))
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.compile import compile_model, open_source
+    from penlight.file.writer import to_array
+    from penlight.model import Model
+
+    opened = open_source(source)
+    methods = None if isinstance(opened, LiteProgram) else opened._c._method_names()
+    # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
+    program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata={"name": _name(source)})
+    names = operators_of(opened) if isinstance(opened, LiteProgram) else program.metadata[OPERATORS]
+    return LiteScriptModule(Model(to_array(program)), names)
 
 
 def _export_operator_list(module: Any) -> set[str]:
@@ -113,6 +122,10 @@ def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
 
         return {name: OperatorInfo(None) for name in penlight.load(source).metadata.get(OPERATORS, ())}
     return {name: OperatorInfo(count) for name, count in operators_of(_program(source)).items()}
+
+
+def _name(source: str | bytes) -> str:
+    return Path(source).stem if isinstance(source, str) else ""
 
 
 def operators_of(program: LiteProgram) -> dict[str, int | None]:
@@ -163,22 +176,6 @@ def _torchscript(source: str | bytes) -> Any:
         script = torch.jit.load(io.BytesIO(source) if isinstance(source, bytes) else source, map_location="cpu")
     script.eval()
     return script
-
-
-def _compile(source: str | bytes, kind: str, program: LiteProgram) -> Model:
-    """.ptl files need no torch; a module of TorchScript is planned where it can be."""
-    metadata = {"name": Path(source).stem if isinstance(source, str) else "", OPERATORS: sorted(operators_of(program))}
-    if kind == "torchscript":
-        from penlight.compat.bundled import bundles_of
-        from penlight.compat.compile import compile_script
-
-        script = _torchscript(source)
-        bundles = bundles_of(script)
-        methods = [name for name in program.methods if not name.startswith("__")]
-        return compile_script(script, methods, metadata, bundles)
-    from penlight.compat.compile import compile_program
-
-    return compile_program(program, metadata)
 
 
 def as_torch(value: Any) -> Any:

@@ -7,20 +7,24 @@ the graph as PyTorch's optimizer would have left it: torch.jit.export_opnames re
 from __future__ import annotations
 
 import base64
+import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penlight.compat import rewrite
-from penlight.compat.bundled import Bundles
+from penlight.compat.bundled import Bundles, bundles_in
 from penlight.compat.lite import as_torch
+from penlight.file.writer import to_array
+from penlight.model import Model
 
 if TYPE_CHECKING:
-    from penlight.model import Model
+    from penlight.ir.graph import Program
+    from penlight.ir.script import Bundle
 
 FLAGS = {"cpu": "mobile_optimized", "vulkan": "optimized_for_vulkan", "metal": "optimized_for_metal"}
 EXTRA_FILES = "extra_files"  # key in the metadata
@@ -38,23 +42,21 @@ class MobileModule:
         self,
         script: torch.jit.ScriptModule,
         optimized: Any,
-        build: Callable[[Mapping[str, Any], Bundles], Model],
+        program: Program,
         methods: tuple[str, ...],
         attributes: Mapping[str, Any],
         backend: str,
         blocked: frozenset[str],
-        bundles: Bundles,
     ) -> None:
-        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. build: compiles it, given more metadata and the inputs to bundle.
+        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. program: the module compiled.
         attributes: those of the module that stay readable."""
         self._script = script
         self._c = optimized
-        self._build = build
+        self._program = program
         self._methods = methods
         self._attributes = dict(attributes)
-        self._bundles = bundles
         self.backend = backend
-        self.model: Model = build({}, bundles)
+        self.model = Model(to_array(program))
         self.training = False
         setattr(self, FLAGS[backend], True)
         if backend == "vulkan" and rewrite.VULKAN_AUTOMATIC_GPU_TRANSFER not in blocked:
@@ -83,8 +85,7 @@ class MobileModule:
                 return method
             if name in self.__dict__.get("_attributes", ()):
                 return self._attributes[name]
-            bundles = self.__dict__.get("_bundles")
-            if bundles is not None and (found := bundles.method(self, name)) is not None:
+            if "model" in self.__dict__ and (found := self._bundles.method(self, name)) is not None:
                 return found
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}; methods that should stay go into preserved_methods"
@@ -150,14 +151,18 @@ class MobileModule:
         """The model, with these files in its metadata."""
         if not extra_files:
             return self.model
-        return self._build(
-            {EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles
-        )
+        files = {name: _as_json(content) for name, content in extra_files.items()}
+        metadata = {**self._program.metadata, EXTRA_FILES: files}
+        return Model(to_array(dataclasses.replace(self._program, metadata=metadata)))
 
-    def _bundle(self, bundles: Bundles) -> None:
+    @property
+    def _bundles(self) -> Bundles:
+        return bundles_in(self.model)
+
+    def _bundle(self, bundles: list[Bundle]) -> None:
         """Takes other bundled inputs, for the file too."""
-        self.model = self._build({}, bundles)
-        self._bundles = bundles
+        self._program = dataclasses.replace(self._program, bundles=bundles)
+        self.model = Model(to_array(self._program))
 
 
 def _as_json(content: str | bytes) -> Any:

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.jit.mobile as original
 
-from penlight.capture.file_kinds import file_kind
+from penlight.file_kinds import file_kind
 from penlight.compat import lite
 from penlight.compat.bundled_inputs import bundle_inputs, bundle_large_tensor
 from penlight.compat.mobile_optimizer import optimize_for_mobile
