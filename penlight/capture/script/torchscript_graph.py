@@ -25,6 +25,7 @@ _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", tor
            torch.quint8: "u8", torch.qint8: "i8", torch.qint32: "i32"}  # fmt: skip
 _SAME = {"prim::unchecked_cast", "prim::unchecked_unwrap_optional", "aten::_unwrap_optional", "prim::profile"}
 _GRAD_MODE = "grad_mode"
+_ON_OBJECTS = {"prim::CreateObject", "prim::CallMethod", "prim::GetAttr", "prim::SetAttr"}
 
 
 def script_of_graphs(module: torch.jit.ScriptModule, methods: list[str]) -> Script:
@@ -338,6 +339,8 @@ class _Lowering:
 
     def _is_grad_mode(self, node: Any) -> bool:
         """Whether a node makes or changes the object of `with torch.no_grad()`: nothing here has gradients."""
+        if node.kind() not in _ON_OBJECTS:
+            return False
         about = [*node.outputs(), *list(node.inputs())[:1]]
         return any(_GRAD_MODE in v.type().str() for v in about)
 
@@ -354,6 +357,9 @@ class _Lowering:
         (owner,) = list(node.inputs())
         value = node.output()
         known = self.objects.get(owner.unique())
+        if known is not None and node.s("name") == "training":
+            self.where[value.unique()] = self.script.constant(False)
+            return
         if known is not None:
             slot, initial = self.state.attribute(known, node.s("name"))
             if isinstance(initial, ScriptObject):
@@ -419,6 +425,9 @@ class _Lowering:
 
     def _if(self, node: Any) -> None:
         condition = self.read(node.inputsAt(0))
+        if isinstance(condition, Const):  # most often `training`: half of a model's code, which no phone runs
+            self._one_side(node, list(node.blocks())[0 if self.script.constants[condition.index] else 1])
+            return
         results = [self.wanted[v.unique()] if v.unique() in self.wanted else self.register() for v in node.outputs()]
         branch = self.emit("branch", [condition])
         then, otherwise = list(node.blocks())
@@ -431,6 +440,19 @@ class _Lowering:
         jump.target = len(self.code)
         for value, at in zip(node.outputs(), results, strict=True):
             self.where[value.unique()] = at
+
+    def _one_side(self, node: Any, block: Any) -> None:
+        """An `if` that is decided: its block is code like that around it."""
+        self.block(block)
+        for value, source in zip(node.outputs(), block.outputs(), strict=True):
+            at = self.read(source)
+            if isinstance(at, int):
+                self.emit("move", [at], [self.result(value)])
+                self._forget(source, block)
+            else:
+                self.where[value.unique()] = at
+            if source.unique() in self.objects:
+                self.objects[value.unique()] = self.objects[source.unique()]
 
     def _give(self, block: Any, results: list[int]) -> None:
         for value, at in zip(block.outputs(), results, strict=True):
