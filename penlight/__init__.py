@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penlight import torchvision as _torchvision
 from penlight.errors import CaptureError, InputError, LoadError, PenlightError, RunError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CaptureError", "InputError", "LoadError", "Model", "PenlightError", "RunError", "UnsupportedError", "load", "optimize",
 ]  # fmt: skip
+_torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
 
 def optimize(

@@ -1,6 +1,6 @@
 """torchvision's detectors, from the list of images to boxes, labels and scores: how many there are is known only in a run.
 
-torchvision's own nms does not load beside a CPU torch, so a plain one in Python stands in as the reference; for roi_align torchvision has one itself. A few lines
+torchvision's own nms does not load beside a CPU torch, so the plain one of penlight/torchvision.py is the reference; for roi_align torchvision has one itself. A few lines
 of torchvision look at how many boxes there are, which torch.export refuses; `exportable` has them without that, and only
 while a model is captured: the reference is torchvision's code as it is.
 """
@@ -17,9 +17,6 @@ from unittest.mock import patch
 import torch
 from torch import nn
 
-from penlight.ops.dynamic.nms import declare_nms
-from penlight.ops.vision.roi_align import define_torchvision_rois
-from tests.models import define_torchvision_ops
 from tests.zoo.entry import SEED, Entry, Inputs, Size
 
 CLASSES = 4
@@ -63,13 +60,8 @@ def exportable() -> Iterator[None]:
 
 
 def _make(name: str, **options: Any) -> nn.Module:
-    define_torchvision_ops()
-    import torchvision
     from torchvision.models import detection
 
-    declare_nms()
-    define_torchvision_rois()
-    torchvision.extension._has_ops = lambda: True
     model: nn.Module = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=CLASSES, **options)
     return model
 
