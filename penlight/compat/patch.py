@@ -22,12 +22,13 @@ def install() -> None:
         return
     import torch
 
-    from penlight.compat import bundled_inputs, lite, mobile_optimizer
+    from penlight.compat import bundled_inputs, lite, mobile_optimizer, quantization
 
     for path, source, names in (
         ("torch.utils.mobile_optimizer", mobile_optimizer, mobile_optimizer.__all__),
         ("torch.utils.bundled_inputs", bundled_inputs, bundled_inputs.__all__),
         ("torch.jit.mobile", lite, lite.__all__),
+        ("torch.quantization", quantization, quantization.__all__),
     ):
         module = _module(path)
         for name in names:
