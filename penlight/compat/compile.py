@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import torch
 
     from penlight.capture.lite.program import LiteProgram
-    from penlight.compat.bundled import Bundles
     from penlight.ir.graph import Program
     from penlight.ir.script import Bundle, Script
     from penlight.model import Model
@@ -30,12 +29,11 @@ if TYPE_CHECKING:
 
 def builder(
     script: torch.jit.ScriptModule, methods: Sequence[str], backend: str, operators: Sequence[str]
-) -> Callable[[Mapping[str, Any], Bundles], Model]:
-    """A function that compiles the module, given more metadata and bundled inputs."""
+) -> Callable[[Sequence[Bundle]], Model]:
+    """A function that compiles the module, given the inputs to bundle."""
 
-    def build(metadata: Mapping[str, Any], bundles: Bundles) -> Model:
-        described = {"backend": backend, OPERATORS: operators, **metadata}
-        return compile_script(script, methods, described, bundles)
+    def build(bundles: Sequence[Bundle]) -> Model:
+        return compile_script(script, methods, {"backend": backend, OPERATORS: operators}, bundles)
 
     return build
 
@@ -57,31 +55,32 @@ def compile_file(
         return compile_program(read(path), metadata or {}, methods, progress, winograd_budget)
     import torch
 
+    from penlight.capture.bundles import bundles_of, inputs_in_script
     from penlight.capture.quiet import quiet
-    from penlight.compat.bundled import bundles_of
 
     progress("loading the module")
     with quiet():
         module = torch.jit.load(str(path), map_location="cpu")
     module.eval()
-    bundles = bundles_of(module)
+    calls, info = inputs_in_script(module)
     own = ["forward"] if module._c._has_method("forward") else []
-    kept = list(dict.fromkeys([*own, *methods, *bundles.calls]))
-    return compile_script(module, kept, metadata or {}, bundles, progress, winograd_budget)
+    kept = list(dict.fromkeys([*own, *methods, *calls]))
+    described = {**carried_metadata(path), **(metadata or {})}
+    return compile_script(module, kept, described, bundles_of(module, calls, info), progress, winograd_budget)
 
 
 def compile_script(
     module: torch.jit.ScriptModule,
     methods: Sequence[str],
     metadata: Mapping[str, Any],
-    bundles: Bundles,
+    bundles: Sequence[Bundle],
     progress: Say = lambda text: None,
     winograd_budget: float = 0.5,
 ) -> Model:
     """A ScriptModule in eval mode."""
+    from penlight.capture.bundles import example_of
     from penlight.capture.script.guess import guess_inputs
     from penlight.capture.script.torchscript import script_of
-    from penlight.compat.bundled import to_program
     from penlight.compat.rewrite import folded
 
     progress("lowering the module to code")
@@ -95,9 +94,8 @@ def compile_script(
         if program is not None and not guess.fits(program.methods["forward"]):
             program = None
     if program is None:
-        calls = bundles.calls.get("forward")
-        program = _interpreted(script, guess.args if guess else calls[0].args if calls else None, progress)
-    return _finish(program, metadata, to_program(bundles), progress, winograd_budget)
+        program = _interpreted(script, guess.args if guess else example_of(bundles), progress)
+    return _finish(program, metadata, list(bundles), progress, winograd_budget)
 
 
 def _whole(module: torch.jit.ScriptModule, args: tuple[Any, ...]) -> Program | None:
@@ -123,57 +121,21 @@ def compile_program(
     winograd_budget: float = 0.5,
 ) -> Model:
     """The bytecode of a .ptl file. Needs no torch; with it, code is planned where inputs can be guessed."""
+    from penlight.capture.bundles import bundles_in_bytecode, example_of
     from penlight.capture.script.plan import capture_lite
+    from penlight.file.metadata import EXTRA_FILES, stored_files
 
     kept = list(dict.fromkeys([*(m for m in ("forward",) if m in program.methods), *methods])) if methods else None
     captured = capture_lite(program, None, None, None, kept, progress)
-    bundles = _carried(program)
+    bundles = bundles_in_bytecode(program)
+    if program.extra_files:
+        metadata = {EXTRA_FILES: stored_files(program.extra_files), **metadata}
     if captured.script is not None and _has_torch():
         from penlight.capture.script.guess import guess_inputs
 
         guess = guess_inputs(captured.script)
-        example = next((_as_torch(b.args) for b in bundles if b.method == "forward"), None)
-        captured = _interpreted(captured.script, guess.args if guess else example, progress)
+        captured = _interpreted(captured.script, guess.args if guess else example_of(bundles), progress)
     return _finish(captured, metadata, bundles, progress, winograd_budget)
-
-
-def _carried(program: LiteProgram) -> list[Bundle]:
-    """The inputs that a .ptl carries, by running the methods that give them. What they should give is not in such a file."""
-    if "get_all_bundled_inputs" not in program.methods:
-        return []
-    from penlight.capture.bundles import plain
-    from penlight.capture.lite.registers import to_script
-    from penlight.errors import RunError
-    from penlight.file.writer import to_array
-    from penlight.ir.graph import Program
-    from penlight.ir.script import Bundle
-    from penlight.model import Model
-
-    try:
-        model = Model(to_array(Program({}, {}, to_script(program))))
-        inputs = {"forward": model.run_method("get_all_bundled_inputs")}
-        info: dict[str, Any] = {}
-        if "get_bundled_inputs_functions_and_info" in program.methods:
-            info = model.run_method("get_bundled_inputs_functions_and_info")
-            inputs = {name: model.run_method(told["get_inputs_function_name"][0]) for name, told in info.items()}
-    except (
-        CaptureError,
-        RunError,
-    ):  # inflated by an operator that is not there: the methods stay, to say so when called
-        return []
-    made = []
-    for name, calls in inputs.items():
-        told = info.get(name, {}).get("info", [])
-        made += [
-            Bundle(name, plain(tuple(args)), info=told[i] if i < len(told) else "") for i, args in enumerate(calls)
-        ]
-    return made
-
-
-def _as_torch(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    from penlight.compat.lite import as_torch
-
-    return tuple(as_torch(a) for a in args)
 
 
 def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) -> Program:
@@ -191,6 +153,15 @@ def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) ->
             progress(f"planning parts of it: {str(e).splitlines()[0]}")
             program.methods.update(plan_runs(script, "forward", args, progress))
     return program
+
+
+def carried_metadata(path: str | Path | bytes) -> dict[str, Any]:
+    """What a file of PyTorch's has beside the model, as metadata."""
+    from penlight.capture.lite.read import extra_files
+    from penlight.file.metadata import EXTRA_FILES, stored_files
+
+    found = extra_files(path)
+    return {EXTRA_FILES: stored_files(found)} if found else {}
 
 
 def _finish(

@@ -414,7 +414,7 @@ class _Lowering:
             self.where[value.unique()] = at
 
     def _operation(self, node: Any, kind: str) -> None:
-        args = [self.read(v) for v in node.inputs()]
+        args: list[Any] = [self.read(v) for v in node.inputs()]
         outputs = list(node.outputs())
         if len({a for a in args if isinstance(a, int) and a < 0}) != len(
             [a for a in args if isinstance(a, int) and a < 0]
