@@ -1,4 +1,4 @@
-"""PyTorch's accessors of bundled inputs, on what a compiled model's file carries (capture/bundles.py puts it there)."""
+"""PyTorch's accessors of bundled inputs, on what a compiled model's file carries (penlight/bundles.py puts it there)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import torch
 from torch.utils import bundled_inputs as original
 from torch.utils.bundled_inputs import MAX_RAW_TENSOR_SIZE, InflatableArg, bundle_large_tensor, bundle_randn
 
-from penlight.capture.bundles import bundles_of
+from penlight.bundles import with_results
 from penlight.capture.quiet import quiet
 from penlight.compat.mobile_module import MobileModule
 from penlight.compat.rewrite import clone
@@ -135,7 +135,7 @@ def _bundle(
                     expressions.append(expression)
             values[name].append(tuple(inflated))
     told = {function.__name__: texts for function, texts in (info or {}).items()}  # each access makes another function
-    model._bundle(bundles_of(model._script, values, told))
+    model._bundle(with_results(model._script, values, told))
 
 
 def _inflate(arg: Any, place: str, skip_size_check: bool) -> tuple[Any, str]:

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penlight.capture.file_kinds import WORDS, file_kind
 from penlight.compat.compiled_module import CompiledModule, read_extra_files
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
+from penlight.ir.script import OPERATORS
 
 if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
@@ -24,7 +25,6 @@ __all__ = [
 ]  # fmt: skip
 
 File = str | os.PathLike[str] | IO[bytes]
-OPERATORS = "torch_operators"  # key in a .pen's metadata: what PyTorch's lite interpreter would call
 
 
 class LiteScriptModule(CompiledModule):
@@ -53,13 +53,27 @@ def _load_for_lite_interpreter(
     return loaded
 
 
-def _model(f: File, map_location: Any = None) -> Model:
+def _model(f: File | bytes, map_location: Any = None) -> Model:
     import penlight
 
     source = _opened(f)
     _check_location(map_location)
-    kind = file_kind(source)
-    return penlight.load(source) if kind == "pen" else _compile(source, kind, _program(source))
+    if file_kind(source) == "pen":
+        return penlight.load(source)
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.compile import carried_files, compile_model, open_source
+    from penlight.file.writer import to_array
+    from penlight.model import Model
+
+    opened = open_source(source)
+    methods, metadata = None, {"name": _name(source), **carried_files(source)}
+    if isinstance(opened, LiteProgram):
+        metadata[OPERATORS] = sorted(operators_of(opened))
+    else:
+        methods = opened._c._method_names()
+    # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
+    program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
+    return Model(to_array(program))
 
 
 def _export_operator_list(module: Any) -> set[str]:
@@ -90,6 +104,10 @@ def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
 
         return {name: OperatorInfo(None) for name in penlight.load(source).metadata.get(OPERATORS, ())}
     return {name: OperatorInfo(count) for name, count in operators_of(_program(source)).items()}
+
+
+def _name(source: str | bytes) -> str:
+    return Path(source).stem if isinstance(source, str) else ""
 
 
 def operators_of(program: LiteProgram) -> dict[str, int | None]:
@@ -140,19 +158,3 @@ def _torchscript(source: str | bytes) -> Any:
         script = torch.jit.load(io.BytesIO(source) if isinstance(source, bytes) else source, map_location="cpu")
     script.eval()
     return script
-
-
-def _compile(source: str | bytes, kind: str, program: LiteProgram) -> Model:
-    """.ptl files need no torch; a module of TorchScript is planned where it can be."""
-    metadata = {"name": Path(source).stem if isinstance(source, str) else "", OPERATORS: sorted(operators_of(program))}
-    if kind == "torchscript":
-        from penlight.capture.bundles import bundles_of, inputs_in_script
-        from penlight.compat.compile import carried_metadata, compile_script
-
-        script = _torchscript(source)
-        methods = [name for name in program.methods if not name.startswith("__")]
-        bundles = bundles_of(script, *inputs_in_script(script))
-        return compile_script(script, methods, {**carried_metadata(source), **metadata}, bundles)
-    from penlight.compat.compile import compile_program
-
-    return compile_program(program, metadata)

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch.jit import _serialization
 
-from penlight.capture.file_kinds import file_kind
 from penlight.compat.compiled_module import read_extra_files
 from penlight.compat.lite import LiteScriptModule, _model
+from penlight.file_kinds import file_kind
 from penlight.model import Model
 
 LOADERS = [

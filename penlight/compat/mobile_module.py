@@ -6,18 +6,21 @@ the graph as PyTorch's optimizer would have left it: torch.jit.export_opnames re
 
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penlight.compat import rewrite
 from penlight.compat.compiled_module import CompiledModule
+from penlight.file.writer import to_array
+from penlight.model import Model
 
 if TYPE_CHECKING:
+    from penlight.ir.graph import Program
     from penlight.ir.script import Bundle
-    from penlight.model import Model
 
 FLAGS = {"cpu": "mobile_optimized", "vulkan": "optimized_for_vulkan", "metal": "optimized_for_metal"}
 
@@ -34,19 +37,18 @@ class MobileModule(CompiledModule):
         self,
         script: torch.jit.ScriptModule,
         optimized: Any,
-        build: Callable[[Sequence[Bundle]], Model],
+        program: Program,
         methods: tuple[str, ...],
         attributes: Mapping[str, Any],
         backend: str,
         blocked: frozenset[str],
-        bundles: Sequence[Bundle],
     ) -> None:
-        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. build: compiles it, given
-        the inputs to bundle. attributes: those of the module that stay readable."""
-        super().__init__(build(bundles))
+        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. program: the module compiled.
+        attributes: those of the module that stay readable."""
+        super().__init__(Model(to_array(program)))
         self._script = script
         self._c = optimized
-        self._build = build
+        self._program = program
         self._methods = methods
         self._attributes = dict(attributes)
         self.backend = backend
@@ -106,7 +108,8 @@ class MobileModule(CompiledModule):
     def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
         yield from self._frozen.named_buffers(*args, **kwargs)
 
-    def _bundle(self, bundles: Sequence[Bundle]) -> None:
+    def _bundle(self, bundles: list[Bundle]) -> None:
         """Takes other bundled inputs, for the file too."""
-        self.model = self._build(bundles)
+        self._program = dataclasses.replace(self._program, bundles=bundles)
+        self.model = Model(to_array(self._program))
         self.__dict__.pop("_bundles", None)

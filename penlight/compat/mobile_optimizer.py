@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
-from penlight.capture.bundles import bundles_of, inputs_in_script
-from penlight.compat.compile import builder
 from penlight.compat.mobile_module import FLAGS, MobileModule
 from penlight.compat.rewrite import clone, optimized_module
+from penlight.compile import compile_model
 
 __all__ = ["LintCode", "MobileOptimizerType", "generate_mobile_module_lints", "optimize_for_mobile"]
 
@@ -62,15 +61,12 @@ def optimize_for_mobile(
         raise TypeError("Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'")
     script = clone(script_module)
     script.eval()
-    calls, info = inputs_in_script(script)
-    bundles = bundles_of(script, calls, info)
-    wanted = [*(["forward"] if script._c._has_method("forward") else []), *kept, *calls]
-    methods = tuple(name for name in dict.fromkeys(wanted) if script._c._has_method(name))
+    program = compile_model(script, methods=[name for name in kept if script._c._has_method(name)], backend=backend)
+    methods = tuple(program.public_methods)
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
     blocked = frozenset(_blocked_name(kind) for kind in optimization_blocklist or ())
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
-    build = builder(script, methods, backend, torch._C._export_opnames(optimized))
-    return MobileModule(script, optimized, build, methods, attributes, backend, blocked, bundles)
+    return MobileModule(script, optimized, program, methods, attributes, backend, blocked)
 
 
 def _blocked_name(kind: Any) -> str:

@@ -14,8 +14,8 @@ import torch.utils.bundled_inputs as original
 from torch import nn
 
 import penlight
+from penlight.bundles import with_results
 from penlight.compat import bundled_inputs as bi
-from penlight.capture.bundles import bundles_of
 from penlight.compat.lite import _load_for_lite_interpreter
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 
@@ -135,8 +135,8 @@ def test_tolerance_is_measured() -> None:
             return (x + 1e6) - 1e6
 
     for prepared in (scripted, lambda module: module):  # ScriptModules, and modules
-        (good,) = bundles_of(prepared(layers()), {"forward": [(torch.rand(1, 3, 8, 8),)]})
-        (bad,) = bundles_of(prepared(Cancels()), {"forward": [(torch.rand(100),)]})
+        (good,) = with_results(prepared(layers()), {"forward": [(torch.rand(1, 3, 8, 8),)]})
+        (bad,) = with_results(prepared(Cancels()), {"forward": [(torch.rand(100),)]})
         assert good.absolute < 1e-4 * float(np.abs(good.outputs).max())
         assert bad.absolute > 0.03  # f32 has steps of 1/16 at 1e6
 

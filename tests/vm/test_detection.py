@@ -16,7 +16,7 @@ def _check(name: str, planned: bool) -> None:
     entry = ZOO[name]
     module = entry.build()
     size = entry.sizes[0]
-    model = penlight.optimize(torch.jit.script(module), entry.example(1, size) if planned else None)
+    model = penlight.optimize(torch.jit.script(module), entry.example(1, size) if planned else None, plan=planned)
     assert not model.missing_operators
     assert bool([m for m in model._handle.methods if m.startswith("~")]) == planned
     for batch in (1, 3):
