@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
+from penlight import torchvision as _torchvision
 from penlight.errors import (
     CaptureError,
     InputError,
@@ -34,6 +35,7 @@ __all__ = [
     "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError",
     "UnsupportedError", "load", "optimize",
 ]  # fmt: skip
+_torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
 
 def optimize(
@@ -87,7 +89,7 @@ def optimize(
 
 
 def load(
-    source: str | os.PathLike[str] | bytes | tuple[int, int, int],
+    source: str | os.PathLike[str] | bytes | IO[bytes] | tuple[int, int, int],
     *,
     device: str = "cpu",
     threads: int | None = None,
@@ -98,7 +100,7 @@ def load(
 ) -> Model:
     """Loads a .pen file: mapped, verified, ready. Does not need torch.
 
-    source: a path, the file's bytes, or (descriptor, offset, size) for a file inside another, such as an Android asset.
+    source: a path, the file's bytes, a file opened for reading, or (descriptor, offset, size) for a file inside another, such as an Android asset.
     threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.

@@ -1,6 +1,6 @@
 """The way of a model from source to file image, once: penlight.optimize, `penlight optimize` and optimize_for_mobile all go it.
 
-    source → what it carries (bundled inputs) → capture → what is missing → passes → kernels and packed weights → bytes
+    source → what it carries (bundled inputs, extra files) → capture → what is missing → passes → kernels and packed weights → bytes
 
 What was guessed, planned or interpreted, and why, is said while it happens and stored in the file's metadata.
 """
@@ -56,7 +56,8 @@ def compile_model(
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
-    program.metadata.update({"name": _name(source), "backend": backend, **(metadata or {})})
+    described = {"name": _name(source), "backend": backend, **carried_files(source), **(metadata or {})}
+    program.metadata.update(described)
     say(f"optimizing its graph of {_count(program)} operators")
     optimize(program)
     say(f"choosing kernels for {_count(program)} operators and packing weights")
@@ -84,6 +85,19 @@ def carried_bundles(opened: Any) -> list[Bundle]:
     if isinstance(opened, LiteProgram):
         return bundles_of_lite(opened)
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
+
+
+def carried_files(source: Any) -> dict[str, Any]:
+    """The extra files that a model's file carries, as an entry of the metadata."""
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.capture.lite.read import extra_files
+    from penlight.file.metadata import EXTRA_FILES, stored_files
+
+    if isinstance(source, LiteProgram):
+        found = source.extra_files
+    else:
+        found = extra_files(source) if isinstance(source, (str, os.PathLike, bytes)) else {}
+    return {EXTRA_FILES: stored_files(found)} if found else {}
 
 
 def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:

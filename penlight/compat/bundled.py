@@ -1,9 +1,10 @@
-"""PyTorch's accessors of bundled inputs, for a compiled model that has some (penlight/bundles.py)."""
+"""PyTorch's accessors of bundled inputs, on what a compiled model's file carries (penlight/bundles.py puts it there)."""
 
 from __future__ import annotations
 
 import copy
 import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,13 @@ class Bundles:
     """All bundled calls of a model, by method."""
 
     calls: dict[str, list[Bundled]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(model: Model) -> Bundles:
+        """Without torch, tensors come as numpy arrays."""
+        as_torch = sys.modules.get("torch") is not None
+        found = {name: model.bundled_inputs(name, as_torch) for name in model.methods}
+        return Bundles({name: calls for name, calls in found.items() if calls})
 
     def __bool__(self) -> bool:
         return bool(self.calls)
@@ -60,9 +68,3 @@ class Bundles:
         if name == "get_all_bundled_inputs":
             return functools.partial(self.inputs, "forward")
         return functools.partial(self.inputs, name.removeprefix("get_all_bundled_inputs_for_"))
-
-
-def bundles_in(model: Model) -> Bundles:
-    """Those of a compiled model. Without torch, tensors come as numpy arrays."""
-    found = {name: model.bundled_inputs(name, as_torch=True) for name in model.methods}
-    return Bundles({name: calls for name, calls in found.items() if calls})

@@ -40,7 +40,7 @@ class LintCode(Enum):
 
 def optimize_for_mobile(
     script_module: torch.jit.ScriptModule,
-    optimization_blocklist: Collection[MobileOptimizerType] | None = None,
+    optimization_blocklist: Collection[MobileOptimizerType | str] | None = None,
     preserved_methods: Sequence[str | bytes] | None = None,
     backend: str = "CPU",
 ) -> MobileModule:
@@ -64,9 +64,20 @@ def optimize_for_mobile(
     program = compile_model(script, methods=[name for name in kept if script._c._has_method(name)], backend=backend)
     methods = tuple(program.public_methods)
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
-    blocked = frozenset(str(kind.name) for kind in optimization_blocklist or ())  # type: ignore[attr-defined]
+    blocked = frozenset(_blocked_name(kind) for kind in optimization_blocklist or ())
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
     return MobileModule(script, optimized, program, methods, attributes, backend, blocked)
+
+
+def _blocked_name(kind: Any) -> str:
+    """Of a MobileOptimizerType, or of its name."""
+    name = kind if isinstance(kind, str) else getattr(kind, "name", None)
+    known = list(MobileOptimizerType.__members__)  # type: ignore[attr-defined]
+    if name not in known:
+        raise ValueError(
+            f"optimization_blocklist: expected members of MobileOptimizerType or their names, {', '.join(known)}; got {kind!r}"
+        )
+    return str(name)
 
 
 def generate_mobile_module_lints(script_module: torch.jit.ScriptModule) -> list[dict[str, str]]:

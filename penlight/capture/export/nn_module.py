@@ -14,6 +14,7 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
+from penlight.capture.export.detection import exportable_detectors
 from penlight.capture.export.exported_program import capture_exported
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.size_decisions import UndecidedError
@@ -171,7 +172,7 @@ def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
     """torch.export with its failures explained. Without gradients: else each `no_grad` block is a graph of its own."""
     _bound(module, args, kwargs)
     try:
-        with quiet(), torch.no_grad(), free_steps():
+        with quiet(), torch.no_grad(), free_steps(), exportable_detectors():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except CaptureError:
         raise

@@ -510,7 +510,7 @@ class _Lowering:
             self.where[value.unique()] = at
 
     def _operation(self, node: Any, kind: str) -> None:
-        args = [self.read(v) for v in node.inputs()]
+        args: list[Any] = [self.read(v) for v in node.inputs()]
         outputs = list(node.outputs())
         if len({a for a in args if isinstance(a, int) and a < 0}) != len(
             [a for a in args if isinstance(a, int) and a < 0]
@@ -540,7 +540,20 @@ class _Lowering:
             case "RaiseException":
                 self.emit("op", args, results, "prim::RaiseException")
             case _:
-                self.emit("op", args, results, _operator_name(node, kind))
+                name, numbers = _operator_name(node, kind), self._numbers_for_tensors(node, args)
+                scalar = _scalar_overload(kind, node.schema(), numbers) if numbers else None
+                for i in numbers if scalar is None else ():
+                    args[i] = self.script.constant(self.state.tensor(_rank_0(self.script.constants[args[i].index]), ""))
+                self.emit("op", args, results, scalar or name)
+
+    def _numbers_for_tensors(self, node: Any, args: list[Any]) -> list[int]:
+        """Which arguments are numbers that stand for tensors: what a trace of `x * 0.5` has until it is saved."""
+        types = [v.type().kind() for v in node.inputs()]
+        constants = self.script.constants
+        return [
+            i for i, (a, t) in enumerate(zip(args, types, strict=True))
+            if t == "TensorType" and isinstance(a, Const) and isinstance(constants[a.index], (bool, int, float))
+        ]  # fmt: skip
 
     def _named(self, type_: Any) -> str | None:
         text = type_.str()
@@ -597,6 +610,24 @@ def _graph_of_call(node: Any) -> Any:
     torch._C._jit_pass_inline(body)
     torch._C._jit_pass_dce(body)
     return body
+
+
+def _scalar_overload(kind: str, schema: str, numbers: list[int]) -> str | None:
+    """The overload that takes numbers where this schema takes tensors: torch promotes dtypes by it as a trace in memory does."""
+    wanted = [str(a.type) for a in torch._C.parse_schema(schema).arguments]
+    for i in numbers:
+        wanted[i] = "number"
+    for other in torch._C._jit_get_schemas_for_operator(kind):
+        if [str(a.type) for a in other.arguments] == wanted:
+            return f"{other.name}.{other.overload_name}"
+    return None
+
+
+def _rank_0(number: float) -> torch.Tensor:
+    """As a tensor that changes the other operand's dtype as little as it can: f32 where that holds the number."""
+    if isinstance(number, float):
+        return torch.tensor(number, dtype=torch.float32 if float(torch.tensor(number)) == number else torch.float64)
+    return torch.tensor(number)
 
 
 def _operator_name(node: Any, kind: str) -> str:
