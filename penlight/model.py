@@ -20,7 +20,7 @@ import numpy as np
 from penlight.capture import containers
 from penlight.errors import LoadError, RunError
 from penlight.ir.types import DTYPES
-from penlight.script import Bundled, Script, bundled
+from penlight.script import Bundled, PlannedPart, Script, bundled
 
 if TYPE_CHECKING:
     import torch
@@ -131,6 +131,11 @@ class Model:
     def missing_operators(self) -> list[str]:
         """Operators that interpreted methods call and this runtime lacks: a run that meets one fails."""
         return list(self._handle.missing_operators)
+
+    @property
+    def planned_parts(self) -> list[PlannedPart]:
+        """Parts of interpreted methods that were planned beforehand: how often each ran by its plan, and why not."""
+        return self._script.planned_parts if self._script else []
 
     def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundled]:
         """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""

@@ -15,8 +15,9 @@ from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Sto
 from penlight.file.reader import read
 from penlight.file.writer import to_array
 from penlight.ir.script import Bundle
+from penlight.ir.types import TensorType
 from tests.file.assemble import MODULE, program
-from tests.file.golden.script import golden_program
+from tests.file.golden.script import W, golden_program
 
 GOLDEN = Path(__file__).parents[1] / "file/golden/v2.pen"
 
@@ -292,6 +293,27 @@ def test_planned_where_it_fits() -> None:
         np.zeros((0, 3), np.float32),
     ):
         np.testing.assert_allclose(scores(x), -(x * w), rtol=1e-6)
+    (part,) = model.planned_parts
+    assert (part.name, part.taken, part.unfit, part.failed, part.failed_reason) == ("scale", 4, 5, 0, "")
+    assert part.unfit_reason == "input 0 (x): expected f32 of rank 2, got f32 of rank 1"
+
+
+def test_a_plan_that_fails_is_told() -> None:
+    """A plan that contradicts its own kernels, as a bug in lowering would make it: the code is interpreted, and that is counted."""
+    made = golden_program()
+    body = made.methods["scale"].graph.nodes[0].blocks[0]
+    body.nodes[0].outputs[0].type = TensorType("f32", (3,))
+    model = penlight.Model(to_array(made), threads=1)
+    for _ in range(2):
+        ((result, _),), _ = model(np.ones((2, 3), np.float32), 0)
+        np.testing.assert_allclose(result["positive"], 1 / (1 + np.exp(-W * np.ones((2, 1)))), rtol=1e-6)
+    (part,) = model.planned_parts
+    assert (part.taken, part.unfit, part.failed) == (0, 0, 2)
+    assert (
+        part.failed_reason
+        == "mul.f32: y: expected dtype code 0, rank 2, as the operator gives, got dtype code 0, rank 1"
+    )
+    assert penlight.Model(to_array(program("forward(self, x):\n return(r1)"))).planned_parts == []
 
 
 # --- the file ---
