@@ -90,21 +90,22 @@ class Model:
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
-        self._handle = _runtime.Model()
+        handle = _runtime.Model()
         self._bytes: np.ndarray | None = None
         self.path: Path | None = None
         if isinstance(source, tuple):
-            problem = self._handle.open_fd(*source, flags)
+            problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
-            problem = self._handle.open_memory(self._bytes, flags)
+            problem = handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
             self.path = Path(source).absolute()  # save() may come after a change of directory
-            problem = self._handle.open_path(os.fspath(source), flags)
+            problem = handle.open_path(os.fspath(source), flags)
         else:
             raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
         if problem:
             raise LoadError(problem["message"], problem["status"])
+        self._handle = handle  # open: a closed one has nothing to ask for
         self._script = (
             Script(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         )

@@ -46,8 +46,8 @@ struct pen_module {
 
 namespace {
 
-Status fail(pen_module* m, Status status, const char* what, const char* expected, const char* got) {
-  return report(&m->machine.error, {status, what, "", "", expected, got, m->machine.source});
+Status fail(pen_module* m, Status status, const char* op, const char* expected, const char* got) {
+  return report(&m->machine.error, {status, "", op, "", expected, got, m->machine.source});
 }
 Status out_of_memory(pen_module* m) {
   char expected[64];
@@ -305,6 +305,17 @@ struct Interpreter {
     return PEN_OK;
   }
 
+  // The line of the instruction at hand; where it has none (code that a compiler put between lines), the one before it, or the
+  // call's.
+  const char* source_line() const {
+    for (int f = m->frame_count - 1; f >= 0; --f)
+      for (uint32_t pc = m->frames[f].pc; pc-- > 0;) {
+        const char* line = model.string(model.vm_code[m->frames[f].function->code + pc].source);
+        if (line[0]) return line;
+      }
+    return "";
+  }
+
   Status run(Value* returned) {
     for (;;) {
       const format::VmInstruction& in = model.vm_code[frame->function->code + frame->pc++];
@@ -439,7 +450,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     for (uint32_t i = 0; i < model.functions.count && used < sizeof names; ++i)
       if (model.functions[i].method != format::kNone)
         used += static_cast<size_t>(snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[i].method)));
-    return fail(m, PEN_ERROR_ARGUMENT, "method", names, name);
+    return report(&machine.error, {PEN_ERROR_ARGUMENT, "method", "", "", names, name});
   }
   size_t most = function->param_count - 1, least = function->default_count > most ? 0 : most - function->default_count;
   if (function->param_count == 0 || count > most || count < least) {
@@ -459,7 +470,10 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
   account_collect_sometimes(machine.account);
   Account* before = account_enter(machine.account);
   Status status = vm.run(result);
-  if (status != PEN_OK) clear(m);
+  if (status != PEN_OK) {
+    locate(&machine.error, name, vm.source_line());
+    clear(m);
+  }
   account_enter(before);
   return status;
 }
