@@ -21,7 +21,7 @@ from penlight.errors import LoadError, RunError
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.types import DTYPES
-from penlight.vm_module import Bundled, VmModule, bundled
+from penlight.vm_module import Bundled, PlannedPart, VmModule, bundled
 
 if TYPE_CHECKING:
     import torch
@@ -94,17 +94,17 @@ class Model:
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
-        self._handle = _runtime.Model()
+        handle = _runtime.Model()
         self._bytes: np.ndarray | None = None
         self.path: Path | None = None
         if isinstance(source, tuple):
-            problem = self._handle.open_fd(*source, flags)
+            problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
-            problem = self._handle.open_memory(self._bytes, flags)
+            problem = handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
             self.path = Path(source).absolute()  # save() may come after a change of directory
-            problem = self._handle.open_path(os.fspath(source), flags)
+            problem = handle.open_path(os.fspath(source), flags)
         else:
             raise TypeError(
                 "expected a path, bytes, a file opened for reading in binary, or (descriptor, offset, size), got"
@@ -112,6 +112,7 @@ class Model:
             )
         if problem:
             raise LoadError(problem["message"], problem["status"])
+        self._handle = handle  # open: a closed one has nothing to ask for
         self._script = (
             VmModule(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         )
@@ -148,6 +149,11 @@ class Model:
     def missing_operators(self) -> list[str]:
         """Operators that interpreted methods call and this runtime lacks: a run that meets one fails."""
         return list(self._handle.missing_operators)
+
+    @property
+    def planned_parts(self) -> list[PlannedPart]:
+        """Parts of interpreted methods that were planned beforehand: how often each ran by its plan, and why not."""
+        return self._script.planned_parts if self._script else []
 
     def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundled]:
         """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""

@@ -36,6 +36,21 @@ class Bundled:
     relative: float
 
 
+@dataclass(frozen=True)
+class PlannedPart:
+    """A part of interpreted code that was planned beforehand, and how it fared so far. `unfit`: interpreted since a tensor had another
+    kind or size than it was planned for; `failed`: since no plan could be made, for lack of memory or by a bug. Reasons are those of
+    the first time."""
+
+    name: str
+    source: str
+    taken: int
+    unfit: int
+    failed: int
+    unfit_reason: str
+    failed_reason: str
+
+
 class VmModule:
     """The module behind a model's interpreted methods. One caller at a time: others wait."""
 
@@ -87,6 +102,11 @@ class VmModule:
     def seed(self, seed: int) -> None:
         with self._lock:
             self._module.seed(seed)
+
+    @property
+    def planned_parts(self) -> list[PlannedPart]:
+        with self._lock:
+            return [PlannedPart(*part) for part in self._module.planned_parts]
 
 
 def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
