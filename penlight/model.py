@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.capture import containers
 from penlight.errors import LoadError, RunError
+from penlight.ir import containers
 from penlight.ir.types import DTYPES
-from penlight.script import Bundled, Script, bundled
+from penlight.vm_module import Bundled, VmModule, bundled
 
 if TYPE_CHECKING:
     import torch
@@ -106,7 +106,7 @@ class Model:
         if problem:
             raise LoadError(problem["message"], problem["status"])
         self._script = (
-            Script(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
+            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         )
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}

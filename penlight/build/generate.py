@@ -3,7 +3,7 @@
     pen_format.h       the .pen records, from file/format.py
     elementwise_*.cc   row functions, from the scalar rules in ops/elementwise
     registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
-    operators.cc       the VM's operators, found by scanning for PEN_OP (build/operators.py)
+    operators.cc       the VM's operators, found by scanning for PEN_OP (ops/vm_operators.py)
     sources.cmake      which sources are compiled once and which per instruction set
 
 `--keys` restricts the registry to some kernels (selective builds); their sources alone are then compiled. Needs the
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penlight.build.elementwise import elementwise_entries, emit_elementwise
-from penlight.build.operators import operators, operators_source
 from penlight.file import format as pen_format
 from penlight.ops import registry
 from penlight.ops.registry import Op
+from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 ISA_ORDER = ("base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm")  # as enum Isa in runtime/exec/kernel.h

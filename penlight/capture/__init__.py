@@ -45,7 +45,7 @@ def capture(
     from torch.export import ExportedProgram
 
     if isinstance(source, ExportedProgram):
-        from penlight.capture.exported import capture_exported
+        from penlight.capture.export.exported_program import capture_exported
 
         if dynamic_shapes is not None:
             raise CaptureError("an ExportedProgram has its dynamic shapes already; give them to torch.export.export")
@@ -57,7 +57,7 @@ def capture(
     if methods is not None and list(methods) != ["forward"]:
         raise CaptureError("only TorchScript has methods to keep: torch.jit.script(model) first")
     if isinstance(source, torch.nn.Module):
-        from penlight.capture.module import capture_module
+        from penlight.capture.export.nn_module import capture_module
 
         if example_inputs is None and not kwargs:
             raise CaptureError("an nn.Module needs example inputs to be captured with: capture(module, (x,))")
@@ -89,7 +89,7 @@ def _capture_file(
 
         return capture_torchscript(path, example_inputs, kwargs, dynamic_shapes, methods, say)
     if kind == "lite":
-        from penlight.capture.interpreted import capture_lite
+        from penlight.capture.script.plan import capture_lite
 
         return capture_lite(path, example_inputs, kwargs, dynamic_shapes, methods, say)
     raise CaptureError(f"{path}: {kind}")

@@ -38,7 +38,7 @@ def _run(model: Any, method: str, args: tuple[Any, ...]) -> Any:
 
     import torch
 
-    from penlight.capture.module import evaluating
+    from penlight.capture.export.nn_module import evaluating
 
     call = model if method == "forward" else getattr(model, method)
     with torch.no_grad(), evaluating(model):

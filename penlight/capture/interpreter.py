@@ -19,10 +19,10 @@ import torch
 import torch.fx.traceback
 from torch import nn
 
-from penlight.capture.locations import ANNOTATION
-from penlight.capture.script_locations import Frames
-from penlight.capture.script_operators import call_torch, plain_result
-from penlight.capture.script_values import PLAIN, dtype_code, is_number
+from penlight.capture.export.source_lines import ANNOTATION
+from penlight.capture.script.operators import call_torch, plain_result
+from penlight.capture.script.plain_values import PLAIN, dtype_code, is_number
+from penlight.capture.script.source_lines import Frames
 from penlight.errors import CaptureError
 
 _annotate: Callable[[dict[str, str]], Any] = getattr(

@@ -15,15 +15,15 @@ import torch
 import torch.fx.traceback
 from torch import nn
 
-from penlight.build.operators import operators
-from penlight.capture import interpreted
-from penlight.capture import module as modules
-from penlight.capture.interpreted import not_tensors
+from penlight.capture.export import nn_module as modules
 from penlight.capture.interpreter import Interpreter
 from penlight.capture.quiet import quiet
-from penlight.capture.script import script_of
+from penlight.capture.script import plan as interpreted
+from penlight.capture.script.plan import not_tensors
+from penlight.capture.script.torchscript import script_of
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
+from penlight.ops.vm_operators import operators
 
 _SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
             "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,

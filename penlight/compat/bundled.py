@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from penlight.capture.lite.program import LiteTensor, Quantizer, Storage
 from penlight.ir.script import Bundle
+from penlight.ir.values import Quantizer, ScriptTensor, Storage
 
 if TYPE_CHECKING:
     from penlight.model import Model
@@ -210,6 +210,6 @@ def _stored_tensor(t: torch.Tensor) -> Any:
     return _lite(stored, {torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[stored.dtype], quantizer)
 
 
-def _lite(stored: torch.Tensor, dtype: str, quantizer: Quantizer | None) -> LiteTensor:
+def _lite(stored: torch.Tensor, dtype: str, quantizer: Quantizer | None) -> ScriptTensor:
     data = stored.numpy().reshape(-1).view(np.uint8) if stored.numel() else np.empty(0, np.uint8)
-    return LiteTensor(Storage(data), dtype, 0, tuple(stored.shape), stored.stride(), quantizer)
+    return ScriptTensor(Storage(data), dtype, 0, tuple(stored.shape), stored.stride(), quantizer)

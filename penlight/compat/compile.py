@@ -48,7 +48,7 @@ def compile_file(
     winograd_budget: float = 0.5,
 ) -> Model:
     """A TorchScript or .ptl file without example inputs. `methods`: besides forward, which to keep; of a .ptl all, if none is named."""
-    from penlight.compat.kinds import file_kind
+    from penlight.capture.file_kinds import file_kind
 
     if file_kind(path) != "torchscript":
         from penlight.capture.lite.read import read
@@ -79,9 +79,9 @@ def compile_script(
     winograd_budget: float = 0.5,
 ) -> Model:
     """A ScriptModule in eval mode."""
-    from penlight.capture.script import script_of
+    from penlight.capture.script.guess import guess_inputs
+    from penlight.capture.script.torchscript import script_of
     from penlight.compat.bundled import to_program
-    from penlight.compat.guess import guess_inputs
     from penlight.compat.rewrite import folded
 
     progress("lowering the module to code")
@@ -104,7 +104,7 @@ def _whole(module: torch.jit.ScriptModule, args: tuple[Any, ...]) -> Program | N
     """forward as one plan; None where that is not possible."""
     import torch.fx.traceback
 
-    from penlight.capture import module as modules
+    from penlight.capture.export import nn_module as modules
     from penlight.capture.torchscript import mirror_of
 
     try:
@@ -123,13 +123,13 @@ def compile_program(
     winograd_budget: float = 0.5,
 ) -> Model:
     """The bytecode of a .ptl file. Needs no torch; with it, code is planned where inputs can be guessed."""
-    from penlight.capture.interpreted import capture_lite
+    from penlight.capture.script.plan import capture_lite
 
     kept = list(dict.fromkeys([*(m for m in ("forward",) if m in program.methods), *methods])) if methods else None
     captured = capture_lite(program, None, None, None, kept, progress)
     bundles = _carried(program)
     if captured.script is not None and _has_torch():
-        from penlight.compat.guess import guess_inputs
+        from penlight.capture.script.guess import guess_inputs
 
         guess = guess_inputs(captured.script)
         example = next((_as_torch(b.args) for b in bundles if b.method == "forward"), None)
@@ -182,8 +182,8 @@ def _interpreted(script: Script, args: tuple[Any, ...] | None, progress: Say) ->
 
     program = Program({}, {}, script)
     if args is not None:
-        from penlight.capture.planned import plan_runs
-        from penlight.compat.guarded import plan_whole
+        from penlight.capture.script.plan_parts import plan_runs
+        from penlight.capture.script.plan_whole import plan_whole
 
         try:
             program.methods.update(plan_whole(script, args))

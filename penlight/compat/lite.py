@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penlight.compat.kinds import WORDS, file_kind
+from penlight.capture.file_kinds import WORDS, file_kind
 from penlight.errors import CaptureError
 
 if TYPE_CHECKING:

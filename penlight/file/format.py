@@ -203,7 +203,7 @@ METHOD = _record(
     "u32 input_count: inputs",
     "u32 outputs: start in PORT",
     "u32 output_count: outputs",
-    "u32 input_spec: string: JSON of the containers around the inputs (capture/containers.py)",
+    "u32 input_spec: string: JSON of the containers around the inputs (ir/containers.py)",
     "u32 output_spec: string: JSON of the containers around the outputs",
 )  # fmt: skip
 KEY = _record(

@@ -209,7 +209,7 @@ class SymbolRange:
 
 @dataclass
 class Method:
-    """One callable of a program: `graph` works on flat tensors, the specs (capture/containers.py) say how the
+    """One callable of a program: `graph` works on flat tensors, the specs (ir/containers.py) say how the
     caller's containers flatten into its inputs and how its outputs are put together again."""
 
     graph: Graph

@@ -48,7 +48,7 @@ class ScriptFunction:
 
 @dataclass
 class Script:
-    """All functions of a module, and the module itself: values as in capture/lite/program.py."""
+    """All functions of a module, and the module itself: values as in ir/values.py."""
 
     functions: dict[str, ScriptFunction]
     module: Any

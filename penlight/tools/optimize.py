@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 import penlight
-from penlight.compat.kinds import file_kind
+from penlight.capture.file_kinds import file_kind
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import Shape, ShapeType, preprocessing, preprocessing_options
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen

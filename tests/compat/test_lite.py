@@ -12,9 +12,9 @@ import pytest
 import torch
 import torch.jit.mobile as original
 
+from penlight.capture.file_kinds import file_kind
 from penlight.compat import lite
 from penlight.compat.bundled_inputs import bundle_inputs, bundle_large_tensor
-from penlight.compat.kinds import file_kind
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 from tests.compat.models import MODELS
 

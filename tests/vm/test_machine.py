@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import penlight
-from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage
 from penlight.file.reader import read
 from penlight.file.writer import to_array
 from penlight.ir.script import Bundle
+from penlight.ir.values import Quantizer, ScriptObject, ScriptTensor, Storage
 from tests.file.assemble import MODULE, program
 from tests.file.golden.script import golden_program
 
@@ -87,15 +87,15 @@ def test_a_weight_outlives_its_model() -> None:
 def test_aliases_in_the_file() -> None:
     """Two tensors on one storage see each other's writes."""
     storage = Storage(np.zeros(4, np.float32).view(np.uint8))
-    whole, tail = LiteTensor(storage, "f32", 0, (4,), (1,)), LiteTensor(storage, "f32", 2, (2,), (1,))
+    whole, tail = ScriptTensor(storage, "f32", 0, (4,), (1,)), ScriptTensor(storage, "f32", 2, (2,), (1,))
     text = "forward(self):\n r1 = get_attr 0 (r0)\n r2 = get_attr 1 (r0)\n r3 = aten::add_.Scalar(r2, 5.0)\n return(r1)"
     np.testing.assert_array_equal(run(text, attributes={"a": whole, "b": tail}), [0, 0, 5, 5])
 
 
 def test_quantized_constants() -> None:
     storage = Storage(np.arange(6, dtype=np.uint8))
-    one = LiteTensor(storage, "u8", 0, (6,), (1,), Quantizer(0.5, 2))
-    by_row = LiteTensor(storage, "u8", 0, (2, 3), (3, 1), Quantizer((0.5, 2.0), (0, 3), 0))
+    one = ScriptTensor(storage, "u8", 0, (6,), (1,), Quantizer(0.5, 2))
+    by_row = ScriptTensor(storage, "u8", 0, (2, 3), (3, 1), Quantizer((0.5, 2.0), (0, 3), 0))
     text = "forward(self):\n r1 = aten::dequantize.self(k0)\n r2 = aten::dequantize.self(k1)\n r3 = tuple(r1, r2)\n return(r3)"
     a, b = run(text, constants=[one, by_row])
     np.testing.assert_array_equal(a, (np.arange(6) - 2) * 0.5)
@@ -330,6 +330,6 @@ def test_values_too_deep_are_not_written() -> None:
 
 
 def test_an_object_as_a_result() -> None:
-    inner = LiteObject("__torch__.Inner", {"x": 1, "y": [2]})
+    inner = ScriptObject("__torch__.Inner", {"x": 1, "y": [2]})
     result = run("forward(self):\n r1 = get_attr 0 (r0)\n return(r1)", attributes={"inner": inner})
     assert (result.x, result.y) == (1, [2])

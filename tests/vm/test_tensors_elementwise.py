@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from penlight.build.operators import operators
+from penlight.ops.vm_operators import operators
 from tests.vm.check import check, run
 from tests.vm.samples import EVERY, INF, NAN, SPECIAL, same_as_torch, tensors, values
 

@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penlight.build.operators import operators
 from penlight.capture.lite.program import Argument, Function, LiteProgram, Operator
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ops.vm_operators import operators
 
 _MAX_DEPTH = 1 << 16
 # Instructions that are operators in other versions: name, how many they take, how many they give.

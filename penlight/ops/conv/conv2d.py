@@ -22,8 +22,8 @@ from penlight.ops.pool.planes import carrier, from_nchw, nchw_type, sides, to_nc
 from penlight.ops.registry import Op, Sample, Selection, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Node, Value
+    from penlight.ops.emitter import Emitter
 
 PANEL = 16
 FEW_CHANNELS = 4  # a pixel's values are fewer than a vector's lanes on every instruction set

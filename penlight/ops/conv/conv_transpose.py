@@ -18,8 +18,8 @@ from penlight.ops.pool.planes import from_nchw, nchw_type, sides
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 conv_transpose2d = Op(
     "conv_transpose2d",

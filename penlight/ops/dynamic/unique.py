@@ -10,9 +10,9 @@ from penlight.ops.reduce.reduce import kernel_dtype
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 unique_consecutive = Op(
     "unique_consecutive",

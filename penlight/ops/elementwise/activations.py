@@ -13,8 +13,8 @@ from penlight.ops.elementwise.expression import minimum as minimum_term
 from penlight.ops.elementwise.rules import ARITHMETIC, FLOATS, apply, elementwise
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 INF = float("inf")
 

@@ -12,8 +12,8 @@ from penlight.ops.elementwise.rules import ARITHMETIC, FLOATS, INTEGERS, apply, 
 from penlight.ops.registry import Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 TINY = (1e-40, -1e-40)  # torch's vectorized remainders give NaN for denormal divisors
 

@@ -11,8 +11,8 @@ from penlight.ops.elementwise.rules import ARITHMETIC, EVERY, FLOATS, INTEGERS, 
 from penlight.ops.registry import Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 @elementwise(aten=("eq.Tensor", "eq.Scalar"), dtypes=EVERY, result="bool", nan="false")

@@ -10,8 +10,8 @@ from penlight.ops.elementwise.expression import PRIMITIVES, Term
 from penlight.ops.elementwise.rules import FLOATS, ElementwiseOp, apply, elementwise
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 INF = math.inf

@@ -10,8 +10,8 @@ from penlight.ops.elementwise import arithmetic, comparison, math, special
 from penlight.ops.elementwise.rules import ElementwiseOp, apply
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 _SAME_NAME: tuple[tuple[Any, str], ...] = (
     (arithmetic, "abs add atan2 fmax fmin fmod gcd hypot maximum minimum mul neg nextafter pow reciprocal"

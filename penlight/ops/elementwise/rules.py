@@ -26,9 +26,9 @@ from penlight.ops.registry import Op, Sample, Selection
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Node, Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 # A dtype without kernels of its own is computed in another one, and its result cast back. That is what torch does for
 # the half floats; for the short integers it gives the same bits, as they wrap.

@@ -16,8 +16,8 @@ from penlight.ops.elementwise.rules import FLOATS, SPECIAL, ElementwiseOp, apply
 from penlight.ops.registry import Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 INF = math.inf
 HUGE = (1e10, -1e10, 3e38, -3e38, 8388609.0, INF, -INF)  # where torch's methods have no digits, or take forever

@@ -12,8 +12,8 @@ from penlight.ops.pool.planes import from_nchw, nchw_type, sides, to_nchw
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 _WINDOW = "x: tensor, kernel: int[], stride: int[], padding: int[], dilation: int[], ceil_mode: bool"
 

@@ -9,8 +9,8 @@ from penlight.ops.reduce.reduce import emit_reduction, kernel_dtype, reduced_typ
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 argmax = Op(
     "argmax", "x: tensor, dim: int, keepdim: bool", layout="follow", tolerance=0.0, dtypes=("f32", "i64"), result="i64",

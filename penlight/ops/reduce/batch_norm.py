@@ -10,9 +10,9 @@ from penlight.ops.reduce.layer_norm import as_f32, emit_moments
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 batch_norm = Op(
     "batch_norm",

@@ -9,8 +9,8 @@ from penlight.ops.reduce.reduce import kernel_dtype
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 scan = Op(
     "scan", "x: tensor, dim: int, mode: str", dtypes=("f32", "i64"),

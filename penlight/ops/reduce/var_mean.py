@@ -10,8 +10,8 @@ from penlight.ops.reduce.reduce import SCHEMA, reduced_type
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 var_mean = Op(
     "var_mean", f"{SCHEMA}, correction: float = 1.0", layout="plain", outputs=2, doc="Variance and mean over dims."

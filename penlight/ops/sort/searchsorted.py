@@ -9,8 +9,8 @@ from penlight.ops.reduce.reduce import kernel_dtype
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 searchsorted = Op(
     "searchsorted", "row: tensor, values: tensor, sorter: tensor?, right: bool, out_int32: bool", tolerance=0.0,

@@ -11,8 +11,8 @@ from penlight.ops.registry import Sample
 from penlight.ops.vision.grid_sample import grid_sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 @grid_sample.from_aten("torchvision::deform_conv2d")

@@ -13,8 +13,8 @@ from penlight.ops.reduce.layer_norm import as_f32
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 roi_align = Op(
     "roi_align",

@@ -14,7 +14,7 @@
 // the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
 // Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
-// add those forms of each schema, and "aten::{exp,log}(…)" is one schema for each word (build/operators.py).
+// add those forms of each schema, and "aten::{exp,log}(…)" is one schema for each word (ops/vm_operators.py).
 //
 // Errors are words: `return c.fail("a tensor of rank 3", "rank %d", rank)`. They name the operator and its source line.
 #pragma once

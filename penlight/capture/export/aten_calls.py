@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 
-from penlight.capture.tensors import computed, dtype_name
+from penlight.capture.export.tensors import computed, dtype_name
 
 # Where a tensor lies and how it is laid out is decided after capture.
 _PLACEMENT = (torch.device, torch.layout, torch.memory_format)

@@ -15,13 +15,13 @@ import sympy
 import torch
 from torch import nn
 
-from penlight.capture.containers import _namedtuple
-from penlight.capture.lite.program import Device, EnumValue, LiteObject, LiteTensor
-from penlight.capture.locations import ANNOTATION
-from penlight.capture.script_operators import call_torch, plain_result
-from penlight.capture.script_values import DTYPES, dtype_code
+from penlight.capture.export.source_lines import ANNOTATION
+from penlight.capture.script.operators import call_torch, plain_result
+from penlight.capture.script.plain_values import DTYPES, dtype_code
 from penlight.errors import CaptureError
+from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import Device, EnumValue, ScriptObject, ScriptTensor
 
 _TORCH = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16,
           "i32": torch.int32, "i64": torch.int64, "bool": torch.bool, "bf16": torch.bfloat16}  # fmt: skip
@@ -41,12 +41,12 @@ class ScriptMachine(nn.Module):
         super().__init__()
         self._script = (script,)
         self._watch = watch
-        self._names: dict[int, str] = {}  # id of a LiteTensor -> its buffer
+        self._names: dict[int, str] = {}  # id of a ScriptTensor -> its buffer
         self._values: dict[int, Any] = {}  # id of a container or object -> its Python twin, so that sharing stays
         self._kept: list[Any] = []
         self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
-        self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (guards.py)
+        self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (export/size_decisions.py)
         self._collect(script.module)
         for constant in script.constants:
             self._collect(constant)
@@ -60,14 +60,14 @@ class ScriptMachine(nn.Module):
             if id(v) in seen:
                 continue
             seen.add(id(v))
-            if isinstance(v, LiteTensor) and id(v) not in self._names and v.dtype in _TORCH and v.quantizer is None:
+            if isinstance(v, ScriptTensor) and id(v) not in self._names and v.dtype in _TORCH and v.quantizer is None:
                 name = re.sub(r"\W", "_", v.name or f"constant_{len(self._names)}")
                 while hasattr(self, name):
                     name += "_"
                 self.register_buffer(name, _tensor(v))
                 self._names[id(v)] = name
                 self._kept.append(v)
-            elif isinstance(v, LiteObject):
+            elif isinstance(v, ScriptObject):
                 left += v.attributes.values()
             elif isinstance(v, dict):
                 left += v.values()
@@ -76,7 +76,7 @@ class ScriptMachine(nn.Module):
 
     def value(self, v: Any) -> Any:
         """A constant or a part of the state as the machine computes with it."""
-        if isinstance(v, LiteTensor):
+        if isinstance(v, ScriptTensor):
             if id(v) not in self._names:
                 raise UnavailableError(
                     f"tensor {v.name or v.storage.name} is quantized or of dtype {v.dtype}: not captured"
@@ -86,11 +86,11 @@ class ScriptMachine(nn.Module):
             return torch.device("cpu")
         if isinstance(v, EnumValue):
             return v.value
-        if not isinstance(v, (list, tuple, dict, LiteObject)):
+        if not isinstance(v, (list, tuple, dict, ScriptObject)):
             return v
         if id(v) not in self._values or isinstance(v, tuple):
             self._kept.append(v)
-            if isinstance(v, LiteObject):
+            if isinstance(v, ScriptObject):
                 self._values[id(v)] = v
             elif isinstance(v, dict):
                 self._values[id(v)] = {k: self.value(x) for k, x in v.items()}
@@ -188,7 +188,7 @@ class ScriptMachine(nn.Module):
             return owner.slots[slot]
         if (id(owner), slot) in self._changed:
             return self._changed[(id(owner), slot)]
-        if not isinstance(owner, LiteObject) or slot >= len(owner.attributes):
+        if not isinstance(owner, ScriptObject) or slot >= len(owner.attributes):
             raise CaptureError(f"attribute {slot} of {type(owner).__name__}")
         return self.value(list(owner.attributes.values())[slot])
 
@@ -221,7 +221,7 @@ class ScriptMachine(nn.Module):
         else:
             is_plain, made = plain_result(base, args)
             if not is_plain:
-                packed = [self._accessor(v) if isinstance(v, LiteObject) else v for v in args]
+                packed = [self._accessor(v) if isinstance(v, ScriptObject) else v for v in args]
                 if name.startswith(("quantized::", "upgrade::")):
                     raise UnavailableError(f"{full_name} is not planned")
                 try:
@@ -232,7 +232,7 @@ class ScriptMachine(nn.Module):
             return []
         return [made] if results == 1 else list(made)
 
-    def _accessor(self, packed: LiteObject) -> Callable[[str], Any]:
+    def _accessor(self, packed: ScriptObject) -> Callable[[str], Any]:
         return lambda name: self.value(packed.attributes.get(name))
 
 
@@ -244,7 +244,7 @@ class _Made:
         self.slots: dict[int, Any] = {}
 
 
-def _tensor(t: LiteTensor) -> torch.Tensor:
+def _tensor(t: ScriptTensor) -> torch.Tensor:
     array = t.array()
     if t.dtype == "bf16":
         return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
@@ -262,7 +262,7 @@ def _is_instance(value: Any, types: str) -> bool:
             return True
         if base == "Optional" and (value is None or _is_instance(value, name[len("Optional[") : -1])):
             return True
-        if isinstance(value, (LiteObject, _Made)) and value.type_name == name:
+        if isinstance(value, (ScriptObject, _Made)) and value.type_name == name:
             return True
     return False
 

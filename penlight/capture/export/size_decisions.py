@@ -18,8 +18,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils._sympy.value_ranges import bound_sympy
 
-from penlight.capture.locations import describe, is_torch
-from penlight.capture.symbols import Symbols
+from penlight.capture.export.source_lines import describe, is_torch
+from penlight.capture.export.symbols import Symbols
 from penlight.errors import CaptureError
 
 _CALLS_OF_MODULES = os.path.join(

@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 
-from penlight.capture.lite.program import LiteObject, LiteTensor
-from penlight.compat.dataflow import short_name
+from penlight.capture.script.dataflow import short_name
 from penlight.ir.dims import Expr
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.types import TensorType
+from penlight.ir.values import ScriptObject, ScriptTensor
 
 IMAGE_SIZES = (224, 128, 64, 299, 32, 28)  # height and width, tried in this order
 LENGTHS = (128, 16, 1024, 16000)  # of sequences and signals
@@ -122,7 +122,7 @@ def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: 
 
 
 def _runner(script: Script, function: ScriptFunction) -> Callable[..., Any]:
-    from penlight.capture.script_machine import ScriptMachine
+    from penlight.capture.script.machine import ScriptMachine
 
     return lambda *args: ScriptMachine(script).call(function.name, [script.module, *args])
 
@@ -137,7 +137,7 @@ def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
         first = action.args[0] if action.args else None
         source = origin.get(first) if isinstance(first, int) else None
         passed, kept = None, None
-        if action.op == "get_attr" and isinstance(values[0], LiteObject):
+        if action.op == "get_attr" and isinstance(values[0], ScriptObject):
             attributes = list(values[0].attributes.values())
             kept = attributes[action.target] if action.target < len(attributes) else None
         elif action.op == "move":
@@ -145,7 +145,7 @@ def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
         elif action.op == "op":
             short = short_name(action.target)
             index = next((origin[a] for a in action.args[1:2] if isinstance(a, int) and a in origin), None)
-            if short == "embedding" and index is not None and isinstance(values[0], LiteTensor):
+            if short == "embedding" and index is not None and isinstance(values[0], ScriptTensor):
                 rows = values[0].shape[0]
                 said.setdefault(index, []).append(Pattern(torch.int64, (None, None), certain=False, below=rows))
             elif source is not None:
@@ -170,9 +170,9 @@ def _pattern(action: Action, values: list[Any]) -> Pattern | None:
     """What this reader of an input says of it."""
     namespace, short = action.target.partition("::")[0], short_name(action.target)
     weight = values[1] if len(values) > 1 else None
-    if isinstance(weight, LiteObject):  # a context: quantized, prepacked
+    if isinstance(weight, ScriptObject):  # a context: quantized, prepacked
         weight = weight.attributes.get("weight")
-    if not isinstance(weight, LiteTensor):
+    if not isinstance(weight, ScriptTensor):
         return None
     dtype = torch.float32 if namespace != "aten" else _DTYPES.get(weight.dtype)
     if dtype is None or len(weight.shape) < 2:
@@ -187,14 +187,14 @@ def _pattern(action: Action, values: list[Any]) -> Pattern | None:
     if short in (("linear",) if namespace == "aten" else _LINEAR_CONTEXTS):
         return Pattern(dtype, (None, weight.shape[1]), certain=False)
     if namespace != "aten" and short in _CONTEXTS:
-        context = values[1].attributes if isinstance(values[1], LiteObject) else {}
+        context = values[1].attributes if isinstance(values[1], ScriptObject) else {}
         return _of_convolution(
             weight, dtype, _CONTEXTS[short], bool(context.get("transposed")), context.get("groups", 1)
         )
     return None
 
 
-def _of_convolution(weight: LiteTensor, dtype: torch.dtype, rank: int, transposed: bool, groups: Any) -> Pattern:
+def _of_convolution(weight: ScriptTensor, dtype: torch.dtype, rank: int, transposed: bool, groups: Any) -> Pattern:
     count = groups if isinstance(groups, int) else 1
     channels = weight.shape[0] if transposed else weight.shape[1] * count
     return Pattern(dtype, (None, channels, *[None] * (rank - 2)), certain=True)

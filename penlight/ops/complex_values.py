@@ -20,7 +20,7 @@ from penlight.ir.types import TensorType
 from penlight.ops import registry
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
+    from penlight.ops.emitter import Emitter
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def capture_lite(
     lite = source if isinstance(source, LiteProgram) else read(source)
     counts = None
     if _has_torch():
-        from penlight.capture.script import schema_counts as counts  # type: ignore[assignment]
+        from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
     script = to_script(lite, None if methods is None else list(methods), counts)
     unknown = set(methods or ()) - {f.method for f in script.functions.values()}
     if unknown:
@@ -56,8 +56,8 @@ def program_of(
     forward = next((f for f in script.functions.values() if f.method == "forward"), None)
     if forward is None:
         return program
-    from penlight.capture import module as modules
-    from penlight.capture.planned import plan_runs
+    from penlight.capture.export import nn_module as modules
+    from penlight.capture.script.plan_parts import plan_runs
 
     given, keywords = modules.prepare_inputs(() if args is None else args, kwargs or {})
     inputs = positional(forward, given, keywords)
@@ -117,8 +117,8 @@ def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dyna
     """The method as one planned graph."""
     import torch
 
-    from penlight.capture import module as modules
-    from penlight.capture.script_machine import ScriptMachine
+    from penlight.capture.export import nn_module as modules
+    from penlight.capture.script.machine import ScriptMachine
 
     machine = ScriptMachine(script)
     names = [p["name"] if p["name"].isidentifier() else f"argument_{i}" for i, p in enumerate(forward.parameters[1:])]

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.containers import _namedtuple
 from penlight.errors import InputError, RunError
+from penlight.ir.containers import _namedtuple
 from penlight.ir.types import DTYPES
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
@@ -36,7 +36,7 @@ class Bundled:
     relative: float
 
 
-class Script:
+class VmModule:
     """The module behind a model's interpreted methods. One caller at a time: others wait."""
 
     def __init__(self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None) -> None:

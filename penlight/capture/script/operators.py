@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from penlight.capture.script_values import ABOUT_TENSORS, PLAIN, is_number, torch_argument
+from penlight.capture.script.plain_values import ABOUT_TENSORS, PLAIN, is_number, torch_argument
 from penlight.errors import CaptureError
 
 

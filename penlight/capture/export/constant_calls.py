@@ -17,7 +17,7 @@ import torch.fx
 from torch._ops import OpOverload
 from torch.utils import _pytree as pytree
 
-from penlight.capture.mutation import is_in_place, shared_memory
+from penlight.capture.export.mutation import is_in_place, shared_memory
 
 MAX_GROWTH = 4
 MAX_GROWN_BYTES = 1 << 20

@@ -16,22 +16,23 @@ from torch._ops import HigherOrderOperator, OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, SymIntArgument, TensorArgument
 
-from penlight.capture import complex as pairs
-from penlight.capture import containers, mutation
-from penlight.capture.calls import arguments, aten_name
-from penlight.capture.complex import ComplexType, ComplexValue
-from penlight.capture.emitter import Emitter, Unconvertible
-from penlight.capture.inline import taken_apart
-from penlight.capture.known import Known
-from penlight.capture.locations import source_of
-from penlight.capture.symbols import Symbols, symbol_range
-from penlight.capture.tensors import Constants, half_name, tensor_type, value_type
+from penlight.capture.export import mutation
+from penlight.capture.export.aten_calls import arguments, aten_name
+from penlight.capture.export.constant_calls import Known
+from penlight.capture.export.decompose import taken_apart
+from penlight.capture.export.source_lines import source_of
+from penlight.capture.export.symbols import Symbols, symbol_range
+from penlight.capture.export.tensors import Constants, half_name, tensor_type, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
+from penlight.ir import containers
 from penlight.ir.dims import Dim, Expr, symbol, symbols_of
 from penlight.ir.graph import Graph, Method, SymbolRange, Value
 from penlight.ir.symbols import defined_by
 from penlight.ir.types import TensorType
+from penlight.ops import complex_values as pairs
 from penlight.ops import registry
+from penlight.ops.complex_values import ComplexType, ComplexValue
+from penlight.ops.emitter import Emitter, Unconvertible
 from penlight.ops.refused import nearest, refusal
 
 # Checks that torch inserts; the runtime checks shapes itself, at bind.
@@ -74,7 +75,7 @@ class Conversion:
         self.outputs: list[containers.Spec] = []
         self.unsupported: dict[tuple[str, str, str], UnsupportedCall] = {}
         self.failed: set[OpOverload] = set()
-        self.inside: list[OpOverload] = []  # operators that are being taken apart (inline.py)
+        self.inside: list[OpOverload] = []  # operators that are being taken apart (decompose.py)
         self.halves: dict[tuple[Value, str], Value] = {}
         self.from_data: set[str] = set()  # torch's symbols (u0) that nodes define
         self.floats: dict[str, Value] = {}  # torch's symbols of floats that were read from tensors

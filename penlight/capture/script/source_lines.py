@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from penlight.capture.locations import describe, is_torch
+from penlight.capture.export.source_lines import describe, is_torch
 
 _SCRIPTED = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)\n(?P<text>.*?)(?=\n\S|\Z)', re.DOTALL)
 _TRACED = re.compile(r"^(?P<file>[^\n(]+)\((?P<line>\d+)\): (?P<function>\S+)$", re.MULTILINE)

@@ -18,8 +18,8 @@ from torch._ops import OpOverload
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from penlight.capture.calls import aten_name
-from penlight.capture.mutation import is_in_place
+from penlight.capture.export.aten_calls import aten_name
+from penlight.capture.export.mutation import is_in_place
 from penlight.capture.quiet import quiet
 from penlight.ops import registry
 

@@ -14,10 +14,10 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
-from penlight.capture.exported import capture_exported
-from penlight.capture.guards import UndecidedError
+from penlight.capture.export.exported_program import capture_exported
+from penlight.capture.export.recurrence import free_steps
+from penlight.capture.export.size_decisions import UndecidedError
 from penlight.capture.quiet import quiet
-from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 

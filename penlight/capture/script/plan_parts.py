@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 
-from penlight.build.operators import operators
-from penlight.capture import module as modules
-from penlight.capture.lite.program import LiteObject
-from penlight.capture.script_machine import ScriptMachine
+from penlight.capture.export import nn_module as modules
+from penlight.capture.script.machine import ScriptMachine
 from penlight.errors import CaptureError
 from penlight.ir.graph import Method, Program
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import ScriptObject
+from penlight.ops.vm_operators import operators
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
 _FEW, _FEW_HOT = 8, 3  # operators, without and with a hot one among them: planning fewer does not pay
@@ -253,9 +253,9 @@ def _longest(
             stop = i
             break
         inputs.update({r: values[r] for r in outside if isinstance(values[r], torch.Tensor)})
-        if any(isinstance(values[r], LiteObject) for r in outside):
+        if any(isinstance(values[r], ScriptObject) for r in outside):
             made.update(
-                {r: -1 for r in outside if isinstance(values[r], LiteObject)}
+                {r: -1 for r in outside if isinstance(values[r], ScriptObject)}
             )  # state: known without a register
         made.update(dict.fromkeys(a.results, i))
     while stop > begin:
@@ -276,7 +276,7 @@ def _longest(
 
 def _is_input(value: Any) -> bool:
     return (isinstance(value, torch.Tensor) and not value.is_quantized and not value.is_complex()) or isinstance(
-        value, LiteObject
+        value, ScriptObject
     )
 
 
@@ -334,7 +334,7 @@ def _capture(script: Script, run: Run, seen: _Observation, aliases_matter: bool)
         r: v
         for i in range(run.begin, run.end)
         for r, v in seen.before[(run.function.name, i)].items()
-        if isinstance(v, LiteObject)
+        if isinstance(v, ScriptObject)
     }
     body = _Body(script, run, state)
     examples = tuple(t.clone() for t in run.examples)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from penlight.capture.quiet import quiet
-from penlight.capture.script_graph import script_of_graphs
+from penlight.capture.script.torchscript_graph import script_of_graphs
 from penlight.errors import CaptureError
 from penlight.ir.script import Script
 

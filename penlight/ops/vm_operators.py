@@ -194,7 +194,7 @@ def operators_source(table: dict[str, VmOperator]) -> str:
     """operators.cc: the tables that find_operator and find_quantized_form search."""
     forms = quantized_forms() if table else {}
     lines = [
-        "// Generated from PEN_OP lines by penlight/build/operators.py. Do not edit.",
+        "// Generated from PEN_OP lines by penlight/ops/vm_operators.py. Do not edit.",
         '#include "penlight/runtime/vm/op.h"',
         "namespace pen {",
         *(f"Status op_{symbol}(Call& c);" for symbol in sorted({op.symbol for op in table.values()})),

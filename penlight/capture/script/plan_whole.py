@@ -25,7 +25,7 @@ NAME = "~forward"
 
 def plan_whole(script: Script, args: tuple[Any, ...]) -> dict[str, Method]:
     """Plans forward for inputs like these and puts the plan in front of its code. CaptureError where that is not possible."""
-    from penlight.capture.interpreted import whole
+    from penlight.capture.script.plan import whole
 
     forward = next((f for f in script.functions.values() if f.method == "forward"), None)
     if forward is None:
@@ -48,7 +48,7 @@ def _put_in_front(script: Script, function: ScriptFunction, method: Method, inpu
         return Const(len(script.constants) - 1)
 
     def build(spec: Any) -> int | Const:
-        """The value of an output spec (capture/containers.py), out of the plan's results."""
+        """The value of an output spec (ir/containers.py), out of the plan's results."""
         if isinstance(spec, int):
             return results[spec]
         ((kind, inside),) = spec.items()

@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from penlight.capture.lite.packed import unpack
-from penlight.capture.lite.program import Device, LiteObject, LiteTensor, Quantizer, Storage
-from penlight.capture.script_locations import Frames
+from penlight.capture.script.source_lines import Frames
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import Device, Quantizer, ScriptObject, ScriptTensor, Storage
 
 _DTYPES = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.int8: "i8",
            torch.uint8: "u8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.bool: "bool",
@@ -43,20 +43,20 @@ class _State:
 
     def __init__(self, module: torch.jit.ScriptModule) -> None:
         self.fields: dict[str, list[str]] = {}  # of classes that code creates
-        self._objects: dict[Any, LiteObject] = {}  # torch's handles of one module are equal, not the same
+        self._objects: dict[Any, ScriptObject] = {}  # torch's handles of one module are equal, not the same
         self._modules: dict[int, Any] = {}
-        self._tensors: dict[int, LiteTensor] = {}
+        self._tensors: dict[int, ScriptTensor] = {}
         self._storages: dict[int, Storage] = {}
         self._kept: list[Any] = []
-        self._instances: list[LiteObject] = []  # of TorchScript classes that are no modules
+        self._instances: list[ScriptObject] = []  # of TorchScript classes that are no modules
 
-    def object_of(self, module: Any) -> LiteObject:
+    def object_of(self, module: Any) -> ScriptObject:
         if module not in self._objects:
-            self._objects[module] = LiteObject(module._type().qualified_name())
+            self._objects[module] = ScriptObject(module._type().qualified_name())
             self._modules[id(self._objects[module])] = module
         return self._objects[module]
 
-    def attribute(self, owner: LiteObject, name: str) -> tuple[int, Any]:
+    def attribute(self, owner: ScriptObject, name: str) -> tuple[int, Any]:
         """The number of a module's attribute, and its value at the start."""
         if name not in owner.attributes:
             module = self._modules[id(owner)]
@@ -88,7 +88,7 @@ class _State:
         if isinstance(v, torch.device):
             return Device(str(v))
         if isinstance(v, torch.dtype):
-            from penlight.capture.script_values import DTYPES as ORDER
+            from penlight.capture.script.plain_values import DTYPES as ORDER
 
             return ORDER.index(v)
         if isinstance(v, tuple):
@@ -104,14 +104,14 @@ class _State:
             return self._packed(v, name)
         type_name = _qualified_name(v)
         if type_name:  # an object of a TorchScript class, which torch hands out as one of Python's
-            made = LiteObject(type_name, {k: self.value(x, f"{name}.{k}", depth + 1) for k, x in vars(v).items()})
+            made = ScriptObject(type_name, {k: self.value(x, f"{name}.{k}", depth + 1) for k, x in vars(v).items()})
             self._instances.append(made)
             return made
         raise CaptureError(f"attribute {name!r} is a {type(v).__name__}, which cannot be kept in a file")
 
-    def _packed(self, v: Any, name: str) -> LiteObject:
+    def _packed(self, v: Any, name: str) -> ScriptObject:
         """A TorchBind object by what its __getstate__ gives."""
-        made = LiteObject(v._type().qualified_name())
+        made = ScriptObject(v._type().qualified_name())
         try:
             state = v.__getstate__()[0]  # the rest is the class
         except RuntimeError as e:
@@ -122,7 +122,7 @@ class _State:
         unpack(made, name)
         return made
 
-    def tensor(self, t: torch.Tensor, name: str) -> LiteTensor:
+    def tensor(self, t: torch.Tensor, name: str) -> ScriptTensor:
         t = t.detach()
         if t.dtype not in _DTYPES or t.layout != torch.strided:
             raise CaptureError(f"tensor {name!r} has dtype {t.dtype} and layout {t.layout}, which cannot be kept")
@@ -135,7 +135,7 @@ class _State:
                 self._kept.append(memory)
                 flat = torch.empty(0, dtype=torch.uint8).set_(memory)  # type: ignore[call-overload]
                 self._storages[address] = Storage(flat.numpy().copy(), name)
-            made = LiteTensor(
+            made = ScriptTensor(
                 self._storages[address],
                 _DTYPES[t.dtype],
                 int(t.storage_offset()),
@@ -170,7 +170,7 @@ class _Lowering:
         self.frames = Frames()
         self.code: list[Action] = []
         self.where: dict[int, int | Const] = {}  # a value's number -> its register or constant
-        self.objects: dict[int, LiteObject] = {}  # a value's number -> the module that it is
+        self.objects: dict[int, ScriptObject] = {}  # a value's number -> the module that it is
         self.graph = module._c._get_method(method).graph.copy()
         torch._C._jit_pass_inline(self.graph)
         torch._C._jit_pass_dce(self.graph)
@@ -331,7 +331,7 @@ class _Lowering:
         known = self.objects.get(owner.unique())
         if known is not None:
             slot, initial = self.state.attribute(known, node.s("name"))
-            if isinstance(initial, LiteObject):
+            if isinstance(initial, ScriptObject):
                 self.objects[value.unique()] = initial
         else:
             slot = self.state.field(_class_name(owner.type()), node.s("name"))

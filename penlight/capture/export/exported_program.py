@@ -15,12 +15,12 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
-from penlight.capture import guards, mutation
-from penlight.capture.calls import aten_name
-from penlight.capture.conversion import Conversion
-from penlight.capture.known import Known
+from penlight.capture.export import mutation, size_decisions
+from penlight.capture.export.aten_calls import aten_name
+from penlight.capture.export.constant_calls import Known
+from penlight.capture.export.conversion import Conversion
+from penlight.capture.export.recurrence import free_steps
 from penlight.capture.quiet import quiet
-from penlight.capture.recurrence import free_steps
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
 from penlight.ops import registry
@@ -45,7 +45,7 @@ def capture_exported(
             conversion = Conversion(current, roots or {}, known, dim_names or {})
             conversion.run()
             if not conversion.unsupported:
-                guards.check_decisions(ep, conversion.symbols, decided or {})
+                size_decisions.check_decisions(ep, conversion.symbols, decided or {})
                 return Program({"forward": conversion.method()})
             if retraced and report is None:  # later rounds take apart even basic operators: too small to be recognised
                 report = UnsupportedError(list(conversion.unsupported.values()))

@@ -69,7 +69,7 @@ def plan(
     module: torch.fx.GraphModule, known: Collection[torch.fx.Node] = ()
 ) -> dict[torch.fx.Node, torch.fx.Node] | None:
     """For each result of an in-place call, the node that it is another name of. None: not plainly safe. Calls among `known`
-    are left out: those are carried out while capturing (known.py)."""
+    are left out: those are carried out while capturing (constant_calls.py)."""
     nodes = list(module.graph.nodes)
     nested = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule) and m is not module]
     if not any(is_in_place(n) and n not in known for m in (module, *nested) for n in m.graph.nodes):

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from penlight.capture.complex import ComplexType, ComplexValue
-from penlight.capture.emitter import add_constant
-from penlight.capture.symbols import Symbols
+from penlight.capture.export.symbols import Symbols
 from penlight.errors import CaptureError
 from penlight.ir.graph import Graph, Value
 from penlight.ir.types import DTYPES, TensorType
+from penlight.ops.complex_values import ComplexType, ComplexValue
+from penlight.ops.emitter import add_constant
 
 DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.float32: "f32",
