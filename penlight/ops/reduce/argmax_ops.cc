@@ -58,13 +58,11 @@ static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool
   return c.give(in_shape(*made.tensor(), shape), result);
 }
 
-static bool is_max(const Call& c) { return c.op->name[6] == 'm' ? c.op->name[7] == 'a' : c.op->name[9] == 'm' && c.op->name[10] == 'a'; }
-
 PEN_OP(argmax, "[out]", "aten::{argmax,argmin}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor") {
   int dim = -1;
   if (c.given(1)) PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   if (c.tensor(0).dtype() == DType::boolean) return c.fail("numbers", "Bool");
-  return places(c, c.tensor(0), dim, c.flag(2), is_max(c), 0);
+  return places(c, c.tensor(0), dim, c.flag(2), c.word() == 0, 0);
 }
 
 PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
@@ -72,8 +70,8 @@ PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(need_elements(c, x, dim));
-  PEN_TRY(places(c, x, dim, c.flag(2), is_max(c), 1));
-  return give_reduced(c, is_max(c) ? "amax" : "amin", x, only(x.rank(), dim), c.flag(2), x.dtype());
+  PEN_TRY(places(c, x, dim, c.flag(2), c.word() == 0, 1));
+  return give_reduced(c, c.word() == 0 ? "amax" : "amin", x, only(x.rank(), dim), c.flag(2), x.dtype());
 }
 
 // ---- the k-th of a row ----
@@ -142,7 +140,7 @@ PEN_OP(kthvalue, "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim
 PEN_OP(median_dim, "aten::{median,nanmedian}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
   int dim;
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
-  return kth(c, c.tensor(0), dim, 0, c.flag(2), c.op->name[6] == 'm' ? "wins" : "left out");
+  return kth(c, c.tensor(0), dim, 0, c.flag(2), c.word() == 0 ? "wins" : "left out");
 }
 PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   const TensorObject& x = c.tensor(0);
@@ -161,7 +159,7 @@ PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   Value both[2];
   Call pair = c;
   pair.results = both;
-  PEN_TRY(kth(pair, *row.tensor(), 0, 0, false, c.op->name[6] == 'm' ? "wins" : "left out"));
+  PEN_TRY(kth(pair, *row.tensor(), 0, 0, false, c.word() == 0 ? "wins" : "left out"));
   return c.give(static_cast<Value&&>(both[0]));
 }
 PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
@@ -199,7 +197,7 @@ PEN_OP(quantile,
   const TensorObject& x = c.tensor(0);
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return c.fail("a Float or Double tensor", "%s", dtype_name(x.dtype()));
   if (x.numel() == 0) return c.fail("a tensor with elements", "none");
-  bool leave_out = c.op->name[6] == 'n', many = c.args[1].tag() == Tag::tensor;
+  bool leave_out = c.word() == 1, many = c.args[1].tag() == Tag::tensor;
   Value q = Value::own(tensor_of(many ? Value(0.0) : c.args[1], DType::f64));
   if (many) {
     if (c.tensor(1).rank() > 1) return c.fail("a q of rank 0 or 1", "rank %d", c.tensor(1).rank());
@@ -290,7 +288,7 @@ PEN_OP(cumsum, "[in_place][out]", "aten::{cumsum,cumprod}(Tensor self, int dim, 
   if (c.op->writes == 0) otherwise = x.dtype();
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(c.dtype(2, otherwise, &to));
-  return scan(c, x, dim, c.op->name[9] == 's' ? "sum" : "prod", to);
+  return scan(c, x, dim, c.word() == 0 ? "sum" : "prod", to);
 }
 PEN_OP(logcumsumexp, "[out]", "aten::logcumsumexp(Tensor self, int dim) -> Tensor") {
   int dim;
@@ -301,7 +299,7 @@ PEN_OP(logcumsumexp, "[out]", "aten::logcumsumexp(Tensor self, int dim) -> Tenso
 PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, Tensor indices)") {
   const TensorObject& x = c.tensor(0);
   int dim;
-  bool largest = c.op->name[10] == 'a';
+  bool largest = c.word() == 0;
   PEN_TRY(c.dim(1, x.rank(), &dim));
   if (x.dtype() == DType::f64) {
     RowArray rows;

@@ -34,20 +34,19 @@ static Status softmax(Call& c, const TensorObject& x, int64_t along, DType to, b
   Value made = Value::own(g.take(0));
   return c.give(in_shape(*made.tensor(), shape_of(x)));
 }
-static bool of_logarithms(const Call& c) { return c.op->name[6] == 'l' || c.op->name[7] == 'l'; }
 
 PEN_OP(softmax, "[out]", "aten::{softmax,log_softmax}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
   DType to;
   PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
-  return softmax(c, c.tensor(0), c.integer(1), to, of_logarithms(c));
+  return softmax(c, c.tensor(0), c.integer(1), to, c.word() == 1);
 }
 PEN_OP(special_softmax, "aten::{special_softmax,special_log_softmax}(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
   DType to;
   PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
-  return softmax(c, c.tensor(0), c.integer(1), to, strcmp(c.op->name, "aten::special_log_softmax") == 0);
+  return softmax(c, c.tensor(0), c.integer(1), to, c.word() == 1);
 }
 PEN_OP(softmax_plain, "[out]", "aten::{_softmax,_log_softmax}(Tensor self, int dim, bool half_to_float) -> Tensor") {
-  return softmax(c, c.tensor(0), c.integer(1), c.tensor(0).dtype(), of_logarithms(c));
+  return softmax(c, c.tensor(0), c.integer(1), c.tensor(0).dtype(), c.word() == 1);
 }
 
 // ---- over the last dims ----
