@@ -1,5 +1,6 @@
 // argmax, max.dim, median, kthvalue, mode and cummax of the VM: values along a dim with the places where they are.
 #include "penlight/ops/reduce/reduction.h"
+#include "penlight/ops/sort/orders.h"
 
 namespace pen {
 
@@ -20,30 +21,13 @@ static DimSet only(int rank, int dim) {
 }
 static bool is_nan(double v) { return v != v; }
 
-// The place of the first extreme in a row of doubles; NaN is both.
-static int64_t place_of(const double* row, int64_t n, bool largest) {
-  int64_t at = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (is_nan(row[i])) return i;
-    if (largest ? row[i] > row[at] : row[i] < row[at]) at = i;
-  }
-  return at;
-}
-
 // Indices of the extreme along `dim`, or over all elements (-1), as a value of the shape wanted.
 static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool largest, int result) {
   DimSet dims = dim < 0 ? all_dims(x.rank()) : only(x.rank(), dim);
   for (int d = 0; d < x.rank(); ++d)
     if (dims.has[d]) PEN_TRY(need_elements(c, x, d));
   Shape shape = reduced_shape(x, dims, keepdim);
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, dims, DType::f64, &rows));
-    TensorObject* made = tensor_create(DType::i64, shape);
-    for (int64_t i = 0; made && i < rows.outer; ++i) made->as<int64_t>()[i] = place_of(rows.row<double>(i), rows.inner, largest);
-    return c.give(made, result);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
+  DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
   int value = g.cast(g.input(with_dim(x)), x.dtype(), carrier);
   if (dim < 0 && x.rank() > 1) {
@@ -75,23 +59,6 @@ PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -
 }
 
 // ---- the k-th of a row ----
-// Order by value, NaN last, then by place: an insertion into a heap would do, but rows in double precision are rare and short.
-static void sort_places(const double* row, int64_t* at, int64_t* spare, int64_t n) {
-  auto before = [&](int64_t a, int64_t b) {
-    if (is_nan(row[a]) || is_nan(row[b])) return is_nan(row[b]);
-    return row[a] <= row[b];
-  };
-  for (int64_t i = 0; i < n; ++i) at[i] = i;
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t start = 0; start < n; start += 2 * width) {
-      int64_t middle = start + width < n ? start + width : n, end = start + 2 * width < n ? start + 2 * width : n;
-      int64_t i = start, j = middle;
-      for (int64_t k = start; k < end; ++k) spare[k] = i < middle && (j >= end || before(at[i], at[j])) ? at[i++] : at[j++];
-    }
-    for (int64_t i = 0; i < n; ++i) at[i] = spare[i];
-  }
-}
-
 // nan: as in the kernel, "last", "wins" or "left out". k counts from 1; 0: the middle.
 static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepdim, const char* nan) {
   PEN_TRY(need_elements(c, x, dim));
@@ -100,28 +67,7 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   if (k < 1 || k > n)
     return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
   Shape shape = reduced_shape(x, only(x.rank(), dim), keepdim);
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, only(x.rank(), dim), DType::f64, &rows));
-    int64_t twice = 2 * n;
-    Value order = Value::own(tensor_create(DType::i64, 1, &twice)), values = Value::own(tensor_create(DType::f64, shape)),
-          indices = Value::own(tensor_create(DType::i64, shape));
-    if (order.is_none() || values.is_none() || indices.is_none()) return c.out_of_memory();
-    int64_t* at = order.tensor()->as<int64_t>();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      sort_places(row, at, at + n, n);
-      int64_t wanted = k - 1, numbers = n;
-      while (numbers > 0 && is_nan(row[at[numbers - 1]])) --numbers;
-      if (numbers < n && nan[0] == 'w') wanted = numbers;
-      if (nan[0] == 'l' && nan[1] == 'e') wanted = numbers ? (numbers + 1) / 2 - 1 : 0;
-      values.tensor()->as<double>()[i] = row[at[wanted]];
-      indices.tensor()->as<int64_t>()[i] = at[wanted];
-    }
-    PEN_TRY(c.give(static_cast<Value&&>(indices), 1));
-    return c.give(static_cast<Value&&>(values), 0);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
+  DType carrier = order_carrier(x.dtype());
   Graph g(c);
   int values = g.node(Key("kth", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
   g.integer("k", k).integer("dim", dim).flag("keepdim", false).text("nan", nan);
@@ -167,9 +113,8 @@ PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(need_elements(c, x, dim));
-  if (x.dtype() == DType::f64) return c.fail("a dtype whose most frequent value is computed: all but Double", "Double");
   Shape shape = reduced_shape(x, only(x.rank(), dim), c.flag(2));
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
+  DType carrier = order_carrier(x.dtype());
   Graph g(c);
   int values = g.node(Key("mode", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
   g.integer("dim", dim).flag("keepdim", false);
@@ -229,7 +174,8 @@ PEN_OP(quantile,
   int64_t* at = order.tensor()->as<int64_t>();
   for (int64_t i = 0; i < rows.outer; ++i) {
     const double* row = rows.row<double>(i);
-    sort_places(row, at, at + n, n);
+    for (int64_t k = 0; k < n; ++k) at[k] = k;
+    merge_sort(at, at + n, n, [&](int64_t a, int64_t b) { return row[a] < row[b] || (is_nan(row[b]) && !is_nan(row[a])); });
     int64_t numbers = n;
     while (numbers > 0 && is_nan(row[at[numbers - 1]])) --numbers;
     bool lost = numbers == 0 || (numbers < n && !leave_out);
@@ -248,33 +194,7 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
     PEN_TRY(status);
     return c.give(made);
   }
-  if (to == DType::f64) {
-    RowArray rows;
-    DimSet along = only(x.rank(), dim);
-    PEN_TRY(rows_of(c, x, along, DType::f64, &rows));
-    int64_t all = x.numel();
-    Value made = Value::own(tensor_create(DType::f64, 1, &all)), back;
-    if (made.is_none()) return c.out_of_memory();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      double* out = made.tensor()->as<double>() + i * rows.inner;
-      double sum = mode[0] == 'p' ? 1 : mode[0] == 'l' ? -__builtin_inf() : 0;
-      for (int64_t j = 0; j < rows.inner; ++j) {
-        if (mode[0] == 's') sum += row[j];
-        if (mode[0] == 'p') sum *= row[j];
-        if (mode[0] == 'l') {
-          double high = sum > row[j] ? sum : row[j], low = sum > row[j] ? row[j] : sum;
-          sum = is_nan(sum) || is_nan(row[j])                         ? __builtin_nan("")
-                : high == -__builtin_inf() || high == __builtin_inf() ? high
-                                                                      : high + log1p(exp(low - high));
-        }
-        out[j] = sum;
-      }
-    }
-    PEN_TRY(rows_back(c, made, x, dim, DType::f64, &back));
-    return c.give(static_cast<Value&&>(back));
-  }
-  DType carrier = is_floating(to) ? DType::f32 : DType::i64;
+  DType carrier = to == DType::f64 ? to : is_floating(to) ? DType::f32 : DType::i64;
   Graph g(c);
   int y = g.node(Key("scan", carrier), g.cast(g.cast(g.input(x), x.dtype(), to), to, carrier));
   g.integer("dim", dim).text("mode", mode);
@@ -301,28 +221,7 @@ PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, T
   int dim;
   bool largest = c.word() == 0;
   PEN_TRY(c.dim(1, x.rank(), &dim));
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, only(x.rank(), dim), DType::f64, &rows));
-    int64_t all = x.numel();
-    Value made = Value::own(tensor_create(DType::f64, 1, &all)), places = Value::own(tensor_create(DType::i64, 1, &all)), back;
-    if (made.is_none() || places.is_none()) return c.out_of_memory();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      int64_t at = 0;
-      for (int64_t j = 0; j < rows.inner; ++j) {
-        bool better = largest ? row[j] >= row[at] : row[j] <= row[at];
-        if (is_nan(row[j]) || (better && !is_nan(row[at]))) at = j;
-        made.tensor()->as<double>()[i * rows.inner + j] = row[at];
-        places.tensor()->as<int64_t>()[i * rows.inner + j] = at;
-      }
-    }
-    PEN_TRY(rows_back(c, places, x, dim, DType::i64, &back));
-    PEN_TRY(c.give(static_cast<Value&&>(back), 1));
-    PEN_TRY(rows_back(c, made, x, dim, DType::f64, &back));
-    return c.give(static_cast<Value&&>(back), 0);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
+  DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
   int values = g.node(Key("scan_extreme", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
   g.integer("dim", dim).flag("largest", largest);
