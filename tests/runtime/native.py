@@ -98,9 +98,12 @@ def _cross_compilers(target: str, folder: Path) -> list[str]:
 
     zig = Path(ziglang.__file__).parent / "zig"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, words in {"cc": TARGETS[target][0], "c++": [*TARGETS[target][0], "-fno-sanitize=all"], "ar": []}.items():
+    # C++ goes through `zig cc` too: the runtime needs no C++ library, and `zig c++` would compile one before it does anything.
+    words = TARGETS[target][0]
+    commands = {"cc": ["cc", *words], "c++": ["cc", *words, "-fno-sanitize=all"], "ar": ["ar"]}
+    for name, command in commands.items():
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec {shlex.join([str(zig), name, *words])} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.join([str(zig), *command])} "$@"\n')
         path.chmod(0o755)
     return [
         "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target}", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
