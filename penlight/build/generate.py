@@ -3,7 +3,7 @@
     pen_format.h       the .pen records, from file/format.py
     elementwise_*.cc   row functions, from the scalar rules in ops/elementwise
     registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
-    operators.cc       the VM's operators, found by scanning for PEN_OP (build/operators.py)
+    operators.cc       the VM's operators, found by scanning for PEN_OP (ops/vm_operators.py)
     sources.cmake      which sources are compiled once and which per instruction set
 
 `--keys` restricts the registry to some kernels (selective builds); their sources alone are then compiled. Needs the
@@ -18,10 +18,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penlight.build.elementwise import elementwise_entries, emit_elementwise
-from penlight.build.operators import operators, operators_source
 from penlight.file import format as pen_format
 from penlight.ops import registry
 from penlight.ops.registry import Op
+from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 ISA_ORDER = ("base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm")  # as enum Isa in runtime/exec/kernel.h
@@ -92,7 +92,7 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
         if keys is not None and key not in keys:
             continue
         declarations.add("namespace pen { Status elementwise_bind(Bind& b); void elementwise_run(const Run& r); }")
-        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const float*)", per_isa)
+        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa)
         run = "{pen::elementwise_run, " + ", ".join(["nullptr"] * (len(ISA_ORDER) - 1)) + "}"
         schema = ops[key.split(".")[0]].compact_schema()
         enums = ["pen::DType::" + {"bool": "boolean"}.get(d, d) for d in (dtype, result)]
@@ -136,7 +136,9 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None, with_vm: 
         + [str(out / name) for name in generated if name.endswith(".cc")]
     )
     binds = {str(found.binds[k.op.name]) for k in used}
-    operator_files = {str(op.source) for op in vm.values() if "ops" in op.source.relative_to(ROOT).parts}
+    operator_files = {
+        str(op.source) for op in vm.values() if not op.rule and "ops" in op.source.relative_to(ROOT).parts
+    }
     if vm:  # with what its operators share
         shared_files = [*(ROOT / "ops").rglob("*_ops.cc"), *(ROOT / "ops/script").glob("*.cc")]
         operator_files |= {str(p) for p in shared_files}

@@ -11,13 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penlight.capture.lite.program import Device, Function, LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.program import Function, LiteProgram
 from penlight.capture.lite.registers import to_script
-from penlight.compat import dataflow
+from penlight.capture.script import dataflow
 from penlight.compat.backends import GPUS, runs_on
-from penlight.compat.kinds import WORDS, file_kind
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import Script, ScriptFunction
+from penlight.ir.values import Device, ScriptObject, ScriptTensor
 
 LEVELS = ("error", "warning", "note")
 RANDOM = {
@@ -136,22 +137,22 @@ def _of_state(program: LiteProgram) -> Iterator[Lint]:
         )  # fmt: skip
 
 
-def _training(value: LiteObject) -> bool:
+def _training(value: ScriptObject) -> bool:
     return value.attributes.get("training") is True
 
 
-def tensors(program: LiteProgram) -> Iterator[tuple[str, LiteTensor]]:
+def tensors(program: LiteProgram) -> Iterator[tuple[str, ScriptTensor]]:
     """Every tensor in the module's state and in the constants of its code, once, with a name."""
     seen: set[int] = set()
 
-    def walk(value: Any, name: str, depth: int) -> Iterator[tuple[str, LiteTensor]]:
-        if isinstance(value, (LiteTensor, LiteObject, list, tuple, dict)):
+    def walk(value: Any, name: str, depth: int) -> Iterator[tuple[str, ScriptTensor]]:
+        if isinstance(value, (ScriptTensor, ScriptObject, list, tuple, dict)):
             if id(value) in seen or depth > 200:
                 return
             seen.add(id(value))
-        if isinstance(value, LiteTensor):
+        if isinstance(value, ScriptTensor):
             yield value.name or name, value
-        elif isinstance(value, LiteObject):
+        elif isinstance(value, ScriptObject):
             for key, item in value.attributes.items():
                 yield from walk(item, f"{name}.{key}" if name else key, depth + 1)
         elif isinstance(value, (list, tuple)):
@@ -310,7 +311,7 @@ def _is_check(function: ScriptFunction, at: int) -> bool:
 def register_code(program: LiteProgram) -> Script:
     """The program as it is interpreted. Without torch's schemas, operators that Penlight lacks may be an error."""
     try:
-        from penlight.capture.script import schema_counts
+        from penlight.capture.script.torchscript import schema_counts
     except ImportError:
         return to_script(program)
     return to_script(program, None, schema_counts)
@@ -336,7 +337,7 @@ def _vm_names() -> frozenset[str]:
 
         return frozenset(_runtime.operator_names())  # type: ignore[attr-defined]
     except ImportError:  # not built; the sources say the same
-        from penlight.build.operators import operators
+        from penlight.ops.vm_operators import operators
 
         return frozenset(operators())
 
@@ -372,8 +373,8 @@ def _instead(name: str) -> str:
 
 # --- .pen ---
 def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
-    from penlight.compat.lite import OPERATORS
     from penlight.file.reader import read
+    from penlight.ir.script import OPERATORS
 
     pen = read(path)
     if not pen.bundles:

@@ -132,7 +132,7 @@ class Method:
     outputs: tuple[Port, ...]
     code: tuple[Instruction, ...]
     registers: int
-    input_spec: Any  # containers around the inputs (penlight.capture.containers)
+    input_spec: Any  # containers around the inputs (penlight.ir.containers)
     output_spec: Any
 
     @property

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.capture.lite.program import Device, EnumValue, LiteObject, LiteTensor, Quantizer, Storage
 from penlight.file import format as f
 from penlight.ir.graph import Value
 from penlight.ir.script import Action, Bundle, Const, Script, ScriptFunction
 from penlight.ir.types import DTYPES, TensorType, dtype_of
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage
 
 if TYPE_CHECKING:
     from penlight.file.writer import _Tables
@@ -130,7 +130,7 @@ class ScriptTables:
             return row("float", struct.unpack("<q", struct.pack("<d", value))[0])
         if isinstance(value, str):
             return row("str", self.t.string(value))
-        if isinstance(value, LiteTensor):
+        if isinstance(value, ScriptTensor):
             return self._tensor(value)
         if isinstance(value, (list, tuple)):
             parts = [self.datum(v, depth + 1) for v in value]
@@ -139,7 +139,7 @@ class ScriptTables:
             return row(kind, 0, parts, self.class_of(type(value).__name__, list(named)) if named else f.NONE)
         if isinstance(value, dict):
             return row("dict", 0, [self.datum(x, depth + 1) for item in value.items() for x in item])
-        if isinstance(value, LiteObject):
+        if isinstance(value, ScriptObject):
             if value.is_custom and not value.attributes:
                 raise ValueError(
                     f"an object of class {value.type_name}, which Penlight does not know, is part of the model"
@@ -148,7 +148,7 @@ class ScriptTables:
             return row("object", 0, parts, self.class_of(value.type_name, list(value.attributes)))
         raise TypeError(f"a {type(value).__name__} cannot be kept in a .pen file")
 
-    def _tensor(self, t: LiteTensor) -> int:
+    def _tensor(self, t: ScriptTensor) -> int:
         """INTS: constant, dtype, offset, rank, dims, strides, axis (-2: not quantized, -1: one scale), channels, zero points, bits of scales."""
         if t.dtype not in DTYPES:
             raise ValueError(f"tensor {t.name or t.storage.name}: dtype {t.dtype} is not supported yet")
@@ -175,10 +175,10 @@ def _quantization(q: Quantizer | None) -> list[int]:
     return [-1 if q.axis is None else q.axis, len(scales), *zeros, *bits]
 
 
-def _tensor_of(array: np.ndarray, kept: list[Any]) -> LiteTensor:
+def _tensor_of(array: np.ndarray, kept: list[Any]) -> ScriptTensor:
     dtype = dtype_of(array)
     flat = np.ascontiguousarray(array).reshape(array.shape)  # numpy makes rank 1 of rank 0
     strides = tuple(s // flat.itemsize for s in flat.strides)
-    made = LiteTensor(Storage(flat.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides)
+    made = ScriptTensor(Storage(flat.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides)
     kept.append(made)
     return made

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from penlight.capture.lite.program import LiteObject, LiteTensor
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import ScriptObject, ScriptTensor
 
 
 def script_text(script: Script) -> str:
@@ -20,9 +20,9 @@ def script_text(script: Script) -> str:
 
 def value_text(value: Any, limit: int = 60) -> str:
     """A constant, on part of a line."""
-    if isinstance(value, LiteTensor):
+    if isinstance(value, ScriptTensor):
         return f"{value.name or 'tensor'}: {value.dtype}{list(value.shape)}"
-    if isinstance(value, LiteObject):
+    if isinstance(value, ScriptObject):
         return f"<{value.type_name.rpartition('.')[2]}>"
     if isinstance(value, (list, tuple)):  # parts may be shared: all of it could be endless
         inside = ", ".join(value_text(v, 20) if limit > 20 else "…" for v in value[:8]) + (
@@ -40,8 +40,8 @@ def _function(script: Script, function: ScriptFunction) -> str:
     parameters = ", ".join(f"r{i} {p.get('name')}: {p.get('type')}" for i, p in enumerate(function.parameters))
     lines = [f"{function.method or function.name}({parameters}) -> {function.returns} {{"]
     before = ""
-    objects: dict[int, LiteObject] = {}  # what registers hold, as far as it is known
-    if function.method and isinstance(script.module, LiteObject):
+    objects: dict[int, ScriptObject] = {}  # what registers hold, as far as it is known
+    if function.method and isinstance(script.module, ScriptObject):
         objects[0] = script.module
     for at, action in enumerate(function.code):
         if action.op == "drop":  # says only when memory is given back
@@ -53,7 +53,7 @@ def _function(script: Script, function: ScriptFunction) -> str:
     return "\n".join([*lines, "}"])
 
 
-def _follow(action: Action, objects: dict[int, LiteObject]) -> None:
+def _follow(action: Action, objects: dict[int, ScriptObject]) -> None:
     """Keeps track of the modules in registers."""
     source = action.args[0] if action.args else None
     held: Any = objects.get(source) if isinstance(source, int) and action.op in ("get_attr", "move") else None
@@ -62,17 +62,17 @@ def _follow(action: Action, objects: dict[int, LiteObject]) -> None:
         held = values[action.target] if action.target < len(values) else None
     for result in action.results:
         objects.pop(result, None)
-        if isinstance(held, LiteObject):
+        if isinstance(held, ScriptObject):
             objects[result] = held
 
 
-def _attribute(action: Action, objects: dict[int, LiteObject]) -> str:
+def _attribute(action: Action, objects: dict[int, ScriptObject]) -> str:
     owner = action.args[0]
     names = list(objects[owner].attributes) if isinstance(owner, int) and owner in objects else []
     return names[action.target] if action.target < len(names) else f"attribute {action.target}"
 
 
-def _action(script: Script, action: Action, objects: dict[int, LiteObject]) -> str:
+def _action(script: Script, action: Action, objects: dict[int, ScriptObject]) -> str:
     args = [value_text(script.constants[a.index]) if isinstance(a, Const) else f"r{a}" for a in action.args]
     results = ", ".join(f"r{r}" for r in action.results)
     head = f"{results} = " if results else ""

@@ -31,8 +31,8 @@ IMAGE_SIZE = 224  # assumed for a free height or width, where the metadata does 
 )  # fmt: skip
 def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes: tuple[Shape, ...]) -> None:
     """Show what is in FILE, a .pen, .ptl or TorchScript (.pt) model: inputs, outputs, operators, kernels, weights, memory, metadata."""
-    from penlight.compat.kinds import file_kind
     from penlight.file.reader import read
+    from penlight.file_kinds import file_kind
 
     kind = file_kind(file)
     if kind in ("zip", "flatbuffer", "torchscript"):
@@ -127,7 +127,7 @@ def _describe_method(method: Method) -> dict[str, Any]:
 
 def named_outputs(method: Method) -> list[Port]:
     """Outputs under the names that they have in the containers around them, where those give any."""
-    from penlight.capture.containers import leaf_names
+    from penlight.ir.containers import leaf_names
 
     try:
         names = leaf_names(method.output_spec)
@@ -152,7 +152,7 @@ def _arena(file: Path, method: Method, metadata: dict[str, Any], given: Sequence
         import numpy as np
 
         import penlight
-        from penlight.capture.containers import unflatten
+        from penlight.ir.containers import unflatten
         from penlight.ir.types import numpy_dtype
 
         model = penlight.load(file, threads=1)

@@ -10,10 +10,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.program import Argument, Function, LiteProgram
 from penlight.compat.lints import on_cpu, register_code, tensors
 from penlight.errors import CaptureError
 from penlight.ir.script_text import script_text, value_text
+from penlight.ir.values import ScriptObject, ScriptTensor
 from penlight.tools.screen import heading, in_bytes, screen, table
 
 WEIGHTS_SHOWN = 10
@@ -109,19 +110,19 @@ def schema(function: Function) -> str:
     return f"{function.method}({', '.join(parts)}) -> {returns or 'Any'}"
 
 
-def _bytes(tensor: LiteTensor) -> int:
+def _bytes(tensor: ScriptTensor) -> int:
     return (math.prod(tensor.shape) * _BITS.get(tensor.dtype, 32) + 7) // 8
 
 
-def state(value: LiteObject, prefix: str = "", depth: int = 0) -> list[tuple[str, str]]:
+def state(value: ScriptObject, prefix: str = "", depth: int = 0) -> list[tuple[str, str]]:
     """Attributes that are no tensors, modules or flags of training: what the model's code may read or change."""
     found: list[tuple[str, str]] = []
     for name, item in value.attributes.items() if depth < 100 else ():
-        if isinstance(item, LiteObject):
+        if isinstance(item, ScriptObject):
             found += state(item, f"{prefix}{name}.", depth + 1)
-        elif name != "training" and item is not None and not isinstance(item, LiteTensor):
+        elif name != "training" and item is not None and not isinstance(item, ScriptTensor):
             text = repr(item)
-            if "LiteTensor" in text or "LiteObject" in text:
+            if "ScriptTensor" in text or "ScriptObject" in text:
                 text = (
                     f"{type(item).__name__} of {len(item)}"
                     if isinstance(item, (list, tuple, dict))

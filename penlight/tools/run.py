@@ -137,7 +137,7 @@ def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndar
 
 def arguments(spec: Any, leaves: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     """Flat inputs in the containers that the model takes."""
-    from penlight.capture.containers import unflatten
+    from penlight.ir.containers import unflatten
 
     args = [unflatten(part, leaves) for part in spec["args"]]
     return args, {name: unflatten(part, leaves) for name, part in spec["kwargs"].items()}

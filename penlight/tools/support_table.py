@@ -56,7 +56,7 @@ def support_table() -> str:
 
 def _interpreted() -> list[str]:
     """Operators of VM code, by namespace, and what production used of them."""
-    from penlight.build.operators import operators
+    from penlight.ops.vm_operators import operators
     from penlight.tools.production import INSTRUCTIONS, LEFT_OUT, OFTEN, production
 
     have, used = operators(), production()
@@ -101,7 +101,7 @@ def _composites() -> list[str]:
 
 
 def _complex() -> list[str]:
-    from penlight.capture.complex import PARTWISE
+    from penlight.ops.complex_values import PARTWISE
 
     rules = ", ".join(f"`{name}`" for name in sorted(registry.COMPLEX))
     parts = ", ".join(f"`{name}`" for name in sorted(PARTWISE))

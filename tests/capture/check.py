@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from penlight.capture import capture, containers
+from penlight.capture import capture
+from penlight.ir import containers
 from penlight.ir.graph import Method
 from penlight.ir.verify import verify
 from tests.compare import assert_same

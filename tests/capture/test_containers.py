@@ -14,8 +14,8 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from penlight.capture.containers import flatten, from_treespec, leaf_names, unflatten
 from penlight.errors import CaptureError, InputError
+from penlight.ir.containers import flatten, from_treespec, leaf_names, unflatten
 
 Point = namedtuple("Point", "x y")
 A, B, C = (np.full((2,), i) for i in range(3))
@@ -150,5 +150,7 @@ def test_keys_that_json_cannot_keep_are_refused() -> None:
 
 
 def test_containers_need_no_torch() -> None:
-    code = "import sys; sys.modules['torch'] = None; import penlight.capture.containers, penlight.capture.emitter, penlight.model"
+    code = (
+        "import sys; sys.modules['torch'] = None; import penlight.ir.containers, penlight.ops.emitter, penlight.model"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from penlight.capture.emitter import Emitter, Unconvertible
-from penlight.capture.tensors import DTYPE_NAMES
+from penlight.capture.export.tensors import DTYPE_NAMES
 from penlight.ir.dims import combine, symbol
 from penlight.ir.graph import Graph, Value
 from penlight.ir.types import TensorType
+from penlight.ops.emitter import Emitter, Unconvertible
 
 TORCH = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 OPERANDS = [(dtype, rank) for dtype in TORCH for rank in (0, 2)] + [(kind, -1) for kind in (bool, int, float)]

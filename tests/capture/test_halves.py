@@ -1,4 +1,4 @@
-"""Models of half floats: inputs and outputs keep their dtype, numbers between are f32 (capture/tensors.py says why). The
+"""Models of half floats: inputs and outputs keep their dtype, numbers between are f32 (capture/export/tensors.py says why). The
 result is compared with the same model in f32, whose weights are the halves: it may be off by the rounding of the output
 alone. torch's own half model is off by more, and the two must agree within that."""
 

@@ -8,7 +8,7 @@ from torch import nn
 from torch.export import Dim
 
 import penlight
-from penlight.capture import exported
+from penlight.capture.export import exported_program as exported
 from penlight.ops import registry
 from tests.compare import assert_same
 

@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 import penlight
-from penlight.capture import exported
-from penlight.capture.module import capture_module
+from penlight.capture.export import exported_program as exported
+from penlight.capture.export.nn_module import capture_module
 from tests.compare import assert_same
 
 X = torch.rand(2, 4, 6, 6)

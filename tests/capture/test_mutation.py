@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from penlight.capture import exported
+from penlight.capture.export import exported_program as exported
 from penlight.errors import CaptureError
 from tests.capture.check import assert_captures, captured
 

@@ -12,7 +12,7 @@ import sympy
 import torch
 from torch.utils._sympy import functions as f
 
-from penlight.capture.symbols import Symbols, symbol_range
+from penlight.capture.export.symbols import Symbols, symbol_range
 from penlight.errors import CaptureError
 from penlight.ir.dims import evaluate, parse_dim
 

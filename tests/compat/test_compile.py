@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from penlight.capture.lite.read import read
-from penlight.capture.script import script_of
+from penlight.capture.script.guess import guess_inputs
+from penlight.capture.script.torchscript import script_of
 from penlight.compat.bundled import Bundles
 from penlight.compat.compile import compile_program, compile_script
-from penlight.compat.guess import guess_inputs
 from tests.compat.models import MODELS
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from penlight.compat import dataflow
+from penlight.capture.script import dataflow
 from penlight.compat.backends import is_host, runs_on
 from penlight.compat.bundled_inputs import bundle_inputs
 from penlight.compat.lints import Lint, lint_file

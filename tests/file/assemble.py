@@ -17,9 +17,9 @@ import ast
 import re
 from typing import Any
 
-from penlight.capture.lite.program import LiteObject
 from penlight.ir.graph import Program
 from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import ScriptObject
 
 _HEAD = re.compile(r"([\w.]+)\((.*)\):")
 _LINE = re.compile(r"(?:(r[\d, r]+) = )?([\w.:]+)(?: (\S+?) ?)?\((.*)\)(?: -> (\w+))?")
@@ -47,7 +47,7 @@ def assemble(
             registers if first_slot is None else first_slot, name if own else None,
             [ast.literal_eval(p[2]) for p in parameters if p[1]],
         )  # fmt: skip
-    return Script(functions, LiteObject(MODULE, attributes or {}), made, classes or {})
+    return Script(functions, ScriptObject(MODULE, attributes or {}), made, classes or {})
 
 
 def program(text: str, attributes: dict[str, Any] | None = None, **options: Any) -> Program:

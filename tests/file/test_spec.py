@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from penlight.capture.containers import _FORMS
 from penlight.file import format as f
+from penlight.ir.containers import _FORMS
 from penlight.ir.types import DTYPES
 from penlight.lower.prepack import PACKERS
 from penlight.preprocess import COLORS, INTERPOLATIONS, LAYOUTS, Preprocessing

@@ -18,7 +18,7 @@ import torch
 import torch.utils._pytree as pytree
 
 import penlight
-from penlight.capture import containers
+from penlight.ir import containers
 from penlight.ops import registry
 from tests.runtime.case import case_bytes
 

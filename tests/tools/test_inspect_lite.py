@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from penlight.capture.lite.program import Function, Instruction, LiteObject, LiteProgram, Operator
+from penlight.capture.lite.program import Function, Instruction, LiteProgram, Operator
+from penlight.ir.values import ScriptObject
 from penlight.tools.inspect_lite import listing
 from tests.tools.call import Penlight
 
@@ -90,7 +91,7 @@ def test_bad_files(penlight_command: Penlight, models: Path, tmp_path: Path) -> 
 def test_code_that_cannot_be_registers_is_shown_as_it_stands() -> None:
     code = [Instruction("LOADC", 0, 0), Instruction("OP", 0, 0), Instruction("JMP", 1, 0), Instruction("LOADC", 7, 0)]
     function = Function("__torch__.M.forward", code, [Operator("aten::nothing", "", None)], ["text"], [], 1)
-    program = LiteProgram("zip", 4, 3, {function.name: function}, LiteObject("__torch__.M"))
+    program = LiteProgram("zip", 4, 3, {function.name: function}, ScriptObject("__torch__.M"))
     shown = listing(program)
     assert "LOADC 0 0  'text'" in shown
     assert "OP 0 0  aten::nothing" in shown

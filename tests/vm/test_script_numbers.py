@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 
-from penlight.build.operators import operators
+from penlight.ops.vm_operators import operators
 from tests.vm.check import OperatorError, compare, run, torch_run
 
 INTS = [0, 1, -1, 2, -2, 3, 7, -7, 63, 100, 2**31, 2**53 + 1, 2**63 - 1, -(2**63)]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from penlight.build.operators import Param, VmOperator, operators
+from penlight.ops.vm_operators import Param, VmOperator, operators
 from tests.vm.check import OperatorError, run
 
 FAMILIES = ("elementwise", "shape", "index", "random", "sort", "dynamic")

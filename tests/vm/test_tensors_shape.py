@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from penlight.build.operators import operators
+from penlight.ops.vm_operators import operators
 from tests.vm.check import OperatorError, check, compare, run, torch_run
 from tests.vm.samples import EVERY, INF, NAN, outcome, same_as_torch
 

@@ -18,10 +18,11 @@ from penlight.capture.lite.instructions import (
     check_version,
     instruction,
 )
-from penlight.capture.lite.program import Argument, Function, LiteObject, LiteProgram, Operator, Storage
+from penlight.capture.lite.program import Argument, Function, LiteProgram, Operator
 from penlight.capture.lite.sources import read_modules, read_sources
 from penlight.capture.lite.unpickle import unpickle
 from penlight.errors import CaptureError
+from penlight.ir.values import ScriptObject, Storage
 
 
 def read_zip(archive: Archive, file: str) -> LiteProgram:
@@ -49,10 +50,9 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
         function.sources = lines if lines is not None and len(lines) == len(function.instructions) else None
         functions[function.name] = function
     module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", _storages(archive, "data/", storages))
-    if not isinstance(module, LiteObject):
+    if not isinstance(module, ScriptObject):
         raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
-    extra = {n.removeprefix("extra/"): archive.read(n) for n in archive.records if n.startswith("extra/")}
-    return LiteProgram("zip", version, operator_version, functions, module, extra, file)
+    return LiteProgram("zip", version, operator_version, functions, module, archive.extra_files(), file)
 
 
 def bytecode_version(archive: Archive, file: str) -> int:

@@ -23,23 +23,11 @@ from penlight.capture.lite.instructions import (
     check_version,
     instruction,
 )
-from penlight.capture.lite.program import (
-    Argument,
-    Device,
-    EnumValue,
-    Function,
-    LiteObject,
-    LiteProgram,
-    LiteTensor,
-    Operator,
-    Quantizer,
-    Storage,
-    TypedDict,
-    TypedList,
-)
+from penlight.capture.lite.program import Argument, Function, LiteProgram, Operator
 from penlight.capture.lite.tensors import ELEMENT_TYPES, per_channel, tensor
 from penlight.capture.lite.unpickle import MAX_DEPTH, MAX_EXPANDED
 from penlight.errors import CaptureError
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage, TypedDict, TypedList
 
 _WITH_FIELDS, _CUSTOM, _WITH_SETSTATE = 1, 2, 3  # kinds of object types
 _PER_TENSOR, _PER_CHANNEL, _PER_CHANNEL_FLOAT = 0, 1, 4  # quantization schemes
@@ -223,7 +211,7 @@ class _Reader:
                 raise wire.error(f"method {index} is no function")
         state = self.module.number(3, "<I")
         module = self.values[state] if state < len(self.values) else None
-        if not isinstance(module, LiteObject):
+        if not isinstance(module, ScriptObject):
             raise wire.error(f"its state, value {state}, is {type(module).__name__}, expected a module")
         extra = {
             t.string(0): t.string(1, "").encode("utf-8", "surrogateescape") for t in self.module.tables(1, "ExtraFile")
@@ -263,12 +251,12 @@ class _Reader:
     def _enum(self, table: _Table) -> EnumValue:
         return EnumValue(table.string(0), self.child(table.number(1, "<I")))
 
-    def _object(self, table: _Table) -> LiteObject:
+    def _object(self, table: _Table) -> ScriptObject:
         index = table.number(0, "<I")
         if index >= len(self.types):
             raise self.wire.error(f"an object has type {index} of {len(self.types)}")
         type_name, kind, names = self.types[index]
-        made = LiteObject(type_name)
+        made = ScriptObject(type_name)
         if kind == _WITH_FIELDS and not made.is_custom:
             values = self.children(table, 2)
             if len(values) > len(names) or len(set(names)) != len(names):
@@ -340,7 +328,7 @@ class _Reader:
                 raise self.wire.error(f"two storages overlap at byte {start}")
         return found
 
-    def _tensor(self, table: _Table, plain: bool = False) -> LiteTensor:
+    def _tensor(self, table: _Table, plain: bool = False) -> ScriptTensor:
         storage, kind = table.number(0, "<I"), table.number(1, "<b")
         if storage >= len(self.storages) or not 0 <= kind < len(ELEMENT_TYPES):
             raise self.wire.error(f"a tensor of element type {kind} lies in storage {storage} of {len(self.storages)}")

@@ -38,14 +38,14 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage
 from penlight.capture.lite.tensors import is_dense
 from penlight.errors import CaptureError
+from penlight.ir.values import Quantizer, ScriptObject, ScriptTensor, Storage
 
 PREFIX = "__torch__.torch.classes."
 
 
-def unpack(value: LiteObject, where: str) -> None:
+def unpack(value: ScriptObject, where: str) -> None:
     """Turns the state of a known class into attributes, in place. `where` begins error messages."""
     name = value.type_name.removeprefix(PREFIX)
     if not value.is_custom or not value.has_state or name not in _LAYOUTS:
@@ -74,13 +74,13 @@ class _Fields:
             raise self.error(f"has {type(value).__name__} as its {what}, expected {kinds[0].__name__}")
         return value
 
-    def tensor(self, what: str) -> LiteTensor:
-        found = self.take(what, LiteTensor)
-        assert isinstance(found, LiteTensor)
+    def tensor(self, what: str) -> ScriptTensor:
+        found = self.take(what, ScriptTensor)
+        assert isinstance(found, ScriptTensor)
         return found
 
-    def tensor_or_none(self, what: str) -> LiteTensor | None:
-        return self.take(what, LiteTensor, type(None))  # type: ignore[no-any-return]
+    def tensor_or_none(self, what: str) -> ScriptTensor | None:
+        return self.take(what, ScriptTensor, type(None))  # type: ignore[no-any-return]
 
     def limit(self, what: str) -> float | None:
         value = self.take(what, float, int, type(None))
@@ -115,7 +115,7 @@ def _vulkan_linear(f: _Fields) -> dict[str, Any]:
     w = made["weight"]
     if len(w.shape) != 2 or (w.quantizer is not None and w.quantizer.axis is not None):
         raise f.error(f"has a weight of sizes {w.shape}")
-    made["weight"] = LiteTensor(w.storage, w.dtype, w.offset, w.shape[::-1], w.strides[::-1], w.quantizer)
+    made["weight"] = ScriptTensor(w.storage, w.dtype, w.offset, w.shape[::-1], w.strides[::-1], w.quantizer)
     return made
 
 
@@ -185,9 +185,9 @@ def _quantized_conv(f: _Fields) -> dict[str, Any]:
     """Three layouts: a flat tuple with tensors for numbers; ("2", tensors, optional tensors) with the numbers in an i16 tensor;
     (3, numbers, optional tensors)."""
     first = f.values[0] if f.values else None
-    if isinstance(first, LiteTensor):
+    if isinstance(first, ScriptTensor):
         weight, bias = f.tensor("weight"), f.tensor_or_none("bias")
-        rows = [[_number(f, t) for t in f.list(what, LiteTensor)] for what in ("stride", "padding", "dilation")]
+        rows = [[_number(f, t) for t in f.list(what, ScriptTensor)] for what in ("stride", "padding", "dilation")]
         rank = len(rows[0])
         numbers = [rank, *rows[0], *rows[1], *rows[2], *[0] * rank, _number(f, f.tensor("groups")), 0]
         if len(rows[1]) != rank or len(rows[2]) != rank:
@@ -196,7 +196,7 @@ def _quantized_conv(f: _Fields) -> dict[str, Any]:
             )
     elif first == "2":
         f.take("version", str)
-        tensors = f.list("tensors", LiteTensor)
+        tensors = f.list("tensors", ScriptTensor)
         optional = f.values[f.at] if f.at < len(f.values) else None
         f.at += 1
         if len(tensors) != 2 or not isinstance(optional, list) or len(optional) != 1:
@@ -210,14 +210,14 @@ def _quantized_conv(f: _Fields) -> dict[str, Any]:
         numbers = f.list("numbers", int)
         three = f.values[f.at] if f.at < len(f.values) else None
         f.at += 1
-        if not isinstance(three, list) or len(three) != 3 or not isinstance(three[1], LiteTensor):
+        if not isinstance(three, list) or len(three) != 3 or not isinstance(three[1], ScriptTensor):
             raise f.error("does not have its three tensors")
         weight, bias = three[1], three[2]
     else:
         raise f.error(f"has an unknown version, {first!r:.40}")
     f.end()
     rank = len(weight.shape) - 2
-    if bias is not None and not isinstance(bias, LiteTensor):
+    if bias is not None and not isinstance(bias, ScriptTensor):
         raise f.error(f"has {type(bias).__name__} as its bias")
     if rank < 1 or not numbers or numbers[0] != rank or len(numbers) != 4 * rank + 3:
         raise f.error(f"has the numbers {numbers} for a weight of sizes {weight.shape}")
@@ -227,7 +227,7 @@ def _quantized_conv(f: _Fields) -> dict[str, Any]:
     return _checked_conv(f, {**made, "groups": numbers[-2], "transposed": bool(numbers[-1] & 1)})
 
 
-def _number(f: _Fields, tensor: LiteTensor) -> int:
+def _number(f: _Fields, tensor: ScriptTensor) -> int:
     if tensor.shape not in ((), (1,)) or tensor.dtype not in ("i16", "i32", "i64"):
         raise f.error(f"has a tensor {tensor.dtype}{list(tensor.shape)} for a number")
     return int(tensor.array().reshape(-1)[0])
@@ -235,7 +235,7 @@ def _number(f: _Fields, tensor: LiteTensor) -> int:
 
 def _embedding(f: _Fields) -> dict[str, Any]:
     version = f.take("version", int)
-    tensors, _, numbers = f.list("tensors", LiteTensor), f.list("floats", float), f.list("numbers", int)
+    tensors, _, numbers = f.list("tensors", ScriptTensor), f.list("floats", float), f.list("numbers", int)
     f.end()
     if version != 1 or len(tensors) != 1 or len(numbers) != 1:
         raise f.error(f"has version {version}, {len(tensors)} tensors and {len(numbers)} numbers")
@@ -257,22 +257,22 @@ def _embedding(f: _Fields) -> dict[str, Any]:
     }
 
 
-def _bytes(table: LiteTensor) -> LiteTensor:
+def _bytes(table: ScriptTensor) -> ScriptTensor:
     """A dense quantized table as the bytes that it lies in, two numbers of 4 bits in each, the lower first."""
     width = table.shape[1] if table.dtype == "u8" else table.shape[1] // 2
     shape = (table.shape[0], width)
-    return LiteTensor(table.storage, "u8", table.offset, shape, (width, 1), name=table.name)
+    return ScriptTensor(table.storage, "u8", table.offset, shape, (width, 1), name=table.name)
 
 
-def _floats(values: Any) -> LiteTensor:
+def _floats(values: Any) -> ScriptTensor:
     data = np.asarray(values, np.float32)
-    return LiteTensor(Storage(data.view(np.uint8), "scales"), "f32", 0, data.shape, (1,))
+    return ScriptTensor(Storage(data.view(np.uint8), "scales"), "f32", 0, data.shape, (1,))
 
 
 def _cell(f: _Fields) -> dict[str, Any]:
     kind = f.take("kind", str)
-    tensors, floats = f.list("tensors", LiteTensor), f.list("floats", float)
-    numbers, linears = f.list("numbers", int), f.list("linears", LiteObject)
+    tensors, floats = f.list("tensors", ScriptTensor), f.list("floats", float)
+    numbers, linears = f.list("numbers", int), f.list("linears", ScriptObject)
     f.end()
     if kind == "quantized" and len(tensors) == 6 and len(floats) == 2 and len(numbers) == 2:
         weights = [_quantize(t, s, z) for t, s, z in zip(tensors, floats, numbers, strict=False)]
@@ -289,8 +289,8 @@ def _cell(f: _Fields) -> dict[str, Any]:
     raise f.error(f"is of kind {kind!r:.40} with {len(tensors)} tensors and {len(linears)} linears")
 
 
-def _quantize(tensor: LiteTensor, scale: float, zero_point: int) -> LiteTensor:
-    return LiteTensor(
+def _quantize(tensor: ScriptTensor, scale: float, zero_point: int) -> ScriptTensor:
+    return ScriptTensor(
         tensor.storage, tensor.dtype, tensor.offset, tensor.shape, tensor.strides, Quantizer(scale, zero_point)
     )
 
@@ -310,7 +310,7 @@ def _layer_norm(f: _Fields) -> dict[str, Any]:
 
 
 def _recurrent(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {"params": f.list("params", LiteTensor)}
+    made: dict[str, Any] = {"params": f.list("params", ScriptTensor)}
     made["has_biases"] = f.take("has_biases", bool)
     made["num_layers"] = f.take("num_layers", int)
     made["dropout"] = f.limit("dropout")

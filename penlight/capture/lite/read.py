@@ -15,10 +15,11 @@ from penlight.capture.lite.archive import MAGIC, Archive
 from penlight.capture.lite.bytecode import bytecode_version as zip_version
 from penlight.capture.lite.bytecode import read_zip
 from penlight.capture.lite.packed import PREFIX, unpack
-from penlight.capture.lite.program import LiteObject, LiteProgram, LiteTensor
+from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.restore import restore
 from penlight.capture.lite.upgrade import name_in_file, upgrade
 from penlight.errors import CaptureError
+from penlight.ir.values import ScriptObject, ScriptTensor
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
@@ -45,6 +46,15 @@ def _read(data: np.ndarray, file: str) -> LiteProgram:
     _name_tensors(program)
     upgrade(program)
     return program
+
+
+def extra_files(source: Source) -> dict[str, bytes]:
+    """What was stored beside the model in a .ptl, .pt or .pt2 file."""
+    data, file = _open(source)
+    with _scattered(data):
+        if bytes(data[:2]) == MAGIC[:2]:
+            return Archive(data, file).extra_files()
+        return _read(data, file).extra_files
 
 
 def bytecode_version(source: Source) -> int:
@@ -163,17 +173,17 @@ def _unpack_states(program: LiteProgram) -> None:
         restore(value, program)
 
 
-def _objects(program: LiteProgram) -> list[LiteObject]:
+def _objects(program: LiteProgram) -> list[ScriptObject]:
     """Every object in the module and among the constants, once."""
     seen: set[int] = set()
-    found: list[LiteObject] = []
+    found: list[ScriptObject] = []
     left: list[Any] = [program.module, *(c for f in program.functions.values() for c in f.constants)]
     while left:
         value = left.pop()
-        if not isinstance(value, (LiteObject, list, tuple, dict)) or id(value) in seen:
+        if not isinstance(value, (ScriptObject, list, tuple, dict)) or id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, LiteObject):
+        if isinstance(value, ScriptObject):
             found.append(value)
             left += [*value.attributes.values(), value.state]
         else:
@@ -186,13 +196,13 @@ def _name_tensors(program: LiteProgram) -> None:
     seen: set[int] = set()
 
     def visit(value: Any, path: str) -> None:
-        if isinstance(value, LiteTensor):
+        if isinstance(value, ScriptTensor):
             value.name = value.name or path
-        if not isinstance(value, (LiteObject, list, tuple, dict)) or id(value) in seen:
+        if not isinstance(value, (ScriptObject, list, tuple, dict)) or id(value) in seen:
             return
         seen.add(id(value))
         prefix = f"{path[-_MAX_PATH:]}." if path else ""
-        if isinstance(value, LiteObject):
+        if isinstance(value, ScriptObject):
             for name, child in value.attributes.items():
                 visit(child, prefix + name)
             if value.has_state:

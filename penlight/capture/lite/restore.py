@@ -13,8 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from penlight.capture.lite.packed import PREFIX, unpack
-from penlight.capture.lite.program import Function, LiteObject, LiteProgram, TypedDict, TypedList
+from penlight.capture.lite.program import Function, LiteProgram
 from penlight.errors import CaptureError
+from penlight.ir.values import ScriptObject, TypedDict, TypedList
 
 _MAX_STEPS = 10_000
 _MAX_SLOTS = 4096
@@ -24,7 +25,7 @@ class _CannotRunError(Exception):
     pass
 
 
-def restore(value: LiteObject, program: LiteProgram) -> bool:
+def restore(value: ScriptObject, program: LiteProgram) -> bool:
     """Runs __setstate__ on an object that has a state; False where that takes more than is here."""
     function = program.functions.get(f"{value.type_name}.__setstate__")
     if function is None or value.is_custom or not value.has_state:
@@ -39,7 +40,7 @@ def restore(value: LiteObject, program: LiteProgram) -> bool:
     return True
 
 
-def _run(function: Function, target: LiteObject, slots: dict[int, Any], file: str) -> None:
+def _run(function: Function, target: ScriptObject, slots: dict[int, Any], file: str) -> None:
     stack: list[Any] = [target, target.state]
     registers: dict[int, Any] = {}
     at = 0
@@ -164,7 +165,7 @@ def _call(name: str, stack: list[Any], file: str) -> None:
         raise _CannotRunError
 
 
-def _packed_conv(rank: int, transposed: bool, arguments: list[Any], file: str) -> LiteObject:
+def _packed_conv(rank: int, transposed: bool, arguments: list[Any], file: str) -> ScriptObject:
     """Of one dimension: as two with a height of 1."""
     weight, bias, stride, padding, *output_padding, dilation, groups = arguments
     rows = [stride, padding, dilation, *(output_padding or [[0] * rank])]
@@ -180,8 +181,8 @@ def _packed_conv(rank: int, transposed: bool, arguments: list[Any], file: str) -
     return _packed(f"quantized.Conv{dims}dPackedParamsBase", (3, numbers, [None, weight, bias]), file)
 
 
-def _packed(name: str, state: Any, file: str) -> LiteObject:
-    made = LiteObject(PREFIX + name, state=state, has_state=True)
+def _packed(name: str, state: Any, file: str) -> ScriptObject:
+    made = ScriptObject(PREFIX + name, state=state, has_state=True)
     try:
         unpack(made, file)
     except CaptureError:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from penlight.capture.lite.program import LiteTensor, Quantizer, Storage
 from penlight.errors import CaptureError
+from penlight.ir.values import Quantizer, ScriptTensor, Storage
 
 MAX_RANK = 64
 MAX_ELEMENTS = 1 << 34  # also of expanded tensors, which occupy little of the file
@@ -58,7 +58,7 @@ def tensor(
     *,
     quantizer: Quantizer | None = None,
     requires_grad: bool = False,
-) -> LiteTensor:
+) -> ScriptTensor:
     """A checked tensor. `where` begins the error message."""
     if not kind.dtype:
         raise CaptureError(f"{where} has elements of type {kind.name}, which Penlight cannot hold")
@@ -85,7 +85,7 @@ def tensor(
         )
     if quantizer is not None and quantizer.axis is not None:
         _check_channels(where, quantizer, shape)
-    return LiteTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
+    return ScriptTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
@@ -97,7 +97,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def per_channel(where: str, scales: LiteTensor, zero_points: LiteTensor, axis: int) -> Quantizer:
+def per_channel(where: str, scales: ScriptTensor, zero_points: ScriptTensor, axis: int) -> Quantizer:
     """A quantizer from the tensors that hold its parameters. (Zero points are floats in the scheme of embeddings.)"""
     for values, name in ((scales, "scales"), (zero_points, "zero points")):
         if (

@@ -15,18 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.lite.program import (
-    Device,
-    EnumValue,
-    LiteObject,
-    LiteTensor,
-    Quantizer,
-    Storage,
-    TypedDict,
-    TypedList,
-)
 from penlight.capture.lite.tensors import BY_STORAGE, ElementType, per_channel, tensor
 from penlight.errors import CaptureError
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage, TypedDict, TypedList
 
 MAX_DEPTH = 200
 MAX_EXPANDED = 50_000_000  # values, each counted as often as it is reached
@@ -67,7 +58,7 @@ _LISTS = {
     "torch.jit._pickle.build_intlist": ("List[int]", int),
     "torch.jit._pickle.build_doublelist": ("List[float]", float),
     "torch.jit._pickle.build_boollist": ("List[bool]", bool),
-    "torch.jit._pickle.build_tensorlist": ("List[Tensor]", LiteTensor),
+    "torch.jit._pickle.build_tensorlist": ("List[Tensor]", ScriptTensor),
 }
 _SCHEMES = ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
 _REFUSED = {
@@ -348,7 +339,7 @@ class _Reader:
         if not isinstance(target, _NewObject):
             raise self.error(f"state for {type(target).__name__}, which is no new object")
         self.plain(shape, f"the state of {target.type_name}")
-        made = LiteObject(target.type_name)
+        made = ScriptObject(target.type_name)
         # attributes come as a bare dict; one that __getstate__ returned has a type tag
         if type(state) is dict and not made.is_custom:
             if not all(isinstance(name, str) for name in state):
@@ -446,7 +437,7 @@ class _Reader:
                 )
         self.push(_StorageReference(storage, kind), _INTERNAL)
 
-    def rebuild(self, given: tuple[Any, ...], quantized: bool) -> LiteTensor:
+    def rebuild(self, given: tuple[Any, ...], quantized: bool) -> ScriptTensor:
         if len(given) < (6 if quantized else 5) or not isinstance(given[0], _StorageReference):
             raise self.error("a tensor without its storage")
         reference, offset, shape, strides = given[:4]
@@ -477,8 +468,8 @@ class _Reader:
         elif (
             len(given) == 4
             and type(given[3]) is int
-            and isinstance(given[1], LiteTensor)
-            and isinstance(given[2], LiteTensor)
+            and isinstance(given[1], ScriptTensor)
+            and isinstance(given[2], ScriptTensor)
         ):
             self.scale_bytes += given[1].byte_count + given[2].byte_count
             if self.scale_bytes > sum(self.storage_bytes.values()):

@@ -12,14 +12,14 @@ from penlight.ops.complex.number import Complex, Real, number, real
 from penlight.ops.registry import on_complex
 
 if TYPE_CHECKING:
-    from penlight.capture.complex import ComplexValue
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.complex_values import ComplexValue
+    from penlight.ops.emitter import Emitter
 
 
 def is_real(x: Any) -> bool:
     """Whether an operand of a call has no imaginary part."""
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     return not isinstance(x, (ComplexValue, complex))
 
@@ -329,8 +329,8 @@ def refused(g: Emitter, *_: Any) -> Any:
 
 @on_complex("matmul", "mm", "bmm", "mv", "dot", "inner", "outer", "ger")
 def product(g: Emitter, a: Any, b: Any) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
 
     converter = registry.ATEN["matmul"]
     out = g.out
@@ -361,7 +361,7 @@ def vdot(g: Emitter, a: ComplexValue, b: ComplexValue) -> ComplexValue:
 
 @on_complex("linalg_vecdot")
 def vecdot(g: Emitter, a: Any, b: Any, dim: int) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     made = (number(g, conjugate(g, a)) * number(g, b)).value()
     at = (dim % made.rank,)
@@ -382,8 +382,8 @@ def add_product(g: Emitter, x: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Co
 
 @on_complex("conj", "_conj", "conj_physical", "_conj_physical")
 def conjugate(g: Emitter, x: Any) -> Any:
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
 
     if is_real(x):
         return x

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops import registry
 
 if TYPE_CHECKING:
-    from penlight.capture.complex import ComplexValue
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.complex_values import ComplexValue
+    from penlight.ops.emitter import Emitter
 
 
 def broadcast(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
@@ -141,7 +141,7 @@ class Complex:
         return Complex(re, (self.im < 0.0).where(-im, im))
 
     def value(self) -> ComplexValue:
-        from penlight.capture.complex import ComplexValue
+        from penlight.ops.complex_values import ComplexValue
 
         return ComplexValue(self.re.value, self.im.value)
 
@@ -152,7 +152,7 @@ def as_complex(x: Any) -> Complex:
 
 def number(g: Emitter, x: Any) -> Complex:
     """Any operand of an aten call as a Complex."""
-    from penlight.capture.complex import pair
+    from penlight.ops.complex_values import pair
 
     whole = pair(g, x)
     return Complex(Real(g, whole.real), Real(g, whole.imag))

@@ -13,14 +13,14 @@ from penlight.ops.registry import Sample, on_complex
 from penlight.ops.shape.copy import copy
 
 if TYPE_CHECKING:
-    from penlight.capture.complex import ComplexValue
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.complex_values import ComplexValue
+    from penlight.ops.emitter import Emitter
 
 
 @on_complex("complex")
 def _(g: Emitter, re: Value, im: Value) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     def whole(x: Value) -> Value:
         return g.emit("expand", x, type=g.out.part, shape=g.out.shape) if x.shape != g.out.shape else x
@@ -36,7 +36,7 @@ def _(g: Emitter, size: Value, angle: Value) -> ComplexValue:
 
 @on_complex("view_as_complex", "view_as_complex_copy")
 def _(g: Emitter, x: Value) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     re, im = (g.emit("select", x, type=g.out.part, dim=x.rank - 1, index=i) for i in (0, 1))
     return ComplexValue(re, im)
@@ -65,14 +65,14 @@ def _(g: Emitter, x: ComplexValue) -> ComplexValue:
 
 @on_complex("_neg_view")
 def _(g: Emitter, x: ComplexValue) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     return ComplexValue(*(g.emit("neg", part, type=g.out.part) for part in x.parts))
 
 
 @on_complex("adjoint", "mH", "matrix_H")
 def _(g: Emitter, x: ComplexValue) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     order = (*range(x.rank - 2), x.rank - 1, x.rank - 2)
     turned = [g.permute(part, order) for part in x.parts]
@@ -82,7 +82,7 @@ def _(g: Emitter, x: ComplexValue) -> ComplexValue:
 @on_complex("to", "_to_copy", "type_as", "to_copy")
 def _(g: Emitter, x: Any, *_: Any) -> Any:
     """A cast. To real numbers it drops the imaginary part, as torch does."""
-    from penlight.capture.complex import ComplexType, ComplexValue, pair
+    from penlight.ops.complex_values import ComplexType, ComplexValue, pair
 
     if isinstance(g.out, ComplexType):
         return pair(g, x)
@@ -92,8 +92,8 @@ def _(g: Emitter, x: Any, *_: Any) -> Any:
 @on_complex("view.dtype")
 def _(g: Emitter, x: Any, dtype: str) -> Any:
     """complex64 as twice as many floats, and back."""
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
 
     if dtype == "f32" and isinstance(x, ComplexValue):
         parts = [g.reshape(part, (*part.shape, 1)) for part in x.parts]

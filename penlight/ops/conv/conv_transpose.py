@@ -18,14 +18,14 @@ from penlight.ops.pool.planes import from_nchw, nchw_type, sides
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 conv_transpose2d = Op(
     "conv_transpose2d",
     SCHEMA,
     layout="channels",
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     work=lambda x, y: prod(x[0]) * x[1][0] * prod(x[1][2:]) // (x[0][1] // x[1][1]),
     select=select_general,
     doc="act(conv_transpose(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding is cut off: (top, left, bottom, right).",
@@ -34,7 +34,7 @@ conv_transpose3d = Op(
     "conv_transpose3d",
     SCHEMA,
     layout="channels",
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     work=lambda x, y: prod(x[0]) * x[1][0] * prod(x[1][2:]) // (x[0][1] // x[1][1]),
     select=select_general,
     doc="The same over three dims; w [Co, Ci / groups, kd, kh, kw].",

@@ -10,8 +10,8 @@ from penlight.ops.pool.planes import HALVES
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 _WINDOW = "kernel: int[], stride: int[], padding: int[], dilation: int[]"
 

@@ -14,9 +14,9 @@ from penlight.ops.registry import Op, Sample
 from penlight.ops.shape.slice import END, emit_slice
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 repeat_places = Op(
     "repeat_places",

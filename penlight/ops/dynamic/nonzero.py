@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 nonzero = Op(
     "nonzero",

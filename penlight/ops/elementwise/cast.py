@@ -14,8 +14,8 @@ from penlight.ops.registry import Sample, Selection
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Node, Value
+    from penlight.ops.emitter import Emitter
 
 DTYPES = ("f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "bool")
 
@@ -80,7 +80,7 @@ cast = Cast(
     "prims::convert_element_type",
 )
 def _(g: Emitter, x: Value, *_: Any) -> Value:
-    """Inside of a graph halves are f32 (capture/tensors.py): one that the model asks for is rounded, and so is one of
+    """Inside of a graph halves are f32 (capture/export/tensors.py): one that the model asks for is rounded, and so is one of
     which it makes an integer."""
     was, becomes = g.halves
     if becomes and becomes != was:

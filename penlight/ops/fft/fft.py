@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample, on_complex
 
 if TYPE_CHECKING:
-    from penlight.capture.complex import ComplexValue
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.complex_values import ComplexValue
+    from penlight.ops.emitter import Emitter
 
 fft = Op(
     "fft", "re: tensor, im: tensor?, window: tensor?, dim: int, n: int, inverse: bool = False, norm: int = 0, hop: int = 0",
@@ -60,7 +60,7 @@ def _real(g: Emitter, x: Value) -> Value:
 
 
 def emit_fft(g: Emitter, x: Any, dim: int, n: Dim, inverse: bool, norm: int) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     re, im = x.parts if isinstance(x, ComplexValue) else (_real(g, x), None)
     type = _resized(re.shape, dim, n)
@@ -69,14 +69,14 @@ def emit_fft(g: Emitter, x: Any, dim: int, n: Dim, inverse: bool, norm: int) -> 
 
 
 def emit_rfft(g: Emitter, x: Value, dim: int, n: Dim, norm: int) -> ComplexValue:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     type = _resized(x.shape, dim, _half(n))
     return ComplexValue(*g.emit("rfft", _real(g, x), None, types=(type, type), dim=dim, n=n, norm=norm))
 
 
 def emit_irfft(g: Emitter, x: Any, dim: int, n: Dim, norm: int) -> Value:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     re, im = x.parts if isinstance(x, ComplexValue) else (_real(g, x), None)
     made: Value = g.emit("irfft", re, im, type=_resized(re.shape, dim, n), dim=dim, n=n, norm=norm)
@@ -111,7 +111,7 @@ def _full_length(x: Any, sizes: Sequence[Dim] | None, dims: Sequence[int] | None
 
 
 def _over(g: Emitter, x: Any, where: Sequence[tuple[int, Dim]], inverse: bool, norm: str | None) -> Any:
-    from penlight.capture.complex import pair
+    from penlight.ops.complex_values import pair
 
     for dim, n in reversed(where):
         x = emit_fft(g, x, dim, n, inverse, norm_of(g, norm, inverse))

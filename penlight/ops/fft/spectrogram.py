@@ -9,10 +9,10 @@ from penlight.ops.fft.fft import emit_irfft, rfft
 from penlight.ops.registry import Op, Sample, on_complex
 
 if TYPE_CHECKING:
-    from penlight.capture.complex import ComplexValue
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.complex_values import ComplexValue
+    from penlight.ops.emitter import Emitter
 
 overlap_add = Op(
     "overlap_add", "x: tensor, window: tensor?, hop: int",
@@ -51,9 +51,9 @@ def _padded(g: Emitter, x: Any, amount: int, mode: str) -> Any:
     """A signal [..., t] with `amount` more elements at both ends. Only those are computed: the signal is long."""
     import numpy as np
 
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.dims import combine
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
 
     if isinstance(x, ComplexValue):
         return ComplexValue(*(_padded(g, part, amount, mode) for part in x.parts))
@@ -82,7 +82,7 @@ def _padded(g: Emitter, x: Any, amount: int, mode: str) -> Any:
     elif mode == "replicate":
         left, right = piece(0, 1, nothing), piece(combine("-", size, 1), 1, nothing)
     elif mode == "constant":
-        from penlight.capture.complex import zeros
+        from penlight.ops.complex_values import zeros
 
         left = right = zeros(g, (*x.shape[:-1], amount))
     else:
@@ -97,9 +97,9 @@ def _stft(
     onesided: bool | None,
 ) -> Any:  # fmt: skip
     """[..., t] -> [..., frequency, frame]"""
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.dims import combine
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
 
     if not isinstance(n_fft, int):
         g.fail("with a symbolic n_fft")
@@ -161,9 +161,9 @@ def _(
     g: Emitter, x: ComplexValue, n_fft: int, hop: int | None, win_length: int | None, window: Any, center: bool,
     normalized: bool, onesided: bool | None, length: Dim | None, return_complex: bool,
 ) -> Any:  # fmt: skip
-    from penlight.capture.complex import ComplexValue
     from penlight.ir.dims import combine
     from penlight.ir.types import TensorType
+    from penlight.ops.complex_values import ComplexValue
     from penlight.ops.fft.fft import emit_fft
 
     if isinstance(window, ComplexValue):

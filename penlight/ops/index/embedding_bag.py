@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 embedding_bag = Op(
     "embedding_bag",

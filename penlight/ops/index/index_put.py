@@ -14,9 +14,9 @@ from penlight.ops.registry import Op, Sample
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 def _fold(x: np.ndarray, value: np.ndarray, *indices: np.ndarray, at: int, reduce: str) -> np.ndarray:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 masked_scatter = Op(
     "masked_scatter",

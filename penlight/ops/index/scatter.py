@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Node, Value
+    from penlight.ops.emitter import Emitter
 
 NUMBERS = ("f32", "i64", "i32")
 COMBINE = {"sum": "add", "add": "add", "mean": "add", "prod": "mul", "multiply": "mul", "amax": "max", "amin": "min"}

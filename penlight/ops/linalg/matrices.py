@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 
 def typed(shape: Sequence[Dim], dtype: str = "f32") -> TensorType:

@@ -26,8 +26,8 @@ from penlight.ops.linalg.matrices import (
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 lu = Op(
     "lu", "a: tensor, check: bool = False", outputs=3, tolerance=1e-4, doc="LU factors, pivots and where U has a zero."

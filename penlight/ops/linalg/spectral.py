@@ -13,8 +13,8 @@ from penlight.ops.linalg.matrices import cut, identity, known, masked, real, sma
 from penlight.ops.registry import Op, Sample, on_complex
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 geqrf = Op(
     "geqrf",
@@ -129,7 +129,7 @@ def _(g: Emitter, a: Value, uplo: str) -> Value:
 
 
 def _eig(g: Emitter, a: Value, vectors: bool) -> Any:
-    from penlight.capture.complex import ComplexValue
+    from penlight.ops.complex_values import ComplexValue
 
     values, whole = typed(a.shape[:-1]), typed(a.shape if vectors else (*a.shape[:-1], 0))
     wr, wi, vr, vi = g.emit("eig", real(g, a), types=(values, values, whole, whole), vectors=vectors)
@@ -179,7 +179,7 @@ def _(g: Emitter, a: Value, driver: Any) -> Value:
 @svd.from_aten("svd")
 def _(g: Emitter, a: Value, some: bool, vectors: bool) -> Any:
     """V itself, and zeros where no vectors are wanted."""
-    from penlight.capture.complex import zeros
+    from penlight.ops.complex_values import zeros
 
     u, s, vh = emit_svd(g, a, not some and vectors)
     if vectors:

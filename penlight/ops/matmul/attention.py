@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 attention = Op(
     "attention",

@@ -14,8 +14,8 @@ from penlight.ops.matmul.matmul import emit_product, emit_scaled_sum, product_dt
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 linear = Op(
     "linear",

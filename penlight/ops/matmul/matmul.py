@@ -11,8 +11,8 @@ from penlight.ir.dims import product
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 matmul = Op(
     "matmul",

@@ -10,8 +10,8 @@ from penlight.ops.pool.planes import from_nchw, to_nchw
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 fractional_max_pool = Op(
     "fractional_max_pool",

@@ -9,8 +9,8 @@ from penlight.ir.dims import product
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 max_unpool = Op(
     "max_unpool",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 HALVES = ("f16", "bf16")
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 uniform = Op(
     "random_uniform", "shape: int[], low: float, high: float, open: bool = False, stream: int", pure=False,

@@ -10,8 +10,8 @@ from penlight.ops.reduce.reduce import SCHEMA, emit_reduction
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 norm = Op("norm", f"{SCHEMA}, p: float", layout="follow", doc="The p-norm over dims; p is 0, 1, 2, inf or -inf.")
 _DIRECT = (0.0, 1.0, 2.0, float("inf"), float("-inf"))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 softmax = Op("softmax", "x: tensor, dim: int", layout="follow", doc="exp(x - max) / sum of these, along dim.")
 log_softmax = Op("log_softmax", "x: tensor, dim: int", layout="follow", doc="log of softmax, along dim.")

@@ -9,8 +9,8 @@ from penlight.ops.registry import Op, Sample
 from penlight.ops.resize.resize import emit_resize
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 resize_nearest = Op(
     "resize_nearest",

@@ -12,9 +12,9 @@ from penlight.ops.shape.strided import checked_reach, in_memory_order
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 def _fold(x: np.ndarray, src: np.ndarray, *, stride: tuple[int, ...], offset: int) -> np.ndarray:

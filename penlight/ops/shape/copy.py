@@ -12,8 +12,8 @@ from penlight.ops.registry import Op, Sample
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 def _fold(x: np.ndarray, *, force: bool = False) -> np.ndarray:

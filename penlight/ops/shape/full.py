@@ -11,8 +11,8 @@ from penlight.ops.registry import Op, Sample, composite
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 SMALL = 1024  # elements: above, a node that fills memory is better than a constant in the file
 

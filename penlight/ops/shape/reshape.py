@@ -10,8 +10,8 @@ from penlight.ops.registry import Op, Sample, composite
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 
 def _fold(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:

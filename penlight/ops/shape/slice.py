@@ -12,10 +12,10 @@ from penlight.ops.registry import Op, Sample, Selection
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.capture.emitter import Emitter
     from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
     from penlight.ir.types import TensorType
+    from penlight.ops.emitter import Emitter
 
 END = 2**63 - 1  # as torch says "to the end"
 

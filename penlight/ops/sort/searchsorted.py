@@ -9,12 +9,12 @@ from penlight.ops.reduce.reduce import kernel_dtype
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 searchsorted = Op(
     "searchsorted", "row: tensor, values: tensor, sorter: tensor?, right: bool, out_int32: bool", tolerance=0.0,
-    dtypes=("f32", "i64"), mixed=("sorter",), nan="goes last",
+    dtypes=("f32", "f64", "i64"), mixed=("sorter",), nan="goes last",
     doc="How many elements of a sorted row (the last dim; one row for all, or one each) are below each value; right: or equal.",
 )  # fmt: skip
 bin_sum = Op(

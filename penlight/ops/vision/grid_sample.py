@@ -9,8 +9,8 @@ from penlight.ops.reduce.layer_norm import as_f32
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.capture.emitter import Emitter
     from penlight.ir.graph import Value
+    from penlight.ops.emitter import Emitter
 
 grid_sample = Op(
     "grid_sample",

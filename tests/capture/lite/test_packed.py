@@ -7,19 +7,19 @@ import torch.nn.functional as F
 
 from penlight.capture.lite import read
 from penlight.capture.lite.packed import PREFIX, unpack
-from penlight.capture.lite.program import LiteObject, LiteTensor, Quantizer, Storage, TypedList
 from penlight.errors import CaptureError
+from penlight.ir.values import Quantizer, ScriptObject, ScriptTensor, Storage, TypedList
 from tests.capture.lite import legacy, make_legacy
 
 
-def lite(array: np.ndarray, dtype: str = "f32", quantizer: Quantizer | None = None) -> LiteTensor:
+def lite(array: np.ndarray, dtype: str = "f32", quantizer: Quantizer | None = None) -> ScriptTensor:
     array = np.ascontiguousarray(array)
     strides = tuple(s // array.itemsize for s in array.strides)
-    return LiteTensor(Storage(array.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides, quantizer)
+    return ScriptTensor(Storage(array.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides, quantizer)
 
 
 def packed(name: str, state: object) -> dict[str, object]:
-    value = LiteObject(PREFIX + name, state=state, has_state=True)
+    value = ScriptObject(PREFIX + name, state=state, has_state=True)
     unpack(value, "test")
     assert not value.has_state
     assert value.state is None
@@ -31,14 +31,14 @@ def contexts(program, name: str) -> list[dict]:
     found, left = [], [program.module, *(c for f in program.functions.values() for c in f.constants)]
     while left:
         value = left.pop(0)
-        if isinstance(value, LiteObject):
+        if isinstance(value, ScriptObject):
             if value.type_name == PREFIX + name:
                 found.append(value.attributes)
             left += value.attributes.values()
     return found
 
 
-def real(t: LiteTensor) -> torch.Tensor:
+def real(t: ScriptTensor) -> torch.Tensor:
     """As torch floats, dequantized."""
     array = torch.tensor(np.array(t.array())).float()
     if t.quantizer is None:
@@ -120,7 +120,7 @@ def _compare(reference, path) -> int:
     def visit(a, b):
         nonlocal count
         for key, value in b.attributes.items():
-            if not isinstance(value, LiteObject):
+            if not isinstance(value, ScriptObject):
                 continue
             other = getattr(
                 a, "_packed_params" if key.isdigit() and value.is_custom else key
@@ -160,8 +160,8 @@ QW = lite(np.zeros((4, 2, 3, 3), np.int8), "i8", Quantizer(0.5, 0))
 
 
 ROWS = Quantizer((1.0, 1.0), (0.5, 0.5), 0)
-TABLE = LiteTensor(Storage(np.zeros(1, np.uint8)), "u8", 0, (2, 1000), (0, 0), ROWS)
-ODD = LiteTensor(Storage(np.zeros(3, np.uint8)), "u4x2", 0, (2, 3), (3, 1), ROWS)
+TABLE = ScriptTensor(Storage(np.zeros(1, np.uint8)), "u8", 0, (2, 1000), (0, 0), ROWS)
+ODD = ScriptTensor(Storage(np.zeros(3, np.uint8)), "u4x2", 0, (2, 3), (3, 1), ROWS)
 
 
 def ints(*values):
@@ -222,7 +222,7 @@ def test_cells_of_the_oldest_kind():
 
 
 def test_unknown_classes_keep_their_state():
-    value = LiteObject(PREFIX + "mine.Thing", state=(1, 2), has_state=True)
+    value = ScriptObject(PREFIX + "mine.Thing", state=(1, 2), has_state=True)
     unpack(value, "test")
     assert (value.has_state, value.state) == (True, (1, 2))
 
@@ -252,7 +252,7 @@ def test_unknown_classes_keep_their_state():
         ("rnn.CellParamsBase", ("other", [], [], [], [])),
         (
             "rnn.CellParamsBase",
-            ("quantized_dynamic", [], [], [], [LiteObject("__torch__.M"), LiteObject("__torch__.M")]),
+            ("quantized_dynamic", [], [], [], [ScriptObject("__torch__.M"), ScriptObject("__torch__.M")]),
         ),
     ],
 )

@@ -10,16 +10,9 @@ import pytest
 import torch
 
 from penlight.capture.lite import bytecode_version, contained_types, operators, read
-from penlight.capture.lite.program import (
-    Function,
-    Instruction,
-    LiteObject,
-    LiteProgram,
-    LiteTensor,
-    TypedDict,
-    TypedList,
-)
+from penlight.capture.lite.program import Function, Instruction, LiteProgram
 from penlight.errors import CaptureError
+from penlight.ir.values import ScriptObject, ScriptTensor, TypedDict, TypedList
 from tests.capture.lite import build, legacy, make_legacy
 
 CASES = list(legacy.cases())
@@ -30,14 +23,14 @@ def by_name(cases):
     return pytest.mark.parametrize("case", cases, ids=[c.name for c in cases])
 
 
-def tensors(program: LiteProgram) -> dict[str, LiteTensor]:
+def tensors(program: LiteProgram) -> dict[str, ScriptTensor]:
     """Those that are attributes, by path; and those inside of packed parameters."""
     found = {}
 
     def visit(value, path):
-        if isinstance(value, LiteTensor):
+        if isinstance(value, ScriptTensor):
             found[path] = value
-        elif isinstance(value, LiteObject):
+        elif isinstance(value, ScriptObject):
             assert not value.has_state, value.type_name
             for name, child in value.attributes.items():
                 visit(child, f"{path}.{name}" if path else name)
@@ -49,10 +42,10 @@ def tensors(program: LiteProgram) -> dict[str, LiteTensor]:
 def same(a, b):
     """Values of two files, whose storages differ."""
     assert type(a) is type(b)
-    if isinstance(a, LiteTensor):
+    if isinstance(a, ScriptTensor):
         assert (a.dtype, a.shape, a.strides, a.quantizer) == (b.dtype, b.shape, b.strides, b.quantizer)
         np.testing.assert_array_equal(a.array(), b.array())
-    elif isinstance(a, LiteObject):
+    elif isinstance(a, ScriptObject):
         assert a.type_name == b.type_name
         same(a.attributes, b.attributes)
     elif isinstance(a, dict):

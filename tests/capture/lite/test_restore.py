@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from penlight.capture.lite import read
-from penlight.capture.lite.program import LiteObject
 from penlight.errors import CaptureError
+from penlight.ir.values import ScriptObject
 from tests.capture.lite import build, legacy
 
 
-def made(state: bytes, *instructions: tuple, operators: tuple = (), constants: tuple = ()) -> LiteObject:
+def made(state: bytes, *instructions: tuple, operators: tuple = (), constants: tuple = ()) -> ScriptObject:
     """The object `inner` of a module whose class has a __setstate__ of these instructions."""
     table = build.code(instructions, operators=operators, constants=constants, types=("List[int]",))
     setstate = ("__torch__.N.__setstate__", table, build.schema(("self", "__torch__.N"), ("state", "Any")))

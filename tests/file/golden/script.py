@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from penlight.capture.lite.program import LiteObject, LiteTensor, Storage
 from penlight.ir.graph import Program
 from penlight.ir.parse import parse_program
 from penlight.ir.script import Bundle
+from penlight.ir.values import ScriptObject, ScriptTensor, Storage
 from penlight.lower import lower
 from penlight.passes.pipeline import optimize
 from tests.file.assemble import assemble
@@ -96,8 +96,10 @@ def golden_program() -> Program:
     optimize(program)
     program = lower(program)
     storage = Storage(np.concatenate([np.float32([9.0]), W]).view(np.uint8), "w")
-    weight = LiteTensor(storage, "f32", 1, (3,), (1,), name="w")
-    names = LiteObject("__torch__.Names", {"all": ["x", "ÿ", "z"], "pairs": {1: "one", 2.5: None}, "shape": (3, True)})
+    weight = ScriptTensor(storage, "f32", 1, (3,), (1,), name="w")
+    names = ScriptObject(
+        "__torch__.Names", {"all": ["x", "ÿ", "z"], "pairs": {1: "one", 2.5: None}, "shape": (3, True)}
+    )
     program.script = assemble(
         CODE, {"steps": 0, "seen": [], "weight": weight, "names": names},
         {"__torch__.Result": ["scores", "text"], "__torch__.Box": ["value"]},

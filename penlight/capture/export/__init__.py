@@ -1,0 +1,1 @@
+"""torch.export → Graph: modules and exported programs, their calls, sizes and constants."""

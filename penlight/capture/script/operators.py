@@ -1,0 +1,115 @@
+"""Operators of TorchScript called by name, in Python: tensor operators as torch has them, everything else on symbolic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from penlight.capture.script.plain_values import ABOUT_TENSORS, PLAIN, is_number, torch_argument
+from penlight.errors import CaptureError
+
+
+def plain_result(name: str, args: list[Any]) -> tuple[bool, Any]:
+    """Whether an operator ("add", without namespace) is no tensor operator for these arguments, and its result then."""
+    has_tensor = any(map(holds_tensor, args))
+    if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
+        return True, PLAIN[name](*args)  # containers stay Python objects whatever is in them
+    if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
+        return True, ABOUT_TENSORS[name](*args)
+    if not has_tensor and name in PLAIN:
+        return True, PLAIN[name](*args)
+    if not has_tensor and name in ABOUT_TENSORS and not args:
+        return True, ABOUT_TENSORS[name]()
+    return False, None
+
+
+def call_torch(name: str, overload: str, args: list[Any]) -> Any:
+    """A tensor operator ("aten::add", "Tensor"), its arguments in the order of the schema."""
+    if name == "aten::_convolution":
+        return _convolution(*args)
+    if name in PACKED:
+        return PACKED[name](*args)
+    namespace, _, base = name.partition("::")
+    packet = getattr(getattr(torch.ops, namespace), base, None)
+    op = getattr(packet, overload or "default", None) if packet is not None else None
+    if op is None:
+        raise CaptureError(f"{name}{'.' if overload else ''}{overload} of TorchScript is not captured yet")
+    positional, named = [], {}
+    for declared, value in zip(op._schema.arguments, args, strict=False):
+        value = torch_argument(value, str(declared.real_type))
+        if is_number(value) and "Tensor" in str(declared.type):
+            dtype = torch.float32 if isinstance(value, (float, torch.SymFloat)) else torch.int64
+            value = torch.full((), value, dtype=dtype)
+        if declared.kwarg_only:
+            named[declared.name] = value
+        else:
+            positional.append(value)
+    return op(*positional, **named)
+
+
+def holds_tensor(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_tensor, x))
+    if isinstance(x, dict):
+        return any(map(holds_tensor, x.values()))
+    return isinstance(x, torch.Tensor)
+
+
+def _convolution(
+    x: Any,
+    w: Any,
+    b: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    *_: Any,
+) -> Any:
+    """A trace records this internal form; the public ones are what the rest of capture knows."""
+    if transposed:
+        return torch.ops.aten.convolution.default(x, w, b, stride, padding, dilation, True, output_padding, groups)
+    convolution = {3: torch.ops.aten.conv1d, 4: torch.ops.aten.conv2d, 5: torch.ops.aten.conv3d}[w.dim()]
+    return convolution.default(x, w, b, stride, padding, dilation, groups)
+
+
+# ---- operators on packed weights: what optimize_for_mobile makes; `packed` has plain weights as attributes (lite/packed.py) ----
+def _clamped(y: Any, packed: Any) -> Any:
+    low, high = packed("output_min"), packed("output_max")
+    return y if low is None and high is None else torch.ops.aten.clamp.default(y, low, high)
+
+
+def _packed_linear(x: Any, packed: Any) -> Any:
+    return _clamped(torch.ops.aten.linear.default(x, packed("weight"), packed("bias")), packed)
+
+
+def _packed_conv(x: Any, packed: Any) -> Any:
+    stride, padding, dilation = packed("stride"), packed("padding"), packed("dilation")
+    if packed("transposed"):
+        op = torch.ops.aten.conv_transpose2d.input
+        y = op(
+            x, packed("weight"), packed("bias"), stride, padding, packed("output_padding"), packed("groups"), dilation
+        )
+    else:
+        y = torch.ops.aten.conv2d.default(
+            x, packed("weight"), packed("bias"), stride, padding, dilation, packed("groups")
+        )
+    return _clamped(y, packed)
+
+
+PACKED: dict[str, Callable[..., Any]] = {
+    "prepacked::linear_clamp_run": _packed_linear,
+    "prepacked::conv2d_clamp_run": _packed_conv,
+    "prepacked::conv2d_transpose_clamp_run": _packed_conv,
+    "vulkan_prepack::run_linear_context": _packed_linear,
+    "vulkan_prepack::linear_run": _packed_linear,
+    "vulkan_prepack::run_conv2d_context": _packed_conv,
+    "vulkan_prepack::run_tconv2d_context": _packed_conv,
+    "vulkan_prepack::conv2d_clamp_run": _packed_conv,
+    "metal_prepack::conv2d_run": _packed_conv,
+    "metal_prepack::linear_run": _packed_linear,
+    "metal::copy_to_host": lambda x: x,
+}

@@ -1,0 +1,253 @@
+"""Interpreted methods in Python: values on their way to the VM and back, over the compiled extension.
+
+Tensors are not copied: an in-place operator of the model writes into the caller's tensor, as in torch, and a result shares memory
+with what it is a view of. Torch in gives torch out, numpy gives numpy.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from penlight.errors import InputError, RunError
+from penlight.ir.containers import _namedtuple
+from penlight.ir.types import DTYPES
+
+_CODES = {name: code for name, (code, _) in DTYPES.items()}
+_BF16 = _CODES["bf16"]
+
+
+@dataclass(frozen=True)
+class Bundled:
+    """Arguments that a model carries, and what they should give: a number y may be off by absolute + relative * |y|."""
+
+    args: tuple[Any, ...]
+    outputs: Any
+    has_outputs: bool
+    info: str
+    absolute: float
+    relative: float
+
+
+@dataclass(frozen=True)
+class PlannedPart:
+    """A part of interpreted code that was planned beforehand, and how it fared so far. `unfit`: interpreted since a tensor had another
+    kind or size than it was planned for; `failed`: since no plan could be made, for lack of memory or by a bug. Reasons are those of
+    the first time."""
+
+    name: str
+    source: str
+    taken: int
+    unfit: int
+    failed: int
+    unfit_reason: str
+    failed_reason: str
+
+
+class VmModule:
+    """The module behind a model's interpreted methods. One caller at a time: others wait."""
+
+    def __init__(self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None) -> None:
+        from penlight import _runtime
+
+        self.signatures: dict[str, list[dict[str, str]]] = {
+            name: json.loads(schema)["arguments"][1:] for name, schema in model.functions
+        }
+        self._module = _runtime.Module()
+        self._lock = threading.RLock()
+        problem = self._module.create(model, threads, memory_limit, step_limit, isa)
+        if problem:
+            raise RunError(**problem)
+
+    def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        given = self._positional(method, list(args), kwargs)
+        as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
+        with self._lock:
+            try:
+                problem, result = self._module.run(method, [to_vm(a) for a in given])
+            except TypeError as e:
+                raise InputError(str(e)) from None
+        if problem:
+            raise RunError(**problem)
+        return from_vm(result, _to_torch if as_torch else _to_numpy)
+
+    def _positional(self, method: str, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        names = [p["name"] for p in self.signatures[method]]
+        unknown = [k for k in kwargs if k not in names]
+        if unknown or len(args) > len(names):
+            raise InputError(
+                f"{method}({', '.join(names)}) got {len(args)} arguments {f'and {unknown[0]!r}' if unknown else ''}"
+            )
+        for name in names[len(args) :]:
+            if name not in kwargs:
+                break
+            args.append(kwargs[name])
+        if len(args) < len([n for n in names if n in kwargs]):
+            raise InputError(f"{method}({', '.join(names)}): pass the arguments before {list(kwargs)[-1]!r} too")
+        return args
+
+    def reset(self) -> None:
+        with self._lock:
+            problem = self._module.reset()
+        if problem:
+            raise RunError(**problem)
+
+    def seed(self, seed: int) -> None:
+        with self._lock:
+            self._module.seed(seed)
+
+    @property
+    def planned_parts(self) -> list[PlannedPart]:
+        with self._lock:
+            return [PlannedPart(*part) for part in self._module.planned_parts]
+
+
+def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
+    made = []
+    tensor = _to_torch if as_torch else _to_numpy
+    for name, info, args, outputs, has_outputs, absolute, relative in model.bundles():
+        if name == method:
+            values = from_vm(args, tensor), from_vm(outputs, tensor)
+            made.append(Bundled(values[0], values[1], has_outputs, info, absolute, relative))
+    return made
+
+
+def _any_torch(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any_torch(v) for v in value)
+    if isinstance(value, Mapping):
+        return any(_any_torch(v) for v in value.values())
+    return hasattr(value, "detach") and hasattr(value, "data_ptr")
+
+
+def _any_array(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_any_array(v) for v in value)
+    if isinstance(value, Mapping):
+        return any(_any_array(v) for v in value.values())
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def to_vm(value: Any) -> Any:
+    """A value as the extension takes it."""
+    if isinstance(value, (list, tuple)):
+        made = [to_vm(v) for v in value]
+        return made if isinstance(value, list) else tuple(made)
+    if isinstance(value, Mapping):
+        return {k: to_vm(v) for k, v in value.items()}
+    if isinstance(value, np.generic):
+        return np.asarray(value)
+    if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
+        return value.copy()  # a view that runs backwards: x[::-1]
+    if hasattr(value, "detach") and hasattr(value, "data_ptr"):
+        return _tensor_to_vm(value.detach())
+    if type(value).__module__ == "torch":  # a dtype, a device …
+        return _constant_to_vm(value)
+    return value
+
+
+def _tensor_to_vm(t: Any) -> Any:
+    import torch
+
+    from penlight import _runtime
+
+    if t.is_quantized:
+        stored = t.int_repr()
+        code = _CODES[{torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[stored.dtype]]
+        if t.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+            return _runtime.TensorValue(stored, code, -1, [t.q_scale()], [t.q_zero_point()])
+        scales, zeros = t.q_per_channel_scales().tolist(), [int(z) for z in t.q_per_channel_zero_points().tolist()]
+        return _runtime.TensorValue(stored, code, t.q_per_channel_axis(), scales, zeros)
+    if t.dtype == torch.bfloat16:
+        return _runtime.TensorValue(t.view(torch.int16), _BF16)
+    return t
+
+
+def _constant_to_vm(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.device):
+        return str(value)
+    if isinstance(value, torch.dtype):
+        return _dtype_number(value)
+    raise TypeError(f"{value!r} cannot be passed to an interpreted method")
+
+
+def _dtype_number(dtype: Any) -> int:
+    """torch's own number of a dtype, which TorchScript code computes with."""
+    import torch
+
+    order = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.float32, torch.float64,
+             torch.complex32, torch.complex64, torch.complex128, torch.bool, torch.qint8, torch.quint8, torch.qint32, torch.bfloat16]  # fmt: skip
+    return order.index(dtype)
+
+
+def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
+    """A value that the extension gave: `tensor` makes arrays or tensors of its TensorValues."""
+    from penlight import _runtime
+
+    if isinstance(value, _runtime.TensorValue):
+        return tensor(value)
+    if isinstance(value, list):
+        return [from_vm(v, tensor) for v in value]
+    if isinstance(value, tuple):
+        return tuple(from_vm(v, tensor) for v in value)
+    if isinstance(value, dict):
+        return {k: from_vm(v, tensor) for k, v in value.items()}
+    if isinstance(value, _runtime.Fields):
+        items = [from_vm(v, tensor) for v in value.items]
+        if value.is_tuple and all(value.names):
+            return _namedtuple(value.type.rpartition(".")[2], tuple(value.names))(*items)
+        return tuple(items) if value.is_tuple else SimpleNamespace(**dict(zip(value.names, items, strict=True)))
+    return value
+
+
+def as_torch(value: Any) -> Any:
+    """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
+    import torch
+
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_torch(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(as_torch(v) for v in value)
+    if isinstance(value, dict):
+        return {k: as_torch(v) for k, v in value.items()}
+    return value
+
+
+def _to_numpy(value: Any) -> Any:
+    """Quantized tensors come as real numbers: numpy has none of these."""
+    if value.axis == -2:
+        return value.array
+    real = value.array.astype(np.float32)
+    if value.axis == -1:
+        return (real - np.float32(value.zero_points[0])) * np.float32(value.scales[0])
+    shape = [-1 if d == value.axis else 1 for d in range(real.ndim)]
+    zeros, scales = np.float32(value.zero_points).reshape(shape), np.float32(value.scales).reshape(shape)
+    return (real - zeros) * scales
+
+
+def _to_torch(value: Any) -> Any:
+    import torch
+
+    array = value.array
+    if not array.flags.writeable:  # a weight in the mapped file
+        array = array.copy()
+    made = torch.from_numpy(array.view(np.int16) if value.dtype == _BF16 else array)
+    if value.dtype == _BF16:
+        made = made.view(torch.bfloat16)
+    if value.axis == -1:
+        return torch._make_per_tensor_quantized_tensor(made, value.scales[0], value.zero_points[0])
+    if value.axis >= 0:
+        scales, zeros = torch.tensor(value.scales, dtype=torch.float64), torch.tensor(value.zero_points)
+        return torch._make_per_channel_quantized_tensor(made, scales, zeros, value.axis)
+    return made
