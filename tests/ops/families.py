@@ -221,9 +221,6 @@ def _rows_put(d: Draw, x: torch.Tensor, n: int) -> Any:
 
 @family("nonzero masked_select unique_consecutive lexsort repeat_places bin_sum item nms")
 def sized_by_data(d: Draw) -> Any:
-    from penlight.ops.dynamic.nms import declare_nms
-
-    declare_nms()
     shape, dtype = d.sizes(d.randint(1, 3), 400), d.choice((F32, I64, I32))
     x, mask = d.tensor(*shape, dtype=dtype, low=-2, high=2), d.tensor(*shape, dtype=BOOL)
     n, both = d.randrange(len(shape)), {"return_inverse": True, "return_counts": True}

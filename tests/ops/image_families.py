@@ -176,11 +176,6 @@ def padding(d: Draw) -> Any:
 
 @family("grid_sample roi_align roi_pool")
 def vision(d: Draw) -> Any:
-    from penlight.ops.vision.deform_conv2d import define_deform_conv2d
-    from penlight.ops.vision.roi_align import define_torchvision_rois
-
-    define_torchvision_rois()
-    define_deform_conv2d()
     kind = d.name("grid grid grid3d align pool ps_align ps_pool deform")
     ops: Any = torch.ops.torchvision
     if kind.startswith("grid"):

@@ -17,17 +17,18 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penlight.capture import complex as pairs
-from penlight.capture.calls import arguments, aten_name
-from penlight.capture.emitter import Emitter, add_constant
-from penlight.capture.tensors import DTYPE_NAMES
+from penlight.capture.export.aten_calls import arguments, aten_name
+from penlight.capture.export.tensors import DTYPE_NAMES
 from penlight.file.writer import to_array
 from penlight.ir.dims import symbol
 from penlight.ir.graph import Graph, Method, Program
 from penlight.ir.types import TensorType
 from penlight.lower import lower
+from penlight.ops import complex_values as pairs
 from penlight.ops import registry
+from penlight.ops.emitter import Emitter, add_constant
 from penlight.passes import optimize
+from penlight.torchvision import declare_operators
 
 # Which dim of which result only a run tells.
 _FIRST, _FIRST_AND_THIRD = {0: 0}, {0: 0, 2: 0}
@@ -41,6 +42,9 @@ SIZED: dict[str, dict[int, int]] = {
     "unique_dim": _FIRST_AND_THIRD,
     "unique_consecutive": _FIRST_AND_THIRD,
 }
+
+
+declare_operators()  # torchvision's
 
 
 class Refused(Exception):

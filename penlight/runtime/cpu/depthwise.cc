@@ -112,6 +112,7 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   int used = (d.count - 1) * kStride + kWidth;
   int low = d.low > 0 ? static_cast<int>(d.low) : 0, high = d.high < used ? static_cast<int>(d.high) : used;
   intptr_t x_step = d.x_step, next_row = d.x_row - (kReach - 1) * x_step, w_step = d.w_step, lanes = d.lanes;
+  intptr_t x_bytes = x_step * 4, row_bytes = next_row * 4;  // floats would be made bytes of in every row
   Finish finish = finish_of(d);
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
     const float *x = line->x + d.x_at, *residual = line->residual ? line->residual + d.residual_at : nullptr;
@@ -129,7 +130,7 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
         PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels<kTile>(weights, lanes, w[k]);
         PEN_UNROLL for (int i = 0; i < kReach; ++i) {
           const float* pixel = p;
-          p += i < kReach - 1 ? x_step : next_row;
+          p = reinterpret_cast<const float*>(reinterpret_cast<const char*>(p) + (i < kReach - 1 ? x_bytes : row_bytes));
           if ((i < kUnsure && i < low) || (i >= kReach - kUnsure && i >= high)) continue;
           V v[kVectors];
           load_channels<kTile>(pixel, lanes, v);
