@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from tests.ops.draw import F32, I64, NUMBERS, Draw, family
+from tests.ops.draw import F32, F64, I64, NUMBERS, Draw, family
 
 aten: Any = torch.ops.aten
 
@@ -49,7 +49,7 @@ def channels(d: Draw) -> tuple[int, int, int]:
 @family("conv2d conv3d pack copy", share=5)
 def convolution(d: Draw) -> Any:
     rank, (ci, co, groups) = d.choice((1, 2, 2, 2, 2, 3)), channels(d)
-    dtype = I64 if d.chance(0.08) else F32
+    dtype = d.choice((*[F32] * 12, I64, F64))
     x = image(d, rank, ci, dtype)
     kernel, stride, padding, dilation = window(d, x, rank)
     w, b = d.weight(co, ci // groups, *kernel, dtype=dtype), d.optional(d.weight(co, dtype=dtype))
@@ -77,15 +77,15 @@ def expanded(d: Draw) -> Any:
 
 @family("conv_transpose2d conv_transpose3d")
 def transposed(d: Draw) -> Any:
-    rank, (ci, co, groups) = d.choice((1, 2, 2, 3)), channels(d)
-    x = image(d, rank, ci)
+    rank, (ci, co, groups), dtype = d.choice((1, 2, 2, 3)), channels(d), d.choice((*[F32] * 8, I64, F64))
+    x = image(d, rank, ci, dtype)
     kernel = [d.randint(1, 4) for _ in range(rank)]
     stride, dilation = ([d.choice((1, 1, 2, 3)) for _ in range(rank)] for _ in range(2))
     padding = [d.randint(0, (k - 1) * s) if k > 1 else 0 for k, s in zip(kernel, dilation, strict=True)]
     extra = [d.randrange(max(a, b)) for a, b in zip(stride, dilation, strict=True)]
     reach = [(n - 1) * a + (k - 1) * s + 1 for n, k, a, s in zip(x.shape[2:], kernel, stride, dilation, strict=True)]
     padding = [min(p, (r - 1) // 2) for p, r in zip(padding, reach, strict=True)]  # something is left
-    w, b = d.weight(ci, co // groups, *kernel), d.optional(d.weight(co))
+    w, b = d.weight(ci, co // groups, *kernel, dtype=dtype), d.optional(d.weight(co, dtype=dtype))
     call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[rank - 1]
     return d.after(call(x, w, b, stride, padding, extra, groups, dilation))
 
@@ -100,7 +100,7 @@ def columns(d: Draw) -> Any:
 
 @family("max_pool2d max_pool3d max_pool_indices avg_pool2d avg_pool3d max_unpool", special=True)
 def pooling(d: Draw) -> Any:
-    rank, dtype = d.choice((1, 2, 2, 3)), I64 if d.chance(0.1) else F32
+    rank, dtype = d.choice((1, 2, 2, 3)), d.choice((*[F32] * 8, I64, F64))
     x = image(d, rank, dtype=dtype)
     kernel, stride, padding, dilation = window(d, x, rank)
     padding = [min(p, k // 2) for p, k in zip(padding, kernel, strict=True)]
