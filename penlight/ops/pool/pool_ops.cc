@@ -37,7 +37,7 @@ static Status max_pool(Call& c) {
   w.ceil_mode = c.flag(5);
   Graph g(c);
   const char* op = indices ? "max_pool_indices" : spatial == 3 ? "max_pool3d" : "max_pool2d";
-  int y[] = {g.node(Key(op, carrier), g.cast(g.input(p.x), x.dtype(), carrier)), 0};
+  int y[] = {g.node(Key(op, carrier), g.input(p.x, carrier)), 0};
   if (indices) y[1] = g.output();
   add_window(&g, w, p.sides(), true);
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
@@ -86,7 +86,7 @@ PEN_OP(avg_pool,
     if (w.divisor == 0) return c.fail("a divisor_override that is not zero", "0");
   }
   Graph g(c);
-  int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.cast(g.input(p.x), x.dtype(), carrier));
+  int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.input(p.x, carrier));
   add_window(&g, w, p.sides(), false);
   g.flag("count_include_pad", w.count_padding);
   if (w.divisor)
@@ -110,7 +110,7 @@ static Status adaptive(Call& c, bool maximum) {
   for (int d = p.x.rank - spatial; d < p.x.rank; ++d)
     if (p.x.dims[d] == 0) return c.fail("an image with pixels", "size 0 in dim %d", d);
   Graph g(c);
-  int image = g.cast(g.input(p.x), x.dtype(), carrier);
+  int image = g.input(p.x, carrier);
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
   if (one && !maximum) {
     int64_t dims[] = {2, 3, 4};

@@ -29,7 +29,7 @@ static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool
   Shape shape = reduced_shape(x, dims, keepdim);
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
-  int value = g.cast(g.input(with_dim(x)), x.dtype(), carrier);
+  int value = g.input(with_dim(x), carrier);
   if (dim < 0 && x.rank() > 1) {
     int64_t all = x.numel();
     value = g.node(Key::by_size("reshape", carrier), value);
@@ -69,7 +69,7 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   Shape shape = reduced_shape(x, only(x.rank(), dim), keepdim);
   DType carrier = order_carrier(x.dtype());
   Graph g(c);
-  int values = g.node(Key("kth", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("kth", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("k", k).integer("dim", dim).flag("keepdim", false).text("nan", nan);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));
@@ -116,7 +116,7 @@ PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor
   Shape shape = reduced_shape(x, only(x.rank(), dim), c.flag(2));
   DType carrier = order_carrier(x.dtype());
   Graph g(c);
-  int values = g.node(Key("mode", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("mode", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("keepdim", false);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));
@@ -196,7 +196,7 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
   }
   DType carrier = to == DType::f64 ? to : is_floating(to) ? DType::f32 : DType::i64;
   Graph g(c);
-  int y = g.node(Key("scan", carrier), g.cast(g.cast(g.input(x), x.dtype(), to), to, carrier));
+  int y = g.node(Key("scan", carrier), g.cast(g.input(x, to), to, carrier));
   g.integer("dim", dim).text("mode", mode);
   PEN_TRY(g.run(g.cast(y, carrier, to)));
   return c.give(g.take(0));
@@ -223,7 +223,7 @@ PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, T
   PEN_TRY(c.dim(1, x.rank(), &dim));
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
-  int values = g.node(Key("scan_extreme", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("scan_extreme", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("largest", largest);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));

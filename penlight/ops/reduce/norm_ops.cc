@@ -15,7 +15,7 @@ static Status softmax(Call& c, const TensorObject& x, int64_t along, DType to, b
   if (t.rank == 0) t.rank = 1, t.dims[0] = t.strides[0] = 1;
   Graph g(c);
   DType carrier = to == DType::f64 ? to : DType::f32;
-  int value = g.cast(g.cast(g.input(t), x.dtype(), to), to, carrier), y;
+  int value = g.cast(g.input(t, to), to, carrier), y;
   if (carrier == DType::f32) {
     y = g.node(logarithm ? "log_softmax.f32" : "softmax.f32", value);
     g.integer("dim", dim);
@@ -66,9 +66,7 @@ static Status need_shape_of_last(const Call& c, int arg, const TensorObject& x, 
   for (int i = 0; fits && i < count; ++i) fits = w.dim(i) == x.dim(x.rank() - count + i);
   return fits ? PEN_OK : c.fail("a weight and a bias of the normalized shape", "rank %d, or other sizes", w.rank());
 }
-static int add_optional(const Call& c, Graph* g, int arg, DType carrier) {
-  return c.given(arg) ? g->cast(g->input(c.tensor(arg)), c.tensor(arg).dtype(), carrier) : -1;
-}
+static int add_optional(const Call& c, Graph* g, int arg, DType carrier) { return c.given(arg) ? g->input(c.tensor(arg), carrier) : -1; }
 static DType carrier_of_norm(const TensorObject& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
 // Mean and 1 / sqrt(var + eps) as results 1 and 2, of this shape.
@@ -96,7 +94,7 @@ static Status layer_norm(Call& c, double eps) {
   Graph g(c);
   DType carrier = carrier_of_norm(x);
   int w = add_optional(c, &g, 2, carrier), b = add_optional(c, &g, 3, carrier);
-  int y = g.node(Key("layer_norm", carrier), g.cast(g.input(x), x.dtype(), carrier), w, b);
+  int y = g.node(Key("layer_norm", carrier), g.input(x, carrier), w, b);
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
@@ -118,7 +116,7 @@ PEN_OP(rms_norm, "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor
   double eps = c.given(3) ? c.number(3) : x.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
   Graph g(c);
   DType carrier = carrier_of_norm(x);
-  int w = add_optional(c, &g, 2, carrier), y = g.node(Key("rms_norm", carrier), g.cast(g.input(x), x.dtype(), carrier), w);
+  int w = add_optional(c, &g, 2, carrier), y = g.node(Key("rms_norm", carrier), g.input(x, carrier), w);
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
@@ -171,7 +169,7 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
     return c.give(g.take(0));
   }
   Graph g(c);
-  int y = g.node("group_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, weight, DType::f32),
+  int y = g.node("group_norm.f32", g.input(x, DType::f32), add_optional(c, &g, weight, DType::f32),
                  add_optional(c, &g, weight + 1, DType::f32));
   g.integer("groups", groups).number("eps", eps);
   if (tensor_is_channels_last(x) && !tensor_is_contiguous(x)) {
