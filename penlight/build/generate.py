@@ -136,7 +136,9 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None, with_vm: 
         + [str(out / name) for name in generated if name.endswith(".cc")]
     )
     binds = {str(found.binds[k.op.name]) for k in used}
-    operator_files = {str(op.source) for op in vm.values() if not op.rule and "ops" in op.source.relative_to(ROOT).parts}
+    operator_files = {
+        str(op.source) for op in vm.values() if not op.rule and "ops" in op.source.relative_to(ROOT).parts
+    }
     if vm:  # with what its operators share
         shared_files = [*(ROOT / "ops").rglob("*_ops.cc"), *(ROOT / "ops/script").glob("*.cc")]
         operator_files |= {str(p) for p in shared_files}

@@ -35,10 +35,10 @@ _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolea
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
           "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
-DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _SHARING = re.compile(r"\w\(|\b(?:t|tVal|tKey|key|Any|any|AnyList|list|dict|tuple|object)\b")  # "Tensor(a)", "t[]"
 _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                            "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
+DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
 

@@ -93,8 +93,7 @@ static Status layer_norm(Call& c, double eps) {
   }
   Graph g(c);
   DType carrier = carrier_of_norm(x);
-  int w = add_optional(c, &g, 2, carrier), b = add_optional(c, &g, 3, carrier);
-  int y = g.node(Key("layer_norm", carrier), g.input(x, carrier), w, b);
+  int y = g.node(Key("layer_norm", carrier), g.input(x, carrier), add_optional(c, &g, 2, carrier), add_optional(c, &g, 3, carrier));
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
@@ -116,7 +115,7 @@ PEN_OP(rms_norm, "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor
   double eps = c.given(3) ? c.number(3) : x.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
   Graph g(c);
   DType carrier = carrier_of_norm(x);
-  int w = add_optional(c, &g, 2, carrier), y = g.node(Key("rms_norm", carrier), g.input(x, carrier), w);
+  int y = g.node(Key("rms_norm", carrier), g.input(x, carrier), add_optional(c, &g, 2, carrier));
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
