@@ -121,9 +121,9 @@ def _(g: Emitter, x: Value, nan: float | None, posinf: float | None, neginf: flo
     if x.dtype not in FLOATS:
         return x
     largest = sys.float_info.max if x.dtype == "f64" else 3.4028234663852886e38
-    given: dict[str, Any] = {"nan": nan, "posinf": posinf, "neginf": neginf}
-    otherwise = {"nan": 0.0, "posinf": largest, "neginf": -largest}
-    return apply(g, nan_to_num, x, **{k: otherwise[k] if v is None else float(v) for k, v in given.items()})
+    numbers: dict[str, Any] = {"nan": 0.0, "posinf": largest, "neginf": -largest}
+    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    return apply(g, nan_to_num, x, **numbers | {k: float(v) for k, v in given.items() if v is not None})
 
 
 @elementwise(
