@@ -59,9 +59,10 @@ def optimize_for_mobile(
     backend = backend.lower()
     if backend not in FLAGS:
         raise TypeError("Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'")
+    kept_methods = [name for name in kept if script_module._c._has_method(name)]
+    program = compile_model(script_module, methods=kept_methods, backend=backend)
     script = clone(script_module)
     script.eval()
-    program = compile_model(script, methods=[name for name in kept if script._c._has_method(name)], backend=backend)
     methods = tuple(program.public_methods)
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
     blocked = frozenset(_blocked_name(kind) for kind in optimization_blocklist or ())

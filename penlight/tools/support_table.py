@@ -78,7 +78,7 @@ def _interpreted() -> list[str]:
         "## Interpreted operators",
         "",
         "TorchScript and `.ptl` files that cannot be planned as a whole are interpreted (docs/TOUR.md). The VM calls operators by torch's "
-        f"names, overload by overload: {len(have)} of them ({namespaces}). Each is a `PEN_OP` in a C++ file under `penlight/ops`, over the kernels above. "
+        f"names, overload by overload: {len(have)} of them ({namespaces}). Each is an elementwise rule or a `PEN_OP` in a C++ file under `penlight/ops`, over the kernels above. "
         "Measured against the 441 operators that PyTorch Mobile models in production called:",
         "",
         "| operators | in all | here | by use |",

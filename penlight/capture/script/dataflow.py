@@ -7,9 +7,12 @@ For `steps`, every instruction is visited once, both ways at a branch, with a se
 from __future__ import annotations
 
 import functools
+import heapq
+import itertools
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from penlight.ir.script import Action, ScriptFunction
 from penlight.ops.vm_operators import operators
@@ -22,18 +25,9 @@ VIEWS = {
     "detach", "alias", "flatten", "contiguous", "diagonal", "unfold", "as_strided", "swapaxes", "swapdims", "movedim", "to", "real", "imag",
 }  # fmt: skip
 READS_DATA = {
-    "Bool",
-    "Int",
-    "Float",
-    "item",
-    "is_nonzero",
-    "ScalarImplicit",
-    "IntImplicit",
-    "FloatImplicit",
-    "equal",
-    "allclose",
-    "tolist",
-}
+    "item", "is_nonzero", "ScalarImplicit", "IntImplicit", "FloatImplicit", "equal", "allclose", "tolist",
+}  # fmt: skip
+READS_DATA_OF_TENSORS = {"Bool", "Int", "Float"}  # and convert numbers too
 READS_SHAPE = {"size", "dim", "len", "numel", "stride", "shape"}
 
 
@@ -79,7 +73,7 @@ def _result(action: Action, taken: tuple[Tags, ...]) -> Tags:
     if action.op != "op":
         return NONE
     short = short_name(action.target)
-    if short in READS_DATA:
+    if reads_data(action.target):
         return frozenset({"data"})
     if short in READS_SHAPE:
         return frozenset({"shape"})
@@ -87,6 +81,12 @@ def _result(action: Action, taken: tuple[Tags, ...]) -> Tags:
         return taken[0] if taken else NONE
     # Arithmetic on numbers: as its arguments; on tensors: a new one.
     return frozenset(tag for tags in taken for tag in tags if tag in ("data", "shape"))
+
+
+def reads_data(name: str) -> bool:
+    """Whether an operator's result is a number out of a tensor."""
+    short = short_name(name)
+    return short in READS_DATA or (short in READS_DATA_OF_TENSORS and name.endswith(".Tensor"))
 
 
 def short_name(name: str) -> str:
@@ -104,27 +104,38 @@ JUMPS = ("jump", "branch", "loop")
 
 
 def data_decisions(function: ScriptFunction) -> set[int]:
-    """Branches and loops that hang on numbers out of tensors. Follows no order: a register that ever held such a number counts."""
-    tags: dict[int, Tags] = {}
-    changed = True
-    while changed:
-        changed = False
-        for a in function.code:
-            taken = tuple(tags.get(x, NONE) if isinstance(x, int) else NONE for x in a.args)
-            if a.op == "loop":
-                made = frozenset().union(*taken)
-            else:
-                made = _result(a, taken)
-            for r in reads(a) if a.op == "loop" else a.results:
-                if not made <= tags.get(r, NONE):
-                    tags[r] = tags.get(r, NONE) | made
-                    changed = True
+    """Branches and loops that hang on numbers out of tensors."""
+    code = function.code
+    before = [-1] * len(code)  # registers that hold such numbers, as bits; -1: not reached yet
+    if code:
+        before[0] = 0
+    waiting = Waiting(0)
+    for i in waiting if code else ():
+        after = _with_data(code[i], before[i])
+        for way in following(code, i):
+            joined = after if before[way] < 0 else before[way] | after
+            if joined != before[way]:
+                before[way] = joined
+                waiting.add(way)
     decisive = {"branch": 1, "loop": 3}  # of its arguments: the condition; the count, its limit and the condition
     return {
         i
-        for i, a in enumerate(function.code)
-        if any("data" in tags.get(x, NONE) for x in a.args[: decisive.get(a.op, 0)] if isinstance(x, int))
+        for i, a in enumerate(code)
+        if before[i] > 0 and any(before[i] >> x & 1 for x in a.args[: decisive.get(a.op, 0)] if isinstance(x, int))
     }
+
+
+def _with_data(a: Action, before: int) -> int:
+    """The registers with numbers out of tensors after an action."""
+    taken = any(before >> r & 1 for r in reads(a))
+    short = short_name(a.target) if a.op == "op" else ""
+    made = (a.op == "op" and reads_data(a.target)) or (
+        taken and short not in READS_SHAPE and short not in ("__is__", "__isnot__")
+    )
+    mask = sum(1 << r for r in set(reads(a) if a.op == "loop" else a.results))  # a loop's registers move down
+    if a.op in ("op", "move", "list", "tuple", "dict", "unpack", "loop"):
+        return before | mask if made else before if a.op == "loop" else before & ~mask
+    return before & ~mask
 
 
 def reads(action: Action) -> Iterator[int]:
@@ -162,6 +173,25 @@ def leaders(function: ScriptFunction) -> set[int]:
     return found
 
 
+class Waiting:
+    """Actions to be looked at, in the order of the code: what comes before a join is done before what comes after it."""
+
+    def __init__(self, first: int) -> None:
+        self._heap = [first]
+        self._inside = {first}
+
+    def add(self, i: int) -> None:
+        if i not in self._inside:
+            heapq.heappush(self._heap, i)
+            self._inside.add(i)
+
+    def __iter__(self) -> Iterator[int]:
+        while self._heap:
+            i = heapq.heappop(self._heap)
+            self._inside.discard(i)
+            yield i
+
+
 def following(code: list[Action], i: int) -> list[int]:
     """Where action i may go on."""
     a = code[i]
@@ -195,3 +225,75 @@ def live_after(function: ScriptFunction) -> list[int]:
     """The same after each action."""
     live, code = live_before(function), function.code
     return [functools.reduce(operator.or_, (live[way] for way in following(code, i)), 0) for i in range(len(code))]
+
+
+def renamed(function: ScriptFunction) -> list[Action]:
+    """The code with registers numbered anew, so that two values that share one in turn are told apart. For looking at only: a loop
+    is shown with what it writes as results."""
+    defined: dict[int, list[int]] = {
+        r: [-1] for r in range(len(function.parameters))
+    }  # register -> actions that write it
+    for i, a in enumerate(function.code):
+        for r in set(_writes(a)):
+            defined.setdefault(r, []).append(i)
+    shared = {r: {at: k for k, at in enumerate(places)} for r, places in defined.items() if len(places) > 1}
+    before = _reaching(function, shared)
+    names = itertools.count(function.registers)
+    groups = _groups(shared, before, function.code)
+    numbers: dict[tuple[int, int], int] = {}
+
+    def name(register: int, definition: int) -> int:
+        if register not in shared:
+            return register
+        key = (register, groups[register][definition])
+        if key not in numbers:
+            numbers[key] = next(names)
+        return numbers[key]
+
+    def read(i: int, x: Any) -> Any:
+        mask = before[i].get(x, 0) if isinstance(x, int) and i in before else 0
+        return name(x, mask.bit_length() - 1) if mask else x
+
+    return [
+        Action(
+            a.op,
+            [read(i, x) for x in a.args],
+            [name(r, shared[r][i]) if r in shared else r for r in _writes(a)],
+            a.target,
+        )
+        for i, a in enumerate(function.code)
+    ]
+
+
+def _writes(a: Action) -> list[int]:
+    return list(reads(a)) if a.op == "loop" else a.results
+
+
+def _reaching(function: ScriptFunction, shared: dict[int, dict[int, int]]) -> dict[int, dict[int, int]]:
+    """For each action that can be reached: which definitions of the shared registers may be in force before it, as bits."""
+    code = function.code
+    before: dict[int, dict[int, int]] = {0: {r: 1 for r in shared if r < len(function.parameters)}}
+    waiting = Waiting(0)
+    for i in waiting if code else ():
+        after = {**before[i], **{r: 1 << shared[r][i] for r in _writes(code[i]) if r in shared}}
+        for way in following(code, i):
+            seen = before.get(way)
+            joined = after if seen is None else {r: seen.get(r, 0) | after.get(r, 0) for r in {*seen, *after}}
+            if joined != seen:
+                before[way] = joined
+                waiting.add(way)
+    return before
+
+
+def _groups(
+    shared: dict[int, dict[int, int]], before: dict[int, dict[int, int]], code: list[Action]
+) -> dict[int, list[int]]:
+    """Definitions of a register that some action may both read belong together: for each, the first of its group."""
+    groups = {r: list(range(len(places))) for r, places in shared.items()}
+    for i, state in before.items():
+        for r in reads(code[i]):
+            mask = state.get(r, 0)
+            if mask & (mask - 1):
+                joined = {g for k, g in enumerate(groups[r]) if mask >> k & 1}
+                groups[r] = [min(joined) if g in joined else g for g in groups[r]]
+    return groups

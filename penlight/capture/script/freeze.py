@@ -16,7 +16,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from penlight.capture.script.dataflow import JUMPS, following, gives_view, live_after, reads, written
+from penlight.capture.script.dataflow import JUMPS, Waiting, following, gives_view, live_after, reads, renamed, written
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import ScriptObject, ScriptTensor
 from penlight.ops.vm_operators import operators
@@ -39,6 +39,7 @@ _UNMISSED = (
 
 def freeze(script: Script) -> None:
     """Rewrites the functions of a script in place."""
+    _forget_uncalled(script)
     before: set[Slot] | None = None
     while (changing := changing_slots(script)) != before:  # code that is gone changes nothing any more
         for function in script.functions.values():
@@ -54,9 +55,10 @@ def changing_slots(script: Script) -> set[Slot]:
     """Attributes that code sets, or whose tensors and containers it may write into."""
     found: set[Slot] = set()
     for function in script.functions.values():
-        holders = _objects(script, function)
-        origins = _origins(function, holders)
-        for a in function.code:
+        code = renamed(function)
+        holders = _objects(script, function, code)
+        origins = _origins(code, holders)
+        for a in code:
             if a.op == "set_attr":
                 found |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
             touched = reads(a) if a.op in ("call", "call_method") else written(a)  # another function may do anything
@@ -69,14 +71,14 @@ def _register(at: int | Const) -> int:
     return at if isinstance(at, int) else -1
 
 
-def _objects(script: Script, function: ScriptFunction) -> dict[int, set[int]]:
+def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> dict[int, set[int]]:
     """The objects that registers may hold, as ids; {0}: any. Follows no order, so a register has what it ever holds."""
     by_id = {id(o): o for o in _all_objects(script.module)}
     held: dict[int, set[int]] = {0: {id(script.module)}} if function.method is not None else {}
     changed = True
     while changed:
         changed = False
-        for i, a in enumerate(function.code):
+        for i, a in enumerate(code):
             made: set[int] = set()
             if a.op == "get_attr":
                 for owner in held.get(_register(a.args[0]), {0}):
@@ -86,7 +88,7 @@ def _objects(script: Script, function: ScriptFunction) -> dict[int, set[int]]:
                 made = held.get(_register(a.args[0]), set())
             elif a.op == "create":
                 made = {-1 - i}  # no object of the model
-            elif a.op in ("op", "unpack", "call", "call_method"):
+            elif a.op in ("op", "unpack", "call", "call_method", "loop"):
                 made = {0} if a.op != "op" or gives_view(a.target) else set()
             for r in a.results:
                 if not made <= held.get(r, set()):
@@ -115,20 +117,20 @@ def _all_objects(module: Any) -> list[ScriptObject]:
     return list(found.values())
 
 
-def _origins(function: ScriptFunction, holders: dict[int, set[int]]) -> dict[int, set[Slot]]:
+def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[Slot]]:
     """For each register, the attributes whose memory its value may share."""
     origins: dict[int, set[Slot]] = {}
     changed = True
     while changed:
         changed = False
-        for a in function.code:
+        for a in code:
             if a.op == "get_attr":
                 made = {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
             elif a.op in ("move", "tuple", "list", "dict", "unpack", "loop") or (a.op == "op" and gives_view(a.target)):
                 made = set().union(*(origins.get(r, set()) for r in reads(a)))
             else:
                 continue
-            for r in reads(a) if a.op == "loop" else a.results:  # a loop moves its registers down
+            for r in a.results:
                 if not made <= origins.get(r, set()):
                     origins.setdefault(r, set()).update(made)
                     changed = True
@@ -165,9 +167,8 @@ def _propagate(script: Script, function: ScriptFunction, changing: set[Slot]) ->
     """For each action that can be reached: what the registers hold before it."""
     start: Registers = {0: Known(script.module)} if function.method is not None else {}
     before: dict[int, Registers] = {0: start}
-    waiting = [0]
-    while waiting:
-        i = waiting.pop()
+    waiting = Waiting(0)
+    for i in waiting:
         a = function.code[i]
         for way in following(function.code, i):
             registers = _after(script, a, before[i], changing, leaving=a.op == "loop" and way == a.target)
@@ -182,7 +183,7 @@ def _propagate(script: Script, function: ScriptFunction, changing: set[Slot]) ->
             )
             if seen is None or len(joined) != len(seen):
                 before[way] = joined
-                waiting.append(way)
+                waiting.add(way)
     return before
 
 
@@ -317,8 +318,9 @@ def _forget_unread(script: Script, changing: set[Slot]) -> None:
     """State that no code reads any more leaves the file. The slots stay, as code counts them."""
     read: set[Slot] = {(0, slot) for _, slot in changing}
     for function in script.functions.values():
-        holders = _objects(script, function)
-        for a in function.code:
+        code = renamed(function)
+        holders = _objects(script, function, code)
+        for a in code:
             if a.op == "get_attr":
                 read |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
     for owner in _all_objects(script.module):
@@ -326,3 +328,16 @@ def _forget_unread(script: Script, changing: set[Slot]) -> None:
             for slot, name in enumerate(owner.attributes):
                 if not {(id(owner), slot), (0, slot)} & read:
                     owner.attributes[name] = None
+
+
+def _forget_uncalled(script: Script) -> None:
+    """Functions that no method calls, directly or not. A call by a method's name alone may mean any function of that name."""
+    kept = [f for f in script.functions.values() if f.method is not None]
+    called = {f.name for f in kept}
+    for function in kept:  # grows while it is gone through
+        for a in function.code:
+            if a.op in ("call", "call_method"):
+                found = [f for f in script.functions.values() if a.target in (f.name, f.name.rpartition(".")[2])]
+                kept += [f for f in found if f.name not in called]
+                called |= {f.name for f in found}
+    script.functions = {name: f for name, f in script.functions.items() if name in called}

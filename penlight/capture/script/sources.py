@@ -82,8 +82,8 @@ def _capture(
     say: Say,
     original: Callable[..., Any] | None = None,
 ) -> Program:
-    operators = sorted(script.operators)
     freeze(script)
+    operators = sorted(script.operators)
     forward = script.method("forward")
     if examples is None and plan and forward is not None and _has_torch():
         from penlight.capture.script.guess import guess_inputs

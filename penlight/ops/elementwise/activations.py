@@ -121,9 +121,9 @@ def _(g: Emitter, x: Value, nan: float | None, posinf: float | None, neginf: flo
     if x.dtype not in FLOATS:
         return x
     largest = sys.float_info.max if x.dtype == "f64" else 3.4028234663852886e38
-    given = (0.0, nan), (largest, posinf), (-largest, neginf)
-    numbers = (float(other if v is None else v) for other, v in given)
-    return apply(g, nan_to_num, x, **dict(zip(("nan", "posinf", "neginf"), numbers, strict=True)))
+    numbers: dict[str, Any] = {"nan": 0.0, "posinf": largest, "neginf": -largest}
+    given = {"nan": nan, "posinf": posinf, "neginf": neginf}
+    return apply(g, nan_to_num, x, **numbers | {k: float(v) for k, v in given.items() if v is not None})
 
 
 @elementwise(

@@ -112,23 +112,25 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   int used = (d.count - 1) * kStride + kWidth;
   int low = d.low > 0 ? static_cast<int>(d.low) : 0, high = d.high < used ? static_cast<int>(d.high) : used;
   intptr_t x_step = d.x_step, next_row = d.x_row - (kReach - 1) * x_step, w_step = d.w_step, lanes = d.lanes;
+  intptr_t x_bytes = x_step * 4, row_bytes = next_row * 4;  // floats would be made bytes of in every row
   Finish finish = finish_of(d);
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
     const float *x = line->x + d.x_at, *residual = line->residual ? line->residual + d.residual_at : nullptr;
     const float* first_weights = d.w + line->first_tap * d.w_row;
     float* y = line->y + d.y_at;
-    int tiles = static_cast<int>(d.tiles), all_taps = static_cast<int>(line->taps);
+    int tiles = static_cast<int>(d.tiles), all_taps = static_cast<int>(line->taps), all_planes = static_cast<int>(line->planes);
+    intptr_t next_plane = d.x_plane - all_taps * d.x_row, next_weights = d.w_plane - all_taps * d.w_row;
     do {
       V acc[kOutputs][kVectors];
       PEN_UNROLL for (int t = 0; t < kOutputs; ++t) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = start[j]; }
       const float *p = x, *weights = first_weights;
-      int taps = all_taps, planes = static_cast<int>(line->planes);
-      do {
+      int taps = all_taps, planes = all_planes;
+      for (;;) {
         V w[kWidth][kVectors];
         PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels<kTile>(weights, lanes, w[k]);
         PEN_UNROLL for (int i = 0; i < kReach; ++i) {
           const float* pixel = p;
-          p += i < kReach - 1 ? x_step : next_row;
+          p = reinterpret_cast<const float*>(reinterpret_cast<const char*>(p) + (i < kReach - 1 ? x_bytes : row_bytes));
           if ((i < kUnsure && i < low) || (i >= kReach - kUnsure && i >= high)) continue;
           V v[kVectors];
           load_channels<kTile>(pixel, lanes, v);
@@ -142,16 +144,17 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
             }
           }
         }
-        if (PEN_UNLIKELY(--taps == 0) && --planes != 0) {
-          taps = all_taps;
-          p += d.x_plane - all_taps * d.x_row;
-          weights += d.w_plane - all_taps * d.w_row;
-        }
-      } while (taps != 0);
+        after(weights, acc[0][0]);  // else Clang computes it anew from where the row began, at a cost in every row
+        if (!PEN_UNLIKELY(--taps == 0)) continue;
+        if (--planes == 0) break;
+        taps = all_taps;
+        p += next_plane;
+        weights += next_weights;
+      }
       finish_outputs<kTile>(finish, acc, residual, y);
       x += kOutputs * kStride * x_step;
       y += kOutputs * finish.y_step;
-      if (residual) residual += kOutputs * finish.residual_step;
+      residual += kOutputs * finish.residual_step;  // none stays none: its step is 0
     } while (--tiles != 0);
   }
 }
@@ -231,7 +234,7 @@ void run_depthwise(const DepthwiseLines& l) {
   d.lo = l.act->lo;
   d.hi = l.act->hi;
   d.clamped = l.act->clamped;
-  d.residual_step = phases * l.residual_pitch;
+  d.residual_step = l.lines[0].residual ? phases * l.residual_pitch : 0;
   d.y_step = phases * l.y_pitch;
   for (int64_t phase = 0; phase < phases && phase < l.out_width; ++phase) {
     int64_t outputs = (l.out_width - phase + phases - 1) / phases;

@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from penlight.capture.lite.read import read
-from penlight.capture.script.guess import guess_inputs
+import penlight
+from penlight.capture.script.freeze import freeze
+from penlight.capture.script.guess import guess_inputs, patterns_of
 from penlight.capture.script.torchscript import script_of
-from penlight.compat.bundled import Bundles
-from penlight.compat.compile import compile_program, compile_script
 from tests.compat.models import MODELS
 
 
@@ -25,7 +24,12 @@ def scripted(module: nn.Module) -> Any:
 
 
 def guessed(module: nn.Module) -> Any:
-    return guess_inputs(script_of(scripted(module)))
+    """The inputs, and what is known of them."""
+    script = script_of(scripted(module), ["forward"])
+    freeze(script)
+    forward = script.method("forward")
+    assert forward is not None
+    return guess_inputs(script, forward), patterns_of(script, forward)
 
 
 @pytest.mark.parametrize(
@@ -44,18 +48,18 @@ def guessed(module: nn.Module) -> Any:
 def test_guesses(module: nn.Module, shape: tuple[int, ...], certain: bool) -> None:
     if isinstance(module, nn.Conv3d):
         module = nn.Sequential(nn.MaxPool3d(32), module)  # which says nothing: no guess, and no 45 MB of input
-        assert guessed(module) is None
+        assert guessed(module) == (None, None)
         return
-    guess = guessed(module)
-    assert tuple(guess.args[0].shape) == shape
-    assert guess.certain == certain
+    args, patterns = guessed(module)
+    assert tuple(args[0].shape) == shape
+    assert patterns[0].certain == certain
 
 
 def test_indices_are_inside_the_table() -> None:
-    guess = guessed(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2)))
-    assert guess.args[0].dtype == torch.int64
-    assert int(guess.args[0].max()) < 5
-    assert not guess.certain
+    args, patterns = guessed(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2)))
+    assert args[0].dtype == torch.int64
+    assert int(args[0].max()) < 5
+    assert not patterns[0].certain
 
 
 def test_no_guess() -> None:
@@ -80,7 +84,7 @@ def test_no_guess() -> None:
             return self.c(x) + self.l(x)
 
     for module in (Sum(), Number(), Disagree()):
-        assert guessed(module) is None
+        assert guessed(module)[0] is None
 
 
 def test_defaults_need_no_guess() -> None:
@@ -93,7 +97,7 @@ def test_defaults_need_no_guess() -> None:
             return self.c(x) * n
 
     script = scripted(Scaled())
-    model = compile_script(script, ["forward"], {}, Bundles())
+    model = penlight.optimize(script)
     x = torch.rand(1, 3, 5, 5)
     with torch.no_grad():
         torch.testing.assert_close(model(x), script(x))
@@ -123,7 +127,7 @@ def test_a_plan_in_front_of_code_takes_what_fits() -> None:
             return {"a": y, "b": torch.relu(y)}, [y * 2]
 
     script = scripted(Nested())
-    model = compile_script(script, ["forward"], {}, Bundles())
+    model = penlight.optimize(script)
     assert model.methods == ["forward"]
     assert list(model._handle.methods) == ["~forward"]
     same(model, script, (2, 4), (7, 4), (4,), (1, 5, 6, 4), (0, 4))
@@ -152,7 +156,7 @@ def test_state_and_inputs_that_are_written() -> None:
 
     for module in (Counts(), Writes()):
         script = scripted(module)
-        same(compile_script(script, ["forward"], {}, Bundles()), script, (1, 4, 3, 3), (2, 4, 5, 5), (4, 5, 5))
+        same(penlight.optimize(script), script, (1, 4, 3, 3), (2, 4, 5, 5), (4, 5, 5))
 
 
 def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
@@ -176,9 +180,7 @@ def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
 
     for module in (Picky(), Large()):
         script = scripted(module)
-        same(
-            compile_script(script, ["forward"], {}, Bundles()), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7)
-        )
+        same(penlight.optimize(script), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7))
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -187,6 +189,7 @@ def test_bytecode_is_planned_too(tmp_path: Path, flat: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script._save_for_lite_interpreter(str(tmp_path / "m.ptl"), _use_flatbuffer=flat)
-    model = compile_program(read(tmp_path / "m.ptl"), {})
-    assert list(model._handle.methods) == ["~forward"]
+    model = penlight.optimize(tmp_path / "m.ptl")
+    assert model.planned_methods == ["forward"]
+    assert "(guessed)" in model.metadata["planned_for"]
     same(model, script, (1, 3, 32, 32), (2, 3, 64, 48))
