@@ -44,12 +44,15 @@ def optimize_for_mobile(
     optimization_blocklist: Collection[MobileOptimizerType] | None = None,
     preserved_methods: Sequence[str | bytes] | None = None,
     backend: str = "CPU",
+    *,
+    winograd_budget: float = 0.5,
 ) -> MobileModule:
     """Compiles a ScriptModule for phones.
 
     optimization_blocklist: changes not to make. It decides what export_opnames shows; the compiled model computes the same.
     preserved_methods: methods besides forward to keep. Those with bundled inputs stay by themselves.
     backend: "CPU", "Vulkan" or "Metal". The file records it.
+    winograd_budget: as penlight.optimize takes it; PyTorch's own has no such argument.
     """
     if not isinstance(script_module, torch.jit.ScriptModule):
         raise TypeError(f"Got {type(script_module)}, but ScriptModule is expected.")
@@ -68,7 +71,7 @@ def optimize_for_mobile(
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
     blocked = frozenset(str(kind.name) for kind in optimization_blocklist or ())  # type: ignore[attr-defined]
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
-    build = builder(script, methods, backend, torch._C._export_opnames(optimized))
+    build = builder(script, methods, backend, torch._C._export_opnames(optimized), winograd_budget)
     return MobileModule(script, optimized, build, methods, attributes, backend, blocked, bundles)
 
 
