@@ -89,7 +89,7 @@ Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const Ten
   const char* variant = carrier == DType::f32 ? variant_of(v, weight, spatial) : "";
   const char* layout = variant[0] == 'd' && variant[1] == 'e' ? "taps" : variant[0] == 'g' && variant[1] == 'r' ? "grouped" : "panel16";
   Graph g(c);
-  int image = g.cast(g.input(p.x), x.dtype(), carrier), kernel, bias = b ? g.cast(g.input(*b), b->dtype(), carrier) : -1;
+  int image = g.input(p.x, carrier), kernel, bias = b ? g.input(*b, carrier) : -1;
   PEN_TRY(add_weight(c, &g, w, weight, carrier, layout, v.groups, &kernel));
   const char* op = v.transposed ? (spatial == 3 ? "conv_transpose3d" : "conv_transpose2d") : (spatial == 3 ? "conv3d" : "conv2d");
   int y = g.node(Key(op, carrier, variant), image, kernel, bias, -1);

@@ -41,7 +41,7 @@ static Status max_pool(Call& c) {
   if (carrier == DType::f64) return pool_doubles(c, p, w, PoolKind::maximum, indices);
   Graph g(c);
   const char* op = indices ? "max_pool_indices" : spatial == 3 ? "max_pool3d" : "max_pool2d";
-  int y[] = {g.node(Key(op, carrier), g.cast(g.input(p.x), x.dtype(), carrier)), 0};
+  int y[] = {g.node(Key(op, carrier), g.input(p.x, carrier)), 0};
   if (indices) y[1] = g.output();
   add_window(&g, w, p.sides(), true);
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
@@ -91,7 +91,7 @@ PEN_OP(avg_pool,
   }
   if (carrier == DType::f64) return pool_doubles(c, p, w, PoolKind::mean, false);
   Graph g(c);
-  int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.cast(g.input(p.x), x.dtype(), carrier));
+  int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.input(p.x, carrier));
   add_window(&g, w, p.sides(), false);
   g.flag("count_include_pad", w.count_padding);
   if (w.divisor)
@@ -117,7 +117,7 @@ static Status adaptive(Call& c, bool maximum) {
   w.adaptive = true;
   if (carrier == DType::f64) return pool_doubles(c, p, w, maximum ? PoolKind::maximum : PoolKind::mean, maximum);
   Graph g(c);
-  int image = g.cast(g.input(p.x), x.dtype(), carrier);
+  int image = g.input(p.x, carrier);
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
   if (one && !maximum) {
     int64_t dims[] = {2, 3, 4};

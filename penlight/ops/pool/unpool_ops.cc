@@ -25,9 +25,9 @@ PEN_OP(max_unpool, "[out]", "aten::max_unpool2d(Tensor self, Tensor indices, Sym
       return c.fail("output sizes of 1 or more", "%lld", static_cast<long long>(size[side]));
   }
   Graph g(c);
-  int values = g.node(Key::by_size("reshape", x.dtype()), g.input(x));
+  int values = g.node(Key::by_size("reshape", x.dtype()), x);
   g.ints("shape", rows, 2);
-  int places = g.node("reshape.b64", g.input(indices));
+  int places = g.node("reshape.b64", indices);
   g.ints("shape", rows, 2);
   int y = g.node(Key::by_size("max_unpool", x.dtype()), values, places);
   g.integer("size", pixels);

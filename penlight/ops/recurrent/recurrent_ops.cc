@@ -58,7 +58,7 @@ Status check_layer(const Call& c, const Layer& l, DType dtype, int64_t features,
 Status input_gates(const Call& c, const Layer& l, const TensorObject& x, Value* to) {
   Graph g(c);
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  auto in = [&](const TensorObject* t) { return g.cast(g.input(*t), t->dtype(), carrier); };
+  auto in = [&](const TensorObject* t) { return g.input(*t, carrier); };
   int bias = l.b_ih ? in(l.b_ih) : -1;
   if (l.cell != Cell::gru && l.b_ih && l.b_hh) bias = g.node(Key("add", carrier), bias, in(l.b_hh));
   int y;
@@ -140,7 +140,7 @@ Status block(const Call& c, const Layer& l, const TensorObject& gates, TensorObj
   Graph g(c);
   auto packed = [&](const TensorObject* w, int* value) {
     if (w->dtype() == DType::f32) return pack_weight(c, &g, *w, w->view(), false, "panel16", 1, value);
-    *value = g.node("pack.f32", g.cast(g.input(*w), w->dtype(), DType::f32));
+    *value = g.node("pack.f32", g.input(*w, DType::f32));
     g.text("layout", "panel16").integer("groups", 1);
     return PEN_OK;
   };
@@ -149,10 +149,10 @@ Status block(const Call& c, const Layer& l, const TensorObject& gates, TensorObj
   if (l.w_hr) PEN_TRY(packed(l.w_hr, &projection));
   int out[3], count = 2;
   if (l.cell == Cell::lstm) {
-    out[0] = g.node("lstm.f32", x, weight, before, g.input(*cell), projection);
+    out[0] = g.node("lstm.f32", x, weight, before, *cell, projection);
     count = 3;
   } else if (l.cell == Cell::gru) {
-    out[0] = g.node("gru.f32", x, weight, before, l.b_hh ? g.cast(g.input(*l.b_hh), l.b_hh->dtype(), DType::f32) : -1);
+    out[0] = g.node("gru.f32", x, weight, before, l.b_hh ? g.input(*l.b_hh, DType::f32) : -1);
   } else {
     out[0] = g.node("rnn.f32", x, weight, before);
   }
@@ -284,8 +284,8 @@ Status drop(const Call& c, double p, Value* x) {
   Graph g(c);
   int random = g.node_of("random_uniform.f32", nullptr, 0);
   g.ints("shape", t.shape.dims, t.rank()).number("low", 0).number("high", 1).flag("open", false).integer("stream", 0);
-  int kept = g.cast(g.node("ge.f32", random, g.input(limit.t)), DType::boolean, DType::f32);
-  int y = g.node("mul.f32", g.node("mul.f32", g.input(t), kept), g.input(factor.t));
+  int kept = g.cast(g.node("ge.f32", random, limit.t), DType::boolean, DType::f32);
+  int y = g.node("mul.f32", g.node("mul.f32", t, kept), factor.t);
   PEN_TRY(g.run(y));
   *x = Value::own(g.take(0));
   return PEN_OK;

@@ -45,7 +45,7 @@ static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool
   }
   DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
-  int value = g.cast(g.input(with_dim(x)), x.dtype(), carrier);
+  int value = g.input(with_dim(x), carrier);
   if (dim < 0 && x.rank() > 1) {
     int64_t all = x.numel();
     value = g.node(Key::by_size("reshape", carrier), value);
@@ -125,7 +125,7 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   }
   DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
   Graph g(c);
-  int values = g.node(Key("kth", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("kth", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("k", k).integer("dim", dim).flag("keepdim", false).text("nan", nan);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));
@@ -173,7 +173,7 @@ PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor
   Shape shape = reduced_shape(x, only(x.rank(), dim), c.flag(2));
   DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
   Graph g(c);
-  int values = g.node(Key("mode", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("mode", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("keepdim", false);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));
@@ -278,7 +278,7 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
   }
   DType carrier = is_floating(to) ? DType::f32 : DType::i64;
   Graph g(c);
-  int y = g.node(Key("scan", carrier), g.cast(g.cast(g.input(x), x.dtype(), to), to, carrier));
+  int y = g.node(Key("scan", carrier), g.cast(g.input(x, to), to, carrier));
   g.integer("dim", dim).text("mode", mode);
   PEN_TRY(g.run(g.cast(y, carrier, to)));
   return c.give(g.take(0));
@@ -326,7 +326,7 @@ PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, T
   }
   DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
-  int values = g.node(Key("scan_extreme", carrier), g.cast(g.input(with_dim(x)), x.dtype(), carrier)), indices = g.output();
+  int values = g.node(Key("scan_extreme", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("largest", largest);
   PEN_TRY(g.run(g.cast(values, carrier, x.dtype()), indices));
   Value v = Value::own(g.take(0)), p = Value::own(g.take(1));

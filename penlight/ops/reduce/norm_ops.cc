@@ -15,7 +15,7 @@ static Status softmax(Call& c, const TensorObject& x, int64_t along, DType to, b
   if (t.rank == 0) t.rank = 1, t.dims[0] = t.strides[0] = 1;
   Graph g(c);
   DType carrier = to == DType::f64 ? to : DType::f32;
-  int value = g.cast(g.cast(g.input(t), x.dtype(), to), to, carrier), y;
+  int value = g.cast(g.input(t, to), to, carrier), y;
   if (carrier == DType::f32) {
     y = g.node(logarithm ? "log_softmax.f32" : "softmax.f32", value);
     g.integer("dim", dim);
@@ -67,9 +67,7 @@ static Status need_shape_of_last(const Call& c, int arg, const TensorObject& x, 
   for (int i = 0; fits && i < count; ++i) fits = w.dim(i) == x.dim(x.rank() - count + i);
   return fits ? PEN_OK : c.fail("a weight and a bias of the normalized shape", "rank %d, or other sizes", w.rank());
 }
-static int add_optional(const Call& c, Graph* g, int arg) {
-  return c.given(arg) ? g->cast(g->input(c.tensor(arg)), c.tensor(arg).dtype(), DType::f32) : -1;
-}
+static int add_optional(const Call& c, Graph* g, int arg) { return c.given(arg) ? g->input(c.tensor(arg), DType::f32) : -1; }
 
 // Rows of doubles, normalized: y = (x - mean) * factor * w + b, w and b by the rule's index of an element.
 template <class Index>
@@ -126,7 +124,7 @@ static Status layer_norm(Call& c, double eps) {
     return normalize_doubles(c, x, rows, eps, true, 2, 3, [](int64_t, int64_t i) { return i; });
   }
   Graph g(c);
-  int y = g.node("layer_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, 2), add_optional(c, &g, 3));
+  int y = g.node("layer_norm.f32", g.input(x, DType::f32), add_optional(c, &g, 2), add_optional(c, &g, 3));
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
@@ -152,7 +150,7 @@ PEN_OP(rms_norm, "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor
     return normalize_doubles(c, x, rows, eps, false, 2, -1, [](int64_t, int64_t i) { return i; });
   }
   Graph g(c);
-  int y = g.node("rms_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, 2));
+  int y = g.node("rms_norm.f32", g.input(x, DType::f32), add_optional(c, &g, 2));
   g.integer("dims", count).number("eps", eps);
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return c.give(g.take(0));
@@ -191,7 +189,7 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
                              [=](int64_t r, int64_t i) { return r % groups * in_group + i / (each ? each : 1); });
   }
   Graph g(c);
-  int y = g.node("group_norm.f32", g.cast(g.input(x), x.dtype(), DType::f32), add_optional(c, &g, weight), add_optional(c, &g, weight + 1));
+  int y = g.node("group_norm.f32", g.input(x, DType::f32), add_optional(c, &g, weight), add_optional(c, &g, weight + 1));
   g.integer("groups", groups).number("eps", eps);
   if (tensor_is_channels_last(x) && !tensor_is_contiguous(x)) {
     Planes p;

@@ -32,7 +32,7 @@ int add_reduced(Graph* g, const char* kernel, const TensorObject& x, DType carri
     t.dims[0] = t.strides[0] = 1;
     keepdim = false;
   }
-  int y = g->node(Key(kernel, carrier), g->cast(g->input(t), t.dtype, carrier));
+  int y = g->node(Key(kernel, carrier), g->input(t, carrier));
   g->ints("dims", list, n).flag("keepdim", keepdim);
   if (p_name) g->number(p_name, p);
   return y;

@@ -80,7 +80,7 @@ Status resize(Call& c, const Resize& r) {
   if (r.mode && x.dtype() == DType::f64) return resize_doubles(c, r);
   if (r.mode && !is_floating(x.dtype()) && !bytes) return c.fail("floats or bytes", "%s", dtype_name(x.dtype()));
   Graph g(c);
-  int y = g.cast(g.input(x), x.dtype(), dtype);
+  int y = g.input(x, dtype);
   bool channels_last = r.spatial == 2 && tensor_is_channels_last(x) && !tensor_is_contiguous(x);
   auto rounded = [&](int value) {
     if (!bytes) return value;

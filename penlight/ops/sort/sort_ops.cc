@@ -58,7 +58,7 @@ Status sorted(const Call& c, const TensorObject& t, int dim, bool descending, Va
   if (t.dtype() == DType::f64) return sort_doubles(c, t, dim, descending, values, places);
   Graph g(c);
   DType carrier = order_carrier(t.dtype());
-  int v = g.node(Key("sort", carrier), g.cast(g.input(t), t.dtype(), carrier)), p = g.output();
+  int v = g.node(Key("sort", carrier), g.input(t, carrier)), p = g.output();
   g.integer("dim", dim).flag("descending", descending);
   return run_order(g, t, v, p, values, places);
 }
@@ -129,7 +129,7 @@ PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, b
   }
   Graph g(c);
   DType carrier = order_carrier(t.dtype());
-  int v = g.node(Key("topk", carrier), g.cast(g.input(t), t.dtype(), carrier)), p = g.output();
+  int v = g.node(Key("topk", carrier), g.input(t, carrier)), p = g.output();
   g.integer("k", k).integer("dim", dim).flag("largest", c.flag(3));
   return run_order(g, t, v, p, &c.results[0], &c.results[1]);
 }
