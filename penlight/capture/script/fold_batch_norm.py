@@ -21,7 +21,7 @@ from penlight.ir.batch_norm import into_weights, scale_and_shift
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import ScriptTensor, Storage, tensors_in
 
-_PLAIN = ("conv1d", "conv2d", "conv3d")
+_PLAIN = ("conv1d", "conv2d", "conv3d", "_convolution_mode")
 _TRANSPOSED = ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 _EITHER = ("_convolution", "convolution")
 _UNKNOWN = object()
