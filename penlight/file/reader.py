@@ -76,7 +76,12 @@ def _map(path: str | os.PathLike[str]) -> np.ndarray:
 
 def _packed_bytes(layout: str, shape: tuple[int, ...], groups: int) -> int:
     """Of a layout that can be undone; -1: none, or not of this shape."""
-    if layout not in ("panel16", "taps", "grouped", "panel16t", "groupedt") or len(shape) < 2 or 0 in shape or shape[0] % groups:
+    if (
+        layout not in ("panel16", "taps", "grouped", "panel16t", "groupedt")
+        or len(shape) < 2
+        or 0 in shape
+        or shape[0] % groups
+    ):
         return -1
     if layout.endswith("t"):  # dims 0 and 1 the other way round
         return _packed_bytes(layout[:-1], (shape[1] * groups, shape[0] // groups, *shape[2:]), groups)

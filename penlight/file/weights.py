@@ -38,9 +38,10 @@ class Weights:
     def remember(self, value: Value) -> None:
         """A constant that may have been packed, by what it was made from."""
         packed = value.packed
-        if packed is not None and value.layout in UNPACKERS and value.dtype == "f32" and packed.plain.size:
-            if packed.groups <= MOST_GROUPS and self._packed.setdefault(packed.plain, value) is value:
-                self._by_size.setdefault(packed.plain.nbytes, []).append(value)
+        if packed is None or value.layout not in UNPACKERS or value.dtype != "f32" or not packed.plain.size:
+            return
+        if packed.groups <= MOST_GROUPS and self._packed.setdefault(packed.plain, value) is value:
+            self._by_size.setdefault(packed.plain.nbytes, []).append(value)
 
     def packed(self, t: ScriptTensor) -> tuple[TensorType, str, int, np.ndarray] | None:
         """A packed constant that was made from the storage of this tensor: the storage's type, and layout, groups and bytes of
@@ -50,7 +51,8 @@ class Weights:
             return None
         same = self._packed.get(flat)
         if same is not None:
-            return _as_storage(same, tuple(int(d) for d in same.shape if isinstance(d, int)), same.layout)  # a constant's all are
+            assert same.packed is not None
+            return _as_storage(same, same.packed.plain.shape, same.layout)
         if flat.nbytes not in self._by_size or t.offset or not np.array_equal(as_bytes(t.array()), flat):
             return None
         made = (rearranged(value, t.array()) for value in self._by_size[flat.nbytes])
@@ -76,12 +78,13 @@ def rearranged(value: Value, w: np.ndarray) -> tuple[TensorType, str, int, np.nd
     if w.shape == plain.shape and w.ndim == 2:  # a flatten that moved into a linear
         for channels in (c for c in range(2, w.shape[1]) if w.shape[1] % c == 0):
             by_channel = w.reshape(w.shape[0], channels, -1)
-            if np.array_equal(by_channel[0].T.reshape(-1), plain[0]):
-                moved = by_channel.swapaxes(1, 2).reshape(plain.shape)
-                return _as_storage(value, by_channel.shape, value.layout) if np.array_equal(moved, plain) else None
-    if value.layout != "taps" and turned(w.shape, groups)[:2] == plain.shape[:2]:  # a transposed convolution, a product
-        if np.array_equal(turn(w, groups).reshape(plain.shape), plain):
-            return _as_storage(value, w.shape, f"{value.layout}t")
+            is_first = np.array_equal(by_channel[0].T.reshape(-1), plain[0])  # most do not get further
+            if is_first and np.array_equal(by_channel.swapaxes(1, 2).reshape(plain.shape), plain):
+                return _as_storage(value, by_channel.shape, value.layout)
+    # a transposed convolution, a product
+    is_turned = value.layout != "taps" and turned(w.shape, groups)[:2] == plain.shape[:2]
+    if is_turned and np.array_equal(turn(w, groups).reshape(plain.shape), plain):
+        return _as_storage(value, w.shape, f"{value.layout}t")
     return None
 
 

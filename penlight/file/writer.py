@@ -19,11 +19,11 @@ import numpy as np
 
 from penlight.file import format as f
 from penlight.file.script_writer import ScriptTables
+from penlight.file.weights import Weights
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
 from penlight.ir.types import DTYPES, TensorType
-from penlight.file.weights import Weights
 from penlight.lower.select import required_keys
 from penlight.ops import registry
 

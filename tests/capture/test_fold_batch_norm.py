@@ -117,7 +117,9 @@ def test_only_where_nobody_can_tell(name: str) -> None:
     """Either way, the same result."""
     count, text = CODE[name]
     rng = np.random.default_rng(6)
-    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((8, 3, 1, 1), (8,))] + [np.linspace(1, 2, 8).astype(np.float32)]
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((8, 3, 1, 1), (8,))] + [
+        np.linspace(1, 2, 8).astype(np.float32)
+    ]
     made = [assemble(f"forward(self, x):\n {text}", constants=[tensor(a) for a in arrays]) for _ in range(2)]
     assert fold_batch_norm(made[1]) == count
     x = rng.standard_normal((2, 3, 4, 4)).astype(np.float32)

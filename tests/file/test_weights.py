@@ -193,3 +193,28 @@ def interpreted(file: bytes) -> bytes:
         if row["op"] == f.VM_INSTRUCTIONS["planned"]:
             row.update(op=f.VM_INSTRUCTIONS["drop"], target=0, arg_count=0, result_count=0)
     return edit.bytes()
+
+
+class Many(nn.Module):
+    """Layers that Winograd suits, in a plan of their own for each branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(8)))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            return self.layers(x)  # type: ignore[no-any-return]
+        return self.layers(-x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("budget", [0.3, 1.0])
+def test_winograd_budget_of_the_whole_file(budget: float) -> None:
+    """What VM code holds stays beside what is transformed for it, and counts; what two plans share counts once."""
+    module = torch.jit.script(Many().eval())
+    weights = sum(p.numel() * 4 for p in module.parameters())
+    x = torch.rand(1, 64, 56, 56)
+    least, grown = (read(penlight.optimize(module, (x,), winograd_budget=b).to_bytes()) for b in (0, budget))
+    assert least.size < 1.02 * weights + least.tables_size
+    assert any("winograd" in key for key in grown.keys)
+    assert grown.weight_bytes <= least.weight_bytes + budget * weights

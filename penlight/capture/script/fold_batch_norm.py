@@ -140,8 +140,8 @@ def _fold(script: Script, conv: Action, norm: Action, touched: set[int]) -> bool
     if len(weight.shape) < 3 or any(t.shape != (w.shape[0],) for t in given if t is not weight):
         return False  # a run will say what is wrong
     b = np.zeros(w.shape[0]) if bias is None else bias.array().astype(np.float64)
-    statistics = [None if t is None else t.array() for t in (gamma, beta, mean, var)]
-    w, b = into_weights(w, b, *scale_and_shift(*statistics, eps))  # type: ignore[arg-type]
+    affine = [None if t is None else t.array() for t in (gamma, beta)]
+    w, b = into_weights(w, b, *scale_and_shift(affine[0], affine[1], mean.array(), var.array(), eps))
     name = weight.name.removesuffix(".weight") + ".bias" if bias is None else bias.name
     made = _as(weight, _outputs_first(w, groups)), _tensor(b, (0,), name)
     conv.args[1:3] = [script.constant(t) for t in made]

@@ -185,8 +185,8 @@ struct Loader : Verifier {
         return fail(called, "as many bytes as its dims say", "%llu instead of %lld", static_cast<unsigned long long>(c.size),
                     static_cast<long long>(bytes));
       if (c.groups && !is_packed(c))
-        return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes", "%llu bytes in %u groups as %s",
-                    static_cast<unsigned long long>(c.size), c.groups, m->string(c.layout));
+        return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
+                    "%llu bytes in %u groups as %s", static_cast<unsigned long long>(c.size), c.groups, m->string(c.layout));
     }
     return PEN_OK;
   }

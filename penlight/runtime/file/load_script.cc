@@ -64,7 +64,8 @@ struct ScriptVerifier {
                add_overflows(reach, span, &reach);
     }
     wrong = wrong || mul_overflows(n[2], size, &start) || add_overflows(reach, 1, &end) || mul_overflows(end, size, &end);
-    if (wrong || (!empty && (static_cast<uint64_t>(start) > storage || static_cast<uint64_t>(end) > storage - static_cast<uint64_t>(start))))
+    if (wrong ||
+        (!empty && (static_cast<uint64_t>(start) > storage || static_cast<uint64_t>(end) > storage - static_cast<uint64_t>(start))))
       return v.fail("DATM", "a tensor inside its storage", "one that reaches outside of %llu bytes",
                     static_cast<unsigned long long>(storage));
     int64_t axis = n[4 + 2 * rank], channels = n[5 + 2 * rank];
