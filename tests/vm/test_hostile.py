@@ -244,6 +244,13 @@ def test_shared_parts_stay_shared() -> None:
     assert len(str(read(edit.bytes()))) < 10_000
 
 
+def test_instructions_of_no_function() -> None:
+    """Nothing checks them, and nothing may use them."""
+    edit = Edit(GOLDEN)
+    edit.tables["VMCD"].append({**first(edit, "planned"), "target": 1 << 30})
+    assert penlight.load(edit.bytes())(np.zeros((1, 3), np.float32), 0)[1] == "z"
+
+
 # --- code that is right, and wrong when it runs ---
 RUN: dict[str, tuple[str, tuple[Any, ...], str]] = {
     "an operator of no library": ("forward(self):\n r1 = aten::nothing.such()\n return(r1)", (), "an operator that this library has"),

@@ -520,10 +520,11 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
     return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
   }
   for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
-  for (uint32_t i = 0; i < model->vm_code.count; ++i) {
-    const format::VmInstruction& in = model->vm_code[i];
-    if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;
-  }
+  for (uint32_t f = 0; f < model->functions.count; ++f)  // what is no function's code, nothing has proven
+    for (uint32_t i = 0; i < model->functions[f].code_count; ++i) {
+      const format::VmInstruction& in = model->vm_code[model->functions[f].code + i];
+      if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;
+    }
   *out = m;
   return PEN_OK;
 }
