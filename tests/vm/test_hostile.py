@@ -310,6 +310,12 @@ def test_refused_when_it_runs(name: str) -> None:
     assert time.monotonic() - start < 5
 
 
+def test_a_sum_whose_terms_are_all_zero() -> None:
+    """zeta adds up terms until they are too small to count: here all are, and there would be 10^18."""
+    model = penlight.Model(to_array(program("forward(self, x):\n r2 = aten::special_zeta.other_scalar(r1, 2.0)\n return(r2)")))
+    assert model(np.array([4.6e18])) == 0
+
+
 def test_deep_frames_with_many_registers() -> None:
     """2000 calls of a million registers would be 32 GB."""
     text = "forward(self):\n r999999 = call_method forward (r0)\n return(r999999)"
