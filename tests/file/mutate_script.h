@@ -65,8 +65,13 @@ struct ScriptMaker {
       layout = "taps";
       size = *bytes;
     }
+    std::vector<int64_t> dims = {outputs, inputs, taps};
+    if (layout[0] != 't' && rng.one_in(3)) {  // the other way round, as transposed convolutions have it
+      layout = layout[0] == 'p' ? "panel16t" : "groupedt";
+      dims = {inputs * groups, outputs / groups, taps};
+    }
     if (rng.one_in(24)) groups = likely_int(rng) & 0xffff;
-    return constant(layout, PEN_F32, {outputs, inputs, taps}, static_cast<uint64_t>(size), static_cast<uint16_t>(groups));
+    return constant(layout, PEN_F32, dims, static_cast<uint64_t>(size), static_cast<uint16_t>(groups));
   }
   // A view of a storage of a few hundred bytes; one storage for most, so that tensors overlap.
   uint32_t tensor() {
