@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.registers import to_script
+from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
@@ -84,6 +85,7 @@ def _capture(
 ) -> Program:
     freeze(script)
     operators = sorted(script.operators)
+    fold_batch_norm(script)
     forward = script.method("forward")
     if examples is None and plan and forward is not None and _has_torch():
         from penlight.capture.script.guess import guess_inputs

@@ -3,7 +3,7 @@
 // conv2d alone conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc.
 #include "penlight/ops/conv/conv2d.h"
 
-#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/base/packed.h"
 #include "penlight/ops/conv/winograd.h"
 #include "penlight/runtime/base/memory.h"
 

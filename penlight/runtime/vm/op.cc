@@ -275,6 +275,13 @@ static Status write_back(Call& c) {
   return PEN_OK;
 }
 
+// Operators that take an object read its attributes: packed convolutions of the mobile optimizer.
+static bool attributes_unpack(const Instance& object) {
+  for (int32_t i = 0; i < object.count; ++i)
+    if (!value_unpack(object.slots[i])) return false;
+  return true;
+}
+
 Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results) {
   constexpr int kFew = 24;
   Value few[kFew];
@@ -298,6 +305,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
     if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
+      if (args[i].tag() == Tag::object && !attributes_unpack(*args[i].object())) return c.out_of_memory();
       if (!op.quantized && run == op.run && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
         if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);

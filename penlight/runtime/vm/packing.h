@@ -1,4 +1,4 @@
-// Weights in the layout that a kernel reads (penlight/ops/conv/pack.h). One that cannot change, a constant of the file, is
+// Weights in the layout that a kernel reads (penlight/runtime/base/packed.h). One that cannot change, a constant of the file, is
 // packed once and kept by the machine; any other one in each call.
 #pragma once
 #include "penlight/runtime/vm/graph.h"
