@@ -85,6 +85,8 @@ def _check_byte_order(archive: Archive, file: str) -> None:
 def _storages(archive: Archive, folder: str, known: dict[str, Storage]) -> Callable[[str], Storage]:
     def find(key: str) -> Storage:
         name = folder + key
+        if key.startswith(folder) and name not in archive:  # version 5 writes the folder into the key
+            name = key
         if name not in known:
             known[name] = Storage(archive.view(name), name)
         return known[name]
