@@ -52,6 +52,12 @@ def to_script(program: LiteProgram, methods: list[str] | None = None, counts: Co
     return builder.script
 
 
+def translated(program: LiteProgram, function: Function) -> tuple[ScriptFunction, list[Any]]:
+    """One function, and the constants that it names."""
+    builder = _Builder(program, None)
+    return builder.function(function, None), builder.script.constants
+
+
 class _Builder:
     def __init__(self, program: LiteProgram, counts: Counts | None) -> None:
         self.program = program
@@ -281,7 +287,7 @@ class _Translation(StackCode):
             self.push(self.pop(1)[0])
             return
         if name in ("prim::TupleUnpack", "prim::ListUnpack"):
-            self._push_results("unpack", self.pop(1), results=self._stored_next(i))
+            self._push_results("unpack", self.pop(1), results=self._stored_next(i) or 1)
             return
         if name == "prim::Uninitialized":
             self.push(self.b.constant(None))

@@ -1,0 +1,107 @@
+"""A TorchScript file (.pt, of torch.jit.save) → Script, without torch: state from its pickles, code from its source text.
+
+So files open whose classes or operators the installed torch does not have, such as those that optimize_for_mobile wrote with
+XNNPACK's packed weights, and nothing that a file says is run while it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penlight.capture.lite.archive import Archive
+from penlight.capture.lite.bytecode import check_byte_order, operator_version, storages_in
+from penlight.capture.lite.packed import unpack
+from penlight.capture.lite.read import Source, name_tensors, objects_in, opened
+from penlight.capture.lite.restore import restore
+from penlight.capture.lite.unpickle import unpickle
+from penlight.capture.source.compile import Method
+from penlight.capture.source.declarations import Class, Declarations
+from penlight.capture.source.scope import Shared
+from penlight.capture.source.types import Type
+from penlight.errors import CaptureError
+from penlight.ir.script import Script
+from penlight.ir.values import ScriptObject, Storage
+
+
+def read(source: Source, methods: Sequence[str] | None = None) -> Script:
+    """The module of a file in eval mode, and the code of these methods; None: of all that it has."""
+    data, file = opened(source)
+    archive = Archive(data, file)
+    if "data.pkl" not in archive or not any(name.startswith("code/") for name in archive.records):
+        raise CaptureError(f"{file} is no TorchScript file: it has no data.pkl and code/ in it")
+    check_byte_order(archive, file)
+    declarations = Declarations(archive, file)
+    declarations.read_all()
+    storages: dict[str, Storage] = {}
+    module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", storages_in(archive, "data/", storages))
+    constants: Any = ()
+    if "constants.pkl" in archive:
+        where = f"{file}: constants.pkl"
+        constants = unpickle(archive.read("constants.pkl"), where, storages_in(archive, "constants/", storages))
+    if not isinstance(module, ScriptObject) or not isinstance(constants, tuple):
+        raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
+    script = Script({}, module, [])
+    shared = Shared(script, declarations, list(constants), operator_version(archive, file))
+    _restore(objects_in([module, *constants]), shared, file)
+    name_tensors(module)
+    _compile(shared, file, methods)
+    return script
+
+
+def extra_files(source: Source) -> dict[str, bytes]:
+    data, file = opened(source)
+    archive = Archive(data, file)
+    return {n.removeprefix("extra/"): archive.read(n) for n in archive.records if n.startswith("extra/")}
+
+
+def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
+    """Packed parameters and states become attributes, in the order that the classes declare; modules evaluate."""
+    for value in objects:
+        unpack(value, file)
+    for value in objects:
+        declared = shared.declarations.class_of(Type(value.type_name))
+        if value.is_custom:
+            continue
+        if declared is None:
+            raise CaptureError(f"{file}: an object of class {value.type_name}, for which the file has no code")
+        names = list(declared.attributes)
+        if value.has_state and "__setstate__" in declared.methods:
+            method = Method(shared, Type(declared.name), declared.methods["__setstate__"]).run()
+            if not restore(value, method, shared.script.constants, file, names):
+                raise CaptureError(
+                    f"{file}: __setstate__ of class {value.type_name} does more than is run while a file is read"
+                )
+        value.attributes = {name: value.attributes.get(name) for name in names}
+        if "training" in value.attributes:
+            value.attributes["training"] = False
+
+
+def _compile(shared: Shared, file: str, methods: Sequence[str] | None) -> None:
+    script = shared.script
+    declared = shared.declarations.find(script.module.type_name)
+    if not isinstance(declared, Class):
+        raise CaptureError(f"{file}: the file has no code of its module {script.module.type_name}")
+    own = [m for m in declared.methods if not (m.startswith("__") and m.endswith("__"))]
+    missing = [m for m in methods or () if m not in own]
+    if missing:
+        raise CaptureError(f"the file has no method {', '.join(missing)}; it has {', '.join(own)}")
+    for name in own if methods is None else methods:
+        function = Method(shared, script.module, declared.methods[name]).run()
+        function.method = name
+        script.functions[function.name] = function
+    _compile_called(shared)
+
+
+def _compile_called(shared: Shared) -> None:
+    """Methods of objects whose class is known at run only: of every class that has one of this name."""
+    objects = {o.type_name for o in objects_in([shared.script.module])}
+    done: set[str] = set()
+    while shared.called - done:
+        name = (shared.called - done).pop()
+        done.add(name)
+        for type_name in sorted(objects):
+            declared = shared.declarations.class_of(Type(type_name))
+            if declared is not None and name in declared.methods:
+                function = Method(shared, Type(type_name), declared.methods[name]).run()
+                shared.script.functions.setdefault(function.name, function)

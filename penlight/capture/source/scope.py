@@ -1,0 +1,68 @@
+"""What is known while source text is compiled: values and where they are, variables of a call in progress, the script at hand."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from penlight.capture.source.declarations import Class, Declarations, Function
+from penlight.capture.source.types import Type
+from penlight.ir.script import Action, Const, Script
+from penlight.ir.values import ScriptObject
+
+
+@dataclass(eq=False)
+class Value:
+    """What an expression gives: its type, its register or constant; the object it is, where that is known; or something that only
+    the compiler sees (a function, a class, the body of a fork)."""
+
+    type: Type
+    at: int | Const | None
+    object: ScriptObject | None = None
+    static: Function | Class | ast.FunctionDef | None = None
+
+    def typed(self, type_: Type) -> Value:
+        return Value(type_, self.at, self.object, self.static)
+
+
+class Frame:
+    """A call in progress."""
+
+    def __init__(self, function: Function, path: list[str]) -> None:
+        self.function = function
+        self.path = path  # names that lead to the module whose method this is
+        self.variables: dict[str, Value] = {}
+        self.rooms: dict[str, int] = {}  # registers of variables that are assigned more than once
+        self.counts = Counter(
+            n.id for n in ast.walk(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        )
+        self.lines: list[Any] = []
+        self.result = -1
+        self.returns: list[Action] = []  # jumps to its end
+        self.ended = False  # nothing is reached after a return
+
+
+@dataclass
+class Shared:
+    """Of all methods."""
+
+    script: Script
+    declarations: Declarations
+    constants: list[Any]  # CONSTANTS of the source
+    version: int  # of the operators
+    numbers: dict[Any, int] = field(default_factory=dict)
+    called: set[str] = field(default_factory=set)  # methods of objects whose class is known at run only
+
+    def constant(self, value: Any) -> Const:
+        simple = value is None or isinstance(value, (bool, int, str))
+        key: Any = (type(value), value) if simple else id(value)
+        if isinstance(value, float):
+            key = (float, value.hex())
+        elif isinstance(value, (list, tuple)) and all(type(v) in (bool, int, float, str) for v in value):
+            key = (type(value), repr(value))
+        if key not in self.numbers:
+            self.numbers[key] = len(self.script.constants)
+            self.script.constants.append(value)  # keeps its identity
+        return Const(self.numbers[key])
