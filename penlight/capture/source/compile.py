@@ -8,16 +8,15 @@ expressions.py.
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from penlight.capture.lite.sources import described
-from penlight.capture.source.declarations import Class, Declarations, Function
+from penlight.capture.source.declarations import Class, Function, stores
 from penlight.capture.source.expressions import Expressions
 from penlight.capture.source.registers import Code
 from penlight.capture.source.scope import Frame, Shared, Value
-from penlight.capture.source.types import ANY, BOOL, INT, NONE, Type, annotated, joined
+from penlight.capture.source.types import ANY, INT, NONE, Type, annotated, joined
 from penlight.errors import CaptureError
-from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.script import Action, Const, ScriptFunction
 from penlight.ir.values import ScriptObject
 
 _MAX_CALLS = 100  # inside each other
@@ -35,6 +34,7 @@ class Method(Expressions):
         parameters = function.parameters
         self.code = Code(len(parameters))
         self.frames: list[Frame] = []
+        self.located: Frame | None = None  # the call that the last action came from
         self.unsettled: set[int] = set()  # registers of variables that are assigned more than once
         first = owner if isinstance(owner, Type) else Type(owner.type_name)
         self.arguments = [Value(t if i else first, i) for i, (_, t) in enumerate(parameters)]
@@ -49,7 +49,7 @@ class Method(Expressions):
         return ScriptFunction(
             self.function.name,
             [{"name": name, "type": str(t)} for name, t in self.function.parameters],
-            str(annotated(node.returns)),
+            str(self.function.returns),
             actions,
             registers,
             first_slot,
@@ -78,13 +78,14 @@ class Method(Expressions):
             if value.type == NONE or isinstance(value.at, Const):  # more is known of it than what is declared
                 type_ = value.type
             frame.variables[parameter] = Value(type_, value.at, value.object, value.static)
-        result = self._body(frame, annotated(function.node.returns))
+        result = self._body(frame, function.returns)
         self.frames.pop()
         return result
 
     def _body(self, frame: Frame, returned: Type) -> Value:
-        *before, last = frame.function.node.body
-        if isinstance(last, ast.Return) and not any(isinstance(n, ast.Return) for s in before for n in ast.walk(s)):
+        if frame.function.returns_last:
+            *before, last = frame.function.node.body
+            assert isinstance(last, ast.Return)
             self.block(before)
             value = self.expression(last.value) if last.value is not None else self.constant(None)
             return value if value.object is not None or isinstance(value.at, Const) else value.typed(returned)
@@ -123,17 +124,21 @@ class Method(Expressions):
             case ast.With():
                 self._with(node)
             case ast.Return():
-                frame = self.frames[-1]
-                value = self.expression(node.value) if node.value is not None else self.constant(None)
-                self.code.emit("move", [self.place(value)], [frame.result])
-                frame.returns.append(self.code.emit("jump"))
-                frame.ended = True
+                self._return(node)
             case ast.FunctionDef():  # what a fork runs
                 self._set(node.name, Value(ANY, None, static=node))
             case ast.Pass():
                 pass
             case _:
                 raise self.error(f"{type(node).__name__} is no statement of serialized TorchScript")
+
+    def _return(self, node: ast.Return) -> None:
+        """One that is not the last statement: the rest is jumped over."""
+        frame = self.frames[-1]
+        value = self.expression(node.value) if node.value is not None else self.constant(None)
+        self.code.emit("move", [self.place(value)], [frame.result])
+        frame.returns.append(self.code.emit("jump"))
+        frame.ended = True
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Name):
@@ -189,7 +194,8 @@ class Method(Expressions):
         if room is not None and value.static is None:
             if value.at != room:
                 self.code.emit("move", [self.place(value)], [room])
-            value = Value(value.type, room, value.object if frame.counts[name] < 2 else None)
+            if not isinstance(value.at, Const):  # what is the same each time is known here, and in its register too
+                value = Value(value.type, room, value.object if frame.counts[name] < 2 else None)
         frame.variables[name] = value
 
     def _if(self, node: ast.If) -> None:
@@ -197,29 +203,29 @@ class Method(Expressions):
         condition = self.expression(node.test)
         known, decided = self.known(condition)
         if known:
-            self.block(node.body if decided else node.orelse)
+            taken, other = (node.body, node.orelse) if decided else (node.orelse, node.body)
+            frame.counts.subtract(stores(other))
+            self.block(taken)
             return
         before = dict(frame.variables)
         branch = self.code.emit("branch", [self.place(condition)])
         self.block(node.body)
         then, then_ended = frame.variables, frame.ended
         frame.variables, frame.ended = before, False
-        jump = self.code.emit("jump")
+        jump = None if all(isinstance(s, ast.Pass) for s in node.orelse) else self.code.emit("jump")
         branch.target = len(self.code.actions)
         self.block(node.orelse)
-        jump.target = len(self.code.actions)
+        if jump is not None:
+            jump.target = len(self.code.actions)
         if frame.ended and not then_ended:
             frame.variables, frame.ended = then, False
         elif not then_ended:
-            frame.variables = _merged(then, frame.variables)
+            frame.variables = _merged(then, frame.variables, frame.rooms)
 
     def _while(self, node: ast.While) -> None:
-        frame = self.frames[-1]
-        before = dict(frame.variables)
+        before = self._at_loop(node.body)
         top = len(self.code.actions)
         condition = self.expression(node.test)
-        if self.known(condition) == (True, False):
-            return
         branch = self.code.emit("branch", [self.place(condition)])
         self._loop_body(node.body, before, top, branch)
 
@@ -238,12 +244,20 @@ class Method(Expressions):
         row = self.code.register(3)
         for value, at in ((self.constant(0), row), (most, row + 1), (self.constant(True), row + 2)):
             self.code.emit("move", [self.place(value)], [at])
-        before = dict(self.frames[-1].variables)
+        before = self._at_loop(node.body)
         top = len(self.code.actions)
         loop = self.code.emit("loop", [row, row + 1, row + 2])
         self.unsettled.add(row + 2)
         self._set(node.target.id, Value(INT, row + 2))
         self._loop_body(node.body, before, top, loop, row + 2)
+
+    def _at_loop(self, body: list[ast.stmt]) -> dict[str, Value]:
+        """Variables as each turn of a loop finds them: those that it assigns are in their registers."""
+        frame = self.frames[-1]
+        for name in stores(body):
+            if name in frame.rooms and name in frame.variables:
+                frame.variables[name] = Value(frame.variables[name].type, frame.rooms[name])
+        return dict(frame.variables)
 
     def _loop_body(
         self, body: list[ast.stmt], before: dict[str, Value], top: int, leave: Action, go_on: int | None = None
@@ -254,7 +268,7 @@ class Method(Expressions):
             self.code.emit("move", [self.place(self.constant(True))], [go_on])
         self.code.emit("jump", target=top)
         leave.target = len(self.code.actions)
-        frame.variables, frame.ended = (before if frame.ended else _merged(before, frame.variables)), False
+        frame.variables, frame.ended = (before if frame.ended else _merged(before, frame.variables, frame.rooms)), False
 
     def _with(self, node: ast.With) -> None:
         entered: list[Value] = []
@@ -275,8 +289,10 @@ class Method(Expressions):
     def locate(self, node: ast.AST) -> None:
         """Code from here on comes from this place of the source."""
         frame = self.frames[-1]
-        frame.lines = frame.function.text.lines(node) or frame.lines
-        self.code.source = described([(f.lines, f.function.short_name) for f in reversed(self.frames)], frame.path)
+        lines = frame.function.text.lines(node) or frame.lines
+        if lines is not frame.lines or frame is not self.located:
+            frame.lines, self.located = lines, frame
+            self.code.source = described([(f.lines, f.function.short_name) for f in reversed(self.frames)], frame.path)
 
     def error(self, problem: str) -> CaptureError:
         where = self.frames[-1].function if self.frames else self.function
@@ -287,7 +303,7 @@ class Method(Expressions):
         return self.shared.declarations.class_of(type_)
 
 
-def _merged(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
+def _merged(a: dict[str, Value], b: dict[str, Value], rooms: dict[str, int]) -> dict[str, Value]:
     """Variables after two ways have met: those that both have, in the same place."""
     made = {}
     for name in a.keys() & b.keys():
@@ -296,4 +312,6 @@ def _merged(a: dict[str, Value], b: dict[str, Value]) -> dict[str, Value]:
             made[name] = x
         elif x.at == y.at and x.static is None:
             made[name] = Value(joined(x.type, y.type), x.at, x.object if x.object is y.object else None)
+        elif name in rooms:
+            made[name] = Value(joined(x.type, y.type), rooms[name])
     return made

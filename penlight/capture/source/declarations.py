@@ -6,7 +6,9 @@ It is a small part of Python, written by torch's own printer, and parsed by Pyth
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from penlight.capture.lite.archive import Archive
@@ -15,6 +17,12 @@ from penlight.capture.source.types import Type, annotated
 from penlight.errors import CaptureError
 
 _MAX_BYTES = 1 << 24  # of one file of source text
+
+
+def stores(body: list[ast.stmt]) -> Counter[str]:
+    """How often each variable is assigned in some statements."""
+    names = (n for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+    return Counter(n.id for n in names)
 
 
 @dataclass(eq=False)
@@ -27,9 +35,24 @@ class Function:
     def short_name(self) -> str:
         return self.name.rpartition(".")[2]
 
-    @property
+    @cached_property
     def parameters(self) -> list[tuple[str, Type]]:
         return [(a.arg, annotated(a.annotation)) for a in self.node.args.args]
+
+    @cached_property
+    def returns(self) -> Type:
+        return annotated(self.node.returns)
+
+    @cached_property
+    def returns_last(self) -> bool:
+        """Whether its last statement is the only one that returns."""
+        *before, last = self.node.body
+        return isinstance(last, ast.Return) and not any(isinstance(n, ast.Return) for s in before for n in ast.walk(s))
+
+    @cached_property
+    def stores(self) -> Counter[str]:
+        """How often each variable is assigned."""
+        return stores(self.node.body)
 
 
 @dataclass(eq=False)
@@ -56,14 +79,18 @@ class Text:
         self._starts = [0]
         for line in raw.split(b"\n"):
             self._starts.append(self._starts[-1] + len(line) + 1)
+        self._lines: dict[int, list[Any]] = {}
         debug = f"{record}.debug_pkl"
         self._ranges = Ranges.of(archive.read(debug), file) if debug in archive else None
 
     def lines(self, node: ast.AST) -> list[Any]:
         """The original's lines that a node came from, innermost first."""
-        if self._ranges is None or not hasattr(node, "lineno"):
+        if self._ranges is None or not isinstance(node, (ast.expr, ast.stmt)):
             return []
-        return self._ranges.at_offset(self._starts[node.lineno - 1] + node.col_offset)
+        offset = self._starts[node.lineno - 1] + node.col_offset
+        if offset not in self._lines:
+            self._lines[offset] = self._ranges.at_offset(offset)
+        return self._lines[offset]
 
 
 class Declarations:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+from collections.abc import Callable
 from typing import Any
 
 from penlight.capture.lite.program import Operator
@@ -25,7 +26,7 @@ _PLAIN = (bool, int, float, str, type(None))
 _CONVERSIONS = {"int": "aten::Int", "float": "aten::Float", "bool": "aten::Bool", "str": "aten::str", "print": "prim::Print",
                 "sorted": "aten::sorted", "ord": "aten::ord", "chr": "aten::chr", "hex": "aten::hex", "oct": "aten::oct", "bin": "aten::bin"}  # fmt: skip
 _IMPLICIT = {"int": "aten::IntImplicit", "float": "aten::FloatImplicit", "number": "aten::ScalarImplicit"}
-_FOLDED = {"aten::__not__": operator.not_, "aten::eq": operator.eq, "aten::ne": operator.ne, "aten::lt": operator.lt, "aten::le": operator.le,
+_FOLDED: dict[str, Callable[..., Any]] = {"aten::__not__": operator.not_, "aten::eq": operator.eq, "aten::ne": operator.ne, "aten::lt": operator.lt, "aten::le": operator.le,
            "aten::gt": operator.gt, "aten::ge": operator.ge, "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not}  # fmt: skip
 _TO_LIST = {"int": 0, "float": 1, "bool": 2, "complex": 3}  # what prim::tolist calls them
 _LITERAL_LISTS = ("integers", "reals", "booleans")  # kinds of parameters that only read a list
@@ -304,7 +305,7 @@ class Expressions:
 
     def method_call(self, owner: Value, name: str, arguments: list[Value], keywords: dict[str, Value]) -> Value:
         declared = self.class_of(Type(owner.object.type_name) if owner.object is not None else owner.type)
-        if declared is None and owner.type == ANY or (declared is not None and declared.kind.endswith("Interface")):
+        if (declared is None and owner.type == ANY) or (declared is not None and declared.kind.endswith("Interface")):
             returned = (
                 annotated(declared.methods[name].node.returns)
                 if declared is not None and name in declared.methods
@@ -406,9 +407,8 @@ class Expressions:
         folded = self._folded(base, arguments)
         if folded is not None:
             return [folded]
-        chosen = choose(
-            base, [self._plain_type(a) for a in arguments], {k: self._plain_type(v) for k, v in keywords.items()}
-        )
+        types = tuple(self._plain_type(a) for a in arguments)
+        chosen = choose(base, types, tuple((k, self._plain_type(v)) for k, v in keywords.items()))
         if chosen is None:
             if known(base):
                 given = ", ".join([*(str(a.type) for a in arguments), *(f"{k}={v.type}" for k, v in keywords.items())])

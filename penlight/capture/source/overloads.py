@@ -34,12 +34,13 @@ def _by_base() -> dict[str, list[VmOperator]]:
     return table
 
 
-def choose(base: str, given: Sequence[Type], keywords: dict[str, Type]) -> Chosen | None:
+@lru_cache(maxsize=1 << 14)
+def choose(base: str, given: tuple[Type, ...], keywords: tuple[tuple[str, Type], ...] = ()) -> Chosen | None:
     """The operator "aten::add" on arguments of these types; None where none of this name takes them. `takes` numbers the arguments as
     they come, those by name after the others."""
     best: tuple[int, Chosen] | None = None
     for operator in _by_base().get(base, ()):
-        tried = _tried(operator, given, keywords)
+        tried = _tried(operator, given, dict(keywords))
         if tried is not None and (best is None or tried[0] < best[0]):
             best = tried
     return best[1] if best else None

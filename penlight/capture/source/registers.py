@@ -137,7 +137,7 @@ def _with_drops(actions: list[Action], blocks: list[_Block], live: list[_Block],
         starts[b.begin] = len(made)
         gone = set().union(*(p.live_out for p in b.before)) - b.live_in
         if gone - slots:
-            made.append(Action("drop", sorted(gone - slots)))
+            made.append(Action("drop", [*sorted(gone - slots)]))
         made += _block_with_drops(actions[b.begin : b.end], b.live_out, slots)
     for a in made:
         if a.op in _JUMPS:
@@ -152,7 +152,7 @@ def _block_with_drops(actions: list[Action], live_out: set[int], slots: set[int]
         touched = _reads(a) | set(a.results)
         last = touched - alive - slots
         if last and a.op not in ("return", "jump", "branch", "loop"):
-            backwards.append(Action("drop", sorted(last), source=a.source))
+            backwards.append(Action("drop", [*sorted(last)], source=a.source))
         alive -= set(a.results)
         alive |= _reads(a)
         if a.op != "drop" or a.args:

@@ -35,9 +35,7 @@ class Frame:
         self.path = path  # names that lead to the module whose method this is
         self.variables: dict[str, Value] = {}
         self.rooms: dict[str, int] = {}  # registers of variables that are assigned more than once
-        self.counts = Counter(
-            n.id for n in ast.walk(function.node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        )
+        self.counts = Counter(function.stores)  # less those in branches that are never taken
         self.lines: list[Any] = []
         self.result = -1
         self.returns: list[Action] = []  # jumps to its end
