@@ -40,12 +40,17 @@ def capture_torchscript(
 ) -> Program:
     """Captures a ScriptModule, or a .pt file of one. Without `args`: those that the model was traced with or that are bundled
     with it. What cannot be planned as a whole is interpreted (interpreted.py)."""
+    kept = ["forward"] if methods is None else list(methods)
     if isinstance(script, (str, Path)):
-        with quiet():
-            loaded: torch.jit.ScriptModule = torch.jit.load(str(script), map_location="cpu")
+        try:
+            with quiet():
+                loaded: torch.jit.ScriptModule = torch.jit.load(str(script), map_location="cpu")
+        except RuntimeError:  # this torch lacks a class or an operator that the file names: read it without torch
+            from penlight.capture.source.read import read
+
+            return interpreted.program_of(read(script, kept), args, kwargs, dynamic_shapes, say)
     else:
         loaded = script
-    kept = ["forward"] if methods is None else list(methods)
     reason, refused = "", CaptureError()
     if args is None and not kwargs:
         args = own_inputs(loaded)

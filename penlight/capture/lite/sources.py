@@ -194,12 +194,12 @@ def described(frames: list[tuple[list[_Line], str]], path: list[str]) -> str:
     lead to the module at work."""
     lines = [(line, line.function or function) for found, function in frames for line in found]
     chosen = next((pair for pair in lines if not pair[0].is_torch), lines[0] if lines else None)
+    layer = ".".join(name[:_MAX_NAME] for name in path)[-_MAX_NAME:]
     if chosen is None:
-        return ""
+        return f"in {frames[0][1][:_MAX_NAME]}" + (f"  [{layer}]" if path else "")
     line, function = chosen
     text = f"{os.path.basename(line.file)[-_MAX_NAME:]}:{line.number}" + (
         f", in {function[:_MAX_NAME]}" if function else ""
     )
     text += f": {line.code}" if line.code else ""
-    layer = ".".join(name[:_MAX_NAME] for name in path)[-_MAX_NAME:]
     return text + (f"  [{layer}]" if path else "")

@@ -75,7 +75,7 @@ class StackCode:
 
     def _write(self, op: str, args: Any, results: Any, target: Any = None) -> Action:
         source = self.f.sources[self.at] if self.f.sources and self.at < len(self.f.sources) else ""
-        action = Action(op, list(args), list(results), target, None, source)
+        action = Action(op, list(args), list(results), target, None, source or f"in {self.f.method}")
         self.code.append(action)
         if op != "return":  # which empties all registers
             self._drop(dict.fromkeys(action.args), action.results)

@@ -19,7 +19,8 @@ from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, ScriptFunction
 from penlight.ir.values import ScriptObject
 
-_MAX_CALLS = 100  # inside each other
+_MAX_DEPTH = 100  # of calls inside each other
+_MAX_CALLS = 1 << 17
 _MAX_ACTIONS = 1 << 20
 # Objects of `with`: there are no gradients and no profiles here.
 _NO_EFFECT = ("__torch__.torch.autograd.grad_mode.", "__torch__.torch.autograd.profiler.")
@@ -34,6 +35,7 @@ class Method(Expressions):
         parameters = function.parameters
         self.code = Code(len(parameters))
         self.frames: list[Frame] = []
+        self.calls = 0
         self.located: Frame | None = None  # the call that the last action came from
         self.unsettled: set[int] = set()  # registers of variables that are assigned more than once
         first = owner if isinstance(owner, Type) else Type(owner.type_name)
@@ -42,7 +44,7 @@ class Method(Expressions):
             self.arguments[0] = Value(first, 0, owner)
 
     def run(self) -> ScriptFunction:
-        result = self.inlined(self.function, self.arguments, "")
+        result = self.inlined(self.function, self.arguments)
         self.code.emit("return", [self.place(result)])
         actions, registers, first_slot = self.code.finish()
         node = self.function.node
@@ -58,11 +60,16 @@ class Method(Expressions):
         )
 
     # ---- calls ----
-    def inlined(self, function: Function, arguments: list[Value], name: str) -> Value:
-        """A call, written out; `name`: of the submodule whose method it is."""
-        if len(self.frames) >= _MAX_CALLS:
-            raise self.error(f"calls are nested more than {_MAX_CALLS} deep, or a function calls itself")
-        frame = Frame(function, [*(self.frames[-1].path if self.frames else []), *([name] if name else [])])
+    def inlined(self, function: Function, arguments: list[Value]) -> Value:
+        """A call, written out."""
+        if len(self.frames) >= _MAX_DEPTH:
+            raise self.error(f"calls are nested more than {_MAX_DEPTH} deep, or a function calls itself")
+        self.calls += 1
+        if self.calls > _MAX_CALLS:
+            raise self.error(f"there are more than {_MAX_CALLS} calls, each written out")
+        around = self.frames[-1].path if self.frames else []
+        owner = arguments[0].object if arguments else None
+        frame = Frame(function, self.shared.path(owner) if owner is not None else around)
         self.frames.append(frame)
         parameters = function.parameters
         defaults = function.node.args.defaults

@@ -46,7 +46,7 @@ class Expressions:
     def locate(self, node: ast.AST) -> None:
         raise NotImplementedError
 
-    def inlined(self, function: Function, arguments: list[Value], name: str) -> Value:
+    def inlined(self, function: Function, arguments: list[Value]) -> Value:
         raise NotImplementedError
 
     def block(self, body: list[ast.stmt]) -> None:
@@ -271,7 +271,7 @@ class Expressions:
         if isinstance(callee, Class):
             self.shared.script.classes[callee.name] = list(callee.attributes)
             return self.emitted("tuple", arguments, Type(callee.name), callee.name, into)
-        return self.inlined(callee, self._ordered(callee, arguments, keywords), "")
+        return self.inlined(callee, self._ordered(callee, arguments, keywords))
 
     def _operator_name(self, func: ast.expr) -> str:
         """ "aten::add" of `torch.add`; "" where it is no operator."""
@@ -317,12 +317,8 @@ class Expressions:
             return self.emitted("op", [owner, *arguments], ANY, f"{owner.type}.{name}")
         if name not in declared.methods:
             raise self.error(f"class {declared.name} has no method {name!r}")
-        within = self.frames[-1].variables.get("self")
-        child = ""
-        if owner.object is not None and within is not None and within.object is not None:
-            child = next((k for k, v in within.object.attributes.items() if v is owner.object), "")
         function = declared.methods[name]
-        return self.inlined(function, self._ordered(function, [owner, *arguments], keywords), child)
+        return self.inlined(function, self._ordered(function, [owner, *arguments], keywords))
 
     def _word(self, word: str, node: ast.Call, into: int | None) -> Value:
         args = node.args

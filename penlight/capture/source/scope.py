@@ -51,7 +51,20 @@ class Shared:
     constants: list[Any]  # CONSTANTS of the source
     version: int  # of the operators
     numbers: dict[Any, int] = field(default_factory=dict)
+    _paths: dict[int, list[str]] = field(default_factory=dict)  # by the id of a module
     called: set[str] = field(default_factory=set)  # methods of objects whose class is known at run only
+
+    def path(self, module: ScriptObject) -> list[str]:
+        """The names that lead to a module."""
+        if not self._paths:
+            left: list[tuple[ScriptObject, list[str]]] = [(self.script.module, [])]
+            while left:
+                at, path = left.pop()
+                if id(at) not in self._paths:
+                    self._paths[id(at)] = path
+                    children = [(k, v) for k, v in at.attributes.items() if isinstance(v, ScriptObject)]
+                    left += [(v, [*path, k]) for k, v in reversed(children)]
+        return self._paths.get(id(module), [])
 
     def constant(self, value: Any) -> Const:
         simple = value is None or isinstance(value, (bool, int, str))
