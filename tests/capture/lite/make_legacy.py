@@ -35,6 +35,7 @@ COMMITTED = {  # a few kB each
     "divide": (8, 9),
     "divide_old": (4, 8),
     "gelu_old": (8,),
+    "outs": (6, 8),
 }
 
 
@@ -209,6 +210,10 @@ def make(folder, only=()):
             except RuntimeError as e:
                 print("this PyTorch cannot load what it saves:", str(e)[:80])
     for name, versions in (("divide", (8, 9)), ("gelu", (8, 9))):
+        if wanted(name):
+            model, calls = getattr(models, name)()
+            save(folder, name, torch.jit.script(model), calls, versions)
+    for name, versions in (("outs", (6, 8, 9)), ("attention", (8, 9))):
         if wanted(name):
             model, calls = getattr(models, name)()
             save(folder, name, torch.jit.script(model), calls, versions)
