@@ -36,6 +36,21 @@ class Bundled:
     relative: float
 
 
+@dataclass(frozen=True)
+class PlannedPart:
+    """A part of interpreted code that was planned beforehand, and how it fared so far. `unfit`: interpreted since a tensor had another
+    kind or size than it was planned for; `failed`: since no plan could be made, for lack of memory or by a bug. Reasons are those of
+    the first time."""
+
+    name: str
+    source: str
+    taken: int
+    unfit: int
+    failed: int
+    unfit_reason: str
+    failed_reason: str
+
+
 class VmModule:
     """The module behind a model's interpreted methods. One caller at a time: others wait."""
 
@@ -88,6 +103,11 @@ class VmModule:
         with self._lock:
             self._module.seed(seed)
 
+    @property
+    def planned_parts(self) -> list[PlannedPart]:
+        with self._lock:
+            return [PlannedPart(*part) for part in self._module.planned_parts]
+
 
 def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
     made = []
@@ -124,6 +144,8 @@ def to_vm(value: Any) -> Any:
         return {k: to_vm(v) for k, v in value.items()}
     if isinstance(value, np.generic):
         return np.asarray(value)
+    if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
+        return value.copy()  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
         return _tensor_to_vm(value.detach())
     if type(value).__module__ == "torch":  # a dtype, a device …
@@ -184,6 +206,21 @@ def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
         if value.is_tuple and all(value.names):
             return _namedtuple(value.type.rpartition(".")[2], tuple(value.names))(*items)
         return tuple(items) if value.is_tuple else SimpleNamespace(**dict(zip(value.names, items, strict=True)))
+    return value
+
+
+def as_torch(value: Any) -> Any:
+    """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
+    import torch
+
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_torch(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(as_torch(v) for v in value)
+    if isinstance(value, dict):
+        return {k: as_torch(v) for k, v in value.items()}
     return value
 
 

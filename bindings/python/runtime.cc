@@ -53,6 +53,15 @@ nb::tuple run_module(Module& self, const std::string& method, nb::sequence args)
   return nb::make_tuple(nb::none(), pen_python::from_value(result));
 }
 
+// The fields of each pen_planned_part.
+nb::list planned_parts(const Module& self) {
+  nb::list out;
+  pen_planned_part p;
+  for (int i = 0; pen_module_planned_part(self.handle, i, &p) == PEN_OK; ++i)
+    out.append(nb::make_tuple(p.name, p.source, p.taken, p.unfit, p.failed, p.unfit_reason, p.failed_reason));
+  return out;
+}
+
 // (method, info, args, outputs or None, whether there are outputs, absolute, relative) of each bundled input.
 nb::list bundles(const Model& m) {
   nb::list out;
@@ -190,6 +199,9 @@ nb::list steps(const Session& s) {
 }  // namespace
 
 NB_MODULE(_runtime, m) {
+  // torch.jit.script keeps the globals of the script whose class it compiled alive past the end of Python, and a model with
+  // them: not a leak of ours. PENLIGHT_LEAKS=1 shows all, for a test that our own code has none.
+  nb::set_leak_warnings(getenv("PENLIGHT_LEAKS") != nullptr);
   m.doc() = "Penlight's C runtime. Use the penlight package instead of this module.";
   m.attr("LOAD_VERIFY") = static_cast<int>(PEN_LOAD_VERIFY);
   m.attr("LOAD_COPY") = static_cast<int>(PEN_LOAD_COPY);
@@ -278,6 +290,7 @@ NB_MODULE(_runtime, m) {
              return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(*pen_module_error(self.handle));
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
+      .def_prop_ro("planned_parts", &planned_parts)
       .def("state", [](const Module& self) {
         pen_python::Owned state(pen_module_state(self.handle));
         return pen_python::from_value(state.get());

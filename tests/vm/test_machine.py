@@ -14,9 +14,10 @@ import penlight
 from penlight.file.reader import read
 from penlight.file.writer import to_array
 from penlight.ir.script import Bundle
+from penlight.ir.types import TensorType
 from penlight.ir.values import Quantizer, ScriptObject, ScriptTensor, Storage
 from tests.file.assemble import MODULE, program
-from tests.file.golden.script import golden_program
+from tests.file.golden.script import W, golden_program
 
 GOLDEN = Path(__file__).parents[1] / "file/golden/v2.pen"
 
@@ -262,6 +263,46 @@ def test_bundles_need_no_code() -> None:
     np.testing.assert_array_equal(bundle.args[0], np.ones((1, 3)))
 
 
+# --- errors ---
+F32, INDEX = np.ones((2, 3), np.float32), np.int64([5])
+
+
+@pytest.mark.parametrize(
+    ("code", "args", "op", "words"),
+    [
+        ("branch(r1) -> end", (None, 0), "if", "expected a bool, got None"),
+        ("loop(r1, r2, r3) -> end", (1, 2), "loop", "an int count"),
+        ("r3, r4 = unpack(r1)", ((1,), 0), "unpack", "expected 2 elements to unpack, got 1"),
+        ("r3 = get_attr 0 (r1)", ([], 0), "attribute", "expected an object, got list"),
+        ("r3 = get_attr 9 (r0)", (0, 0), "attribute", "one that the object has"),
+        ("r3 = dict(r1, r2)", ([], 0), "dict", "keys that are numbers or strings, got list"),
+        ("r3 = call_method gone (r0)", (0, 0), "call", "an object with a method gone"),
+        ("r3 = aten::nothing(r1)", (0, 0), "aten::nothing", "an operator that this library has"),
+        ("r3 = aten::add.int(r1, r2)", ("a", 0), "aten::add.int", "an int for a, got str"),
+        ("r3 = aten::mm(r1, r2)", (F32, F32), "aten::mm", ""),
+        ("r3 = aten::index_select(r1, 0, r2)", (F32, INDEX), "aten::index_select", "index 5 is out of bounds"),
+        ("r3, r4, r5, r6 = aten::embedding_bag(r1, r2, k0)", (F32, INDEX), "aten::embedding_bag", "indices (indices): expected indices from 0 to 1, got 5"),
+        ("r3, r4, r5, r6 = aten::embedding_bag(r1, k0, r2)", (F32, INDEX.astype(np.int32)), "aten::embedding_bag", "offsets (offsets)"),
+        ("r3 = aten::max_unpool2d(r1, r2, k1)", (F32.reshape(1, 2, 3), np.full((1, 2, 3), 77)), "aten::max_unpool2d", "indices (indices)"),
+        ("r3 = aten::linalg_inv(r1)", (np.zeros((2, 2), np.float32), 0), "aten::linalg_inv", ""),
+        ('r3 = prim::RaiseException("no", "ValueError")', (0, 0), "prim::RaiseException", "no"),
+        ("r3 = call again (r1)", (0, 0), "call", "at most 2000 calls"),
+    ],
+)  # fmt: skip
+def test_an_error_names_its_operator_and_line(code: str, args: tuple[Any, ...], op: str, words: str) -> None:
+    """Also where the instruction itself has no line: then it is the one before it, or that of the call."""
+    text = f"forward(self, x, y):\n r9 = call middle (r0, r1, r2)\n return(r9)\nmiddle(m, x, y):\n r8 = move(1)\n {code}\nend:\n return(r1)\nagain(x):\n r1 = call again (r0)\n return(r1)"
+    for function, line in (("middle", "model.py:7, in forward"), (f"{MODULE}.forward", "model.py:3, in forward")):
+        made = program(text, constants=[np.int64([0]), [4, 4]])
+        assert made.script is not None
+        made.script.functions[function].code[0].source = line
+        with pytest.raises(penlight.RunError) as caught:
+            penlight.Model(to_array(made), threads=1)(*args)
+        assert (caught.value.op, caught.value.source) == (op, line)
+        assert words in str(caught.value)
+        assert str(caught.value).count(f"(at {line})") == 1
+
+
 # --- planned calls ---
 def test_planned_where_it_fits() -> None:
     """The eager code after `planned` is another computation here, so that it shows which one ran."""
@@ -292,9 +333,38 @@ def test_planned_where_it_fits() -> None:
         np.zeros((0, 3), np.float32),
     ):
         np.testing.assert_allclose(scores(x), -(x * w), rtol=1e-6)
+    (part,) = model.planned_parts
+    assert (part.name, part.taken, part.unfit, part.failed, part.failed_reason) == ("scale", 4, 5, 0, "")
+    assert part.unfit_reason == "input 0 (x): expected f32 of rank 2, got f32 of rank 1"
+
+
+def test_a_plan_that_fails_is_told() -> None:
+    """A plan that contradicts its own kernels, as a bug in lowering would make it: the code is interpreted, and that is counted."""
+    made = golden_program()
+    body = made.methods["scale"].graph.nodes[0].blocks[0]
+    body.nodes[0].outputs[0].type = TensorType("f32", (3,))
+    model = penlight.Model(to_array(made), threads=1)
+    for _ in range(2):
+        ((result, _),), _ = model(np.ones((2, 3), np.float32), 0)
+        np.testing.assert_allclose(result["positive"], 1 / (1 + np.exp(-W * np.ones((2, 1)))), rtol=1e-6)
+    (part,) = model.planned_parts
+    assert (part.taken, part.unfit, part.failed) == (0, 0, 2)
+    assert (
+        part.failed_reason
+        == "mul.f32: y: expected dtype code 0, rank 2, as the operator gives, got dtype code 0, rank 1"
+    )
+    assert penlight.Model(to_array(program("forward(self, x):\n return(r1)"))).planned_parts == []
 
 
 # --- the file ---
+def test_a_model_that_was_not_loaded_can_be_looked_at() -> None:
+    """As debuggers and test reports do with what they find in a traceback."""
+    with pytest.raises(penlight.LoadError) as caught:
+        penlight.Model(b"no model")
+    with pytest.raises(AttributeError):
+        repr(caught.traceback[-1].frame.f_locals["self"])
+
+
 def test_what_is_written_is_read() -> None:
     pen = read(GOLDEN)
     assert [x.name for x in pen.functions] == [f"{MODULE}.forward", f"{MODULE}.count", "add_step"]

@@ -63,15 +63,6 @@ class _Builder:
         self.program = program
         self.counts = counts
         self.script = Script({}, program.module, [])
-        self._constants: dict[Any, int] = {}
-
-    def constant(self, value: Any) -> Const:
-        simple = value is None or isinstance(value, (bool, int, str))
-        key = (type(value), value) if simple else id(value)
-        if key not in self._constants:
-            self._constants[key] = len(self.script.constants)
-            self.script.constants.append(value)  # keeps its identity
-        return Const(self._constants[key])
 
     def class_name(self, text: str) -> str:
         """The class of a named tuple "__torch__.N[NamedTuple, [[x, Tensor], [y, int]]]", with its fields."""
@@ -175,7 +166,7 @@ class _Translation(StackCode):
             case "MOVE":
                 self.move(self.register(x))
             case "LOADC":
-                self.push(self.b.constant(self._item(self.f.constants, x, "constant")))
+                self.push(self.b.script.constant(self._item(self.f.constants, x, "constant")))
             case "STORE":
                 self.store(self.pop(1), [self.register(x)])
             case "STOREN":
@@ -189,7 +180,7 @@ class _Translation(StackCode):
             case "UNCHECKED_CAST":
                 self.push(self.pop(1)[0])
             case "UN_INITIALIZED":
-                self.push(self.b.constant(None))
+                self.push(self.b.script.constant(None))
             case _:
                 return False
         return True
@@ -264,7 +255,7 @@ class _Translation(StackCode):
             case "LIST_UNPACK":
                 self._push_results("unpack", self.pop(1), results=x)
             case "TUPLE_SLICE":
-                ends = [self.b.constant(x), self.b.constant(x + n)]
+                ends = [self.b.script.constant(x), self.b.script.constant(x + n)]
                 self._push_results("op", [*self.pop(1), *ends], "prim::TupleSlice")
             case _:
                 return False
@@ -290,7 +281,7 @@ class _Translation(StackCode):
             self._push_results("unpack", self.pop(1), results=self._stored_next(i) or 1)
             return
         if name == "prim::Uninitialized":
-            self.push(self.b.constant(None))
+            self.push(self.b.script.constant(None))
             return
         takes, gives = self._counts(name)
         count = pushed if pushed is not None else operator.arg_count
@@ -298,7 +289,7 @@ class _Translation(StackCode):
             count = takes
         if count is None:
             raise self.error(i, f"operator {name} is not known, and the file does not say how many arguments it takes")
-        if name == "prim::RaiseException" and count == 1 and self.stack[-2:][1:] == [self.b.constant(None)]:
+        if name == "prim::RaiseException" and count == 1 and self.stack[-2:][1:] == [self.b.script.constant(None)]:
             count = 2  # version 6 pushes the class too, and does not count it
         if gives is None:
             gives = self._stored_next(i) or 1
@@ -315,11 +306,11 @@ class _Translation(StackCode):
         left_out = known.params[max(given, 0) : len(known.params) - known.outs]
         if given < 0 or any(p.default is None for p in left_out):
             raise self.error(self.at, f"operator {name} is given {len(args)} arguments, too few")
-        return [*args[:given], *(self.b.constant(p.value) for p in left_out), *args[given:]]
+        return [*args[:given], *(self.b.script.constant(p.value) for p in left_out), *args[given:]]
 
     def _end(self) -> None:
         """Nothing comes after this: what follows is reached by jumps only."""
-        self.emit("return", [self.b.constant(None)])
+        self.emit("return", [self.b.script.constant(None)])
         self.stack = None
 
     def _counts(self, name: str) -> tuple[int | None, int | None]:

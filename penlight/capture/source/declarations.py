@@ -1,4 +1,4 @@
-"""The source text in a TorchScript file, code/**/*.py → its classes and functions, parsed when something asks for them.
+"""The source text in a TorchScript file, code/**/*.py → its classes and functions, by qualified name.
 
 It is a small part of Python, written by torch's own printer, and parsed by Python's ast; nothing of it is run.
 """
@@ -98,13 +98,10 @@ class Declarations:
         self.archive = archive
         self.file = file
         self._known: dict[str, Class | Function] = {}
-        self._read: set[str] = set()
         self.written: set[str] = set()  # names of attributes that some code sets
-
-    def read_all(self) -> None:
         for record in self.archive.records:
             if record.startswith("code/") and record.endswith(".py"):
-                self._read_record(record[len("code/") : -len(".py")].replace("/", "."))
+                self._read(record[len("code/") : -len(".py")].replace("/", "."))
 
     def find(self, name: str) -> Class | Function | None:
         """By qualified name, "__torch__.torch.nn.modules.conv.Conv2d"."""
@@ -114,7 +111,7 @@ class Declarations:
         found = self._known.get(type_.name)
         return found if isinstance(found, Class) else None
 
-    def _read_record(self, prefix: str) -> None:
+    def _read(self, prefix: str) -> None:
         text = Text(self.archive, f"code/{prefix.replace('.', '/')}.py", self.file)
         for node in text.tree.body:
             if isinstance(node, ast.ClassDef):

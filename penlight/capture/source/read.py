@@ -16,7 +16,7 @@ from penlight.capture.lite.read import Source, name_tensors, objects_in, opened
 from penlight.capture.lite.restore import restore
 from penlight.capture.lite.unpickle import unpickle
 from penlight.capture.source.compile import Method
-from penlight.capture.source.declarations import Class, Declarations
+from penlight.capture.source.declarations import Declarations
 from penlight.capture.source.scope import Shared
 from penlight.capture.source.types import Type
 from penlight.errors import CaptureError
@@ -24,35 +24,46 @@ from penlight.ir.script import Script
 from penlight.ir.values import ScriptObject, Storage
 
 
-def read(source: Source, methods: Sequence[str] | None = None) -> Script:
-    """The module of a file in eval mode, and the code of these methods; None: of all that it has."""
-    data, file = opened(source)
-    archive = Archive(data, file)
-    if "data.pkl" not in archive or not any(name.startswith("code/") for name in archive.records):
-        raise CaptureError(f"{file} is no TorchScript file: it has no data.pkl and code/ in it")
-    check_byte_order(archive, file)
-    declarations = Declarations(archive, file)
-    declarations.read_all()
-    storages: dict[str, Storage] = {}
-    module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", storages_in(archive, "data/", storages))
-    constants: Any = ()
-    if "constants.pkl" in archive:
-        where = f"{file}: constants.pkl"
-        constants = unpickle(archive.read("constants.pkl"), where, storages_in(archive, "constants/", storages))
-    if not isinstance(module, ScriptObject) or not isinstance(constants, tuple):
-        raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
-    script = Script({}, module, [])
-    shared = Shared(script, declarations, list(constants), operator_version(archive, file))
-    _restore(objects_in([module, *constants]), shared, file)
-    name_tensors(module)
-    _compile(shared, file, methods)
-    return script
+class SourceProgram:
+    """A TorchScript file, opened. Its code is compiled when methods are asked for."""
 
+    def __init__(self, source: Source) -> None:
+        data, self.file = opened(source)
+        self.archive = Archive(data, self.file)
+        if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
+            raise CaptureError(f"{self.file} is no TorchScript file: it has no data.pkl and code/ in it")
+        check_byte_order(self.archive, self.file)
+        self.declarations = Declarations(self.archive, self.file)
+        self.version = operator_version(self.archive, self.file)
+        declared = self.declarations.class_of(Type(self._state()[0].type_name))
+        self.methods = (
+            [m for m in declared.methods if not (m.startswith("__") and m.endswith("__"))] if declared else []
+        )
 
-def extra_files(source: Source) -> dict[str, bytes]:
-    data, file = opened(source)
-    archive = Archive(data, file)
-    return {n.removeprefix("extra/"): archive.read(n) for n in archive.records if n.startswith("extra/")}
+    def script(self, methods: Sequence[str] | None = None) -> Script:
+        """The module in eval mode, and the code of these methods; None: of all that it has."""
+        missing = [m for m in methods or () if m not in self.methods]
+        if missing:
+            raise CaptureError(f"the file has no method {', '.join(missing)}; it has {', '.join(self.methods)}")
+        module, constants = self._state()
+        shared = Shared(Script({}, module, []), self.declarations, list(constants), self.version)
+        _restore(objects_in([module, *constants]), shared, self.file)
+        name_tensors(module)
+        _compile(shared, self.methods if methods is None else methods)
+        return shared.script
+
+    def _state(self) -> tuple[ScriptObject, tuple[Any, ...]]:
+        storages: dict[str, Storage] = {}
+
+        def unpickled(name: str, folder: str) -> Any:
+            where = f"{self.file}: {name}"
+            return unpickle(self.archive.read(name), where, storages_in(self.archive, folder, storages))
+
+        module = unpickled("data.pkl", "data/")
+        constants = unpickled("constants.pkl", "constants/") if "constants.pkl" in self.archive else ()
+        if not isinstance(module, ScriptObject) or not isinstance(constants, tuple):
+            raise CaptureError(f"{self.file}: data.pkl holds {type(module).__name__}, expected a module")
+        return module, constants
 
 
 def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
@@ -77,16 +88,11 @@ def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
             value.attributes["training"] = False
 
 
-def _compile(shared: Shared, file: str, methods: Sequence[str] | None) -> None:
+def _compile(shared: Shared, methods: Sequence[str]) -> None:
     script = shared.script
-    declared = shared.declarations.find(script.module.type_name)
-    if not isinstance(declared, Class):
-        raise CaptureError(f"{file}: the file has no code of its module {script.module.type_name}")
-    own = [m for m in declared.methods if not (m.startswith("__") and m.endswith("__"))]
-    missing = [m for m in methods or () if m not in own]
-    if missing:
-        raise CaptureError(f"the file has no method {', '.join(missing)}; it has {', '.join(own)}")
-    for name in own if methods is None else methods:
+    declared = shared.declarations.class_of(Type(script.module.type_name))
+    assert declared is not None  # it has these methods
+    for name in methods:
         function = Method(shared, script.module, declared.methods[name]).run()
         function.method = name
         script.functions[function.name] = function

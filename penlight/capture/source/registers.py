@@ -1,4 +1,4 @@
-"""Register code while it is written, and what it becomes when it is whole: what nobody reads is left out, what is read once and at
+"""Register code while it is written, and what it becomes when it is whole: what is read once and at
 once lies in slots, and every other register is emptied after its last reader, so that memory lives as long as in torch.
 """
 
@@ -9,7 +9,6 @@ from typing import Any
 
 from penlight.ir.script import Action, Const
 
-_PURE = {"move", "get_attr", "list", "tuple", "dict", "isinstance"}
 _JUMPS = {"jump", "branch", "loop"}
 
 
@@ -35,11 +34,9 @@ class Code:
         """The code, how many registers it has, and the first that is a slot."""
         actions = self.actions
         blocks = _blocks(actions)
-        live = _liveness(actions, blocks)
-        while _remove_unread(actions, blocks, live):
-            live = _liveness(actions, blocks)
+        _find_live(actions, blocks)
         slots = _slots(actions, blocks, self.parameters)
-        made = _with_drops(actions, blocks, live, slots)
+        made = _with_drops(actions, blocks, slots)
         used = {r for a in made for r in (*a.args, *a.results) if isinstance(r, int)} | set(range(self.parameters))
         order = [*sorted(used - slots), *sorted(used & slots)]
         number = {r: i for i, r in enumerate(order)}
@@ -79,12 +76,11 @@ def _reads(a: Action) -> set[int]:
     return {r for r in a.args if isinstance(r, int)}
 
 
-def _liveness(actions: list[Action], blocks: list[_Block]) -> list[_Block]:
+def _find_live(actions: list[Action], blocks: list[_Block]) -> None:
     reads: dict[_Block, set[int]] = {}
     writes: dict[_Block, set[int]] = {}
     for b in blocks:
         reads[b], writes[b] = set(), set()
-        b.live_in, b.live_out = set(), set()
         for a in actions[b.begin : b.end]:
             reads[b] |= _reads(a) - writes[b]
             writes[b].update(a.results)
@@ -96,21 +92,6 @@ def _liveness(actions: list[Action], blocks: list[_Block]) -> list[_Block]:
         if live_in != b.live_in:
             b.live_in = live_in
             pending += b.before
-    return blocks
-
-
-def _remove_unread(actions: list[Action], blocks: list[_Block], live: list[_Block]) -> bool:
-    """Actions without effect whose results nobody reads become moves of nothing."""
-    removed = False
-    for b in blocks:
-        alive = set(b.live_out)
-        for a in reversed(actions[b.begin : b.end]):
-            if a.op in _PURE and a.results and not alive & set(a.results):
-                a.op, a.args, a.results = "drop", [], []
-                removed = True
-            alive -= set(a.results)
-            alive |= _reads(a)
-    return removed
 
 
 def _slots(actions: list[Action], blocks: list[_Block], parameters: int) -> set[int]:
@@ -130,7 +111,7 @@ def _slots(actions: list[Action], blocks: list[_Block], parameters: int) -> set[
     return {r for r, at in written.items() if len(at) == 1 and read.get(r) == at and r not in excluded}
 
 
-def _with_drops(actions: list[Action], blocks: list[_Block], live: list[_Block], slots: set[int]) -> list[Action]:
+def _with_drops(actions: list[Action], blocks: list[_Block], slots: set[int]) -> list[Action]:
     made: list[Action] = []
     starts: dict[int, int] = {}
     for b in blocks:
@@ -155,6 +136,5 @@ def _block_with_drops(actions: list[Action], live_out: set[int], slots: set[int]
             backwards.append(Action("drop", [*sorted(last)], source=a.source))
         alive -= set(a.results)
         alive |= _reads(a)
-        if a.op != "drop" or a.args:
-            backwards.append(a)
+        backwards.append(a)
     return backwards[::-1]

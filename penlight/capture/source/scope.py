@@ -50,7 +50,7 @@ class Shared:
     declarations: Declarations
     constants: list[Any]  # CONSTANTS of the source
     version: int  # of the operators
-    numbers: dict[Any, int] = field(default_factory=dict)
+    literals: dict[Any, Any] = field(default_factory=dict)
     _paths: dict[int, list[str]] = field(default_factory=dict)  # by the id of a module
     called: set[str] = field(default_factory=set)  # methods of objects whose class is known at run only
 
@@ -67,13 +67,6 @@ class Shared:
         return self._paths.get(id(module), [])
 
     def constant(self, value: Any) -> Const:
-        simple = value is None or isinstance(value, (bool, int, str))
-        key: Any = (type(value), value) if simple else id(value)
-        if isinstance(value, float):
-            key = (float, value.hex())
-        elif isinstance(value, (list, tuple)) and all(type(v) in (bool, int, float, str) for v in value):
-            key = (type(value), repr(value))
-        if key not in self.numbers:
-            self.numbers[key] = len(self.script.constants)
-            self.script.constants.append(value)  # keeps its identity
-        return Const(self.numbers[key])
+        if isinstance(value, float) or (isinstance(value, list) and all(type(v) in (bool, int, float) for v in value)):
+            value = self.literals.setdefault((type(value), repr(value)), value)  # written out often, kept once
+        return self.script.constant(value)

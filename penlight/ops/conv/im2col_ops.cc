@@ -33,7 +33,7 @@ PEN_OP(im2col, "[out]", "aten::im2col(Tensor self, int[2] kernel_size, int[2] di
   PEN_TRY(pair_of(c, 3, padding));
   PEN_TRY(pair_of(c, 4, stride));
   Graph g(c);
-  int y = g.node(Key::by_size("im2col", x.dtype()), g.input(batched(x, 4)));
+  int y = g.node(Key::by_size("im2col", x.dtype()), batched(x, 4));
   g.ints("kernel", kernel, 2).ints("stride", stride, 2).ints("padding", padding, 2).ints("dilation", dilation, 2);
   PEN_TRY(g.run(y));
   return give_unbatched(c, x, 4, Value::own(g.take(0)));
@@ -50,7 +50,7 @@ PEN_OP(col2im, "[out]",
   PEN_TRY(pair_of(c, 4, padding));
   PEN_TRY(pair_of(c, 5, stride));
   Graph g(c);
-  int y = g.node("col2im.f32", g.cast(g.input(batched(x, 3)), x.dtype(), DType::f32));
+  int y = g.node("col2im.f32", g.input(batched(x, 3), DType::f32));
   g.ints("size", size, 2).ints("kernel", kernel, 2).ints("stride", stride, 2).ints("padding", padding, 2).ints("dilation", dilation, 2);
   PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
   return give_unbatched(c, x, 3, Value::own(g.take(0)));

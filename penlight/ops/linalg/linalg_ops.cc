@@ -23,7 +23,7 @@ struct Factors {
 };
 Status factor(const Call& c, const TensorObject& a, bool check, Factors* to) {
   Graph g(c);
-  int out[3] = {g.node("lu.f32", g.input(a)), g.output(), g.output()};
+  int out[3] = {g.node("lu.f32", a), g.output(), g.output()};
   g.flag("check", check);
   PEN_TRY(g.run_all(out, 3));
   to->lu = Value::own(g.take(0));
@@ -57,7 +57,7 @@ Status solve_factored(const Call& c, Calls& t, const Factors& f, Value b, bool a
   Value lu = f.lu, pivots = f.pivots;
   PEN_TRY(spread(t, c, &lu, &b, &pivots));
   Graph g(c);
-  int y = g.node("lu_solve.f32", g.input(*lu.tensor()), g.input(*pivots.tensor()), g.input(*b.tensor()));
+  int y = g.node("lu_solve.f32", *lu.tensor(), *pivots.tensor(), *b.tensor());
   g.flag("adjoint", adjoint);
   PEN_TRY(g.run(y));
   *x = Value::own(g.take(0));
@@ -66,7 +66,7 @@ Status solve_factored(const Call& c, Calls& t, const Factors& f, Value b, bool a
 Status solve_triangle(const Call& c, Calls& t, Value a, Value b, bool upper, bool transposed, bool unit, Value* x) {
   PEN_TRY(spread(t, c, &a, &b, nullptr));
   Graph g(c);
-  int y = g.node("triangular_solve.f32", g.input(*a.tensor()), g.input(*b.tensor()));
+  int y = g.node("triangular_solve.f32", *a.tensor(), *b.tensor());
   g.flag("upper", upper).flag("transposed", transposed).flag("unit", unit);
   PEN_TRY(g.run(y));
   *x = Value::own(g.take(0));
@@ -130,7 +130,7 @@ Status diagonal_of(const Call& c, Calls& t, Value* parity, Value* diagonal) {
 Status cholesky(Call& c, const TensorObject& a, bool upper, bool check, int info) {
   PEN_TRY(need_matrices(c, a, true));
   Graph g(c);
-  int out[2] = {g.node("cholesky.f32", g.input(a)), g.output()};
+  int out[2] = {g.node("cholesky.f32", a), g.output()};
   g.flag("upper", upper).flag("check", check);
   PEN_TRY(g.run_all(out, 2));
   if (info >= 0) PEN_TRY(c.give(g.take(1), info));
@@ -140,7 +140,7 @@ Status cholesky(Call& c, const TensorObject& a, bool upper, bool check, int info
 Status svd_of(const Call& c, const TensorObject& a, bool full, Value* made) {
   PEN_TRY(need_matrices(c, a, false));
   Graph g(c);
-  int out[3] = {g.node("svd.f32", g.input(a)), g.output(), g.output()};
+  int out[3] = {g.node("svd.f32", a), g.output(), g.output()};
   g.flag("full", full);
   PEN_TRY(g.run_all(out, 3));
   for (int i = 0; i < 3; ++i) made[i] = Value::own(g.take(i));
@@ -149,7 +149,7 @@ Status svd_of(const Call& c, const TensorObject& a, bool full, Value* made) {
 Status eigh_of(const Call& c, const TensorObject& a, bool upper, bool vectors, Value* made) {
   PEN_TRY(need_matrices(c, a, true));
   Graph g(c);
-  int out[2] = {g.node("eigh.f32", g.input(a)), g.output()};
+  int out[2] = {g.node("eigh.f32", a), g.output()};
   g.flag("upper", upper).flag("vectors", vectors);
   PEN_TRY(g.run_all(out, 2));
   for (int i = 0; i < 2; ++i) made[i] = Value::own(g.take(i));
@@ -159,7 +159,7 @@ Status qr_of(Call& c, const TensorObject& a, bool complete, bool only_r) {
   PEN_TRY(need_matrices(c, a, false));
   int64_t m = a.dim(a.rank() - 2), n = a.dim(a.rank() - 1), k = m < n ? m : n, size = complete ? m : k;
   Graph g(c);
-  int out[2] = {g.node("geqrf.f32", g.input(a)), g.output()};
+  int out[2] = {g.node("geqrf.f32", a), g.output()};
   PEN_TRY(g.run_all(out, 2));
   Value factors = Value::own(g.take(0)), tau = Value::own(g.take(1)), eye, q;
   Calls t(c);
@@ -172,7 +172,7 @@ Status qr_of(Call& c, const TensorObject& a, bool complete, bool only_r) {
     PEN_TRY(c.give(tensor_create(DType::f32, 1, &none)));
   } else {
     Graph h(c);
-    int y = h.node("reflect.f32", h.input(*factors.tensor()), h.input(*tau.tensor()), h.input(*eye.tensor()));
+    int y = h.node("reflect.f32", *factors.tensor(), *tau.tensor(), *eye.tensor());
     h.flag("transposed", false);
     PEN_TRY(h.run(y));
     PEN_TRY(c.give(h.take(0)));
@@ -389,7 +389,7 @@ PEN_OP(linalg_pinv_limits,
 PEN_OP(matrix_exp, "aten::{matrix_exp,linalg_matrix_exp}(Tensor self) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), true));
   Graph g(c);
-  PEN_TRY(g.run(g.node("matrix_exp.f32", g.input(c.tensor(0)))));
+  PEN_TRY(g.run(g.node("matrix_exp.f32", c.tensor(0))));
   return c.give(g.take(0));
 }
 

@@ -55,13 +55,13 @@ PEN_OP(scaled_dot_product_attention,
   Value hidden = Value::own(tensor_of(Value(-__builtin_inf()), DType::f32)), zero = Value::own(tensor_of(Value(0.0), DType::f32));
   if (hidden.is_none() || zero.is_none()) return c.out_of_memory();
   Graph g(c);
-  auto in = [&](const TensorObject& x) { return g.cast(g.input(x), x.dtype(), DType::f32); };
+  auto in = [&](const TensorObject& x) { return g.input(x, DType::f32); };
   int mask = -1;
   if (c.given(3)) {
     const TensorObject& m = c.tensor(3);
     if (m.dtype() == DType::boolean) {
       int seen = g.input(m), none = g.input(*zero.tensor());
-      mask = g.node("where.f32", seen, none, g.input(*hidden.tensor()));
+      mask = g.node("where.f32", seen, none, *hidden.tensor());
     } else {
       mask = in(m);
     }

@@ -102,8 +102,8 @@ PEN_OP(outer, "[out]", "aten::{outer,ger}(Tensor self, Tensor vec2) -> Tensor") 
   Value a = as_matrix(c.tensor(0), true), b = as_matrix(c.tensor(1), false);
   if (a.is_none() || b.is_none()) return c.out_of_memory();
   Graph g(c);
-  int x = g.cast(g.cast(g.input(*a.tensor()), a.tensor()->dtype(), dtype), dtype, carrier);
-  int y = g.cast(g.cast(g.input(*b.tensor()), b.tensor()->dtype(), dtype), dtype, carrier);
+  int x = g.cast(g.input(*a.tensor(), dtype), dtype, carrier);
+  int y = g.cast(g.input(*b.tensor(), dtype), dtype, carrier);
   PEN_TRY(g.run(g.cast(g.node(Key("mul", carrier), x, y), carrier, dtype)));
   return c.give(g.take(0));
 }

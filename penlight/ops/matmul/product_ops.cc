@@ -86,10 +86,10 @@ Status add_product(const Call& c, Graph* g, const TensorObject& first, const Ten
     if (rows < 0 || (n == 1 && m != 1 && a.rank == 2)) {
       swap_last(&b);
       swap_last(&a);
-      int x = g->cast(g->input(b), b.dtype, p->carrier), y = g->cast(g->input(a), a.dtype, p->carrier);
+      int x = g->input(b, p->carrier), y = g->input(a, p->carrier);
       product = g->node(Key("matmul", p->carrier), x, y);
     } else {
-      int x = g->cast(rows, a.dtype, p->carrier), y = g->cast(g->input(b), b.dtype, p->carrier);
+      int x = g->cast(rows, a.dtype, p->carrier), y = g->input(b, p->carrier);
       product = g->node(Key("matmul", p->carrier), x, y);
     }
   }
@@ -117,10 +117,10 @@ Status give_scaled_sum(Call& c, Graph* g, const TensorObject& x, double beta, co
   Number a(alpha, p.carrier), b(beta, p.carrier);
   int y = p.value;
   bool fresh = false;
-  if (alpha != 1) y = g->node(Key("mul", p.carrier), y, g->input(a.t)), fresh = true;
+  if (alpha != 1) y = g->node(Key("mul", p.carrier), y, a.t), fresh = true;
   if (beta != 0) {
-    int addend = g->cast(g->input(x), x.dtype(), p.carrier);
-    if (beta != 1) addend = g->node(Key("mul", p.carrier), addend, g->input(b.t));
+    int addend = g->input(x, p.carrier);
+    if (beta != 1) addend = g->node(Key("mul", p.carrier), addend, b.t);
     y = g->node(Key("add", p.carrier), addend, y);
     fresh = true;
   }
@@ -146,7 +146,7 @@ Status give_linear(Call& c, const TensorObject& x, const TensorObject& w, const 
   if (whole && !one_column && w.storage->read_only) {
     int weight;
     PEN_TRY(pack_weight(c, &g, w, w.view(), false, "panel16", 1, &weight));
-    int y = g.node("linear.f32", g.input(x), weight, b ? g.input(*b) : -1, -1);
+    int y = g.node("linear.f32", x, weight, b ? g.input(*b) : -1, -1);
     double range[] = {limits.low, limits.high};
     g.text("act", limits.limited ? "clamp" : "").numbers("act_args", range, limits.limited ? 2 : 0);
     PEN_TRY(g.run(y));
@@ -162,7 +162,7 @@ Status give_linear(Call& c, const TensorObject& x, const TensorObject& w, const 
   PEN_TRY(add_product(c, &g, x, w.rank() == 2 ? *turned.tensor() : w, &p));
   if (!limits.limited) return b ? give_scaled_sum(c, &g, *b, 1, p, 1) : give_product(c, &g, p);
   int y = p.value;
-  if (b) y = g.node("add.f32", g.input(*b), y);
+  if (b) y = g.node("add.f32", *b, y);
   y = g.node("clamp.f32", y);
   g.number("lo", limits.low).number("hi", limits.high);
   PEN_TRY(g.run(y));

@@ -6,7 +6,7 @@ namespace pen {
 PEN_OP(max_unpool, "[out]", "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
        "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor") {
   const TensorObject &x = c.tensor(0), &indices = c.tensor(1);
-  int spatial = c.op->name[16] - '0';  // "aten::max_unpool2d"
+  int spatial = c.form() + 2;
   int64_t size[3], rows[2] = {1, 1}, pixels = 1;
   if (c.ints(2, size, 3) != spatial) return c.fail("an output size for each side", "%d", c.ints(2, size, 3));
   if (x.rank() != spatial + 1 && x.rank() != spatial + 2)
@@ -25,9 +25,9 @@ PEN_OP(max_unpool, "[out]", "aten::max_unpool2d(Tensor self, Tensor indices, Sym
       return c.fail("output sizes of 1 or more", "%lld", static_cast<long long>(size[side]));
   }
   Graph g(c);
-  int values = g.node(Key::by_size("reshape", x.dtype()), g.input(x));
+  int values = g.node(Key::by_size("reshape", x.dtype()), x);
   g.ints("shape", rows, 2);
-  int places = g.node("reshape.b64", g.input(indices));
+  int places = g.node("reshape.b64", indices);
   g.ints("shape", rows, 2);
   int y = g.node(Key::by_size("max_unpool", x.dtype()), values, places);
   g.integer("size", pixels);

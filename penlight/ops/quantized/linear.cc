@@ -95,8 +95,8 @@ static Status linear_real(const Call& c, const Instance& object, const TensorObj
   Value right = Value::own(tensor_view(*w, 2, turned, turned_steps, w->offset));
   if (matrix.is_none() || right.is_none()) return c.out_of_memory();
   Graph g(c);
-  int made = g.node("matmul.f32", g.input(*matrix.tensor()), g.input(*right.tensor()));
-  if (bias) made = g.node("add.f32", made, g.input(*bias));
+  int made = g.node("matmul.f32", *matrix.tensor(), *right.tensor());
+  if (bias) made = g.node("add.f32", made, *bias);
   if (relu) made = g.node("relu.f32", made);
   PEN_TRY(g.run(made));
   Value product = Value::own(g.take(0));

@@ -15,7 +15,7 @@ static Status keep_mask(const Call& c, const TensorObject& x, double p, bool fea
   Graph g(c);
   int random = g.node_of("random_uniform.f32", nullptr, 0);
   g.ints("shape", shape.dims, shape.rank).number("low", 0).number("high", 1).flag("open", false).integer("stream", 0);
-  PEN_TRY(g.run(g.node("ge.f32", random, g.input(*limit.tensor()))));
+  PEN_TRY(g.run(g.node("ge.f32", random, *limit.tensor())));
   *mask = Value::own(g.take(0));
   return PEN_OK;
 }

@@ -13,7 +13,7 @@ Status moments_of(const Call& c, const TensorObject& x, const DimSet& dims, Valu
     for (int d = 0; d < x.rank(); ++d)
       if (dims.has[d]) list[n++] = d;
     Graph g(c);
-    int v = g.node("var_mean.f32", g.input(x)), m = g.output();
+    int v = g.node("var_mean.f32", x), m = g.output();
     g.ints("dims", list, n).flag("keepdim", false).number("correction", 0);
     PEN_TRY(g.run(g.cast(v, DType::f32, DType::f64), g.cast(m, DType::f32, DType::f64)));
     *var = Value::own(g.take(0));

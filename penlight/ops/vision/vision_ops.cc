@@ -8,7 +8,7 @@ static Status need_single(const Call& c, const TensorObject& t) {
   return is_floating(t.dtype()) && t.dtype() != DType::f64 ? PEN_OK
                                                            : c.fail("a tensor of Float, Half or BFloat16", "%s", dtype_name(t.dtype()));
 }
-static int in_f32(Graph* g, const TensorObject& t) { return g->cast(g->input(t), t.dtype(), DType::f32); }
+static int in_f32(Graph* g, const TensorObject& t) { return g->input(t, DType::f32); }
 
 PEN_OP(grid_sampler,
        "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
@@ -139,7 +139,7 @@ PEN_OP(ps_roi_align,
 PEN_OP(roi_pool,
        "torchvision::{roi_pool,ps_roi_pool}(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
        "(Tensor, Tensor)") {
-  return regions(c, "roi_pool.f32", false, 0, false, c.op->name[13] == 'p');
+  return regions(c, "roi_pool.f32", false, 0, false, c.word() == 1);
 }
 
 // Each tap of the kernel looks at a place of its own for each output pixel: one grid_sample, then a matrix product.
@@ -176,7 +176,7 @@ PEN_OP(deform_conv2d,
   PEN_TRY(t.status);
   Graph g(c);
   int64_t size[] = {taps, places};
-  int y = g.node("grid_sample.f32", g.input(*image.tensor()), g.input(*grid.tensor()));
+  int y = g.node("grid_sample.f32", *image.tensor(), *grid.tensor());
   g.ints("size", size, 2).text("mode", "linear").text("padding", "zeros").flag("align_corners", true).flag("pixels", true);
   PEN_TRY(g.run(y));
   Value seen = Value::own(g.take(0));

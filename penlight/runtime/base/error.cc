@@ -39,6 +39,17 @@ Status report(pen_error* error, const Problem& p) {
   return p.status;
 }
 
+Status locate(pen_error* error, const char* op, const char* source) {
+  char told[sizeof error->message];
+  set_text(told, sizeof told, "%s", error->message);
+  bool add_op = !error->op[0] && op[0], add_source = !error->source[0] && source[0];
+  set_text(error->message, sizeof error->message, "%s%s%s%s%s%s", add_op ? op : "", add_op ? ": " : "", told, add_source ? " (at " : "",
+           add_source ? source : "", add_source ? ")" : "");
+  if (add_op) set_text(error->op, sizeof error->op, "%s", op);
+  if (add_source) set_text(error->source, sizeof error->source, "%s", source);
+  return static_cast<Status>(error->status);
+}
+
 }  // namespace pen
 
 extern "C" const char* pen_status_name(int32_t status) {

@@ -22,5 +22,7 @@ struct Problem {
 };
 // Writes the parts and the whole message into `error` (may be null) and returns the status.
 Status report(pen_error* error, const Problem& problem);
+// Adds the operator and the source line to an error that was told without them, by code that does not know what it works for.
+Status locate(pen_error* error, const char* op, const char* source);
 
 }  // namespace pen

@@ -141,18 +141,23 @@ Status Bind::State::placed_buffer(uint32_t target, Place* at) {
   return PEN_OK;
 }
 
+// What the file says that an output is must be what the operator gives.
+Status Bind::State::check_declared(uint32_t value, DType dtype, int rank) {
+  const format::Value& declared = model->values[region->values + value];
+  if (declared.dtype == kUndeclared || (static_cast<DType>(declared.dtype) == dtype && declared.rank == rank)) return PEN_OK;
+  char expected[96], got[96];
+  set_text(expected, sizeof expected, "dtype code %u, rank %d, as the operator gives", static_cast<unsigned>(dtype), rank);
+  set_text(got, sizeof got, "dtype code %u, rank %u", declared.dtype, declared.rank);
+  return fail(value_name(value), expected, got);
+}
+
 Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes) {
   if (index >= step->out_count) return fail("", "as many outputs as the operator has", "fewer");
   uint32_t v = output_value(index);
   const format::Value& declared = model->values[region->values + v];
   const char* name = value_name(v);
   char got[96];
-  if (!model->untyped && (static_cast<DType>(declared.dtype) != dtype || declared.rank != shape.rank)) {
-    set_text(got, sizeof got, "dtype code %u, rank %u", declared.dtype, declared.rank);
-    char expected[96];
-    set_text(expected, sizeof expected, "dtype code %u, rank %d, as the operator gives", static_cast<unsigned>(dtype), shape.rank);
-    return fail(name, expected, got);
-  }
+  PEN_TRY(check_declared(v, dtype, shape.rank));
   ValueState& out = values[v];
   Tensor t;
   t.dtype = dtype;
@@ -213,11 +218,9 @@ Status Bind::view(int index, int input, const Shape& shape, const int64_t* strid
   State& s = *state;
   if (index >= s.step->out_count || !has(input)) return fail(-1, "as many inputs and outputs as the operator has", "fewer");
   uint32_t v = s.output_value(index);
-  const format::Value& declared = s.model->values[s.region->values + v];
   const Tensor& source = in(input);
   if (strcmp(in_layout(input), "plain") != 0) return fail(input, "a tensor that is not packed", "one packed as %s", in_layout(input));
-  if (!s.model->untyped && (static_cast<DType>(declared.dtype) != source.dtype || declared.rank != shape.rank))
-    return fail(-1, "a result of the declared dtype and rank", "rank %d", shape.rank);
+  PEN_TRY(s.check_declared(v, source.dtype, shape.rank));
   ValueState& out = s.values[v];
   Tensor t;
   t.dtype = source.dtype;

@@ -292,8 +292,8 @@ struct Builder {
         ValueState& v = registers[index];
         Buffer& b = plan->buffers[v.at.buffer];
         Tensor t = v.tensor;
-        // A packed result is for the VM, whose graphs have no types: a file's next stage would take it for a plain one.
-        bool packed = !m.untyped && strcmp(v.layout, "plain") != 0;
+        // A file's next stage would take a packed one for a plain one.
+        bool packed = crosses != MethodCode::given && strcmp(v.layout, "plain") != 0;
         bool wrong = b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || packed;
         if (wrong || (crosses == MethodCode::returned && !lies_as(&t, Need::dense)))
           return report(request.error, {PEN_ERROR_FORMAT, "output", "", result_name(index), "a row-major result of its own",

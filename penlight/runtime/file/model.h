@@ -19,10 +19,14 @@ struct Table {
   PEN_INLINE const T& operator[](uint32_t i) const { return data[i]; }
 };
 
+// The dtype of a value whose type is what its operator gives: in the VM's graphs only, the loader takes no such file.
+constexpr uint8_t kUndeclared = 0xFF;
+
 // How a method's code is cut into stages: regions that are planned and run together. Sizes that a stage's data decides
 // are known to the stages after it.
 struct MethodCode {
-  enum Cross : uint8_t { no = 0, kept, returned };
+  // kept: for a later stage; returned: by the method, row-major; given: to the VM, which knows how it lies, packed or not
+  enum Cross : uint8_t { no = 0, kept, returned, given };
   uint32_t stage_count;
   uint32_t* begin;  // of each stage: its first instruction. It ends at the next one that is no region
   Cross* crosses;   // of each register: whether it is needed after the stage that writes it
@@ -68,8 +72,7 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
-  size_t refs = 0;       // of values that a module gave (vm/account.h): beyond the caller's own
-  bool untyped = false;  // values have no declared types: what the VM builds at run time (vm/graph.cc)
+  size_t refs = 0;  // of values that a module gave (vm/account.h): beyond the caller's own
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
 };

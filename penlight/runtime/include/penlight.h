@@ -271,6 +271,19 @@ PEN_API pen_status pen_module_reset(pen_module* module);
 PEN_API void pen_module_seed(pen_module* module, uint64_t seed);
 PEN_API const pen_error* pen_module_error(const pen_module* module);
 PEN_API pen_value* pen_module_state(const pen_module* module); /* the object that is self: its attributes are its items */
+/* A part of the VM code that was planned beforehand. It runs by its plan where the tensors fit that, and is interpreted, slowly,
+ * where they do not. */
+typedef struct pen_planned_part {
+  const char* name;
+  const char* source;        /* the Python line where it begins */
+  uint64_t taken;            /* times that it ran by its plan */
+  uint64_t unfit;            /* times that it was interpreted since a tensor had another kind or size than it was planned for */
+  uint64_t failed;           /* times that it was interpreted since no plan could be made: no memory, or a bug */
+  const char* unfit_reason;  /* of the first such time, in words; "": never */
+  const char* failed_reason; /* likewise */
+} pen_planned_part;
+/* PEN_ERROR_ARGUMENT past the last one. Counts are since pen_module_create. */
+PEN_API pen_status pen_module_planned_part(const pen_module* module, int32_t index, pen_planned_part* part);
 /* Methods that VM code has, and a JSON text of each one's arguments and results. 0 where all methods are planned. */
 PEN_API int32_t pen_model_function_count(const pen_model* model);
 PEN_API const char* pen_model_function_name(const pen_model* model, int32_t index);

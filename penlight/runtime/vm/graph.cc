@@ -22,11 +22,11 @@ struct GraphCode {
   List<int64_t> ints;
   List<double> floats;
   List<uint32_t> indices;
+  List<uint32_t> inputs;  // values, in the order of the registers
   List<MethodCode::Cross> crosses;
   List<Tensor> registers;  // inputs, then results
   List<InputLayout> layouts;
   format::Instruction instructions[2];
-  int32_t input_count;
   uint64_t hash, last_used;
   Plan* plan;
   uint32_t wrong;  // 1 + the string that names a kernel which this library lacks
@@ -47,6 +47,7 @@ void destroy(GraphCode* g) {
   g->ints.release();
   g->floats.release();
   g->indices.release();
+  g->inputs.release();
   g->crosses.release();
   g->registers.release();
   g->layouts.release();
@@ -69,6 +70,7 @@ uint32_t add_string(GraphCode* g, const char* text) {
 int add_value(GraphCode* g, const char* name) {
   format::Value v = {};
   v.name = add_string(g, name);
+  v.dtype = kUndeclared;
   v.constant = format::kNone;
   g->starved = g->starved || !g->values.push(v);
   return g->starved ? 0 : g->values.count - 1;
@@ -101,8 +103,8 @@ bool same_shape(const Tensor& a, const Tensor& b) {
 uint64_t hash_of(const GraphCode& g) {
   uint64_t h = 1469598103934665603ull;
   h = mix(mix(mix(mix(mix(mix(mix(h, g.text), g.values), g.nodes), g.attrs), g.ints), g.floats), g.indices);
-  h = mix(mix(h, g.kernels), g.layouts);
-  for (int32_t i = 0; i < g.input_count; ++i) {
+  h = mix(mix(mix(h, g.kernels), g.layouts), g.inputs);
+  for (int32_t i = 0; i < g.inputs.count; ++i) {
     const Tensor& t = g.registers[i];
     h = mix(mix(h ^ static_cast<uint64_t>(t.dtype), t.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)), t.strides,
             sizeof(int64_t) * static_cast<size_t>(t.rank));
@@ -110,11 +112,11 @@ uint64_t hash_of(const GraphCode& g) {
   return h;
 }
 bool same_code(const GraphCode& a, const GraphCode& b) {
-  if (a.hash != b.hash || a.input_count != b.input_count) return false;
+  if (a.hash != b.hash || !same(a.inputs, b.inputs)) return false;
   if (!same(a.text, b.text) || !same(a.values, b.values) || !same(a.nodes, b.nodes) || !same(a.attrs, b.attrs) || !same(a.ints, b.ints) ||
       !same(a.floats, b.floats) || !same(a.indices, b.indices) || !same(a.kernels, b.kernels) || !same(a.layouts, b.layouts))
     return false;
-  for (int32_t i = 0; i < a.input_count; ++i)
+  for (int32_t i = 0; i < a.inputs.count; ++i)
     if (!same_shape(a.registers[i], b.registers[i])) return false;
   return true;
 }
@@ -137,7 +139,6 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   if (!m->plans) m->plans = static_cast<GraphCode**>(calloc(kMaxPlans, sizeof(GraphCode*)));
   if (!m->plans) return nullptr;
   Model& model = g->model;
-  model.untyped = true;
   model.text = {reinterpret_cast<const uint8_t*>(g->text.data), static_cast<uint32_t>(g->text.count)};
   model.strings = table(g->strings);
   model.values = table(g->values);
@@ -182,19 +183,27 @@ Graph::~Graph() {
     if (t) heap_release(t);
 }
 
+// What the operator's schema calls the argument that a tensor lies in the memory of.
+const char* Graph::parameter(const Tensor& t) const {
+  const char* near = "a value made on the way";
+  for (int i = call_.op->param_count - 1; i >= 0 && t.data; --i) {
+    const Value& v = call_.args[i];
+    bool list = v.tag() == Tag::list, any = list && v.list()->count > 0 && v.list()->items[0].tag() == Tag::tensor;
+    if (v.tag() != Tag::tensor && !any) continue;
+    const TensorObject& given = *(list ? v.list()->items[0] : v).tensor();
+    if (given.data() == t.data) return call_.op->params[i].name;
+    const Storage& memory = *given.storage;
+    if (list || (t.data >= memory.data && t.data < memory.data + memory.bytes)) near = call_.op->params[i].name;
+  }
+  return near;
+}
+
 int Graph::input(const Tensor& t) {
   if (!code_) return 0;
   GraphCode* g = code_;
-  char name[24];
-  set_text(name, sizeof name, "argument %d", g->input_count);
-  int value = add_value(g, name);
-  if (g->starved) return 0;
-  // Inputs are the first values of the region only where all are named before the first node; so their values are listed.
-  if (!g->registers.push(t) || !g->layouts.push({})) g->starved = true;
-  ++g->input_count;
-  format::Value& v = g->values[value];
-  v.dims = static_cast<uint32_t>(g->input_count);  // 1 + its number, until run_all
-  return value;
+  int value = add_value(g, parameter(t));
+  g->starved = g->starved || !g->registers.push(t) || !g->layouts.push({}) || !g->inputs.push(static_cast<uint32_t>(value));
+  return g->starved ? 0 : value;
 }
 
 int Graph::packed(TensorObject* t, const char* layout) {
@@ -223,7 +232,10 @@ int Graph::node_of(const char* key, const int* inputs, int count) {
   n.attrs = static_cast<uint32_t>(g->attrs.count);
   g->starved |= !g->nodes.push(n);
   g->starved |= !g->kernels.push(entry);
-  return g->starved ? 0 : output();
+  int made = output();
+  // What is made of one value alone (cast, reshaped) goes by its name.
+  if (!g->starved && count == 1 && inputs[0] >= 0) g->values[made].name = g->values[inputs[0]].name;
+  return made;
 }
 int Graph::output() {
   if (!code_ || code_->starved) return 0;
@@ -233,8 +245,8 @@ int Graph::output() {
   return value;
 }
 
-static format::Attr* add_attr(GraphCode* g, const char* name, format::AttrKind kind, uint32_t start, uint32_t count) {
-  if (!g || g->starved || !g->nodes.count) return nullptr;
+static void add_attr(GraphCode* g, const char* name, format::AttrKind kind, uint32_t start, uint32_t count) {
+  if (!g || g->starved || !g->nodes.count) return;
   format::Attr a = {};
   a.name = add_string(g, name);
   a.kind = static_cast<uint8_t>(kind);
@@ -242,7 +254,6 @@ static format::Attr* add_attr(GraphCode* g, const char* name, format::AttrKind k
   a.count = count;
   g->starved |= !g->attrs.push(a);
   ++g->nodes[g->nodes.count - 1].attr_count;
-  return nullptr;
 }
 Graph& Graph::ints_as(const char* name, const int64_t* values, int count, bool list) {
   if (!code_) return *this;
@@ -291,6 +302,13 @@ int Graph::cast(int value, DType from, DType to) {
   return made;
 }
 
+// Plans and kernels know neither the operator that they work for nor its line.
+Status Graph::fault(Status status) {
+  if (status == PEN_OK) return PEN_OK;
+  call_.machine->error.op[0] = 0;
+  return locate(&call_.machine->error, call_.op->name, call_.machine->source);
+}
+
 Status Graph::run_all(const int* wanted, int count) {
   GraphCode* g = code_;
   Machine* m = call_.machine;
@@ -304,42 +322,37 @@ Status Graph::run_all(const int* wanted, int count) {
   r.value_count = static_cast<uint32_t>(g->values.count);
   r.node_count = static_cast<uint32_t>(g->nodes.count);
   r.inputs = static_cast<uint32_t>(g->indices.count);
-  r.input_count = static_cast<uint32_t>(g->input_count);
-  for (int32_t n = 1; n <= g->input_count; ++n)
-    for (int32_t v = 0; v < g->values.count; ++v)
-      if (g->values[v].dims == static_cast<uint32_t>(n)) g->starved |= !g->indices.push(static_cast<uint32_t>(v));
+  r.input_count = static_cast<uint32_t>(g->inputs.count);
+  for (int32_t i = 0; i < g->inputs.count; ++i) g->starved |= !g->indices.push(g->inputs[i]);
   r.outputs = static_cast<uint32_t>(g->indices.count);
   r.output_count = static_cast<uint32_t>(count);
   for (int i = 0; i < count; ++i) g->starved |= !g->indices.push(static_cast<uint32_t>(wanted[i]));
   uint32_t registers = static_cast<uint32_t>(g->indices.count);
-  for (int i = 0; i < g->input_count + count; ++i) {
+  for (int i = 0; i < g->inputs.count + count; ++i) {
     g->starved |= !g->indices.push(static_cast<uint32_t>(i));
-    g->starved |= !g->crosses.push(i < g->input_count ? MethodCode::no : MethodCode::kept);
+    g->starved |= !g->crosses.push(i < g->inputs.count ? MethodCode::no : MethodCode::given);
   }
   for (int i = 0; i < count; ++i) g->starved |= !g->registers.push(Tensor());
   if (g->starved) return call_.out_of_memory();
-  uint32_t results = registers + static_cast<uint32_t>(g->input_count);
+  uint32_t results = registers + r.input_count;
   g->instructions[0] = {static_cast<uint32_t>(format::InstructionOp::region), 0, registers, r.input_count, results, r.output_count};
   g->instructions[1] = {static_cast<uint32_t>(format::InstructionOp::ret), 0, results, 0, results, 0};
   g->method.code_count = 2;
-  g->method.registers = static_cast<uint32_t>(g->input_count + count);
-  g->method.input_count = static_cast<uint32_t>(g->input_count);
+  g->method.registers = r.input_count + r.output_count;
+  g->method.input_count = r.input_count;
   g->code.stage_count = 1;
   g->code.begin = &g->begin;
   g->code.crosses = g->crosses.data;
   Status status = PEN_OK;
   GraphCode* planned = find_plan(m, g, &status);
-  if (!planned) {
-    if (status == PEN_ERROR_SHAPE && !m->error.source[0]) set_text(m->error.source, sizeof m->error.source, "%s", m->source);
-    return status == PEN_ERROR_MEMORY && m->error.status != PEN_ERROR_MEMORY ? call_.out_of_memory() : status;
-  }
+  if (!planned) return status == PEN_ERROR_MEMORY && m->error.status != PEN_ERROR_MEMORY ? call_.out_of_memory() : fault(status);
   Plan* plan = planned->plan;
   if (planned == g) code_ = nullptr;  // the machine's now
-  PEN_TRY(runner_prepare(&m->runner, plan));
+  PEN_TRY(fault(runner_prepare(&m->runner, plan)));
   Tensor* tensors = g->registers.data;
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
-    int at = static_cast<int>(out.index) - planned->input_count;
+    int at = static_cast<int>(out.index) - planned->inputs.count;
     Storage* storage = storage_create(out.bytes);
     TensorObject* t = storage ? tensor_on(storage, out.tensor, 0) : nullptr;
     storage_release(storage);
@@ -347,14 +360,10 @@ Status Graph::run_all(const int* wanted, int count) {
     results_[at] = t;
     tensors[out.index] = t->view();
   }
-  status = run_plan(&m->runner, planned->model, plan, tensors);
-  if (status != PEN_OK) {
-    if (!m->error.source[0]) set_text(m->error.source, sizeof m->error.source, "%s", m->source);
-    return status;
-  }
+  PEN_TRY(fault(run_plan(&m->runner, planned->model, plan, tensors)));
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
-    if (out.count) results_[out.index - static_cast<uint32_t>(planned->input_count)]->shape.dims[0] = counted_rows(out);
+    if (out.count) results_[out.index - static_cast<uint32_t>(planned->inputs.count)]->shape.dims[0] = counted_rows(out);
   }
   result_count_ = count;
   return PEN_OK;

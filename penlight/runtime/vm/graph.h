@@ -1,13 +1,13 @@
 // A few of Penlight's kernels over tensors at hand, planned and run at once: how an operator of the VM computes.
 //
 //   Graph g(c);
-//   int x = g.input(c.tensor(0)), w = g.input(c.tensor(1));
-//   int y = g.node("matmul.f32", x, w);
+//   int y = g.node("matmul.f32", c.tensor(0), c.tensor(1));
 //   PEN_TRY(g.run(y));
 //   return c.give(g.take(0));
 //
 // Nodes are those of the .pen file (penlight/ops/**/*.py: schema, kernel keys): all attributes of the schema, in its order.
-// Plans are kept by the machine, so the same call at the same shapes plans nothing again.
+// Plans are kept by the machine, so the same call at the same shapes plans nothing again. Errors name the VM's operator, its source
+// line, and tensors by what the operator's schema calls them.
 #pragma once
 #include "penlight/runtime/vm/op.h"
 
@@ -25,12 +25,16 @@ class Graph {
   // A tensor that a node reads, as it lies. It must live until run() returns.
   int input(const TensorObject& t) { return input(t.view()); }
   int input(const Tensor& t);
+  // The same in another dtype.
+  int input(const TensorObject& t, DType as) { return cast(input(t), t.dtype(), as); }
+  int input(const Tensor& t, DType as) { return cast(input(t), t.dtype, as); }
   // A weight in a packed layout, as pack_weight (packing.h) made it. The graph keeps a reference.
   int packed(TensorObject* t, const char* layout);
-  // A kernel call: "conv2d.f32.gemm", its inputs (-1: an optional one left out). Returns its first output.
+  // A kernel call: "conv2d.f32.gemm", its inputs: tensors, or values of this graph (-1: an optional one left out). Returns its first
+  // output.
   template <class... Inputs>
-  int node(const char* key, Inputs... inputs) {
-    int list[] = {inputs..., -1};
+  int node(const char* key, const Inputs&... inputs) {
+    int list[] = {value(inputs)..., -1};  // in braces: from left to right
     return node_of(key, list, static_cast<int>(sizeof...(inputs)));
   }
   int node_of(const char* key, const int* inputs, int count);
@@ -63,6 +67,11 @@ class Graph {
   TensorObject* take(int index);
 
  private:
+  static int value(int v) { return v; }
+  int value(const TensorObject& t) { return input(t); }
+  int value(const Tensor& t) { return input(t); }
+  const char* parameter(const Tensor& t) const;
+  Status fault(Status status);
   Graph& ints_as(const char* name, const int64_t* values, int count, bool list);
   Graph& numbers_as(const char* name, const double* values, int count, bool list);
   const Call& call_;

@@ -22,6 +22,14 @@ struct Frame {
   uint32_t result;  // register of the caller's that takes what it returns
 };
 
+// A method that VM code runs in place of a stretch of its own, where the tensors fit.
+struct PlannedPart {
+  const format::VmInstruction* call;  // the first that does so; null: none does
+  pen_session* session;               // made when first met
+  uint64_t taken, unfit, failed;
+  char unfit_reason[320], failed_reason[320];  // of the first time
+};
+
 }  // namespace
 
 struct pen_module {
@@ -29,7 +37,7 @@ struct pen_module {
   const Model* model;
   Data data;
   const OpEntry** operators;  // by OPER; null: not in this library
-  pen_session** sessions;     // of planned methods, made when first met
+  PlannedPart* parts;         // by method
   Value* registers;           // of all frames
   int64_t register_count;
   Frame frames[kMaxFrames];
@@ -38,8 +46,8 @@ struct pen_module {
 
 namespace {
 
-Status fail(pen_module* m, Status status, const char* what, const char* expected, const char* got) {
-  return report(&m->machine.error, {status, what, "", "", expected, got, m->machine.source});
+Status fail(pen_module* m, Status status, const char* op, const char* expected, const char* got) {
+  return report(&m->machine.error, {status, "", op, "", expected, got, m->machine.source});
 }
 Status out_of_memory(pen_module* m) {
   char expected[64];
@@ -222,34 +230,55 @@ struct Interpreter {
     return PEN_OK;
   }
 
-  // Straight-line code as a planned method. Where the tensors do not fit it, nothing has happened and *done is false.
-  Status planned(const format::VmInstruction& in, bool* done) {
-    const format::Method& method = model.methods[in.target];
-    *done = false;
-    for (uint32_t i = 0; i < in.arg_count; ++i) {
+  // What a planned part's session said last: its threads and arena are the machine's, and so are their errors.
+  const pen_error& session_error(const PlannedPart& part) const {
+    return m->machine.error.status != PEN_OK ? m->machine.error : *pen_session_error(part.session);
+  }
+  static void count(uint64_t* times, char (&reason)[320], const char* words) {
+    if (!(*times)++) set_text(reason, sizeof reason, "%s", words);
+  }
+  // A plan for the arguments at hand. Without one the code is interpreted, and that is counted: tensors of other kinds or sizes
+  // than it was planned for are one thing, a plan that should have worked another.
+  bool plan(const format::VmInstruction& in, PlannedPart* part) {
+    Status status = PEN_OK;
+    for (uint32_t i = 0; status == PEN_OK && i < in.arg_count; ++i) {
       const Value& v = look(arg(in, i));
-      const format::Port& port = model.ports[method.inputs + i];
-      if (v.tag() != Tag::tensor || v.tensor()->quantizer || static_cast<uint8_t>(v.tensor()->dtype()) != port.dtype ||
-          v.tensor()->rank() != port.rank)
-        return PEN_OK;
+      if (v.tag() != Tag::tensor || v.tensor()->quantizer) {
+        char words[96];
+        set_text(words, sizeof words, "input %u: expected a tensor, got %s", i, v.tag() == Tag::tensor ? "a quantized one" : v.tag_name());
+        count(&part->unfit, part->unfit_reason, words);
+        return false;
+      }
+      const TensorObject& t = *v.tensor();
+      pen_tensor given = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
+      status = pen_session_set_input(part->session, static_cast<int32_t>(i), &given);
     }
-    pen_session*& session = m->sessions[in.target];
+    if (status == PEN_OK) status = pen_session_prepare(part->session);
+    if (status == PEN_ERROR_INPUT)
+      count(&part->unfit, part->unfit_reason, session_error(*part).message);
+    else if (status != PEN_OK)
+      count(&part->failed, part->failed_reason, session_error(*part).message);
+    m->machine.error.status = PEN_OK;
+    return status == PEN_OK;
+  }
+
+  // Straight-line code as a planned method. Where there is no plan for it, nothing has happened and *done is false.
+  Status planned(const format::VmInstruction& in, bool* done) {
+    PlannedPart& part = m->parts[in.target];
+    pen_session*& session = part.session;
+    *done = false;
+    m->machine.error.status = PEN_OK;
     if (!session) {
       pen_session_options options = {};
       options.arena_limit = m->machine.memory_limit;
       options.isa = isa_name(m->machine.isa);
-      PEN_TRY(session_create(model, model.string(method.name), &options, &m->machine.runner, &session, &m->machine.error));
+      const char* name = model.string(model.methods[in.target].name);
+      PEN_TRY(session_create(model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
-    for (uint32_t i = 0; i < in.arg_count; ++i) {
-      const TensorObject& t = *look(arg(in, i)).tensor();
-      pen_tensor given = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
-      if (pen_session_set_input(session, static_cast<int32_t>(i), &given) != PEN_OK) return PEN_OK;
-    }
-    if (pen_session_prepare(session) != PEN_OK) return PEN_OK;
-    m->machine.error.status = PEN_OK;
+    if (!plan(in, &part)) return PEN_OK;
     Status status = pen_session_run(session);
     if (status != PEN_OK) {
-      if (m->machine.error.status == PEN_OK) m->machine.error = *pen_session_error(session);
+      m->machine.error = session_error(part);
       return status;
     }
     for (uint32_t i = 0; i < in.arg_count; ++i) taken(arg(in, i));  // slots are emptied
@@ -271,8 +300,20 @@ struct Interpreter {
       if (!t) return out_of_memory(m);
       result(in, i) = Value::own(t);
     }
+    ++part.taken;
     *done = true;
     return PEN_OK;
+  }
+
+  // The line of the instruction at hand; where it has none (code that a compiler put between lines), the one before it, or the
+  // call's.
+  const char* source_line() const {
+    for (int f = m->frame_count - 1; f >= 0; --f)
+      for (uint32_t pc = m->frames[f].pc; pc-- > 0;) {
+        const char* line = model.string(model.vm_code[m->frames[f].function->code + pc].source);
+        if (line[0]) return line;
+      }
+    return "";
   }
 
   Status run(Value* returned) {
@@ -409,7 +450,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     for (uint32_t i = 0; i < model.functions.count && used < sizeof names; ++i)
       if (model.functions[i].method != format::kNone)
         used += static_cast<size_t>(snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[i].method)));
-    return fail(m, PEN_ERROR_ARGUMENT, "method", names, name);
+    return report(&machine.error, {PEN_ERROR_ARGUMENT, "method", "", "", names, name});
   }
   size_t most = function->param_count - 1, least = function->default_count > most ? 0 : most - function->default_count;
   if (function->param_count == 0 || count > most || count < least) {
@@ -429,7 +470,10 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
   account_collect_sometimes(machine.account);
   Account* before = account_enter(machine.account);
   Status status = vm.run(result);
-  if (status != PEN_OK) clear(m);
+  if (status != PEN_OK) {
+    locate(&machine.error, name, vm.source_line());
+    clear(m);
+  }
   account_enter(before);
   return status;
 }
@@ -454,13 +498,17 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
     m->model = model;
     m->machine.step_limit = options->step_limit;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
-    m->sessions = static_cast<pen_session**>(calloc(model->methods.count + 1, sizeof(pen_session*)));
+    m->parts = static_cast<PlannedPart*>(calloc(model->methods.count + 1, sizeof(PlannedPart)));
   }
-  if (!made || !m->operators || !m->sessions || !create_data(m, &m->data)) {
+  if (!made || !m->operators || !m->parts || !create_data(m, &m->data)) {
     pen_module_destroy(m);
     return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
   }
   for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
+  for (uint32_t i = 0; i < model->vm_code.count; ++i) {
+    const format::VmInstruction& in = model->vm_code[i];
+    if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;
+  }
   *out = m;
   return PEN_OK;
 }
@@ -468,11 +516,11 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
 void pen_module_destroy(pen_module* m) {
   if (!m) return;
   clear(m);
-  for (uint32_t i = 0; m->sessions && i < m->model->methods.count; ++i) pen_session_destroy(m->sessions[i]);
+  for (uint32_t i = 0; m->parts && i < m->model->methods.count; ++i) pen_session_destroy(m->parts[i].session);
   if (m->data.model) data_destroy(&m->data);
   machine_destroy(&m->machine);  // last: it may be the account that keeps the model
   free(m->operators);
-  free(m->sessions);
+  free(m->parts);
   free(m->registers);
   free(m);
 }
@@ -499,63 +547,21 @@ pen_status pen_module_reset(pen_module* m) {
 }
 void pen_module_seed(pen_module* m, uint64_t seed) { m->machine.runner.random = {seed, 0}; }
 const pen_error* pen_module_error(const pen_module* m) { return &m->machine.error; }
+pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {
+  for (uint32_t i = 0; i < m->model->methods.count; ++i) {
+    const PlannedPart& part = m->parts[i];
+    if (!part.call || index-- != 0) continue;
+    *out = {m->model->string(m->model->methods[i].name),
+            m->model->string(part.call->source),
+            part.taken,
+            part.unfit,
+            part.failed,
+            part.unfit_reason,
+            part.failed_reason};
+    return PEN_OK;
+  }
+  return PEN_ERROR_ARGUMENT;
+}
 pen_value* pen_module_state(const pen_module* m) { return box(m->data.values[m->model->programs[0].module]); }
-
-static const format::Function* function_at(const Model& model, int32_t index) {
-  for (uint32_t i = 0; i < model.functions.count; ++i)
-    if (model.functions[i].method != format::kNone && index-- == 0) return &model.functions[i];
-  return nullptr;
-}
-int32_t pen_model_function_count(const pen_model* model) {
-  int32_t count = 0;
-  while (function_at(*model, count)) ++count;
-  return count;
-}
-const char* pen_model_function_name(const pen_model* model, int32_t index) {
-  const format::Function* f = function_at(*model, index);
-  return f ? model->string(f->method) : nullptr;
-}
-const char* pen_model_function_schema(const pen_model* model, int32_t index) {
-  const format::Function* f = function_at(*model, index);
-  return f ? model->string(f->schema) : nullptr;
-}
-const char* pen_model_missing_operator(const pen_model* model, int32_t index) {
-  for (uint32_t i = 0; i < model->operators.count; ++i) {
-    const char* name = model->string(model->operators[i].name);
-    if (!find_operator(name) && index-- == 0) return name;
-  }
-  return nullptr;
-}
-
-int32_t pen_model_bundle_count(const pen_model* model) { return static_cast<int32_t>(model->bundles.count); }
-pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* out, pen_error* error) {
-  *out = {};
-  if (index < 0 || static_cast<uint32_t>(index) >= model->bundles.count)
-    return report(error, {PEN_ERROR_ARGUMENT, "bundled input", "", "", "an index of one", "another"});
-  const format::Bundle& b = model->bundles[static_cast<uint32_t>(index)];
-  out->method = model->string(b.method);
-  out->info = model->string(b.info);
-  out->absolute = b.absolute;
-  out->relative = b.relative;
-  Account* account = account_create(0, model);  // the values keep the model
-  Account* before = account_enter(account);
-  bool made = account != nullptr;
-  for (int part = 0; part < 2 && made; ++part) {
-    uint32_t root = part ? b.outputs : b.args;
-    Data data = {};
-    if (root == format::kNone) continue;
-    pen_value*& to = part ? out->outputs : out->args;
-    if (data_create(&data, *model, root)) to = box(data.values[root]);
-    data_destroy(&data);
-    made = to != nullptr;
-  }
-  account_enter(before);
-  account_release(account);
-  if (made) return PEN_OK;
-  pen_value_release(out->args);
-  pen_value_release(out->outputs);
-  *out = {};
-  return report(error, {PEN_ERROR_MEMORY, "bundled input", "", "", "memory", "none"});
-}
 
 }  // extern "C"

@@ -53,7 +53,9 @@ Status Call::raise(const char* format, ...) const {
   __builtin_va_start(list, format);
   vsnprintf(text, sizeof text, format, list);
   __builtin_va_end(list);
-  return report(&machine->error, {PEN_ERROR_RAISED, text, "", "", "", "", machine->source});
+  report(&machine->error, {PEN_ERROR_RAISED, text, "", "", "", "", machine->source});
+  set_text(machine->error.op, sizeof machine->error.op, "%s", op->name);  // not in the message: that is the exception's
+  return PEN_ERROR_RAISED;
 }
 
 // ---- arguments ----

@@ -14,15 +14,12 @@ import torch.jit
 from torch import Tensor, nn
 
 import penlight
-from penlight.capture.script.plan import program_of
-from penlight.capture.source.read import read
+from penlight.capture.source import SourceProgram
+from penlight.compile import compile_model
 from penlight.errors import CaptureError
 from penlight.file.writer import to_array
-from penlight.lower import lower
 from penlight.model import Model
 from penlight.ops.dynamic.nms import nms_in_python
-from penlight.ops.vm_operators import operators
-from penlight.passes.pipeline import optimize
 from tests.capture.lite import legacy
 from tests.capture.lite.test_run import compare as compare_calls
 from tests.vm.check import compare
@@ -32,12 +29,8 @@ LEGACY = {case.source.stem: case for case in legacy.cases()}
 
 
 def model_of(path: Path, args: Any = None) -> Model:
-    script = read(path)
-    assert not [name for name in script.operators if name not in operators()]
-    program = program_of(script, args, None, None, lambda text: None)
-    optimize(program)
-    lower(program)
-    return Model(to_array(program))
+    program = SourceProgram(path)
+    return Model(to_array(compile_model(program, args, methods=program.methods, plan=args is not None)))
 
 
 @pytest.mark.parametrize("name", LEGACY)
@@ -259,7 +252,7 @@ def test_detectors_need_no_extension(tmp_path: Path) -> None:
 
 def test_source_lines_are_those_of_the_model(tmp_path: Path) -> None:
     torch.jit.script(Everything().eval()).save(str(tmp_path / "m.pt"))
-    (forward,) = (f for f in read(tmp_path / "m.pt").functions.values() if f.method == "forward")
+    (forward,) = (f for f in SourceProgram(tmp_path / "m.pt").script().functions.values() if f.method == "forward")
     linear = next(a for a in forward.code if a.target == "aten::linear")
     assert re.fullmatch(r"test_source.py:\d+, in forward: x = torch.relu\(layer\(x\)\)  \[layers.0\]", linear.source)
 
@@ -310,4 +303,4 @@ def test_broken_code_is_an_error_in_words(code: str, problem: str, tmp_path: Pat
                 content = code.replace("class M", "class Double").encode()
             target.writestr(item.filename, content)
     with pytest.raises(CaptureError, match=problem):
-        read(tmp_path / "n.pt")
+        SourceProgram(tmp_path / "n.pt").script()
