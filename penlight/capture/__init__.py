@@ -87,22 +87,14 @@ def capture(
 
 
 def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
-    """What a file holds: a LiteProgram, a ScriptModule (a SourceProgram where torch cannot open it) or an ExportedProgram. `kind` is what file_kind says of it."""
+    """What a file holds: a LiteProgram, a ScriptModule or SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it."""
     if kind in ("zip", "flatbuffer"):
         from penlight.capture.lite.read import read
 
         return read(source)
     data: Any = io.BytesIO(source) if isinstance(source, bytes) else str(source)
     if kind == "torchscript":
-        import torch
-
-        from penlight.capture.quiet import quiet
-
-        try:
-            with quiet():
-                return torch.jit.load(data, map_location="cpu")
-        except RuntimeError:  # it names classes or operators that this torch does not have: read it without torch
-            return SourceProgram(source)
+        return _open_torchscript(source, data)
     if kind == "exported":
         import torch
 
@@ -112,3 +104,16 @@ def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
         f"{where}: expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save), got"
         f" {WORDS[kind]}"
     )
+
+
+def _open_torchscript(source: str | os.PathLike[str] | bytes, data: Any) -> Any:
+    """By torch; by its source text where torch is not there, or lacks a class or an operator that the file names."""
+    try:
+        import torch
+
+        from penlight.capture.quiet import quiet
+
+        with quiet():
+            return torch.jit.load(data, map_location="cpu")
+    except (ImportError, RuntimeError):
+        return SourceProgram(source)

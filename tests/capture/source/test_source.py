@@ -50,6 +50,17 @@ def test_packed_weights_of_the_original_open_by_path(planned: bool) -> None:
     compare_calls(case, model)
 
 
+@pytest.mark.parametrize("by_torch", [False, True], ids=["source", "torch"])
+def test_frozen_modules(by_torch: bool, tmp_path: Path) -> None:
+    """They have no attribute `training`, and their weights are constants."""
+    module, calls = CASES["branches"]
+    script = torch.jit.freeze(torch.jit.script(module.eval()))
+    script.save(str(tmp_path / "m.pt"))
+    model = penlight.optimize(str(tmp_path / "m.pt")) if by_torch else model_of(tmp_path / "m.pt")
+    for args in calls:
+        compare(run(model, args), run(script, args), 1e-5, "frozen")
+
+
 @pytest.mark.parametrize("planned", [False, True], ids=["interpreted", "planned"])
 @pytest.mark.parametrize("name", CASES)
 def test_scripted_models(name: str, planned: bool, tmp_path: Path) -> None:
