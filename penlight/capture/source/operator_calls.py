@@ -111,11 +111,7 @@ class OperatorCalls:
 
     def _called(self, chosen: Chosen, given: list[Value], into: int | None) -> list[Value]:
         takes = list(chosen.takes)
-        while (
-            takes
-            and takes[-1][0] == "default"
-            and not (chosen.params and chosen.params[-1].written and chosen.params[-1].keyword)
-        ):
+        while takes and takes[-1][0] == "default":
             takes.pop()
         args: list[int | Const] = []
         for i, (how, what) in enumerate(takes):
