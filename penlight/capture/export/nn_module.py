@@ -159,7 +159,7 @@ def _bound(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """The module and all below it in eval mode; afterwards each as it was."""
-    training = [m for m in module.modules() if m.training]
+    training = [m for m in module.modules() if getattr(m, "training", False)]  # frozen ones have no such attribute
     try:
         module.eval()
         yield
