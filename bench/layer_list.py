@@ -148,13 +148,12 @@ def spread(layers: list[Layer], count: int) -> list[Layer]:
 
 
 def from_networks() -> Iterator[Layer]:
+    import penlight  # noqa: F401 (torchvision imports after it)
+
+    # isort: split
     import torch
-    from torch import nn
-
-    from tests.models import define_torchvision_ops
-
-    define_torchvision_ops()
     import torchvision
+    from torch import nn
 
     for name in NETWORKS:
         options: dict[str, Any] = {"weights": None}

@@ -24,9 +24,6 @@ TOLERANCE = 1e-4
 def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     import torch
 
-    from tests.models import define_torchvision_ops
-
-    define_torchvision_ops()
     from tests.zoo import UNSUPPORTED, ZOO
 
     torch.set_num_threads(1)

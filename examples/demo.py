@@ -129,13 +129,6 @@ def pretrained_model() -> Any:
 
 def imagenet_labels() -> list[str]:
     """The 1000 class names, which torchvision carries."""
-    import torch
-
-    # torchvision's wheel is a CUDA build whose extension does not load here; it imports once these are declared.
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     from torchvision.models._meta import _IMAGENET_CATEGORIES
 
     return list(_IMAGENET_CATEGORIES)

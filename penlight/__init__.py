@@ -13,18 +13,29 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from penlight.errors import CaptureError, InputError, LoadError, PenlightError, RunError, UnsupportedError
+from penlight import torchvision as _torchvision
+from penlight.errors import (
+    CaptureError,
+    InputError,
+    InterpretedWarning,
+    LoadError,
+    PenlightError,
+    PlanWarning,
+    RunError,
+    UnsupportedError,
+)
 
 if TYPE_CHECKING:
-    from penlight.ir.graph import Program
     from penlight.model import Model
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "InputError", "LoadError", "Model", "PenlightError", "RunError", "UnsupportedError", "load", "optimize",
+    "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError",
+    "UnsupportedError", "load", "optimize",
 ]  # fmt: skip
+_torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
 
 def optimize(
@@ -39,53 +50,46 @@ def optimize(
     bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
     threads: int | None = None,
     winograd_budget: float = 0.5,
+    plan: bool = True,
+    allow_missing: bool = False,
+    strict: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> Model:
     """Compiles a PyTorch model and returns it ready to run and to save.
 
     model: an nn.Module, an ExportedProgram, a ScriptModule, or the path of a .pt, .ptl or .pt2 file.
-    example_inputs, kwargs: arguments to capture it with; not needed where the source carries them. TorchScript without them
-      is interpreted, operator by operator.
-    dynamic_shapes: as torch.export takes them, or "auto": every dim of every input may vary.
+    example_inputs, kwargs: arguments to capture it with; not needed where the source carries them. A script does without: what can
+      be guessed is planned, the rest is interpreted, operator by operator.
+    dynamic_shapes: as torch.export takes them, or "auto": every size may vary that the model's code does not fix.
     metadata: what the file should say of itself: name, labels, preprocessing, licence.
     methods: of TorchScript: which to keep; forward by default, of a .ptl file all.
     bundled_inputs: arguments to keep in the file, by method, with what the model gives for them: Model.bundled_inputs.
     winograd_budget: by what fraction the file may grow so that 3 x 3 convolutions run up to 3 times as fast: 1.0 allows twice
       the size, 0 none of it. See docs/WINOGRAD.md for what it costs in accuracy.
+    plan: False: scripts are interpreted as they are, operator by operator: ready at once, but slower. Else, without example inputs,
+      they are planned for what comes with them or can be guessed from their code; the metadata says for what.
+    allow_missing: take scripts that call operators which Penlight lacks: a run that meets one will fail. Else an error names them.
+    strict: an error where anything would be interpreted.
     progress: called with a line of text for each stage.
 
     >>> m = penlight.optimize(resnet18().eval(), (torch.rand(2, 3, 224, 224),), dynamic_shapes={"x": {0: Dim("n")}})
     """
-    from penlight.capture import capture
+    from penlight.compile import compile_model
     from penlight.file.writer import to_array
-    from penlight.lower import lower
     from penlight.model import Model
-    from penlight.passes.pipeline import optimize as run_passes
 
     if backend.lower() != "cpu":
         raise ValueError(f"backend: expected 'cpu', got {backend!r}; Vulkan and Metal are not there yet")
-    say = progress or (lambda text: None)
-    say("capturing the model")
-    program = capture(model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, say=say)
-    program.metadata.update(metadata or {})
-    if bundled_inputs:
-        from penlight.capture.bundles import bundles_of
-
-        program.bundles += bundles_of(model, bundled_inputs)
-    say(f"optimizing its graph of {_count(program)} operators")
-    run_passes(program)
-    say(f"choosing kernels for {_count(program)} operators and packing weights")
-    lower(program, winograd_budget)
-    say("writing the file image")
+    program = compile_model(
+        model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, metadata=metadata, methods=methods,
+        bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, plan=plan, allow_missing=allow_missing, strict=strict,
+        progress=progress,
+    )  # fmt: skip
     return Model(to_array(program), threads=threads)
 
 
-def _count(program: Program) -> int:
-    return sum(len(method.graph.nodes) for method in program.methods.values())
-
-
 def load(
-    source: str | os.PathLike[str] | bytes | tuple[int, int, int],
+    source: str | os.PathLike[str] | bytes | IO[bytes] | tuple[int, int, int],
     *,
     device: str = "cpu",
     threads: int | None = None,
@@ -96,7 +100,7 @@ def load(
 ) -> Model:
     """Loads a .pen file: mapped, verified, ready. Does not need torch.
 
-    source: a path, the file's bytes, or (descriptor, offset, size) for a file inside another, such as an Android asset.
+    source: a path, the file's bytes, a file opened for reading, or (descriptor, offset, size) for a file inside another, such as an Android asset.
     threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.

@@ -14,6 +14,14 @@ class CaptureError(PenlightError):
     """A model cannot be turned into a Program."""
 
 
+class InterpretedWarning(UserWarning):
+    """A model, or a part of it, is interpreted although example inputs were given: right, but slower than a plan."""
+
+
+class PlanWarning(UserWarning):
+    """Planning failed because of a mistake in Penlight. The result is right; it comes slower."""
+
+
 class InputError(PenlightError, TypeError):
     """A call's arguments do not have the containers, the constants or the kinds that the model was captured with."""
 

@@ -10,14 +10,15 @@ import functools
 import json
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 from penlight.errors import LoadError, RunError
+from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.types import DTYPES
 from penlight.vm_module import Bundled, PlannedPart, VmModule, bundled
@@ -69,7 +70,7 @@ class Model:
 
     def __init__(
         self,
-        source: str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray | tuple[int, int, int],
+        source: str | os.PathLike[str] | bytes | bytearray | memoryview | np.ndarray | IO[bytes] | tuple[int, int, int],
         *,
         threads: int | None = None,
         verify: bool = False,
@@ -87,6 +88,9 @@ class Model:
             "arena_limit": arena_limit,
             "isa": isa,
         }
+        self._step_limit = step_limit
+        if hasattr(source, "read"):
+            source = source.read()  # type: ignore[union-attr]
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
@@ -102,7 +106,10 @@ class Model:
             self.path = Path(source).absolute()  # save() may come after a change of directory
             problem = handle.open_path(os.fspath(source), flags)
         else:
-            raise TypeError(f"expected a path, bytes or (descriptor, offset, size), got {type(source).__name__}")
+            raise TypeError(
+                "expected a path, bytes, a file opened for reading in binary, or (descriptor, offset, size), got"
+                f" {type(source).__name__}"
+            )
         if problem:
             raise LoadError(problem["message"], problem["status"])
         self._handle = handle  # open: a closed one has nothing to ask for
@@ -118,6 +125,16 @@ class Model:
     def metadata(self) -> dict[str, Any]:
         """Name, labels, preprocessing, licence: whatever was given to `optimize`."""
         return json.loads(self._handle.metadata)  # type: ignore[no-any-return]
+
+    @property
+    def extra_files(self) -> dict[str, bytes]:
+        """Files that were stored beside the model, by name: `_extra_files` of torch.jit.save and its kin."""
+        return extra_files(self.metadata)
+
+    @property
+    def threads(self) -> int:
+        """How many threads a session uses."""
+        return int(self._options["threads"] or os.cpu_count() or 1)
 
     @property
     def methods(self) -> list[str]:
@@ -172,6 +189,21 @@ class Model:
     # --- running ---
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.run_method("forward", *args, **kwargs)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run_method("forward", *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """Its methods, as the module had them."""
+        if not name.startswith("__") and "_specs" in self.__dict__ and name in self.methods:
+            method = functools.partial(self.run_method, name)
+            method.__name__ = name  # type: ignore[attr-defined]
+            return method
+        known = f"; its methods are {', '.join(self.methods)}" if "_specs" in self.__dict__ else ""
+        raise AttributeError(f"'Model' object has no attribute {name!r}{known}")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.methods})
 
     def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Runs a method by name."""
@@ -239,22 +271,47 @@ class Model:
         seconds = 1e-9 * np.median(times, axis=0) if runs else np.zeros(len(steps))
         return [_step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
 
-    def save(self, path: str | os.PathLike[str]) -> int:
-        """Writes the .pen file and returns its size in bytes. The old file stays until the new one is whole."""
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
+        """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
+        stays until the new one is whole."""
         from penlight.file.writer import replace_file
 
-        if self._bytes is None and self.path is None:
-            raise ValueError(
-                "a model loaded from a descriptor cannot be saved: copy the bytes that the descriptor shows"
-            )
-        data = self._bytes if self._bytes is not None else np.fromfile(self.path or "", np.uint8)
-        return replace_file(path, lambda out: out.write(data.data))
+        data = self._image()
+        if isinstance(path, (str, os.PathLike)):
+            return replace_file(path, lambda out: out.write(data.data))
+        path.write(data.data)
+        return int(data.size)
 
     def to_bytes(self) -> bytes:
         """What `save` would write."""
-        if self._bytes is None and self.path is None:
-            raise ValueError("a model loaded from a descriptor cannot be copied: read what the descriptor shows")
-        return self._bytes.tobytes() if self._bytes is not None else Path(self.path or "").read_bytes()
+        return self._image().tobytes()
+
+    def with_metadata(self, metadata: Mapping[str, Any]) -> Model:
+        """The same model with these entries in its metadata, beside those that it has or in their place."""
+        return self._again(with_metadata(self._image(), {**self.metadata, **metadata}))
+
+    def _image(self) -> np.ndarray:
+        if self._bytes is not None:
+            return self._bytes
+        if self.path is None:
+            raise ValueError(
+                "a model loaded from a descriptor cannot be saved or copied: copy the bytes that the descriptor shows"
+            )
+        return np.fromfile(self.path, np.uint8)
+
+    def _again(self, source: Any) -> Model:
+        options = {**self._options, "threads": self._options["threads"] or None}
+        return Model(source, **options, step_limit=self._step_limit)
+
+    # A copy has the options, and the state that the file says.
+    def __deepcopy__(self, memo: dict[int, Any]) -> Model:
+        return self._again(self._bytes if self._bytes is not None else self._image())
+
+    __copy__ = functools.partialmethod(__deepcopy__, {})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        options = {**self._options, "threads": self._options["threads"] or None, "step_limit": self._step_limit}
+        return functools.partial(Model, **options), (self.to_bytes(),)
 
     def _input_spec(self, method: str) -> Any:
         if method not in self._specs:
@@ -401,7 +458,8 @@ def _as_array(leaf: Any) -> Any:
             return leaf.numpy()
         except (TypeError, RuntimeError):
             return leaf
-    return leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
+    array = leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
+    return array.copy() if any(s < 0 for s in array.strides) else array  # a view that runs backwards: x[::-1]
 
 
 def _fits(array: Any, dtype: str, shape: tuple[int, ...]) -> bool:

@@ -144,6 +144,8 @@ def to_vm(value: Any) -> Any:
         return {k: to_vm(v) for k, v in value.items()}
     if isinstance(value, np.generic):
         return np.asarray(value)
+    if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
+        return value.copy()  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
         return _tensor_to_vm(value.detach())
     if type(value).__module__ == "torch":  # a dtype, a device …
@@ -204,6 +206,21 @@ def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
         if value.is_tuple and all(value.names):
             return _namedtuple(value.type.rpartition(".")[2], tuple(value.names))(*items)
         return tuple(items) if value.is_tuple else SimpleNamespace(**dict(zip(value.names, items, strict=True)))
+    return value
+
+
+def as_torch(value: Any) -> Any:
+    """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
+    import torch
+
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value if value.flags.writeable else value.copy())
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(as_torch(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(as_torch(v) for v in value)
+    if isinstance(value, dict):
+        return {k: as_torch(v) for k, v in value.items()}
     return value
 
 

@@ -1,4 +1,4 @@
-"""What every test shares: torchvision made importable, a fixed seed, and few threads (suites run side by side)."""
+"""What every test shares: a fixed seed, and few threads (suites run side by side)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
+import penlight  # noqa: F401 (torchvision imports after it)
+
 try:
     import torch
 except ImportError:  # some suites (file format, IR) run without torch
     torch = None  # type: ignore[assignment]
 else:
-    from tests.models import define_torchvision_ops
-
-    define_torchvision_ops()
     torch.set_num_threads(1)
 
 

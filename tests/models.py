@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+import penlight  # noqa: F401 (torchvision imports after it)
+
 SEED = 20
 
 
@@ -25,22 +27,8 @@ class Model:
     pretrained: bool = False
 
 
-def define_torchvision_ops() -> None:
-    """torchvision's wheel for this torch is a CUDA build, whose extension does not load on a CPU; it imports (and its
-    classification and segmentation models work) once the two operators that it expects are declared."""
-    global _library
-    if _library is None:
-        _library = torch.library.Library("torchvision", "DEF")
-        _library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        _library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-
-
-_library: torch.library.Library | None = None
-
-
 def _torchvision(name: str, family: str = "models", **options: object) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
-        define_torchvision_ops()
         import torchvision
 
         module = torchvision.models if family == "models" else getattr(torchvision.models, family)

@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+import penlight  # noqa: F401 (torchvision imports after it)
 from bench.case import Convertible, flat
 from bench.engines import Loaded
-from tests.models import define_torchvision_ops
 
-define_torchvision_ops()
-import torchvision  # noqa: E402, F401 (the module's classes: unpickling would import it)
+# isort: split
+import torchvision  # noqa: F401 (the module's classes: unpickling would import it)
 
 
 def prepare(case: Convertible, folder: Path) -> None:

@@ -199,6 +199,9 @@ nb::list steps(const Session& s) {
 }  // namespace
 
 NB_MODULE(_runtime, m) {
+  // torch.jit.script keeps the globals of the script whose class it compiled alive past the end of Python, and a model with
+  // them: not a leak of ours. PENLIGHT_LEAKS=1 shows all, for a test that our own code has none.
+  nb::set_leak_warnings(getenv("PENLIGHT_LEAKS") != nullptr);
   m.doc() = "Penlight's C runtime. Use the penlight package instead of this module.";
   m.attr("LOAD_VERIFY") = static_cast<int>(PEN_LOAD_VERIFY);
   m.attr("LOAD_COPY") = static_cast<int>(PEN_LOAD_COPY);

@@ -1,23 +1,28 @@
-"""A PyTorch model in, a Program (penlight.ir) out; one file per kind of source.
+"""A PyTorch model in, a Program (penlight.ir) out. Three rooms, by what it comes from:
 
-    program = capture(model, (x,))                                  # nn.Module, in eval mode
-    program = capture(model, (x,), dynamic_shapes="auto")           # all sizes may vary
-    program = capture("model.pt", (x,))                             # TorchScript
-    program = capture(torch.export.export(model, (x,)))             # ExportedProgram, or the path of a .pt2
+    export/   torch.export: an nn.Module, an ExportedProgram or a .pt2 file becomes a Graph
+    lite/     .ptl files of PyTorch Mobile, read without torch
+    script/   TorchScript and .ptl files become register code, which one machine runs to plan what it can
 
-torch is imported only when something is captured.
+torch is imported only when something is captured; a .ptl file does without it, and is then interpreted.
 """
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penlight.capture.lite.program import LiteProgram
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Program
+    from penlight.ir.script import Bundle
+
+Say = Callable[[str], None]
 
 
 def capture(
@@ -27,92 +32,75 @@ def capture(
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
     methods: Sequence[str] | None = None,
-    say: Callable[[str], None] = lambda text: None,
+    bundles: Sequence[Bundle] = (),
+    plan: bool = True,
+    say: Say = lambda text: None,
 ) -> Program:
     """The Program of a model.
 
-    source: an nn.Module, an ExportedProgram, a ScriptModule, or the path of a TorchScript .pt or an exported .pt2 file.
-    example_inputs, kwargs: what the model is called with: a tuple of tensors (and containers and constants). Not needed for
-        an ExportedProgram, for a traced model that still knows its input shapes, or for one with bundled inputs.
-    dynamic_shapes: None (the shapes of the examples), "auto" (every size above 1 may vary, unless the model's code fixes
-        it), or what torch.export.export takes.
-    methods: of TorchScript: which methods to keep; None: forward, of a .ptl file all.
+    source: an nn.Module, an ExportedProgram, a ScriptModule, or the path or the bytes of a TorchScript .pt, a .ptl or an exported .pt2.
+    example_inputs, kwargs: what the model is called with: a tuple of tensors (and containers and constants). Scripts do without:
+        then those are taken that come with the model, or can be guessed.
+    dynamic_shapes: None (the shapes of the examples; free where nobody gave any), "auto" (every size may vary, unless the
+        model's code fixes it), or what torch.export.export takes.
+    methods: of scripts: which methods to keep; None: forward, of a .ptl file all.
+    bundles: inputs that come with the model, to plan a script for.
+    plan: False: scripts are interpreted as they are, which is ready at once.
     say: called with a line of text where something is worth knowing.
     """
-    if isinstance(source, (str, Path)):
-        return _capture_file(Path(source), example_inputs, kwargs, dynamic_shapes, methods, say)
+    if isinstance(source, (str, os.PathLike, bytes)):
+        source = open_file(source, file_kind(source))
+    if isinstance(source, LiteProgram):
+        from penlight.capture.script import capture_lite
+
+        return capture_lite(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     import torch
     from torch.export import ExportedProgram
 
+    if isinstance(source, torch.jit.ScriptModule):
+        from penlight.capture.script import capture_torchscript
+
+        return capture_torchscript(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+    if methods is not None and list(methods) != ["forward"]:
+        raise CaptureError("only TorchScript has methods to keep: torch.jit.script(model) first")
     if isinstance(source, ExportedProgram):
         from penlight.capture.export.exported_program import capture_exported
 
         if dynamic_shapes is not None:
             raise CaptureError("an ExportedProgram has its dynamic shapes already; give them to torch.export.export")
         return capture_exported(source)
-    if isinstance(source, torch.jit.ScriptModule):
-        from penlight.capture.torchscript import capture_torchscript
-
-        return capture_torchscript(source, example_inputs, kwargs, dynamic_shapes, methods, say)
-    if methods is not None and list(methods) != ["forward"]:
-        raise CaptureError("only TorchScript has methods to keep: torch.jit.script(model) first")
     if isinstance(source, torch.nn.Module):
         from penlight.capture.export.nn_module import capture_module
 
         if example_inputs is None and not kwargs:
             raise CaptureError("an nn.Module needs example inputs to be captured with: capture(module, (x,))")
-        return capture_module(source, () if example_inputs is None else example_inputs, kwargs, dynamic_shapes)
+        return capture_module(source, () if example_inputs is None else example_inputs, kwargs, dynamic_shapes, say)
     raise TypeError(
         f"cannot capture a {type(source).__name__}; expected an nn.Module, an ExportedProgram (torch.export), a ScriptModule"
-        " (torch.jit), or the path of a .pt or .pt2 file"
+        " (torch.jit), or the path of a .pt, .ptl or .pt2 file"
     )
 
 
-def _capture_file(
-    path: Path,
-    example_inputs: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    methods: Sequence[str] | None,
-    say: Callable[[str], None],
-) -> Program:
-    """Files are told apart by what is in them, not by their names."""
-    if not path.exists():
-        raise FileNotFoundError(f"no such file: {path}")
-    kind = _file_kind(path)
+def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
+    """What a file holds: a LiteProgram, a ScriptModule or an ExportedProgram. `kind` is what file_kind says of it."""
+    if kind in ("zip", "flatbuffer"):
+        from penlight.capture.lite.read import read
+
+        return read(source)
+    data: Any = io.BytesIO(source) if isinstance(source, bytes) else str(source)
+    if kind == "torchscript":
+        import torch
+
+        from penlight.capture.quiet import quiet
+
+        with quiet():
+            return torch.jit.load(data, map_location="cpu")
     if kind == "exported":
         import torch
 
-        return capture(torch.export.load(str(path)), dynamic_shapes=dynamic_shapes)
-    if kind == "torchscript":
-        from penlight.capture.torchscript import capture_torchscript
-
-        return capture_torchscript(path, example_inputs, kwargs, dynamic_shapes, methods, say)
-    if kind == "lite":
-        from penlight.capture.script.plan import capture_lite
-
-        return capture_lite(path, example_inputs, kwargs, dynamic_shapes, methods, say)
-    raise CaptureError(f"{path}: {kind}")
-
-
-def _file_kind(path: Path) -> str:
-    """What is in the file: "torchscript", "lite", "exported", or in words why it is none of them."""
-    import zipfile
-
-    expected = "expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save)"
-    with path.open("rb") as file:
-        if file.read(8)[4:] == b"PTMF":
-            return "lite"
-    if not zipfile.is_zipfile(path):
-        return f"this is no model file that PyTorch wrote; {expected}"
-    with zipfile.ZipFile(path) as archive:
-        names = [n.partition("/")[2] or n for n in archive.namelist()]
-    if any(n.startswith("models/") or n == "serialized_exported_program.json" for n in names):
-        return "exported"
-    if "bytecode.pkl" in names:  # beside code/, which is for torch.jit.load
-        return "lite"
-    if any(n.startswith("code/") for n in names):
-        return "torchscript"
-    if "data.pkl" in names:
-        return f"a pickle of torch.save (weights or a module), which holds no graph: load it and pass the module; {expected}"
-    return f"a zip file of another kind; {expected}"
+        return torch.export.load(data)
+    where = "the model" if isinstance(source, bytes) else os.fspath(source)
+    raise CaptureError(
+        f"{where}: expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save), got"
+        f" {WORDS[kind]}"
+    )

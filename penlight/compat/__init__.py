@@ -22,7 +22,6 @@ _PLACES = {
         "InflatableArg", "augment_many_model_functions_with_bundled_inputs", "augment_model_with_bundled_inputs", "bundle_inputs",
         "bundle_large_tensor", "bundle_randn",
     ),
-    "bundled": ("Bundled",),
     "lite": (
         "LiteScriptModule", "_export_operator_list", "_get_mobile_model_contained_types", "_get_model_bytecode_version",
         "_get_model_ops_and_info", "_load_for_lite_interpreter",

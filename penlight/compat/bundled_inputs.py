@@ -15,8 +15,8 @@ import torch
 from torch.utils import bundled_inputs as original
 from torch.utils.bundled_inputs import MAX_RAW_TENSOR_SIZE, InflatableArg, bundle_large_tensor, bundle_randn
 
+from penlight.bundles import with_results
 from penlight.capture.quiet import quiet
-from penlight.compat.bundled import with_results
 from penlight.compat.mobile_module import MobileModule
 from penlight.compat.rewrite import clone
 
@@ -68,6 +68,7 @@ def augment_model_with_bundled_inputs(
 ) -> None:
     """Adds inputs of forward to the model itself."""
     if not isinstance(model, MobileModule):
+        _take_own_type(model)
         _originals["augment_model_with_bundled_inputs"](model, inputs, _receive_inflate_expr, info, skip_size_check)
         return
     forward = model.forward
@@ -85,6 +86,7 @@ def augment_many_model_functions_with_bundled_inputs(
 ) -> None:
     """Adds inputs of several methods to the model itself."""
     if not isinstance(model, MobileModule):
+        _take_own_type(model)
         many = _originals["augment_many_model_functions_with_bundled_inputs"]
         many(model, inputs, _receive_inflate_expr, info, skip_size_check)
         return
@@ -98,6 +100,13 @@ def augment_many_model_functions_with_bundled_inputs(
     _bundle(model, inputs, info, skip_size_check, _receive_inflate_expr)
 
 
+def _take_own_type(model: Any) -> None:
+    """torch defines the accessors in the module's type, which all modules scripted from one class share: the second of them
+    could have no inputs of its own. A clone has a type of its own."""
+    if isinstance(model, torch.jit.RecursiveScriptModule) and not hasattr(model, "get_all_bundled_inputs"):
+        model._reconstruct(clone(model)._c)
+
+
 def _bundle(
     model: MobileModule,
     inputs: Mapping[Callable[..., Any], Inputs | None],
@@ -106,7 +115,6 @@ def _bundle(
     expressions: list[str] | None,
 ) -> None:
     values: dict[str, list[tuple[Any, ...]]] = {}
-    told: dict[str, list[str]] = {}
     for function, calls in inputs.items():
         name = function.__name__
         if calls is None or len(calls) == 0:
@@ -126,7 +134,7 @@ def _bundle(
                 if expressions is not None:
                     expressions.append(expression)
             values[name].append(tuple(inflated))
-        told[name] = list(info[function]) if info and function in info else []
+    told = {function.__name__: texts for function, texts in (info or {}).items()}  # each access makes another function
     model._bundle(with_results(model._script, values, told))
 
 

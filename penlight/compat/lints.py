@@ -11,12 +11,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penlight.capture.file_kinds import WORDS, file_kind
 from penlight.capture.lite.program import Function, LiteProgram
 from penlight.capture.lite.registers import to_script
 from penlight.capture.script import dataflow
 from penlight.compat.backends import GPUS, runs_on
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import Script, ScriptFunction
 from penlight.ir.values import Device, ScriptObject, ScriptTensor
 
@@ -373,8 +373,8 @@ def _instead(name: str) -> str:
 
 # --- .pen ---
 def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
-    from penlight.compat.lite import OPERATORS
     from penlight.file.reader import read
+    from penlight.ir.script import OPERATORS
 
     pen = read(path)
     if not pen.bundles:

@@ -6,14 +6,14 @@ Files are told apart by content: .pen, .ptl (zip and flatbuffer), and TorchScrip
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from penlight.capture.file_kinds import WORDS, file_kind
+from penlight.compat.compiled_module import CompiledModule, read_extra_files
 from penlight.errors import CaptureError
+from penlight.file_kinds import WORDS, file_kind
+from penlight.ir.script import OPERATORS
 
 if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
@@ -25,45 +25,18 @@ __all__ = [
 ]  # fmt: skip
 
 File = str | os.PathLike[str] | IO[bytes]
-OPERATORS = "torch_operators"  # key in a .pen's metadata: what PyTorch's lite interpreter would call
 
 
-class LiteScriptModule:
+class LiteScriptModule(CompiledModule):
     """A loaded model. Methods are called by name, `forward` also by calling the module."""
 
-    def __init__(self, model: Model, operators: Iterable[str]) -> None:
+    def __init__(self, model: Model) -> None:
+        super().__init__(model)
         self._c = self  # PyTorch's functions look there
-        self.model = model
-        self.operators = frozenset(operators)
-
-    def __call__(self, *args: Any) -> Any:
-        return self.forward(*args)
-
-    def forward(self, *args: Any) -> Any:
-        return self.run_method("forward", *args)
-
-    def find_method(self, method_name: str) -> bool:
-        return method_name in self.model.methods or method_name in self._bundles.method_names()
-
-    def run_method(self, method_name: str, *args: Any) -> Any:
-        if method_name not in self.model.methods:
-            found = self._bundles.method(self, method_name)
-            if found is None:
-                raise RuntimeError(f"Method '{method_name}' is not defined.")
-            return found(*args)
-        result = self.model.run_method(method_name, *args)
-        return as_torch(result) if sys.modules.get("torch") is not None else result
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and "model" in self.__dict__ and self.find_method(name):
-            return lambda *args: self.run_method(name, *args)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @property
-    def _bundles(self) -> Any:
-        from penlight.compat.bundled import bundles_in
-
-        return bundles_in(self.model)
+    def operators(self) -> frozenset[str]:
+        return frozenset(self.model.metadata.get(OPERATORS, ()))
 
 
 @dataclass(frozen=True)
@@ -71,18 +44,36 @@ class OperatorInfo:
     num_schema_args: int | None  # how many arguments the file gives it; None: all, or not said
 
 
-def _load_for_lite_interpreter(f: File, map_location: Any = None) -> LiteScriptModule:
-    """Loads a model: a path, or a file opened for reading."""
+def _load_for_lite_interpreter(
+    f: File, map_location: Any = None, _extra_files: dict[str, Any] | None = None
+) -> LiteScriptModule:
+    """Loads a model: a path, or a file opened for reading. The names in _extra_files get the bytes of the files stored beside it."""
+    loaded = LiteScriptModule(_model(f, map_location))
+    read_extra_files(loaded.model, _extra_files)
+    return loaded
+
+
+def _model(f: File | bytes, map_location: Any = None) -> Model:
     import penlight
 
     source = _opened(f)
     _check_location(map_location)
-    kind = file_kind(source)
-    if kind == "pen":
-        model = penlight.load(source)
-        return LiteScriptModule(model, model.metadata.get(OPERATORS, ()))
-    program = _program(source)
-    return LiteScriptModule(_compile(source, kind, program), operators_of(program))
+    if file_kind(source) == "pen":
+        return penlight.load(source)
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.compile import carried_files, compile_model, open_source
+    from penlight.file.writer import to_array
+    from penlight.model import Model
+
+    opened = open_source(source)
+    methods, metadata = None, {"name": _name(source), **carried_files(source)}
+    if isinstance(opened, LiteProgram):
+        metadata[OPERATORS] = sorted(operators_of(opened))
+    else:
+        methods = opened._c._method_names()
+    # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
+    program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
+    return Model(to_array(program))
 
 
 def _export_operator_list(module: Any) -> set[str]:
@@ -113,6 +104,10 @@ def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
 
         return {name: OperatorInfo(None) for name in penlight.load(source).metadata.get(OPERATORS, ())}
     return {name: OperatorInfo(count) for name, count in operators_of(_program(source)).items()}
+
+
+def _name(source: str | bytes) -> str:
+    return Path(source).stem if isinstance(source, str) else ""
 
 
 def operators_of(program: LiteProgram) -> dict[str, int | None]:
@@ -163,35 +158,3 @@ def _torchscript(source: str | bytes) -> Any:
         script = torch.jit.load(io.BytesIO(source) if isinstance(source, bytes) else source, map_location="cpu")
     script.eval()
     return script
-
-
-def _compile(source: str | bytes, kind: str, program: LiteProgram) -> Model:
-    """.ptl files need no torch; a module of TorchScript is planned where it can be."""
-    metadata = {"name": Path(source).stem if isinstance(source, str) else "", OPERATORS: sorted(operators_of(program))}
-    if kind == "torchscript":
-        from penlight.compat.bundled import bundles_of
-        from penlight.compat.compile import compile_script
-
-        script = _torchscript(source)
-        bundles = bundles_of(script)
-        methods = [name for name in program.methods if not name.startswith("__")]
-        return compile_script(script, methods, metadata, bundles)
-    from penlight.compat.compile import compile_program
-
-    return compile_program(program, metadata)
-
-
-def as_torch(value: Any) -> Any:
-    """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
-    import numpy as np
-    import torch
-
-    if isinstance(value, np.ndarray):
-        return torch.from_numpy(value if value.flags.writeable else value.copy())
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(as_torch(v) for v in value))
-    if isinstance(value, (list, tuple)):
-        return type(value)(as_torch(v) for v in value)
-    if isinstance(value, dict):
-        return {k: as_torch(v) for k, v in value.items()}
-    return value

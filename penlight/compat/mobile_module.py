@@ -6,27 +6,26 @@ the graph as PyTorch's optimizer would have left it: torch.jit.export_opnames re
 
 from __future__ import annotations
 
-import base64
-import functools
-import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from penlight.compat import rewrite
-from penlight.compat.bundled import Bundles
-from penlight.compat.lite import as_torch
+from penlight.compat.compiled_module import CompiledModule
+from penlight.file.writer import to_array
+from penlight.model import Model
 
 if TYPE_CHECKING:
-    from penlight.model import Model
+    from penlight.ir.graph import Program
+    from penlight.ir.script import Bundle
 
 FLAGS = {"cpu": "mobile_optimized", "vulkan": "optimized_for_vulkan", "metal": "optimized_for_metal"}
-EXTRA_FILES = "extra_files"  # key in the metadata
 
 
-class MobileModule:
+class MobileModule(CompiledModule):
     """A model for phones. Call it like the module that it came from; methods that were kept are attributes.
 
     >>> m = optimize_for_mobile(torch.jit.script(model))
@@ -38,75 +37,52 @@ class MobileModule:
         self,
         script: torch.jit.ScriptModule,
         optimized: Any,
-        build: Callable[[Mapping[str, Any], Bundles], Model],
+        program: Program,
         methods: tuple[str, ...],
         attributes: Mapping[str, Any],
         backend: str,
         blocked: frozenset[str],
-        bundles: Bundles,
     ) -> None:
-        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. build: compiles it, given more metadata and the inputs to bundle.
+        """script: in eval mode, for itself alone. optimized: its graph as PyTorch would have left it. program: the module compiled.
         attributes: those of the module that stay readable."""
+        super().__init__(Model(to_array(program)))
         self._script = script
         self._c = optimized
-        self._build = build
+        self._program = program
         self._methods = methods
         self._attributes = dict(attributes)
-        self._bundles = bundles
         self.backend = backend
-        self.model: Model = build({}, bundles)
-        self.training = False
         setattr(self, FLAGS[backend], True)
         if backend == "vulkan" and rewrite.VULKAN_AUTOMATIC_GPU_TRANSFER not in blocked:
             self.requires_backend_transfers = False
-
-    # --- running ---
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if "forward" not in self._methods:
             raise NotImplementedError(f"this module has no method forward; it has {', '.join(self._methods)}")
         return self.run_method("forward", *args, **kwargs)
 
-    def run_method(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
-        return as_torch(self.model.run_method(name, *args, **kwargs))
-
-    def find_method(self, name: str) -> bool:
-        return name in self._methods
+    def find_method(self, method_name: str) -> bool:
+        return method_name in self._methods or method_name in self._bundles.method_names()
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__"):
-            if name in self.__dict__.get("_methods", ()):
-                method = functools.partial(self.run_method, name)
-                method.__name__ = name  # type: ignore[attr-defined]
-                return method
-            if name in self.__dict__.get("_attributes", ()):
-                return self._attributes[name]
-            bundles = self.__dict__.get("_bundles")
-            if bundles is not None and (found := bundles.method(self, name)) is not None:
-                return found
-        raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}; methods that should stay go into preserved_methods"
-        )
+        if name in self.__dict__.get("_attributes", ()):
+            return self._attributes[name]
+        try:
+            return super().__getattr__(name)
+        except AttributeError as e:
+            raise AttributeError(f"{e}; methods that should stay go into preserved_methods") from None
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *self._methods, *self._attributes, *self._bundles.method_names()})
-
-    def eval(self) -> MobileModule:
-        return self
-
-    def train(self, mode: bool = True) -> MobileModule:
-        if mode:
-            raise RuntimeError(
-                "a module optimized for mobile is for inference: it has no gradients and no dropout left"
-            )
-        return self
+        return sorted({*super().__dir__(), *self._attributes})
 
     def __repr__(self) -> str:
         return f"<MobileModule for {self.backend}: {', '.join(self._methods)}; {self.model!r}>"
 
     # --- what it is ---
+    @property
+    def _frozen(self) -> Any:
+        return torch.jit._recursive.wrap_cpp_module(self._c)
+
     @property
     def graph(self) -> Any:
         return self._c._get_method("forward").graph
@@ -115,56 +91,25 @@ class MobileModule:
 
     @property
     def code(self) -> str:
-        return str(torch.jit._recursive.wrap_cpp_module(self._c).code)
+        return str(self._frozen.code)
 
     def export_opnames(self) -> list[str]:
         """Names of the operators, as torch.jit.export_opnames gives them."""
         return list(torch._C._export_opnames(self._c))  # type: ignore[attr-defined]
 
-    # --- saving ---
-    def save(self, f: str | os.PathLike[str], _extra_files: Mapping[str, str | bytes] | None = None) -> None:
-        self._with(_extra_files).save(Path(f))
+    # What freezing has left: attributes that code changes, or that were to be kept.
+    def state_dict(self, *args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
+        found: OrderedDict[str, Any] = self._frozen.state_dict(*args, **kwargs)
+        return found
 
-    def save_to_buffer(self, _extra_files: Mapping[str, str | bytes] | None = None) -> bytes:
-        return self._with(_extra_files).to_bytes()
+    def named_parameters(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        yield from self._frozen.named_parameters(*args, **kwargs)
 
-    def _save_for_lite_interpreter(
-        self,
-        f: str | os.PathLike[str],
-        _extra_files: Mapping[str, str | bytes] | None = None,
-        _save_mobile_debug_info: bool = False,
-        _use_flatbuffer: bool = False,
-    ) -> None:
-        """Writes a .pen file. It always has its source lines (debug info), and is mapped like a flatbuffer."""
-        self.save(f, _extra_files)
+    def named_buffers(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, Any]]:
+        yield from self._frozen.named_buffers(*args, **kwargs)
 
-    def _save_to_buffer_for_lite_interpreter(
-        self,
-        _extra_files: Mapping[str, str | bytes] | None = None,
-        _save_mobile_debug_info: bool = False,
-        _use_flatbuffer: bool = False,
-    ) -> bytes:
-        return self.save_to_buffer(_extra_files)
-
-    def _with(self, extra_files: Mapping[str, str | bytes] | None) -> Model:
-        """The model, with these files in its metadata."""
-        if not extra_files:
-            return self.model
-        return self._build(
-            {EXTRA_FILES: {name: _as_json(content) for name, content in extra_files.items()}}, self._bundles
-        )
-
-    def _bundle(self, bundles: Bundles) -> None:
+    def _bundle(self, bundles: list[Bundle]) -> None:
         """Takes other bundled inputs, for the file too."""
-        self.model = self._build({}, bundles)
-        self._bundles = bundles
-
-
-def _as_json(content: str | bytes) -> Any:
-    """A file's content in JSON: its text, or bytes in base 64 where they are none."""
-    if isinstance(content, str):
-        return content
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode()}
+        self._program = dataclasses.replace(self._program, bundles=bundles)
+        self.model = Model(to_array(self._program))
+        self.__dict__.pop("_bundles", None)

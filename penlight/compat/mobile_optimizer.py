@@ -11,10 +11,9 @@ from typing import Any
 
 import torch
 
-from penlight.compat.bundled import bundles_of
-from penlight.compat.compile import builder
 from penlight.compat.mobile_module import FLAGS, MobileModule
 from penlight.compat.rewrite import clone, optimized_module
+from penlight.compile import compile_model
 
 __all__ = ["LintCode", "MobileOptimizerType", "generate_mobile_module_lints", "optimize_for_mobile"]
 
@@ -41,7 +40,7 @@ class LintCode(Enum):
 
 def optimize_for_mobile(
     script_module: torch.jit.ScriptModule,
-    optimization_blocklist: Collection[MobileOptimizerType] | None = None,
+    optimization_blocklist: Collection[MobileOptimizerType | str] | None = None,
     preserved_methods: Sequence[str | bytes] | None = None,
     backend: str = "CPU",
 ) -> MobileModule:
@@ -62,14 +61,23 @@ def optimize_for_mobile(
         raise TypeError("Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'")
     script = clone(script_module)
     script.eval()
-    bundles = bundles_of(script)
-    wanted = [*(["forward"] if script._c._has_method("forward") else []), *kept, *bundles.calls]
-    methods = tuple(name for name in dict.fromkeys(wanted) if script._c._has_method(name))
+    program = compile_model(script, methods=[name for name in kept if script._c._has_method(name)], backend=backend)
+    methods = tuple(program.public_methods)
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
-    blocked = frozenset(str(kind.name) for kind in optimization_blocklist or ())  # type: ignore[attr-defined]
+    blocked = frozenset(_blocked_name(kind) for kind in optimization_blocklist or ())
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
-    build = builder(script, methods, backend, torch._C._export_opnames(optimized))
-    return MobileModule(script, optimized, build, methods, attributes, backend, blocked, bundles)
+    return MobileModule(script, optimized, program, methods, attributes, backend, blocked)
+
+
+def _blocked_name(kind: Any) -> str:
+    """Of a MobileOptimizerType, or of its name."""
+    name = kind if isinstance(kind, str) else getattr(kind, "name", None)
+    known = list(MobileOptimizerType.__members__)  # type: ignore[attr-defined]
+    if name not in known:
+        raise ValueError(
+            f"optimization_blocklist: expected members of MobileOptimizerType or their names, {', '.join(known)}; got {kind!r}"
+        )
+    return str(name)
 
 
 def generate_mobile_module_lints(script_module: torch.jit.ScriptModule) -> list[dict[str, str]]:

@@ -13,7 +13,8 @@ _before: list[tuple[Any, str, Any]] = []  # module, name, what was there
 
 def install() -> None:
     """After this, code written for PyTorch Mobile runs on today's torch: torch.utils.mobile_optimizer, torch.utils.bundled_inputs,
-    torch.jit.mobile and torch.is_vulkan_available are Penlight's. Calling it again changes nothing.
+    torch.jit.mobile, torch.quantization.fuse_modules and torch.is_vulkan_available are Penlight's, and torch.jit.load reads what
+    Penlight wrote too. Calling it again changes nothing.
 
     >>> penlight.compat.install()
     >>> from torch.utils.mobile_optimizer import optimize_for_mobile
@@ -22,12 +23,15 @@ def install() -> None:
         return
     import torch
 
-    from penlight.compat import bundled_inputs, lite, mobile_optimizer
+    from penlight.compat import bundled_inputs, lite, load, mobile_optimizer, quantization
 
     for path, source, names in (
         ("torch.utils.mobile_optimizer", mobile_optimizer, mobile_optimizer.__all__),
         ("torch.utils.bundled_inputs", bundled_inputs, bundled_inputs.__all__),
         ("torch.jit.mobile", lite, lite.__all__),
+        ("torch.quantization", quantization, quantization.__all__),
+        ("torch._C", load, load.LOADERS),
+        ("torch.jit._serialization", load, ["wrap_cpp_module"]),
     ):
         module = _module(path)
         for name in names:

@@ -11,8 +11,8 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-MAGIC = b"\x89PEN\r\n\x1a\n"
-"""High bit, name, CR LF, ^Z, LF: a transfer that strips bits or rewrites line ends shows at once (as in PNG)."""
+from penlight.file_kinds import MAGIC
+
 VERSION = 2
 VERSION_WITHOUT_VM = 1  # what is written where there is neither VM code nor bundled inputs: older runtimes read it
 ALIGNMENT = 64  # of the weights: a cache line, and the widest vector

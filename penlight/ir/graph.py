@@ -218,6 +218,16 @@ class Method:
     symbols: dict[str, SymbolRange] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Unplanned:
+    """A straight line of VM code that was to be planned and is interpreted after all."""
+
+    function: str
+    operators: int
+    source: str
+    why: str
+
+
 @dataclass
 class Program:
     """Methods that are planned, and, where there is code that cannot be, a script that calls them."""
@@ -226,3 +236,13 @@ class Program:
     metadata: dict[str, Any] = field(default_factory=dict)
     script: Script | None = None
     bundles: list[Bundle] = field(default_factory=list)
+    unplanned: list[Unplanned] = field(default_factory=list)
+
+    @property
+    def public_methods(self) -> list[str]:
+        """Planned or interpreted, those that can be called by name; others (~) are parts of interpreted ones."""
+        interpreted = self.script.functions.values() if self.script is not None else ()
+        return [
+            *(m for m in self.methods if not m.startswith("~")),
+            *(f.method for f in interpreted if f.method is not None),
+        ]

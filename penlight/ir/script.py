@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+OPERATORS = "torch_operators"  # key in the metadata: what the code called by torch's names, before anything was planned
+
 
 @dataclass(frozen=True)
 class Const:
@@ -54,6 +56,20 @@ class Script:
     module: Any
     constants: list[Any]
     classes: dict[str, list[str]] = field(default_factory=dict)  # of objects that code creates, and of named tuples
+    _numbers: dict[Any, int] = field(default_factory=dict, repr=False, compare=False)  # of constants
+
+    def constant(self, value: Any) -> Const:
+        """The constant of this value; a new one where there is none yet. Lists and objects are kept by identity."""
+        simple = value is None or isinstance(value, (bool, int, str))
+        key = (type(value), value) if simple else id(value)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.constants)
+            self.constants.append(value)
+        return Const(self._numbers[key])
+
+    def method(self, name: str) -> ScriptFunction | None:
+        """The function that is called as this method."""
+        return next((f for f in self.functions.values() if f.method == name), None)
 
     @property
     def operators(self) -> dict[str, int]:

@@ -8,6 +8,7 @@ layouts is stored twice, one that they read in the same layout once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -23,8 +24,8 @@ def pack_panel16(w: np.ndarray, groups: int) -> np.ndarray:
     """[N, K…] -> [groups][ceil(N_g / 16)][K][16]. Convolution weights put K in the order kh, kw, ci. The N tail is
     zero; K is never padded (0 times garbage could be NaN)."""
     n = w.shape[0] // groups
-    k_last = np.moveaxis(w, 1, -1).reshape(groups, n, -1)  # groups, N_g, kh*kw*ci
-    k = k_last.shape[2]
+    k = math.prod(w.shape[1:])
+    k_last = np.moveaxis(w, 1, -1).reshape(groups, n, k)  # groups, N_g, kh*kw*ci
     panels = -(-n // PANEL)
     padded = np.zeros((groups, panels * PANEL, k), w.dtype)
     padded[:, :n] = k_last

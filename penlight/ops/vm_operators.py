@@ -29,6 +29,9 @@ _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolea
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
           "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
+_SHARING = re.compile(r"\w\(|\b(?:t|tVal|tKey|key|Any|any|AnyList|list|dict|tuple|object)\b")  # "Tensor(a)", "t[]"
+_SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
+                           "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
 
@@ -50,6 +53,7 @@ class VmOperator:
     writes: int  # the parameter that result 0 is copied into, or -1
     variadic: bool
     quantized: bool
+    shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
 
 
@@ -123,7 +127,8 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
     writes = -1
     if alias and "direct" not in options:
         writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
-    return VmOperator(name, symbol, params, len(parts), writes, variadic, "quantized" in options, source)
+    shares = _SHARING.search(returned) is not None or name.partition(".")[0] in _SOMETIMES_THE_ARGUMENT
+    return VmOperator(name, symbol, params, len(parts), writes, variadic, "quantized" in options, shares, source)
 
 
 @lru_cache(maxsize=1)

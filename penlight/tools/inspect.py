@@ -31,8 +31,8 @@ IMAGE_SIZE = 224  # assumed for a free height or width, where the metadata does 
 )  # fmt: skip
 def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes: tuple[Shape, ...]) -> None:
     """Show what is in FILE, a .pen, .ptl or TorchScript (.pt) model: inputs, outputs, operators, kernels, weights, memory, metadata."""
-    from penlight.capture.file_kinds import file_kind
     from penlight.file.reader import read
+    from penlight.file_kinds import file_kind
 
     kind = file_kind(file)
     if kind in ("zip", "flatbuffer", "torchscript"):

@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 import penlight
-from penlight.capture.file_kinds import file_kind
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import Shape, ShapeType, preprocessing, preprocessing_options
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
@@ -81,19 +80,10 @@ def optimize_command(
 
 
 def optimize_file(model: Path, shapes: tuple[Shape, ...], stage: Stages, **options: Any) -> penlight.Model:
-    """penlight.optimize with examples of these shapes; without, TorchScript is planned for inputs that it lets guess."""
+    """penlight.optimize with examples of these shapes."""
     methods = options.pop("methods", ())
-    kind = file_kind(model)
-    if not shapes and kind in ("torchscript", "zip", "flatbuffer"):
-        from penlight.compat.compile import compile_file
-
-        metadata, budget = options.get("metadata"), options.get("winograd_budget", 0.5)
-        return compile_file(model, methods, metadata, stage, budget)
-    if methods:
-        own = ["forward", *(m for m in methods if m != "forward")]
-        options["methods"] = own
     args, kwargs = _examples(shapes)
-    return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, **options)
+    return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, methods=list(methods) or None, **options)
 
 
 def _summary(target: Path, size: int, seconds: float) -> None:

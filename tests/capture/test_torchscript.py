@@ -11,7 +11,7 @@ from torch.export import Dim
 
 import penlight
 from penlight.capture import capture
-from penlight.errors import UnsupportedError
+from penlight.errors import CaptureError, UnsupportedError
 from tests.capture.check import assert_captures, captured, ops_of, run
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -176,10 +176,11 @@ def test_lists_and_numbers_are_interpreted(args: tuple[Any, ...], kwargs: dict[s
         torch.testing.assert_close(parts, expected_parts)
 
 
-def test_a_models_own_error_is_told() -> None:
-    program = capture(torch.jit.script(Python()), (torch.randn(1, 3, 4),))
-    assert "expected rank 2, got 3" in program.metadata["interpreted"]
-    assert "test_torchscript.py:" in program.metadata["interpreted"]
+def test_examples_on_which_the_model_itself_fails_are_an_error() -> None:
+    with pytest.raises(CaptureError, match="fails on the example inputs") as caught:
+        capture(torch.jit.script(Python()), (torch.randn(1, 3, 4),))
+    assert "expected rank 2, got 3" in str(caught.value)
+    assert "test_torchscript.py" in str(caught.value)
 
 
 class Arithmetic(nn.Module):
@@ -201,11 +202,9 @@ def test_shape_arithmetic_in_a_trace() -> None:
 
 def test_a_trace_may_bring_its_inputs() -> None:
     traced = torch.jit.trace(net(), (IMAGE,), strict=False)
-    method = captured(traced)
-    assert str(method.graph.inputs[0].type) == "f32[2, 3, 8, 10]"
-    program = capture(torch.jit.script(net()))
-    assert not program.methods
-    assert program.metadata["interpreted"] == "it came without example inputs"
+    program = capture(traced)
+    assert str(program.methods["forward"].graph.inputs[0].type) == "f32[x_0, 3, x_2, x_3]"
+    assert program.metadata["planned_for"] == "float32[2, 3, 8, 10] (traced)"
 
 
 def test_bundled_inputs_are_examples_too() -> None:
@@ -213,7 +212,9 @@ def test_bundled_inputs_are_examples_too() -> None:
 
     script = torch.jit.script(net())
     augment_model_with_bundled_inputs(script, [(bundle_randn(1, 3, 6, 6),)])
-    assert str(captured(script).graph.inputs[0].type) == "f32[1, 3, 6, 6]"
+    model = penlight.optimize(script)
+    assert model.metadata["planned_for"] == "float32[1, 3, 6, 6] (bundled)"
+    assert [tuple(b.args[0].shape) for b in model.bundled_inputs()] == [(1, 3, 6, 6)]
 
 
 class Branches(nn.Module):
@@ -269,7 +270,7 @@ def test_what_depends_on_data_is_interpreted(module: nn.Module, words: list[str]
 
 def test_unsupported_operators_are_named_with_their_lines() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        capture(torch.jit.script(Exotic()), (torch.randn(4, 4),))
+        penlight.optimize(torch.jit.script(Exotic()), (torch.randn(4, 4),))
     assert {"aten::to_sparse", "aten::to_dense"} <= {c.op for c in caught.value.calls}
     code = "y = x.to_sparse()"
     assert f"test_torchscript.py:{line_of(code)}, in forward: {code}" in str(caught.value)

@@ -1,8 +1,7 @@
 """What the documents leave to their reader or to the network, and no more:
 
 - `path`, and in the folder that `f"${path}"` names (the `$` is part of it) two images;
-- weights of pretrained models and torch.hub, offline: the same architectures with random weights;
-- torch.quantization.fuse_modules on a model in training mode, as the torch of 2020 took it: today's refuses.
+- weights of pretrained models and torch.hub, offline: the same architectures with random weights.
 """
 
 from __future__ import annotations
@@ -42,10 +41,4 @@ def prepare(monkeypatch: pytest.MonkeyPatch, folder: Path) -> dict[str, Any]:
     models = torchvision.models
     monkeypatch.setattr(models, "mobilenet_v2", without_weights("mobilenet_v2", models.mobilenet_v2))
     monkeypatch.setattr(torch.hub, "load", hub)
-    fuse = torch.quantization.fuse_modules
-
-    def fuse_as_in_2020(model: Any, *args: Any, **options: Any) -> Any:
-        return fuse(model.eval(), *args, **options)
-
-    monkeypatch.setattr(torch.quantization, "fuse_modules", fuse_as_in_2020)
     return {"path": PATH, "__name__": "document"}

@@ -7,14 +7,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.utils.bundled_inputs as original
 from torch import nn
 
 import penlight
+from penlight.bundles import with_results
 from penlight.compat import bundled_inputs as bi
-from penlight.compat.bundled import Bundled, bundles_in, run
 from penlight.compat.lite import _load_for_lite_interpreter
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 
@@ -25,9 +26,13 @@ def scripted(module: nn.Module) -> Any:
         return torch.jit.script(module.eval())
 
 
-def network() -> Any:
+def layers() -> nn.Module:
     torch.manual_seed(1)
-    return scripted(nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1)))
+    return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 1))
+
+
+def network() -> Any:
+    return scripted(layers())
 
 
 def reloaded(script: Any) -> Any:
@@ -61,12 +66,11 @@ def check(model: Any, count: int) -> None:
     assert model.run_method("get_num_bundled_inputs") == len(every) == count
     info = model.run_method("get_bundled_inputs_functions_and_info")
     assert info["forward"]["get_inputs_function_name"] == ["get_all_bundled_inputs_for_forward"]
-    for index, (args, call) in enumerate(zip(every, bundles_in(model.model).calls["forward"], strict=True)):
-        assert isinstance(call, Bundled)
+    for index, (args, call) in enumerate(zip(every, model.model.bundled_inputs(as_torch=True), strict=True)):
         torch.testing.assert_close(args[0], call.args[0], rtol=0, atol=0)
         scale = float(call.outputs.abs().max())
-        assert 0 < call.tolerance < 1e-3 * scale
-        assert float((model(*args) - call.outputs).abs().max()) <= call.tolerance
+        assert 0 < call.absolute < 1e-3 * scale
+        assert float((model(*args) - call.outputs).abs().max()) <= call.absolute
         assert torch.equal(model.run_method("run_on_bundled_input", index), model(*args))
 
 
@@ -130,10 +134,11 @@ def test_tolerance_is_measured() -> None:
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return (x + 1e6) - 1e6
 
-    good = run(network(), "forward", (torch.rand(1, 3, 8, 8),))
-    bad = run(scripted(Cancels()), "forward", (torch.rand(100),))
-    assert good.tolerance < 1e-4 * float(good.outputs.abs().max())
-    assert bad.tolerance > 0.03  # f32 has steps of 1/16 at 1e6
+    for prepared in (scripted, lambda module: module):  # ScriptModules, and modules
+        (good,) = with_results(prepared(layers()), {"forward": [(torch.rand(1, 3, 8, 8),)]})
+        (bad,) = with_results(prepared(Cancels()), {"forward": [(torch.rand(100),)]})
+        assert good.absolute < 1e-4 * float(np.abs(good.outputs).max())
+        assert bad.absolute > 0.03  # f32 has steps of 1/16 at 1e6
 
 
 def test_same_names_as_torch() -> None:

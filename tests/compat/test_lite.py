@@ -12,10 +12,10 @@ import pytest
 import torch
 import torch.jit.mobile as original
 
-from penlight.capture.file_kinds import file_kind
 from penlight.compat import lite
 from penlight.compat.bundled_inputs import bundle_inputs, bundle_large_tensor
 from penlight.compat.mobile_optimizer import optimize_for_mobile
+from penlight.file_kinds import file_kind
 from tests.compat.models import MODELS
 
 NAMES = ["words", "conv_bn_relu6", "branch"]
@@ -80,7 +80,7 @@ def test_missing_files(tmp_path: Path) -> None:
 
 def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no model")
-    with pytest.raises(Exception, match="expected a .pen, .ptl or TorchScript file, got something else"):
+    with pytest.raises(Exception, match="a .ptl file or an exported program .*, got something else"):
         lite._load_for_lite_interpreter(tmp_path / "x")
 
 

@@ -262,3 +262,45 @@ def test_quantized() -> None:
     step = float(module[1].scale)
     assert float((made(x) - module(x)).abs().max()) <= 1.001 * step
     assert "quantized::conv2d_relu.new" in torch.jit.export_opnames(made)
+
+
+def _in_place(call: Any) -> Any:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        y = x.clone()
+        call(y)
+        return y
+
+    return run
+
+
+NUMBERS: dict[str, Any] = {
+    "x + 0.5": lambda x: x + 0.5, "x - 2": lambda x: x - 2, "x * 0.1": lambda x: x * 0.1, "x / 3": lambda x: x / 3,
+    "x // 2": lambda x: x // 2, "1 + x": lambda x: 1 + x, "1 - x": lambda x: 1 - x, "0.1 * x": lambda x: 0.1 * x,
+    "2 / x": lambda x: 2 / x, "7 // x": lambda x: 7 // x, "x % 2": lambda x: x % 2, "7 % x": lambda x: 7 % x, "x ** 2": lambda x: x**2,
+    "alpha": lambda x: torch.add(x, 0.5, alpha=2), "sizes": lambda x: x.view(x.shape[0] * 2, x.shape[1] // 2) / x.shape[0],
+    "x > 0.5": lambda x: x > 0.5, "x += 2": _in_place(lambda y: y.__iadd__(2)), "x -= 2": _in_place(lambda y: y.__isub__(2)),
+    "x *= 3": _in_place(lambda y: y.__imul__(3)), "x /= 0.7": _in_place(lambda y: y.__itruediv__(0.7)),
+    "x //= 2": _in_place(lambda y: y.__ifloordiv__(2)), "x[0] = 0.5": _in_place(lambda y: y.__setitem__(0, 0.5)),
+    "where": lambda x: torch.where(x > 3, x, 0.5), "clamp": lambda x: x.clamp(2, 5.5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_trace_with_numbers(name: str) -> None:
+    """In memory, a trace has the numbers of Python as constants that are no tensors yet."""
+
+    class Calls(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return NUMBERS[name](x)  # type: ignore[no-any-return]
+
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.float16):
+        x = (torch.rand(6, 4) * 9 + 1).to(dtype)
+        if dtype is torch.int64 and name == "x /= 0.7":  # torch refuses
+            continue
+        expected = Calls()(x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(Calls(), (x,))
+        torch.testing.assert_close(optimize_for_mobile(traced)(x), expected)
+        torch.testing.assert_close(penlight.optimize(traced)(x), expected)
+        torch.testing.assert_close(penlight.optimize(traced, (x,))(x), expected)

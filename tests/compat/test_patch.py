@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 import torch
 import torch.jit.mobile
 import torch.utils.bundled_inputs
@@ -55,3 +58,34 @@ def test_all_names_are_there() -> None:
     for name in compat.__all__:
         assert getattr(compat, name) is not None
     assert compat._load_for_lite_interpreter is lite._load_for_lite_interpreter
+
+
+LEAVES_MODELS_BEHIND = """
+import penlight.compat, torch
+class Scale(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+    def forward(self, x):
+        return self.conv(x) if x.sum() > 0 else x
+module = Scale().eval()
+{extra}
+x = torch.rand(2, 3, 8, 8)
+model = penlight.optimize(torch.nn.Conv2d(3, 4, 3).eval(), (x,))
+y, cycle = model(x), [model]
+cycle.append(cycle)
+"""
+SCRIPTED = "script = penlight.compat.optimize_for_mobile(torch.jit.script(module)); z = script(torch.rand(1, 3, 8, 8))"
+TRACED = "script = penlight.compat.optimize_for_mobile(torch.jit.trace(module.conv, torch.rand(1, 3, 8, 8)))"
+
+
+@pytest.mark.parametrize(("extra", "leaks"), [(SCRIPTED, None), (TRACED, "1")], ids=["torch's leaks", "ours"])
+def test_the_end_of_a_script_is_silent(tmp_path: Path, extra: str, leaks: str | None) -> None:
+    """torch.jit.script keeps the globals of a script alive past its end, so models in them cannot go. Without it, all do."""
+    path = tmp_path / "script.py"
+    path.write_text(LEAVES_MODELS_BEHIND.format(extra=extra))
+    environment = {**os.environ, **({"PENLIGHT_LEAKS": leaks} if leaks else {})}
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", str(path)], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import penlight
-from penlight.ops.dynamic.nms import declare_nms
+from penlight.torchvision import declare_operators
 from tests.models import randomise
 from tests.runtime.case import case_bytes
 from tests.runtime.native import locked
@@ -149,7 +149,7 @@ def build(name: str) -> nn.Module:
     """The same weights on every call."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)
-        declare_nms()
+        declare_operators()
         model = NETWORKS[name].make().eval()
         randomise(model)
     return model

@@ -8,7 +8,6 @@ import torch
 import penlight
 from tests.zoo import ZOO
 from tests.zoo.entry import TOLERANCE
-from tests.zoo.scripted import script
 
 DETECTORS = [name for name, entry in ZOO.items() if entry.family == "torchvision detection"]
 
@@ -17,7 +16,7 @@ def _check(name: str, planned: bool) -> None:
     entry = ZOO[name]
     module = entry.build()
     size = entry.sizes[0]
-    model = penlight.optimize(script(module), entry.example(1, size) if planned else None)
+    model = penlight.optimize(torch.jit.script(module), entry.example(1, size) if planned else None, plan=planned)
     assert not model.missing_operators
     assert bool([m for m in model._handle.methods if m.startswith("~")]) == planned
     for batch in (1, 3):

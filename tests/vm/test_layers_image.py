@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from penlight.ops.dynamic.nms import declare_nms
-from penlight.ops.vision.deform_conv2d import define_deform_conv2d
-from penlight.ops.vision.roi_align import define_torchvision_rois
+from penlight.torchvision import declare_operators
 from tests.vm.check import OperatorError, check, compare, run, torch_run
 from tests.vm.samples import FLOATS, INF, NAN, same_as_torch
 
@@ -180,9 +178,7 @@ def test_embedding_bag() -> None:
 
 
 def test_torchvision() -> None:
-    declare_nms()
-    define_torchvision_rois()
-    define_deform_conv2d()
+    declare_operators()
     corner = torch.rand(50, 2) * 20
     boxes = torch.cat([corner, corner + torch.rand(50, 2) * 10], 1)
     for n in (50, 1, 0):

@@ -192,7 +192,7 @@ def run(model: Any, args: tuple[Any, ...]) -> Any:
 def test_equals_torch(name: str, planned: bool) -> None:
     module, calls = CASES[name]
     script = torch.jit.script(module.eval())
-    model = penlight.optimize(script, calls[0] if planned else None)
+    model = penlight.optimize(script, calls[0] if planned else None, plan=planned)
     assert not model.missing_operators
     for args in calls:
         compare(run(model, args), run(script, args), TOLERANCE, name)

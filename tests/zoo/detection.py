@@ -1,15 +1,11 @@
 """torchvision's detectors, from the list of images to boxes, labels and scores: how many there are is known only in a run.
 
-torchvision's own nms does not load beside a CPU torch, so a plain one in Python stands in as the reference; for roi_align torchvision has one itself. A few lines
-of torchvision look at how many boxes there are, which torch.export refuses; `exportable` has them without that, and only
-while a model is captured: the reference is torchvision's code as it is.
+torchvision's own nms does not load beside a CPU torch, so the plain one of penlight/torchvision.py is the reference; for roi_align
+torchvision has one itself.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 from unittest.mock import patch
@@ -17,59 +13,15 @@ from unittest.mock import patch
 import torch
 from torch import nn
 
-from penlight.ops.dynamic.nms import declare_nms
-from penlight.ops.vision.roi_align import define_torchvision_rois
-from tests.models import define_torchvision_ops
 from tests.zoo.entry import SEED, Entry, Inputs, Size
 
 CLASSES = 4
 TIE = 1e-5  # scores that are closer than this to where results are cut off may be on either side
 
 
-def _batched_nms(boxes: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor, threshold: float) -> torch.Tensor:
-    """As torchvision has it, but without an `if` on how many boxes there are, and with a largest coordinate of no boxes: 0."""
-    largest = torch.cat([boxes.flatten(), boxes.new_zeros(1)]).max()
-    kept: torch.Tensor = torch.ops.torchvision.nms(
-        boxes + (classes.to(boxes) * (largest + 1))[:, None], scores, threshold
-    )
-    return kept
-
-
-def _decode(coder: Any, codes: torch.Tensor, boxes: list[torch.Tensor]) -> torch.Tensor:
-    """As torchvision has it, but without an `if` on how many boxes there are."""
-    decoded: torch.Tensor = coder.decode_single(codes.reshape(-1, codes.shape[-1]), torch.cat(boxes))
-    return decoded.reshape(-1, codes.shape[-1] // 4, 4)
-
-
-def _len(x: Any) -> Any:
-    """Python's own makes an int of a symbolic size."""
-    return x.shape[0] if isinstance(x, torch.Tensor) else len(x)
-
-
-@contextmanager
-def exportable() -> Iterator[None]:
-    import torchvision
-    from torchvision.models.detection._utils import BoxCoder
-
-    with (
-        patch.object(torchvision.ops.boxes, "batched_nms", _batched_nms),
-        patch.object(BoxCoder, "decode", _decode),
-        patch.object(torchvision.ops.poolers, "len", _len, create=True),
-        patch.object(
-            sys.modules["torchvision.ops.roi_align"], "_has_ops", lambda: True
-        ),  # one call, not its Python version
-    ):
-        yield
-
-
 def _make(name: str, **options: Any) -> nn.Module:
-    define_torchvision_ops()
-    import torchvision
     from torchvision.models import detection
 
-    declare_nms()
-    define_torchvision_rois()
-    torchvision.extension._has_ops = lambda: True
     model: nn.Module = getattr(detection, name)(weights=None, weights_backbone=None, num_classes=CLASSES, **options)
     return model
 
@@ -198,7 +150,6 @@ def _detector(name: str, size: Size, least: float, most: int, threshold: str = "
         (size,),
         batches=False,
         settle=partial(_settle, size),
-        exportable=exportable,
         compare=partial(assert_same_detections, least=least, most=most),
         others=_empty,
         worth=_worth,

@@ -7,7 +7,6 @@ libraries initialise them (mean 0, variance 1, shift 0, layer scale 1e-6) a wron
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +36,6 @@ class Entry:
     free: Callable[[], Inputs] | None = None  # dynamic_shapes, where dims depend on each other
     batches: bool = True  # whether one capture serves every batch; where not, there is one for each
     settle: Callable[[nn.Module], None] | None = None  # what there is to do to the model after `randomise`
-    exportable: Callable[[], AbstractContextManager[Any]] = nullcontext  # what torch.export needs of its surroundings
     compare: Callable[[Any, Any, float, str], float] = assert_same  # (got, expected, tolerance, what) -> the error
     others: Callable[[int, Size], list[Inputs]] = lambda batch, size: []  # further inputs of that batch and size
     worth: Callable[[Inputs, Any], None] = lambda inputs, expected: None  # asserts that the comparison says something
@@ -67,8 +65,7 @@ class Entry:
         if self.names:
             named, shapes = dict(zip(self.names, first, strict=True)), dict(zip(self.names, free, strict=True))
             return penlight.optimize(module, (), kwargs=named, dynamic_shapes=shapes, **options)
-        with self.exportable():
-            return penlight.optimize(module, first, dynamic_shapes=tuple(free), **options)
+        return penlight.optimize(module, first, dynamic_shapes=tuple(free), **options)
 
     def errors(self, module: nn.Module, models: dict[int, penlight.Model]) -> Iterator[float]:
         """Of batch 1 and 3 at the size that was captured, and of the other sizes: as a fraction of max |y|. `models`: the

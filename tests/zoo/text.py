@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.models import define_torchvision_ops
 from tests.zoo.entry import Entry, Inputs, Size, images
 
 WORDS = 99
@@ -17,7 +16,6 @@ SMALL = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "i
 
 def _make(model: str, config: str, **options: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
-        define_torchvision_ops()
         import transformers
 
         built: nn.Module = getattr(transformers, model)(getattr(transformers, config)(**options))

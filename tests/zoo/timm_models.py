@@ -7,13 +7,11 @@ from typing import Any
 
 from torch import nn
 
-from tests.models import define_torchvision_ops
 from tests.zoo.entry import Entry, Size, images
 
 
 def _make(name: str, **options: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
-        define_torchvision_ops()
         import timm
 
         model: nn.Module = timm.create_model(name, pretrained=False, **options)

@@ -8,13 +8,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.models import define_torchvision_ops
 from tests.zoo.entry import Entry, Inputs, Size, images
 
 
 def _make(name: str, part: str = "", **options: Any) -> Callable[[], nn.Module]:
     def make() -> nn.Module:
-        define_torchvision_ops()
         import torchvision
 
         module = getattr(torchvision.models, part) if part else torchvision.models
@@ -49,7 +47,6 @@ def _video(name: str, *sizes: Size, **options: Any) -> Entry:
 
 def _mvit() -> nn.Module:
     """MViT v2 with four of its blocks: the pretrained sizes want clips of 16 x 224 x 224."""
-    define_torchvision_ops()
     from torchvision.models.video.mvit import MSBlockConfig, MViT
 
     blocks = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,7 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
+from penlight.capture.export.detection import exportable_detectors
 from penlight.capture.export.exported_program import capture_exported
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.size_decisions import UndecidedError
@@ -23,21 +24,42 @@ from penlight.ir.graph import Program
 
 
 def capture_module(
-    module: nn.Module, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None, dynamic_shapes: Any = None
+    module: nn.Module,
+    args: tuple[Any, ...] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> Program:
     """Captures `module(*args, **kwargs)` in eval mode. `dynamic_shapes`: as torch.export takes it, or "auto"."""
     args, keywords = prepare_inputs(args, kwargs or {})
     with evaluating(module):
-        return capture_shapes(module, args, keywords, dynamic_shapes, {})
+        return capture_shapes(module, args, keywords, dynamic_shapes, {}, say)
 
 
 def capture_shapes(
-    module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, decided: Mapping[str, str]
+    module: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    decided: Mapping[str, str],
+    say: Callable[[str], None] = lambda text: None,
 ) -> Program:
-    """Exports and converts; with "auto" as often as the model's code turns out to fix another dim."""
+    """Exports and converts. With "auto", a batch of 1 is free too, if the model takes two: torch would compile a 1 in."""
     if dynamic_shapes != "auto":
         names = dim_names(module, args, kwargs, dynamic_shapes)
         return capture_exported(export(module, args, kwargs, dynamic_shapes), names, decided)
+    program = _capture_batch(module, args, kwargs, decided) or _capture_auto(module, args, kwargs, decided)
+    inputs = program.methods["forward"].graph.inputs
+    fixed = [
+        f"{v.name}: {', '.join(f'dim {i} = {d}' for i, d in enumerate(v.shape) if isinstance(d, int))}" for v in inputs
+    ]
+    if any("=" in text for text in fixed):
+        say(f"sizes that the model's code fixes: {'; '.join(text for text in fixed if '=' in text)}")
+    return program
+
+
+def _capture_auto(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[str, str]) -> Program:
+    """Exports with every size free, as often as the model's code turns out to fix another."""
     fixed: set[tuple[int, int]] = set()
     while True:
         ep = export(module, args, kwargs, auto_shapes(module, args, kwargs, fixed))
@@ -48,6 +70,35 @@ def capture_shapes(
             if placed <= fixed:
                 raise
             fixed |= placed
+
+
+def _capture_batch(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[str, str]) -> Program | None:
+    """The same with two of everything that comes as a batch of one; None where nothing does, or the model does not allow it."""
+
+    def doubled(x: Any) -> Any:
+        return torch.cat([x, x]) if _is_single(x) else x
+
+    if not any(map(_is_single, pytree.tree_leaves((args, kwargs)))):
+        return None
+    try:
+        with torch.no_grad(), quiet():
+            module(*pytree.tree_map(doubled, args), **pytree.tree_map(doubled, kwargs))
+    except Exception:  # the model's own, whatever it is: its code wants a batch of one
+        return None
+    program = _capture_auto(module, pytree.tree_map(doubled, args), pytree.tree_map(doubled, kwargs), decided)
+    method = program.methods["forward"]
+    single = [_is_single(x) for x in pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+    for value, was in zip(method.graph.inputs, single, strict=False):
+        batch = value.shape[0] if was else None
+        if isinstance(batch, int):
+            return None
+        if batch is not None and batch.op == "sym":
+            method.symbols[str(batch)].hint = 1
+    return program
+
+
+def _is_single(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dim() > 1 and x.shape[0] == 1
 
 
 def places(ep: ExportedProgram, symbols: frozenset[str]) -> set[tuple[int, int]]:
@@ -121,7 +172,7 @@ def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
     """torch.export with its failures explained. Without gradients: else each `no_grad` block is a graph of its own."""
     _bound(module, args, kwargs)
     try:
-        with quiet(), torch.no_grad(), free_steps():
+        with quiet(), torch.no_grad(), free_steps(), exportable_detectors():
             return torch.export.export(module, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     except CaptureError:
         raise

@@ -67,6 +67,10 @@ class Archive:
         record = self._record(name)
         return np.frombuffer(self._inflate(record), np.uint8) if record.deflated else self._slice(record)
 
+    def extra_files(self) -> dict[str, bytes]:
+        """What was stored beside the model by `_extra_files`."""
+        return {n.removeprefix("extra/"): self.read(n) for n in self.records if n.startswith("extra/")}
+
     def _record(self, name: str) -> Record:
         try:
             return self.records[name]

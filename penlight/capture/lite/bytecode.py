@@ -52,8 +52,7 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
     module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", _storages(archive, "data/", storages))
     if not isinstance(module, ScriptObject):
         raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
-    extra = {n.removeprefix("extra/"): archive.read(n) for n in archive.records if n.startswith("extra/")}
-    return LiteProgram("zip", version, operator_version, functions, module, extra, file)
+    return LiteProgram("zip", version, operator_version, functions, module, archive.extra_files(), file)
 
 
 def bytecode_version(archive: Archive, file: str) -> int:

@@ -48,6 +48,15 @@ def _read(data: np.ndarray, file: str) -> LiteProgram:
     return program
 
 
+def extra_files(source: Source) -> dict[str, bytes]:
+    """What was stored beside the model in a .ptl, .pt or .pt2 file."""
+    data, file = _open(source)
+    with _scattered(data):
+        if bytes(data[:2]) == MAGIC[:2]:
+            return Archive(data, file).extra_files()
+        return _read(data, file).extra_files
+
+
 def bytecode_version(source: Source) -> int:
     """The version of the bytecode in a file, also of ones too old or too new to read; -1 where it is no such file."""
     data, file = _open(source)

@@ -59,15 +59,6 @@ class _Builder:
         self.program = program
         self.counts = counts
         self.script = Script({}, program.module, [])
-        self._constants: dict[Any, int] = {}
-
-    def constant(self, value: Any) -> Const:
-        simple = value is None or isinstance(value, (bool, int, str))
-        key = (type(value), value) if simple else id(value)
-        if key not in self._constants:
-            self._constants[key] = len(self.script.constants)
-            self.script.constants.append(value)  # keeps its identity
-        return Const(self._constants[key])
 
     def class_name(self, text: str) -> str:
         """The class of a named tuple "__torch__.N[NamedTuple, [[x, Tensor], [y, int]]]", with its fields."""
@@ -249,7 +240,7 @@ class _Translation:
             if op == "MOVE":
                 self.taken.add(register)
         elif op == "LOADC":
-            self.push(self.b.constant(self._item(self.f.constants, x, "constant")))
+            self.push(self.b.script.constant(self._item(self.f.constants, x, "constant")))
         elif op == "STORE":
             self.store(self.pop(1)[0], self.register(x))
         elif op == "STOREN":
@@ -309,7 +300,7 @@ class _Translation:
         elif op == "LIST_UNPACK":
             self._emit_pushing("unpack", self.pop(1), results=x)
         elif op == "TUPLE_SLICE":
-            ends = [self.b.constant(x), self.b.constant(x + n)]
+            ends = [self.b.script.constant(x), self.b.script.constant(x + n)]
             self._emit_pushing("op", [*self.pop(1), *ends], "prim::TupleSlice")
         elif op == "INTERFACE_CALL":
             name = self._item(self.f.constants, x, "constant")
@@ -320,7 +311,7 @@ class _Translation:
             if not self.stack:
                 raise self.error(i, "takes a value off an empty stack")
         elif op == "UN_INITIALIZED":
-            self.push(self.b.constant(None))
+            self.push(self.b.script.constant(None))
         elif op == "FORMAT":
             self._emit_pushing("op", self.pop(x), "aten::format")
         elif op in _AS_OPERATORS:
@@ -373,7 +364,7 @@ class _Translation:
             self._emit_pushing("unpack", self.pop(1), results=self._stored_next(i))
             return
         if name == "prim::Uninitialized":
-            self.push(self.b.constant(None))
+            self.push(self.b.script.constant(None))
             return
         takes, gives = self._counts(name)
         count = pushed if pushed is not None else operator.arg_count
@@ -385,7 +376,7 @@ class _Translation:
             name == "prim::RaiseException"
             and count == 1
             and len(self.stack) > 1
-            and self.stack[-1] == self.b.constant(None)
+            and self.stack[-1] == self.b.script.constant(None)
         ):
             count = 2  # version 6 pushes the class too, and does not count it
         if gives is None:
@@ -396,7 +387,7 @@ class _Translation:
 
     def _end(self) -> None:
         """Nothing comes after this: what follows is reached by jumps only."""
-        self.emit("return", [self.b.constant(None)])
+        self.emit("return", [self.b.script.constant(None)])
         self.stack = None
 
     def _counts(self, name: str) -> tuple[int | None, int | None]:

@@ -8,13 +8,14 @@ takes. An input whose readers say nothing makes no guess: the method is then int
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from penlight.capture.script.dataflow import short_name
+from penlight.capture.script.observe import observe
 from penlight.ir.dims import Expr
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -71,35 +72,23 @@ class Pattern:
     below: int | None = None  # indices: how many rows the table has
 
 
-@dataclass(frozen=True)
-class Guess:
-    args: tuple[torch.Tensor, ...]
-    patterns: tuple[Pattern, ...]
-    complete: bool  # no argument was left at its default
-
-    @property
-    def certain(self) -> bool:
-        """Every input is of the kind that its reader demands."""
-        return self.complete and all(p.certain for p in self.patterns)
-
-    def fits(self, method: Method) -> bool:
-        """Whether a planned method takes all that the patterns allow: sizes that are free there are free here, without limits."""
-        for value, pattern in zip(method.graph.inputs, self.patterns, strict=True):
-            shape = value.type.shape if isinstance(value.type, TensorType) else ()
-            for dim, fixed in zip(shape, pattern.dims, strict=True):
-                if fixed is None and not (isinstance(dim, Expr) and dim.op == "sym"):
-                    return False
-        return all(limits.min <= 1 and limits.max is None for limits in method.symbols.values())
+def fits(patterns: Sequence[Pattern], method: Method) -> bool:
+    """Whether a planned method takes all that the patterns allow: sizes that are free there are free here, without limits."""
+    for value, pattern in zip(method.graph.inputs, patterns, strict=True):
+        shape = value.type.shape if isinstance(value.type, TensorType) else ()
+        if len(shape) != len(pattern.dims):
+            return False
+        for dim, fixed in zip(shape, pattern.dims, strict=True):
+            if fixed is None and not (isinstance(dim, Expr) and dim.op == "sym"):
+                return False
+    return all(limits.min <= 1 and limits.max is None for limits in method.symbols.values())
 
 
-def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: str = "forward") -> Guess | None:
-    """Inputs that the method takes, or None. `run`: what to try them with; the script itself if None."""
-    function = next((f for f in script.functions.values() if f.method == method), None)
-    if function is None:
-        return None
+def patterns_of(script: Script, function: ScriptFunction) -> list[Pattern] | None:
+    """What its readers say of each parameter without a default; None where they do not tell."""
     needed = len(function.parameters) - len(function.defaults)
     wanted = function.parameters[1:needed]
-    if not wanted or any(p["type"] != "Tensor" for p in wanted):
+    if not wanted or any(p["type"] not in ("Tensor", "Any") for p in wanted):
         return None
     said = _said(script, function)
     patterns = []
@@ -108,23 +97,20 @@ def guess_inputs(script: Script, run: Callable[..., Any] | None = None, method: 
         if not found or any(p.dims != found[0].dims for p in found):
             return None
         patterns.append(found[0])
-    call = run or _runner(script, function)
+    return patterns
+
+
+def guess_inputs(script: Script, function: ScriptFunction) -> tuple[torch.Tensor, ...] | None:
+    """Inputs that the function takes, or None."""
+    patterns = patterns_of(script, function)
+    if patterns is None:
+        return None
     images = any(len(p.dims) >= 4 for p in patterns)
     for batch, size in itertools.product(BATCHES, IMAGE_SIZES if images else LENGTHS):
         args = tuple(_example(p, batch, size) for p in patterns)
-        try:
-            with torch.no_grad():
-                call(*(a.clone() for a in args))
-        except Exception:  # any error of the model says no more than: not this size
-            continue
-        return Guess(args, tuple(patterns), complete=not function.defaults)
+        if observe(script, function, args).failure is None:  # any error of the model says: not this size
+            return args
     return None
-
-
-def _runner(script: Script, function: ScriptFunction) -> Callable[..., Any]:
-    from penlight.capture.script.machine import ScriptMachine
-
-    return lambda *args: ScriptMachine(script).call(function.name, [script.module, *args])
 
 
 def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:

@@ -1,27 +1,27 @@
 """Runs register code (ir/script.py) in Python on torch tensors: real ones, to see what passes through; or torch.export's, to
-capture a part of it as a graph.
+capture it, or a part of it, as a graph.
 
-Weights are buffers of the module that runs, so that torch.export sees them as such. Branches are taken as the values decide;
-where these are not known while exporting, that is an error in words.
+Weights are buffers of the module that runs, under the names that they have in the model, so that torch.export sees them as such.
+Branches are taken as the values decide; where these are not known while exporting, that is an error in words.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
+import numpy as np
 import sympy
 import torch
 from torch import nn
 
 from penlight.capture.export.source_lines import ANNOTATION
 from penlight.capture.script.operators import call_torch, plain_result
-from penlight.capture.script.plain_values import DTYPES, dtype_code
-from penlight.errors import CaptureError
+from penlight.capture.script.plain_values import DTYPES, dtype_code, is_number
+from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Action, Const, Script, ScriptFunction
-from penlight.ir.values import Device, EnumValue, ScriptObject, ScriptTensor
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor
 
 _TORCH = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16,
           "i32": torch.int32, "i64": torch.int64, "bool": torch.bool, "bf16": torch.bfloat16}  # fmt: skip
@@ -32,56 +32,67 @@ class UnavailableError(CaptureError):
     """An operator that this machine cannot run, for example one on quantized tensors."""
 
 
+class Observer(Protocol):
+    """Is told of each action before it runs, and may look at the registers."""
+
+    def __call__(self, function: ScriptFunction, index: int, registers: dict[int, Any]) -> None: ...
+
+
 class ScriptMachine(nn.Module):
-    """The state of a script, and functions run on it. `watch(function, index, registers)` is called before each action."""
+    """The state of a script, and functions run on it. With an observer the code may change its state, for the time of the run;
+    without, for capture, it may not. `copies`: computes on copies of the weights, as code may write into them. `roots`: the values
+    that the code to be run reads; all of the script if None."""
 
     def __init__(
-        self, script: Script, watch: Callable[[ScriptFunction, int, dict[int, Any]], None] | None = None
+        self, script: Script, observer: Observer | None = None, copies: bool = False, roots: Iterable[Any] | None = None
     ) -> None:
         super().__init__()
         self._script = (script,)
-        self._watch = watch
-        self._names: dict[int, str] = {}  # id of a ScriptTensor -> its buffer
+        self._observer = observer
+        self._owners: dict[int, tuple[nn.Module, str]] = {}  # id of a ScriptTensor -> its buffer
         self._values: dict[int, Any] = {}  # id of a container or object -> its Python twin, so that sharing stays
+        self._numbers: dict[int, Any] = {}  # id of a rank-0 constant -> its number
         self._kept: list[Any] = []
         self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
         self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (export/size_decisions.py)
-        self._collect(script.module)
-        for constant in script.constants:
-            self._collect(constant)
+        found: dict[int, ScriptTensor] = {}
+        for value in (script.module, *script.constants) if roots is None else roots:
+            _collect(value, found)
+        for tensor in sorted(found.values(), key=lambda t: t.name):  # not in the order of code: files differ in that
+            self._register(tensor, copies)
+        for value in script.constants:
+            if isinstance(value, ScriptTensor) and value.shape == () and id(value) in self._owners:
+                self._numbers[id(self.value(value))] = value.array().tolist()
         self.eval()
 
-    def _collect(self, value: Any) -> None:
-        """Registers every tensor of the state and the constants as a buffer."""
-        left, seen = [value], set()
-        while left:
-            v = left.pop()
-            if id(v) in seen:
-                continue
-            seen.add(id(v))
-            if isinstance(v, ScriptTensor) and id(v) not in self._names and v.dtype in _TORCH and v.quantizer is None:
-                name = re.sub(r"\W", "_", v.name or f"constant_{len(self._names)}")
-                while hasattr(self, name):
-                    name += "_"
-                self.register_buffer(name, _tensor(v))
-                self._names[id(v)] = name
-                self._kept.append(v)
-            elif isinstance(v, ScriptObject):
-                left += v.attributes.values()
-            elif isinstance(v, dict):
-                left += v.values()
-            elif isinstance(v, (list, tuple)):
-                left += v
+    def _register(self, tensor: ScriptTensor, copies: bool) -> None:
+        """Its buffer lies in modules of the names on its path: "features.0.weight"."""
+        if tensor.dtype not in _TORCH or tensor.quantizer is not None:
+            return
+        *path, name = (tensor.name or f"constant.{len(self._owners)}").split(".")
+        owner: nn.Module = self
+        for part in path:
+            child = owner._modules.get(part)
+            if child is None:
+                while hasattr(owner, part):
+                    part += "_"
+                owner.add_module(part, child := nn.Module())
+            owner = child
+        while hasattr(owner, name):
+            name += "_"
+        owner.register_buffer(name, _tensor(tensor, copies))
+        self._owners[id(tensor)] = (owner, name)
+        self._kept.append(tensor)
 
     def value(self, v: Any) -> Any:
         """A constant or a part of the state as the machine computes with it."""
         if isinstance(v, ScriptTensor):
-            if id(v) not in self._names:
+            if id(v) not in self._owners:
                 raise UnavailableError(
                     f"tensor {v.name or v.storage.name} is quantized or of dtype {v.dtype}: not captured"
                 )
-            return getattr(self, self._names[id(v)])  # while exporting, torch puts its own tensors there
+            return getattr(*self._owners[id(v)])  # while exporting, torch puts its own tensors there
         if isinstance(v, Device):
             return torch.device("cpu")
         if isinstance(v, EnumValue):
@@ -117,14 +128,21 @@ class ScriptMachine(nn.Module):
             if self._actions > _MAX_ACTIONS:
                 raise CaptureError("the model's code does not come to an end on the example inputs")
             action = function.code[pc]
-            if self._watch is not None:
-                self._watch(function, pc, registers)
+            if self._observer is not None:
+                self._observer(function, pc, registers)
             try:
                 with torch.fx.traceback.annotate({ANNOTATION: action.source}):
                     following, returned = self._step(action, registers, pc)
+            except UnsupportedError:
+                raise
             except CaptureError as e:
                 if action.source and action.source not in str(e):
                     raise type(e)(f"{e}\n  {action.source}") from None
+                raise
+            except Exception as e:
+                note = f"in the TorchScript source: {action.source}"
+                if action.source and hasattr(e, "add_note") and note not in getattr(e, "__notes__", ()):
+                    e.add_note(note)
                 raise
             if following < 0:
                 return returned
@@ -143,11 +161,11 @@ class ScriptMachine(nn.Module):
             case "jump":
                 return a.target, None
             case "branch":
-                return (pc + 1 if self._decide(args[0], a) else a.target), None
+                return (pc + 1 if self._decide(args[0], a, "an `if`") else a.target), None
             case "loop":
                 slots = [x for x in a.args if isinstance(x, int)]
                 trip, most, condition = args[:3]
-                if self._decide(trip < most, a) and self._decide(condition, a):
+                if self._decide(trip < most, a, "the length of a loop") and self._decide(condition, a, "a loop"):
                     registers[slots[2]], registers[slots[0]] = trip, trip + 1
                     return pc + 1, None
                 registers.update(zip(slots, args[3:], strict=False))
@@ -196,23 +214,30 @@ class ScriptMachine(nn.Module):
         """State is changed for the eyes of this run alone, and not where a graph is captured: that has no state."""
         if isinstance(owner, _Made):
             owner.slots[slot] = value
-        elif self._watch is None:
-            raise UnavailableError("the code changes an attribute of the model")
+        elif self._observer is None:
+            raise UnavailableError(
+                f"the model keeps state: it sets its attribute {self._attribute_name(owner, slot)} when run"
+            )
         else:
             self._changed[(id(owner), slot)] = value
 
-    def _decide(self, condition: Any, a: Action) -> bool:
+    def _attribute_name(self, owner: Any, slot: int) -> str:
+        names = list(owner.attributes) if isinstance(owner, ScriptObject) else []
+        return repr(names[slot]) if slot < len(names) else str(slot)
+
+    def _decide(self, condition: Any, a: Action, what: str) -> bool:
         if isinstance(condition, torch.SymBool):
             self.decided[str(condition.node.expr)] = a.source
             self.decided[str(sympy.Not(condition.node.expr))] = a.source
         try:
             return bool(condition)
         except Exception as e:
-            raise CaptureError("control flow that depends on the values of a tensor is not planned") from e
+            raise CaptureError(f"{what} depends on the values of a tensor, so there is no one graph to plan") from e
 
     def _operator(self, full_name: str, args: list[Any], results: int) -> list[Any]:
         name, _, overload = full_name.partition(".")
         base = name.partition("::")[2]
+        args = self._as_numbers(args)
         made: Any
         if name == "prim::RaiseException":
             raise CaptureError(f"the model raises an error for these example inputs: {args[0]}")
@@ -232,6 +257,12 @@ class ScriptMachine(nn.Module):
             return []
         return [made] if results == 1 else list(made)
 
+    def _as_numbers(self, args: list[Any]) -> list[Any]:
+        """A trace computes with sizes as rank-0 tensors (NumToTensor, constants); here they are numbers all the way."""
+        known = [self._numbers.get(id(a), a) if isinstance(a, torch.Tensor) else a for a in args]
+        arithmetic = any(map(is_number, args)) and all(is_number(a) or a is None or isinstance(a, str) for a in known)
+        return known if arithmetic else args
+
     def _accessor(self, packed: ScriptObject) -> Callable[[str], Any]:
         return lambda name: self.value(packed.attributes.get(name))
 
@@ -244,11 +275,55 @@ class _Made:
         self.slots: dict[int, Any] = {}
 
 
-def _tensor(t: ScriptTensor) -> torch.Tensor:
-    array = t.array()
-    if t.dtype == "bf16":
-        return torch.from_numpy(array.view("int16").copy()).view(torch.bfloat16)
-    return torch.from_numpy(array.copy())
+def _collect(value: Any, found: dict[int, ScriptTensor]) -> None:
+    """Every tensor in a value, by its id."""
+    left, seen = [value], set()
+    while left:
+        v = left.pop()
+        if id(v) in seen:
+            continue
+        seen.add(id(v))
+        if isinstance(v, ScriptTensor):
+            found[id(v)] = v
+        elif isinstance(v, ScriptObject):
+            left += v.attributes.values()
+        elif isinstance(v, dict):
+            left += v.values()
+        elif isinstance(v, (list, tuple)):
+            left += v
+
+
+def torch_value(value: Any) -> Any:
+    """A stored value (ir/values.py) with torch's tensors in it."""
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value.copy())
+    if isinstance(value, ScriptTensor):
+        return _tensor(value, True) if value.quantizer is None else _quantized(value, value.quantizer)
+    if isinstance(value, tuple):
+        items = [torch_value(v) for v in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, list):
+        return [torch_value(v) for v in value]
+    return {k: torch_value(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _quantized(t: ScriptTensor, q: Quantizer) -> torch.Tensor:
+    numbers = torch.from_numpy(t.array().copy())
+    if not isinstance(q.scale, tuple) and not isinstance(q.zero_point, tuple):
+        return torch._make_per_tensor_quantized_tensor(numbers, q.scale, q.zero_point)
+    return torch._make_per_channel_quantized_tensor(
+        numbers, torch.tensor(q.scale), torch.tensor(q.zero_point), q.axis or 0
+    )
+
+
+def _tensor(t: ScriptTensor, copy: bool) -> torch.Tensor:
+    """In the memory of its storage, unless that may not be written."""
+    flat = torch.from_numpy(t.storage.data if t.storage.data.flags.writeable and not copy else t.storage.data.copy())
+    kind = _TORCH[t.dtype]
+    end = len(flat) // kind.itemsize * kind.itemsize
+    if t.storage.data.ctypes.data % kind.itemsize:  # a file may have put it anywhere
+        flat = flat.clone()
+    return flat[:end].view(kind).as_strided(t.shape, t.strides, t.offset)
 
 
 def _is_instance(value: Any, types: str) -> bool:
@@ -280,16 +355,42 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::dtype": dtype_code,
     "prim::device": lambda t: torch.device("cpu"),
     "prim::layout": lambda t: 0,
-    "prim::is_cuda": lambda t: False,
-    "prim::is_quantized": lambda t: False,
-    "prim::is_nested": lambda t: False,
-    "prim::requires_grad": lambda t: True,
+    "prim::type": lambda d: d.type,
+    "prim::is_cpu": lambda t: True,
+    **{
+        f"prim::is_{kind}": lambda t: False
+        for kind in (
+            "cuda",
+            "quantized",
+            "nested",
+            "sparse",
+            "sparse_csr",
+            "mkldnn",
+            "mps",
+            "meta",
+            "vulkan",
+            "ipu",
+            "xla",
+            "xpu",
+            "ort",
+            "maia",
+            "mtia",
+        )
+    },
+    "prim::data": lambda t: t,
+    "prim::ImplicitTensorToNum": lambda x: x,
+    "aten::alias": lambda t: t,
+    "prim::rangelist": lambda n: list(range(n)),
+    "prim::StringIndex": lambda s, i: s[i],
+    "prim::requires_grad": lambda t: (
+        True
+    ),  # with is_grad_enabled: attention then takes its plain path, not one fused operator
     "prim::shape": lambda t: list(t.shape),
     "prim::NumToTensor": lambda x: x,
     "prim::unchecked_cast": lambda x: x,
     "prim::Print": lambda *_: None,
     "aten::warn": lambda *_: None,
-    "aten::is_grad_enabled": lambda: False,
+    "aten::is_grad_enabled": lambda: True,
     "aten::cpu": lambda t: t,
     "prim::tolist": lambda t, *_: t.tolist(),
     "aten::__range_length": lambda low, high, step: max(0, (high - low + step - (1 if step > 0 else -1)) // step),

@@ -1,7 +1,4 @@
-"""Operators of TorchScript called by name, in Python: tensor operators as torch has them, everything else on symbolic sizes.
-
-Both ways in use it: the interpreter of TorchScript graphs (interpreter.py) and that of register code (script_machine.py).
-"""
+"""Operators of TorchScript called by name, in Python: tensor operators as torch has them, everything else on symbolic sizes."""
 
 from __future__ import annotations
 

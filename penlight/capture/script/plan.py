@@ -1,81 +1,116 @@
-"""TorchScript and .ptl files that are not one straight line → a Program with VM code, planned where it can be.
+"""A script → a Program: one plan where the method is straight tensor code, else VM code with plans in it.
 
-First the whole method is tried as one planned graph: most models are that. Where control flow depends on data, where state is
-kept, or where arguments are more than tensors, the method is interpreted, and the straight lines in it are planned
-(planned.py). Without example inputs, everything is interpreted: that needs no types.
+The code is run once, on example inputs, to see which way it goes. If nothing but sizes and constants decides that, the whole method is
+captured like a model. If it also depends on the values of tensors, keeps state, or takes more than tensors, the method is
+interpreted, and its straight lines are planned (plan_parts.py). Without example inputs everything is interpreted: that needs no
+types. Inputs that were only guessed leave the code in place behind the plan (plan_whole.py): a wrong guess costs time, never a result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.read import read
-from penlight.capture.lite.registers import to_script
+import torch
+
+from penlight.capture.export import nn_module
+from penlight.capture.script.capture_run import capture_run
+from penlight.capture.script.dataflow import data_decisions
+from penlight.capture.script.guess import fits, patterns_of
+from penlight.capture.script.machine import ScriptMachine, UnavailableError
+from penlight.capture.script.observe import Observation, observe
+from penlight.capture.script.plan_parts import plan_parts
+from penlight.capture.script.plan_whole import put_in_front
 from penlight.errors import CaptureError, InputError
-from penlight.ir.graph import Program
+from penlight.ir.graph import Method, Program
 from penlight.ir.script import Script, ScriptFunction
 
 Say = Callable[[str], None]
 
 
-def capture_lite(
-    source: Any,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    methods: Sequence[str] | None,
-    say: Say,
-) -> Program:
-    """A .ptl file, of either container. Without torch installed it is interpreted as a whole."""
-    lite = source if isinstance(source, LiteProgram) else read(source)
-    counts = None
-    if _has_torch():
-        from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
-    script = to_script(lite, None if methods is None else list(methods), counts)
-    unknown = set(methods or ()) - {f.method for f in script.functions.values()}
-    if unknown:
-        raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(lite.methods)}")
-    return program_of(script, args, kwargs, dynamic_shapes, say)
+@dataclass
+class Examples:
+    """Arguments of forward, and who says that they are what it is called with: "given" by the caller, "bundled" with the model,
+    "traced" with it, or "guessed"."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+    origin: str = "given"
+
+    def __str__(self) -> str:
+        return ", ".join(_described(v) for v in (*self.args, *self.kwargs.values()))
 
 
-def program_of(
-    script: Script, args: Any, kwargs: Mapping[str, Any] | None, dynamic_shapes: Any, say: Say, because: str = ""
+def _described(value: Any) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+    return type(value).__name__
+
+
+def plan_script(
+    script: Script, examples: Examples, dynamic_shapes: Any, say: Say, original: Callable[..., Any] | None = None
 ) -> Program:
-    """The Program of a script: planned as a whole if that is possible, else with VM code. `because`: why another way to plan it
-    has failed, which is told if this one fails too."""
-    program = Program({}, {}, script)
-    if args is None and not kwargs:
-        if because:
-            _tell(program, because, say)
-        return program
-    if not _has_torch():
-        say("torch is not installed: the model is interpreted as a whole")
-        return program
-    forward = next((f for f in script.functions.values() if f.method == "forward"), None)
+    """Plans forward for calls like the examples. `original`: the module in torch, which has the last word on whether they are right.
+    Sizes of examples that nobody gave are free."""
+    forward = script.method("forward")
     if forward is None:
-        return program
-    from penlight.capture.export import nn_module as modules
-    from penlight.capture.script.plan_parts import plan_runs
-
-    given, keywords = modules.prepare_inputs(() if args is None else args, kwargs or {})
-    inputs = positional(forward, given, keywords)
-    reason = not_tensors(inputs) or _other_methods(script)
+        return Program({}, {}, script)
+    args, kwargs = nn_module.prepare_inputs(examples.args, examples.kwargs)
+    inputs = positional(forward, args, kwargs)
+    seen = observe(script, forward, inputs)
+    if seen.failure is not None:
+        _check_examples(seen.failure, original, inputs)
+    given = examples.origin == "given"
+    shapes = dynamic_shapes if given or dynamic_shapes is not None else "auto"
+    reason = _not_tensors(inputs) or _not_straight(script, seen)
+    if not given and len(inputs) < len(forward.parameters) - 1:
+        reason = reason or "it has arguments with defaults, which a plan would fix"
     if not reason:
         try:
-            return Program({"forward": whole(script, forward, inputs, dynamic_shapes)})
+            method = whole(script, forward, inputs, shapes)
+            return _planned(script, forward, method, alone=given or _is_certain(script, forward, method))
         except CaptureError as e:
+            if given and shapes not in (None, "auto"):
+                raise
             reason = str(e)
-    _tell(program, because or reason, say)
-    program.methods.update(plan_runs(script, "forward", inputs, say))
+    program = Program({}, {"interpreted": " ".join(reason.split())[:400]}, script)
+    say(f"interpreting the model: {reason.splitlines()[0]}")
+    program.methods, program.unplanned = plan_parts(script, seen, say)
     return program
 
 
-def _tell(program: Program, reason: str, say: Say) -> None:
-    """Why a model is interpreted: to whoever waits, and in the file."""
-    say(f"interpreting the model: {reason.splitlines()[0]}")
-    program.metadata["interpreted"] = " ".join(reason.split())[:400]
+def _planned(script: Script, forward: ScriptFunction, method: Method, alone: bool) -> Program:
+    """The plan by itself, if nothing else needs the code; else in front of it."""
+    if not alone:
+        return Program(put_in_front(script, forward, method), {}, script)
+    del script.functions[forward.name]
+    others = any(f.method is not None for f in script.functions.values())
+    return Program({"forward": method}, {}, script if others else None)
+
+
+def _is_certain(script: Script, forward: ScriptFunction, method: Method) -> bool:
+    """Whether the plan takes all that the code's first operators allow as inputs."""
+    patterns = patterns_of(script, forward)
+    return patterns is not None and not forward.defaults and all(p.certain for p in patterns) and fits(patterns, method)
+
+
+def _check_examples(failure: Exception, original: Callable[..., Any] | None, inputs: tuple[Any, ...]) -> None:
+    """An error where the model itself fails on the examples; not where only the machine that observes it does."""
+    if original is not None:
+        try:
+            with torch.no_grad():
+                original(*inputs)
+            return
+        except Exception as e:
+            failure = e
+    elif isinstance(failure, UnavailableError):
+        return
+    lines = [*str(failure).strip().splitlines(), *getattr(failure, "__notes__", ())]
+    said = "\n  ".join(lines[-12:])
+    raise CaptureError(
+        f"the model fails on the example inputs ({', '.join(map(_described, inputs))}); give it inputs that it takes:\n  {said}"
+    ) from failure
 
 
 def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -97,9 +132,7 @@ def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[st
     return tuple(made)
 
 
-def not_tensors(inputs: Sequence[Any]) -> str:
-    import torch
-
+def _not_tensors(inputs: Sequence[Any]) -> str:
     for i, value in enumerate(inputs):
         if not isinstance(value, torch.Tensor):
             return f"argument {i} is a {type(value).__name__}, which code may look at"
@@ -108,29 +141,32 @@ def not_tensors(inputs: Sequence[Any]) -> str:
     return ""
 
 
-def _other_methods(script: Script) -> str:
-    others = [f.method for f in script.functions.values() if f.method not in (None, "forward")]
-    return f"it has other methods too ({', '.join(map(str, others))})" if others else ""
+def _not_straight(script: Script, seen: Observation) -> str:
+    """Why the code, as it ran, is no one graph; "" where it may be."""
+    if seen.failure is not None:
+        return str(seen.failure)
+    for function in script.functions.values():
+        decisions = data_decisions(function)
+        for i, action in enumerate(function.code):
+            if (function.name, i) not in seen.before:
+                continue
+            if i in decisions:
+                what = "an `if`" if action.op == "branch" else "a loop"
+                return f"{what} depends on the values of a tensor, so there is no one graph to plan\n  {action.source}"
+            if action.op == "set_attr" and seen.is_state(function, i):
+                name = seen.attribute_name(function, i)
+                return f"the model keeps state: it sets its attribute {name} when run\n  {action.source}"
+    return ""
 
 
-def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dynamic_shapes: Any) -> Any:
+def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dynamic_shapes: Any) -> Method:
     """The method as one planned graph."""
-    import torch
-
-    from penlight.capture.export import nn_module as modules
-    from penlight.capture.script.machine import ScriptMachine
-
     machine = ScriptMachine(script)
     names = [p["name"] if p["name"].isidentifier() else f"argument_{i}" for i, p in enumerate(forward.parameters[1:])]
-    scope: dict[str, Any] = {"run": lambda *args: machine.call(forward.name, [script.module, *args])}
-    exec(f"def forward({', '.join(names[: len(inputs)])}):\n    return run({', '.join(names[: len(inputs)])})\n", scope)
-
-    object.__setattr__(machine, "forward", scope["forward"])  # torch.export asks for names of arguments
-    with torch.fx.traceback.preserve_node_meta():
-        return modules.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided).methods["forward"]
-
-
-def _has_torch() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("torch") is not None
+    return capture_run(
+        machine,
+        names[: len(inputs)],
+        inputs,
+        dynamic_shapes,
+        lambda *args: machine.call(forward.name, [script.module, *args]),
+    )

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penlight.capture.script.dataflow import JUMPS
 from penlight.errors import CaptureError
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -23,29 +24,13 @@ from penlight.ir.script import Action, Const, Script, ScriptFunction
 NAME = "~forward"
 
 
-def plan_whole(script: Script, args: tuple[Any, ...]) -> dict[str, Method]:
-    """Plans forward for inputs like these and puts the plan in front of its code. CaptureError where that is not possible."""
-    from penlight.capture.script.plan import whole
-
-    forward = next((f for f in script.functions.values() if f.method == "forward"), None)
-    if forward is None:
-        raise CaptureError("there is no method forward")
-    if len(args) != len(forward.parameters) - 1:
-        raise CaptureError("it has arguments with defaults, which a plan would fix")
-    method = whole(script, forward, args, "auto")
-    _put_in_front(script, forward, method, len(args))
-    return {NAME: method}
-
-
-def _put_in_front(script: Script, function: ScriptFunction, method: Method, inputs: int) -> None:
+def put_in_front(script: Script, function: ScriptFunction, method: Method) -> dict[str, Method]:
+    """Puts the plan in front of the code; gives it with the name by which the code calls it."""
+    inputs = len(method.graph.inputs)
     count = len(method.graph.outputs)
     results = list(range(function.registers, function.registers + count))
     building: list[Action] = []
     free = iter(range(function.registers + count, function.registers + count + 1000))
-
-    def constant(value: Any) -> Const:
-        script.constants.append(value)
-        return Const(len(script.constants) - 1)
 
     def build(spec: Any) -> int | Const:
         """The value of an output spec (ir/containers.py), out of the plan's results."""
@@ -53,25 +38,28 @@ def _put_in_front(script: Script, function: ScriptFunction, method: Method, inpu
             return results[spec]
         ((kind, inside),) = spec.items()
         if kind == "none":
-            return constant(None)
+            return script.constant(None)
         if kind == "const":
-            return constant(inside)
+            return script.constant(inside)
         parts: list[int | Const]
         if kind in ("tuple", "list"):
             parts = [build(s) for s in inside]
         elif kind in ("dict", "ordered_dict"):
-            parts = [x for key, s in inside.items() for x in (constant(key), build(s))]
+            parts = [x for key, s in inside.items() for x in (script.constant(key), build(s))]
+        elif kind == "namedtuple":
+            parts = [build(s) for s in inside[1].values()]
         else:
             raise CaptureError(f"results in a {kind}: interpreted")
         made = next(free, None)
         if made is None:
             raise CaptureError("results nested more than a thousand times: interpreted")
-        building.append(Action(kind.replace("ordered_", ""), parts, [made]))
+        named = _class_of(script, *inside) if kind == "namedtuple" else None
+        building.append(Action(kind.replace("ordered_", "").replace("named", ""), parts, [made], named))
         return made
 
     value = build(method.output_spec)
     for action in function.code:
-        if action.op in ("jump", "branch", "loop"):
+        if action.op in JUMPS:
             action.target += 1
         elif action.op == "planned":
             action.extra += 1
@@ -79,3 +67,12 @@ def _put_in_front(script: Script, function: ScriptFunction, method: Method, inpu
     planned = Action("planned", list(range(1, inputs + 1)), results, NAME, after)
     function.code = [planned, *function.code, *building, Action("return", [value])]
     function.registers += count + len(building)
+    return {NAME: method}
+
+
+def _class_of(script: Script, name: str, fields: dict[str, Any]) -> str:
+    """The full name of a named tuple's class."""
+    for full, known in script.classes.items():
+        if full.rpartition(".")[2] == name and known == list(fields):
+            return full
+    raise CaptureError(f"results in a {name}, which is no class of the code: interpreted")

@@ -30,8 +30,8 @@ class Line:
     def is_torch(self) -> bool:
         return is_torch(self.file) or bool(_INSTALLED_TORCH.search(self.file))
 
-    def __str__(self) -> str:
-        return describe(self.file, self.number, self.function, self.code)
+    def text(self, layer: str) -> str:
+        return describe(self.file, self.number, self.function, self.code, layer)
 
 
 class Frames:
@@ -40,14 +40,18 @@ class Frames:
     def __init__(self) -> None:
         self._functions: list[str] = []
         self._ranges: list[str] = []
+        self._layers = [""]
 
     @contextmanager
-    def inside(self, function: str) -> Iterator[None]:
+    def inside(self, function: str, layer: str = "") -> Iterator[None]:
+        """In a function, which may be a method of a layer of the model."""
         self._functions.append(function)
         self._ranges.append("")
+        self._layers.append(layer or self._layers[-1])
         yield
         self._functions.pop()  # not after an exception: `source` then tells where it happened
         self._ranges.pop()
+        self._layers.pop()
 
     def at(self, node: Any) -> None:
         where = node.sourceRange()
@@ -60,9 +64,9 @@ class Frames:
         for where, function in zip(reversed(self._ranges), reversed(self._functions), strict=True):
             for line in lines(where, function):
                 if not line.is_torch:
-                    return str(line)
+                    return line.text(self._layers[-1])
                 inner = inner or line
-        return str(inner) if inner else ""
+        return inner.text(self._layers[-1]) if inner else ""
 
 
 @lru_cache(maxsize=4096)

@@ -1,28 +1,31 @@
-"""TorchScript → Script: a module in eval mode, frozen by torch, as register code (script_graph.py).
-
-Frozen code has fewer branches: what depends on `training` or on other attributes that never change is decided.
-"""
+"""TorchScript → Script: a module in eval mode as register code (torchscript_graph.py), and what it carries with it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from penlight.capture.export.nn_module import evaluating
 from penlight.capture.quiet import quiet
 from penlight.capture.script.torchscript_graph import script_of_graphs
 from penlight.errors import CaptureError
 from penlight.ir.script import Script
 
+_SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float16, "BFloat16": torch.bfloat16,
+            "Long": torch.int64, "Int": torch.int32, "Short": torch.int16, "Char": torch.int8, "Byte": torch.uint8,
+            "Bool": torch.bool}  # fmt: skip
 
-def script_of(module: torch.jit.ScriptModule, methods: list[str] | None = None) -> Script:
-    """The register code of a ScriptModule in eval mode: `forward`, or these methods."""
-    wanted = methods if methods is not None else default_methods(module)
+
+def script_of(module: torch.jit.ScriptModule, methods: Sequence[str] | None = None) -> Script:
+    """The register code of a ScriptModule in eval mode: these methods, or forward and what is exported beside it."""
+    wanted = list(methods) if methods is not None else default_methods(module)
     missing = [m for m in wanted if not module._c._has_method(m)]
     if missing:
         raise CaptureError(f"the TorchScript module has no method {', '.join(missing)}")
-    with quiet(), _evaluating(module):
-        return script_of_graphs(_frozen(module, wanted), wanted)
+    with quiet(), evaluating(module):
+        return script_of_graphs(module, wanted)
 
 
 def default_methods(module: torch.jit.ScriptModule) -> list[str]:
@@ -31,27 +34,18 @@ def default_methods(module: torch.jit.ScriptModule) -> list[str]:
     return names or ["forward"]
 
 
-class _evaluating:
-    """The module in eval mode, and afterwards as it was."""
-
-    def __init__(self, module: torch.jit.ScriptModule) -> None:
-        self.training = [m for m in module.modules() if getattr(m, "training", False)]
-        self.module = module
-
-    def __enter__(self) -> None:
-        self.module.eval()
-
-    def __exit__(self, *_: Any) -> None:
-        for m in self.training:
-            m.training = True
-
-
-def _frozen(module: torch.jit.ScriptModule, methods: list[str]) -> torch.jit.ScriptModule:
-    """Frozen where torch can: some modules have nothing that it could start from (no forward), or attributes it cannot keep."""
-    try:
-        return torch.jit.freeze(module, preserved_attrs=[m for m in methods if m != "forward"], optimize_numerics=False)
-    except (RuntimeError, AttributeError, ValueError):
-        return module
+def traced_inputs(module: torch.jit.ScriptModule) -> tuple[Any, ...] | None:
+    """Tensors of the shapes that forward was traced with; None where it was not."""
+    if not module._c._has_method("forward"):
+        return None
+    made = []
+    for value in list(module.graph.inputs())[1:]:
+        kind: Any = value.type()
+        sizes = kind.sizes() if kind.kind() == "TensorType" else None
+        if sizes is None or kind.scalarType() not in _SCALARS:
+            return None
+        made.append(torch.zeros(sizes, dtype=_SCALARS[kind.scalarType()]))
+    return tuple(made) or None
 
 
 def schema_counts(name: str) -> tuple[int | None, int | None]:

@@ -183,6 +183,8 @@ def _() -> Iterator[Sample]:
     yield case("long K", r(1, 600, 5, 5), 33, 3, padding=1, tolerance=2e-5)
     # 3x3 and others
     yield case("stem", r(1, 3, 33, 31), 32, 3, stride=2, padding=1)
+    yield case("planes of one pixel in a strip", r(1, 3, 2, 2), 8, 1, stride=2)
+    yield case("one pixel for all", r(1, 3, 1, 1).expand(2, 3, 4, 3), 8, 1, stride=3)
     yield case("7x7 stem, batch 2", r(2, 3, 29, 41), 64, 7, stride=2, padding=3)
     yield case("patches", r(2, 3, 32, 48), 40, 16, stride=16)
     yield case("3x3", r(3, 20, 13, 11), 36, 3, padding=1)

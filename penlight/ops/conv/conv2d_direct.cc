@@ -15,6 +15,7 @@ struct Strip {
   float* data;
   int64_t rows, width;           // pixels
   int64_t row, column, channel;  // floats from one to the next
+  bool pixels;                   // not planes; `channel` alone does not tell: a plane of one float is as far from the next
 };
 
 static Strip place_strip(const Conv2d& p, const Tensor& x, const DirectSizes& sizes, char* scratch) {
@@ -22,10 +23,10 @@ static Strip place_strip(const Conv2d& p, const Tensor& x, const DirectSizes& si
   s.data = reinterpret_cast<float*>(scratch + sizes.strip);
   s.rows = sizes.rows;
   s.width = sizes.width;
-  bool pixels = x.strides[1] == 1;
-  s.column = pixels ? p.ci_g : 1;
+  s.pixels = x.strides[1] == 1;
+  s.column = s.pixels ? p.ci_g : 1;
   s.row = s.width * s.column;
-  s.channel = pixels ? 1 : s.rows * s.row;
+  s.channel = s.pixels ? 1 : s.rows * s.row;
   return s;
 }
 
@@ -47,7 +48,7 @@ static void copy_row(const float* image_row, int64_t column_step, int64_t x0, in
 
 // The input rows under output rows from `oy` on.
 static void fill_strip(const Conv2d& p, const Tensor& x, int64_t n, int64_t oy, int64_t rows, const Strip& s) {
-  int64_t planes = s.channel == 1 ? 1 : p.ci_g, floats = s.channel == 1 ? p.ci_g : 1;
+  int64_t planes = s.pixels ? 1 : p.ci_g, floats = s.pixels ? p.ci_g : 1;
   for (int64_t c = 0; c < planes; ++c) {
     const float* image = x.as<float>() + n * x.strides[0] + c * x.strides[1];
     for (int64_t i = 0; i < rows; ++i) {

@@ -31,24 +31,6 @@ def _(g: Emitter, boxes: Value, scores: Value, threshold: float) -> Value:
     return g.emit("nms", g.cast(boxes, "f32"), order, threshold=threshold)
 
 
-def declare_nms() -> None:
-    """torchvision::nms in Python, where torchvision's own is not there: for tests and for capturing on such a machine."""
-    import torch
-
-    if not hasattr(torch.ops.torchvision, "nms"):
-        _libraries.append(torch.library.Library("torchvision", "DEF"))
-        _libraries[-1].define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    if not torch._C._dispatch_has_kernel_for_dispatch_key("torchvision::nms", "CPU"):
-        torch.library.impl("torchvision::nms", "CPU")(nms_in_python)
-    from torch._library.simple_registry import singleton
-
-    if singleton.find("torchvision::nms").fake_impl.kernel is None:
-        torch.library.register_fake("torchvision::nms")(_fake_nms)
-
-
-_libraries: list[Any] = []  # they live as long as their operators
-
-
 def nms_in_python(boxes: Any, scores: Any, threshold: float) -> Any:
     import torch
 
@@ -74,11 +56,21 @@ def _fake_nms(boxes: Any, scores: Any, threshold: float) -> Any:
     return boxes.new_empty(count, dtype=torch.int64)
 
 
+_BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+STAND_INS = {  # for penlight/torchvision.py: schema, values, shape
+    "nms": (_BOXES, nms_in_python, _fake_nms),
+    "qnms": (_BOXES, None, None),  # which torchvision's import names
+    "box_iou_rotated": ("(Tensor boxes1, Tensor boxes2) -> Tensor", None, None),  # in a branch of what detectors script
+}
+
+
 @nms.samples
 def _() -> Iterator[Sample]:
     import torch
 
-    declare_nms()
+    from penlight.torchvision import declare_operators
+
+    declare_operators()
     rand = torch.Generator().manual_seed(0)
 
     def boxes(n: int, span: float = 20.0) -> Any:

@@ -152,7 +152,7 @@ def _stft_center(
 
 
 for _register in (on_complex, rfft.from_aten):  # without return_complex nothing about the call is complex
-    _register("stft" if _register is not on_complex else "stft.default")(_stft_old)
+    _register("stft")(_stft_old)
     _register("stft.center")(_stft_center)
 
 

@@ -67,6 +67,7 @@ def combined(
         type = TensorType(dtype, x.shape)
         if not include_self:
             count = apply(g, maximum, count, g.constant(1, dtype), type=type)
+        total = g.cast(g.cast(total, x.dtype), dtype)  # torch divides a sum that has wrapped
         total = apply(g, div if dtype == "f32" else floor_divide, total, count, type=type)
     return g.cast(total, x.dtype)
 
@@ -166,6 +167,8 @@ def _() -> Iterator[Sample]:
         i(9, 3, 5),
         i(99, 3, 5),
     )
+    wide = i(256, 3, 9).to(torch.uint8), i(3, 3, 20), i(256, 3, 20).to(torch.uint8)
+    yield case("u8, sums that wrap", lambda x, i, s: [x.scatter_reduce(1, i, s, how) for how in ("sum", "mean")], *wide)
     yield case("of itself", lambda x, i: [(y := x * 2).scatter(0, i, y)], r(9, 5), i(9, 1, 5))
     yield case("one_hot", lambda x: torch.nn.functional.one_hot(x, 11), i(11, 3, 5))
     n = torch.export.Dim("n", min=2, max=99)

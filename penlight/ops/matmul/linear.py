@@ -98,6 +98,8 @@ def _() -> Iterator[Sample]:
     yield case("rows apart", r(18, 40)[::2, :20], 33)
     yield case("expanded", r(1, 1, 20).expand(3, 4, 20), 33)
     yield Sample(lambda x, w, b: F.linear(x, w, b), (r(3, 20), r(19, 20), r(19)), "weights from outside")
+    nothing = r(0, 20)
+    yield Sample(lambda x: F.linear(x, nothing), (r(3, 20),), "no outputs")
     yield Sample(lambda b, x, w: torch.addmm(b, x, w), (r(19), r(3, 20), r(20, 19)), "addmm")
     wt = r(20, 19)
     yield Sample(lambda b, x: torch.addmm(b, x, wt, beta=0.5, alpha=2), (r(3, 19), r(3, 20)), "addmm, constant, scaled")

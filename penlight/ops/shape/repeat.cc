@@ -4,28 +4,33 @@
 
 namespace pen {
 
+// Like Runs, with room for two of every dim: its repeats and itself.
+struct Repeats {
+  int rank;
+  int64_t dims[2 * kMaxRank], in[2 * kMaxRank], out[2 * kMaxRank];
+};
+
 struct RepeatParams {
-  Runs outer;  // everything outside of the row: from x to the first of its rows
-  Runs row;    // one time
+  Repeats outer;  // everything outside of the row: from x to the first of its rows
+  Runs row;       // one time
   int64_t row_numel, times, units, tasks;
 };
 
-// Puts a dim inside of those that are there, merged where it continues them. False: too many.
-static bool add_dim(Runs* r, int64_t size, int64_t in, int64_t out) {
-  if (size == 1) return true;
-  if (r->rank > 0 && r->in[r->rank - 1] == size * in && r->out[r->rank - 1] == size * out) {
+// Puts a dim inside of those that are there, merged where it continues them.
+template <class R>
+static void add_dim(R* r, int64_t size, int64_t in, int64_t out) {
+  if (size == 1) return;
+  if (r->rank > 0 && r->in[r->rank - 1] == size * in && r->out[r->rank - 1] == size * out)
     r->dims[r->rank - 1] *= size;
-  } else {
-    if (r->rank == kMaxRank) return false;
+  else
     r->dims[r->rank++] = size;
-  }
   r->in[r->rank - 1] = in;
   r->out[r->rank - 1] = out;
-  return true;
 }
 
 // A run of one where there is no dim.
-static void close_runs(Runs* r) {
+template <class R>
+static void close_runs(R* r) {
   if (r->rank > 0) return;
   r->rank = 1;
   r->dims[0] = r->in[0] = r->out[0] = 1;
@@ -51,22 +56,21 @@ PEN_BIND(repeat) {
   for (int d = 0; d < x.rank; ++d) {
     if (repeats[d] != 1) split = d;
   }
-  bool fits = true;
   p->times = p->row_numel = 1;
   for (int d = 0; d < x.rank; ++d) {
     if (d < split) {
-      fits =
-          fits && add_dim(&p->outer, repeats[d], 0, x.dims[d] * y.strides[d]) && add_dim(&p->outer, x.dims[d], x.strides[d], y.strides[d]);
+      add_dim(&p->outer, repeats[d], 0, x.dims[d] * y.strides[d]);
+      add_dim(&p->outer, x.dims[d], x.strides[d], y.strides[d]);
     } else {
       if (d == split) p->times = repeats[d];
       p->row_numel *= x.dims[d];
-      fits = fits && add_dim(&p->row, x.dims[d], x.strides[d], y.strides[d]);
+      add_dim(&p->row, x.dims[d], x.strides[d], y.strides[d]);
     }
   }
-  if (!fits) return b.fail(0, "at most 8 dims to go through", "more");
   close_runs(&p->outer);
   close_runs(&p->row);
-  p->units = p->outer.numel();
+  p->units = 1;
+  for (int d = 0; d < p->outer.rank; ++d) p->units *= p->outer.dims[d];
   p->tasks = task_count(p->units, (1 << 16) / (p->row_numel * p->times * dtype_size(x.dtype)) + 1);
   b.tasks(p->tasks);
   return PEN_OK;

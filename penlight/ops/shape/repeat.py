@@ -66,6 +66,9 @@ def _() -> Iterator[Sample]:
     yield Sample(
         lambda x: [x.repeat_interleave(2, 1), x.repeat_interleave(3), x.repeat_interleave(2, -1)], (x,), "interleaved"
     )
-    yield Sample(lambda x: x.repeat(2, 1, 2, 1, 3, 2), (torch.randn(2, 3, 1, 2, 3, 5),), "rank 6")
+    yield Sample(
+        lambda x: [x.repeat(2, 1, 2, 1, 3, 2), x.repeat(2, 2, 3, 2, 2, 2)], (torch.randn(2, 3, 1, 2, 3, 5),), "rank 6"
+    )
+    yield Sample(lambda x: x.repeat(2, 2, 3, 2, 2, 2, 2, 2), (torch.randn(2, 2, 2, 1, 2, 2, 2, 2),), "rank 8")
     n = torch.export.Dim("n", min=2, max=99)
     yield Sample(lambda x: [x.repeat(2, 3, 1), x.tile(x.shape[0])], (x,), "dynamic", dynamic=({0: n},))

@@ -60,31 +60,6 @@ def _(
     return g.cast(g.reshape(y, g.out.shape), g.out.dtype)
 
 
-_SCHEMA = (
-    "deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, "
-    "SymInt pad_h, SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) "
-    "-> Tensor"
-)
-_libraries: list[Any] = []
-
-
-def define_deform_conv2d() -> None:
-    """Declares torchvision's operator where its C++ part is not there: its shape, and slow values on the CPU."""
-    import torch
-
-    if hasattr(torch.ops.torchvision, "deform_conv2d"):
-        return
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    _libraries.append(library)
-    library.define(_SCHEMA)
-    library.impl("deform_conv2d", _values, "CPU")
-
-    def shape(x: Any, w: Any, offset: Any, *_: Any) -> Any:
-        return x.new_empty((x.shape[0], w.shape[0], *offset.shape[2:]))
-
-    library._register_fake("deform_conv2d", shape)
-
-
 def _values(
     x: Any, w: Any, offset: Any, mask: Any, b: Any, sh: int, sw: int, ph: int, pw: int, dh: int, dw: int, groups: int,
     offset_groups: int, use_mask: bool,
@@ -111,11 +86,24 @@ def _values(
     return y + b[:, None, None]
 
 
+def _shape(x: Any, w: Any, offset: Any, *_: Any) -> Any:
+    return x.new_empty((x.shape[0], w.shape[0], *offset.shape[2:]))
+
+
+_SCHEMA = (
+    "(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, SymInt stride_h, SymInt stride_w, SymInt pad_h, "
+    "SymInt pad_w, SymInt dilation_h, SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor"
+)
+STAND_INS = {"deform_conv2d": (_SCHEMA, _values, _shape)}  # for penlight/torchvision.py: schema, values, shape
+
+
 @grid_sample.samples
 def _() -> Iterator[Sample]:
     import torch
 
-    define_deform_conv2d()
+    from penlight.torchvision import declare_operators
+
+    declare_operators()
     rand = torch.Generator().manual_seed(3)
 
     def r(*shape: int) -> Any:

@@ -5,6 +5,7 @@ implementation to compare with."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from math import ceil, floor
 from typing import TYPE_CHECKING, Any
@@ -59,42 +60,6 @@ def _(g: Emitter, x: Value, rois: Value, scale: float, h: Any, w: Any) -> Any:
 @roi_pool.from_aten("torchvision::ps_roi_pool")
 def _(g: Emitter, x: Value, rois: Value, scale: float, h: Any, w: Any) -> Any:
     return _emit(g, "roi_pool", x, rois, scale, h, w, mean=True, sensitive=True), None
-
-
-_SCHEMAS = {
-    "roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-    "int sampling_ratio, bool aligned) -> Tensor",
-    "ps_roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width, "
-    "int sampling_ratio) -> (Tensor, Tensor)",
-    "roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, "
-    "Tensor)",
-    "ps_roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> (Tensor, "
-    "Tensor)",
-}
-_libraries: list[Any] = []  # a torch.library.Library takes its operators with it
-
-
-def define_torchvision_rois() -> None:
-    """Declares torchvision's region operators where its C++ part is not there: shapes, and slow values on the CPU."""
-    import torch
-
-    missing = [name for name in _SCHEMAS if not hasattr(torch.ops.torchvision, name)]
-    if not missing:
-        return
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    _libraries.append(library)
-    values = {"roi_align": _align_values, "ps_roi_align": _ps_align_values, "roi_pool": _pool_values,
-              "ps_roi_pool": _ps_pool_values}  # fmt: skip
-    for name in missing:
-        library.define(name + _SCHEMAS[name])
-        library.impl(name, values[name], "CPU")
-
-        def shape(x: Any, rois: Any, scale: float, h: Any, w: Any, *_: Any, name: str = name) -> Any:
-            c = x.shape[1] // (h * w) if name.startswith("ps") else x.shape[1]
-            y = x.new_empty((rois.shape[0], c, h, w))
-            return y if name == "roi_align" else (y, y.new_empty(y.shape, dtype=torch.int32))
-
-        library._register_fake(name, shape)
 
 
 def _align_values(x: Any, rois: Any, scale: float, h: int, w: int, sampling: int, aligned: bool) -> Any:
@@ -187,6 +152,28 @@ def _covered(x: Any, rois: Any, scale: float, h: int, w: int, sensitive: bool) -
                 yield r, i, j, rows[i], columns[j]
 
 
+def _shape(x: Any, rois: Any, scale: float, h: Any, w: Any, *_: Any) -> Any:
+    return x.new_empty((rois.shape[0], x.shape[1], h, w))
+
+
+def _two_shapes(x: Any, rois: Any, scale: float, h: Any, w: Any, *_: Any, sensitive: bool = False) -> Any:
+    """Beside the values, what torchvision's backward pass needs."""
+    import torch
+
+    y = x.new_empty((rois.shape[0], x.shape[1] // (h * w) if sensitive else x.shape[1], h, w))
+    return y, y.new_empty(y.shape, dtype=torch.int32)
+
+
+_sensitive = functools.partial(_two_shapes, sensitive=True)
+_GRID = "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width"
+STAND_INS = {  # for penlight/torchvision.py: schema, values, shape
+    "roi_align": (f"{_GRID}, int sampling_ratio, bool aligned) -> Tensor", _align_values, _shape),
+    "ps_roi_align": (f"{_GRID}, int sampling_ratio) -> (Tensor, Tensor)", _ps_align_values, _sensitive),
+    "roi_pool": (f"{_GRID}) -> (Tensor, Tensor)", _pool_values, _two_shapes),
+    "ps_roi_pool": (f"{_GRID}) -> (Tensor, Tensor)", _ps_pool_values, _sensitive),
+}
+
+
 def _regions(torch: Any, rand: Any, count: int, images: int) -> Any:
     corner, size = torch.rand(count, 2, generator=rand) * 40 - 4, torch.rand(count, 2, generator=rand) * 30
     which = torch.randint(0, images, (count, 1), generator=rand).float()
@@ -197,7 +184,9 @@ def _regions(torch: Any, rand: Any, count: int, images: int) -> Any:
 def _() -> Iterator[Sample]:
     import torch
 
-    define_torchvision_rois()
+    from penlight.torchvision import declare_operators
+
+    declare_operators()
     rand = torch.Generator().manual_seed(0)
     ops = torch.ops.torchvision
 
@@ -218,7 +207,9 @@ def _() -> Iterator[Sample]:
 def _() -> Iterator[Sample]:
     import torch
 
-    define_torchvision_rois()
+    from penlight.torchvision import declare_operators
+
+    declare_operators()
     rand = torch.Generator().manual_seed(1)
     ops = torch.ops.torchvision
 

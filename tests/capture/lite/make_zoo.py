@@ -23,10 +23,9 @@ def example(name):
 
 def make_models(folder, names):
     sys.path.insert(0, os.path.abspath(os.path.join(HERE, "..", "..", "..")))
-    from tests.models import define_torchvision_ops
-    from tests.zoo.entry import randomise
+    from tests.zoo.entry import randomise  # imports penlight, after which torchvision imports
 
-    define_torchvision_ops()
+    # isort: split
     import torchvision
 
     torch.backends.quantized.engine = "qnnpack"

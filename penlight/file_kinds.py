@@ -7,6 +7,9 @@ import io
 import os
 import zipfile
 
+MAGIC = (
+    b"\x89PEN\r\n\x1a\n"  # of a .pen file. A transfer that strips bits or rewrites line ends shows at once, as in PNG
+)
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
     "torchscript": "TorchScript (torch.jit.save)", "exported": "an exported program (torch.export.save)",
@@ -16,8 +19,6 @@ WORDS = {
 
 def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     """One of WORDS."""
-    from penlight.file.format import MAGIC
-
     if isinstance(source, bytes):
         head = source[:8]
     else:

@@ -1,0 +1,181 @@
+"""Bundled inputs: arguments that a model carries in its file, with the results expected for them and how far others may be off.
+
+The results come from the original module. The tolerance is measured, not chosen: the module is run again in f64, and what f32 loses
+by rounding, times a factor for another order of additions, is allowed. A .ptl file has arguments only.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penlight.errors import CaptureError, RunError
+from penlight.ir.script import Bundle
+from penlight.ir.values import Quantizer, ScriptTensor, Storage
+
+if TYPE_CHECKING:
+    import torch
+
+    from penlight.capture.lite.program import LiteProgram
+
+Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
+ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
+FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
+UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
+QUANTIZED = 0.02  # the same for models with quantized layers: some steps
+
+
+def bundles_of_module(script: torch.jit.ScriptModule) -> list[Bundle]:
+    """Those that a ScriptModule carries, run through it."""
+    info: Mapping[str, Mapping[str, list[str]]] = {}
+    if hasattr(script, "get_bundled_inputs_functions_and_info"):
+        info = script.get_bundled_inputs_functions_and_info()
+    inputs = {name: getattr(script, about["get_inputs_function_name"][0])() for name, about in info.items()}
+    if hasattr(script, "get_all_bundled_inputs") and not hasattr(script, "get_bundled_inputs_functions_and_info"):
+        inputs = {"forward": script.get_all_bundled_inputs()}  # from before several methods could have some
+    return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
+
+
+def bundles_of_lite(program: LiteProgram) -> list[Bundle]:
+    """The inputs that a .ptl carries, by running the methods that give them. What they should give is not in such a file."""
+    if "get_all_bundled_inputs" not in program.methods:
+        return []
+    from penlight.capture.lite.registers import to_script
+    from penlight.file.writer import to_array
+    from penlight.ir.graph import Program
+    from penlight.model import Model
+
+    try:
+        model = Model(to_array(Program({}, {}, to_script(program))))
+        inputs = {"forward": model.run_method("get_all_bundled_inputs")}
+        info: dict[str, Any] = {}
+        if "get_bundled_inputs_functions_and_info" in program.methods:
+            info = model.run_method("get_bundled_inputs_functions_and_info")
+            inputs = {name: model.run_method(told["get_inputs_function_name"][0]) for name, told in info.items()}
+    except (
+        CaptureError,
+        RunError,
+    ):  # inflated by an operator that is not there: the methods stay, to say so when called
+        return []
+    return with_results(None, inputs, {name: list(told.get("info", [])) for name, told in info.items()})
+
+
+def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None) -> list[Bundle]:
+    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown."""
+    made = []
+    for method, calls in inputs.items():
+        told = (info or {}).get(method, [])
+        for i, args in enumerate(calls):
+            if not isinstance(args, tuple):
+                raise CaptureError(
+                    f"bundled inputs of {method}: expected a tuple of arguments, got {type(args).__name__}"
+                )
+            bundle = Bundle(method, stored(args), info=told[i] if i < len(told) else "")
+            if model is not None:
+                outputs, bundle.absolute = _run(model, method, args)
+                bundle.outputs, bundle.has_outputs = stored(outputs), True
+            made.append(bundle)
+    return made
+
+
+def _run(model: Any, method: str, args: tuple[Any, ...]) -> tuple[Any, float]:
+    """What a method gives, and by how much another engine may be off."""
+    import torch
+
+    def call(module: Any, arguments: tuple[Any, ...]) -> Any:
+        with torch.no_grad():
+            return getattr(module, method)(*copy.deepcopy(arguments))
+
+    outputs = call(copy.deepcopy(model).eval(), args)  # on a copy: a model with state stays as it was
+    found = list(_floats(outputs))
+    scale = max((float(t[torch.isfinite(t)].abs().max()) for t in found if torch.isfinite(t).any()), default=0.0)
+    if not found or scale == 0.0:
+        return outputs, FLOOR if found else 0.0
+    if any(name.startswith("quantized::") for name in _operators(model)):
+        return outputs, QUANTIZED * scale
+    try:
+        exact = list(_floats(call(copy.deepcopy(model).eval().double(), _double(args))))
+        lost = max(
+            float((a.double() - b).abs().nan_to_num(0, 0, 0).max())
+            for a, b in zip(found, exact, strict=True)
+            if a.numel()
+        )
+    except Exception:  # code that asks for f32 by name, or shapes that follow from rounded values
+        return outputs, UNKNOWN * scale
+    return outputs, ORDER_FACTOR * lost + FLOOR * scale
+
+
+def _operators(model: Any) -> list[str]:
+    import torch
+
+    try:
+        return list(torch.jit.export_opnames(model)) if isinstance(model, torch.jit.ScriptModule) else []
+    except RuntimeError:  # torch cannot lower it to bytecode
+        return []
+
+
+def _floats(value: Any) -> Iterator[torch.Tensor]:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        if value.is_quantized:
+            value = value.dequantize()
+        if value.is_floating_point():
+            yield value.detach()
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _floats(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _floats(item)
+
+
+def _double(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.double() if value.is_floating_point() else value
+    if isinstance(value, dict):
+        return {k: _double(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_double(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(_double(v) for v in value)
+    return value
+
+
+def stored(value: Any) -> Any:
+    """A value with its tensors as the file's tables take them."""
+    if hasattr(value, "detach"):
+        return _stored_tensor(value.detach())
+    if isinstance(value, dict):
+        return {k: stored(v) for k, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(stored(v) for v in value))
+    if isinstance(value, (list, tuple)):
+        return type(value)(stored(v) for v in value)
+    return value
+
+
+def _stored_tensor(t: torch.Tensor) -> Any:
+    import torch
+
+    if t.dtype == torch.bfloat16:
+        return _lite(t.contiguous().view(torch.int16), "bf16", None)
+    if not t.is_quantized:
+        return t.contiguous().numpy()
+    if t.qscheme() in (torch.per_tensor_affine, torch.per_tensor_symmetric):
+        quantizer = Quantizer(t.q_scale(), t.q_zero_point())
+    else:
+        zeros = tuple(int(z) for z in t.q_per_channel_zero_points().tolist())
+        quantizer = Quantizer(tuple(t.q_per_channel_scales().tolist()), zeros, t.q_per_channel_axis())
+    numbers = t.int_repr().contiguous()
+    return _lite(numbers, {torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[numbers.dtype], quantizer)
+
+
+def _lite(numbers: torch.Tensor, dtype: str, quantizer: Quantizer | None) -> ScriptTensor:
+    data = numbers.numpy().reshape(-1).view(np.uint8) if numbers.numel() else np.empty(0, np.uint8)
+    return ScriptTensor(Storage(data), dtype, 0, tuple(numbers.shape), numbers.stride(), quantizer)

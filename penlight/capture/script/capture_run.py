@@ -1,0 +1,23 @@
+"""What a machine computes → a graph, through torch.export: a whole method of a script, or a part of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch.fx.traceback
+
+from penlight.capture.export import nn_module
+from penlight.capture.script.machine import ScriptMachine
+from penlight.ir.graph import Method
+
+
+def capture_run(
+    machine: ScriptMachine, names: Sequence[str], inputs: tuple[Any, ...], dynamic_shapes: Any, run: Callable[..., Any]
+) -> Method:
+    """What `run` computes with the machine, as a graph. torch.export reads the names of arguments off a function's signature."""
+    scope: dict[str, Any] = {"run": run}
+    exec(f"def forward({', '.join(names)}):\n    return run({', '.join(names)})\n", scope)
+    object.__setattr__(machine, "forward", scope["forward"])
+    with torch.fx.traceback.preserve_node_meta():
+        return nn_module.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided).methods["forward"]

@@ -1,0 +1,328 @@
+"""Register code with what never changes put in: attributes become constants, branches on them are decided, dead code goes.
+
+    r1 = get_attr(r0) training                        r3 = op(r2, #weight, …) aten::conv2d
+    branch r1, else 5                    becomes      …
+    …
+    r3 = op(r2, r7, …) aten::conv2d
+
+Code that was scripted asks for its own attributes all the time; a phone need not. An attribute is constant if no code sets it and
+none writes into it in place, through whatever view or container it may pass. Works on code from TorchScript and from .ptl files
+alike, without torch.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from penlight.capture.script.dataflow import JUMPS, following, gives_view, live_after, reads, written
+from penlight.ir.script import Action, Const, Script, ScriptFunction
+from penlight.ir.values import ScriptObject, ScriptTensor
+from penlight.ops.vm_operators import operators
+
+Slot = tuple[int, int]  # id of an object, number of its attribute; object 0: any
+_FOLDED: dict[str, Callable[..., Any]] = {
+    "aten::__not__": operator.not_, "aten::__and__.bool": lambda a, b: a and b, "aten::__or__.bool": lambda a, b: a or b,
+    "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not, "aten::len.t": len,
+    **{f"aten::{name}.{kind}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("int", "float", "str", "bool")},
+}  # fmt: skip
+_UNMISSED = (
+    "move",
+    "get_attr",
+    "tuple",
+    "list",
+    "dict",
+    "isinstance",
+)  # actions that do nothing but give their results
+
+
+def freeze(script: Script) -> None:
+    """Rewrites the functions of a script in place."""
+    before: set[Slot] | None = None
+    while (changing := changing_slots(script)) != before:  # code that is gone changes nothing any more
+        for function in script.functions.values():
+            known = _propagate(script, function, changing)
+            _put_in(script, function, known)
+            _clean(function)
+        before = changing
+    _forget_unread(script, changing)
+
+
+# ---- which attributes change ----
+def changing_slots(script: Script) -> set[Slot]:
+    """Attributes that code sets, or whose tensors and containers it may write into."""
+    found: set[Slot] = set()
+    for function in script.functions.values():
+        holders = _objects(script, function)
+        origins = _origins(function, holders)
+        for a in function.code:
+            if a.op == "set_attr":
+                found |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
+            touched = reads(a) if a.op in ("call", "call_method") else written(a)  # another function may do anything
+            for register in touched:
+                found |= origins.get(register, set())
+    return found
+
+
+def _register(at: int | Const) -> int:
+    return at if isinstance(at, int) else -1
+
+
+def _objects(script: Script, function: ScriptFunction) -> dict[int, set[int]]:
+    """The objects that registers may hold, as ids; {0}: any. Follows no order, so a register has what it ever holds."""
+    by_id = {id(o): o for o in _all_objects(script.module)}
+    held: dict[int, set[int]] = {0: {id(script.module)}} if function.method is not None else {}
+    changed = True
+    while changed:
+        changed = False
+        for i, a in enumerate(function.code):
+            made: set[int] = set()
+            if a.op == "get_attr":
+                for owner in held.get(_register(a.args[0]), {0}):
+                    value = _slot_value(by_id.get(owner), a.target)
+                    made |= {id(value)} if isinstance(value, ScriptObject) else set() if owner in by_id else {0}
+            elif a.op == "move":
+                made = held.get(_register(a.args[0]), set())
+            elif a.op == "create":
+                made = {-1 - i}  # no object of the model
+            elif a.op in ("op", "unpack", "call", "call_method"):
+                made = {0} if a.op != "op" or gives_view(a.target) else set()
+            for r in a.results:
+                if not made <= held.get(r, set()):
+                    held.setdefault(r, set()).update(made)
+                    changed = True
+    return held
+
+
+def _slot_value(owner: ScriptObject | None, slot: int) -> Any:
+    values = list(owner.attributes.values()) if owner is not None else []
+    return values[slot] if slot < len(values) else None
+
+
+def _all_objects(module: Any) -> list[ScriptObject]:
+    found: dict[int, ScriptObject] = {}
+    left = [module]
+    while left:
+        value = left.pop()
+        if isinstance(value, ScriptObject) and id(value) not in found:
+            found[id(value)] = value
+            left += value.attributes.values()
+        elif isinstance(value, (list, tuple)):
+            left += value
+        elif isinstance(value, dict):
+            left += value.values()
+    return list(found.values())
+
+
+def _origins(function: ScriptFunction, holders: dict[int, set[int]]) -> dict[int, set[Slot]]:
+    """For each register, the attributes whose memory its value may share."""
+    origins: dict[int, set[Slot]] = {}
+    changed = True
+    while changed:
+        changed = False
+        for a in function.code:
+            if a.op == "get_attr":
+                made = {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
+            elif a.op in ("move", "tuple", "list", "dict", "unpack", "loop") or (a.op == "op" and gives_view(a.target)):
+                made = set().union(*(origins.get(r, set()) for r in reads(a)))
+            else:
+                continue
+            for r in reads(a) if a.op == "loop" else a.results:  # a loop moves its registers down
+                if not made <= origins.get(r, set()):
+                    origins.setdefault(r, set()).update(made)
+                    changed = True
+    return origins
+
+
+# ---- what registers hold ----
+class Known:
+    """A value that is the same in every call."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def same(self, other: Known) -> bool:
+        if isinstance(self.value, (bool, int, float, str)):
+            return type(self.value) is type(other.value) and self.value == other.value
+        return self.value is other.value
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether code may name it as a constant. A list would have to be made anew for each reader, and modules are state."""
+        v = self.value
+        return (
+            v is None
+            or isinstance(v, (bool, int, float, str, ScriptTensor))
+            or (isinstance(v, ScriptObject) and v.is_custom)
+        )
+
+
+Registers = dict[int, Known]
+
+
+def _propagate(script: Script, function: ScriptFunction, changing: set[Slot]) -> dict[int, Registers]:
+    """For each action that can be reached: what the registers hold before it."""
+    start: Registers = {0: Known(script.module)} if function.method is not None else {}
+    before: dict[int, Registers] = {0: start}
+    waiting = [0]
+    while waiting:
+        i = waiting.pop()
+        a = function.code[i]
+        for way in following(function.code, i):
+            registers = _after(script, a, before[i], changing, leaving=a.op == "loop" and way == a.target)
+            decided = _decision(script, a, before[i])
+            if decided is not None and way != (i + 1 if decided else a.target):
+                continue
+            seen = before.get(way)
+            joined = (
+                registers
+                if seen is None
+                else {r: k for r, k in seen.items() if r in registers and k.same(registers[r])}
+            )
+            if seen is None or len(joined) != len(seen):
+                before[way] = joined
+                waiting.append(way)
+    return before
+
+
+def _value(script: Script, at: int | Const, registers: Registers) -> Known | None:
+    return Known(script.constants[at.index]) if isinstance(at, Const) else registers.get(at)
+
+
+def _decision(script: Script, a: Action, registers: Registers) -> bool | None:
+    if a.op != "branch":
+        return None
+    known = _value(script, a.args[0], registers)
+    return known.value if known is not None and isinstance(known.value, bool) else None
+
+
+def _after(script: Script, a: Action, before: Registers, changing: set[Slot], leaving: bool) -> Registers:
+    registers = dict(before)
+    if a.op == "loop":
+        row = list(reads(a))
+        moved = {r: before[s] for r, s in zip(row, row[3:], strict=False) if s in before} if leaving else {}
+        for r in row if leaving else (row[0], row[2]):
+            registers.pop(r, None)
+        registers.update(moved)
+        return registers
+    for r in (*a.results, *(reads(a) if a.op == "drop" else ())):
+        registers.pop(r, None)
+    made = _result(script, a, before, changing)
+    if made is not None:
+        registers[a.results[0]] = made
+    return registers
+
+
+def _result(script: Script, a: Action, registers: Registers, changing: set[Slot]) -> Known | None:
+    """What an action with one result gives, if that is known."""
+    if len(a.results) != 1:
+        return None
+    args = [_value(script, at, registers) for at in a.args]
+    first = args[0] if args else None
+    if a.op == "move":
+        return first
+    if a.op == "get_attr" and first is not None and isinstance(first.value, ScriptObject):
+        owner = first.value
+        changes = {(id(owner), a.target), (0, a.target)} & changing
+        return Known(_slot_value(owner, a.target)) if not changes and a.target < len(owner.attributes) else None
+    if a.op == "op" and a.target in _FOLDED and all(k is not None for k in args):
+        values = [k.value for k in args if k is not None]
+        return Known(_FOLDED[a.target](*values)) if all(map(_is_plain, values)) or "is" in a.target else None
+    return None
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, str, tuple, list))
+
+
+# ---- rewriting ----
+def _put_in(script: Script, function: ScriptFunction, before: dict[int, Registers]) -> None:
+    """Constants where registers are known; nothing where code cannot be reached; a jump where a branch is decided."""
+    code: list[Action] = []
+    moved: dict[int, int] = {}
+    for i, a in enumerate(function.code):
+        moved[i] = len(code)
+        if i not in before:
+            continue
+        decided = _decision(script, a, before[i])
+        if decided is not None:
+            if not decided:
+                code.append(Action("jump", target=a.target, source=a.source))
+            continue
+        if a.op not in ("drop", "loop"):
+            a.args = [_constant(script, at, before[i]) for at in a.args]
+        code.append(a)
+    for a in code:
+        if a.op in JUMPS:
+            a.target = moved[a.target]
+    function.code = code
+
+
+def _constant(script: Script, at: int | Const, registers: Registers) -> int | Const:
+    known = registers.get(at) if isinstance(at, int) else None
+    if known is None or not known.is_constant:
+        return at
+    return script.constant(known.value)
+
+
+def _clean(function: ScriptFunction) -> None:
+    """Takes out what gives results that nobody reads, jumps to the next action, and drops of registers that hold nothing."""
+    while True:
+        after = live_after(function)
+        held = {r for a in function.code for r in a.results} | set(range(len(function.parameters)))
+        held |= {r for a in function.code if a.op == "loop" for r in reads(a)}
+        gone = set()
+        for i, a in enumerate(function.code):
+            if a.op == "drop":
+                a.args = [r for r in a.args if r in held]
+            unread = bool(a.results) and not any(after[i] >> r & 1 for r in a.results)
+            if (
+                (a.op == "drop" and not a.args)
+                or (a.op == "jump" and a.target == i + 1)
+                or (unread and (a.op in _UNMISSED or _only_computes(a)))
+            ):
+                gone.add(i)
+        if not gone:
+            return
+        _remove(function, gone)
+
+
+def _only_computes(a: Action) -> bool:
+    if a.op != "op":
+        return False
+    known = operators().get(a.target)
+    random = ("rand", "normal", "bernoulli", "multinomial", "dropout")
+    return (
+        known is not None
+        and a.target.startswith(("aten::", "prim::"))
+        and a.target not in ("prim::RaiseException", "prim::Print", "aten::warn")
+        and not any(p.written for p in known.params)
+        and not any(word in a.target for word in random)
+    )
+
+
+def _remove(function: ScriptFunction, gone: set[int]) -> None:
+    moved, count = {}, 0
+    for i in range(len(function.code) + 1):
+        moved[i] = count
+        count += i not in gone
+    function.code = [a for i, a in enumerate(function.code) if i not in gone]
+    for a in function.code:
+        if a.op in JUMPS:
+            a.target = moved[a.target]
+
+
+def _forget_unread(script: Script, changing: set[Slot]) -> None:
+    """State that no code reads any more leaves the file. The slots stay, as code counts them."""
+    read: set[Slot] = {(0, slot) for _, slot in changing}
+    for function in script.functions.values():
+        holders = _objects(script, function)
+        for a in function.code:
+            if a.op == "get_attr":
+                read |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
+    for owner in _all_objects(script.module):
+        if not owner.is_custom:
+            for slot, name in enumerate(owner.attributes):
+                if not {(id(owner), slot), (0, slot)} & read:
+                    owner.attributes[name] = None

@@ -1,0 +1,60 @@
+"""One run of a script on example inputs, in Python: which actions ran, and what was in the registers that they read."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from penlight.capture.script.dataflow import reads, written
+from penlight.capture.script.freeze import changing_slots
+from penlight.capture.script.machine import ScriptMachine
+from penlight.ir.script import Script, ScriptFunction
+from penlight.ir.values import ScriptObject
+
+
+@dataclass
+class Observation:
+    """`before`: what an action was about to read, the first time that it ran, by function and index."""
+
+    method: ScriptFunction
+    before: dict[tuple[str, int], dict[int, Any]] = field(default_factory=dict)
+    ways: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # where branches went on
+    failure: Exception | None = None  # what ended the run, if it did not come to its end
+    _branch: tuple[str, int] | None = None  # the action before, if it was one
+
+    def __call__(self, function: ScriptFunction, index: int, registers: dict[int, Any]) -> None:
+        key = (function.name, index)
+        if self._branch is not None and self._branch[0] == function.name:
+            self.ways.setdefault(self._branch, set()).add(index)
+        self._branch = key if function.code[index].op == "branch" else None
+        if key not in self.before:
+            values = {r: registers.get(r) for r in reads(function.code[index])}
+            self.before[key] = {r: v.detach() if isinstance(v, torch.Tensor) else v for r, v in values.items()}
+
+    def ran(self, function: ScriptFunction) -> bool:
+        return (function.name, 0) in self.before
+
+    def is_state(self, function: ScriptFunction, index: int) -> bool:
+        """Whether an action's first argument was an object of the model, not one that the code made itself."""
+        return any(isinstance(v, ScriptObject) for v in self.before[(function.name, index)].values())
+
+    def attribute_name(self, function: ScriptFunction, index: int) -> str:
+        action = function.code[index]
+        owner = next(v for v in self.before[(function.name, index)].values() if isinstance(v, ScriptObject))
+        return repr(list(owner.attributes)[action.target])
+
+
+def observe(script: Script, method: ScriptFunction, inputs: tuple[Any, ...]) -> Observation:
+    """Runs the method. Inputs and weights stay as they are: what code writes into is copied first."""
+    seen = Observation(method)
+    writes = any(True for f in script.functions.values() for a in f.code for _ in written(a))
+    machine = ScriptMachine(script, seen, copies=bool(changing_slots(script)))
+    try:
+        with torch.no_grad():
+            machine.call(method.name, [script.module, *(copy.deepcopy(inputs) if writes else inputs)])
+    except Exception as e:  # any: what the model's own code raises, and the machine's own limits
+        seen.failure = e
+    return seen

@@ -1,0 +1,160 @@
+"""The way of a model from source to file image, once: penlight.optimize, `penlight optimize` and optimize_for_mobile all go it.
+
+    source → what it carries (bundled inputs, extra files) → capture → what is missing → passes → kernels and packed weights → bytes
+
+What was guessed, planned or interpreted, and why, is said while it happens and stored in the file's metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
+from penlight.file_kinds import file_kind
+
+if TYPE_CHECKING:
+    from penlight.ir.graph import Program
+    from penlight.ir.script import Bundle
+
+Say = Callable[[str], None]
+BACKENDS = ("cpu", "vulkan", "metal")
+
+
+def compile_model(
+    source: Any,
+    example_inputs: Any = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    backend: str = "cpu",
+    metadata: Mapping[str, Any] | None = None,
+    methods: Sequence[str] | None = None,
+    bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
+    winograd_budget: float = 0.5,
+    plan: bool = True,
+    allow_missing: bool = False,
+    strict: bool = False,
+    progress: Say | None = None,
+) -> Program:
+    """A model as `file.writer.to_array` takes it. The arguments are those of penlight.optimize."""
+    from penlight.capture import capture
+    from penlight.lower import lower
+    from penlight.passes.pipeline import optimize
+
+    say = progress or (lambda text: None)
+    say("reading the model")
+    opened = open_source(source)
+    bundles = carried_bundles(opened)
+    say("capturing the model")
+    program = capture(
+        opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
+    )  # fmt: skip
+    _check_operators(program, allow_missing, say)
+    _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
+    program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
+    described = {"name": _name(source), "backend": backend, **carried_files(source), **(metadata or {})}
+    program.metadata.update(described)
+    say(f"optimizing its graph of {_count(program)} operators")
+    optimize(program)
+    say(f"choosing kernels for {_count(program)} operators and packing weights")
+    lower(program, winograd_budget)
+    say("writing the file image")
+    return program
+
+
+def open_source(source: Any) -> Any:
+    """What a path or bytes hold, as capture takes it; anything else as it is. Files are told apart by what is in them."""
+    if not isinstance(source, (str, os.PathLike, bytes)):
+        return source
+    if not isinstance(source, bytes) and not Path(source).exists():
+        raise FileNotFoundError(f"no such file: {source}")
+    from penlight.capture import open_file
+
+    return open_file(source, file_kind(source))
+
+
+def carried_bundles(opened: Any) -> list[Bundle]:
+    """The bundled inputs that come with a model."""
+    from penlight.bundles import bundles_of_lite, bundles_of_module
+    from penlight.capture.lite.program import LiteProgram
+
+    if isinstance(opened, LiteProgram):
+        return bundles_of_lite(opened)
+    return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
+
+
+def carried_files(source: Any) -> dict[str, Any]:
+    """The extra files that a model's file carries, as an entry of the metadata."""
+    from penlight.capture.lite.program import LiteProgram
+    from penlight.capture.lite.read import extra_files
+    from penlight.file.metadata import EXTRA_FILES, stored_files
+
+    if isinstance(source, LiteProgram):
+        found = source.extra_files
+    else:
+        found = extra_files(source) if isinstance(source, (str, os.PathLike, bytes)) else {}
+    return {EXTRA_FILES: stored_files(found)} if found else {}
+
+
+def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
+    from penlight.bundles import with_results
+
+    return with_results(opened if callable(opened) else None, inputs)
+
+
+def _name(source: Any) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return Path(source).stem
+    return str(getattr(source, "original_name", "")) or ("" if isinstance(source, bytes) else type(source).__name__)
+
+
+def _count(program: Program) -> int:
+    return sum(len(method.graph.nodes) for method in program.methods.values())
+
+
+def _check_operators(program: Program, allow_missing: bool, say: Say) -> None:
+    """Operators of interpreted code that the VM lacks, with their lines: all at once, before anything is written."""
+    if program.script is None:
+        return
+    from penlight.ops.refused import refusal
+    from penlight.ops.vm_operators import operators
+
+    missing: dict[str, UnsupportedCall] = {}
+    for function in program.script.functions.values():
+        for i, action in enumerate(function.code):
+            if action.op == "op" and action.target not in operators():
+                call = missing.setdefault(action.target, UnsupportedCall(action.target))
+                call.calls.add(f"{function.name} {i}")
+                if action.source and action.source not in call.sources:
+                    call.sources.append(action.source)
+                why = refusal(action.target.partition(".")[0])
+                call.reason, call.instead = (why.reason, why.instead) if why is not None else ("", "")
+    if missing and not allow_missing:
+        raise UnsupportedError(list(missing.values()))
+    if missing:
+        say(f"these operators are not there, a run that meets one will fail: {', '.join(missing)}")
+
+
+def _check_interpreted(program: Program, strict: bool, given: bool) -> None:
+    """Says that a model is slower than its caller may think; `strict` makes it an error."""
+    parts = program.unplanned
+    if parts:
+        program.metadata["unplanned"] = [
+            {"function": p.function, "operators": p.operators, "source": p.source, "why": p.why.splitlines()[0]}
+            for p in parts
+        ]
+    reason = program.metadata.get("interpreted", "")
+    if strict and (reason or parts):
+        lines = [reason, *(f"{p.operators} operators at {p.source}: {p.why.splitlines()[0]}" for p in parts)]
+        raise CaptureError(
+            "strict=True, and not all of the model can be planned:\n  " + "\n  ".join(filter(None, lines))
+        )
+    if reason and given:
+        warnings.warn(
+            InterpretedWarning(f"the model is interpreted, with {len(program.methods)} parts planned: {reason}"),
+            stacklevel=4,
+        )

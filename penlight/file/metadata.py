@@ -1,0 +1,67 @@
+"""What a file says of itself, changed without compiling anew: another metadata section in front of the same tables and weights. And
+extra files, which PyTorch stored beside a model's code: here they are part of the metadata."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penlight.file import format as f
+
+EXTRA_FILES = "extra_files"  # key in the metadata
+
+
+def stored_files(files: Mapping[str, str | bytes]) -> dict[str, Any]:
+    """As JSON: text as it is, other bytes in base 64."""
+    return {name: _stored(content) for name, content in files.items()}
+
+
+def _stored(content: str | bytes) -> Any:
+    if isinstance(content, str):
+        return content
+    try:
+        return bytes(content).decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(content).decode()}
+
+
+def extra_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
+    """The files that `stored_files` put into a model's metadata."""
+    found = metadata.get(EXTRA_FILES, {})
+    return {
+        name: base64.b64decode(content["base64"]) if isinstance(content, dict) else str(content).encode()
+        for name, content in found.items()
+    }
+
+
+def with_metadata(image: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
+    """A copy of a whole and valid file with this metadata in place of its own."""
+    header = dict(zip((x.name for x in f.HEADER.fields), f.HEADER.struct.unpack_from(image.data), strict=True))
+    new = json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"
+    table, parts = b"", []
+    offset = f.HEADER.size + header["section_count"] * f.SECTION.size
+    tables_size = 0
+    for i in range(header["section_count"]):
+        at = f.HEADER.size + i * f.SECTION.size
+        row = dict(zip((x.name for x in f.SECTION.fields), f.SECTION.struct.unpack_from(image.data, at), strict=True))
+        size = row["record_size"] * row["count"]
+        body = new if row["id"] == b"META" else image[row["offset"] : row["offset"] + size].tobytes()
+        if row["id"] == b"DATA":
+            tables_size = offset
+        pad = -offset % (f.ALIGNMENT if row["id"] == b"DATA" else 8)
+        parts += [b"\0" * pad, body]
+        table += f.SECTION.pack(
+            id=row["id"], record_size=row["record_size"], offset=offset + pad, count=len(body) // row["record_size"]
+        )
+        offset += pad + len(body)
+    head = f.HEADER.pack(
+        **{name: header[name] for name in ("magic", "version", "header_size", "section_count")},
+        file_size=offset, tables_size=tables_size, hash=b"",
+    )  # fmt: skip
+    made = head + table + b"".join(parts)
+    return np.frombuffer(made[: f.HASH_OFFSET] + hashlib.sha256(made).digest() + made[f.HASH_OFFSET + 32 :], np.uint8)
