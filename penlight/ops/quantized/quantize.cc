@@ -1,6 +1,8 @@
 // From real numbers to quantized tensors and back, and what can be asked of one.
 #include "penlight/ops/quantized/quantized.h"
 
+#include "penlight/runtime/base/dims.h"
+
 namespace pen {
 
 bool is_quantized_dtype(DType d) { return d == DType::u8 || d == DType::i8 || d == DType::i32; }

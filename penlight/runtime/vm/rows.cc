@@ -261,7 +261,8 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   if (items_[value].tensor >= 0) {  // an input as it is
     Tensor from = t->shape;
     from.data = tensors_[items_[value].tensor].data;
-    for (int d = 0; d < shape.rank; ++d) from.strides[d] = stride_of(tensors_[items_[value].tensor], shape, d);
+    for (int d = 0; d < shape.rank; ++d)
+      from.strides[d] = broadcast_stride(shape, d, tensors_[items_[value].tensor], tensors_[items_[value].tensor].rank);
     status = move_elements(call_, t->view(), from);
   } else {
     status = compute(value, t->view());
