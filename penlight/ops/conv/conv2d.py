@@ -3,7 +3,7 @@ operator.
 
 conv1d is a conv2d of height 1. Kernels are chosen by the weight's shape (kernels.py: direct, gemm, depthwise, grouped), but for
     conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1 (lower/winograd.py); weights as winograd2, 4, 6
-    conv2d.i64            integers; weights as they are
+    conv2d.i64            integers, and conv2d.f64 doubles; weights as they are
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Node, Value
     from penlight.ops.emitter import Emitter
 
+DTYPES = ("f32", "f64", "i64")
+
 
 def _few_channels(node: Node) -> bool:
     return select(node).key == "conv2d.f32.direct"
@@ -33,8 +35,8 @@ def select(node: Node) -> Selection:
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
-    if weight.dtype == "i64":
-        return Selection(f"{node.op}.i64")
+    if weight.dtype != "f32":
+        return Selection(f"{node.op}.{weight.dtype}")
     outputs, inputs = (n if isinstance(n, int) else MANY for n in weight.shape[:2])
     kernel = choose(node.op, groups, inputs, outputs // groups)
     return Selection(f"{node.op}.f32.{kernel.variant}", {1: kernel.layout})
@@ -50,7 +52,7 @@ conv2d = Op(
     SCHEMA,
     layout="channels",
     reads_any=_few_channels,
-    dtypes=("f32", "i64"),
+    dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
@@ -59,7 +61,7 @@ conv3d = Op(
     "conv3d",
     SCHEMA,
     layout="channels",
-    dtypes=("f32", "i64"),
+    dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",
@@ -68,11 +70,11 @@ conv3d = Op(
 
 def operands(g: Emitter, x: Value, w: Value, b: Value | None, spatial: int) -> tuple[Value, Value, Value | None]:
     """x as [N, C, (D,) H, W], w with as many dims, and b, all of one dtype that kernels have."""
-    dtype = carrier(g, x.dtype, ("f32", "i64"))
+    dtype = carrier(g, x.dtype, DTYPES)
     w, b = g.cast(w, dtype), None if b is None else g.cast(b, dtype)
     if spatial == 1:
         w = g.reshape(w, (*w.shape[:2], 1, w.shape[2]))
-    return to_nchw(g, x, spatial, ("f32", "i64")), w, b
+    return to_nchw(g, x, spatial, DTYPES), w, b
 
 
 def _convert(

@@ -34,8 +34,6 @@ struct RowArray {
 Status rows_of(const Call& c, const TensorObject& t, const DimSet& dims, DType dtype, RowArray* to);
 // All elements in order.
 Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to);
-// Rows that were computed for those of rows_of(t, {dim}), in the order of t's dims again, of this dtype.
-Status rows_back(const Call& c, const Value& rows, const TensorObject& t, int dim, DType dtype, Value* to);
 // A view in this shape of a tensor that is row-major; null without memory.
 TensorObject* in_shape(const TensorObject& t, const Shape& shape);
 // Gives a tensor cast to this dtype; takes it over.

@@ -17,7 +17,7 @@ static int add_pack(Graph* g, const Tensor& w, bool split, const char* layout, i
     value = g->node(Key::by_size("reshape", w.dtype), value);
     g->ints("shape", dims, w.rank - 1);
   }
-  value = g->cast(value, w.dtype, plain ? DType::i64 : DType::f32);
+  value = g->cast(value, w.dtype, !plain ? DType::f32 : is_floating(w.dtype) ? DType::f64 : DType::i64);
   if (plain) return value;
   value = g->node("pack.f32", value);
   g->text("layout", layout).integer("groups", groups);

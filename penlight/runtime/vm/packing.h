@@ -7,7 +7,7 @@ namespace pen {
 
 // `w`: the weight [Co, Ci / groups, …] as its kernel means it, somewhere on the storage of `owner`. Its groups may be a dim of
 // their own, the first: [groups, Co / groups, …], as transposed convolutions have it. `layout` is a literal: "panel16", "taps"
-// or "grouped", of f32; "plain": i64, as it lies. *value: the packed weight in the graph.
+// or "grouped", of f32; "plain": f64 or i64, as it lies. *value: the packed weight in the graph.
 Status pack_weight(const Call& c, Graph* g, const TensorObject& owner, const Tensor& w, bool split, const char* layout, int64_t groups,
                    int* value);
 
