@@ -18,7 +18,7 @@ struct Loader : Verifier {
   uint64_t tables_size = 0;
   Table<Section> sections = {};
   uint8_t* region_used = nullptr;        // a region belongs to one instruction
-  int64_t copies_left = kMaxTableBytes;  // of tables whose records have another size than ours
+  int64_t copies_left = kMaxTableBytes;  // bytes: tables of another version, whose records have another size, are copied
 
   // ---- header and sections ----
   Status header() {

@@ -1,6 +1,7 @@
 // Calling an operator of the VM: its arguments, errors and dtypes, and what comes of its result.
 #include "penlight/runtime/vm/op.h"
 
+#include "pen_dtypes.h"  // generated from penlight/ir/dtypes.py
 #include "penlight/runtime/vm/machine.h"
 #include "penlight/runtime/vm/rows.h"
 
@@ -120,20 +121,8 @@ bool is_floating(DType d) { return d == DType::f32 || d == DType::f64 || d == DT
 bool is_integral(DType d, bool with_bool) { return !is_floating(d) && (with_bool || d != DType::boolean); }
 
 // ---- promotion ----
-static int category(DType d) { return is_floating(d) ? 2 : d == DType::boolean ? 0 : 1; }
-static DType join(DType a, DType b) {
-  static const DType kOrder[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32,
-                                 DType::i64,     DType::f16, DType::bf16, DType::f32, DType::f64};
-  auto is = [&](DType x, DType y) { return (a == x && b == y) || (a == y && b == x); };
-  if (is(DType::f16, DType::bf16)) return DType::f32;
-  if (is(DType::u8, DType::i8)) return DType::i16;
-  int at = 0, bt = 0;
-  for (int i = 0; i < 10; ++i) {
-    if (kOrder[i] == a) at = i;
-    if (kOrder[i] == b) bt = i;
-  }
-  return at > bt ? a : b;
-}
+static int category(DType d) { return kDTypeCategories[static_cast<int>(d)]; }
+static DType join(DType a, DType b) { return static_cast<DType>(kJoinedDTypes[static_cast<int>(a)][static_cast<int>(b)]); }
 static void add_dtype(int8_t* level, DType d) { *level = static_cast<int8_t>(*level < 0 ? d : join(static_cast<DType>(*level), d)); }
 void Promotion::add(const TensorObject& t) { add_dtype(&by_level[t.rank() ? 0 : 1], t.dtype()); }
 void Promotion::add(const Value& number) {
