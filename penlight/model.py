@@ -345,7 +345,7 @@ class Model:
         except TypeError:
             raise _unusable(leaves, self.inputs(method)) from None
         if problem:
-            raise RunError(**problem)
+            raise RunError(**_with_cast(problem, leaves, arrays, self.inputs(method)))
         return session
 
     def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
@@ -490,6 +490,18 @@ def _torch() -> Any:
 @functools.cache
 def _torch_dtype(name: str) -> Any:
     return getattr(_torch(), {"bf16": "bfloat16"}.get(name, DTYPES[name][1]))
+
+
+def _with_cast(
+    problem: dict[str, Any], leaves: Sequence[Any], arrays: Sequence[Any], inputs: Sequence[TensorInfo]
+) -> dict[str, Any]:
+    """The error of a wrong dtype, with the call that mends it."""
+    for leaf, array, info in zip(leaves, arrays, inputs, strict=True):
+        wanted, got = DTYPES[info.dtype][1], str(array.dtype).removeprefix("torch.")
+        if info.name in problem["tensor"] and got != wanted and info.dtype != "bf16":
+            cast = f".to(torch.{wanted})" if _is_torch(leaf) else f".astype('{wanted}')"
+            return {**problem, "message": f"{problem['message']}. Cast it: {cast}"}
+    return problem
 
 
 def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:
