@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
+import pickle
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -302,3 +305,93 @@ def test_options_in_words(small: tuple[Small, penlight.Model], tmp_path: Path) -
         model.run_method("backward")
     with pytest.raises(TypeError, match="path, bytes"):
         penlight.load(3.5)  # type: ignore[arg-type]
+
+
+def test_copies_and_file_objects(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:
+    _, made = small
+    model = penlight.Model(made.to_bytes(), threads=1, plan_cache=3, step_limit=9)
+    model.save(tmp_path / "m.pen")
+    written = io.BytesIO()
+    assert model.save(written) == len(model.to_bytes())
+    with open(tmp_path / "m.pen", "rb") as opened:
+        again = [
+            penlight.load(opened),
+            penlight.load(io.BytesIO(written.getvalue())),
+            penlight.load(written.getvalue()),
+        ]
+    mapped = penlight.load(tmp_path / "m.pen", threads=1)
+    copies = [
+        f(m) for m in (model, mapped) for f in (copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)))
+    ]
+    described = model.with_metadata({"licence": "MIT"})
+    assert penlight.load(described.to_bytes(), verify=True).metadata == {**model.metadata, "licence": "MIT"}
+    x = torch.rand(2, 3, 12, 12)
+    for other in (*again, *copies, described):
+        assert_same(other.forward(x), model(x), 0)
+    assert [c.threads for c in copies] == [1] * 6
+    assert copies[0]._options == model._options
+    assert copies[0]._step_limit == 9
+    assert model.metadata["name"] == "Small"
+    assert repr(model).startswith("<penlight.Model 'Small' in memory")
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def forward(self, x: torch.Tensor, times: int, gain: float = 1.0) -> torch.Tensor:
+        self.seen += times
+        return x * gain
+
+    @torch.jit.export
+    def count(self) -> int:
+        return self.seen
+
+
+def test_methods_are_attributes_and_missing_arguments_are_named() -> None:
+    model = penlight.optimize(torch.jit.script(Counts()), methods=["count"])
+    x = torch.rand(3)
+    model(x, times=2)
+    assert (model.count(), copy.deepcopy(model).count()) == (2, 0)  # a copy starts from what the file says
+    assert {"count", "forward"} <= set(dir(model))
+    assert np.array_equal(model(x.numpy()[::-1], 1), x.numpy()[::-1])
+    takes = r"; forward takes \(x: Tensor, times: int, gain: float = …\)"
+    for call, message in (
+        (lambda: model(), "argument 'x' is missing"), (lambda: model(x), "argument 'times' is missing"),
+        (lambda: model(times=1), "argument 'x' is missing"), (lambda: model(x, 1, x=x), "argument 'x' is given twice"),
+        (lambda: model(x, 1, size=3), "argument 'size' is unknown"),
+    ):  # fmt: skip
+        with pytest.raises(penlight.InputError, match=message + takes):
+            call()
+    with pytest.raises(penlight.InputError, match="got 4 positional"):
+        model(x, 1, 1.0, 1)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'; its methods are forward, count"):
+        model.nothing  # noqa: B018
+
+
+def test_errors_name_the_cure(small: tuple[Small, penlight.Model]) -> None:
+    model = penlight.optimize(nn.Conv2d(3, 4, 3), (torch.rand(1, 3, 8, 8),))
+    with pytest.raises(penlight.RunError, match="dynamic_shapes"):
+        model(torch.rand(2, 3, 8, 8))
+    with pytest.raises(penlight.RunError, match=r"\.to\(torch\.float32\)$"):
+        model(torch.rand(1, 3, 8, 8).double())
+    with pytest.raises(penlight.RunError, match=r"\.astype\('float32'\)$"):
+        model(np.zeros((1, 3, 8, 8)))
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if x.sum() > 0 else x
+
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.n += x
+            return self.n * 2
+
+    for module in (Branches(), Keeps()):
+        with pytest.raises(penlight.CaptureError, match=r"torch\.jit\.script\(model\)"):
+            penlight.optimize(module, (torch.rand(3),))

@@ -115,27 +115,19 @@ def test_names_of_nested_outputs() -> None:
     assert list(named_arrays({"out": y, "n": 3})) == ["out"]
 
 
-SPEECH = """
-import torch
 class Speech(torch.nn.Module):
-    def forward(self, wave: torch.Tensor, sr: int, mode: str = "sum", gain: float = 1.0, flip: bool = False):
+    def forward(
+        self, wave: torch.Tensor, sr: int, mode: str = "sum", gain: float = 1.0, flip: bool = False
+    ) -> torch.Tensor:
         y = wave.flip(0) * gain if flip else wave * gain
         if mode == "16000":
             y = y - 1
         return y * sr
-"""
 
 
 @pytest.fixture(scope="module")
 def speech(files: Path) -> Path:
-    import importlib.util
-
-    (files / "speech.py").write_text(SPEECH)
-    spec = importlib.util.spec_from_file_location("speech", files / "speech.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    torch.jit.save(torch.jit.script(module.Speech()), files / "speech.pt")
+    torch.jit.save(torch.jit.script(Speech()), files / "speech.pt")
     penlight.optimize(files / "speech.pt").save(files / "speech.pen")
     np.save(files / "wave.npy", np.arange(5, dtype=np.float32))
     return files / "speech.pen"
