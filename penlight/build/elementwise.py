@@ -3,12 +3,12 @@ per dtype that instantiates a loop of runtime/cpu/elementwise.h with it. One fil
 once per instruction set (rows that do not run on vectors: in the base set only). Needs neither numpy nor torch: it runs in an isolated build.
 
     struct HardswishRule {
-      PEN_INLINE explicit HardswishRule(const float*) {}
+      PEN_INLINE explicit HardswishRule(const double*) {}
       template <class T>
       PEN_INLINE auto operator()(T x) const {
         auto t0 = mul(x, splat<T>(0.16666666666666666));
         …
-    void hardswish_f32(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+    void hardswish_f32(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
       vector_row1<HardswishRule>(out, in, steps, n, args);
     }
 """
@@ -23,7 +23,7 @@ from penlight.ops.elementwise.expression import SPECIAL, Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
 
-ROW_PARAMETERS = "void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args"
+ROW_PARAMETERS = "void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args"
 STORAGE = {"f32": "F32", "f64": "F64", "f16": "F16", "bf16": "BF16", "i8": "I8", "u8": "U8", "i16": "I16", "i32": "I32",
            "i64": "I64", "bool": "Bool"}  # fmt: skip
 
@@ -88,13 +88,13 @@ def _rule(op: ElementwiseOp) -> list[str]:
     return [
         *summary,
         f"struct {_struct(op)} {{",
-        f"  PEN_INLINE explicit {_struct(op)}(const float*{' args' if attrs else ''}){' : ' + reads if attrs else ''} {{}}",
+        f"  PEN_INLINE explicit {_struct(op)}(const double*{' args' if attrs else ''}){' : ' + reads if attrs else ''} {{}}",
         f"  template <{'class Mask, ' if len(values) < len(op.tensors) else ''}class T>",
         f"  PEN_INLINE auto operator()({parameters}) const {{",
         *(f"    {line}" for line in body),
         f"    return {result};",
         "  }",
-        *(f"  const float {a}_;" for a in attrs),
+        *(f"  const double {a}_;" for a in attrs),
         "};",
     ]
 

@@ -92,7 +92,7 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
         if keys is not None and key not in keys:
             continue
         declarations.add("namespace pen { Status elementwise_bind(Bind& b); void elementwise_run(const Run& r); }")
-        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const float*)", per_isa)
+        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa)
         run = "{pen::elementwise_run, " + ", ".join(["nullptr"] * (len(ISA_ORDER) - 1)) + "}"
         schema = ops[key.split(".")[0]].compact_schema()
         enums = ["pen::DType::" + {"bool": "boolean"}.get(d, d) for d in (dtype, result)]
@@ -136,7 +136,9 @@ def generate(out: Path, isas: list[str], keys: set[str] | None = None, with_vm: 
         + [str(out / name) for name in generated if name.endswith(".cc")]
     )
     binds = {str(found.binds[k.op.name]) for k in used}
-    operator_files = {str(op.source) for op in vm.values() if "ops" in op.source.relative_to(ROOT).parts}
+    operator_files = {
+        str(op.source) for op in vm.values() if not op.rule and "ops" in op.source.relative_to(ROOT).parts
+    }
     if vm:  # with what its operators share
         shared_files = [*(ROOT / "ops").rglob("*_ops.cc"), *(ROOT / "ops/script").glob("*.cc")]
         operator_files |= {str(p) for p in shared_files}

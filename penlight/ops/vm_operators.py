@@ -6,9 +6,11 @@ Schemas are torch's own text. The lite reader needs them too: how many arguments
 files since bytecode version 6 only. Families of one shape are written once: braces stand for each of the words in them, and
 options before the schemas add the forms that torch derives from each,
 
-    PEN_OP(float_function, "[in_place][out]", "aten::{exp,log}(Tensor self) -> Tensor") {
+    PEN_OP(extreme, "[in_place][out]", "aten::{most,least}(Tensor self) -> Tensor") {
 
-is exp, exp_, exp.out, log, log_ and log.out. Needs the standard library only.
+is most, most_, most.out, least, least_ and least.out. Which of its schemas it was called by, and which of the words, the
+function is told as numbers (Call::form, Call::word). Elementwise operators have no PEN_OP: they come from their rules
+(elementwise/overloads.py). Needs the standard library only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penlight.ops.elementwise.rules import ElementwiseOp
 
 ROOT = Path(__file__).resolve().parents[1]
 _MACRO = re.compile(r'^PEN_OP\(\s*(\w+),\s*((?:"(?:[^"\\]|\\.)*"\s*,?\s*)+)\)\s*\{', re.MULTILINE)
@@ -32,6 +38,7 @@ _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolea
 _SHARING = re.compile(r"\w\(|\b(?:t|tVal|tKey|key|Any|any|AnyList|list|dict|tuple|object)\b")  # "Tensor(a)", "t[]"
 _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
                            "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
+DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
 
@@ -55,6 +62,9 @@ class VmOperator:
     quantized: bool
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
+    form: int = 0  # which of the PEN_OP's schemas it was written as
+    word: int = 0  # which of the words in its braces it is
+    rule: ElementwiseOp | None = None
 
 
 def _split(text: str) -> list[str]:
@@ -87,16 +97,19 @@ def _param(text: str) -> Param:
     return Param(name, found, optional, default.strip() if has_default else None, alias[1] if alias else "")
 
 
+def words(schema: str) -> list[str]:
+    """The schemas that one with braces stands for, in the order of the words in them."""
+    if not (braces := re.search(r"\{([^}]*)\}", schema)):
+        return [schema]
+    head, tail = schema[: braces.start()], schema[braces.end() :]
+    return [made for w in braces[1].split(",") for made in words(head + w.strip() + tail)]
+
+
 def expand(schema: str, options: str = "") -> list[str]:
-    """The schemas that one of a family stands for: its braces written out, and the in-place and out= forms of each."""
-    if braces := re.search(r"\{([^}]*)\}", schema):
-        words = braces[1].split(",")
-        return [
-            s for w in words for s in expand(schema[: braces.start()] + w.strip() + schema[braces.end() :], options)
-        ]
+    """A schema, and its in-place and out= forms where the options ask for them and it is neither itself."""
     made = [schema]
     match = _SCHEMA.fullmatch(schema.strip())
-    if not match:
+    if not match or "!" in schema:
         return made  # parse_schema says what is wrong
     name, arguments, _ = match.groups()
     base, _, overload = name.partition(".")
@@ -110,7 +123,7 @@ def expand(schema: str, options: str = "") -> list[str]:
     return made
 
 
-def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT) -> VmOperator:
+def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT, **more: Any) -> VmOperator:
     match = _SCHEMA.fullmatch(schema.strip())
     if not match:
         raise ValueError(f"{source}: PEN_OP({symbol}): not a schema: {schema!r}")
@@ -128,14 +141,26 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
     if alias and "direct" not in options:
         writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
     shares = _SHARING.search(returned) is not None or name.partition(".")[0] in _SOMETIMES_THE_ARGUMENT
-    return VmOperator(name, symbol, params, len(parts), writes, variadic, "quantized" in options, shares, source)
+    return VmOperator(
+        name, symbol, params, len(parts), writes, variadic, "quantized" in options, shares, source, **more
+    )
 
 
 @lru_cache(maxsize=1)
 def operators() -> dict[str, VmOperator]:
     """All of them, by name."""
+    from penlight.ops import registry
+    from penlight.ops.elementwise import overloads
+    from penlight.ops.elementwise.rules import ElementwiseOp
+
     found: dict[str, VmOperator] = {}
     symbols: dict[str, Path] = {}
+
+    def add(op: VmOperator) -> None:
+        if op.name in found:
+            raise ValueError(f"{op.source}: operator {op.name} is defined twice: also in {found[op.name].source}")
+        found[op.name] = op
+
     for path in sorted([*(ROOT / "ops").rglob("*.cc"), *(ROOT / "runtime/vm").glob("*.cc")]):
         text = path.read_text()
         matches = _MACRO.findall(text)
@@ -151,11 +176,15 @@ def operators() -> dict[str, VmOperator]:
             options = ""
             if schemas[0].startswith("["):
                 options = schemas.pop(0)
-            for schema in [form for text_form in schemas for form in expand(text_form, options)]:
-                op = parse_schema(schema, symbol, options, path)
-                if op.name in found:
-                    raise ValueError(f"{path}: operator {op.name} is defined twice: also in {found[op.name].source}")
-                found[op.name] = op
+            for form, text_form in enumerate(schemas):
+                for word, schema in enumerate(words(text_form)):
+                    for made in expand(schema, options):
+                        add(parse_schema(made, symbol, options, path, form=form, word=word))
+    for rule in registry.load_all().values():
+        if isinstance(rule, ElementwiseOp):
+            path = ROOT.parent / (rule.module.replace(".", "/") + ".py")
+            for schema in overloads.schemas(rule):
+                add(parse_schema(schema, "elementwise", "", path, rule=rule))
     return dict(sorted(found.items()))
 
 
@@ -166,7 +195,7 @@ def quantized_forms() -> dict[str, tuple[str, Path]]:
     found: dict[str, tuple[str, Path]] = {}
     for path in sorted((ROOT / "ops").rglob("*.cc")):
         for symbol, strings in _QUANTIZED.findall(path.read_text()):
-            for name in (n for text in _STRING.findall(strings) for n in expand(text)):
+            for name in (n for text in _STRING.findall(strings) for n in words(text)):
                 if name in found or name not in operators():
                     why = "has two forms for quantized tensors" if name in found else "is not an operator of the VM"
                     raise ValueError(f"{path}: PEN_QUANTIZED({symbol}): {name} {why}")
@@ -195,6 +224,19 @@ def _default(p: Param) -> str:
     return f"true, Tag::integer, {value}, 0, nullptr"
 
 
+def _rule(op: ElementwiseOp) -> str:
+    """The fields of an OpRule in C++."""
+    floats, integers = (any(d.startswith(c) for d in op.dtypes) for c in "fi")
+    takes = op.of or ("" if floats else "integers")
+    flags = (floats and not integers, op.has_condition, op.exact, integers and op.trace().op in DIVISIONS)
+    on_bool = f'"{op.on_bool}"' if op.on_bool else "nullptr"
+    return (
+        f'{{"{op.name}", {on_bool}, Takes::{takes or "any"}, {len(op.tensors)}, {len(op.attrs)}, '
+        + ", ".join(str(f).lower() for f in flags)
+        + "}"
+    )
+
+
 def operators_source(table: dict[str, VmOperator]) -> str:
     """operators.cc: the tables that find_operator and find_quantized_form search."""
     forms = quantized_forms() if table else {}
@@ -205,6 +247,8 @@ def operators_source(table: dict[str, VmOperator]) -> str:
         *(f"Status op_{symbol}(Call& c);" for symbol in sorted({op.symbol for op in table.values()})),
         *(f"Status quantized_form_{symbol}(Call& c);" for symbol in sorted({s for s, _ in forms.values()})),
     ]
+    rules = {op.rule.name: _rule(op.rule) for op in table.values() if op.rule}
+    lines += [f"static const OpRule kRule_{name} = {fields};" for name, fields in rules.items()]
     rows = []
     for number, op in enumerate(table.values()):
         params = "nullptr"
@@ -212,11 +256,18 @@ def operators_source(table: dict[str, VmOperator]) -> str:
             params = f"kParams{number}"
             items = (f'{{"{p.name}", Kind::{p.kind}, {str(p.optional).lower()}, {_default(p)}}}' for p in op.params)
             lines.append(f"static const Param {params}[] = {{{', '.join(items)}}};")
+        rule = "nullptr"
+        if op.rule:
+            rule = f"&kRule_{op.rule.name}"
         flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
         rows.append(
-            f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}}},'
+            f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}, {op.form}, {op.word}, {rule}}},'
         )
-    lines += ["const OpEntry kOperators[] = {", *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false},']), "};"]
+    lines += [
+        "const OpEntry kOperators[] = {",
+        *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false, 0, 0, nullptr},']),
+        "};",
+    ]
     lines += [f"const int kOperatorCount = {len(rows)};", "const QuantizedForm kQuantizedForms[] = {"]
     lines += [f'    {{"{name}", quantized_form_{symbol}}},' for name, (symbol, _) in forms.items()] or [
         '    {"", nullptr},'

@@ -56,14 +56,14 @@ def call(
     args: list[float],
 ) -> None:
     isa, code = library
-    function = getattr(code, f"_ZN3pen{len(isa)}{isa}{len(symbol)}{symbol}EPvPKPKvPKllPKf")
+    function = getattr(code, f"_ZN3pen{len(isa)}{isa}{len(symbol)}{symbol}EPvPKPKvPKllPKd")
     pointers = (ctypes.c_void_p * len(inputs))(*(x.ctypes.data for x in inputs))
     function(
         ctypes.c_void_p(out.ctypes.data),
         pointers,
         (ctypes.c_int64 * len(steps))(*steps),
         ctypes.c_int64(out.size),
-        (ctypes.c_float * max(1, len(args)))(*args),
+        (ctypes.c_double * max(1, len(args)))(*args),
     )
 
 
@@ -79,8 +79,10 @@ def numbers(rng: np.random.Generator, dtype: str, n: int) -> np.ndarray:
 def test_rows(library: tuple[str, ctypes.CDLL], name: str) -> None:
     op = OPS[name]
     rng = np.random.default_rng(7)
-    defaults = {p.name: float(p.default) for p in op.attrs}
+    defaults = {p.name: float(p.default) if p.has_default else 0.3 for p in op.attrs}
     for row in op.rows():
+        exact = row.inputs[-1] == "f64" and name not in ("lgamma", "erfinv")  # of which numpy's side has f32
+        near = 1e-12 if exact else 3e-6
         for n in LENGTHS:
             for steps in {(1,) * 3, (1, 0, 1), (0, 1, 1), (3, 1, 0), (0, 2, 5)}:
                 used = list(steps[: len(row.inputs)])
@@ -92,14 +94,14 @@ def test_rows(library: tuple[str, ctypes.CDLL], name: str) -> None:
                 expected = op.fold_arrays(*(v[:n] for v in views), **defaults)
                 padded = np.full(n + 2, 77).astype(numpy_dtype(row.output))
                 call(library, row.symbol, padded[:n], memory, used, list(defaults.values()))
-                np.testing.assert_allclose(padded[:n], expected, rtol=3e-6, atol=3e-6, err_msg=f"{row.key} {n} {steps}")
+                np.testing.assert_allclose(padded[:n], expected, rtol=near, atol=near, err_msg=f"{row.key} {n} {steps}")
                 assert (padded[n:] == np.array(77).astype(padded.dtype)).all(), f"{row.key} wrote past its {n} elements"
         if row.output == row.inputs[0] and name not in ("where",):  # an epilogue: in place
             x = numbers(rng, row.inputs[0], 100)
             others = [numbers(rng, d, 100) for d in row.inputs[1:]]
             expected = op.fold_arrays(x, *others, **defaults)
             call(library, row.symbol, x, [x, *others], [1] * len(row.inputs), list(defaults.values()))
-            np.testing.assert_allclose(x, expected, rtol=3e-6, atol=3e-6, err_msg=f"{row.key} in place")
+            np.testing.assert_allclose(x, expected, rtol=near, atol=near, err_msg=f"{row.key} in place")
 
 
 def test_half_conversions_are_exact(library: tuple[str, ctypes.CDLL]) -> None:

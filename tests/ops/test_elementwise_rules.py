@@ -82,7 +82,7 @@ def test_nan_policy(name: str) -> None:
     op = OPS[name]
     if "f32" not in op.dtypes:
         pytest.skip("integers only")
-    defaults = {p.name: float(p.default) for p in op.attrs}
+    defaults = {p.name: float(p.default) if p.has_default else 0.3 for p in op.attrs}
     for i, parameter in enumerate(op.tensors):
         if parameter.name == "condition":
             continue
@@ -112,7 +112,7 @@ def test_folding_equals_torch(name: str) -> None:
     op = OPS[name]
     if name == "bitwise_not":
         pytest.skip("has neither special values nor broadcasts")
-    defaults = {p.name: float(p.default) for p in op.attrs}
+    defaults = {p.name: float(p.default) if p.has_default else 0.3 for p in op.attrs}
     defaults |= {  # their oracles have bounds
         "clamp": {"lo": -0.5, "hi": 2.0},
         "threshold": {"threshold": 0.1, "value": -2.0},

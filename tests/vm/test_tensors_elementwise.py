@@ -8,9 +8,13 @@ import pytest
 import torch
 
 from penlight.ops.vm_operators import operators
+from penlight.ops import registry
+from penlight.ops.elementwise.overloads import schemas
+from penlight.ops.elementwise.rules import ElementwiseOp
 from tests.vm.check import check, run
 from tests.vm.samples import EVERY, INF, NAN, SPECIAL, same_as_torch, tensors, values
 
+RULES = [op for op in registry.load_all().values() if isinstance(op, ElementwiseOp)]
 FLOAT_FUNCTIONS = ["exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "erfinv", "sigmoid", "lgamma", "digamma", "sinc", "reciprocal", "i0", "rad2deg", "deg2rad", "logit"]  # fmt: skip
 SAME_FUNCTIONS = [
     "neg",
@@ -356,3 +360,18 @@ def test_add_relu() -> None:
     check("aten::_add_relu.Tensor", torch.arange(-3, 4), torch.tensor(1))
     check("aten::_add_relu.Scalar", x, 0.25)
     check("aten::_add_relu_.Scalar", x.double(), -1)
+
+
+def test_operators_of_rules_have_torchs_schemas() -> None:
+    """Word by word; and none of torch's overloads of an operator that is a rule is missing, but for methods' out= forms."""
+    derived = {n: s for op in RULES for s in schemas(op) for n in [s.partition("(")[0]]}
+    for name, schema in derived.items():
+        base, _, overload = name.partition(".")
+        found = {s.overload_name: str(s) for s in torch._C._jit_get_schemas_for_operator(base)}
+        assert found.get(overload) == schema, f"{name}: torch has {sorted(found)}"
+    for base in sorted({f"aten::{name.partition('.')[0]}" for op in RULES for name in op.aten}):
+        for s in torch._C._jit_get_schemas_for_operator(base) + torch._C._jit_get_schemas_for_operator(f"{base}_"):
+            name = f"{s.name}.{s.overload_name}".removesuffix(".")
+            takes_tensors = any(a.type.kind() == "TensorType" for a in s.arguments)
+            other = name.endswith(("dim_max", "dim_min")) or (name.startswith("aten::__") and name.endswith("out"))
+            assert name in operators() or other or not takes_tensors, name

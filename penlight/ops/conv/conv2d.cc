@@ -127,8 +127,8 @@ static Status bind_conv(Bind& b, int spatial, bool transposed) {
     if (*c == '.') variant = c + 1;
   bool gemm = strcmp(variant, "gemm") == 0, depthwise = strcmp(variant, "depthwise") == 0;
   bool direct = strcmp(variant, "direct") == 0;
-  bool winograd = strncmp(variant, "winograd", 8) == 0, integers = strcmp(variant, "i64") == 0;
-  const char* packed = gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : integers ? "plain" : "grouped";
+  bool winograd = strncmp(variant, "winograd", 8) == 0, plain = strcmp(variant, "i64") == 0 || strcmp(variant, "f64") == 0;
+  const char* packed = gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : plain ? "plain" : "grouped";
   Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
   if (!p) return PEN_ERROR_MEMORY;
 
@@ -158,7 +158,7 @@ static Status bind_conv(Bind& b, int spatial, bool transposed) {
       return b.fail(-1, "stride 1", "%lld and %lld", static_cast<long long>(p->stride[0]), static_cast<long long>(p->stride[1]));
     return cut_winograd(b, static_cast<Winograd*>(p), variant[8] - '0', out.dims[2], out.dims[3]);
   }
-  if (integers) {
+  if (plain) {
     p->pixel_units = times(out.dims[0], out.dims[1]);
     p->pixel_tasks = task_count(p->pixel_units, 1);
     b.tasks(p->pixel_tasks);

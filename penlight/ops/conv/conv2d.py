@@ -7,8 +7,8 @@ conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but
     conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1          weights as winograd2, 4, 6
     conv2d.f32.depthwise  one input and one output channel per group     weights as taps
     conv2d.f32.grouped    other small groups                             weights as grouped
-    conv2d.i64            integers                                       weights as they are
-conv3d has gemm, depthwise, grouped and i64; the transposed convolutions (conv_transpose.py) have gemm, grouped and i64.
+    conv2d.i64            integers, and conv2d.f64 doubles               weights as they are
+conv3d has gemm, depthwise, grouped, i64 and f64; the transposed convolutions (conv_transpose.py) all but depthwise of these.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 PANEL = 16
+DTYPES = ("f32", "f64", "i64")
 FEW_CHANNELS = 4  # a pixel's values are fewer than a vector's lanes on every instruction set
 
 
@@ -37,13 +38,13 @@ def _few_channels(node: Node) -> bool:
 
 
 def select_general(node: Node) -> Selection:
-    """The kernel of a convolution that has gemm, grouped and i64."""
+    """The kernel of a convolution that has gemm, grouped, i64 and f64."""
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
     outputs = weight.shape[0]
-    if weight.dtype == "i64":
-        return Selection(f"{node.op}.i64")
+    if weight.dtype != "f32":
+        return Selection(f"{node.op}.{weight.dtype}")
     if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
         return Selection(f"{node.op}.f32.gemm", {1: "panel16"})
     return Selection(f"{node.op}.f32.grouped", {1: "grouped"})
@@ -72,7 +73,7 @@ conv2d = Op(
     SCHEMA,
     layout="channels",
     reads_any=_few_channels,
-    dtypes=("f32", "i64"),
+    dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=_select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
@@ -81,7 +82,7 @@ conv3d = Op(
     "conv3d",
     SCHEMA,
     layout="channels",
-    dtypes=("f32", "i64"),
+    dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=_select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",
@@ -90,11 +91,11 @@ conv3d = Op(
 
 def operands(g: Emitter, x: Value, w: Value, b: Value | None, spatial: int) -> tuple[Value, Value, Value | None]:
     """x as [N, C, (D,) H, W], w with as many dims, and b, all of one dtype that kernels have."""
-    dtype = carrier(g, x.dtype, ("f32", "i64"))
+    dtype = carrier(g, x.dtype, DTYPES)
     w, b = g.cast(w, dtype), None if b is None else g.cast(b, dtype)
     if spatial == 1:
         w = g.reshape(w, (*w.shape[:2], 1, w.shape[2]))
-    return to_nchw(g, x, spatial, ("f32", "i64")), w, b
+    return to_nchw(g, x, spatial, DTYPES), w, b
 
 
 def _convert(

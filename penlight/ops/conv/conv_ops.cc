@@ -24,7 +24,7 @@ PEN_OP(convolution,
        "groups=1) -> Tensor",
        "aten::conv3d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] dilation=1, SymInt "
        "groups=1) -> Tensor") {
-  int spatial = c.op->name[10] - '0';  // "aten::conv2d"
+  int spatial = c.form() + 1;
   if (c.tensor(1).rank() != spatial + 2) return c.fail("a weight with a dim for each side, and two more", "rank %d", c.tensor(1).rank());
   Convolution v = {};
   v.groups = c.integer(6);
@@ -46,7 +46,7 @@ PEN_OP(convolution_padded,
        "-> Tensor") {
   const TensorObject& w = c.tensor(1);
   int spatial = w.rank() - 2, sides = spatial == 3 ? 3 : 2;
-  if (spatial < 1 || spatial > 3 || (c.op->name[6] == 'c' && c.op->name[10] - '0' != spatial))
+  if (spatial < 1 || spatial > 3 || (c.form() < 3 && c.form() + 1 != spatial))
     return c.fail("a weight with a dim for each side, and two more", "rank %d", w.rank());
   bool same = strcmp(c.text(4), "same") == 0;
   if (!same && strcmp(c.text(4), "valid") != 0) return c.fail("padding \"same\" or \"valid\"", "\"%s\"", c.text(4));
@@ -72,7 +72,7 @@ PEN_OP(convolution_transposed,
        "output_padding=0, SymInt groups=1, SymInt[2] dilation=1) -> Tensor",
        "aten::conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[3] stride=1, SymInt[3] padding=0, SymInt[3] "
        "output_padding=0, SymInt groups=1, SymInt[3] dilation=1) -> Tensor") {
-  int spatial = c.op->name[20] - '0';  // "aten::conv_transpose2d"
+  int spatial = c.form() + 1;
   if (c.tensor(1).rank() != spatial + 2) return c.fail("a weight with a dim for each side, and two more", "rank %d", c.tensor(1).rank());
   Convolution v = {};
   int64_t more[3];
@@ -108,16 +108,16 @@ PEN_OP(
   for (int64_t& d : v.dilation) d = 1;
   int64_t more[3] = {0, 0, 0};
   int bias = 2;
-  if (strcmp(c.op->name, "aten::mkldnn_convolution") == 0) {
+  if (c.form() == 4) {  // mkldnn
     PEN_TRY(sides_of(c, 3, spatial, 0, v.before));
     PEN_TRY(sides_of(c, 4, spatial, 1, v.stride));
     PEN_TRY(sides_of(c, 5, spatial, 1, v.dilation));
     v.groups = c.integer(6);
-  } else if (strcmp(c.op->name, "aten::thnn_conv2d") == 0) {
+  } else if (c.form() == 5) {  // thnn
     bias = 3;
     PEN_TRY(sides_of(c, 4, spatial, 1, v.stride));
     PEN_TRY(sides_of(c, 5, spatial, 0, v.before));
-  } else if (strcmp(c.op->name, "aten::_nnpack_spatial_convolution") == 0) {
+  } else if (c.form() == 6) {  // nnpack
     PEN_TRY(sides_of(c, 3, spatial, 0, v.before));
     PEN_TRY(sides_of(c, 4, spatial, 1, v.stride));
   } else {

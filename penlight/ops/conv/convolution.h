@@ -14,7 +14,5 @@ struct Convolution {
 };
 // w: [Co, Ci / groups, …], transposed [Ci, Co / groups, …], of one to three spatial dims; b: [Co] or null. Gives result 0.
 Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const TensorObject* b, const Convolution& v);
-// In double precision, for which there are no kernels; w as pack_weight takes it.
-Status convolve_doubles(Call& c, const Planes& p, const TensorObject* b, const Tensor& w, int64_t outputs, const Convolution& v);
 
 }  // namespace pen

@@ -84,8 +84,7 @@ Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const Ten
   if (b && (b->rank() != 1 || b->dim(0) != weight.outputs))
     return c.fail("a bias for each output channel", "rank %d, %lld elements, %lld channels", b->rank(), static_cast<long long>(b->numel()),
                   static_cast<long long>(weight.outputs));
-  if (x.dtype() == DType::f64) return convolve_doubles(c, p, b, weight.w, weight.outputs, v);
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
+  DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   const char* variant = carrier == DType::f32 ? variant_of(v, weight, spatial) : "";
   const char* layout = variant[0] == 'd' && variant[1] == 'e' ? "taps" : variant[0] == 'g' && variant[1] == 'r' ? "grouped" : "panel16";
   Graph g(c);

@@ -135,11 +135,6 @@ Status make_object(Call& c, const ClassInfo& type, const char* const* fields, in
 constexpr const char* kTransposedFields[] = {"weight",   "bias",   "stride",     "padding",   "output_padding",
                                              "dilation", "groups", "output_min", "output_max"};
 
-const ClassInfo& class_of(const Call& c, int xnnpack, int vulkan, int metal) {
-  const char* name = c.op->name;
-  return kClasses[strncmp(name, "vulkan", 6) == 0 ? vulkan : strncmp(name, "metal", 5) == 0 ? metal : xnnpack];
-}
-
 }  // namespace
 
 PEN_OP(conv2d_clamp_run,
@@ -165,19 +160,20 @@ PEN_OP(conv2d_clamp_prepack,
        "prepack}(Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] dilation, int groups, Scalar? output_min=None, Scalar? "
        "output_max=None) -> object",
        "vulkan_prepack::create_conv1d_context(Tensor W, Tensor? B, int[1] stride, int[1] padding, int[1] dilation, int groups) -> object") {
-  return make_object(c, class_of(c, 0, 3, 5), kConvFields, c.op->param_count, false);
+  static const int kMakers[] = {0, 3, 3, 5};  // XNNPACK, Vulkan, Metal
+  return make_object(c, kClasses[c.form() == 0 ? kMakers[c.word()] : 3], kConvFields, c.op->param_count, false);
 }
 PEN_OP(conv2d_transpose_clamp_prepack,
        "{prepacked::conv2d_transpose_clamp_prepack,vulkan_prepack::conv2d_transpose_clamp_prepack,vulkan_prepack::create_tconv2d_context}("
        "Tensor W, Tensor? B, int[2] stride, int[2] padding, int[2] output_padding, int[2] dilation, int groups, Scalar? output_min=None, "
        "Scalar? output_max=None) -> object") {
-  return make_object(c, class_of(c, 1, 3, 5), kTransposedFields, 9, true);
+  return make_object(c, kClasses[c.word() == 0 ? 1 : 3], kTransposedFields, 9, true);
 }
 PEN_OP(linear_clamp_prepack,
        "{prepacked::linear_clamp_prepack,metal_prepack::linear_prepack}(Tensor W, Tensor? B=None, Scalar? output_min=None, Scalar? "
        "output_max=None) -> object",
        "{vulkan_prepack::linear_prepack,vulkan_prepack::create_linear_context}(Tensor W, Tensor? B=None) -> object") {
-  return make_object(c, class_of(c, 2, 4, 6), kLinearFields, c.op->param_count, false);
+  return make_object(c, kClasses[c.form() == 1 ? 4 : c.word() == 0 ? 2 : 6], kLinearFields, c.op->param_count, false);
 }
 
 // ([sizes of the weight], [sizes of the bias] or None)

@@ -107,6 +107,7 @@ static void find_runs(const Run& r) {
 }
 
 PEN_KERNEL_ANY(unique_consecutive, f32) { find_runs<float>(r); }
+PEN_KERNEL_ANY(unique_consecutive, f64) { find_runs<double>(r); }
 PEN_KERNEL_ANY(unique_consecutive, i64) { find_runs<int64_t>(r); }
 
 PEN_BIND(lexsort) {
@@ -160,6 +161,7 @@ static void sort_rows(const Run& r) {
 }
 
 PEN_KERNEL_ANY(lexsort, f32) { sort_rows<float>(r); }
+PEN_KERNEL_ANY(lexsort, f64) { sort_rows<double>(r); }
 PEN_KERNEL_ANY(lexsort, i64) { sort_rows<int64_t>(r); }
 
 }  // namespace pen

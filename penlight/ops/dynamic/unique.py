@@ -18,7 +18,7 @@ unique_consecutive = Op(
     "unique_consecutive",
     "x: tensor, order: tensor?",
     tolerance=0.0,
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     mixed=("order",),
     outputs=3,
     nan="differs from itself",
@@ -29,7 +29,7 @@ lexsort = Op(
     "lexsort",
     "x: tensor",
     tolerance=0.0,
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     nan="goes last",
     doc="The places of the rows x[i] in rising order, compared element by element; equal ones stay in order.",
 )

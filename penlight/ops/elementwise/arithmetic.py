@@ -28,18 +28,37 @@ def sub(a: Term, b: Term) -> Term:
     return a - b
 
 
-@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a * b)
+@elementwise(
+    aten=("mul.Tensor", "mul.Scalar", "multiply.Tensor", "multiply.Scalar"),
+    dtypes=ARITHMETIC,
+    on_bool="logical_and",
+    exact=True,
+    forms={"mul.Tensor_out": "mul.out", "multiply.Tensor_out": "multiply.out", "multiply.Scalar_out": ""},
+)
 def mul(a: Term, b: Term) -> Term:
     return a * b
 
 
-@elementwise(aten=("div.Tensor", "div.Scalar", "true_divide.Tensor", "true_divide.Scalar"), dtypes=FLOATS)
+@elementwise(
+    aten=[f"{name}.{kind}" for name in ("div", "divide", "true_divide") for kind in ("Tensor", "Scalar")],
+    dtypes=FLOATS,
+    exact=True,
+    forms={f"{name}.Tensor_out": f"{name}.out" for name in ("div", "divide", "true_divide")}
+    | {"divide.Scalar_out": "", "true_divide.Scalar_out": ""},
+)
 def div(a: Term, b: Term) -> Term:
     """The quotient as a float, of integers too"""
     return a / b
 
 
-@elementwise(aten=("floor_divide", "floor_divide.Scalar"), dtypes=ARITHMETIC, avoid=(0,))
+@elementwise(
+    aten=("floor_divide", "floor_divide.Scalar"),
+    dtypes=ARITHMETIC,
+    avoid=(0,),
+    of="numbers",
+    exact=True,
+    forms={"floor_divide_": "floor_divide_.Tensor"},
+)
 def floor_divide(a: Term, b: Term) -> Term:
     """The quotient rounded down"""
     return e.floor_divide(a, b)
@@ -52,45 +71,62 @@ def trunc_divide(a: Term, b: Term) -> Term:
 
 
 @elementwise(
-    aten=("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"), dtypes=ARITHMETIC, avoid=(0, *TINY)
+    aten=("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor"),
+    dtypes=ARITHMETIC,
+    avoid=(0, *TINY),
+    of="numbers",
 )
 def remainder(a: Term, b: Term) -> Term:
     """What floor_divide leaves: the sign of b"""
     return e.remainder(a, b)
 
 
-@elementwise(aten=("fmod.Tensor", "fmod.Scalar"), dtypes=ARITHMETIC, avoid=(0, *TINY))
+@elementwise(aten=("fmod.Tensor", "fmod.Scalar"), dtypes=ARITHMETIC, avoid=(0, *TINY), of="numbers")
 def fmod(a: Term, b: Term) -> Term:
     """What trunc_divide leaves: the sign of a"""
     return e.fmod(a, b)
 
 
-@elementwise(aten="maximum", dtypes=ARITHMETIC)
+@elementwise(
+    aten=("maximum", "max.other"),
+    dtypes=ARITHMETIC,
+    forms={"maximum_": "", "max_.other": "", "max.other_out": "max.out"},
+)
 def maximum(a: Term, b: Term) -> Term:
     return e.maximum(a, b)
 
 
-@elementwise(aten="minimum", dtypes=ARITHMETIC)
+@elementwise(
+    aten=("minimum", "min.other"),
+    dtypes=ARITHMETIC,
+    forms={"minimum_": "", "min_.other": "", "min.other_out": "min.out"},
+)
 def minimum(a: Term, b: Term) -> Term:
     return e.minimum(a, b)
 
 
-@elementwise(aten="pow.Tensor_Tensor", dtypes=ARITHMETIC)
+@elementwise(
+    aten="pow.Tensor_Tensor",
+    dtypes=ARITHMETIC,
+    of="numbers",
+    names="self exponent",
+    forms={"pow_.Tensor_Tensor": "pow_.Tensor"},
+)
 def pow(a: Term, b: Term) -> Term:
     return e.pow(a, b)
 
 
-@elementwise(aten="atan2", dtypes=FLOATS)
+@elementwise(aten=("atan2", "arctan2"), dtypes=FLOATS)
 def atan2(a: Term, b: Term) -> Term:
     return e.atan2(a, b)
 
 
-@elementwise(aten="neg", dtypes=ARITHMETIC)
+@elementwise(aten=("neg", "negative"), dtypes=ARITHMETIC, of="numbers")
 def neg(x: Term) -> Term:
     return -x
 
 
-@elementwise(aten="abs", dtypes=ARITHMETIC)
+@elementwise(aten=("abs", "absolute"), dtypes=ARITHMETIC, of="numbers")
 def abs(x: Term) -> Term:
     return e.abs(x)
 
@@ -106,7 +142,7 @@ def reciprocal(x: Term) -> Term:
     return 1 / x
 
 
-@elementwise(aten="square", dtypes=ARITHMETIC)
+@elementwise(aten="square", dtypes=ARITHMETIC, of="counts")
 def square(x: Term) -> Term:
     return x * x
 
@@ -116,31 +152,36 @@ def cube(x: Term) -> Term:
     return x * x * x
 
 
-@elementwise(aten="fmax", dtypes=ARITHMETIC, nan="the other operand")
+@elementwise(aten="fmax", dtypes=ARITHMETIC, nan="the other operand", forms={"fmax_": ""})
 def fmax(a: Term, b: Term) -> Term:
     """The larger one; of a number and NaN the number"""
     return e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.maximum(a, b)))
 
 
-@elementwise(aten="fmin", dtypes=ARITHMETIC, nan="the other operand")
+@elementwise(aten="fmin", dtypes=ARITHMETIC, nan="the other operand", forms={"fmin_": ""})
 def fmin(a: Term, b: Term) -> Term:
     """The smaller one; of a number and NaN the number"""
     return e.select(e.isnan(a), b, e.select(e.isnan(b), a, e.minimum(a, b)))
 
 
-@elementwise(aten=("copysign.Tensor", "copysign.Scalar"), dtypes=FLOATS, nan="its sign counts")
+@elementwise(
+    aten=("copysign.Tensor", "copysign.Scalar"),
+    dtypes=FLOATS,
+    nan="its sign counts",
+    forms={"copysign.Tensor_out": "copysign.out"},
+)
 def copysign(a: Term, b: Term) -> Term:
     """|a| with the sign of b"""
     return e.copysign(a, b)
 
 
-@elementwise(aten="nextafter", dtypes=FLOATS)
+@elementwise(aten="nextafter", dtypes=FLOATS, of="floats")
 def nextafter(a: Term, b: Term) -> Term:
     """The float next to a, on the way to b"""
     return e.nextafter(a, b)
 
 
-@elementwise(aten="hypot", dtypes=FLOATS, nan="propagate, but inf wins")
+@elementwise(aten="hypot", dtypes=FLOATS, of="floats", nan="propagate, but inf wins")
 def hypot(a: Term, b: Term) -> Term:
     """sqrt(a*a + b*b), without overflow between"""
     inf = float("inf")
@@ -149,19 +190,24 @@ def hypot(a: Term, b: Term) -> Term:
     return e.select((e.abs(a) == inf) | (e.abs(b) == inf), inf, large * e.sqrt(ratio * ratio + 1))
 
 
-@elementwise(aten="logaddexp", dtypes=FLOATS)
+@elementwise(aten="logaddexp", dtypes=FLOATS, of="floats", forms={"logaddexp_": ""})
 def logaddexp(a: Term, b: Term) -> Term:
     """log(e**a + e**b)"""
     return e.select(a == b, a + math.log(2), e.maximum(a, b) + e.log1p(e.exp(-e.abs(a - b))))
 
 
-@elementwise(aten="logaddexp2", dtypes=FLOATS)
+@elementwise(aten="logaddexp2", dtypes=FLOATS, of="floats", forms={"logaddexp2_": ""})
 def logaddexp2(a: Term, b: Term) -> Term:
     """log2(2**a + 2**b)"""
     return e.select(a == b, a + 1, e.maximum(a, b) + e.log1p(e.exp2(-e.abs(a - b))) * (1 / math.log(2)))
 
 
-@elementwise(aten=("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other"), dtypes=FLOATS)
+@elementwise(
+    aten=("xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other")
+    + ("special_xlogy", "special_xlogy.self_scalar", "special_xlogy.other_scalar"),
+    dtypes=FLOATS,
+    forms={f"xlogy.{kind}_out": f"xlogy.Out{kind}" for kind in ("Tensor", "Scalar_Self", "Scalar_Other")},
+)
 def xlogy(a: Term, b: Term) -> Term:
     """a * log(b), 0 where a is 0"""
     return e.select(e.isnan(b), b, e.select(a == 0, 0, a * e.log(b)))
@@ -183,22 +229,33 @@ def lcm(a: Term, b: Term) -> Term:
     return e.abs(e.trunc_divide(a, e.gcd(a, b)) * b)
 
 
-@elementwise(aten=("lerp.Tensor", "lerp.Scalar"), dtypes=FLOATS)
-def lerp(a: Term, b: Term, w: Term) -> Term:
-    """a + w * (b - a), from the nearer end"""
-    return e.select(e.abs(w) < 0.5, a + w * (b - a), b - (b - a) * (1 - w))
+@elementwise(aten=("lerp.Tensor", "lerp.Scalar"), dtypes=FLOATS, of="alike", exact=True)
+def lerp(a: Term, end: Term, weight: Term) -> Term:
+    """a + weight * (end - a), from the nearer of both"""
+    return e.select(e.abs(weight) < 0.5, a + weight * (end - a), end - (end - a) * (1 - weight))
 
 
 @elementwise(
-    aten="addcmul", oracle=lambda torch, x, a, b: torch.addcmul(x, a, b), avoid=(3e38, -3e38)
+    aten="addcmul",
+    dtypes=ARITHMETIC,
+    of="numbers",
+    names="self tensor1 tensor2 *",
+    oracle=lambda torch, x, a, b: torch.addcmul(x, a, b),
+    avoid=(3e38, -3e38),
 )  # torch rounds once
-def addcmul(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
+def addcmul(x: Term, a: Term, b: Term, *, value: float = 1) -> Term:
     """x + value * a * b"""
     return x + a * value * b
 
 
-@elementwise(aten="addcdiv", oracle=lambda torch, x, a, b: torch.addcdiv(x, a, b))
-def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1.0) -> Term:
+@elementwise(
+    aten="addcdiv",
+    dtypes=FLOATS,
+    of="quotients",
+    names="self tensor1 tensor2 *",
+    oracle=lambda torch, x, a, b: torch.addcdiv(x, a, b),
+)
+def addcdiv(x: Term, a: Term, b: Term, *, value: float = 1) -> Term:
     """x + value * a / b"""
     return x + a * value / b
 
@@ -220,13 +277,6 @@ def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
 @sub.from_aten("rsub.Tensor", "rsub.Scalar")
 def _(g: Emitter, a: Value, b: Any, alpha: Any) -> Value:
     return apply(g, sub, b, _scaled(g, a, alpha))
-
-
-@mul.from_aten("mul.Tensor", "mul.Scalar")
-def _(g: Emitter, a: Any, b: Any) -> Value:
-    from penlight.ops.elementwise.comparison import logical_and
-
-    return apply(g, logical_and if g.out.dtype == "bool" else mul, a, b)
 
 
 @div.from_aten("div.Tensor_mode", "div.Scalar_mode")

@@ -32,10 +32,8 @@ static Status give_sum(Call& c, bool minus, int a, int b, int alpha, bool above 
 }
 
 PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-       "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
-  return give_sum(c, false, 0, 1, 2);
-}
-PEN_OP(add_out, "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+       "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+       "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
        "aten::add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, false, 0, 1, 2);
 }
@@ -46,36 +44,14 @@ PEN_OP(add_relu, "[in_place]", "aten::_add_relu.Tensor(Tensor self, Tensor other
   return give_sum(c, false, 0, 1, 2, true);
 }
 PEN_OP(sub, "[in_place]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-       "aten::{sub,subtract}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
-  return give_sum(c, true, 0, 1, 2);
-}
-PEN_OP(sub_out, "aten::{sub,subtract}.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
+       "aten::{sub,subtract}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
+       "aten::{sub,subtract}.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
        "aten::sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, true, 0, 1, 2);
 }
 PEN_OP(rsub, "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
   return give_sum(c, true, 1, 0, 2);
-}
-
-PEN_OP(mul, "[in_place]", "aten::{mul,multiply}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::{mul,multiply}.Scalar(Tensor self, Scalar other) -> Tensor") {
-  DType dtype = promoted(c, 0, 1);
-  return give_kernel(c, dtype == DType::boolean ? "logical_and" : "mul", dtype, 2, true);
-}
-PEN_OP(mul_out, "aten::{mul,multiply}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::mul.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") {
-  DType dtype = promoted(c, 0, 1);
-  return give_kernel(c, dtype == DType::boolean ? "logical_and" : "mul", dtype, 2, true);
-}
-
-PEN_OP(true_divide, "[in_place]", "aten::{div,divide,true_divide}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::{div,divide,true_divide}.Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
-}
-PEN_OP(true_divide_out, "aten::{div,divide,true_divide}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::div.Scalar_out(Tensor self, Scalar other, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
 }
 
 // Quotients rounded down or towards zero: integers of integers.
@@ -93,93 +69,25 @@ static Status give_rounded_quotient(Call& c, bool down) {
   q = r.cast(r.cast(q, dtype), wide);  // halves are rounded twice, as in torch
   return r.give(r.cast(r.node("trunc", wide, q), dtype));
 }
-static Status give_quotient_by_mode(Call& c) {
+PEN_OP(divide_by_mode, "[in_place]", "aten::{div,divide}.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
+       "aten::{div,divide}.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor",
+       "aten::{div,divide}.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
+       "aten::div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)") {
   if (!c.given(2)) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
   bool down = strcmp(c.text(2), "floor") == 0;
   if (!down && strcmp(c.text(2), "trunc") != 0) return c.fail("a rounding_mode of None, 'trunc' or 'floor'", "'%s'", c.text(2));
   return give_rounded_quotient(c, down);
 }
 // Files of operator version 3 and before: integers are divided towards zero.
-static Status give_old_quotient(Call& c) {
-  bool floats = is_floating(c.tensor(0).dtype()) || c.args[1].tag() == Tag::real ||
-                (c.args[1].tag() == Tag::tensor && is_floating(c.tensor(1).dtype()));
-  if (floats || (c.op->param_count > 2 && is_floating(c.tensor(2).dtype()))) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
-  return give_rounded_quotient(c, false);
-}
 PEN_OP(divide_old, "upgrade::div_0_3.Tensor(Tensor self, Tensor other) -> Tensor",
        "upgrade::div_0_3.Scalar(Tensor self, Scalar other) -> Tensor",
        "upgrade::div_0_3.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
        "upgrade::div__0_3.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
        "upgrade::div__0_3.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
-  return give_old_quotient(c);
-}
-PEN_OP(divide_by_mode, "[in_place]", "aten::{div,divide}.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
-       "aten::{div,divide}.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor") {
-  return give_quotient_by_mode(c);
-}
-PEN_OP(divide_by_mode_out, "aten::{div,divide}.out_mode(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)",
-       "aten::div.Scalar_mode_out(Tensor self, Scalar other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)") {
-  return give_quotient_by_mode(c);
-}
-PEN_OP(floor_divide, "[out]", "aten::floor_divide(Tensor self, Tensor other) -> Tensor",
-       "aten::floor_divide.Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_rounded_quotient(c, true);
-}
-PEN_OP(floor_divide_in_place, "aten::floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-       "aten::floor_divide_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
-  return give_rounded_quotient(c, true);
-}
-
-static Status give_remainder(Call& c) {
-  DType dtype = promoted(c, 0, 1);
-  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
-  if (!is_floating(dtype)) PEN_TRY(need_no_zero(c, 1));
-  return give_kernel(c, KernelName(c), dtype, 2);
-}
-PEN_OP(remainder, "[in_place][out]", "aten::{remainder,fmod}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::{remainder,fmod}.Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_remainder(c);
-}
-PEN_OP(remainder_of_number, "[out]", "aten::remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") { return give_remainder(c); }
-
-PEN_OP(extremes, "[out]", "aten::{maximum,minimum,fmax,fmin}(Tensor self, Tensor other) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted(c, 0, 1), 2);
-}
-PEN_OP(extremes_other, "aten::{max,min}.other(Tensor self, Tensor other) -> Tensor",
-       "aten::{max,min}.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_kernel(c, KernelName(c), promoted(c, 0, 1), 2);
-}
-
-// Functions of two floats: integers become floats where torch lets them.
-PEN_OP(float_functions, "[in_place][out]", "aten::{atan2,arctan2}(Tensor self, Tensor other) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
-}
-PEN_OP(float_functions_with_out, "[in_place]", "aten::{xlogy,copysign}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor", "aten::copysign.Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
-}
-PEN_OP(float_functions_out, "aten::copysign.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::xlogy.OutTensor(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
-}
-PEN_OP(float_functions_of_floats, "[in_place][out]", "aten::{hypot,nextafter}(Tensor self, Tensor other) -> Tensor") {
-  DType dtype = promoted(c, 0, 1);
-  if (!is_floating(dtype)) return c.fail("a tensor of floats", "%s", dtype_name(dtype));
-  return give_kernel(c, KernelName(c), dtype, 2);
-}
-PEN_OP(sums_of_powers, "[out]", "aten::{logaddexp,logaddexp2}(Tensor self, Tensor other) -> Tensor") {
-  DType dtype = promoted(c, 0, 1);
-  if (!is_floating(dtype)) return c.fail("a tensor of floats", "%s", dtype_name(dtype));
-  return give_kernel(c, KernelName(c), dtype, 2);
-}
-PEN_OP(special_functions, "[out]", "aten::special_{xlogy,xlog1py}(Tensor self, Tensor other) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0, 1), 2);
-}
-PEN_OP(integer_functions, "[in_place][out]", "aten::{gcd,lcm}(Tensor self, Tensor other) -> Tensor") {
-  DType dtype = promoted(c, 0, 1);
-  if (!is_integral(dtype, false)) return c.fail("tensors of integers", "%s", dtype_name(dtype));
-  return give_kernel(c, KernelName(c), dtype, 2);
+  bool floats = is_floating(c.tensor(0).dtype()) || c.args[1].tag() == Tag::real ||
+                (c.args[1].tag() == Tag::tensor && is_floating(c.tensor(1).dtype()));
+  if (floats || (c.op->param_count > 2 && is_floating(c.tensor(2).dtype()))) return give_kernel(c, "div", promoted_float(c, 0, 1), 2, true);
+  return give_rounded_quotient(c, false);
 }
 
 // The powers that models use, without the general function.
@@ -193,19 +101,14 @@ static int power(Rows& r, DType dtype, int x, const Value& number) {
   if (is_floating(dtype) && exponent == -1) return r.node("reciprocal", dtype, x);
   return r.node("pow", dtype, x, r.number(number, dtype));
 }
-static Status give_power(Call& c) {
+PEN_OP(pow_number, "[out]", "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
+       "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)") {
   DType dtype = promoted(c, 0, 1), wide = wide_of(dtype);
   if (!is_floating(dtype) && c.number(1) < 0) return c.raise("RuntimeError: Integers to negative integer powers are not allowed.");
   Rows r(c);
   return r.give(r.cast(power(r, wide, operand(r, c, 0, dtype, wide), c.args[1]), dtype));
 }
-PEN_OP(pow_number, "[out]", "aten::pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor") { return give_power(c); }
-PEN_OP(pow_number_in_place, "aten::pow_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)") { return give_power(c); }
-PEN_OP(pow_tensors_in_place, "aten::pow_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)") {
-  return give_kernel(c, "pow", promoted(c, 0, 1), 2);
-}
-PEN_OP(pow_tensors, "[out]", "aten::pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
-       "aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor") {
+PEN_OP(pow_of_number, "[out]", "aten::pow.Scalar(Scalar self, Tensor exponent) -> Tensor") {
   DType dtype = promoted(c, 0, 1);
   if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
   return give_kernel(c, "pow", dtype, 2);
@@ -214,33 +117,6 @@ PEN_OP(float_power, "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponen
        "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
        "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor") {
   return give_kernel(c, "pow", DType::f64, 2);
-}
-
-PEN_OP(addcmul, "[in_place][out]", "aten::addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-       "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor") {
-  bool by_product = KernelName(c).is("addcmul");
-  DType dtype = promoted(c, 0, 1, 2), wide = wide_of(dtype);
-  if (!by_product && is_integral(c.tensor(1).dtype(), true) && is_integral(c.tensor(2).dtype(), true))
-    return c.fail("float tensors to divide", "integers");
-  if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
-  Rows r(c);
-  int x = operand(r, c, 0, dtype, wide), a = operand(r, c, 1, dtype, wide), b = operand(r, c, 2, dtype, wide);
-  if (c.number(3) != 1) a = r.node("mul", wide, a, r.number(c.args[3], wide));
-  return r.give(r.cast(r.node("add", wide, x, r.node(by_product ? "mul" : "div", wide, a, b)), dtype));
-}
-
-PEN_OP(lerp, "[in_place][out]", "aten::lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
-       "aten::lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor") {
-  for (int i = 0; i < 3; ++i) {
-    if (c.args[i].tag() != Tag::tensor) continue;
-    PEN_TRY(need_floats(c, i));
-    if (c.tensor(i).dtype() != c.tensor(0).dtype())
-      return c.fail("tensors of one dtype", "%s and %s", dtype_name(c.tensor(0).dtype()), dtype_name(c.tensor(i).dtype()));
-  }
-  DType dtype = c.tensor(0).dtype(), wide = wide_of(dtype);
-  Rows r(c);
-  return r.give(r.cast(
-      r.node("lerp", wide, operand(r, c, 0, dtype, wide), operand(r, c, 1, dtype, wide), operand(r, c, 2, dtype, wide, true)), dtype));
 }
 
 PEN_OP(ldexp, "aten::ldexp.Tensor(Tensor self, Tensor other) -> Tensor",

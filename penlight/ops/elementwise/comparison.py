@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise import expression as e
@@ -15,32 +15,36 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 
-@elementwise(aten=("eq.Tensor", "eq.Scalar"), dtypes=EVERY, result="bool", nan="false")
+def _compared(*names: str) -> list[str]:
+    return [f"{name}.{kind}" for name in names for kind in ("Tensor", "Scalar")]
+
+
+@elementwise(aten=_compared("eq"), dtypes=EVERY, result="bool", nan="false")
 def eq(a: Term, b: Term) -> Term:
     return a == b
 
 
-@elementwise(aten=("ne.Tensor", "ne.Scalar"), dtypes=EVERY, result="bool", nan="true")
+@elementwise(aten=_compared("ne", "not_equal"), dtypes=EVERY, result="bool", nan="true")
 def ne(a: Term, b: Term) -> Term:
     return a != b
 
 
-@elementwise(aten=("lt.Tensor", "lt.Scalar"), dtypes=EVERY, result="bool", nan="false")
+@elementwise(aten=_compared("lt", "less"), dtypes=EVERY, result="bool", nan="false")
 def lt(a: Term, b: Term) -> Term:
     return a < b
 
 
-@elementwise(aten=("le.Tensor", "le.Scalar"), dtypes=EVERY, result="bool", nan="false")
+@elementwise(aten=_compared("le", "less_equal"), dtypes=EVERY, result="bool", nan="false")
 def le(a: Term, b: Term) -> Term:
     return a <= b
 
 
-@elementwise(aten=("gt.Tensor", "gt.Scalar"), dtypes=EVERY, result="bool", nan="false")
+@elementwise(aten=_compared("gt", "greater"), dtypes=EVERY, result="bool", nan="false")
 def gt(a: Term, b: Term) -> Term:
     return a > b
 
 
-@elementwise(aten=("ge.Tensor", "ge.Scalar"), dtypes=EVERY, result="bool", nan="false")
+@elementwise(aten=_compared("ge", "greater_equal"), dtypes=EVERY, result="bool", nan="false")
 def ge(a: Term, b: Term) -> Term:
     return a >= b
 
@@ -65,38 +69,42 @@ def logical_not(x: Term) -> Term:
     return x == 0
 
 
-@elementwise(aten="isnan", dtypes=FLOATS, result="bool", nan="true")
+@elementwise(aten="isnan", dtypes=FLOATS, result="bool", nan="true", forms={"isnan_": ""})
 def isnan(x: Term) -> Term:
     return e.isnan(x)
 
 
-@elementwise(aten="isinf", dtypes=FLOATS, result="bool", nan="false")
+@elementwise(aten="isinf", dtypes=FLOATS, result="bool", nan="false", forms={"isinf_": ""})
 def isinf(x: Term) -> Term:
     return e.abs(x) == float("inf")
 
 
-@elementwise(aten="isfinite", dtypes=FLOATS, result="bool", nan="false")
+@elementwise(aten="isfinite", dtypes=FLOATS, result="bool", nan="false", forms={"isfinite_": "", "isfinite.out": ""})
 def isfinite(x: Term) -> Term:
     return e.abs(x) < float("inf")
 
 
-@elementwise(aten="isposinf", dtypes=FLOATS, result="bool", nan="false")
+@elementwise(aten="isposinf", dtypes=FLOATS, result="bool", nan="false", forms={"isposinf_": ""})
 def isposinf(x: Term) -> Term:
     return x == float("inf")
 
 
-@elementwise(aten="isneginf", dtypes=FLOATS, result="bool", nan="false")
+@elementwise(aten="isneginf", dtypes=FLOATS, result="bool", nan="false", forms={"isneginf_": ""})
 def isneginf(x: Term) -> Term:
     return x == -float("inf")
 
 
-@elementwise(aten="signbit", dtypes=ARITHMETIC, result="bool", nan="its sign")
+@elementwise(aten="signbit", dtypes=ARITHMETIC, result="bool", nan="its sign", forms={"signbit_": ""})
 def signbit(x: Term) -> Term:
     """Whether x is below zero, or -0"""
     return e.signbit(x)
 
 
-@elementwise(aten=("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"), dtypes=EVERY)
+@elementwise(
+    aten=("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar"),
+    dtypes=EVERY,
+    forms={f"where.{kind}_out": "" for kind in ("ScalarOther", "ScalarSelf", "Scalar")},
+)
 def where(condition: Term, a: Term, b: Term) -> Term:
     """a where the condition holds, b elsewhere"""
     return e.select(condition, a, b)
@@ -111,62 +119,49 @@ def _(g: Emitter, x: Value, mask: Value, value: Any) -> Value:
     return apply(g, where, mask, g.cast(value, x.dtype), x)
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a & b)
+def _bitwise(word: str, oracle: Callable[..., Any]) -> Callable[[Callable[..., Term]], ElementwiseOp]:
+    """On bool tensors & | ^ are the logical operators."""
+    names = [f"bitwise_{word}.{kind}" for kind in ("Tensor", "Scalar", "Scalar_Tensor")]
+    names += [f"__{word}__.{kind}" for kind in ("Tensor", "Scalar")]
+    return elementwise(aten=names, dtypes=INTEGERS, on_bool=f"logical_{word}", oracle=oracle)
+
+
+@_bitwise("and", lambda torch, a, b: a & b)
 def bitwise_and(a: Term, b: Term) -> Term:
     return a & b
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a | b)
+@_bitwise("or", lambda torch, a, b: a | b)
 def bitwise_or(a: Term, b: Term) -> Term:
     return a | b
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a ^ b)
+@_bitwise("xor", lambda torch, a, b: a ^ b)
 def bitwise_xor(a: Term, b: Term) -> Term:
     return a ^ b
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, x: ~x)
+@elementwise(aten="bitwise_not", dtypes=INTEGERS, on_bool="logical_not")
 def bitwise_not(x: Term) -> Term:
     return ~x
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a << (b & 127))
+def _shift(word: str, oracle: Callable[..., Any]) -> Callable[[Callable[..., Term]], ElementwiseOp]:
+    names = [f"bitwise_{word}_shift.{kind}" for kind in ("Tensor", "Tensor_Scalar", "Scalar_Tensor")]
+    names += [f"__{word[0]}shift__.{kind}" for kind in ("Tensor", "Scalar")]
+    return elementwise(aten=names, dtypes=INTEGERS, oracle=oracle)
+
+
+@_shift("left", lambda torch, a, b: a << (b & 127))
 def shift_left(a: Term, b: Term) -> Term:
     """a * 2**b; 0 where b is below zero or takes all bits"""
     return e.shift_left(a, b)
 
 
-@elementwise(dtypes=INTEGERS, oracle=lambda torch, a, b: a >> (b & 127))
+@_shift("right", lambda torch, a, b: a >> (b & 127))
 def shift_right(a: Term, b: Term) -> Term:
     """a / 2**b, rounded down; 0 or -1 where b is below zero or takes all bits"""
     return e.shift_right(a, b)
-
-
-@shift_left.from_aten("bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar", "bitwise_left_shift.Scalar_Tensor",
-                      "__lshift__.Tensor", "__lshift__.Scalar")  # fmt: skip
-def _(g: Emitter, a: Any, b: Any) -> Value:
-    return apply(g, shift_left, a, b)
-
-
-@shift_right.from_aten("bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar",
-                       "bitwise_right_shift.Scalar_Tensor", "__rshift__.Tensor", "__rshift__.Scalar")  # fmt: skip
-def _(g: Emitter, a: Any, b: Any) -> Value:
-    return apply(g, shift_right, a, b)
-
-
-def _logical_for_bool(bitwise: ElementwiseOp, logical: ElementwiseOp, *overloads: str) -> None:
-    """On bool tensors & | ^ ~ are the logical operators."""
-
-    @bitwise.from_aten(*(f"{bitwise.name}{o}" for o in overloads))
-    def _(g: Emitter, *operands: Any) -> Value:
-        return apply(g, logical if g.out.dtype == "bool" else bitwise, *operands)
-
-
-_logical_for_bool(bitwise_and, logical_and, ".Tensor", ".Scalar", ".Scalar_Tensor")
-_logical_for_bool(bitwise_or, logical_or, ".Tensor", ".Scalar", ".Scalar_Tensor")
-_logical_for_bool(bitwise_xor, logical_xor, ".Tensor", ".Scalar", ".Scalar_Tensor")
-_logical_for_bool(bitwise_not, logical_not, "")
 
 
 @where.samples

@@ -1,82 +1,7 @@
-// Comparisons, logic on truth values and on bits, and choices: where, masked_fill, clamp.
+// Choices that are more than a rule, masked_fill and clamp with its kin, and comparisons of whole tensors.
 #include "penlight/ops/elementwise/operands.h"
 
 namespace pen {
-
-PEN_OP(compare, "[in_place][out]",
-       "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::{eq,ne,lt,le,gt,ge,not_equal,less,less_equal,greater,greater_equal}.Scalar(Tensor self, Scalar other) -> Tensor") {
-  DType dtype = promoted(c, 0, 1);
-  return give_kernel(c, KernelName(c), dtype, 2);
-}
-
-PEN_OP(logical, "[in_place][out]", "aten::logical_{and,or,xor}(Tensor self, Tensor other) -> Tensor",
-       "aten::logical_not(Tensor self) -> Tensor") {
-  KernelName kernel(c);
-  int arity = kernel.is("logical_not") ? 1 : 2;
-  return give_kernel(c, kernel, promoted(c, 0, arity > 1 ? 1 : -1), arity);
-}
-
-// On bools & | ^ ~ are the logical operators.
-static Status give_bits(Call& c, const char* word, int arity) {
-  DType dtype = promoted(c, 0, arity > 1 ? 1 : -1);
-  if (is_floating(dtype)) return c.fail("tensors of integers or bools", "%s", dtype_name(dtype));
-  char kernel[24];
-  set_text(kernel, sizeof kernel, "%s_%s", dtype == DType::boolean ? "logical" : "bitwise", word);
-  return give_kernel(c, kernel, dtype, arity);
-}
-PEN_OP(bitwise, "[in_place][out]", "aten::bitwise_{and,or,xor}.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::bitwise_{and,or,xor}.Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_bits(c, KernelName(c).text + 8, 2);
-}
-PEN_OP(bitwise_of_number, "[out]", "aten::bitwise_{and,or,xor}.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") {
-  return give_bits(c, KernelName(c).text + 8, 2);
-}
-PEN_OP(bitwise_not, "[in_place][out]", "aten::bitwise_not(Tensor self) -> Tensor") { return give_bits(c, "not", 1); }
-
-// "__and__.Tensor", "__iand__.Tensor" → "and".
-PEN_OP(bit_methods, "aten::__{and,or,xor}__.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::__{and,or,xor}__.Scalar(Tensor self, Scalar other) -> Tensor",
-       "aten::__i{and,or,xor}__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-       "aten::__i{and,or,xor}__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
-  const char* name = c.op->name + 8;
-  if (name[0] == 'i') ++name;
-  return give_bits(c, name[0] == 'a' ? "and" : name[0] == 'o' ? "or" : "xor", 2);
-}
-
-static Status give_shift(Call& c, bool left) {
-  DType dtype = promoted(c, 0, 1);
-  if (!is_integral(dtype, false)) return c.fail("tensors of integers", "%s", dtype_name(dtype));
-  return give_kernel(c, left ? "shift_left" : "shift_right", dtype, 2);
-}
-PEN_OP(shift, "[in_place][out]", "aten::bitwise_{left,right}_shift.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::bitwise_{left,right}_shift.Tensor_Scalar(Tensor self, Scalar other) -> Tensor") {
-  return give_shift(c, c.op->name[14] == 'l');
-}
-PEN_OP(shift_of_number, "aten::bitwise_{left,right}_shift.Scalar_Tensor(Scalar self, Tensor other) -> Tensor") {
-  return give_shift(c, c.op->name[14] == 'l');
-}
-PEN_OP(shift_methods, "aten::__{l,r}shift__.Tensor(Tensor self, Tensor other) -> Tensor",
-       "aten::__{l,r}shift__.Scalar(Tensor self, Scalar other) -> Tensor",
-       "aten::__i{l,r}shift__.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)",
-       "aten::__i{l,r}shift__.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)") {
-  const char* name = c.op->name + 8;
-  return give_shift(c, name[name[0] == 'i'] == 'l');
-}
-
-PEN_OP(where, "aten::where.self(Tensor condition, Tensor self, Tensor other) -> Tensor",
-       "aten::where.ScalarOther(Tensor condition, Tensor self, Scalar other) -> Tensor",
-       "aten::where.ScalarSelf(Tensor condition, Scalar self, Tensor other) -> Tensor",
-       "aten::where.Scalar(Tensor condition, Scalar self, Scalar other) -> Tensor",
-       "aten::where.self_out(Tensor condition, Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)") {
-  DType condition = c.tensor(0).dtype(), dtype = promoted(c, 1, 2), carrier;
-  if (condition != DType::boolean && condition != DType::u8) return c.fail("a condition of bools", "%s", dtype_name(condition));
-  PEN_TRY(carrier_for(c, "where", dtype, &carrier));
-  Rows r(c);
-  int mask = r.cast(r.input(c.tensor(0)), DType::boolean);
-  int a = operand(r, c, 1, dtype, carrier), b = operand(r, c, 2, dtype, carrier);
-  return r.give(r.cast(r.node("where", carrier, mask, a, b), dtype));
-}
 
 PEN_OP(masked_fill, "[in_place]", "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
        "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor") {
@@ -101,7 +26,7 @@ static Status give_clamped(Call& c, int low, int high) {
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);
   auto is_number = [&](int i) { return i < 0 || (c.args[i].tag() != Tag::tensor && c.number(i) == c.number(i)); };
-  if (carrier == DType::f32 && is_number(low) && is_number(high)) {
+  if (is_floating(carrier) && is_number(low) && is_number(high)) {
     constexpr double kInf = __builtin_huge_val();
     // Bounds are rounded to the result's dtype first, as the tensor's numbers are.
     auto bound = [&](int i, double none) {

@@ -169,12 +169,13 @@ def evaluate(t: Term, inputs: Mapping[str, np.ndarray], attrs: Mapping[str, floa
     import numpy as np
 
     known: dict[str, Any] = {}
+    dtype = next((x.dtype.type for x in inputs.values() if x.dtype.kind == "f"), np.float64)
 
     def value(t: Term) -> Any:
         if t.op == "input":
             return inputs[str(t.value)]
         if t.op == "attr":
-            return np.float32(attrs[str(t.value)])
+            return dtype(attrs[str(t.value)])
         if t.op == "const":
             return t.value
         text = show(t)

@@ -1,70 +1,8 @@
-// Functions of one tensor, and what all elementwise operators of the VM share (operands.h).
+// The operators that are one elementwise rule (op_elementwise), what they share with the others (operands.h), and functions of one
+// tensor that are more than a rule.
 #include "penlight/ops/elementwise/operands.h"
 
 namespace pen {
-
-static const struct {
-  const char *name, *kernel;
-} kOtherNames[] = {{"absolute", "abs"},
-                   {"arccos", "acos"},
-                   {"arccosh", "acosh"},
-                   {"arcsin", "asin"},
-                   {"arcsinh", "asinh"},
-                   {"arctan", "atan"},
-                   {"arctan2", "atan2"},
-                   {"arctanh", "atanh"},
-                   {"clip", "clamp"},
-                   {"divide", "div"},
-                   {"fix", "trunc"},
-                   {"greater", "gt"},
-                   {"greater_equal", "ge"},
-                   {"i0", "bessel_i0"},
-                   {"less", "lt"},
-                   {"less_equal", "le"},
-                   {"max", "maximum"},
-                   {"min", "minimum"},
-                   {"multiply", "mul"},
-                   {"negative", "neg"},
-                   {"not_equal", "ne"},
-                   {"sgn", "sign"},
-                   {"special_digamma", "digamma"},
-                   {"special_entr", "entr"},
-                   {"special_erf", "erf"},
-                   {"special_erfc", "erfc"},
-                   {"special_erfcx", "erfcx"},
-                   {"special_erfinv", "erfinv"},
-                   {"special_exp2", "exp2"},
-                   {"special_expit", "sigmoid"},
-                   {"special_expm1", "expm1"},
-                   {"special_gammaln", "lgamma"},
-                   {"special_i0", "bessel_i0"},
-                   {"special_i0e", "bessel_i0e"},
-                   {"special_i1", "bessel_i1"},
-                   {"special_i1e", "bessel_i1e"},
-                   {"special_log1p", "log1p"},
-                   {"special_log_ndtr", "log_ndtr"},
-                   {"special_ndtr", "ndtr"},
-                   {"special_ndtri", "ndtri"},
-                   {"special_psi", "digamma"},
-                   {"special_round", "round"},
-                   {"special_sinc", "sinc"},
-                   {"special_xlog1py", "xlog1py"},
-                   {"special_xlogy", "xlogy"},
-                   {"subtract", "sub"},
-                   {"true_divide", "div"}};
-
-KernelName::KernelName(const Call& c) {
-  const char* name = c.op->name + 6;  // after "aten::"
-  size_t n = 0;
-  while (name[n] && name[n] != '.' && n + 1 < sizeof text) {
-    text[n] = name[n];
-    ++n;
-  }
-  if (n > 1 && text[n - 1] == '_' && text[0] != '_') --n;
-  text[n] = 0;
-  for (const auto& row : kOtherNames)
-    if (strcmp(text, row.name) == 0) set_text(text, sizeof text, "%s", row.kernel);
-}
 
 DType promoted(const Call& c, int first, int second, int third) {
   Promotion p;
@@ -100,8 +38,7 @@ Status give_kernel(Call& c, const char* kernel, DType dtype, int arity, bool exa
   Rows r(c);
   int in[3] = {-1, -1, -1};
   for (int i = 0; i < arity; ++i) in[i] = operand(r, c, i, dtype, carrier, exact);
-  int y = r.node(kernel, carrier, in[0], in[1], in[2]);
-  return r.give(r.dtype(y) == carrier ? r.cast(y, dtype) : y);
+  return r.give(r.cast(r.node(kernel, carrier, in[0], in[1], in[2]), dtype));
 }
 
 Status need_floats(const Call& c, int i) {
@@ -128,44 +65,71 @@ Status need_no_zero(const Call& c, int i) {
   return PEN_OK;
 }
 
-PEN_OP(float_function, "[in_place][out]",
-       "aten::{exp,exp2,expm1,log,log1p,log2,log10,sqrt,rsqrt,sin,cos,tan,asin,acos,atan,sinh,cosh,tanh,asinh,acosh,atanh,erf,erfc,"
-       "erfinv,sigmoid,lgamma,digamma,sinc,reciprocal,arcsin,arccos,arctan,arcsinh,arccosh,arctanh,i0}(Tensor self) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0), 1);
+// torch's own conditions on what a rule is given; *dtype becomes the one it is computed for.
+static Status check_operands(const Call& c, const OpRule& rule, DType* dtype) {
+  auto integral = [&](int i) { return c.args[i].tag() == Tag::tensor && is_integral(c.tensor(i).dtype(), true); };
+  switch (rule.takes) {
+    case Takes::numbers:
+    case Takes::wholes:
+      if (*dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
+      break;
+    case Takes::integers:
+      if (!is_integral(*dtype, false)) return c.fail("tensors of integers", "%s", dtype_name(*dtype));
+      break;
+    case Takes::counts:
+      if (*dtype == DType::boolean) *dtype = DType::i64;
+      break;
+    case Takes::alike:
+      for (int i = 0; i < rule.operands; ++i)
+        if (c.args[i].tag() == Tag::tensor && c.tensor(i).dtype() != *dtype)
+          return c.fail("tensors of one dtype", "%s and %s", dtype_name(*dtype), dtype_name(c.tensor(i).dtype()));
+      [[fallthrough]];
+    case Takes::quotients:
+    case Takes::floats:
+      if (!is_floating(*dtype) || (rule.takes == Takes::quotients && integral(1) && integral(2)))
+        return c.fail("a tensor of floats", "one of dtype %s", dtype_name(c.tensor(rule.operands > 2).dtype()));
+      break;
+    case Takes::any:
+      if (rule.makes_floats && !is_floating(*dtype)) *dtype = DType::f32;
+  }
+  if (rule.has_condition && c.tensor(0).dtype() != DType::boolean && c.tensor(0).dtype() != DType::u8)
+    return c.fail("a condition of bools", "%s", dtype_name(c.tensor(0).dtype()));
+  return rule.divides && !is_floating(*dtype) ? need_no_zero(c, 1) : PEN_OK;
 }
 
-PEN_OP(special_function, "[out]",
-       "aten::special_{digamma,entr,erf,erfc,erfcx,erfinv,exp2,expit,expm1,gammaln,i0,i0e,i1,i1e,log1p,log_ndtr,ndtr,ndtri,psi,"
-       "sinc}(Tensor self) -> Tensor") {
-  return give_kernel(c, KernelName(c), promoted_float(c, 0), 1);
+// Attributes reach kernels as doubles.
+static Status read_attributes(const Call& c, const OpRule& rule, DType dtype, double* to) {
+  for (int i = 0; i < rule.attrs; ++i) {
+    const Value& v = c.args[rule.operands + i];
+    to[i] = v.number();
+    if (is_floating(dtype)) continue;
+    if (to[i] > 9007199254740992.0 || to[i] < -9007199254740992.0) return c.fail("a number of at most 53 bits", "%.0f", to[i]);
+  }
+  return PEN_OK;
 }
 
-PEN_OP(same_function, "[in_place][out]", "aten::{neg,negative,abs,absolute,sign,sgn}(Tensor self) -> Tensor") {
-  KernelName kernel(c);
-  if (!kernel.is("sign") && c.tensor(0).dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
-  return give_kernel(c, kernel, c.tensor(0).dtype(), 1);
-}
-
-PEN_OP(square, "[in_place][out]", "aten::square(Tensor self) -> Tensor") {
-  DType dtype = c.tensor(0).dtype();
-  return give_kernel(c, "square", dtype == DType::boolean ? DType::i64 : dtype, 1);
+Status op_elementwise(Call& c) {
+  const OpRule& rule = *c.op->rule;
+  const int first = rule.has_condition, n = rule.operands;
+  DType dtype = promoted(c, first, first + 1 < n ? first + 1 : -1, first + 2 < n ? first + 2 : -1), carrier;
+  const bool logical = dtype == DType::boolean && rule.on_bool;
+  const char* kernel = logical ? rule.on_bool : rule.kernel;
+  double attrs[3] = {};
+  if (!logical) PEN_TRY(check_operands(c, rule, &dtype));
+  PEN_TRY(read_attributes(c, rule, dtype, attrs));
+  Rows r(c);
+  if (rule.takes == Takes::wholes && !is_floating(dtype)) return r.give(r.input(c.tensor(0)));  // whole already
+  PEN_TRY(carrier_for(c, kernel, dtype, &carrier));
+  int in[3] = {-1, -1, -1};
+  for (int i = 0; i < n; ++i)
+    in[i] = i < first ? r.cast(r.input(c.tensor(i)), DType::boolean) : operand(r, c, i, dtype, carrier, rule.exact && is_floating(dtype));
+  int y = r.with(r.node(kernel, carrier, in[0], in[1], in[2]), attrs[0], attrs[1], attrs[2]);
+  return r.give(r.dtype(y) == carrier ? r.cast(y, dtype) : y);
 }
 
 PEN_OP(positive, "aten::positive(Tensor(a) self) -> Tensor(a)") {
   if (c.tensor(0).dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
   return c.give(Value(c.args[0]));
-}
-
-PEN_OP(rounding, "[in_place][out]", "aten::{floor,ceil,trunc,fix,round}(Tensor self) -> Tensor") {
-  if (is_floating(c.tensor(0).dtype())) return give_kernel(c, KernelName(c), c.tensor(0).dtype(), 1);
-  if (c.tensor(0).dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
-  Rows r(c);  // integers are whole already
-  return r.give(r.input(c.tensor(0)));
-}
-
-PEN_OP(frac, "[in_place][out]", "aten::frac(Tensor self) -> Tensor") {
-  PEN_TRY(need_floats(c, 0));
-  return give_kernel(c, "frac", c.tensor(0).dtype(), 1);
 }
 
 PEN_OP(round_decimals, "[in_place][out]", "aten::round.decimals(Tensor self, *, int decimals) -> Tensor") {
@@ -183,22 +147,7 @@ PEN_OP(round_decimals, "[in_place][out]", "aten::round.decimals(Tensor self, *, 
   return r.give(r.cast(r.node(decimals > 0 ? "div" : "mul", carrier, r.node("round", carrier, scaled), scale), dtype));
 }
 
-PEN_OP(angle_unit, "[in_place][out]", "aten::{rad2deg,deg2rad}(Tensor self) -> Tensor") {
-  constexpr double kDegrees = 57.295779513082320876798154814105170332405472466564;
-  DType dtype = promoted_float(c, 0), carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
-  Rows r(c);
-  int factor = r.number(KernelName(c).is("rad2deg") ? kDegrees : 1 / kDegrees, carrier);
-  return r.give(r.cast(r.node("mul", carrier, operand(r, c, 0, dtype, carrier), factor), dtype));
-}
-
-PEN_OP(float_test, "[out]", "aten::{isnan,isinf,isposinf,isneginf}(Tensor self) -> Tensor") {
-  return give_kernel(c, KernelName(c), c.tensor(0).dtype(), 1);
-}
-PEN_OP(isfinite, "aten::isfinite(Tensor self) -> Tensor") { return give_kernel(c, "isfinite", c.tensor(0).dtype(), 1); }
-
-PEN_OP(signbit, "[out]", "aten::signbit(Tensor self) -> Tensor") { return give_kernel(c, "signbit", c.tensor(0).dtype(), 1); }
-
-static Status give_logit(Call& c) {
+PEN_OP(logit, "[in_place][out]", "aten::logit(Tensor self, float? eps=None) -> Tensor") {
   DType dtype = promoted_float(c, 0), carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);
@@ -208,8 +157,7 @@ static Status give_logit(Call& c) {
   }
   return r.give(r.cast(r.node("logit", carrier, x), dtype));
 }
-PEN_OP(logit, "[in_place][out]", "aten::logit(Tensor self, float? eps=None) -> Tensor") { return give_logit(c); }
-PEN_OP(special_logit, "[out]", "aten::special_logit(Tensor self, float? eps=None) -> Tensor") { return give_logit(c); }
+PEN_OP(special_logit, "[out]", "aten::special_logit(Tensor self, float? eps=None) -> Tensor") { return op_logit(c); }
 
 PEN_OP(nan_to_num, "[in_place][out]", "aten::nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor") {
   DType dtype = c.tensor(0).dtype();
@@ -221,11 +169,8 @@ PEN_OP(nan_to_num, "[in_place][out]", "aten::nan_to_num(Tensor self, float? nan=
                    : dtype == DType::bf16 ? 3.3895313892515355e38
                                           : 3.4028234663852886e38;
   double nan = c.given(1) ? c.number(1) : 0, above = c.given(2) ? c.number(2) : largest, below = c.given(3) ? c.number(3) : -largest;
-  if (dtype != DType::f64) return r.give(r.cast(r.with(r.node("nan_to_num", DType::f32, r.cast(x, DType::f32)), nan, above, below), dtype));
-  constexpr double kInf = __builtin_huge_val();
-  int y = r.node("where", dtype, r.node("isnan", dtype, x), r.number(nan, dtype), x);
-  y = r.node("where", dtype, r.node("eq", dtype, x, r.number(kInf, dtype)), r.number(above, dtype), y);
-  return r.give(r.node("where", dtype, r.node("eq", dtype, x, r.number(-kInf, dtype)), r.number(below, dtype), y));
+  DType carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
+  return r.give(r.cast(r.with(r.node("nan_to_num", carrier, r.cast(x, carrier)), nan, above, below), dtype));
 }
 
 PEN_OP(polygamma, "aten::polygamma(int n, Tensor self) -> Tensor", "aten::special_polygamma(int n, Tensor self) -> Tensor") {

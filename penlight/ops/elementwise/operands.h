@@ -1,17 +1,8 @@
-// What the VM's elementwise operators share: which kernel an operator's name means, torch's result dtypes, and operands brought
-// into the dtype that is computed in.
+// What the VM's elementwise operators share: torch's result dtypes, and operands brought into the dtype that is computed in.
 #pragma once
 #include "penlight/runtime/vm/rows.h"
 
 namespace pen {
-
-// "aten::logical_not_.out" → "logical_not"; other names of one operator ("arccos", "negative") → the kernel's.
-struct KernelName {
-  explicit KernelName(const Call& c);
-  operator const char*() const { return text; }
-  bool is(const char* name) const { return strcmp(text, name) == 0; }
-  char text[40];
-};
 
 // torch's result dtype of these arguments, tensors or numbers.
 DType promoted(const Call& c, int first, int second = -1, int third = -1);
@@ -22,7 +13,9 @@ DType promoted_float(const Call& c, int first, int second = -1, int third = -1);
 // rank-0 tensors are not, as in sums and products of halves.
 int operand(Rows& r, const Call& c, int i, DType dtype, DType carrier, bool exact = false);
 
-// `kernel` of the arguments [0, arity), cast to `dtype` first; the result is of that dtype, or bool where the kernel's is.
+// An operator that is one elementwise rule, OpEntry::rule; the table has it for each of the rule's overloads.
+Status op_elementwise(Call& c);
+// `kernel` of the arguments [0, arity), cast to `dtype` first, which is the result's.
 Status give_kernel(Call& c, const char* kernel, DType dtype, int arity, bool exact = false);
 // The dtype `kernel` computes in, or an error in words.
 Status carrier_for(const Call& c, const char* kernel, DType dtype, DType* carrier);

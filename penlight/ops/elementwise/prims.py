@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise import arithmetic, comparison, math, special
 from penlight.ops.elementwise.rules import ElementwiseOp, apply
+from penlight.ops.registry import OPS
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Value
@@ -18,15 +19,15 @@ _SAME_NAME: tuple[tuple[Any, str], ...] = (
                  " remainder sign sub"),
     (math, "acos acosh asin asinh atan atanh ceil cos cosh erf exp exp2 expm1 floor log log10 log1p log2 round rsqrt sin"
            " sinh sqrt tan tanh trunc"),
-    (comparison, "eq ge gt isfinite le lt ne signbit where"),
+    (comparison, "bitwise_and bitwise_not bitwise_or bitwise_xor eq ge gt isfinite le lt ne shift_left signbit where"),
     (special, "bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 digamma erfc erfcx igamma igammac lgamma"
               " ndtri spherical_bessel_j0 zeta"),
 )  # fmt: skip
 
 
-def _declare(op: ElementwiseOp, name: str, on_bool: ElementwiseOp | None = None) -> None:
+def _declare(op: ElementwiseOp, name: str) -> None:
     def convert(g: Emitter, *operands: Any) -> Value:
-        return apply(g, on_bool if on_bool is not None and g.out.dtype == "bool" else op, *operands)
+        return apply(g, OPS[op.on_bool] if op.on_bool and g.out.dtype == "bool" else op, *operands)
 
     op.from_aten(f"prims::{name}")(convert)
 
@@ -35,10 +36,7 @@ for module, names in _SAME_NAME:
     for name in names.split():
         _declare(getattr(module, name), name)
 _declare(special.erfinv, "erf_inv")
-_declare(comparison.shift_left, "shift_left")
 _declare(comparison.shift_right, "shift_right_arithmetic")
-for kind in ("and", "or", "xor", "not"):
-    _declare(getattr(comparison, f"bitwise_{kind}"), f"bitwise_{kind}", getattr(comparison, f"logical_{kind}"))
 
 
 @arithmetic.div.from_aten("prims::div")

@@ -1,8 +1,8 @@
 """`@elementwise` declares an operator from one scalar rule. Everything else about it is derived from the rule:
 
 the schema (positional parameters are tensors, keyword-only ones float attributes), the C++ row functions, which serve
-as kernels and as epilogues of conv2d and linear (build/elementwise.py), constant folding, the aten converter and the
-test samples, with special values and odd layouts in each of them (samples.py).
+as kernels and as epilogues of conv2d and linear (build/elementwise.py), constant folding, the aten converter, the VM's
+operators (overloads.py) and the test samples, with special values and odd layouts in each of them (samples.py).
 
     @elementwise(aten="leaky_relu")
     def leaky_relu(x: Term, *, negative_slope: float = 0.01) -> Term:
@@ -15,13 +15,13 @@ A parameter named `condition` is a bool tensor; all the others have the operator
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.elementwise.expression import Term, evaluate
 from penlight.ops.elementwise.samples import automatic_samples, special_samples
-from penlight.ops.registry import Op, Sample, Selection
+from penlight.ops.registry import OPS, Op, Sample, Selection
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,6 +59,14 @@ class ElementwiseOp(Op):
     """An operator with a scalar rule. Called with Terms it gives the rule's Term, so rules can use each other."""
 
     on_vectors = True  # f32 rows are loops over vectors, else over numbers
+    aten: tuple[str, ...] = ()
+    names = of = on_bool = ""
+    exact = False
+    forms: Mapping[str, str] = {}
+
+    @property
+    def has_condition(self) -> bool:
+        return self.tensors[0].name == "condition"
 
     def __call__(self, *args: Any, **attrs: Any) -> Term:
         assert self.rule is not None
@@ -106,6 +114,11 @@ def elementwise(
     oracle: Callable[..., Any] | None = None,
     avoid: tuple[float, ...] = (),
     on_vectors: bool = True,
+    of: str = "",
+    on_bool: str = "",
+    exact: bool = False,
+    names: str = "",
+    forms: Mapping[str, str] | None = None,
 ) -> Callable[[Callable[..., Term]], ElementwiseOp]:
     """Declares the decorated rule as an operator.
 
@@ -113,13 +126,22 @@ def elementwise(
     `oracle(torch, *tensors)` is given. avoid: values that torch refuses or gets wrong, kept out of the samples; ints
     of integer samples, floats of float samples. nan: "propagate", or a word for what becomes of NaN. on_vectors: False
     for what is computed number by number, in f32 too.
+
+    What torch takes: of: "" (a rule for floats makes floats of integers), "floats", "numbers" (all but bools), "wholes"
+    (integers are given back as they are: roundings), "counts" (bools become i64), "alike" (floats of
+    one dtype), "quotients" (floats, and integers not by each other). on_bool: the operator that it is on bool tensors. exact: numbers are
+    not rounded to the tensor's half float first. In the VM alone: names: torch's for the tensors, where they are not self and
+    other, and * where the rest goes by name; forms: what torch calls a form ("mul.Tensor_out": "mul.out"), "" for one that it
+    lacks, or that a PEN_OP has because it takes more.
     """
-    names = (aten,) if isinstance(aten, str) else tuple(aten)
+    names_of_aten = (aten,) if isinstance(aten, str) else tuple(aten)
 
     def declare(rule: Callable[..., Term]) -> ElementwiseOp:
         parameters = inspect.signature(rule).parameters.values()
         tensors = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         attrs = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        if oracle is None and any(p.default is p.empty for p in attrs):
+            raise TypeError(f"attributes of rule {rule.__name__!r} need a default, for its samples, or an oracle")
         op = ElementwiseOp(
             rule.__name__,
             ", ".join([f"{t}: tensor" for t in tensors] + [_attr_schema(p) for p in attrs]),
@@ -134,18 +156,22 @@ def elementwise(
             module=rule.__module__,
         )
         op.fold = op.fold_arrays if dtypes != SPECIAL else None
-        op.on_vectors = on_vectors
+        op.on_vectors, op.aten, op.of, op.on_bool, op.exact = on_vectors, names_of_aten, of, on_bool, exact
+        op.names, op.forms = names, forms or {}
         if "condition" in tensors:  # the dtype is that of the values, not of the first input
             op.select = lambda node: Selection(f"{op.name}.{_dtype(node, -1)}")
 
         def convert(g: Emitter, *args: Any) -> Value:
             values: dict[str, Any] = dict(zip((p.name for p in attrs), map(float, args[len(tensors) :]), strict=True))
-            return apply(g, op, *args[: len(tensors)], **values)
+            if of == "wholes" and args[0].dtype not in FLOATS:
+                return args[0]  # type: ignore[no-any-return]
+            used = OPS[on_bool] if on_bool and g.out.dtype == "bool" else op
+            return apply(g, used, *args[: len(tensors)], **values)
 
-        if names:
-            op.from_aten(*names)(convert)
+        if names_of_aten:
+            op.from_aten(*names_of_aten)(convert)
         defaults = [p.default for p in attrs]
-        torch_call = oracle or (lambda torch, *xs: _aten(torch, names[0])(*xs, *defaults))
+        torch_call = oracle or (lambda torch, *xs: _aten(torch, names_of_aten[0])(*xs, *defaults))
 
         @op.samples
         def automatic() -> Iterator[Sample]:
@@ -202,10 +228,8 @@ def _dtype(node: Node, index: int) -> str:
 
 
 def _attr_schema(parameter: inspect.Parameter) -> str:
-    default = parameter.default
-    if default is inspect.Parameter.empty:
-        raise TypeError(f"attribute {parameter.name!r} of a rule needs a default, for its samples")
-    return f"{parameter.name}: float = {default!r}"
+    default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+    return f"{parameter.name}: float{default}"
 
 
 def _aten(torch: Any, name: str) -> Any:

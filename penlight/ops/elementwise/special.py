@@ -30,6 +30,8 @@ def function(
     doc: str,
     arity: int = 1,
     avoid: tuple[float, ...] = (),
+    names: str = "",
+    of: str = "",
 ) -> ElementwiseOp:
     """An operator that is one function of runtime/cpu/special.h. Samples compare with torch's f64, as its f32 is coarser."""
     call: Callable[..., Term] = e.special(name, arity)
@@ -42,23 +44,39 @@ def function(
 
     rule = unary if arity == 1 else binary
     rule.__name__, rule.__doc__ = name, doc
-    names = (aten,) if isinstance(aten, str) else aten
+    aten = (aten,) if isinstance(aten, str) else aten
 
     def oracle(torch: Any, *xs: Any) -> Any:
-        return getattr(torch.ops.aten, names[0])(*(x.double() for x in xs)).float()
+        return getattr(torch.ops.aten, aten[0])(*(x.double() for x in xs)).float()
 
-    return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid)(rule)
+    return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid, names=names, of=of)(rule)
 
 
-digamma = function("digamma", "digamma", "The slope of lgamma", avoid=(-1.0, -3.0, *HUGE))
+digamma = function(
+    "digamma", ("digamma", "special_digamma", "special_psi"), "The slope of lgamma", avoid=(-1.0, -3.0, *HUGE)
+)
 zeta = function("zeta", ("special_zeta", "special_zeta.self_scalar", "special_zeta.other_scalar"),
                 "Hurwitz' zeta: the sum of (b + k)**-a over k = 0, 1, 2 …", 2, HUGE)  # fmt: skip
-igamma = function("igamma", "igamma", "The lower incomplete gamma function, regularized", 2, (*HUGE, *NAN))
-igammac = function("igammac", "igammac", "The upper incomplete gamma function, regularized", 2, (*HUGE, *NAN))
+igamma = function(
+    "igamma",
+    ("igamma", "special_gammainc"),
+    "The lower incomplete gamma function, regularized",
+    2,
+    (*HUGE, *NAN),
+    of="floats",
+)
+igammac = function(
+    "igammac",
+    ("igammac", "special_gammaincc"),
+    "The upper incomplete gamma function, regularized",
+    2,
+    (*HUGE, *NAN),
+    of="floats",
+)
 erfcx = function("erfcx", "special_erfcx", "e**(x*x) * erfc(x)")
 ndtri = function("ndtri", "special_ndtri", "The inverse of ndtr")
 bessel_i0 = function(
-    "bessel_i0", ("i0", "special_modified_bessel_i0"), "Modified Bessel function I0", avoid=(INF, -INF)
+    "bessel_i0", ("i0", "special_i0", "special_modified_bessel_i0"), "Modified Bessel function I0", avoid=(INF, -INF)
 )
 bessel_i1 = function(
     "bessel_i1", ("special_i1", "special_modified_bessel_i1"), "Modified Bessel function I1", avoid=(INF, -INF)
@@ -67,18 +85,18 @@ bessel_i0e = function("bessel_i0e", "special_i0e", "I0(x) * e**-|x|")
 bessel_i1e = function("bessel_i1e", "special_i1e", "I1(x) * e**-|x|")
 bessel_k0 = function("bessel_k0", "special_modified_bessel_k0", "Modified Bessel function K0")
 bessel_k1 = function("bessel_k1", "special_modified_bessel_k1", "Modified Bessel function K1")
-bessel_k0e = function("bessel_k0e", "special_scaled_modified_bessel_k0", "K0(x) * e**x")
-bessel_k1e = function("bessel_k1e", "special_scaled_modified_bessel_k1", "K1(x) * e**x")
+bessel_k0e = function("bessel_k0e", "special_scaled_modified_bessel_k0", "K0(x) * e**x", names="x")
+bessel_k1e = function("bessel_k1e", "special_scaled_modified_bessel_k1", "K1(x) * e**x", names="x")
 bessel_j0 = function("bessel_j0", "special_bessel_j0", "Bessel function J0", avoid=HUGE)
 bessel_j1 = function("bessel_j1", "special_bessel_j1", "Bessel function J1", avoid=HUGE)
 bessel_y0 = function("bessel_y0", "special_bessel_y0", "Bessel function Y0", avoid=HUGE)
 bessel_y1 = function("bessel_y1", "special_bessel_y1", "Bessel function Y1", avoid=HUGE)
-airy_ai = function("airy_ai", "special_airy_ai", "Airy's function Ai", avoid=HUGE)
+airy_ai = function("airy_ai", "special_airy_ai", "Airy's function Ai", avoid=HUGE, names="x")
 
 
 def polynomial(name: str, aten: str, doc: str, shifted: str = "") -> None:
     """A polynomial family in x, of degree n; `shifted`: also the one in 2x - 1, under that name."""
-    op = function(name, _overloads(aten), doc, 2, (*HUGE, *NAN))
+    op = function(name, _overloads(aten), doc, 2, (*HUGE, *NAN), names="x n")
     if shifted:
 
         @op.from_aten(*_overloads(shifted))
@@ -107,19 +125,19 @@ polynomial("laguerre_l", "special_laguerre_polynomial_l", "Laguerre's polynomial
 polynomial("legendre_p", "special_legendre_polynomial_p", "Legendre's polynomials")
 
 
-@elementwise(aten="lgamma", dtypes=FLOATS)
+@elementwise(aten=("lgamma", "special_gammaln"), dtypes=FLOATS)
 def lgamma(x: Term) -> Term:
     """log(|gamma(x)|)"""
     return e.lgamma(x)
 
 
-@elementwise(aten="erfc", dtypes=FLOATS)
+@elementwise(aten=("erfc", "special_erfc"), dtypes=FLOATS)
 def erfc(x: Term) -> Term:
     """1 - erf(x)"""
     return e.erfc(x)
 
 
-@elementwise(aten="erfinv", dtypes=FLOATS)
+@elementwise(aten=("erfinv", "special_erfinv"), dtypes=FLOATS)
 def erfinv(x: Term) -> Term:
     """The inverse of erf"""
     return e.erfinv(x)
@@ -131,7 +149,7 @@ def entr(x: Term) -> Term:
     return e.select(x < 0, -INF, e.select(x == 0, 0, -x * e.log(x)))
 
 
-@elementwise(dtypes=FLOATS, oracle=lambda torch, x: torch.special.ndtr(x))
+@elementwise(aten="special_ndtr", dtypes=FLOATS)
 def ndtr(x: Term) -> Term:
     """The normal distribution's integral up to x"""
     return (e.erf(x * 0.5**0.5) + 1) * 0.5
@@ -146,14 +164,16 @@ def log_ndtr(x: Term) -> Term:
     return e.select(x < -1, below, e.log1p(e.erfc(x * 0.5**0.5) * -0.5))
 
 
-@elementwise(dtypes=SPECIAL, oracle=lambda torch, x: torch.special.spherical_bessel_j0(x.double()).float(), avoid=HUGE)
+@elementwise(
+    aten="special_spherical_bessel_j0",
+    dtypes=SPECIAL,
+    oracle=lambda torch, x: torch.special.spherical_bessel_j0(x.double()).float(),
+    avoid=HUGE,
+    names="x",
+)
 def spherical_bessel_j0(x: Term) -> Term:
     """sin(x) / x, 1 at 0"""
     return e.select(x == 0, 1, e.select(e.abs(x) == INF, 0, e.sin(x) / x))
-
-
-ndtr.from_aten("special_ndtr")(lambda g, x: apply(g, ndtr, x))
-spherical_bessel_j0.from_aten("special_spherical_bessel_j0")(lambda g, x: apply(g, spherical_bessel_j0, x))
 
 
 @digamma.from_aten("polygamma")

@@ -22,7 +22,7 @@ PEN_OP(embedding_bag,
   int64_t mode = c.integer(4), padding = c.op->param_count > 8 && c.given(8) ? c.integer(8) : -1;
   if (mode < 0 || mode > 2) return c.fail("mode 0, 1 or 2", "%lld", static_cast<long long>(mode));
   if (c.given(6) && mode != 0) return c.fail("per_sample_weights with mode 0 (sum)", "mode %lld", static_cast<long long>(mode));
-  if (padding < -1 || (padding == -1 && strcmp(c.op->name, "aten::embedding_bag.padding_idx") == 0 && c.given(8))) padding += w.dim(0);
+  if (padding < -1 || (padding == -1 && c.form() == 1 && c.given(8))) padding += w.dim(0);
   Graph g(c);
   int table = g.input(w, DType::f32), rows = g.input(indices, DType::i64), starts = g.input(offsets, DType::i64);
   int y = g.node("embedding_bag.f32", table, rows, starts, c.given(6) ? g.input(c.tensor(6), DType::f32) : -1);

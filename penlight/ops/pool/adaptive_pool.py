@@ -18,19 +18,21 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 _SCHEMA = "x: tensor, size: int[]"
+_DTYPES = ("f32", "f64")
 
-adaptive_avg_pool2d = Op("adaptive_avg_pool2d", _SCHEMA, layout="channels", doc="Mean of each window.")
-adaptive_avg_pool3d = Op("adaptive_avg_pool3d", _SCHEMA, layout="channels", doc="Mean of each window.")
+adaptive_avg_pool2d = Op("adaptive_avg_pool2d", _SCHEMA, layout="channels", dtypes=_DTYPES, doc="Mean of each window.")
+adaptive_avg_pool3d = Op("adaptive_avg_pool3d", _SCHEMA, layout="channels", dtypes=_DTYPES, doc="Mean of each window.")
 adaptive_max_pool2d = Op(
-    "adaptive_max_pool2d", _SCHEMA, layout="channels", tolerance=0.0, doc="Maximum of each window."
+    "adaptive_max_pool2d", _SCHEMA, layout="channels", dtypes=_DTYPES, tolerance=0.0, doc="Maximum of each window."
 )
 adaptive_max_pool3d = Op(
-    "adaptive_max_pool3d", _SCHEMA, layout="channels", tolerance=0.0, doc="Maximum of each window."
+    "adaptive_max_pool3d", _SCHEMA, layout="channels", dtypes=_DTYPES, tolerance=0.0, doc="Maximum of each window."
 )
 adaptive_max_pool_indices = Op(
     "adaptive_max_pool_indices",
     _SCHEMA,
     layout="channels",
+    dtypes=_DTYPES,
     outputs=2,
     tolerance=0.0,
     doc="Maximum of each window, and the number of the pixel that it comes from.",
@@ -38,7 +40,7 @@ adaptive_max_pool_indices = Op(
 
 
 def _average(g: Emitter, x: Value, spatial: int) -> Value:
-    planes = to_nchw(g, x, spatial)
+    planes = to_nchw(g, x, spatial, _DTYPES)
     type = nchw_type(planes, g.out, spatial)
     size = type.shape[2:]
     if all(n == 1 for n in size):

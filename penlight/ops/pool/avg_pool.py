@@ -20,10 +20,10 @@ avg_pool2d = Op(
     "avg_pool2d",
     _SCHEMA,
     layout="channels",
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     doc="Sum of each window over its size (padding counted or not) or over `divisor`.",
 )
-avg_pool3d = Op("avg_pool3d", _SCHEMA, layout="channels", dtypes=("f32", "i64"), doc="The same over three dims.")
+avg_pool3d = Op("avg_pool3d", _SCHEMA, layout="channels", dtypes=("f32", "f64", "i64"), doc="The same over three dims.")
 
 
 def _convert(
@@ -37,7 +37,7 @@ def _convert(
     count_pad: bool,
     divisor: Any,
 ) -> Value:
-    planes = to_nchw(g, x, spatial, ("f32", "i64"))
+    planes = to_nchw(g, x, spatial, ("f32", "f64", "i64"))
     y = g.emit(
         "avg_pool3d" if spatial == 3 else "avg_pool2d",
         planes,

@@ -22,7 +22,7 @@ max_pool2d = Op(
     _WINDOW,
     layout="channels",
     tolerance=0.0,
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     doc="Largest value of each window; padding = (top, left, bottom, right) counts as -inf.",
 )
 max_pool3d = Op(
@@ -30,7 +30,7 @@ max_pool3d = Op(
     _WINDOW,
     layout="channels",
     tolerance=0.0,
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     doc="The same over three dims; padding = (front, top, left, back, bottom, right).",
 )
 max_pool_indices = Op(
@@ -39,7 +39,7 @@ max_pool_indices = Op(
     layout="channels",
     outputs=2,
     tolerance=0.0,
-    dtypes=("f32", "i64"),
+    dtypes=("f32", "f64", "i64"),
     doc="max_pool2d or max_pool3d, and the number of the pixel that each value comes from.",
 )
 
@@ -55,7 +55,7 @@ def _attributes(spatial: int, kernel: Any, stride: Any, padding: Any, dilation: 
 
 
 def _convert(g: Emitter, x: Value, spatial: int, *window: Any) -> Value:
-    planes = to_nchw(g, x, spatial, ("f32", "i64"))
+    planes = to_nchw(g, x, spatial, ("f32", "f64", "i64"))
     name = "max_pool3d" if spatial == 3 else "max_pool2d"
     y = g.emit(name, planes, type=nchw_type(planes, g.out, spatial), **_attributes(spatial, *window))
     return from_nchw(g, y, g.out)
@@ -63,7 +63,7 @@ def _convert(g: Emitter, x: Value, spatial: int, *window: Any) -> Value:
 
 def with_indices(g: Emitter, op: str, x: Value, spatial: int, **attributes: Any) -> tuple[Value, Value]:
     """Values and indices, as `op` gives them."""
-    planes = to_nchw(g, x, spatial, ("f32", "i64"))
+    planes = to_nchw(g, x, spatial, ("f32", "f64", "i64"))
     values, indices = g.out
     types = (nchw_type(planes, values, spatial), nchw_type(planes, indices, spatial, "i64"))
     y, places = g.emit(op, planes, types=types, **attributes)

@@ -18,15 +18,12 @@ static void add_window(Graph* g, const Window& w, int sides, bool dilated) {
   g->flag("ceil_mode", w.ceil_mode);
 }
 
-// "aten::max_pool2d" → 2
-static int spatial_of(const char* name) {
-  while (*name && *name != '.' && !(*name >= '1' && *name <= '3' && name[1] == 'd')) ++name;
-  return *name - '0';
-}
+// Schemas go from one dim to three, and so again with indices; one more is the out= form of two.
+static int spatial_of(const Call& c, bool with_out) { return with_out && c.form() == 3 ? 2 : c.form() % 3 + 1; }
 
 static Status max_pool(Call& c) {
   const TensorObject& x = c.tensor(0);
-  int spatial = spatial_of(c.op->name);
+  int spatial = spatial_of(c, false);
   bool indices = c.op->result_count == 2;
   Planes p;
   Window w = {};
@@ -38,7 +35,6 @@ static Status max_pool(Call& c) {
   PEN_TRY(sides_of(c, 3, spatial, 0, w.padding));
   PEN_TRY(sides_of(c, 4, spatial, 1, w.dilation));
   w.ceil_mode = c.flag(5);
-  if (carrier == DType::f64) return pool_doubles(c, p, w, PoolKind::maximum, indices);
   Graph g(c);
   const char* op = indices ? "max_pool_indices" : spatial == 3 ? "max_pool3d" : "max_pool2d";
   int y[] = {g.node(Key(op, carrier), g.input(p.x, carrier)), 0};
@@ -73,7 +69,7 @@ PEN_OP(avg_pool,
        "aten::avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)") {
   const TensorObject& x = c.tensor(0);
-  int spatial = spatial_of(c.op->name);
+  int spatial = spatial_of(c, true);
   Planes p;
   Window w = {};
   DType carrier, to = x.dtype();
@@ -89,7 +85,6 @@ PEN_OP(avg_pool,
     w.divisor = c.integer(6);
     if (w.divisor == 0) return c.fail("a divisor_override that is not zero", "0");
   }
-  if (carrier == DType::f64) return pool_doubles(c, p, w, PoolKind::mean, false);
   Graph g(c);
   int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.input(p.x, carrier));
   add_window(&g, w, p.sides(), false);
@@ -103,25 +98,23 @@ PEN_OP(avg_pool,
 
 static Status adaptive(Call& c, bool maximum) {
   const TensorObject& x = c.tensor(0);
-  int spatial = spatial_of(c.op->name);
+  int spatial = spatial_of(c, true);
   Planes p;
   DType carrier;
-  Window w = {};
+  int64_t size[3] = {};
   PEN_TRY(planes_of(c, x, spatial, &p));
   PEN_TRY(need_pool_dtype(c, x, false, &carrier));
-  PEN_TRY(sides_of(c, 1, spatial, 1, w.out));
+  PEN_TRY(sides_of(c, 1, spatial, 1, size));
   bool one = true;
-  for (int i = 0; i < p.sides(); ++i) one &= w.out[i] == 1;
+  for (int i = 0; i < p.sides(); ++i) one &= size[i] == 1;
   for (int d = p.x.rank - spatial; d < p.x.rank; ++d)
     if (p.x.dims[d] == 0) return c.fail("an image with pixels", "size 0 in dim %d", d);
-  w.adaptive = true;
-  if (carrier == DType::f64) return pool_doubles(c, p, w, maximum ? PoolKind::maximum : PoolKind::mean, maximum);
   Graph g(c);
   int image = g.input(p.x, carrier);
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
   if (one && !maximum) {
     int64_t dims[] = {2, 3, 4};
-    int y = g.node("mean.f32", image);
+    int y = g.node(Key("mean", carrier), image);
     g.ints("dims", dims, p.sides()).flag("keepdim", true);
     PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
     return give_planes(c, p, g.take(0));
@@ -129,7 +122,7 @@ static Status adaptive(Call& c, bool maximum) {
   const char* op = maximum ? "adaptive_max_pool_indices" : spatial == 3 ? "adaptive_avg_pool3d" : "adaptive_avg_pool2d";
   int y[] = {g.node(Key(op, carrier), image), 0};
   if (maximum) y[1] = g.output();
-  g.ints("size", w.out, p.sides());
+  g.ints("size", size, p.sides());
   return give_planes(c, &g, p, y, maximum ? 2 : 1, from, to);
 }
 PEN_OP(adaptive_avg_pool, "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",

@@ -6,7 +6,7 @@ namespace pen {
 PEN_OP(max_unpool, "[out]", "aten::max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor",
        "aten::max_unpool3d(Tensor self, Tensor indices, SymInt[3] output_size, int[3] stride, int[3] padding) -> Tensor") {
   const TensorObject &x = c.tensor(0), &indices = c.tensor(1);
-  int spatial = c.op->name[16] - '0';  // "aten::max_unpool2d"
+  int spatial = c.form() + 2;
   int64_t size[3], rows[2] = {1, 1}, pixels = 1;
   if (c.ints(2, size, 3) != spatial) return c.fail("an output size for each side", "%d", c.ints(2, size, 3));
   if (x.rank() != spatial + 1 && x.rank() != spatial + 2)

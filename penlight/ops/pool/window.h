@@ -1,6 +1,6 @@
 // What all pooling operators share: the bind rule of windows that slide or adapt, and where a window lies. NHWC or NDHWC: a
 // pixel's channels are contiguous; rows, pixels and batch may lie at any stride on both sides. Padding is not read: windows
-// are cut to the image beforehand. Kernels: pool.cc (f32, vectors over channels), pool_integer.cc (i64).
+// are cut to the image beforehand. Kernels: pool.cc (f32, vectors over channels), pool_plain.cc (i64, f64).
 #pragma once
 #include "penlight/runtime/exec/kernel.h"
 

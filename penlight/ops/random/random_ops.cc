@@ -76,8 +76,7 @@ PEN_OP(rand,
   DType dtype;
   PEN_TRY(sizes_of(c, 0, &shape));
   PEN_TRY(c.dtype(1, DType::f32, &dtype));
-  return strcmp(c.op->name, "aten::randn") == 0 ? draw_normal(c, shape, 0, 1, dtype, &c.results[0])
-                                                : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
+  return c.word() == 1 ? draw_normal(c, shape, 0, 1, dtype, &c.results[0]) : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
 }
 PEN_OP(rand_generator,
        "aten::{rand,randn}.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? "
@@ -86,8 +85,7 @@ PEN_OP(rand_generator,
   DType dtype;
   PEN_TRY(sizes_of(c, 0, &shape));
   PEN_TRY(c.dtype(2, DType::f32, &dtype));
-  return c.op->name[10] == 'n' ? draw_normal(c, shape, 0, 1, dtype, &c.results[0])
-                               : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
+  return c.word() == 1 ? draw_normal(c, shape, 0, 1, dtype, &c.results[0]) : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
 }
 PEN_OP(rand_like,
        "aten::{rand,randn}_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
@@ -97,7 +95,7 @@ PEN_OP(rand_like,
   Format format;
   PEN_TRY(c.dtype(1, t.dtype(), &dtype));
   PEN_TRY(format_of(c, 5, Format::preserve, &format));
-  if (c.op->name[10] == 'n')
+  if (c.word() == 1)
     PEN_TRY(draw_normal(c, shape_of(t), 0, 1, dtype, &c.results[0]));
   else
     PEN_TRY(draw_uniform(c, shape_of(t), 0, 1, false, dtype, &c.results[0]));

@@ -291,16 +291,11 @@ Status drop(const Call& c, double p, Value* x) {
   return PEN_OK;
 }
 
-Cell cell_of(const Call& c) {
-  const char* name = c.op->name + 6;  // after "aten::"
-  return name[0] == 'l' ? Cell::lstm : name[0] == 'g' ? Cell::gru : name[4] == 't' ? Cell::tanh : Cell::relu;
-}
-
 // `first`: the argument after the states. Argument 0 is [T, B, F], or [B, T, F].
-Status run_padded(Call& c, int first) {
+Status run_padded(Call& c, Cell kind, int first) {
   const TensorObject& x = c.tensor(0);
-  Network n = {cell_of(c),        &c.list(first),       c.flag(first + 1),
-               c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = {
+      kind, &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
   bool batch_first = c.flag(first + 6);
   if (x.rank() != 3) return c.fail("an input of rank 3", "rank %d", x.rank());
   int time = batch_first ? 1 : 0, batch = 1 - time;
@@ -330,10 +325,10 @@ Status run_padded(Call& c, int first) {
   return c0 ? c.give(static_cast<Value&&>(cell), 2) : PEN_OK;
 }
 
-Status run_packed(Call& c, int first) {
+Status run_packed(Call& c, Cell kind, int first) {
   const TensorObject &data = c.tensor(0), &sizes = c.tensor(1);
-  Network n = {cell_of(c),        &c.list(first),       c.flag(first + 1),
-               c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = {
+      kind, &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
   if (data.rank() != 2) return c.fail("packed data of rank 2", "rank %d", data.rank());
   if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0)
     return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
@@ -365,10 +360,10 @@ Status run_packed(Call& c, int first) {
 }
 
 // One step: x [B, F], or [F].
-Status run_cell(Call& c, const TensorObject& h0, const TensorObject* c0) {
+Status run_cell(Call& c, Cell kind, const TensorObject& h0, const TensorObject* c0) {
   const TensorObject& x = c.tensor(0);
   auto optional = [&](int i) { return c.given(i) ? &c.tensor(i) : nullptr; };
-  Layer l = {cell_of(c), &c.tensor(2), &c.tensor(3), optional(4), optional(5), nullptr, false};
+  Layer l = {kind, &c.tensor(2), &c.tensor(3), optional(4), optional(5), nullptr, false};
   bool batched = x.rank() == 2;
   if ((x.rank() != 2 && x.rank() != 1) || !is_floating(x.dtype()))
     return c.fail("floats of rank 1 or 2", "%s, rank %d", dtype_name(x.dtype()), x.rank());
@@ -403,32 +398,33 @@ Status run_cell(Call& c, const TensorObject& h0, const TensorObject* c0) {
 PEN_OP(lstm,
        "aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
        "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)") {
-  return run_padded(c, 2);
+  return run_padded(c, Cell::lstm, 2);
 }
+constexpr Cell kWords[] = {Cell::gru, Cell::tanh, Cell::relu};  // as the operators below have them
 PEN_OP(rnn,
        "aten::{gru,rnn_tanh,rnn_relu}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
        "train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)") {
-  return run_padded(c, 2);
+  return run_padded(c, kWords[c.word()], 2);
 }
 PEN_OP(lstm_packed,
        "aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
        "bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)") {
-  return run_packed(c, 3);
+  return run_packed(c, Cell::lstm, 3);
 }
 PEN_OP(rnn_packed,
        "aten::{gru,rnn_tanh,rnn_relu}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
        "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)") {
-  return run_packed(c, 3);
+  return run_packed(c, kWords[c.word()], 3);
 }
 PEN_OP(lstm_cell,
        "aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)") {
   if (c.list(1).count != 2) return c.fail("two states, h and c", "%lld", static_cast<long long>(c.list(1).count));
-  return run_cell(c, *c.list(1).items[0].tensor(), c.list(1).items[1].tensor());
+  return run_cell(c, Cell::lstm, *c.list(1).items[0].tensor(), c.list(1).items[1].tensor());
 }
 PEN_OP(rnn_cell,
        "aten::{gru_cell,rnn_tanh_cell,rnn_relu_cell}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
        "b_hh=None) -> Tensor") {
-  return run_cell(c, c.tensor(1), nullptr);
+  return run_cell(c, kWords[c.word()], c.tensor(1), nullptr);
 }
 
 }  // namespace pen

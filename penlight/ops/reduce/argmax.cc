@@ -1,4 +1,4 @@
-// argmax, argmin: f32 and i64, any strides. Along a contiguous dim: the extreme value first (vectors), then its place.
+// argmax, argmin: f32, f64 and i64, any strides. Along a contiguous dim: the extreme value first (vectors), then its place.
 // Along any other: 64 outputs side by side, one pass over the dim.
 #include "penlight/ops/reduce/reduce.h"
 
@@ -17,7 +17,8 @@ static Status arg_bind(Bind& b) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 && x.dtype != DType::i64) return b.fail(0, "an f32 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
+  if (x.dtype != DType::f32 && x.dtype != DType::f64 && x.dtype != DType::i64)
+    return b.fail(0, "an f32, f64 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
   int64_t dim = b.integer("dim");
   if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
@@ -53,6 +54,7 @@ PEN_BIND(argmin) { return arg_bind(b); }
 namespace PEN_ISA {
 
 static PEN_INLINE bool is_nan(float v) { return v != v; }
+static PEN_INLINE bool is_nan(double v) { return v != v; }
 static PEN_INLINE bool is_nan(int64_t) { return false; }
 
 template <class Op>
@@ -114,8 +116,10 @@ static PEN_INLINE void arg(const Run& r) {
 }  // namespace PEN_ISA
 
 PEN_KERNEL(argmax, f32) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, 1>, 1>(r); }
+PEN_KERNEL_ANY(argmax, f64) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, 1>, 1>(r); }
 PEN_KERNEL(argmax, i64) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, 1>, 1>(r); }
 PEN_KERNEL(argmin, f32) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::FloatLanes, -1>, -1>(r); }
+PEN_KERNEL_ANY(argmin, f64) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::DoubleLanes, -1>, -1>(r); }
 PEN_KERNEL(argmin, i64) { PEN_ISA::arg<PEN_ISA::ExtremeOf<PEN_ISA::IntLanes, -1>, -1>(r); }
 
 }  // namespace pen

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 argmax = Op(
-    "argmax", "x: tensor, dim: int, keepdim: bool", layout="follow", tolerance=0.0, dtypes=("f32", "i64"), result="i64",
+    "argmax", "x: tensor, dim: int, keepdim: bool", layout="follow", tolerance=0.0, dtypes=("f32", "f64", "i64"), result="i64",
     doc="Index of the first maximum along dim.",
 )  # fmt: skip
 argmin = Op(
-    "argmin", "x: tensor, dim: int, keepdim: bool", layout="follow", tolerance=0.0, dtypes=("f32", "i64"), result="i64",
+    "argmin", "x: tensor, dim: int, keepdim: bool", layout="follow", tolerance=0.0, dtypes=("f32", "f64", "i64"), result="i64",
     doc="Index of the first minimum along dim.",
 )  # fmt: skip
 

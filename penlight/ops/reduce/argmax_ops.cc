@@ -1,5 +1,6 @@
 // argmax, max.dim, median, kthvalue, mode and cummax of the VM: values along a dim with the places where they are.
 #include "penlight/ops/reduce/reduction.h"
+#include "penlight/ops/sort/orders.h"
 
 namespace pen {
 
@@ -20,30 +21,13 @@ static DimSet only(int rank, int dim) {
 }
 static bool is_nan(double v) { return v != v; }
 
-// The place of the first extreme in a row of doubles; NaN is both.
-static int64_t place_of(const double* row, int64_t n, bool largest) {
-  int64_t at = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    if (is_nan(row[i])) return i;
-    if (largest ? row[i] > row[at] : row[i] < row[at]) at = i;
-  }
-  return at;
-}
-
 // Indices of the extreme along `dim`, or over all elements (-1), as a value of the shape wanted.
 static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool largest, int result) {
   DimSet dims = dim < 0 ? all_dims(x.rank()) : only(x.rank(), dim);
   for (int d = 0; d < x.rank(); ++d)
     if (dims.has[d]) PEN_TRY(need_elements(c, x, d));
   Shape shape = reduced_shape(x, dims, keepdim);
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, dims, DType::f64, &rows));
-    TensorObject* made = tensor_create(DType::i64, shape);
-    for (int64_t i = 0; made && i < rows.outer; ++i) made->as<int64_t>()[i] = place_of(rows.row<double>(i), rows.inner, largest);
-    return c.give(made, result);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
+  DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
   int value = g.input(with_dim(x), carrier);
   if (dim < 0 && x.rank() > 1) {
@@ -58,13 +42,11 @@ static Status places(Call& c, const TensorObject& x, int dim, bool keepdim, bool
   return c.give(in_shape(*made.tensor(), shape), result);
 }
 
-static bool is_max(const Call& c) { return c.op->name[6] == 'm' ? c.op->name[7] == 'a' : c.op->name[9] == 'm' && c.op->name[10] == 'a'; }
-
 PEN_OP(argmax, "[out]", "aten::{argmax,argmin}(Tensor self, int? dim=None, bool keepdim=False) -> Tensor") {
   int dim = -1;
   if (c.given(1)) PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   if (c.tensor(0).dtype() == DType::boolean) return c.fail("numbers", "Bool");
-  return places(c, c.tensor(0), dim, c.flag(2), is_max(c), 0);
+  return places(c, c.tensor(0), dim, c.flag(2), c.word() == 0, 0);
 }
 
 PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
@@ -72,28 +54,11 @@ PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(need_elements(c, x, dim));
-  PEN_TRY(places(c, x, dim, c.flag(2), is_max(c), 1));
-  return give_reduced(c, is_max(c) ? "amax" : "amin", x, only(x.rank(), dim), c.flag(2), x.dtype());
+  PEN_TRY(places(c, x, dim, c.flag(2), c.word() == 0, 1));
+  return give_reduced(c, c.word() == 0 ? "amax" : "amin", x, only(x.rank(), dim), c.flag(2), x.dtype());
 }
 
 // ---- the k-th of a row ----
-// Order by value, NaN last, then by place: an insertion into a heap would do, but rows in double precision are rare and short.
-static void sort_places(const double* row, int64_t* at, int64_t* spare, int64_t n) {
-  auto before = [&](int64_t a, int64_t b) {
-    if (is_nan(row[a]) || is_nan(row[b])) return is_nan(row[b]);
-    return row[a] <= row[b];
-  };
-  for (int64_t i = 0; i < n; ++i) at[i] = i;
-  for (int64_t width = 1; width < n; width *= 2) {
-    for (int64_t start = 0; start < n; start += 2 * width) {
-      int64_t middle = start + width < n ? start + width : n, end = start + 2 * width < n ? start + 2 * width : n;
-      int64_t i = start, j = middle;
-      for (int64_t k = start; k < end; ++k) spare[k] = i < middle && (j >= end || before(at[i], at[j])) ? at[i++] : at[j++];
-    }
-    for (int64_t i = 0; i < n; ++i) at[i] = spare[i];
-  }
-}
-
 // nan: as in the kernel, "last", "wins" or "left out". k counts from 1; 0: the middle.
 static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepdim, const char* nan) {
   PEN_TRY(need_elements(c, x, dim));
@@ -102,28 +67,7 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   if (k < 1 || k > n)
     return c.fail("a k from 1 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(n));
   Shape shape = reduced_shape(x, only(x.rank(), dim), keepdim);
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, only(x.rank(), dim), DType::f64, &rows));
-    int64_t twice = 2 * n;
-    Value order = Value::own(tensor_create(DType::i64, 1, &twice)), values = Value::own(tensor_create(DType::f64, shape)),
-          indices = Value::own(tensor_create(DType::i64, shape));
-    if (order.is_none() || values.is_none() || indices.is_none()) return c.out_of_memory();
-    int64_t* at = order.tensor()->as<int64_t>();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      sort_places(row, at, at + n, n);
-      int64_t wanted = k - 1, numbers = n;
-      while (numbers > 0 && is_nan(row[at[numbers - 1]])) --numbers;
-      if (numbers < n && nan[0] == 'w') wanted = numbers;
-      if (nan[0] == 'l' && nan[1] == 'e') wanted = numbers ? (numbers + 1) / 2 - 1 : 0;
-      values.tensor()->as<double>()[i] = row[at[wanted]];
-      indices.tensor()->as<int64_t>()[i] = at[wanted];
-    }
-    PEN_TRY(c.give(static_cast<Value&&>(indices), 1));
-    return c.give(static_cast<Value&&>(values), 0);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
+  DType carrier = order_carrier(x.dtype());
   Graph g(c);
   int values = g.node(Key("kth", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("k", k).integer("dim", dim).flag("keepdim", false).text("nan", nan);
@@ -142,7 +86,7 @@ PEN_OP(kthvalue, "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim
 PEN_OP(median_dim, "aten::{median,nanmedian}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
   int dim;
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
-  return kth(c, c.tensor(0), dim, 0, c.flag(2), c.op->name[6] == 'm' ? "wins" : "left out");
+  return kth(c, c.tensor(0), dim, 0, c.flag(2), c.word() == 0 ? "wins" : "left out");
 }
 PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   const TensorObject& x = c.tensor(0);
@@ -161,7 +105,7 @@ PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   Value both[2];
   Call pair = c;
   pair.results = both;
-  PEN_TRY(kth(pair, *row.tensor(), 0, 0, false, c.op->name[6] == 'm' ? "wins" : "left out"));
+  PEN_TRY(kth(pair, *row.tensor(), 0, 0, false, c.word() == 0 ? "wins" : "left out"));
   return c.give(static_cast<Value&&>(both[0]));
 }
 PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
@@ -169,9 +113,8 @@ PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(need_elements(c, x, dim));
-  if (x.dtype() == DType::f64) return c.fail("a dtype whose most frequent value is computed: all but Double", "Double");
   Shape shape = reduced_shape(x, only(x.rank(), dim), c.flag(2));
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : x.dtype() == DType::i64 ? DType::i64 : DType::i32;
+  DType carrier = order_carrier(x.dtype());
   Graph g(c);
   int values = g.node(Key("mode", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("keepdim", false);
@@ -199,7 +142,7 @@ PEN_OP(quantile,
   const TensorObject& x = c.tensor(0);
   if (x.dtype() != DType::f32 && x.dtype() != DType::f64) return c.fail("a Float or Double tensor", "%s", dtype_name(x.dtype()));
   if (x.numel() == 0) return c.fail("a tensor with elements", "none");
-  bool leave_out = c.op->name[6] == 'n', many = c.args[1].tag() == Tag::tensor;
+  bool leave_out = c.word() == 1, many = c.args[1].tag() == Tag::tensor;
   Value q = Value::own(tensor_of(many ? Value(0.0) : c.args[1], DType::f64));
   if (many) {
     if (c.tensor(1).rank() > 1) return c.fail("a q of rank 0 or 1", "rank %d", c.tensor(1).rank());
@@ -231,7 +174,8 @@ PEN_OP(quantile,
   int64_t* at = order.tensor()->as<int64_t>();
   for (int64_t i = 0; i < rows.outer; ++i) {
     const double* row = rows.row<double>(i);
-    sort_places(row, at, at + n, n);
+    for (int64_t k = 0; k < n; ++k) at[k] = k;
+    merge_sort(at, at + n, n, [&](int64_t a, int64_t b) { return row[a] < row[b] || (is_nan(row[b]) && !is_nan(row[a])); });
     int64_t numbers = n;
     while (numbers > 0 && is_nan(row[at[numbers - 1]])) --numbers;
     bool lost = numbers == 0 || (numbers < n && !leave_out);
@@ -250,33 +194,7 @@ static Status scan(Call& c, const TensorObject& x, int dim, const char* mode, DT
     PEN_TRY(status);
     return c.give(made);
   }
-  if (to == DType::f64) {
-    RowArray rows;
-    DimSet along = only(x.rank(), dim);
-    PEN_TRY(rows_of(c, x, along, DType::f64, &rows));
-    int64_t all = x.numel();
-    Value made = Value::own(tensor_create(DType::f64, 1, &all)), back;
-    if (made.is_none()) return c.out_of_memory();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      double* out = made.tensor()->as<double>() + i * rows.inner;
-      double sum = mode[0] == 'p' ? 1 : mode[0] == 'l' ? -__builtin_inf() : 0;
-      for (int64_t j = 0; j < rows.inner; ++j) {
-        if (mode[0] == 's') sum += row[j];
-        if (mode[0] == 'p') sum *= row[j];
-        if (mode[0] == 'l') {
-          double high = sum > row[j] ? sum : row[j], low = sum > row[j] ? row[j] : sum;
-          sum = is_nan(sum) || is_nan(row[j])                         ? __builtin_nan("")
-                : high == -__builtin_inf() || high == __builtin_inf() ? high
-                                                                      : high + log1p(exp(low - high));
-        }
-        out[j] = sum;
-      }
-    }
-    PEN_TRY(rows_back(c, made, x, dim, DType::f64, &back));
-    return c.give(static_cast<Value&&>(back));
-  }
-  DType carrier = is_floating(to) ? DType::f32 : DType::i64;
+  DType carrier = to == DType::f64 ? to : is_floating(to) ? DType::f32 : DType::i64;
   Graph g(c);
   int y = g.node(Key("scan", carrier), g.cast(g.input(x, to), to, carrier));
   g.integer("dim", dim).text("mode", mode);
@@ -290,7 +208,7 @@ PEN_OP(cumsum, "[in_place][out]", "aten::{cumsum,cumprod}(Tensor self, int dim, 
   if (c.op->writes == 0) otherwise = x.dtype();
   PEN_TRY(c.dim(1, x.rank(), &dim));
   PEN_TRY(c.dtype(2, otherwise, &to));
-  return scan(c, x, dim, c.op->name[9] == 's' ? "sum" : "prod", to);
+  return scan(c, x, dim, c.word() == 0 ? "sum" : "prod", to);
 }
 PEN_OP(logcumsumexp, "[out]", "aten::logcumsumexp(Tensor self, int dim) -> Tensor") {
   int dim;
@@ -301,30 +219,9 @@ PEN_OP(logcumsumexp, "[out]", "aten::logcumsumexp(Tensor self, int dim) -> Tenso
 PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, Tensor indices)") {
   const TensorObject& x = c.tensor(0);
   int dim;
-  bool largest = c.op->name[10] == 'a';
+  bool largest = c.word() == 0;
   PEN_TRY(c.dim(1, x.rank(), &dim));
-  if (x.dtype() == DType::f64) {
-    RowArray rows;
-    PEN_TRY(rows_of(c, x, only(x.rank(), dim), DType::f64, &rows));
-    int64_t all = x.numel();
-    Value made = Value::own(tensor_create(DType::f64, 1, &all)), places = Value::own(tensor_create(DType::i64, 1, &all)), back;
-    if (made.is_none() || places.is_none()) return c.out_of_memory();
-    for (int64_t i = 0; i < rows.outer; ++i) {
-      const double* row = rows.row<double>(i);
-      int64_t at = 0;
-      for (int64_t j = 0; j < rows.inner; ++j) {
-        bool better = largest ? row[j] >= row[at] : row[j] <= row[at];
-        if (is_nan(row[j]) || (better && !is_nan(row[at]))) at = j;
-        made.tensor()->as<double>()[i * rows.inner + j] = row[at];
-        places.tensor()->as<int64_t>()[i * rows.inner + j] = at;
-      }
-    }
-    PEN_TRY(rows_back(c, places, x, dim, DType::i64, &back));
-    PEN_TRY(c.give(static_cast<Value&&>(back), 1));
-    PEN_TRY(rows_back(c, made, x, dim, DType::f64, &back));
-    return c.give(static_cast<Value&&>(back), 0);
-  }
-  DType carrier = is_floating(x.dtype()) ? DType::f32 : DType::i64;
+  DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
   Graph g(c);
   int values = g.node(Key("scan_extreme", carrier), g.input(with_dim(x), carrier)), indices = g.output();
   g.integer("dim", dim).flag("largest", largest);

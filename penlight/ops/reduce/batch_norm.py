@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.reduce.layer_norm import as_f32, emit_moments
+from penlight.ops.reduce.layer_norm import as_floats, emit_moments
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ batch_norm = Op(
     "batch_norm",
     "x: tensor, w: tensor?, b: tensor?, mean: tensor, var: tensor, eps: float",
     layout="follow",
+    dtypes=("f32", "f64"),
     doc="(x - mean) / sqrt(var + eps) * w + b, each one number a channel (dim 1).",
 )
 
@@ -27,13 +28,13 @@ _TRAINING = "in training mode: it would change its running statistics; call mode
 def _running(g: Emitter, x: Value, w: Any, b: Any, mean: Any, var: Any, eps: float, out: TensorType) -> Value:
     if mean is None or var is None:
         g.fail("in eval mode without running statistics")
-    x, w, b, mean, var = as_f32(g, x, w, b, mean, var)
+    x, w, b, mean, var = as_floats(g, x, w, b, mean, var)
     return g.cast(g.emit("batch_norm", x, w, b, mean, var, type=x.tensor, eps=eps), out.dtype)
 
 
 def _of_batch(g: Emitter, x: Value, w: Any, b: Any, eps: float, out: TensorType) -> tuple[Value, Value, Value]:
     """By the statistics of this batch, which follow: mean and 1 / sqrt(var + eps)."""
-    x, w, b = as_f32(g, x, w, b)
+    x, w, b = as_floats(g, x, w, b)
     mean, factor = emit_moments(g, x, (0, *range(2, x.rank)), eps)
     y = g.emit("mul", g.emit("sub", x, mean, type=x.tensor), factor, type=x.tensor)
     column = (x.shape[1], *[1] * (x.rank - 2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.reduce.layer_norm import as_f32, emit_moments
+from penlight.ops.reduce.layer_norm import as_floats, emit_moments
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
@@ -23,9 +23,16 @@ group_norm = Op(
 
 
 def _emit(g: Emitter, x: Value, groups: Any, w: Value | None, b: Value | None, eps: float, out: TensorType) -> Value:
+    from penlight.ir.dims import combine, product
     from penlight.ir.types import TensorType
 
-    x, w, b = as_f32(g, x, w, b)
+    x, w, b = as_floats(g, x, w, b)
+    if x.dtype == "f64":  # rare: rows, then channels
+        rows = g.reshape(x, (x.shape[0], groups, combine("//", product(x.shape[1:]), groups)))
+        y = g.reshape(g.emit("layer_norm", rows, None, None, type=rows.tensor, dims=1, eps=eps), x.shape)
+        column = (x.shape[1], *[1] * (x.rank - 2))
+        y = y if w is None else g.emit("mul", y, g.reshape(w, column), type=x.tensor)
+        return y if b is None else g.emit("add", y, g.reshape(b, column), type=x.tensor)
     y = g.emit("group_norm", x, w, b, type=TensorType("f32", x.shape), groups=groups, eps=eps)
     return g.cast(y, out.dtype)
 
@@ -41,7 +48,7 @@ def _(
 ) -> Any:
     from penlight.ir.dims import combine, product
 
-    (plain,) = as_f32(g, x)
+    (plain,) = as_floats(g, x)
     rows = g.reshape(plain, (n, groups, combine("//", product(x.shape[1:]), groups)))
     mean, factor = emit_moments(g, rows, (2,), eps)
     saved = [g.cast(g.reshape(v, (n, groups)), t.dtype) for v, t in zip((mean, factor), g.out[1:], strict=True)]
@@ -55,7 +62,7 @@ def _(
 ) -> Value:  # fmt: skip
     if use_input_stats:
         return _emit(g, x, x.shape[1], w, b, eps, g.out)
-    x, w, b, mean, var = as_f32(g, x, w, b, mean, var)
+    x, w, b, mean, var = as_floats(g, x, w, b, mean, var)
     return g.cast(g.emit("batch_norm", x, w, b, mean, var, type=x.tensor, eps=eps), g.out.dtype)
 
 

@@ -1,4 +1,4 @@
-// layer_norm, rms_norm: f32, one contiguous row at a time, which stays in cache: mean (rms_norm: none), then the mean of
+// layer_norm, rms_norm: f32 and f64, one contiguous row at a time, which stays in cache: mean (rms_norm: none), then the mean of
 // squared distances from it (no cancellation), then the result. Rows may lie at any stride on both sides.
 #include "penlight/ops/reduce/moments.h"
 #include "penlight/ops/reduce/reduce.h"
@@ -8,12 +8,14 @@ namespace pen {
 struct LayerNormParams {
   ReduceDims rows;
   int64_t length, tasks;
-  float eps;
+  double eps;
 };
 
 static Status norm_plan(Bind& b, int operands) {
+  DType dtype = b.in(0).dtype;
   for (int i = 0; i < operands; ++i) {
-    if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (b.has(i) && (b.in(i).dtype != dtype || (dtype != DType::f32 && dtype != DType::f64)))
+      return b.fail(i, "f32 or f64 tensors, all alike", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }
   int64_t dims = b.integer("dims");
   int rank = b.in(0).rank;
@@ -32,7 +34,7 @@ static Status norm_plan(Bind& b, int operands) {
     }
     PEN_TRY(b.need(k, Need::dense));
   }
-  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.output(0, dtype, shape));
   LayerNormParams* p = b.params<LayerNormParams>();
   if (!p) return PEN_ERROR_MEMORY;
   if (is_empty(b.out(0))) return PEN_OK;
@@ -45,7 +47,7 @@ static Status norm_plan(Bind& b, int operands) {
   for (int i = 0; i < outer; ++i) {
     if (x.dims[i] != 1) reduce_push(&p->rows, x.dims[i], x.strides[i], y.strides[i]);
   }
-  p->eps = static_cast<float>(b.number("eps"));
+  p->eps = b.number("eps");
   p->tasks = task_count(p->rows.numel, 16384 / p->length + 1);
   b.tasks(p->tasks);
   return PEN_OK;
@@ -90,7 +92,7 @@ static PEN_INLINE void norm_rows(const Run& r, const float* w, const float* b) {
       float* y = r.out[0].as<float>() + out;
       float mean = kCentered ? shifted_sum<false>(x, n, 0.0f) / static_cast<float>(n) : 0.0f;
       float variance = shifted_sum<true>(x, n, mean) / static_cast<float>(n);
-      float factor = 1.0f / __builtin_sqrtf(variance + p.eps);
+      float factor = 1.0f / __builtin_sqrtf(variance + static_cast<float>(p.eps));
       if (w && b) {
         normalize<true, true>(x, y, n, mean, factor, w, b);
       } else if (w) {
@@ -104,9 +106,29 @@ static PEN_INLINE void norm_rows(const Run& r, const float* w, const float* b) {
   }
 }
 
+// Doubles are rare: straight from the definition.
+template <bool kCentered>
+static PEN_INLINE void norm_doubles(const Run& r, const double* w, const double* b) {
+  const LayerNormParams& p = r.as<LayerNormParams>();
+  const double n = static_cast<double>(p.length);
+  Range range = {part(p.rows.numel, p.tasks, r.begin).begin, part(p.rows.numel, p.tasks, r.end - 1).end};
+  for (int64_t row = range.begin; row < range.end; ++row) {
+    int64_t out = 0;
+    const double* x = r.in[0].as<double>() + reduce_offset(p.rows, row, &out);
+    double *y = r.out[0].as<double>() + out, mean = 0, squares = 0;
+    for (int64_t i = 0; kCentered && i < p.length; ++i) mean += x[i];
+    mean /= n;
+    for (int64_t i = 0; i < p.length; ++i) squares += (x[i] - mean) * (x[i] - mean);
+    double factor = 1 / __builtin_sqrt(squares / n + p.eps);
+    for (int64_t i = 0; i < p.length; ++i) y[i] = (x[i] - mean) * factor * (w ? w[i] : 1) + (b ? b[i] : 0);
+  }
+}
+
 }  // namespace PEN_ISA
 
 PEN_KERNEL(layer_norm, f32) { PEN_ISA::norm_rows<true>(r, r.in[1].as<float>(), r.in[2].as<float>()); }
+PEN_KERNEL_ANY(layer_norm, f64) { PEN_ISA::norm_doubles<true>(r, r.in[1].as<double>(), r.in[2].as<double>()); }
+PEN_KERNEL_ANY(rms_norm, f64) { PEN_ISA::norm_doubles<false>(r, r.in[1].as<double>(), nullptr); }
 PEN_KERNEL(rms_norm, f32) { PEN_ISA::norm_rows<false>(r, r.in[1].as<float>(), nullptr); }
 
 }  // namespace pen

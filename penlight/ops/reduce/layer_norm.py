@@ -12,36 +12,45 @@ if TYPE_CHECKING:
     from penlight.ir.types import TensorType
     from penlight.ops.emitter import Emitter
 
+EPSILON = {"f32": 1.1920928955078125e-07, "f64": 2.220446049250313e-16}  # torch's, of the dtype in which it computes
 layer_norm = Op(
     "layer_norm",
     "x: tensor, w: tensor?, b: tensor?, dims: int, eps: float",
+    dtypes=("f32", "f64"),
     doc="(x - mean) / sqrt(var + eps) * w + b over the last `dims` dims; w and b have their shape.",
 )
 rms_norm = Op(
     "rms_norm",
     "x: tensor, w: tensor?, dims: int, eps: float",
+    dtypes=("f32", "f64"),
     doc="x / sqrt(mean of squares + eps) * w over the last `dims` dims; w has their shape.",
 )
 
 
-def as_f32(g: Emitter, *values: Value | None) -> list[Any]:
-    """The operands of a norm; half floats are computed in f32, as torch does."""
+def as_floats(g: Emitter, *values: Value | None, dtypes: Sequence[str] = ("f32", "f64")) -> list[Any]:
+    """The operands of a norm, of the first one's dtype; half floats are computed in f32, as torch does."""
     for x in values:
-        if x is not None and x.dtype not in ("f32", "f16", "bf16"):
-            g.fail(f"of a {x.dtype} tensor: f32, f16 and bf16 are supported")
-    return [None if x is None else g.cast(x, "f32") for x in values]
+        if x is not None and x.dtype not in (*dtypes, "f16", "bf16"):
+            g.fail(f"of a {x.dtype} tensor: {', '.join(dtypes)}, f16 and bf16 are supported")
+    dtype = "f64" if values and values[0] is not None and values[0].dtype == "f64" else "f32"
+    return [None if x is None else g.cast(x, dtype) for x in values]
+
+
+def as_f32(g: Emitter, *values: Value | None) -> list[Any]:
+    """The same for an operator whose kernels are f32 alone."""
+    return as_floats(g, *values, dtypes=("f32",))
 
 
 def emit_moments(g: Emitter, x: Value, dims: Sequence[int], eps: float) -> tuple[Value, Value]:
     """Mean and 1 / sqrt(var + eps) over dims, which stay with size 1. Where nobody reads them, they cost nothing."""
     from penlight.ops.reduce.reduce import reduced_type
 
-    type = reduced_type(x, "f32", tuple(dims), True)
+    type = reduced_type(x, x.dtype, tuple(dims), True)
     mean: Value = g.emit("mean", x, type=type, dims=tuple(dims), keepdim=True)
     apart = g.emit("sub", x, mean, type=x.tensor)
     square = g.emit("mul", apart, apart, type=x.tensor)
     var = g.emit("mean", square, type=type, dims=tuple(dims), keepdim=True)
-    return mean, g.emit("rsqrt", g.emit("add", var, g.constant(float(eps)), type=type), type=type)
+    return mean, g.emit("rsqrt", g.emit("add", var, g.constant(float(eps), x.dtype), type=type), type=type)
 
 
 @layer_norm.from_aten("layer_norm")
@@ -52,7 +61,7 @@ def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, b: Value | No
 @layer_norm.from_aten("native_layer_norm")
 def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, b: Value | None, eps: float) -> Any:
     dims = range(x.rank - len(shape), x.rank)
-    (plain,) = as_f32(g, x)
+    (plain,) = as_floats(g, x)
     mean, factor = emit_moments(g, plain, dims, eps)
     return (
         _layer_norm(g, x, shape, w, b, eps, g.out[0]),
@@ -64,18 +73,17 @@ def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, b: Value | No
 def _layer_norm(g: Emitter, x: Value, shape: Sequence[Any], w: Any, b: Any, eps: float, out: TensorType) -> Value:
     from penlight.ir.types import TensorType
 
-    x, w, b = as_f32(g, x, w, b)
-    y = g.emit("layer_norm", x, w, b, type=TensorType("f32", out.shape), dims=len(shape), eps=eps)
+    x, w, b = as_floats(g, x, w, b)
+    y = g.emit("layer_norm", x, w, b, type=TensorType(x.dtype, out.shape), dims=len(shape), eps=eps)
     return g.cast(y, out.dtype)
 
 
 def _rms_norm(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | None, out: TensorType) -> Value:
     from penlight.ir.types import TensorType
 
-    if eps is None:  # torch: of the dtype in which it computes
-        eps = 1.1920928955078125e-07
-    x, w = as_f32(g, x, w)
-    y = g.emit("rms_norm", x, w, type=TensorType("f32", out.shape), dims=len(shape), eps=eps)
+    x, w = as_floats(g, x, w)
+    eps = EPSILON[x.dtype] if eps is None else eps
+    y = g.emit("rms_norm", x, w, type=TensorType(x.dtype, out.shape), dims=len(shape), eps=eps)
     return g.cast(y, out.dtype)
 
 
@@ -88,12 +96,12 @@ def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | 
 def _(g: Emitter, x: Value, shape: Sequence[Any], w: Value | None, eps: float | None) -> Any:
     from penlight.ops.reduce.reduce import reduced_type
 
-    (plain,) = as_f32(g, x)
+    (plain,) = as_floats(g, x)
     dims = tuple(range(x.rank - len(shape), x.rank))
-    type = reduced_type(plain, "f32", dims, True)
+    type = reduced_type(plain, plain.dtype, dims, True)
     square = g.emit("mul", plain, plain, type=plain.tensor)
     mean = g.emit("mean", square, type=type, dims=dims, keepdim=True)
-    constant = g.constant(1.1920928955078125e-07 if eps is None else float(eps))
+    constant = g.constant(EPSILON[plain.dtype] if eps is None else float(eps), plain.dtype)
     factor = g.emit("rsqrt", g.emit("add", mean, constant, type=type), type=type)
     return _rms_norm(g, x, shape, w, eps, g.out[0]), factor
 

@@ -9,19 +9,18 @@ static Status give_loss(Call& c, Calls& t, Value&& loss, int64_t reduction) {
   if (reduction < 0 || reduction > 2) return c.fail("a reduction of 0, 1 or 2", "%lld", static_cast<long long>(reduction));
   return t.give(c, static_cast<Value&&>(loss));
 }
-static bool is(const Call& c, const char* name) { return strncmp(c.op->name + 6, name, strlen(name)) == 0; }
 
 PEN_OP(difference_loss, "[out]", "aten::{mse_loss,l1_loss}(Tensor self, Tensor target, int reduction=Mean) -> Tensor") {
   Calls t(c);
   Value apart = t("aten::sub.Tensor", c.args[0], c.args[1]);
-  return give_loss(c, t, is(c, "mse") ? t("aten::mul.Tensor", apart, apart) : t("aten::abs", apart), c.integer(2));
+  return give_loss(c, t, c.word() == 0 ? t("aten::mul.Tensor", apart, apart) : t("aten::abs", apart), c.integer(2));
 }
 // A parabola near 0, a line beyond.
 PEN_OP(smooth_loss, "[out]", "aten::smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor",
        "aten::huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor") {
   Calls t(c);
   double edge = c.number(3);
-  bool huber = is(c, "huber");
+  bool huber = c.form() == 1;
   if (!(edge >= 0) || (huber && edge == 0)) return c.fail(huber ? "a delta above 0" : "a beta of 0 or more", "%g", edge);
   Value apart = t("aten::abs", t("aten::sub.Tensor", c.args[0], c.args[1]));
   if (edge == 0) return give_loss(c, t, static_cast<Value&&>(apart), c.integer(2));

@@ -34,20 +34,19 @@ static Status softmax(Call& c, const TensorObject& x, int64_t along, DType to, b
   Value made = Value::own(g.take(0));
   return c.give(in_shape(*made.tensor(), shape_of(x)));
 }
-static bool of_logarithms(const Call& c) { return c.op->name[6] == 'l' || c.op->name[7] == 'l'; }
 
 PEN_OP(softmax, "[out]", "aten::{softmax,log_softmax}.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
   DType to;
   PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
-  return softmax(c, c.tensor(0), c.integer(1), to, of_logarithms(c));
+  return softmax(c, c.tensor(0), c.integer(1), to, c.word() == 1);
 }
 PEN_OP(special_softmax, "aten::{special_softmax,special_log_softmax}(Tensor self, int dim, ScalarType? dtype=None) -> Tensor") {
   DType to;
   PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &to));
-  return softmax(c, c.tensor(0), c.integer(1), to, strcmp(c.op->name, "aten::special_log_softmax") == 0);
+  return softmax(c, c.tensor(0), c.integer(1), to, c.word() == 1);
 }
 PEN_OP(softmax_plain, "[out]", "aten::{_softmax,_log_softmax}(Tensor self, int dim, bool half_to_float) -> Tensor") {
-  return softmax(c, c.tensor(0), c.integer(1), c.tensor(0).dtype(), of_logarithms(c));
+  return softmax(c, c.tensor(0), c.integer(1), c.tensor(0).dtype(), c.word() == 1);
 }
 
 // ---- over the last dims ----
@@ -67,35 +66,9 @@ static Status need_shape_of_last(const Call& c, int arg, const TensorObject& x, 
   for (int i = 0; fits && i < count; ++i) fits = w.dim(i) == x.dim(x.rank() - count + i);
   return fits ? PEN_OK : c.fail("a weight and a bias of the normalized shape", "rank %d, or other sizes", w.rank());
 }
-static int add_optional(const Call& c, Graph* g, int arg) { return c.given(arg) ? g->input(c.tensor(arg), DType::f32) : -1; }
+static int add_optional(const Call& c, Graph* g, int arg, DType carrier) { return c.given(arg) ? g->input(c.tensor(arg), carrier) : -1; }
+static DType carrier_of_norm(const TensorObject& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
 
-// Rows of doubles, normalized: y = (x - mean) * factor * w + b, w and b by the rule's index of an element.
-template <class Index>
-static Status normalize_doubles(Call& c, const TensorObject& x, int64_t rows, double eps, bool centred, int weight, int bias,
-                                const Index& index) {
-  Value in, w, b;
-  PEN_TRY(elements_of(c, x, DType::f64, &in));
-  if (c.given(weight)) PEN_TRY(elements_of(c, c.tensor(weight), DType::f64, &w));
-  if (bias >= 0 && c.given(bias)) PEN_TRY(elements_of(c, c.tensor(bias), DType::f64, &b));
-  Value made = Value::own(tensor_create(DType::f64, shape_of(x)));
-  if (made.is_none()) return c.out_of_memory();
-  int64_t n = rows ? x.numel() / rows : 0;
-  for (int64_t r = 0; r < rows; ++r) {
-    const double* from = in.tensor()->as<double>() + r * n;
-    double* to = made.tensor()->as<double>() + r * n;
-    double mean = 0, squares = 0;
-    for (int64_t i = 0; centred && i < n; ++i) mean += from[i];
-    mean /= n ? static_cast<double>(n) : 1;
-    for (int64_t i = 0; i < n; ++i) squares += (from[i] - mean) * (from[i] - mean);
-    double factor = 1 / __builtin_sqrt(squares / static_cast<double>(n) + eps);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t at = index(r, i);
-      to[i] =
-          (from[i] - mean) * factor * (w.is_none() ? 1 : w.tensor()->as<double>()[at]) + (b.is_none() ? 0 : b.tensor()->as<double>()[at]);
-    }
-  }
-  return give_as(c, static_cast<Value&&>(made), x.dtype());
-}
 // Mean and 1 / sqrt(var + eps) as results 1 and 2, of this shape.
 static Status give_moments(Call& c, const TensorObject& x, const DimSet& dims, const Shape& shape, double eps) {
   Value mean, var;
@@ -118,15 +91,11 @@ static Status layer_norm(Call& c, double eps) {
     for (int d = x.rank() - count; d < x.rank(); ++d) dims.add(d);
     PEN_TRY(give_moments(c, x, dims, reduced_shape(x, dims, true), eps));
   }
-  if (x.dtype() == DType::f64) {
-    int64_t rows = 1;
-    for (int d = 0; d < x.rank() - count; ++d) rows *= x.dim(d);
-    return normalize_doubles(c, x, rows, eps, true, 2, 3, [](int64_t, int64_t i) { return i; });
-  }
   Graph g(c);
-  int y = g.node("layer_norm.f32", g.input(x, DType::f32), add_optional(c, &g, 2), add_optional(c, &g, 3));
+  DType carrier = carrier_of_norm(x);
+  int y = g.node(Key("layer_norm", carrier), g.input(x, carrier), add_optional(c, &g, 2, carrier), add_optional(c, &g, 3, carrier));
   g.integer("dims", count).number("eps", eps);
-  PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
+  PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
 }
 PEN_OP(layer_norm,
@@ -144,15 +113,11 @@ PEN_OP(rms_norm, "aten::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor
   PEN_TRY(last_dims(c, 1, x, &count));
   PEN_TRY(need_shape_of_last(c, 2, x, count));
   double eps = c.given(3) ? c.number(3) : x.dtype() == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
-  if (x.dtype() == DType::f64) {
-    int64_t rows = 1;
-    for (int d = 0; d < x.rank() - count; ++d) rows *= x.dim(d);
-    return normalize_doubles(c, x, rows, eps, false, 2, -1, [](int64_t, int64_t i) { return i; });
-  }
   Graph g(c);
-  int y = g.node("rms_norm.f32", g.input(x, DType::f32), add_optional(c, &g, 2));
+  DType carrier = carrier_of_norm(x);
+  int y = g.node(Key("rms_norm", carrier), g.input(x, carrier), add_optional(c, &g, 2, carrier));
   g.integer("dims", count).number("eps", eps);
-  PEN_TRY(g.run(g.cast(y, DType::f32, x.dtype())));
+  PEN_TRY(g.run(g.cast(y, carrier, x.dtype())));
   return c.give(g.take(0));
 }
 
@@ -161,7 +126,7 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
   const TensorObject& x = c.tensor(0);
   PEN_TRY(need_floats(c, x));
   if (x.rank() < 2) return c.fail("an input of rank 2 or more", "rank %d", x.rank());
-  int64_t channels = x.dim(1), each = 1;
+  int64_t channels = x.dim(1);
   if (groups < 1 || channels % groups != 0)
     return c.fail("channels that can be divided into the groups", "%lld into %lld", static_cast<long long>(channels),
                   static_cast<long long>(groups));
@@ -182,14 +147,29 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
     dims.add(2);
     PEN_TRY(give_moments(c, *view.tensor(), dims, shape, eps));
   }
-  if (x.dtype() == DType::f64) {
-    for (int d = 2; d < x.rank(); ++d) each *= x.dim(d);
-    int64_t in_group = channels / groups;
-    return normalize_doubles(c, x, x.dim(0) * groups, eps, true, weight, weight + 1,
-                             [=](int64_t r, int64_t i) { return r % groups * in_group + i / (each ? each : 1); });
+  if (x.dtype() == DType::f64) {  // rare: rows, then channels
+    Graph g(c);
+    int64_t rows[] = {x.dim(0) * groups, x.numel() ? x.numel() / x.dim(0) / groups : 1}, column[kMaxRank] = {channels};
+    for (int d = 1; d < x.rank() - 1; ++d) column[d] = 1;
+    if (x.numel() == 0) return c.give(tensor_create(DType::f64, shape_of(x)));
+    auto reshape = [&](int value, const int64_t* dims, int rank) {
+      int made = g.node("reshape.b64", value);
+      g.ints("shape", dims, rank);
+      return made;
+    };
+    int y = g.node("layer_norm.f64", reshape(g.input(x), rows, 2), -1, -1);
+    g.integer("dims", 1).number("eps", eps);
+    y = reshape(y, x.shape.dims, x.rank());
+    for (int i = 0; i < 2; ++i) {
+      int w = add_optional(c, &g, weight + i, DType::f64);
+      if (w >= 0) y = g.node(i == 0 ? "mul.f64" : "add.f64", y, reshape(w, column, x.rank() - 1));
+    }
+    PEN_TRY(g.run(g.copy(y, DType::f64)));
+    return c.give(g.take(0));
   }
   Graph g(c);
-  int y = g.node("group_norm.f32", g.input(x, DType::f32), add_optional(c, &g, weight), add_optional(c, &g, weight + 1));
+  int y = g.node("group_norm.f32", g.input(x, DType::f32), add_optional(c, &g, weight, DType::f32),
+                 add_optional(c, &g, weight + 1, DType::f32));
   g.integer("groups", groups).number("eps", eps);
   if (tensor_is_channels_last(x) && !tensor_is_contiguous(x)) {
     Planes p;

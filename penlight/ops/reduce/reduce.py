@@ -39,7 +39,7 @@ def reduced_type(x: Value, dtype: str, dims: Sequence[int], keepdim: bool) -> Te
     return TensorType(dtype, tuple(shape))
 
 
-def kernel_dtype(g: Emitter, dtype: str, kinds: Sequence[str] = ("f32", "i64")) -> str:
+def kernel_dtype(g: Emitter, dtype: str, kinds: Sequence[str] = ("f32", "f64", "i64")) -> str:
     """The dtype in which a reduction of `dtype` values is computed, given those that there are kernels for."""
     carrier = dtype if dtype in kinds else "f32" if dtype in ("f16", "bf16") else "" if dtype == "f64" else "i64"
     if carrier not in kinds:

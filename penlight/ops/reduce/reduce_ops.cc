@@ -79,20 +79,6 @@ Status give_reduced(Call& c, const char* kernel, const TensorObject& x, const Di
   return c.give(g.take(0), result);
 }
 
-// "aten::amax.out" → "amax"; an overload's own part of the name is left out.
-struct BaseName {
-  explicit BaseName(const Call& c) {
-    const char* from = c.op->name;
-    while (*from && *from != ':') ++from;
-    from += *from ? 2 : 0;
-    int n = 0;
-    while (from[n] && from[n] != '.' && n < 31) text[n] = from[n], ++n;
-    text[n] = 0;
-  }
-  bool is(const char* name) const { return strcmp(text, name) == 0; }
-  char text[32];
-};
-
 // The dtype asked for, or torch's of sums: integers become i64.
 static Status sum_dtype(const Call& c, int arg, const TensorObject& x, DType* to) {
   return c.dtype(arg, is_integral(x.dtype(), true) ? DType::i64 : x.dtype(), to);
@@ -102,7 +88,7 @@ PEN_OP(sum_all, "aten::{sum,prod}(Tensor self, *, ScalarType? dtype=None) -> Ten
        "aten::{sum,prod}.out(Tensor self, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)") {
   DType to;
   PEN_TRY(sum_dtype(c, 1, c.tensor(0), &to));
-  return give_reduced(c, BaseName(c).text, c.tensor(0), all_dims(c.tensor(0).rank()), false, to);
+  return give_reduced(c, c.word() == 0 ? "sum" : "prod", c.tensor(0), all_dims(c.tensor(0).rank()), false, to);
 }
 PEN_OP(sum_dims, "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        "aten::sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
@@ -114,8 +100,8 @@ PEN_OP(sum_dims, "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=F
   DimSet dims;
   PEN_TRY(sum_dtype(c, 3, x, &to));
   PEN_TRY(dims_of(c, 1, x.rank(), true, &dims));
-  BaseName name(c);
-  return give_reduced(c, name.is("nansum") && !is_floating(to) ? "sum" : name.text, x, dims, c.flag(2), to);
+  static const char* const kKernels[] = {"sum", "sum", "prod", "prod", "nansum"};
+  return give_reduced(c, c.form() == 4 && !is_floating(to) ? "sum" : kKernels[c.form()], x, dims, c.flag(2), to);
 }
 
 static Status mean_over(Call& c, const DimSet& dims, bool keepdim, int dtype) {
@@ -162,10 +148,10 @@ static Status extreme_over(Call& c, const char* kernel, const DimSet& dims, bool
 PEN_OP(extreme_dims, "[out]", "aten::{amax,amin}(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor") {
   DimSet dims;
   PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
-  return extreme_over(c, BaseName(c).text, dims, c.flag(2));
+  return extreme_over(c, c.word() == 0 ? "amax" : "amin", dims, c.flag(2));
 }
 PEN_OP(extreme_all, "aten::{max,min}(Tensor self) -> Tensor", "aten::{max,min}.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") {
-  return extreme_over(c, BaseName(c).is("max") ? "amax" : "amin", all_dims(c.tensor(0).rank()), false);
+  return extreme_over(c, c.word() == 0 ? "amax" : "amin", all_dims(c.tensor(0).rank()), false);
 }
 PEN_OP(aminmax, "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
        "aten::_aminmax(Tensor self) -> (Tensor, Tensor)",
@@ -181,7 +167,7 @@ PEN_OP(aminmax, "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False
 static Status truth_over(Call& c, const DimSet& dims, bool keepdim) {
   const TensorObject& x = c.tensor(0);
   DType to = x.dtype() == DType::u8 ? DType::u8 : DType::boolean;
-  bool any = BaseName(c).is("any");
+  bool any = c.word() == 0;
   if (x.numel() == 0) {
     Value made = Value::own(tensor_create(to, reduced_shape(x, dims, keepdim)));
     if (made.is_none()) return c.out_of_memory();
@@ -222,8 +208,7 @@ PEN_OP(count_nonzero, "[out]", "aten::count_nonzero(Tensor self, int? dim=None) 
 static Status variance_over(Call& c, const DimSet& dims, double correction, bool keepdim) {
   const TensorObject& x = c.tensor(0);
   PEN_TRY(need_floats(c, x));
-  BaseName name(c);
-  bool root = strncmp(name.text, "std", 3) == 0, both = c.op->result_count == 2;
+  bool root = c.word() == 1, both = c.op->result_count == 2;
   if (x.dtype() == DType::f64) {
     auto mean = [](const double* row, int64_t n) {
       double sum = 0;
@@ -303,8 +288,7 @@ static double order(const Call& c, int arg) { return c.given(arg) ? c.number(arg
 
 PEN_OP(norm_all, "[out]", "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor",
        "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor") {
-  return norm_over(c, order(c, 1), all_dims(c.tensor(0).rank()), false,
-                   c.op->param_count > 2 && strcmp(c.op->params[2].name, "dtype") == 0 ? 2 : -1);
+  return norm_over(c, order(c, 1), all_dims(c.tensor(0).rank()), false, c.form() == 1 ? 2 : -1);
 }
 PEN_OP(norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
        "aten::norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
@@ -312,7 +296,7 @@ PEN_OP(norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, 
        "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor") {
   DimSet dims;
   PEN_TRY(dims_of(c, 2, c.tensor(0).rank(), true, &dims));
-  return norm_over(c, order(c, 1), dims, c.flag(3), strcmp(c.op->name, "aten::norm.out") != 0 && c.op->param_count > 4 ? 4 : -1);
+  return norm_over(c, order(c, 1), dims, c.flag(3), c.form() >= 2 ? 4 : -1);
 }
 PEN_OP(frobenius_norm, "aten::frobenius_norm(Tensor self) -> Tensor",
        "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",

@@ -66,19 +66,27 @@ PEN_BIND(scan_extreme) { return scan_bind(b, b.flag("largest"), true); }
 namespace PEN_ISA {
 
 struct RunningSum {
-  static PEN_INLINE double step(double a, float v) { return a + static_cast<double>(v); }
+  template <class T>
+  static PEN_INLINE double step(double a, T v) {
+    return a + static_cast<double>(v);
+  }
   static PEN_INLINE int64_t step(int64_t a, int64_t v) { return plus(a, v); }
 };
 struct RunningProduct {
-  static PEN_INLINE double step(double a, float v) { return a * static_cast<double>(v); }
+  template <class T>
+  static PEN_INLINE double step(double a, T v) {
+    return a * static_cast<double>(v);
+  }
   static PEN_INLINE int64_t step(int64_t a, int64_t v) { return times(a, v); }
 };
 struct RunningLogSumExp {
-  static PEN_INLINE double step(double a, float v) {
+  template <class T>
+  static PEN_INLINE double step(double a, T v) {
     double b = static_cast<double>(v);
     if (a != a || b != b) return a + b;
     double most = a > b ? a : b, least = a > b ? b : a;
     if (most == least && most - most != 0) return most;  // both inf, or both -inf
+    if constexpr (sizeof(T) == 8) return most + log1p(exp(least - most));
     return most + static_cast<double>(log1pf(expf(static_cast<float>(least - most))));
   }
   static PEN_INLINE int64_t step(int64_t a, int64_t) { return a; }
@@ -174,19 +182,22 @@ static PEN_INLINE void scan_extreme(const Run& r) {
       });
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL_ANY(scan, f32) {
-  using namespace PEN_ISA;
+template <class T>
+static PEN_INLINE void scan_floats(const Run& r) {
   int mode = r.as<ScanParams>().mode;
   if (mode == 0) {
-    PEN_ISA::scan<float, double, RunningSum>(r, 0);
+    scan<T, double, RunningSum>(r, 0);
   } else if (mode == 1) {
-    PEN_ISA::scan<float, double, RunningProduct>(r, 1);
+    scan<T, double, RunningProduct>(r, 1);
   } else {
-    PEN_ISA::scan<float, double, RunningLogSumExp>(r, -__builtin_inf());
+    scan<T, double, RunningLogSumExp>(r, -__builtin_inf());
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL_ANY(scan, f32) { PEN_ISA::scan_floats<float>(r); }
+PEN_KERNEL_ANY(scan, f64) { PEN_ISA::scan_floats<double>(r); }
 PEN_KERNEL_ANY(scan, i64) {
   using namespace PEN_ISA;
   if (r.as<ScanParams>().mode == 0) {
@@ -197,6 +208,9 @@ PEN_KERNEL_ANY(scan, i64) {
 }
 PEN_KERNEL_ANY(scan_extreme, f32) {
   r.as<ScanParams>().mode ? PEN_ISA::scan_extreme<float, true>(r) : PEN_ISA::scan_extreme<float, false>(r);
+}
+PEN_KERNEL_ANY(scan_extreme, f64) {
+  r.as<ScanParams>().mode ? PEN_ISA::scan_extreme<double, true>(r) : PEN_ISA::scan_extreme<double, false>(r);
 }
 PEN_KERNEL_ANY(scan_extreme, i64) {
   r.as<ScanParams>().mode ? PEN_ISA::scan_extreme<int64_t, true>(r) : PEN_ISA::scan_extreme<int64_t, false>(r);

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 scan = Op(
-    "scan", "x: tensor, dim: int, mode: str", dtypes=("f32", "i64"),
+    "scan", "x: tensor, dim: int, mode: str", dtypes=("f32", "f64", "i64"),
     doc="Sum, product or log-sum-exp (mode sum, prod, logsumexp) of the elements along dim up to each.",
 )  # fmt: skip
 scan_extreme = Op(
-    "scan_extreme", "x: tensor, dim: int, largest: bool", outputs=2, tolerance=0.0, dtypes=("f32", "i64"),
+    "scan_extreme", "x: tensor, dim: int, largest: bool", outputs=2, tolerance=0.0, dtypes=("f32", "f64", "i64"),
     doc="The extreme of the elements along dim up to each, and the last index where it is.",
 )  # fmt: skip
 

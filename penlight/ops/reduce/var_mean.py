@@ -11,6 +11,7 @@ from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Value
+    from penlight.ir.types import TensorType
     from penlight.ops.emitter import Emitter
 
 var_mean = Op(
@@ -21,18 +22,33 @@ var_mean = Op(
 def _var_mean(
     g: Emitter, x: Value, dims: Sequence[int] | None, correction: float, keepdim: bool
 ) -> tuple[Value, Value]:
-    if x.dtype == "f64":
-        g.fail("of f64 values: f32 is supported")
-    x = g.cast(x, "f32")
+    x = x if x.dtype == "f64" else g.cast(x, "f32")
     if x.rank == 0:
         var, mean = _var_mean(g, g.reshape(x, (1,)), None, correction, False)
         return g.reshape(var, ()), g.reshape(mean, ())
     dims = tuple(sorted({d % x.rank for d in dims})) if dims else tuple(range(x.rank))
-    type = reduced_type(x, "f32", dims, keepdim)
+    type = reduced_type(x, x.dtype, dims, keepdim)
+    if x.dtype == "f64":
+        return _in_f64(g, x, dims, correction, type)
     made: tuple[Value, Value] = g.emit(
         "var_mean", x, types=(type, type), dims=dims, keepdim=keepdim, correction=float(correction)
     )
     return made
+
+
+def _in_f64(g: Emitter, x: Value, dims: tuple[int, ...], correction: float, type: TensorType) -> tuple[Value, Value]:
+    """By the definition: no model's time depends on it."""
+    from penlight.ir.dims import product
+
+    kept = reduced_type(x, "f64", dims, True)
+    count = g.as_tensor(product([x.shape[d] for d in dims]), "f64")
+    mean = g.emit("mean", x, type=kept, dims=dims, keepdim=True)
+    apart = g.emit("sub", x, mean, type=x.tensor)
+    squares = g.emit("sum", g.emit("mul", apart, apart, type=x.tensor), type=kept, dims=dims, keepdim=True)
+    degrees = g.emit("sub", count, g.constant(float(correction), "f64"), type=count.tensor)
+    degrees = g.emit("maximum", degrees, g.constant(0.0, "f64"), type=count.tensor)
+    var = g.emit("div", squares, degrees, type=kept)
+    return g.reshape(var, type.shape), g.reshape(mean, type.shape)
 
 
 def _convert(name: str, g: Emitter, x: Value, dims: Any, correction: Any, keepdim: bool) -> Any:

@@ -1,4 +1,4 @@
-// Where output pixels lie in the input: torch's arithmetic, in f32 and in its order, so that a place which falls on a
+// Where output pixels lie in the input: torch's arithmetic, in f32 (f64 for f64) and in its order, so that a place which falls on a
 // boundary falls on the same side. Computed at bind, once per set of shapes.
 //
 // Both resizes see [N, C, H, W] as [outer][H][W][inner] with `inner` values side by side: the channels of an nhwc image,
@@ -49,8 +49,9 @@ static PEN_INLINE Status resize_bind(Bind& b, double* factors) {
 }
 
 // Input pixels for one step of the output.
-static PEN_INLINE float resize_step(int64_t in, int64_t out, double factor) {
-  return factor > 0 ? static_cast<float>(1.0 / factor) : static_cast<float>(in) / static_cast<float>(out);
+template <class T>
+static PEN_INLINE T resize_step(int64_t in, int64_t out, double factor) {
+  return factor > 0 ? static_cast<T>(1.0 / factor) : static_cast<T>(in) / static_cast<T>(out);
 }
 
 }  // namespace pen

@@ -1,4 +1,4 @@
-// resize: f32, separable, nhwc or plain (places.h). An output row is a mix of input rows, made in scratch along memory;
+// resize: f32 and f64, separable, nhwc or plain (places.h). An output row is a mix of input rows, made in scratch along memory;
 // then each output pixel is a mix of neighbouring pixels of that. Which ones, and their weights, are computed at bind. One
 // task is a range of rows. A side that keeps its size costs nothing.
 #include "penlight/ops/resize/places.h"
@@ -17,53 +17,70 @@ struct ResizeParams {
   int64_t taps[2];  // of H and W: weights kept for each position
   bool same_width;
   // after this: windows of H, windows of W, weights of H, weights of W
-  Window* windows(int side) { return reinterpret_cast<Window*>(this + 1) + (side ? height : 0); }
-  const Window* windows(int side) const { return const_cast<ResizeParams*>(this)->windows(side); }
-  float* weights(int side) { return reinterpret_cast<float*>(windows(0) + height + width) + (side ? height * taps[0] : 0); }
-  const float* weights(int side) const { return const_cast<ResizeParams*>(this)->weights(side); }
+  PEN_INLINE Window* windows(int side) { return reinterpret_cast<Window*>(this + 1) + (side ? height : 0); }
+  PEN_INLINE const Window* windows(int side) const { return const_cast<ResizeParams*>(this)->windows(side); }
+  template <class T>
+  PEN_INLINE T* weights(int side) {
+    return reinterpret_cast<T*>(windows(0) + height + width) + (side ? height * taps[0] : 0);
+  }
+  template <class T>
+  PEN_INLINE const T* weights(int side) const {
+    return const_cast<ResizeParams*>(this)->weights<T>(side);
+  }
 };
 
-static float abs_of(float x) { return x < 0 ? -x : x; }
 // The cubic kernel, below distance 1 and from 1 to 2; a: -0.75, or -0.5 where it smooths.
-static float cubic_near(float x, float a) { return ((a + 2) * x - (a + 3)) * x * x + 1; }
-static float cubic_far(float x, float a) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; }
+template <class T>
+static T cubic_near(T x, T a) {
+  return ((a + 2) * x - (a + 3)) * x * x + 1;
+}
+template <class T>
+static T cubic_far(T x, T a) {
+  return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+}
 
 // How a side is resized: the attributes, and input pixels per output pixel.
+template <class T>
 struct SideRule {
   int64_t in, out;
   bool cubic, align, antialias;
-  float step;
+  T step;
 };
 
-static SideRule side_rule(Bind& b, int64_t in, int64_t out, double factor) {
-  SideRule s = {in, out, strcmp(b.text("mode"), "cubic") == 0, b.flag("align_corners"), b.flag("antialias"), 0};
-  s.step = s.align ? (out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f) : resize_step(in, out, factor);
+template <class T>
+static SideRule<T> side_rule(Bind& b, int64_t in, int64_t out, double factor) {
+  SideRule<T> s = {in, out, strcmp(b.text("mode"), "cubic") == 0, b.flag("align_corners"), b.flag("antialias"), 0};
+  s.step = s.align ? (out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : 0) : resize_step<T>(in, out, factor);
   return s;
 }
 
 // Half a window's width where a smaller image takes all input pixels into account.
-static float smooth_reach(const SideRule& s) {
-  float half = s.cubic ? 2.0f : 1.0f;
+template <class T>
+static T smooth_reach(const SideRule<T>& s) {
+  T half = s.cubic ? T(2) : T(1);
   return s.step >= 1 ? half * s.step : half;
 }
 
-static int64_t side_taps(const SideRule& s) {
+template <class T>
+static int64_t side_taps(const SideRule<T>& s) {
   if (!s.antialias) return s.cubic ? 4 : 2;
-  float reach = smooth_reach(s);
-  int64_t most = reach < static_cast<float>(s.in) ? static_cast<int64_t>(ceil(static_cast<double>(reach))) * 2 + 1 : s.in;
+  T reach = smooth_reach(s);
+  int64_t most = reach < static_cast<T>(s.in) ? static_cast<int64_t>(ceil(static_cast<double>(reach))) * 2 + 1 : s.in;
   return most < s.in ? most : s.in;
 }
 
-static Window smooth_window(const SideRule& s, int64_t i, int64_t taps, float* w) {
-  float reach = smooth_reach(s), center = s.step * (static_cast<float>(i) + 0.5f), inverse = s.step >= 1 ? 1.0f / s.step : 1.0f;
-  float low = center - reach + 0.5f, high = center + reach + 0.5f, limit = static_cast<float>(s.in);
+template <class T>
+static Window smooth_window(const SideRule<T>& s, int64_t i, int64_t taps, T* w) {
+  T reach = smooth_reach(s), center = s.step * (static_cast<T>(i) + T(0.5)), inverse = s.step >= 1 ? T(1) / s.step : T(1);
+  T low = center - reach + T(0.5), high = center + reach + T(0.5), limit = static_cast<T>(s.in);
   int64_t begin = low > 0 ? (low < limit ? static_cast<int64_t>(low) : s.in) : 0;
   int64_t end = high < limit ? static_cast<int64_t>(high) : s.in;
   int64_t count = end - begin < taps ? end - begin : taps;
-  float total = 0;
+  T total = 0;
   for (int64_t j = 0; j < count; ++j) {
-    float x = abs_of((static_cast<float>(j + begin) - center + 0.5f) * inverse);
-    w[j] = s.cubic ? (x < 1 ? cubic_near(x, -0.5f) : x < 2 ? cubic_far(x, -0.5f) : 0.0f) : (x < 1 ? 1 - x : 0.0f);
+    T x = (static_cast<T>(j + begin) - center + T(0.5)) * inverse;
+    x = x < 0 ? -x : x;
+    w[j] = s.cubic ? (x < 1 ? cubic_near(x, -T(0.5)) : x < 2 ? cubic_far(x, -T(0.5)) : T(0)) : (x < 1 ? 1 - x : T(0));
     total += w[j];
   }
   for (int64_t j = 0; j < count && total != 0; ++j) w[j] /= total;
@@ -72,22 +89,23 @@ static Window smooth_window(const SideRule& s, int64_t i, int64_t taps, float* w
   return {0, 1};
 }
 
-static Window plain_window(const SideRule& s, int64_t i, float* w) {
-  float at = s.align ? s.step * static_cast<float>(i) : s.step * (static_cast<float>(i) + 0.5f) - 0.5f;
+template <class T>
+static Window plain_window(const SideRule<T>& s, int64_t i, T* w) {
+  T at = s.align ? s.step * static_cast<T>(i) : s.step * (static_cast<T>(i) + T(0.5)) - T(0.5);
   if (!s.cubic && at < 0) at = 0;
-  float whole = floorf(at);
-  int64_t near = whole < static_cast<float>(s.in) ? static_cast<int64_t>(whole) : s.in - 1;  // a tiny factor: at may be infinite
+  T whole = static_cast<T>(floor(static_cast<double>(at)));
+  int64_t near = whole < static_cast<T>(s.in) ? static_cast<int64_t>(whole) : s.in - 1;  // a tiny factor: at may be infinite
   if (near > s.in - 1) near = s.in - 1;
-  float rest = at - static_cast<float>(near);
+  T rest = at - static_cast<T>(near);
   rest = rest > 1 ? 1 : rest < 0 ? 0 : rest;
   if (!s.cubic) {
-    w[0] = 1.0f - rest;
+    w[0] = T(1) - rest;
     w[1] = rest;
     if (near < s.in - 1) return {static_cast<int32_t>(near), 2};
     w[0] = 1;
     return {static_cast<int32_t>(near), 1};
   }
-  float k[4] = {cubic_far(rest + 1, -0.75f), cubic_near(rest, -0.75f), cubic_near(1 - rest, -0.75f), cubic_far(2 - rest, -0.75f)};
+  T k[4] = {cubic_far(rest + 1, -T(0.75)), cubic_near(rest, -T(0.75)), cubic_near(1 - rest, -T(0.75)), cubic_far(2 - rest, -T(0.75))};
   int64_t begin = near > 0 ? near - 1 : 0, last = near + 2 < s.in ? near + 2 : s.in - 1;
   for (int j = 0; j < 4; ++j) w[j] = 0;
   for (int64_t j = 0; j < 4; ++j) {  // beyond the edge, the edge
@@ -97,9 +115,10 @@ static Window plain_window(const SideRule& s, int64_t i, float* w) {
   return {static_cast<int32_t>(begin), static_cast<int32_t>(last - begin + 1)};
 }
 
-static void side_windows(const SideRule& s, int64_t taps, Window* windows, float* weights) {
+template <class T>
+static void side_windows(const SideRule<T>& s, int64_t taps, Window* windows, T* weights) {
   for (int64_t i = 0; i < s.out; ++i) {
-    float* w = weights + i * taps;
+    T* w = weights + i * taps;
     if (s.in == s.out && !s.cubic && !s.antialias) {  // torch does not mix along a side that keeps its size, whatever factor was given
       windows[i] = {static_cast<int32_t>(i), 1};
       w[0] = 1;
@@ -109,22 +128,22 @@ static void side_windows(const SideRule& s, int64_t taps, Window* windows, float
   }
 }
 
-PEN_BIND(resize) {
-  if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
+template <class T>
+static Status bind_resize(Bind& b) {
   if (strcmp(b.text("mode"), "linear") != 0 && strcmp(b.text("mode"), "cubic") != 0)
     return b.fail(-1, "mode linear or cubic", "\"%s\"", b.text("mode"));
   double factors[2];
   PEN_TRY(resize_bind(b, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
-  SideRule sides[2] = {side_rule(b, x.dims[2], y.dims[2], factors[0]), side_rule(b, x.dims[3], y.dims[3], factors[1])};
-  int64_t taps[2] = {side_taps(sides[0]), side_taps(sides[1])}, floats[2];
-  if (__builtin_mul_overflow(taps[0], y.dims[2], &floats[0]) || __builtin_mul_overflow(taps[1], y.dims[3], &floats[1]) ||
-      floats[0] > (int64_t{1} << 40) || floats[1] > (int64_t{1} << 40))
+  SideRule<T> sides[2] = {side_rule<T>(b, x.dims[2], y.dims[2], factors[0]), side_rule<T>(b, x.dims[3], y.dims[3], factors[1])};
+  int64_t taps[2] = {side_taps(sides[0]), side_taps(sides[1])}, numbers[2];
+  if (__builtin_mul_overflow(taps[0], y.dims[2], &numbers[0]) || __builtin_mul_overflow(taps[1], y.dims[3], &numbers[1]) ||
+      numbers[0] > (int64_t{1} << 40) || numbers[1] > (int64_t{1} << 40))
     return b.fail(-1, "sides whose weights fit into memory", "%lld and %lld taps", static_cast<long long>(taps[0]),
                   static_cast<long long>(taps[1]));
   size_t bytes = sizeof(ResizeParams) + static_cast<size_t>(y.dims[2] + y.dims[3]) * sizeof(Window) +
-                 static_cast<size_t>(floats[0] + floats[1]) * sizeof(float);
+                 static_cast<size_t>(numbers[0] + numbers[1]) * sizeof(T);
   auto* p = static_cast<ResizeParams*>(b.params_bytes(bytes));
   if (!p) return PEN_ERROR_MEMORY;
   bool nhwc = b.out_is_nhwc(0);
@@ -138,15 +157,20 @@ PEN_BIND(resize) {
   p->same_width = x.dims[3] == y.dims[3];
   for (int i = 0; i < 2; ++i) {
     p->taps[i] = taps[i];
-    side_windows(sides[i], taps[i], p->windows(i), p->weights(i));
+    side_windows(sides[i], taps[i], p->windows(i), p->weights<T>(i));
   }
   for (int64_t i = 0; i < p->width && p->same_width; ++i) {
     const Window& w = p->windows(1)[i];
-    p->same_width = w.count == 1 && w.start == i && p->weights(1)[i * taps[1]] == 1;
+    p->same_width = w.count == 1 && w.start == i && p->weights<T>(1)[i * taps[1]] == 1;
   }
-  PEN_TRY(b.scratch((p->in_width * p->x.inner + 64) * 4));  // 64: pixels are read by whole vectors
+  PEN_TRY(b.scratch((p->in_width * p->x.inner + 64) * static_cast<int64_t>(sizeof(T))));  // 64: pixels are read by whole vectors
   b.tasks(p->tasks);
   return PEN_OK;
+}
+PEN_BIND(resize) {
+  if (b.in(0).dtype == DType::f64) return bind_resize<double>(b);
+  if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 or f64 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
+  return bind_resize<float>(b);
 }
 
 namespace PEN_ISA {
@@ -178,26 +202,36 @@ static PEN_INLINE void mix(const float* from, int64_t step, int64_t taps, const 
   }
 }
 
+static PEN_INLINE void mix(const double* from, int64_t step, int64_t taps, const double* w, double* to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) {
+    double sum = from[i] * w[0];
+    for (int64_t t = 1; t < taps; ++t) sum += from[i + t * step] * w[t];
+    to[i] = sum;
+  }
+}
+
 // The row's pixels of one value each: every output is a short dot product.
-static PEN_INLINE void mix_columns_single(const ResizeParams& p, const float* row, float* out) {
+template <class T>
+static PEN_INLINE void mix_columns_single(const ResizeParams& p, const T* row, T* out) {
   const Window* windows = p.windows(1);
-  const float* w = p.weights(1);
+  const T* w = p.weights<T>(1);
   int64_t taps = p.taps[1];
   for (int64_t i = 0; i < p.width; ++i, w += taps) {
-    const float* from = row + windows[i].start;
+    const T* from = row + windows[i].start;
     if (windows[i].count == 2) {
       out[i] = from[0] * w[0] + from[1] * w[1];
     } else if (windows[i].count == 4) {
       out[i] = (from[0] * w[0] + from[1] * w[1]) + (from[2] * w[2] + from[3] * w[3]);
     } else {
-      float sum = from[0] * w[0];
+      T sum = from[0] * w[0];
       for (int64_t t = 1; t < windows[i].count; ++t) sum += from[t] * w[t];
       out[i] = sum;
     }
   }
 }
 
-static PEN_INLINE void mix_columns(const ResizeParams& p, const float* row, float* out) {
+template <class T>
+static PEN_INLINE void mix_columns(const ResizeParams& p, const T* row, T* out) {
   int64_t inner = p.y.inner, taps = p.taps[1];
   // Where pixels touch, a last vector may run over into the next pixel, which is written right after; not past the
   // end of the row.
@@ -205,27 +239,25 @@ static PEN_INLINE void mix_columns(const ResizeParams& p, const float* row, floa
   int64_t run_over = p.y.pitch == inner && p.width * inner >= whole ? (p.width * inner - whole) / inner + 1 : 0;
   for (int64_t i = 0; i < p.width; ++i, out += p.y.pitch) {
     const Window& at = p.windows(1)[i];
-    const float *from = row + at.start * inner, *w = p.weights(1) + i * taps;
+    const T *from = row + at.start * inner, *w = p.weights<T>(1) + i * taps;
     mix(from, inner, at.count, w, out, i < run_over && at.count > 1 ? whole : inner);
   }
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(resize, f32) {
-  using namespace PEN_ISA;
+template <class T>
+static PEN_INLINE void resize_rows(const Run& r) {
   const ResizeParams& p = r.as<ResizeParams>();
-  float* scratch = reinterpret_cast<float*>(r.scratch);
+  T* scratch = reinterpret_cast<T*>(r.scratch);
   int64_t inner = p.x.inner;
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.rows, p.tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
       int64_t outer = i / p.height, oh = i % p.height;
       const Window& at = p.windows(0)[oh];
-      const float* from = r.in[0].as<float>() + plane_offset(p.x, outer) + at.start * p.x.row_step;
-      const float* w = p.weights(0) + oh * p.taps[0];
-      float* out = r.out[0].as<float>() + plane_offset(p.y, outer) + oh * p.y.row_step;
-      float* row = p.same_width ? out : scratch;
+      const T* from = r.in[0].as<T>() + plane_offset(p.x, outer) + at.start * p.x.row_step;
+      const T* w = p.weights<T>(0) + oh * p.taps[0];
+      T* out = r.out[0].as<T>() + plane_offset(p.y, outer) + oh * p.y.row_step;
+      T* row = p.same_width ? out : scratch;
       int64_t pitch = p.same_width ? p.y.pitch : inner;
       if (p.x.pitch == inner && pitch == inner) {
         mix(from, p.x.row_step, at.count, w, row, p.in_width * inner);
@@ -241,5 +273,10 @@ PEN_KERNEL(resize, f32) {
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(resize, f32) { resize_rows<float>(r); }
+PEN_KERNEL(resize, f64) { resize_rows<double>(r); }
 
 }  // namespace pen

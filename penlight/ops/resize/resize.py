@@ -20,6 +20,7 @@ resize = Op(
     "resize",
     "x: tensor, size: int[], mode: str, align_corners: bool, antialias: bool, scales: float[] = ()",
     layout="follow",
+    dtypes=("f32", "f64"),
     doc="Linear or cubic interpolation of [N, C, H, W] to `size`; scales: the call's scale factors for H and W, empty for "
     "the ratio of sizes.",
 )
@@ -56,22 +57,22 @@ def emit_resize(
 
 
 def _convert(g: Emitter, x: Value, spatial: int, scales: Any, mode: str, align_corners: bool, antialias: bool) -> Value:
-    """Computed in f32: half floats are rounded at the end, bytes after each side, the width first, as torch does."""
+    """Computed in f32 or f64: half floats are rounded at the end, bytes after each side, the width first, as torch does."""
     from penlight.ir.types import TensorType
 
-    if x.dtype not in ("f32", "f16", "bf16", "u8"):
-        g.fail(f"of a {x.dtype} tensor: f32, f16, bf16 and u8 are supported")
-    out = g.out
+    if x.dtype not in ("f32", "f64", "f16", "bf16", "u8"):
+        g.fail(f"of a {x.dtype} tensor: f32, f64, f16, bf16 and u8 are supported")
+    out, dtype = g.out, "f64" if x.dtype == "f64" else "f32"
 
     def step(x: Value, shape: Sequence[Any], scales: Any) -> Value:
-        g.out = TensorType("f32", tuple(shape))
+        g.out = TensorType(dtype, tuple(shape))
         attrs = {"mode": mode, "align_corners": align_corners, "antialias": antialias}
         y = emit_resize(g, "resize", x, spatial, scales, **attrs)
         if out.dtype == "u8":
             y = g.emit("clamp", g.emit("round", y, type=g.out), type=g.out, lo=0.0, hi=255.0)
         return y
 
-    y = g.cast(x, "f32")
+    y = g.cast(x, dtype)
     if out.dtype == "u8" and spatial == 2:
         y = step(y, (*out.shape[:-2], x.shape[-2], out.shape[-1]), (None, scales[1]) if scales else None)
         scales = (scales[0], None) if scales else None

@@ -13,7 +13,7 @@ struct NearestParams {
 };  // followed by OW input columns, then OH input rows
 
 static void nearest_places(int64_t in, int64_t out, bool exact, double factor, int32_t* places) {
-  float step = resize_step(in, out, factor);
+  float step = resize_step<float>(in, out, factor);
   for (int64_t i = 0; i < out; ++i) {
     int64_t at;
     if (!exact && in == out) {  // torch looks at the sizes first, then at the factor

@@ -12,12 +12,9 @@ Status size_of(const Call& c, double scale, int64_t in, int64_t* to) {
   return PEN_OK;
 }
 
-// The overload's arguments: "vec" has a size or factors as lists, the others a size and a factor for each side.
+// The overload's arguments, for what *r says already: "vec" has a size or factors as lists, the others a size and a factor for each side.
 Status read(const Call& c, bool aligned, Resize* r) {
   const TensorObject& x = c.tensor(0);
-  const char* name = c.op->name;
-  while (*name && !(*name >= '1' && *name <= '3' && name[1] == 'd')) ++name;
-  r->spatial = *name - '0';
   if (x.rank() != r->spatial + 2) {
     char expected[48];
     set_text(expected, sizeof expected, "an input of rank %d", r->spatial + 2);
@@ -50,7 +47,7 @@ Status read(const Call& c, bool aligned, Resize* r) {
       return c.fail("input and output sizes of 1 or more", "%lld and %lld", static_cast<long long>(in), static_cast<long long>(r->size[i]));
     if (!(r->scales[i] > 0)) r->scales[i] = 0;
     // torch's nearest pixel in images of the same or twice the size goes by that, whatever factor was given with it
-    if (!aligned && r->spatial == 2 && name[-1] == 't' && name[-2] == 's' && (r->size[i] == in || r->size[i] == 2 * in)) r->scales[i] = 0;
+    if (!aligned && r->spatial == 2 && !r->exact && (r->size[i] == in || r->size[i] == 2 * in)) r->scales[i] = 0;
   }
   return PEN_OK;
 }
@@ -75,9 +72,8 @@ int add_step(Graph* g, int value, const Resize& r, DType dtype, const int64_t* s
 
 Status resize(Call& c, const Resize& r) {
   const TensorObject& x = c.tensor(0);
-  DType dtype = r.mode ? DType::f32 : x.dtype();
+  DType dtype = r.mode && x.dtype() != DType::f64 ? DType::f32 : x.dtype();
   bool bytes = x.dtype() == DType::u8 && r.mode;
-  if (r.mode && x.dtype() == DType::f64) return resize_doubles(c, r);
   if (r.mode && !is_floating(x.dtype()) && !bytes) return c.fail("floats or bytes", "%s", dtype_name(x.dtype()));
   Graph g(c);
   int y = g.input(x, dtype);
@@ -134,12 +130,14 @@ PEN_OP(resize_nearest,
        "aten::upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> "
        "Tensor(a!)") {
   Resize r = {};
+  const bool listed = c.form() == 0;  // "vec", with all of them as words
+  r.spatial = listed ? c.word() % 3 + 1 : c.form() == 4 ? 2 : c.form();
+  r.exact = listed ? c.word() >= 3 : c.word() == 1;
   PEN_TRY(read(c, false, &r));
-  r.exact = c.op->name[6] == '_';
   return resize(c, r);
 }
 PEN_OP(resize_linear,
-       "aten::{upsample_linear1d,upsample_bilinear2d,upsample_trilinear3d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_"
+       "aten::{upsample_linear1d,upsample_trilinear3d,upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_"
        "aa}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
        "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
        "aten::{upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_aa}(Tensor self, SymInt[2] output_size, "
@@ -149,10 +147,11 @@ PEN_OP(resize_linear,
        "aten::upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, "
        "*, Tensor(a!) out) -> Tensor(a!)") {
   Resize r = {};
+  const int first[] = {0, 0, 2, 1, 2}, way = first[c.form()] + c.word();  // as the words of "vec" have them
+  r.spatial = way == 0 ? 1 : way == 1 ? 3 : 2;
+  r.antialias = way >= 4;
+  r.mode = way == 3 || way == 5 ? "cubic" : "linear";
   PEN_TRY(read(c, true, &r));
-  r.antialias = c.op->name[6] == '_';
-  const char* name = c.op->name + (r.antialias ? 16 : 15);  // after "upsample_"
-  r.mode = strncmp(name, "bicubic", 7) == 0 ? "cubic" : "linear";
   return resize(c, r);
 }
 

@@ -11,7 +11,5 @@ struct Resize {
   const char* mode;  // "linear", "cubic"; null: the nearest pixel
   bool exact, align_corners, antialias;
 };
-// In double precision. Gives result 0.
-Status resize_doubles(Call& c, const Resize& r);
 
 }  // namespace pen

@@ -222,9 +222,8 @@ PEN_OP(to_prim_other, "[quantized]", "aten::to.prim_other(Tensor(a) self, bool n
 }
 PEN_OP(type_as, "aten::type_as(Tensor(a) self, Tensor other) -> Tensor(a)") { return give_cast(c, c.tensor(1).dtype(), false, -1); }
 PEN_OP(cast_by_name, "aten::_cast_{Byte,Char,Short,Int,Long,Half,Float,Double}(Tensor self, bool non_blocking=False) -> Tensor") {
-  for (int d = 0; d < kDTypeCount; ++d)
-    if (strcmp(dtype_name(static_cast<DType>(d)), c.op->name + 12) == 0) return give_cast(c, static_cast<DType>(d), false, -1);
-  return c.fail("a dtype", "%s", c.op->name + 12);
+  static const DType kTo[] = {DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::f16, DType::f32, DType::f64};
+  return give_cast(c, kTo[c.word()], false, -1);
 }
 
 // ---- writing in place ----

@@ -297,7 +297,7 @@ PEN_OP(triangle_indices,
        "aten::{tril,triu}_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   int64_t rows = c.integer(0), columns = c.integer(1), offset = c.integer(2);
-  bool lower = c.op->name[9] == 'l';
+  bool lower = c.word() == 0;
   DType dtype;
   PEN_TRY(c.dtype(3, DType::i64, &dtype));
   if (rows < 0 || columns < 0 || rows > int64_t{1} << 24 || columns > int64_t{1} << 24)

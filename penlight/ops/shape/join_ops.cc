@@ -105,14 +105,14 @@ static Status at_least(const Call& c, const TensorObject& t, int rank, Value* ma
   if (t.rank() == 2) shape.dims[0] = t.dim(0), shape.dims[1] = t.dim(1);
   return reshaped(c, t, shape, made);
 }
-PEN_OP(atleast, "aten::atleast_{1,2,3}d(Tensor self) -> Tensor") { return at_least(c, c.tensor(0), c.op->name[14] - '0', &c.results[0]); }
+PEN_OP(atleast, "aten::atleast_{1,2,3}d(Tensor self) -> Tensor") { return at_least(c, c.tensor(0), c.word() + 1, &c.results[0]); }
 PEN_OP(atleast_all, "aten::atleast_{1,2,3}d.Sequence(Tensor[] tensors) -> Tensor[]") {
   const ListObject& tensors = c.list(0);
   ListObject* list = list_create(tensors.count);
   PEN_TRY(c.give(list));
   for (int64_t i = 0; i < tensors.count; ++i) {
     Value made;
-    PEN_TRY(at_least(c, *tensors.items[i].tensor(), c.op->name[14] - '0', &made));
+    PEN_TRY(at_least(c, *tensors.items[i].tensor(), c.word() + 1, &made));
     if (!list_append(list, made)) return c.out_of_memory();
   }
   return PEN_OK;

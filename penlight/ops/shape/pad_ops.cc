@@ -103,8 +103,7 @@ static Status give_bordered(Call& c, Border border, int dims) {
 PEN_OP(border_pad, "aten::{reflection,replication}_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
        "aten::{reflection,replication}_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
        "aten::{reflection,replication}_pad3d(Tensor self, SymInt[6] padding) -> Tensor") {
-  const char* name = c.op->name;
-  return give_bordered(c, name[8] == 'f' ? Border::reflect : Border::replicate, name[strlen(name) - 2] - '0');
+  return give_bordered(c, c.word() == 0 ? Border::reflect : Border::replicate, c.form() + 1);
 }
 static Status give_pad(Call& c, const char* mode, const Value& number) {
   if (strcmp(mode, "constant") == 0) return give_constant_pad(c, number.is_none() ? Value(0.0) : number);
@@ -155,7 +154,7 @@ PEN_OP(flip, "aten::flip(Tensor self, int[] dims) -> Tensor") {
   return flipped(c, t, mirror, &c.results[0]);
 }
 PEN_OP(flip_one, "aten::{fliplr,flipud}(Tensor self) -> Tensor") {
-  int dim = c.op->name[10] == 'l' ? 1 : 0;
+  int dim = c.word() == 0 ? 1 : 0;
   if (c.tensor(0).rank() <= dim) return c.fail("more dims", "rank %d", c.tensor(0).rank());
   bool mirror[kMaxRank] = {};
   mirror[dim] = true;
@@ -187,7 +186,7 @@ PEN_OP(triangle, "[in_place][out]", "aten::{tril,triu}(Tensor self, SymInt diago
   const TensorObject& t = c.tensor(0);
   if (t.rank() < 2) return c.fail("matrices", "rank %d", t.rank());
   PEN_TRY(make_copy(c, t, t.dtype(), Format::contiguous, &c.results[0]));
-  bool lower = c.op->name[9] == 'l';
+  bool lower = c.word() == 0;
   int64_t rows = t.dim(t.rank() - 2), columns = t.dim(t.rank() - 1), size = dtype_size(t.dtype()), diagonal = c.integer(1);
   diagonal = diagonal > columns ? columns : diagonal < -rows - 1 ? -rows - 1 : diagonal;
   int64_t matrices = columns && rows ? t.numel() / (rows * columns) : 0;

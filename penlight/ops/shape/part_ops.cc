@@ -202,10 +202,9 @@ PEN_OP(tensor_split_tensor,
 // hsplit along columns (rank 1: the only dim), vsplit along rows, dsplit along depth: equal parts, or at places.
 static Status split_dim(const Call& c, int* dim) {
   int rank = c.tensor(0).rank();
-  char kind = c.op->name[6];
-  int least = kind == 'h' ? 1 : kind == 'v' ? 2 : 3;
-  if (rank < least) return c.fail("more dims", "rank %d", rank);
-  *dim = kind == 'h' ? (rank == 1 ? 0 : 1) : kind == 'v' ? 0 : 2;
+  const int own[] = {rank == 1 ? 0 : 1, 0, 2};
+  if (rank < c.word() + 1) return c.fail("more dims", "rank %d", rank);
+  *dim = own[c.word()];
   return PEN_OK;
 }
 PEN_OP(hsplit, "aten::{hsplit,vsplit,dsplit}.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]") {

@@ -1,7 +1,7 @@
 // Putting a row of numbers in order. A number becomes a word: its key in the upper 32 bits, an unsigned integer that orders
 // as the numbers do (NaN last), and its position below. No two words are the same, so every way to sort them keeps equal
 // numbers in place, and one core serves all dtypes. i64 rows whose values span more than 32 bits are sorted twice, by the
-// lower and by the upper halves.
+// lower and by the upper halves, and so are rows of f64.
 #pragma once
 #include "penlight/ops/reduce/reduce.h"
 
@@ -71,6 +71,7 @@ static PEN_INLINE OrderSpace order_space(char* scratch, int64_t n) {
 }
 
 static PEN_INLINE bool not_a_number(float v) { return v != v; }
+static PEN_INLINE bool not_a_number(double v) { return v != v; }
 static PEN_INLINE bool not_a_number(int32_t) { return false; }
 static PEN_INLINE bool not_a_number(int64_t) { return false; }
 
@@ -210,7 +211,17 @@ static PEN_INLINE void row_words(const T* x, int64_t step, int64_t n, bool desce
   for (int64_t i = 0; i < n; ++i) words[i] = order_word(order_key(x[i * step]) ^ flip, i);
 }
 
-// How the keys of an i64 row are made: distances from the smallest or the largest value.
+// A wide number as an integer that orders as it does.
+static PEN_INLINE int64_t ordered(int64_t v) { return v; }
+static PEN_INLINE int64_t ordered(double v) {
+  if (v != v) return INT64_MAX;
+  v += 0.0;  // -0 becomes 0
+  int64_t bits;
+  __builtin_memcpy(&bits, &v, 8);
+  return bits < 0 ? bits ^ INT64_MAX : bits;
+}
+
+// How the keys of a row of such integers are made: distances from the smallest or the largest value.
 struct WideRow {
   int64_t least, most;
   bool descending;
@@ -219,10 +230,11 @@ struct WideRow {
   }
   PEN_INLINE bool fits() const { return static_cast<uint64_t>(most) - static_cast<uint64_t>(least) < 0xffffffffu; }
 };
-static PEN_INLINE WideRow wide_row(const int64_t* x, int64_t step, int64_t n, bool descending) {
+template <class T>
+static PEN_INLINE WideRow wide_row(const T* x, int64_t step, int64_t n, bool descending) {
   WideRow row = {INT64_MAX, INT64_MIN, descending};
   for (int64_t i = 0; i < n; ++i) {
-    int64_t v = x[i * step];
+    int64_t v = ordered(x[i * step]);
     row.least = v < row.least ? v : row.least;
     row.most = v > row.most ? v : row.most;
   }
@@ -232,32 +244,32 @@ static PEN_INLINE WideRow wide_row(const int64_t* x, int64_t step, int64_t n, bo
 // The places of a row's elements in order: the lower halves of space.words[0 .. n).
 template <class T>
 static PEN_INLINE void order_row(const T* x, int64_t step, int64_t n, bool descending, const OrderSpace& space) {
-  row_words(x, step, n, descending, space.words);
-  sort_words(space.words, space.others, n, true);
-}
-template <>
-PEN_INLINE void order_row(const int64_t* x, int64_t step, int64_t n, bool descending, const OrderSpace& space) {
-  WideRow row = wide_row(x, step, n, descending);
-  for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(x[i * step])), i);
-  sort_words(space.words, space.others, n, true);
-  if (row.fits()) return;
-  for (int64_t i = 0; i < n; ++i) space.places[i] = static_cast<uint32_t>(space.words[i]);
-  for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(x[space.places[i] * step]) >> 32), i);
-  sort_words(space.words, space.others, n, true);
-  for (int64_t i = 0; i < n; ++i) space.words[i] = space.places[space.words[i] & 0xffffffffu];
+  if constexpr (sizeof(T) == 4) {
+    row_words(x, step, n, descending, space.words);
+    return sort_words(space.words, space.others, n, true);
+  } else {
+    WideRow row = wide_row(x, step, n, descending);
+    auto key = [&](int64_t i) { return row.key(ordered(x[i * step])); };
+    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(i)), i);
+    sort_words(space.words, space.others, n, true);
+    if (row.fits()) return;
+    for (int64_t i = 0; i < n; ++i) space.places[i] = static_cast<uint32_t>(space.words[i]);
+    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(space.places[i]) >> 32), i);
+    sort_words(space.words, space.others, n, true);
+    for (int64_t i = 0; i < n; ++i) space.words[i] = space.places[space.words[i] & 0xffffffffu];
+  }
 }
 
 // The places of the first k in order, not in order among themselves but for the k-th, which is last.
 template <class T>
 static PEN_INLINE void select_row(const T* x, int64_t step, int64_t n, int64_t k, bool descending, const OrderSpace& space) {
-  row_words(x, step, n, descending, space.words);
-  select_words(space.words, space.others, n, k);
-}
-template <>
-PEN_INLINE void select_row(const int64_t* x, int64_t step, int64_t n, int64_t k, bool descending, const OrderSpace& space) {
-  WideRow row = wide_row(x, step, n, descending);
-  if (!row.fits()) return order_row(x, step, n, descending, space);
-  for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(x[i * step])), i);
+  if constexpr (sizeof(T) == 4) {
+    row_words(x, step, n, descending, space.words);
+  } else {
+    WideRow row = wide_row(x, step, n, descending);
+    if (!row.fits()) return order_row(x, step, n, descending, space);
+    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(ordered(x[i * step]))), i);
+  }
   select_words(space.words, space.others, n, k);
 }
 

@@ -21,6 +21,8 @@ static inline void merge_sort(int64_t* items, int64_t* spare, int64_t n, Less le
   if (from != items) memcpy(items, from, static_cast<size_t>(n) * 8);
 }
 
+// The dtype of the kernels that put this one in order.
+DType order_carrier(DType d);
 // Values along a dim in order (NaN the largest) and their places, both row-major. Rank 0 is one value.
 Status sorted(const Call& c, const TensorObject& t, int dim, bool descending, Value* values, Value* places);
 

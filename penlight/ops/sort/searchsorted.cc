@@ -96,6 +96,7 @@ static PEN_INLINE void searchsorted(const Run& r) {
 }
 
 PEN_KERNEL_ANY(searchsorted, f32) { searchsorted<float>(r); }
+PEN_KERNEL_ANY(searchsorted, f64) { searchsorted<double>(r); }
 PEN_KERNEL_ANY(searchsorted, i64) { searchsorted<int64_t>(r); }
 
 struct BinParams {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 searchsorted = Op(
     "searchsorted", "row: tensor, values: tensor, sorter: tensor?, right: bool, out_int32: bool", tolerance=0.0,
-    dtypes=("f32", "i64"), mixed=("sorter",), nan="goes last",
+    dtypes=("f32", "f64", "i64"), mixed=("sorter",), nan="goes last",
     doc="How many elements of a sorted row (the last dim; one row for all, or one each) are below each value; right: or equal.",
 )  # fmt: skip
 bin_sum = Op(

@@ -1,4 +1,4 @@
-// sort, topk, kth and mode along a dim: rows of any strides, f32, i32 and i64. Results are read back from x by their places,
+// sort, topk, kth and mode along a dim: rows of any strides, f32, f64, i32 and i64. Results are read back from x by their places,
 // so every bit of a NaN and the sign of a zero survive.
 #include "penlight/ops/sort/order.h"
 
@@ -153,7 +153,7 @@ static PEN_INLINE void best_row(const T* x, int64_t step, int64_t n, int64_t k, 
     WideRow row = wide_row(x, step, n, largest);
     if (!row.fits()) return order_row(x, step, n, largest, space);
     if (many)
-      collect_best(x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(v)); });
+      collect_best(x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(ordered(v))); });
     else
       select_row(x, step, n, k, largest, space);
   } else {
@@ -230,15 +230,19 @@ static PEN_INLINE void mode(const Run& r) {
 }  // namespace PEN_ISA
 
 PEN_KERNEL_ANY(sort, f32) { PEN_ISA::sort<float>(r); }
+PEN_KERNEL_ANY(sort, f64) { PEN_ISA::sort<double>(r); }
 PEN_KERNEL_ANY(sort, i32) { PEN_ISA::sort<int32_t>(r); }
 PEN_KERNEL_ANY(sort, i64) { PEN_ISA::sort<int64_t>(r); }
 PEN_KERNEL_ANY(topk, f32) { PEN_ISA::topk<float>(r); }
+PEN_KERNEL_ANY(topk, f64) { PEN_ISA::topk<double>(r); }
 PEN_KERNEL_ANY(topk, i32) { PEN_ISA::topk<int32_t>(r); }
 PEN_KERNEL_ANY(topk, i64) { PEN_ISA::topk<int64_t>(r); }
 PEN_KERNEL_ANY(kth, f32) { PEN_ISA::kth<float>(r); }
+PEN_KERNEL_ANY(kth, f64) { PEN_ISA::kth<double>(r); }
 PEN_KERNEL_ANY(kth, i32) { PEN_ISA::kth<int32_t>(r); }
 PEN_KERNEL_ANY(kth, i64) { PEN_ISA::kth<int64_t>(r); }
 PEN_KERNEL_ANY(mode, f32) { PEN_ISA::mode<float>(r); }
+PEN_KERNEL_ANY(mode, f64) { PEN_ISA::mode<double>(r); }
 PEN_KERNEL_ANY(mode, i32) { PEN_ISA::mode<int32_t>(r); }
 PEN_KERNEL_ANY(mode, i64) { PEN_ISA::mode<int64_t>(r); }
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Value
     from penlight.ops.emitter import Emitter
 
-_DTYPES = ("f32", "i32", "i64")
+_DTYPES = ("f32", "f64", "i32", "i64")
 sort = Op(
     "sort", "x: tensor, dim: int, descending: bool", outputs=2, tolerance=0.0, dtypes=_DTYPES, nan="the largest",
     doc="Values along dim in order, equal ones in the order they had; and their indices.",
@@ -40,8 +40,6 @@ def _ordered(g: Emitter, op: str, x: Value, dim: int, shape: tuple[Dim, ...], **
     """Values and indices of a call; a dtype without kernels of its own travels as a wider one."""
     from penlight.ir.types import TensorType
 
-    if x.dtype == "f64":
-        g.fail("of f64 values: f32 and integers are supported")
     carrier = x.dtype if x.dtype in _DTYPES else "f32" if x.dtype in ("f16", "bf16") else "i32"
     wide = g.cast(x, carrier)
     if x.rank == 0:

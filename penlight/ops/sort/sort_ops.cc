@@ -4,42 +4,10 @@
 
 namespace pen {
 
-// The dtype of kernels for this one; f64 has none.
-static DType order_carrier(DType d) {
+DType order_carrier(DType d) {
+  if (d == DType::f64) return d;
   if (d == DType::f16 || d == DType::bf16 || d == DType::f32) return DType::f32;
   return d == DType::i64 ? DType::i64 : DType::i32;
-}
-
-static Status sort_doubles(const Call& c, const TensorObject& t, int dim, bool descending, Value* values, Value* places) {
-  Value copy;
-  PEN_TRY(make_copy(c, t, DType::f64, Format::contiguous, &copy));
-  Shape shape = shape_of(t);
-  PEN_TRY(make_fresh(c, DType::f64, shape, Format::contiguous, nullptr, values));
-  PEN_TRY(make_fresh(c, DType::i64, shape, Format::contiguous, nullptr, places));
-  int64_t n = t.dim(dim), inner = 1, outer = 1;
-  for (int d = 0; d < dim; ++d) outer *= t.dim(d);
-  for (int d = dim + 1; d < t.rank(); ++d) inner *= t.dim(d);
-  if (t.numel() == 0) return PEN_OK;
-  int64_t bytes;
-  if (mul_overflows(n, 16, &bytes)) return c.out_of_memory();
-  int64_t* order = static_cast<int64_t*>(malloc(static_cast<size_t>(bytes)));
-  if (!order) return c.out_of_memory();
-  for (int64_t row = 0; row < outer * inner; ++row) {
-    int64_t start = row / inner * n * inner + row % inner;
-    const double* x = copy.tensor()->as<double>() + start;
-    for (int64_t i = 0; i < n; ++i) order[i] = i;
-    auto below = [&](int64_t a, int64_t b) {
-      double va = x[a * inner], vb = x[b * inner];
-      return va < vb || (vb != vb && va == va);
-    };
-    merge_sort(order, order + n, n, [&](int64_t a, int64_t b) { return descending ? below(b, a) : below(a, b); });
-    for (int64_t i = 0; i < n; ++i) {
-      values->tensor()->as<double>()[start + i * inner] = x[order[i] * inner];
-      places->tensor()->as<int64_t>()[start + i * inner] = order[i];
-    }
-  }
-  free(order);
-  return PEN_OK;
 }
 
 // One kernel of two outputs over a row-major tensor with dims.
@@ -55,7 +23,6 @@ Status sorted(const Call& c, const TensorObject& t, int dim, bool descending, Va
     PEN_TRY(make_fresh(c, DType::i64, Shape(), Format::contiguous, nullptr, places));
     return fill(c, places->tensor(), Value(int64_t{0}));
   }
-  if (t.dtype() == DType::f64) return sort_doubles(c, t, dim, descending, values, places);
   Graph g(c);
   DType carrier = order_carrier(t.dtype());
   int v = g.node(Key("sort", carrier), g.input(t, carrier)), p = g.output();
@@ -117,7 +84,7 @@ PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, b
   if (k < 0 || k > size)
     return c.fail("a k from 0 to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(size));
   if (t.dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
-  if (t.rank() == 0 || t.dtype() == DType::f64 || k == 0 || t.numel() == 0) {
+  if (t.rank() == 0 || k == 0 || t.numel() == 0) {
     Value values, places;
     PEN_TRY(sorted(c, t, dim, c.flag(3), &values, &places));
     if (t.rank() == 0) {

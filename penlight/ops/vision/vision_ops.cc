@@ -139,7 +139,7 @@ PEN_OP(ps_roi_align,
 PEN_OP(roi_pool,
        "torchvision::{roi_pool,ps_roi_pool}(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, SymInt pooled_width) -> "
        "(Tensor, Tensor)") {
-  return regions(c, "roi_pool.f32", false, 0, false, c.op->name[13] == 'p');
+  return regions(c, "roi_pool.f32", false, 0, false, c.word() == 1);
 }
 
 // Each tap of the kernel looks at a place of its own for each output pixel: one grid_sample, then a matrix product.

@@ -27,7 +27,7 @@ struct ElementwisePlan {
   int64_t units, tasks;                   // units: rows where `blocks`, else elements
   bool blocks;
   bool packed[kMaxInputs];
-  float args[kMaxArgs];
+  double args[kMaxArgs];
 };
 
 Status broadcast(Bind& b, Shape* shape) {
@@ -210,7 +210,7 @@ Status elementwise_bind(Bind& b) {
   p->inputs = b.input_count();
   FloatList numbers = b.all_numbers();
   if (numbers.count > kMaxArgs) return b.fail(-1, "at most 8 float attributes", "%d", numbers.count);
-  for (int i = 0; i < numbers.count; ++i) p->args[i] = static_cast<float>(numbers[i]);
+  for (int i = 0; i < numbers.count; ++i) p->args[i] = numbers[i];
   for (int d = 0; d < shape.rank; ++d) {
     if (shape.dims[d] == 0) return PEN_OK;  // nothing to do
   }

@@ -43,7 +43,7 @@ static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t ste
 
 // `row` over inputs made dense, for all rules alike: their own code is there once, and begins without making room for buffers.
 static __attribute__((noinline, unused)) void gathered_row(RowFn row, int inputs, void* out, const void* const* in, const int64_t* steps,
-                                                           int64_t n, const float* args) {
+                                                           int64_t n, const double* args) {
   float buffers[3][kGather];
   const int64_t dense[3] = {1, 1, 1};
   for (int64_t i = 0; i < n; i += kGather) {
@@ -55,13 +55,13 @@ static __attribute__((noinline, unused)) void gathered_row(RowFn row, int inputs
 }
 
 template <class Rule>
-static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void vector_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   if (steps[0] != 1) return gathered_row(vector_row1<Rule>, 1, out, in, steps, n, args);
   vector_span(Rule(args), static_cast<float*>(out), n, Dense{static_cast<const float*>(in[0])});
 }
 
 template <class Rule>
-static void vector_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void vector_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   const Rule rule(args);
   float* y = static_cast<float*>(out);
   const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]);
@@ -73,7 +73,7 @@ static void vector_row2(void* out, const void* const* in, const int64_t* steps, 
 }
 
 template <class Rule>
-static void vector_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void vector_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   const Rule rule(args);
   float* y = static_cast<float*>(out);
   const float *a = static_cast<const float*>(in[0]), *b = static_cast<const float*>(in[1]), *c = static_cast<const float*>(in[2]);
@@ -223,15 +223,15 @@ static PEN_INLINE void chunk_rows(const Rule& rule, void* out, int64_t n, Chunk<
 }
 
 template <class Rule, class Out, class A>
-static void chunk_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void chunk_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   if (n > 0) chunk_rows<Rule, Out, A>(Rule(args), out, n, Chunk<A>(in[0], steps[0]));
 }
 template <class Rule, class Out, class A, class B>
-static void chunk_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void chunk_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   if (n > 0) chunk_rows<Rule, Out, A, B>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]));
 }
 template <class Rule, class Out, class A, class B, class C>
-static void chunk_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void chunk_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   if (n > 0) {
     chunk_rows<Rule, Out, A, B, C>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]), Chunk<C>(in[2], steps[2]));
   }
@@ -239,7 +239,7 @@ static void chunk_row3(void* out, const void* const* in, const int64_t* steps, i
 
 // All others: number by number.
 template <class Rule, class Out, class A>
-static void number_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void number_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   const Rule rule(args);
   auto y = static_cast<typename Out::Element*>(out);
   auto a = static_cast<const typename A::Element*>(in[0]);
@@ -247,7 +247,7 @@ static void number_row1(void* out, const void* const* in, const int64_t* steps, 
   for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * step)));
 }
 template <class Rule, class Out, class A, class B>
-static void number_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void number_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   const Rule rule(args);
   auto y = static_cast<typename Out::Element*>(out);
   auto a = static_cast<const typename A::Element*>(in[0]);
@@ -256,7 +256,7 @@ static void number_row2(void* out, const void* const* in, const int64_t* steps, 
   for (int64_t i = 0; i < n; ++i) y[i] = Out::stored(rule(A::load(a + i * a_step), B::load(b + i * b_step)));
 }
 template <class Rule, class Out, class A, class B, class C>
-static void number_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args) {
+static void number_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
   const Rule rule(args);
   auto y = static_cast<typename Out::Element*>(out);
   auto a = static_cast<const typename A::Element*>(in[0]);
@@ -267,7 +267,7 @@ static void number_row3(void* out, const void* const* in, const int64_t* steps, 
 }
 
 // --- f16 and f32: instructions where there are any -------------------------------------------------------------
-[[maybe_unused]] static void f32_from_f16_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const float*) {
+[[maybe_unused]] static void f32_from_f16_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const double*) {
   float* y = static_cast<float*>(out);
   const uint16_t* x = static_cast<const uint16_t*>(in[0]);
   int64_t i = 0;
@@ -276,7 +276,7 @@ static void number_row3(void* out, const void* const* in, const int64_t* steps, 
   }
   for (; i < n; ++i) y[i] = F16::load(x + i * steps[0]);
 }
-[[maybe_unused]] static void f16_from_f32_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const float*) {
+[[maybe_unused]] static void f16_from_f32_row(void* out, const void* const* in, const int64_t* steps, int64_t n, const double*) {
   uint16_t* y = static_cast<uint16_t*>(out);
   const float* x = static_cast<const float*>(in[0]);
   int64_t i = 0;

@@ -11,7 +11,7 @@ constexpr int kMaxActArgs = 4;
 // Filled at bind, part of the kernel's params.
 struct Activation {
   RowFn row;  // null: none, or clamp
-  float args[kMaxActArgs];
+  double args[kMaxActArgs];
   float lo, hi;
   bool clamped;
 };
@@ -22,7 +22,7 @@ static PEN_INLINE Status bind_activation(Bind& b, Activation* a, const char* nam
   const char* name = b.text(name_attribute);
   FloatList args = b.floats(args_attribute);
   if (args.count > kMaxActArgs) return b.fail(-1, "at most 4 activation arguments", "%d", args.count);
-  for (int i = 0; i < args.count; ++i) a->args[i] = static_cast<float>(args[i]);
+  for (int i = 0; i < args.count; ++i) a->args[i] = args[i];
   if (name[0] == 0) return PEN_OK;
   if (strcmp(name, "relu") == 0) {
     a->clamped = true;
@@ -33,8 +33,8 @@ static PEN_INLINE Status bind_activation(Bind& b, Activation* a, const char* nam
   if (strcmp(name, "clamp") == 0) {
     if (args.count != 2) return b.fail(-1, "two arguments (lo, hi) for the activation clamp", "%d", args.count);
     a->clamped = true;
-    a->lo = a->args[0];
-    a->hi = a->args[1];
+    a->lo = static_cast<float>(args[0]);
+    a->hi = static_cast<float>(args[1]);
     return PEN_OK;
   }
   a->row = b.row_function(name);

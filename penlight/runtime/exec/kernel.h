@@ -35,7 +35,7 @@ struct FloatList {
 
 // An elementwise operator over one row: out[i] = f(in0[i * step0], in1[i * step1], ...), steps in elements (0:
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
-using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const float* args);
+using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args);
 
 // First error that data caused in a run: an index out of range, or what the words say. Later ones are dropped.
 struct Fault {

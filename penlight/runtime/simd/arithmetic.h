@@ -277,13 +277,15 @@ static PEN_INLINE bool both(bool a, bool b) { return a && b; }
 static PEN_INLINE bool either(bool a, bool b) { return a || b; }
 static PEN_INLINE bool negate(bool a) { return !a; }
 
-// A constant of a rule, as a T.
+// A constant or an attribute of a rule, as a T. Attributes come from files: one that is no integer of 64 bits counts as 0.
 template <class T>
 static PEN_INLINE T splat(double value) {
   if constexpr (__is_same(T, V))
     return set1(static_cast<float>(value));
-  else
+  else if constexpr (kIsFloat<T>)
     return static_cast<T>(value);
+  else
+    return static_cast<T>(value > -9.2e18 && value < 9.2e18 ? static_cast<int64_t>(value) : 0);
 }
 
 }  // namespace PEN_ISA

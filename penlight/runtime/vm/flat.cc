@@ -91,17 +91,6 @@ Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject&
   }
   return PEN_OK;
 }
-Status rows_back(const Call& c, const Value& rows, const TensorObject& t, int dim, DType dtype, Value* to) {
-  int64_t dims[kMaxRank], strides[kMaxRank], step = t.rank() ? t.dim(dim) : 1;
-  for (int d = t.rank() - 1; d >= 0; --d) {
-    dims[d] = t.dim(d);
-    strides[d] = d == dim ? 1 : step;
-    if (d != dim) step *= t.dim(d) > 1 ? t.dim(d) : 1;
-  }
-  Value view = Value::own(tensor_view(*rows.tensor(), t.rank(), dims, strides, rows.tensor()->offset));
-  if (view.is_none()) return c.out_of_memory();
-  return as_dtype(c, view.tensor(), dtype, to);
-}
 TensorObject* in_shape(const TensorObject& t, const Shape& shape) {
   int64_t strides[kMaxRank];
   row_major_strides(shape.rank, shape.dims, strides);

@@ -38,8 +38,6 @@ Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to)
 Status broadcast_of(const Call& c, const TensorObject& t, const Shape& shape, DType dtype, Value* to);
 // The shape that these broadcast to.
 Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject& b, Shape* to);
-// Rows that were computed for those of rows_of(t, {dim}), in the order of t's dims again, of this dtype.
-Status rows_back(const Call& c, const Value& rows, const TensorObject& t, int dim, DType dtype, Value* to);
 // A view in this shape of a tensor that is row-major; null without memory.
 TensorObject* in_shape(const TensorObject& t, const Shape& shape);
 // Gives a tensor cast to this dtype; takes it over.

@@ -14,7 +14,8 @@
 // the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
 // Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
-// add those forms of each schema, and "aten::{exp,log}(…)" is one schema for each word (ops/vm_operators.py).
+// add those forms of each schema, and "aten::conv{1,2,3}d(…)" is one schema for each word (ops/vm_operators.py). Call::form()
+// says by which of the schemas the function was called, Call::word() by which of the words.
 //
 // Errors are words: `return c.fail("a tensor of rank 3", "rank %d", rank)`. They name the operator and its source line.
 #pragma once
@@ -58,14 +59,28 @@ struct Machine;
 struct Call;
 using OpFn = Status (*)(Call& c);
 
+// What an operator of the VM must know of the elementwise rule that it is (ops/elementwise/rules.py).
+enum class Takes : uint8_t { any, floats, alike, quotients, numbers, integers, wholes, counts };
+struct OpRule {
+  const char *kernel, *on_bool;  // on_bool: the kernel for bools, if it is another one
+  Takes takes;
+  uint8_t operands, attrs;  // the arguments: tensors or numbers, then attributes
+  bool makes_floats;        // of integers
+  bool has_condition;       // operand 0
+  bool exact;               // numbers are not rounded to the dtype of a half float first
+  bool divides;             // no integer by 0
+};
+
 struct OpEntry {
   const char* name;  // "aten::add.Tensor"
   OpFn run;
   const Param* params;
   uint8_t param_count, result_count;
-  int8_t writes;   // the argument that result 0 is copied into by the machine; -1: none
-  bool variadic;   // takes any number of further arguments
-  bool quantized;  // takes quantized tensors
+  int8_t writes;       // the argument that result 0 is copied into by the machine; -1: none
+  bool variadic;       // takes any number of further arguments
+  bool quantized;      // takes quantized tensors
+  uint8_t form, word;  // which of the PEN_OP's schemas this is, and which of the words in its braces
+  const OpRule* rule;  // of an elementwise operator, else null
 };
 extern const OpEntry kOperators[];  // sorted by name
 extern const int kOperatorCount;
@@ -78,6 +93,8 @@ struct Call {
   int count;
   Value* results;  // result_count of them, None at first
 
+  int form() const { return op->form; }
+  int word() const { return op->word; }
   bool given(int i) const { return i < count && !args[i].is_none(); }
   TensorObject& tensor(int i) const { return *args[i].tensor(); }
   int64_t integer(int i) const { return args[i].integer(); }

@@ -65,8 +65,8 @@ int Rows::node(const char* kernel, DType dtype, int a, int b, int d) {
 }
 int Rows::with(int node, double first, double second, double third) {
   if (step_count_ == 0) return node;
-  float* args = steps_[step_count_ - 1].args;
-  args[0] = static_cast<float>(first), args[1] = static_cast<float>(second), args[2] = static_cast<float>(third);
+  double* args = steps_[step_count_ - 1].args;
+  args[0] = first, args[1] = second, args[2] = third;
   return node;
 }
 

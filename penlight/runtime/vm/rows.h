@@ -42,7 +42,7 @@ class Rows {
   struct Step {
     RowFn row = nullptr;
     int inputs = 0, in[3] = {}, item = 0;
-    float args[3] = {};
+    double args[3] = {};
   };
   struct Walk;
   int add_item(DType dtype, int tensor, int step);
