@@ -352,6 +352,7 @@ class Model:
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
         as_torch = any(_is_torch(leaf) for leaf in leaves)
+        formats = self._input_spec(method).get("channels_last") if as_torch else None
         make = _empty_torch if as_torch else _empty_numpy
         results = [make(_NAMES[code], shape) if fixed else None for code, shape, fixed in session.output_shapes()]
         problem = session.run([None if result is None else _as_array(result) for result in results])
@@ -367,6 +368,8 @@ class Model:
                 session.read_output(index, _as_array(results[index]))
             else:
                 results[index] = _torch().from_numpy(taken) if as_torch else taken
+        for index in formats[any(map(_is_channels_last, leaves))] if formats else ():
+            results[index] = results[index].contiguous(memory_format=_torch().channels_last)
         return results
 
     def _sessions(self) -> dict[str, Any]:
@@ -447,6 +450,13 @@ def _is_torch(value: Any) -> bool:
     if kind not in _torch_types:
         _torch_types[kind] = any(base.__module__.partition(".")[0] == "torch" for base in kind.__mro__)
     return _torch_types[kind]
+
+
+def _is_channels_last(leaf: Any) -> bool:
+    """A tensor of rank 4 with its channels innermost, and not row-major at the same time."""
+    if not _is_torch(leaf) or leaf.dim() != 4 or leaf.is_contiguous():
+        return False
+    return bool(leaf.is_contiguous(memory_format=_torch().channels_last))
 
 
 def _as_array(leaf: Any) -> Any:

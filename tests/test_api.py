@@ -395,3 +395,26 @@ def test_errors_name_the_cure(small: tuple[Small, penlight.Model]) -> None:
     for module in (Branches(), Keeps()):
         with pytest.raises(penlight.CaptureError, match=r"torch\.jit\.script\(model\)"):
             penlight.optimize(module, (torch.rand(3),))
+
+
+LAYERS: dict[str, Any] = {
+    "conv": lambda: nn.Conv2d(3, 8, 3), "channels-last weights": lambda: nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last),
+    "pool": lambda: nn.MaxPool2d(2), "upsample": lambda: nn.Upsample(scale_factor=2), "relu": lambda: nn.ReLU(),
+    "softmax": lambda: nn.Softmax(1), "norm": lambda: nn.LayerNorm(12),
+    "flat": lambda: nn.Sequential(nn.Flatten(), nn.Unflatten(1, (3, 12, 12))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("captured", [torch.contiguous_format, torch.channels_last])
+def test_results_have_torchs_strides(name: str, captured: torch.memory_format) -> None:
+    module, x = LAYERS[name]().eval(), torch.rand(2, 3, 12, 12)
+    model = penlight.optimize(module, (x.contiguous(memory_format=captured),), dynamic_shapes="auto")
+    for batch in (2, 3):
+        for given in (torch.contiguous_format, torch.channels_last):
+            y = torch.rand(batch, 3, 12, 12).contiguous(memory_format=given)
+            with torch.no_grad():
+                expected = module(y)
+            found = model(y)
+            assert found.stride() == expected.stride(), (given, batch)
+            assert_same(found, expected, 1e-5)
