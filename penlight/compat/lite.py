@@ -70,6 +70,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     metadata[OPERATORS] = sorted(operators_of(opened if isinstance(opened, LiteProgram) else _program(source)))
     if not isinstance(opened, LiteProgram):
         methods = opened._c._method_names()
+        metadata[OPERATORS] = sorted(torch_names(opened))
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
     return Model(to_array(program))
@@ -107,6 +108,13 @@ def _get_model_ops_and_info(f_input: File) -> dict[str, OperatorInfo]:
 
 def _name(source: str | bytes) -> str:
     return Path(source).stem if isinstance(source, str) else ""
+
+
+def torch_names(module: Any) -> list[str]:
+    """The operators that PyTorch's bytecode of a module would call."""
+    import torch
+
+    return list(torch._C._export_opnames(module._c))  # type: ignore[attr-defined]
 
 
 def operators_of(program: LiteProgram) -> dict[str, int | None]:

@@ -59,9 +59,9 @@ def plan_script(
     args, kwargs = nn_module.prepare_inputs(examples.args, examples.kwargs)
     inputs = positional(forward, args, kwargs)
     seen = observe(script, forward, inputs)
-    if seen.failure is not None and examples.origin in ("given", "bundled"):  # others are of our making
-        _check_examples(seen.failure, original, inputs)
     given = examples.origin == "given"
+    if seen.failure is not None and given:
+        _check_examples(seen.failure, original, inputs)
     shapes = dynamic_shapes if given or dynamic_shapes is not None else "auto"
     reason = _not_tensors(inputs) or _not_straight(script, seen)
     if not given and len(inputs) < len(forward.parameters) - 1:
