@@ -14,7 +14,6 @@ import torch
 from penlight.compat.mobile_module import FLAGS, MobileModule
 from penlight.compat.rewrite import clone, optimized_module
 from penlight.compile import compile_model
-from penlight.ir.script import OPERATORS
 
 __all__ = ["LintCode", "MobileOptimizerType", "generate_mobile_module_lints", "optimize_for_mobile"]
 
@@ -67,8 +66,6 @@ def optimize_for_mobile(
     attributes = {name: getattr(script, name) for name in kept if name not in methods}
     blocked = frozenset(_blocked_name(kind) for kind in optimization_blocklist or ())
     optimized = optimized_module(script, backend, blocked, [*methods, *attributes])
-    if backend != "cpu":  # there, the file is what penlight.optimize writes
-        program.metadata[OPERATORS] = torch._C._export_opnames(optimized)  # type: ignore[attr-defined]
     return MobileModule(script, optimized, program, methods, attributes, backend, blocked)
 
 

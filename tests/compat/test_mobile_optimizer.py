@@ -95,7 +95,9 @@ def test_other_backends_are_whole_files(net: Any, tmp_path: Path, backend: str) 
     made._save_for_lite_interpreter(str(tmp_path / "m.ptl"))
     loaded = penlight.load(tmp_path / "m.ptl")
     assert loaded.metadata["backend"] == backend.lower()
-    assert {"aten::conv2d", "aten::batch_norm"} <= set(loaded.metadata["torch_operators"])  # of the code that was compiled
+    assert {"aten::conv2d", "aten::batch_norm"} <= set(
+        loaded.metadata["torch_operators"]
+    )  # of the code that was compiled
     x = torch.rand(2, 3, 32, 32)
     with torch.no_grad():
         torch.testing.assert_close(loaded(x), net(x))
