@@ -10,11 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from penlight.capture.lite.read import read
-from penlight.capture.script.guess import guess_inputs
+import penlight
+from penlight.capture.script.freeze import freeze
+from penlight.capture.script.guess import guess_inputs, patterns_of
 from penlight.capture.script.torchscript import script_of
-from penlight.compat.bundled import Bundles
-from penlight.compat.compile import compile_program, compile_script
 from tests.compat.models import MODELS
 
 
@@ -24,8 +23,13 @@ def scripted(module: nn.Module) -> Any:
         return torch.jit.script(module.eval())
 
 
-def guessed(module: nn.Module) -> Any:
-    return guess_inputs(script_of(scripted(module)))
+def guessed(module: nn.Module) -> tuple[torch.Tensor, bool] | None:
+    """The input that is guessed, and whether nobody passes another kind."""
+    script = script_of(scripted(module), ["forward"])
+    freeze(script)
+    forward = script.method("forward")
+    args, patterns = guess_inputs(script, forward), patterns_of(script, forward)
+    return (args[0], all(p.certain for p in patterns)) if args is not None and patterns is not None else None
 
 
 @pytest.mark.parametrize(
@@ -46,16 +50,16 @@ def test_guesses(module: nn.Module, shape: tuple[int, ...], certain: bool) -> No
         module = nn.Sequential(nn.MaxPool3d(32), module)  # which says nothing: no guess, and no 45 MB of input
         assert guessed(module) is None
         return
-    guess = guessed(module)
-    assert tuple(guess.args[0].shape) == shape
-    assert guess.certain == certain
+    x, is_certain = guessed(module)
+    assert tuple(x.shape) == shape
+    assert is_certain == certain
 
 
 def test_indices_are_inside_the_table() -> None:
-    guess = guessed(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2)))
-    assert guess.args[0].dtype == torch.int64
-    assert int(guess.args[0].max()) < 5
-    assert not guess.certain
+    x, is_certain = guessed(nn.Sequential(nn.Embedding(5, 4), nn.Linear(4, 2)))
+    assert x.dtype == torch.int64
+    assert int(x.max()) < 5
+    assert not is_certain
 
 
 def test_no_guess() -> None:
@@ -93,7 +97,7 @@ def test_defaults_need_no_guess() -> None:
             return self.c(x) * n
 
     script = scripted(Scaled())
-    model = compile_script(script, ["forward"], {}, Bundles())
+    model = penlight.optimize(script)
     x = torch.rand(1, 3, 5, 5)
     with torch.no_grad():
         torch.testing.assert_close(model(x), script(x))
@@ -123,7 +127,7 @@ def test_a_plan_in_front_of_code_takes_what_fits() -> None:
             return {"a": y, "b": torch.relu(y)}, [y * 2]
 
     script = scripted(Nested())
-    model = compile_script(script, ["forward"], {}, Bundles())
+    model = penlight.optimize(script)
     assert model.methods == ["forward"]
     assert list(model._handle.methods) == ["~forward"]
     same(model, script, (2, 4), (7, 4), (4,), (1, 5, 6, 4), (0, 4))
@@ -152,7 +156,7 @@ def test_state_and_inputs_that_are_written() -> None:
 
     for module in (Counts(), Writes()):
         script = scripted(module)
-        same(compile_script(script, ["forward"], {}, Bundles()), script, (1, 4, 3, 3), (2, 4, 5, 5), (4, 5, 5))
+        same(penlight.optimize(script), script, (1, 4, 3, 3), (2, 4, 5, 5), (4, 5, 5))
 
 
 def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
@@ -176,9 +180,7 @@ def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
 
     for module in (Picky(), Large()):
         script = scripted(module)
-        same(
-            compile_script(script, ["forward"], {}, Bundles()), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7)
-        )
+        same(penlight.optimize(script), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7))
 
 
 @pytest.mark.parametrize("flat", [False, True])
@@ -187,6 +189,6 @@ def test_bytecode_is_planned_too(tmp_path: Path, flat: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         script._save_for_lite_interpreter(str(tmp_path / "m.ptl"), _use_flatbuffer=flat)
-    model = compile_program(read(tmp_path / "m.ptl"), {})
-    assert list(model._handle.methods) == ["~forward"]
+    model = penlight.optimize(tmp_path / "m.ptl")
+    assert list(model._handle.methods) == ["forward"]
     same(model, script, (1, 3, 32, 32), (2, 3, 64, 48))
