@@ -59,9 +59,7 @@ class ScriptTables:
         first = len(self.t.rows["VMCD"])
         for row in rows:
             self.t.row(f.VM_INSTRUCTION, **row)
-        needed = len(function.parameters) - len(function.defaults)
-        arguments = [{**p, "optional": i >= needed} for i, p in enumerate(function.parameters)]
-        schema = json.dumps({"arguments": arguments, "returns": function.returns}, ensure_ascii=False)
+        schema = json.dumps({"arguments": function.parameters, "returns": function.returns}, ensure_ascii=False)
         self.t.row(
             f.FUNCTION, name=self.t.string(function.name), code=first, code_count=len(rows), registers=function.registers,
             first_slot=function.first_slot, param_count=len(function.parameters),

@@ -119,7 +119,7 @@ def _interpreted(function: Any, given: dict[str, Argument]) -> Interpreted:
         elif p["type"] not in ("int", "float", "bool", "str"):
             kwargs[p["name"]] = len(ports)
             ports.append(Port(p["name"], "f32", ()))
-        elif not p.get("optional"):
+        elif p["name"] in function.parameters[: len(function.parameters) - len(function.defaults)]:
             raise click.UsageError(f"argument {p['name']} ({p['type']}) is missing: --arg {p['name']}=…")
     return Interpreted(tuple(ports), {"args": [], "names": [], "kwargs": kwargs})
 
