@@ -89,7 +89,7 @@ def interpreted(pen: PenFile) -> dict[str, Any]:
     """Methods of VM code, the operators it calls, and the state that it keeps."""
     if not pen.functions:
         return {}
-    from penlight.compat.lints import on_cpu
+    from penlight.lint.program import on_cpu
 
     methods = {}
     for function in pen.functions:

@@ -573,5 +573,6 @@ def _refuse_mutation(ep: ExportedProgram) -> None:
             "a captured model cannot keep state or write into its inputs yet: "
             + "; ".join(found)
             + ". Put it into eval mode"
-            " before exporting (BatchNorm counts in training), clone an input before changing it, or return the new state."
+            " before exporting (BatchNorm counts in training), clone an input before changing it, or return the new state;"
+            " or pass torch.jit.script(model), which keeps its state."
         )

@@ -79,7 +79,7 @@ Status check_inputs(pen_session* s) {
       char label[96];
       set_text(label, sizeof label, "input %u (%s)", i, m.string(p.name));
       return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, shape, "",
-                      least == most ? "Export with dynamic shapes to run at other sizes" : ""});
+                      least == most ? "Compile it with dynamic_shapes to run at other sizes" : ""});
     }
   }
   return PEN_OK;
