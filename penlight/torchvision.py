@@ -30,10 +30,10 @@ class _Finder:
             if not complete:
                 _declare()
             execute(module)
-            if not complete:
-                extension._has_ops = (
-                    _has_ops  # torchvision asks before each call, and while it imports, when "no" is right
-                )
+            if not complete:  # torchvision asks before each call; while it imports, "no" is the right answer
+                extension._has_ops = _has_ops
+                regions: Any = sys.modules["torchvision.ops.roi_align"]
+                regions._roi_align = _in_parts(regions._roi_align)
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec
@@ -56,6 +56,19 @@ def declare_operators() -> None:
 
 def _has_ops() -> bool:
     return True
+
+
+def _in_parts(align: Any) -> Any:
+    """torchvision's roi_align in Python, without torch.compile, which takes half a minute, and for some regions at a time: it makes
+    every sample of every region at once, a gigabyte for a thousand."""
+    plain = getattr(align, "__wrapped__", align)
+
+    def in_parts(x: Any, rois: Any, *more: Any) -> Any:
+        import torch
+
+        return torch.cat([plain(x, some, *more) for some in rois.split(64)])
+
+    return in_parts
 
 
 def _has(name: str) -> bool:

@@ -39,12 +39,17 @@ import torch, torchvision
 boxes = torch.tensor([[0.0, 0, 9, 9], [0, 0, 9, 8], [20, 0, 29, 9]])
 scores = torch.tensor([0.5, 0.9, 0.1])
 print(torchvision.ops.nms(boxes, scores, 0.5).tolist(), torchvision.ops.roi_pool(torch.ones(1, 2, 4, 4), [boxes], 1).shape)
+image, rois = torch.rand(2, 3, 9, 9), torch.cat([torch.arange(150.0)[:, None] % 2, torch.rand(150, 2) * 4, torch.rand(150, 2) * 4 + 4], 1)
+compiler, torch.compile = torch.compile, None  # which would take half a minute
+found = torchvision.ops.roi_align(image, rois, (2, 3), 0.7, 2, True)
+print((found - torch.ops.torchvision.roi_align(image, rois, 0.7, 2, 3, 2, True)).abs().max() < 1e-6)
+torch.compile = compiler
 class Boxes(torch.nn.Module):
     def forward(self, boxes, scores):
         return torchvision.ops.nms(boxes, scores, 0.5)
 print(penlight.optimize(Boxes(), (boxes, scores))(boxes, scores).tolist(), torch.jit.script(torchvision.ops.nms)(boxes, scores, 0.5).tolist())
 """
-    assert python(code) == "[1, 2] torch.Size([3, 2, 1, 1])\n[1, 2] [1, 2]\n"
+    assert python(code) == "[1, 2] torch.Size([3, 2, 1, 1])\ntensor(True)\n[1, 2] [1, 2]\n"
 
 
 def test_a_whole_one_is_not_touched(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import logging
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ BATCH = 16
 class Call:
     """One sample: `run(*tensors)` calls the operator with them in their places."""
 
+    index: int  # among the operator's samples, as expected.py counts them
     op: Callable[..., Any]
     leaves: list[Any]
     spec: Any
@@ -56,9 +57,12 @@ class Result:
     """What became of an operator's samples."""
 
     samples: int = 0
-    exported: int = 0
-    passed: int = 0
-    problems: list[str] = field(default_factory=list)  # of samples that export but fail, one text per kind
+    passed: set[int] = field(default_factory=set)
+    failures: dict[int, str] = field(default_factory=dict)  # which samples export but fail, and how
+
+    @property
+    def exported(self) -> int:
+        return len(self.passed) + len(self.failures)
 
 
 class Batch(torch.nn.Module):
@@ -84,24 +88,28 @@ def calls_of(name: str, dtype: str) -> list[Call]:
     op = operators()[name]
     torch.manual_seed(0)
     calls = []
-    for sample in op.sample_inputs("cpu", DTYPES[dtype], requires_grad=False):
+    for index, sample in enumerate(op.sample_inputs("cpu", DTYPES[dtype], requires_grad=False)):
         leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
-        calls.append(Call(op.op, leaves, spec))
+        calls.append(Call(index, op.op, leaves, spec))
     return calls
 
 
-def check(name: str, dtype: str, most: int | None = None) -> Result:
-    """The samples of one operator and dtype: every one, or `most` of them, evenly chosen."""
+def check(name: str, dtype: str, most: int | None = None, alone: Container[int] = ()) -> Result:
+    """The samples of one operator and dtype: every one, or `most` of them, evenly chosen; those of which a failure is expected
+    alone, for they would take their batch with them."""
     calls = calls_of(name, dtype)
     if most is not None and len(calls) > most:
         calls = [calls[i * len(calls) // most] for i in range(most)]
     result = Result(samples=len(calls))
-    for start in range(0, len(calls), BATCH):
-        expected = [(c, e) for c in calls[start : start + BATCH] if (e := _eager(c)) is not _NOTHING]
-        if expected and not _passes(name, expected, result):
-            for one in expected:
-                _passes(name, [one], result)
-    result.problems = list(dict.fromkeys(result.problems))
+    computed = [(c, e) for c in calls if (e := _eager(c)) is not _NOTHING]
+    singles = [one for one in computed if one[0].index in alone]
+    together = [one for one in computed if one[0].index not in alone]
+    for start in range(0, len(together), BATCH):
+        batch = together[start : start + BATCH]
+        if not _passes(name, batch, result):
+            singles += batch
+    for one in singles:
+        _passes(name, [one], result)
     return result
 
 
@@ -137,11 +145,9 @@ def _passes(name: str, batch: list[tuple[Call, Any]], result: Result) -> bool:
             judgement.of(name, call.kwargs)(ours, expected)
     except Exception as e:
         if single:
-            result.exported += 1
-            result.problems.append(f"{type(e).__name__}: {e}")
+            result.failures[calls[0].index] = f"{type(e).__name__}: {e}"
         return False
-    result.exported += len(batch)
-    result.passed += len(batch)
+    result.passed.update(call.index for call in calls)
     return True
 
 

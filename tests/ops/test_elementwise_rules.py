@@ -12,6 +12,7 @@ import torch
 
 from penlight.ops import registry
 from penlight.ops.elementwise.expression import Term, exp, select, show
+from penlight.ops.elementwise.overloads import schemas
 from penlight.ops.elementwise.rules import ElementwiseOp, elementwise
 
 OPS = {name: op for name, op in registry.load_all().items() if isinstance(op, ElementwiseOp)}
@@ -44,6 +45,23 @@ def test_rules_use_each_other(declare: Callable[..., Any]) -> None:
         return OPS["silu"](exp(x))  # type: ignore[no-any-return]
 
     assert show(silu_of_exp.trace()) == "div(exp(x), add(exp(neg(exp(x))), 1))"
+
+
+def test_operators_outside_of_aten(declare: Callable[..., Any]) -> None:
+    """Converter and samples look where the name says; no operators of aten come from it."""
+    library = torch.library.Library("penlight_rules", "FRAGMENT")
+    library.define("opposite(Tensor x) -> Tensor")
+    library.impl("opposite", torch.neg, "CPU")
+
+    @declare(aten="penlight_rules::opposite", dtypes=("f32",))
+    def opposite(x: Term) -> Term:
+        return 0.0 - x
+
+    assert "penlight_rules::opposite" in registry.ATEN
+    assert not list(schemas(opposite))
+    (sampler,) = opposite.samplers
+    (sample,) = (s for s in sampler() if s.name == "channels last")
+    assert torch.equal(sample.fn(*sample.inputs), -sample.inputs[0])
 
 
 def test_branching_is_refused(declare: Callable[..., Any]) -> None:

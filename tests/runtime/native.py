@@ -2,7 +2,8 @@
 linked to it.
 
 Builds lie in build/<kind> (never in git) and are brought up to date once a session; a file lock keeps parallel workers
-apart, ninja makes the second one a matter of a second.
+apart, ninja makes the second one a matter of a second. `python -m tests.runtime.native` makes them all, one after the other,
+each on all cores and for all to see: `./dev test` begins with it, so that no worker sits waiting for another's compiler.
 """
 
 from __future__ import annotations
@@ -71,10 +72,11 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def _call(command: Sequence[str | Path], **options: object) -> None:
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+def _call(command: Sequence[str | Path], shown: bool = False, **options: object) -> None:
+    done = subprocess.run([str(c) for c in command], capture_output=not shown, text=True, **options)  # type: ignore[call-overload]
     if done.returncode != 0:
-        pytest.fail(f"{' '.join(str(c) for c in command)}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
+        output = "" if shown else f"\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        pytest.fail(" ".join(str(c) for c in command) + output)
 
 
 def _tool(name: str) -> str:
@@ -96,9 +98,12 @@ def _cross_compilers(target: str, folder: Path) -> list[str]:
 
     zig = Path(ziglang.__file__).parent / "zig"
     folder.mkdir(parents=True, exist_ok=True)
-    for name, words in {"cc": TARGETS[target][0], "c++": [*TARGETS[target][0], "-fno-sanitize=all"], "ar": []}.items():
+    # C++ goes through `zig cc` too: the runtime needs no C++ library, and `zig c++` would compile one before it does anything.
+    words = TARGETS[target][0]
+    commands = {"cc": ["cc", *words], "c++": ["cc", *words, "-fno-sanitize=all"], "ar": ["ar"]}
+    for name, command in commands.items():
         path = folder / name
-        path.write_text(f'#!/bin/sh\nexec {shlex.join([str(zig), name, *words])} "$@"\n')
+        path.write_text(f'#!/bin/sh\nexec {shlex.join([str(zig), *command])} "$@"\n')
         path.chmod(0o755)
     return [
         "-DCMAKE_SYSTEM_NAME=Linux", f"-DCMAKE_SYSTEM_PROCESSOR={target}", "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY",
@@ -107,7 +112,7 @@ def _cross_compilers(target: str, folder: Path) -> list[str]:
 
 
 @functools.cache
-def build(kind: str) -> Path:
+def build(kind: str, shown: bool = False) -> Path:
     """The folder of an up-to-date build; libpenlight.a lies in it."""
     folder = ROOT / "build" / kind
     if kind == "plain" and (ROOT / "build/release/libpenlight.a").exists():
@@ -120,7 +125,8 @@ def build(kind: str) -> Path:
                 [_tool("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja", "-DPENLIGHT_PYTHON=OFF",
                  f"-DPython_EXECUTABLE={sys.executable}", *KINDS.get(kind, []), *cross], env=environment,
             )  # fmt: skip
-        _call([_tool("cmake"), "--build", folder, "--target", "penlight_runtime", "--parallel", JOBS], env=environment)
+        command = [_tool("cmake"), "--build", folder, "--target", "penlight_runtime", "--parallel", JOBS]
+        _call(command, shown, env=environment)
     return folder
 
 
@@ -167,3 +173,16 @@ def run(
             f"exit status {done.returncode}: {' '.join(str(c) for c in command)}\n{done.stdout[-6000:]}\n{done.stderr[-12000:]}"
         )
     return done
+
+
+def main() -> None:
+    for kind in ("asan", "tsan", *TARGETS):  # "plain" is what ./dev build makes, "fuzz" is on request
+        print(f"[dev] the runtime for the tests of {kind}", flush=True)
+        try:
+            build(kind, shown=True)
+        except pytest.skip.Exception as e:
+            print(f"[dev] left out: {e}; its tests will be skipped", flush=True)
+
+
+if __name__ == "__main__":
+    main()

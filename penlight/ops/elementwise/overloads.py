@@ -24,6 +24,8 @@ NUMBERS = {"Scalar": (-1,), "Tensor_Scalar": (1,), "Scalar_Other": (1,), "other_
 def schemas(op: ElementwiseOp) -> Iterator[str]:
     """Those of all its aten overloads, with the in-place and out= forms of each."""
     for name in op.aten:
+        if "::" in name:  # of another namespace: no forms are known; what TorchScript calls of it needs a PEN_OP
+            continue
         base, _, overload = name.partition(".")
         tensors = op.names.split() or [NAMES.get(p.name, p.name) for p in op.tensors]
         count = len(op.tensors)

@@ -233,5 +233,6 @@ def _attr_schema(parameter: inspect.Parameter) -> str:
 
 
 def _aten(torch: Any, name: str) -> Any:
+    space, _, name = name.rpartition("::")
     base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
+    return getattr(getattr(getattr(torch.ops, space or "aten"), base), overload or "default")

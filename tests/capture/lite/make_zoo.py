@@ -40,7 +40,7 @@ def make_models(folder, names):
             model = make(weights=None, **options)
             randomise(model)
             with torch.no_grad():
-                script = torch.jit.trace(model.eval(), x, strict=False)
+                script = torch.jit.trace(model.eval(), x, strict=False, check_trace=False)
         script.save(os.path.join(folder, name + ".pt"))
 
 

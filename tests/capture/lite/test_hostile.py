@@ -433,7 +433,7 @@ def flat_vector(field: int) -> int:
     ("at", "value", "message"),
     [
         (0, 0xFFFFFFFF, "outside of the"),
-        (0, 7, ""),
+        (0, 7, "outside of the"),
         (flat_field(0), 3, "between 4 and 9 but the model version is 3"),
         (flat_field(0), 10, "but the model version is 10"),
         (flat_field(3), 1 << 30, "its state, value 1073741824, is NoneType, expected a module"),

@@ -12,6 +12,7 @@ import penlight
 from penlight.capture.lite import read
 from tests.capture.lite import legacy
 from tests.capture.lite.test_run import compare
+from tests.runtime.native import locked
 
 NAMES = (
     "convnext_tiny", "deeplabv3_mobilenet_v3_large", "densenet121", "efficientnet_b0", "googlenet", "lraspp_mobilenet_v3_large",
@@ -25,14 +26,25 @@ def _run(*command: str) -> None:
     assert not done.returncode, done.stderr[-3000:]
 
 
+@pytest.fixture(scope="session")
+def families(shared_folder: Path) -> Path:
+    """The files of all families, made at once: two PyTorches start twice, not once for each name."""
+    folder = shared_folder / "families"
+    with locked(shared_folder / "families.lock"):
+        if not folder.exists():
+            script, own = str(legacy.HERE / "make_zoo.py"), folder.with_suffix(".part")
+            own.mkdir(exist_ok=True)
+            _run(sys.executable, script, "models", str(own), *NAMES)
+            _run(legacy.ORIGINAL_PYTHON, script, "files", str(own))
+            own.rename(folder)
+    return folder
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(bool(legacy.original_missing()), reason=legacy.original_missing())
 @pytest.mark.parametrize("name", NAMES)
-def test_family(name: str, tmp_path: Path) -> None:
-    script = str(legacy.HERE / "make_zoo.py")
-    _run(sys.executable, script, "models", str(tmp_path), name)
-    _run(legacy.ORIGINAL_PYTHON, script, "files", str(tmp_path))
-    cases = list(legacy.cases(tmp_path))
+def test_family(name: str, families: Path) -> None:
+    cases = list(legacy.cases(families, f"{name}."))
     assert [c.version for c in cases] == [4, 8, 9]
     for case in cases:
         program = read(case.path)
