@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from penlight.capture.lite.program import LiteProgram
+    from penlight.capture.source import SourceProgram
 
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
@@ -39,17 +40,19 @@ def bundles_of_module(script: torch.jit.ScriptModule) -> list[Bundle]:
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 
-def bundles_of_lite(program: LiteProgram) -> list[Bundle]:
-    """The inputs that a .ptl carries, by running the methods that give them. What they should give is not in such a file."""
+def bundles_of_file(program: LiteProgram | SourceProgram) -> list[Bundle]:
+    """The inputs that a .ptl or a .pt carries, by running the methods that give them. What they should give is not in such a file."""
     if "get_all_bundled_inputs" not in program.methods:
         return []
+    from penlight.capture.lite.program import LiteProgram
     from penlight.capture.lite.registers import to_script
     from penlight.file.writer import to_array
     from penlight.ir.graph import Program
     from penlight.model import Model
 
     try:
-        model = Model(to_array(Program({}, {}, to_script(program))))
+        script = to_script(program) if isinstance(program, LiteProgram) else program.script()
+        model = Model(to_array(Program({}, {}, script)))
         inputs = {"forward": model.run_method("get_all_bundled_inputs")}
         info: dict[str, Any] = {}
         if "get_bundled_inputs_functions_and_info" in program.methods:

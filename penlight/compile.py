@@ -79,11 +79,12 @@ def open_source(source: Any) -> Any:
 
 def carried_bundles(opened: Any) -> list[Bundle]:
     """The bundled inputs that come with a model."""
-    from penlight.bundles import bundles_of_lite, bundles_of_module
+    from penlight.bundles import bundles_of_file, bundles_of_module
     from penlight.capture.lite.program import LiteProgram
+    from penlight.capture.source import SourceProgram
 
-    if isinstance(opened, LiteProgram):
-        return bundles_of_lite(opened)
+    if isinstance(opened, (LiteProgram, SourceProgram)):
+        return bundles_of_file(opened)
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
 
 

@@ -345,13 +345,14 @@ class Model:
         except TypeError:
             raise _unusable(leaves, self.inputs(method)) from None
         if problem:
-            raise RunError(**problem)
+            raise RunError(**_with_cast(problem, leaves, arrays, self.inputs(method)))
         return session
 
     def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
         as_torch = any(_is_torch(leaf) for leaf in leaves)
+        formats = self._input_spec(method).get("channels_last") if as_torch else None
         make = _empty_torch if as_torch else _empty_numpy
         results = [make(_NAMES[code], shape) if fixed else None for code, shape, fixed in session.output_shapes()]
         problem = session.run([None if result is None else _as_array(result) for result in results])
@@ -367,6 +368,8 @@ class Model:
                 session.read_output(index, _as_array(results[index]))
             else:
                 results[index] = _torch().from_numpy(taken) if as_torch else taken
+        for index in formats[any(map(_is_channels_last, leaves))] if formats else ():
+            results[index] = results[index].contiguous(memory_format=_torch().channels_last)
         return results
 
     def _sessions(self) -> dict[str, Any]:
@@ -449,6 +452,13 @@ def _is_torch(value: Any) -> bool:
     return _torch_types[kind]
 
 
+def _is_channels_last(leaf: Any) -> bool:
+    """A tensor of rank 4 with its channels innermost, and not row-major at the same time."""
+    if not _is_torch(leaf) or leaf.dim() != 4 or leaf.is_contiguous():
+        return False
+    return bool(leaf.is_contiguous(memory_format=_torch().channels_last))
+
+
 def _as_array(leaf: Any) -> Any:
     """What the runtime reads or writes in place. A torch tensor's memory is shown by numpy, which takes a tenth of the time
     that DLPack does; what numpy cannot show (bf16, another device, sparse) stays a tensor, for DLPack to take or refuse."""
@@ -490,6 +500,18 @@ def _torch() -> Any:
 @functools.cache
 def _torch_dtype(name: str) -> Any:
     return getattr(_torch(), {"bf16": "bfloat16"}.get(name, DTYPES[name][1]))
+
+
+def _with_cast(
+    problem: dict[str, Any], leaves: Sequence[Any], arrays: Sequence[Any], inputs: Sequence[TensorInfo]
+) -> dict[str, Any]:
+    """The error of a wrong dtype, with the call that mends it."""
+    for leaf, array, info in zip(leaves, arrays, inputs, strict=True):
+        wanted, got = DTYPES[info.dtype][1], str(array.dtype).removeprefix("torch.")
+        if info.name in problem["tensor"] and got != wanted and info.dtype != "bf16":
+            cast = f".to(torch.{wanted})" if _is_torch(leaf) else f".astype('{wanted}')"
+            return {**problem, "message": f"{problem['message']}. Cast it: {cast}"}
+    return problem
 
 
 def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:

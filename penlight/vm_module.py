@@ -57,9 +57,10 @@ class VmModule:
     def __init__(self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None) -> None:
         from penlight import _runtime
 
-        self.signatures: dict[str, list[dict[str, str]]] = {
-            name: json.loads(schema)["arguments"][1:] for name, schema in model.functions
-        }
+        self.signatures: dict[str, list[dict[str, Any]]] = {}  # by method, its arguments: name, type, optional
+        for name, schema, defaults in model.functions:
+            given = json.loads(schema)["arguments"][1:]
+            self.signatures[name] = [{**p, "optional": i >= len(given) - defaults} for i, p in enumerate(given)]
         self._module = _runtime.Module()
         self._lock = threading.RLock()
         problem = self._module.create(model, threads, memory_limit, step_limit, isa)
@@ -79,12 +80,18 @@ class VmModule:
         return from_vm(result, _to_torch if as_torch else _to_numpy)
 
     def _positional(self, method: str, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        names = [p["name"] for p in self.signatures[method]]
-        unknown = [k for k in kwargs if k not in names]
-        if unknown or len(args) > len(names):
-            raise InputError(
-                f"{method}({', '.join(names)}) got {len(args)} arguments {f'and {unknown[0]!r}' if unknown else ''}"
-            )
+        parameters = self.signatures[method]
+        names = [p["name"] for p in parameters]
+        takes = ", ".join(f"{p['name']}: {p['type']}{' = …' if p['optional'] else ''}" for p in parameters)
+        unknown = [k for k in kwargs if k not in names[len(args) :]]
+        if unknown:
+            what = "is given twice" if unknown[0] in names else "is unknown"
+            raise InputError(f"argument {unknown[0]!r} {what}; {method} takes ({takes})")
+        if len(args) > len(names):
+            raise InputError(f"{method} takes ({takes}); got {len(args)} positional arguments")
+        missing = [p["name"] for p in parameters[len(args) :] if not p["optional"] and p["name"] not in kwargs]
+        if missing:
+            raise InputError(f"argument {missing[0]!r} is missing; {method} takes ({takes})")
         for name in names[len(args) :]:
             if name not in kwargs:
                 break

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import io
 import os
+import pickle
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -157,8 +160,7 @@ def test_numpy_in_numpy_out(small: tuple[Small, penlight.Model]) -> None:
     assert_same(y, run_torch(module, torch.from_numpy(x)), 1e-5)
     x.setflags(write=False)
     assert np.array_equal(model(x), y)
-    with pytest.raises(penlight.RunError, match="strides of 0 or more"):
-        model(x[:, :, ::-1])
+    assert np.array_equal(model(x[:, ::-1, ::-1]), model(x[:, ::-1, ::-1].copy()))
     with pytest.raises(penlight.RunError, match="f32"):
         model(x.astype(np.float64))
 
@@ -303,3 +305,116 @@ def test_options_in_words(small: tuple[Small, penlight.Model], tmp_path: Path) -
         model.run_method("backward")
     with pytest.raises(TypeError, match="path, bytes"):
         penlight.load(3.5)  # type: ignore[arg-type]
+
+
+def test_copies_and_file_objects(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:
+    _, made = small
+    model = penlight.Model(made.to_bytes(), threads=1, plan_cache=3, step_limit=9)
+    model.save(tmp_path / "m.pen")
+    written = io.BytesIO()
+    assert model.save(written) == len(model.to_bytes())
+    with open(tmp_path / "m.pen", "rb") as opened:
+        again = [
+            penlight.load(opened),
+            penlight.load(io.BytesIO(written.getvalue())),
+            penlight.load(written.getvalue()),
+        ]
+    mapped = penlight.load(tmp_path / "m.pen", threads=1)
+    copies = [
+        f(m) for m in (model, mapped) for f in (copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)))
+    ]
+    described = model.with_metadata({"licence": "MIT"})
+    assert penlight.load(described.to_bytes(), verify=True).metadata == {**model.metadata, "licence": "MIT"}
+    x = torch.rand(2, 3, 12, 12)
+    for other in (*again, *copies, described):
+        assert_same(other.forward(x), model(x), 0)
+    assert [c.threads for c in copies] == [1] * 6
+    assert copies[0]._options == model._options
+    assert copies[0]._step_limit == 9
+    assert model.metadata["name"] == "Small"
+    assert repr(model).startswith("<penlight.Model 'Small' in memory")
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = 0
+
+    def forward(self, x: torch.Tensor, times: int, gain: float = 1.0) -> torch.Tensor:
+        self.seen += times
+        return x * gain
+
+    @torch.jit.export
+    def count(self) -> int:
+        return self.seen
+
+
+def test_methods_are_attributes_and_missing_arguments_are_named() -> None:
+    model = penlight.optimize(torch.jit.script(Counts()), methods=["count"])
+    x = torch.rand(3)
+    model(x, times=2)
+    assert (model.count(), copy.deepcopy(model).count()) == (2, 0)  # a copy starts from what the file says
+    assert {"count", "forward"} <= set(dir(model))
+    assert np.array_equal(model(x.numpy()[::-1], 1), x.numpy()[::-1])
+    takes = r"; forward takes \(x: Tensor, times: int, gain: float = …\)"
+    for call, message in (
+        (lambda: model(), "argument 'x' is missing"), (lambda: model(x), "argument 'times' is missing"),
+        (lambda: model(times=1), "argument 'x' is missing"), (lambda: model(x, 1, x=x), "argument 'x' is given twice"),
+        (lambda: model(x, 1, size=3), "argument 'size' is unknown"),
+    ):  # fmt: skip
+        with pytest.raises(penlight.InputError, match=message + takes):
+            call()
+    with pytest.raises(penlight.InputError, match="got 4 positional"):
+        model(x, 1, 1.0, 1)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'; its methods are forward, count"):
+        model.nothing  # noqa: B018
+
+
+def test_errors_name_the_cure(small: tuple[Small, penlight.Model]) -> None:
+    model = penlight.optimize(nn.Conv2d(3, 4, 3), (torch.rand(1, 3, 8, 8),))
+    with pytest.raises(penlight.RunError, match="dynamic_shapes"):
+        model(torch.rand(2, 3, 8, 8))
+    with pytest.raises(penlight.RunError, match=r"\.to\(torch\.float32\)$"):
+        model(torch.rand(1, 3, 8, 8).double())
+    with pytest.raises(penlight.RunError, match=r"\.astype\('float32'\)$"):
+        model(np.zeros((1, 3, 8, 8)))
+
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if x.sum() > 0 else x
+
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("n", torch.zeros(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.n += x
+            return self.n * 2
+
+    for module in (Branches(), Keeps()):
+        with pytest.raises(penlight.CaptureError, match=r"torch\.jit\.script\(model\)"):
+            penlight.optimize(module, (torch.rand(3),))
+
+
+LAYERS: dict[str, Any] = {
+    "conv": lambda: nn.Conv2d(3, 8, 3), "channels-last weights": lambda: nn.Conv2d(3, 8, 3).to(memory_format=torch.channels_last),
+    "pool": lambda: nn.MaxPool2d(2), "upsample": lambda: nn.Upsample(scale_factor=2), "relu": lambda: nn.ReLU(),
+    "softmax": lambda: nn.Softmax(1), "norm": lambda: nn.LayerNorm(12),
+    "flat": lambda: nn.Sequential(nn.Flatten(), nn.Unflatten(1, (3, 12, 12))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("captured", [torch.contiguous_format, torch.channels_last])
+def test_results_have_torchs_strides(name: str, captured: torch.memory_format) -> None:
+    module, x = LAYERS[name]().eval(), torch.rand(2, 3, 12, 12)
+    model = penlight.optimize(module, (x.contiguous(memory_format=captured),), dynamic_shapes="auto")
+    for batch in (2, 3):
+        for given in (torch.contiguous_format, torch.channels_last):
+            y = torch.rand(batch, 3, 12, 12).contiguous(memory_format=given)
+            with torch.no_grad():
+                expected = module(y)
+            found = model(y)
+            assert found.stride() == expected.stride(), (given, batch)
+            assert_same(found, expected, 1e-5)

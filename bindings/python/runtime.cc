@@ -259,7 +259,8 @@ NB_MODULE(_runtime, m) {
                    [](const Model& self) {
                      nb::list out;
                      for (int i = 0; i < pen_model_function_count(self.handle); ++i)
-                       out.append(nb::make_tuple(pen_model_function_name(self.handle, i), pen_model_function_schema(self.handle, i)));
+                       out.append(nb::make_tuple(pen_model_function_name(self.handle, i), pen_model_function_schema(self.handle, i),
+                                                 pen_model_function_default_count(self.handle, i)));
                      return out;
                    })
       .def_prop_ro("missing_operators",

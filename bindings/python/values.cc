@@ -203,6 +203,7 @@ Values::Values(nb::sequence args, const char* where) {
 static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
   if (depth > 200 || --*left < 0)
     throw nb::value_error("a result that contains itself, or has more than 200 levels or 4194304 parts, cannot be given to Python");
+  if (!value) throw std::bad_alloc();  // a weight that had to be unpacked, over the module's limit
   switch (pen_value_kind(value)) {
     case PEN_KIND_BOOL:
       return nb::bool_(pen_value_as_int(value) != 0);

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.capture.lite.program import LiteProgram
+from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.file_kinds import WORDS, file_kind
 
@@ -54,6 +55,10 @@ def capture(
         from penlight.capture.script import capture_lite
 
         return capture_lite(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+    if isinstance(source, SourceProgram):
+        from penlight.capture.script import capture_source
+
+        return capture_source(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     import torch
     from torch.export import ExportedProgram
 
@@ -82,19 +87,14 @@ def capture(
 
 
 def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
-    """What a file holds: a LiteProgram, a ScriptModule or an ExportedProgram. `kind` is what file_kind says of it."""
+    """What a file holds: a LiteProgram, a ScriptModule or SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it."""
     if kind in ("zip", "flatbuffer"):
         from penlight.capture.lite.read import read
 
         return read(source)
     data: Any = io.BytesIO(source) if isinstance(source, bytes) else str(source)
     if kind == "torchscript":
-        import torch
-
-        from penlight.capture.quiet import quiet
-
-        with quiet():
-            return torch.jit.load(data, map_location="cpu")
+        return _open_torchscript(source, data)
     if kind == "exported":
         import torch
 
@@ -104,3 +104,16 @@ def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
         f"{where}: expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save), got"
         f" {WORDS[kind]}"
     )
+
+
+def _open_torchscript(source: str | os.PathLike[str] | bytes, data: Any) -> Any:
+    """By torch; by its source text where torch is not there, or lacks a class or an operator that the file names."""
+    try:
+        import torch
+
+        from penlight.capture.quiet import quiet
+
+        with quiet():
+            return torch.jit.load(data, map_location="cpu")
+    except (ImportError, RuntimeError):
+        return SourceProgram(source)

@@ -67,9 +67,8 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
 
     opened = open_source(source)
     methods, metadata = None, {"name": _name(source), **carried_files(source)}
-    if isinstance(opened, LiteProgram):
-        metadata[OPERATORS] = sorted(operators_of(opened))
-    else:
+    metadata[OPERATORS] = sorted(operators_of(opened if isinstance(opened, LiteProgram) else _program(source)))
+    if not isinstance(opened, LiteProgram):
         methods = opened._c._method_names()
         metadata[OPERATORS] = sorted(torch_names(opened))
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.

@@ -43,12 +43,15 @@ def optimize_for_mobile(
     optimization_blocklist: Collection[MobileOptimizerType | str] | None = None,
     preserved_methods: Sequence[str | bytes] | None = None,
     backend: str = "CPU",
+    *,
+    winograd_budget: float = 0.5,
 ) -> MobileModule:
     """Compiles a ScriptModule for phones.
 
     optimization_blocklist: changes not to make. It decides what export_opnames shows; the compiled model computes the same.
     preserved_methods: methods besides forward to keep. Those with bundled inputs stay by themselves.
     backend: "CPU", "Vulkan" or "Metal". The file records it.
+    winograd_budget: as penlight.optimize takes it; PyTorch's own has no such argument.
     """
     if not isinstance(script_module, torch.jit.ScriptModule):
         raise TypeError(f"Got {type(script_module)}, but ScriptModule is expected.")
@@ -60,7 +63,9 @@ def optimize_for_mobile(
     if backend not in FLAGS:
         raise TypeError("Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'")
     kept_methods = [name for name in kept if script_module._c._has_method(name)]
-    program = compile_model(script_module, methods=kept_methods, backend=backend)
+    program = compile_model(
+        script_module, methods=kept_methods, backend=backend, winograd_budget=winograd_budget
+    )
     script = clone(script_module)
     script.eval()
     methods = tuple(program.public_methods)

@@ -117,11 +117,6 @@ def clone(script: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
     return torch.jit._recursive.wrap_cpp_module(jit._hack_do_not_use_clone_module_with_class(script._c, [], []))  # type: ignore[no-any-return]
 
 
-def folded(script: torch.jit.ScriptModule) -> torch.jit.ScriptModule:
-    """A copy of a module in eval mode with its batch norms in the weights of the convolutions before them."""
-    return torch.jit._recursive.wrap_cpp_module(jit._jit_pass_fold_convbn(script._c))  # type: ignore[no-any-return]
-
-
 def _method_names(c: Any) -> list[str]:
     return list(c._method_names())
 

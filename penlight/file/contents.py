@@ -19,6 +19,7 @@ and of a function of VM code (SPEC.md, VM code), with its jumps by label and its
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -49,6 +50,21 @@ class Constant:
     offset: int  # from the start of the file
     size: int  # bytes
     _data: np.ndarray  # uint8, a view of the mapped file
+    groups: int = 0  # 1 or more: VM code takes it as a storage, unpacked
+
+    @property
+    def storage(self) -> np.ndarray:
+        """The bytes that tensors of VM code lie in."""
+        if not self.groups:
+            return self._data
+        from penlight.lower.prepack import UNPACKERS
+
+        plain = np.ascontiguousarray(UNPACKERS[self.layout](self.array, self.shape, self.groups))
+        return plain.reshape(-1).view(np.uint8)
+
+    @property
+    def storage_bytes(self) -> int:
+        return math.prod(self.shape) * 4 if self.groups else self.size
 
     @property
     def array(self) -> np.ndarray:
@@ -173,12 +189,12 @@ class TensorDatum:
 
     @property
     def array(self) -> np.ndarray:
-        """The stored numbers, read-only, without a copy."""
+        """The numbers, read-only; without a copy where they do not lie packed."""
         kind = np.dtype(DTYPES[self.dtype][1])
         if 0 in self.shape:
             return np.zeros(self.shape, kind)
         strides = [s * kind.itemsize for s in self.strides]
-        return np.ndarray(self.shape, kind, self.constant._data.data, self.offset * kind.itemsize, strides)
+        return np.ndarray(self.shape, kind, self.constant.storage.data, self.offset * kind.itemsize, strides)
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,8 +333,13 @@ class PenFile:
         return Counter(node.op for node in self.nodes)
 
     @property
+    def weights(self) -> list[Constant]:
+        """Constants may share their bytes: one of each."""
+        return list({c.offset: c for c in reversed(self.constants)}.values())[::-1]
+
+    @property
     def weight_bytes(self) -> int:
-        return sum(c.size for c in self.constants)
+        return sum(c.size for c in self.weights)
 
     def verify_hash(self) -> bool:
         """Whether the content is what the stored hash describes. Reads the whole file."""

@@ -118,7 +118,7 @@ CONSTANT = _record(
     "u32 layout: string: plain, or a packed layout (see Layouts)",
     "u8 dtype: dtype code",
     "u8 rank: of the logical shape",
-    "u16 reserved0: 0",
+    "u16 groups: of the convolution that it was packed for, where VM code takes it as a storage (see VM code); else 0",
     "u32 dims: start in INTS of `rank` logical dims",
     "u64 offset: in DATA, a multiple of 64",
     "u64 size: bytes",

@@ -8,6 +8,7 @@ file that is wrong gives a LoadError in words. What only kernels know (their att
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 from collections.abc import Iterator
@@ -71,6 +72,23 @@ def _map(path: str | os.PathLike[str]) -> np.ndarray:
     except (OSError, ValueError) as e:
         reason = e.strerror if isinstance(e, OSError) else None
         raise LoadError(f"{os.fspath(path)}: cannot be read: {reason or e}", "io") from None
+
+
+def _packed_bytes(layout: str, shape: tuple[int, ...], groups: int) -> int:
+    """Of a layout that can be undone; -1: none, or not of this shape."""
+    if (
+        layout not in ("panel16", "taps", "grouped", "panel16t", "groupedt")
+        or len(shape) < 2
+        or 0 in shape
+        or shape[0] % groups
+    ):
+        return -1
+    if layout.endswith("t"):  # dims 0 and 1 the other way round
+        return _packed_bytes(layout[:-1], (shape[1] * groups, shape[0] // groups, *shape[2:]), groups)
+    if layout == "taps":
+        return 4 * math.prod(shape) if shape[1] == 1 and shape[0] >= groups else -1
+    panels = groups * -(-shape[0] // groups // 16) if layout == "panel16" else -(-shape[0] // 16)
+    return 4 * 16 * panels * math.prod(shape[1:])
 
 
 class _Reader:
@@ -254,8 +272,15 @@ class _Reader:
             expected *= d
         if (layout == "plain" and expected != row["size"]) or row["size"] % itemsize:
             raise self.damaged(name, f"as many bytes as its dims {list(shape)} say", row["size"])
+        groups = row["groups"]
+        if groups and not (dtype == "f32" and row["size"] == _packed_bytes(layout, shape, groups)):
+            raise self.damaged(
+                name, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
+                f"{row['size']} bytes in {groups} groups as {layout}",
+            )  # fmt: skip
         start = offset + row["offset"]
-        return Constant(name, dtype, shape, layout, start, row["size"], self.data[start : start + row["size"]])
+        data = self.data[start : start + row["size"]]
+        return Constant(name, dtype, shape, layout, start, row["size"], data, groups)
 
     def metadata(self) -> dict[str, Any]:
         raw = self.array("META").tobytes()

@@ -98,6 +98,8 @@ class ScriptReader:
         return made
 
     def _container(self, kind: str, row: dict[str, Any], parts: list[Any]) -> Any:
+        if kind != "object" and any(isinstance(p, TensorDatum) and p.constant.groups for p in parts):
+            raise self.damaged("DATM", "packed weights as attributes of objects only", "one in a list, tuple or dict")
         if kind == "list":
             return parts
         if kind == "dict":
@@ -152,10 +154,12 @@ class ScriptReader:
         for d in shape:
             elements *= max(d, 1)
         end = n[2] + 1 + sum((d - 1) * s for d, s in zip(shape, strides, strict=True))
-        outside = n[2] < 0 or max(n[2] * size, elements) >= 2**63 or (0 not in shape and end * size > constant.size)
+        outside = (
+            n[2] < 0 or max(n[2] * size, elements) >= 2**63 or (0 not in shape and end * size > constant.storage_bytes)
+        )
         if outside:
             raise self.damaged(
-                "DATM", "a tensor inside its storage", f"one that reaches outside of {constant.size} bytes"
+                "DATM", "a tensor inside its storage", f"one that reaches outside of {constant.storage_bytes} bytes"
             )
         axis, channels = n[4 + 2 * rank : 6 + 2 * rank]
         if (

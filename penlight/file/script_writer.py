@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penlight.file import format as f
-from penlight.ir.graph import Value
+from penlight.ir.graph import Program, Value
 from penlight.ir.script import Action, Bundle, Const, Script, ScriptFunction
 from penlight.ir.types import DTYPES, TensorType, dtype_of
-from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage, tensors_in
 
 if TYPE_CHECKING:
     from penlight.file.writer import _Tables
@@ -23,11 +23,14 @@ CONSTANT_BIT = 1 << 31
 class ScriptTables:
     """Adds one Program's script and bundles to the tables of its file."""
 
-    def __init__(self, tables: _Tables) -> None:
+    def __init__(self, tables: _Tables, program: Program) -> None:
         self.t = tables
         self.data: dict[Any, int] = {}  # of numbers and strings by value, of all else by identity
         self.kept: list[Any] = []  # keeps identities unique
-        self.storages: dict[int, np.ndarray] = {}
+        self.storages: dict[int, int] = {}  # id(Storage) -> constant
+        # Tensors in lists, tuples and dicts are read without asking: these are not stored packed.
+        roots = [*(program.script.roots if program.script else ()), *([b.args, b.outputs] for b in program.bundles)]
+        self.listed = {id(t.storage) for t, inside in tensors_in(roots) if inside}
         self.classes: dict[str, int] = {}
         self.fields: dict[str, list[str]] = {}
         self.operators: dict[str, int] = {}
@@ -35,7 +38,8 @@ class ScriptTables:
     def add_script(self, script: Script, methods: list[str]) -> None:
         self.fields.update(script.classes)
         module = self.datum(script.module)
-        constants = [self.datum(c) for c in script.constants]
+        used = script.used_constants
+        constants = [self.datum(c) if i in used else f.NONE for i, c in enumerate(script.constants)]
         self.operators = {name: i for i, name in enumerate(script.operators)}
         for name, calls in script.operators.items():
             self.t.row(f.OPERATOR, name=self.t.string(name), calls=calls)
@@ -103,6 +107,7 @@ class ScriptTables:
             value = value.name if isinstance(value, Device) else value.value
         if isinstance(value, (np.ndarray, np.generic)):
             value = _tensor_of(np.asarray(value), self.kept)
+            self.listed.add(id(value.storage))
         by_value = value is None or isinstance(value, (bool, int, float, str))
         key = (type(value), struct.pack("<d", value) if isinstance(value, float) else value) if by_value else id(value)
         if key not in self.data:
@@ -152,18 +157,25 @@ class ScriptTables:
         """INTS: constant, dtype, offset, rank, dims, strides, axis (-2: not quantized, -1: one scale), channels, zero points, bits of scales."""
         if t.dtype not in DTYPES:
             raise ValueError(f"tensor {t.name or t.storage.name}: dtype {t.dtype} is not supported yet")
-        numbers = [self._storage(t.storage, t.name), DTYPES[t.dtype][0], t.offset, len(t.shape), *t.shape, *t.strides]
+        numbers = [self._storage(t), DTYPES[t.dtype][0], t.offset, len(t.shape), *t.shape, *t.strides]
         numbers += _quantization(t.quantizer)
         start = len(self.t.ints)
         self.t.ints += numbers
         return self.t.row(f.DATUM, kind=f.DATUM_KINDS["tensor"], type=0, number=0, start=start, count=len(numbers))
 
-    def _storage(self, storage: Storage, name: str) -> int:
+    def _storage(self, t: ScriptTensor) -> int:
+        """A constant of its own for each, since a write into one may not change another; the bytes may be shared."""
+        storage = t.storage
         if id(storage) not in self.storages:
             self.kept.append(storage)
-            self.storages[id(storage)] = np.ascontiguousarray(storage.data).view(np.uint8).reshape(-1)
-        array = self.storages[id(storage)]
-        return self.t.constant(Value(name or storage.name or "storage", TensorType("u8", array.shape), constant=array))
+            array = np.ascontiguousarray(storage.data).view(np.uint8).reshape(-1)
+            packed = None if id(storage) in self.listed else self.t.data.packed(t)
+            type, layout, groups = TensorType("u8", array.shape), "plain", 0
+            if packed is not None:
+                type, layout, groups, array = packed
+            value = Value(t.name or storage.name or "storage", type, layout=layout)
+            self.storages[id(storage)] = self.t.constant_row(value, self.t.data.place(array), array.nbytes, groups)
+        return self.storages[id(storage)]
 
 
 def _quantization(q: Quantizer | None) -> list[int]:

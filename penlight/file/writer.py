@@ -19,6 +19,7 @@ import numpy as np
 
 from penlight.file import format as f
 from penlight.file.script_writer import ScriptTables
+from penlight.file.weights import Weights
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
@@ -81,7 +82,7 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
     tables = _Tables()
     for name, method in program.methods.items():
         tables.add_method(name, method)
-    extras = ScriptTables(tables)
+    extras = ScriptTables(tables, program)
     if program.script is not None:
         extras.add_script(program.script, list(program.methods))
     for bundle in program.bundles:
@@ -156,8 +157,7 @@ class _Tables:
         self.indices: list[int] = []
         self.meta = b"{}\0"
         self.constants: dict[int, int] = {}  # id(array) -> index
-        self.arrays: list[np.ndarray] = []
-        self.data_size = 0
+        self.data = Weights()
         self.exprs: dict[str, int] = {}
         self.symbols: dict[str, Expr] = {}
         self.keys: set[str] = set()
@@ -224,14 +224,15 @@ class _Tables:
         array = value.constant
         assert array is not None
         if id(array) not in self.constants:
-            offset = -(-self.data_size // f.ALIGNMENT) * f.ALIGNMENT
-            self.data_size = offset + array.nbytes
-            self.arrays.append(array)
-            self.constants[id(array)] = self.row(
-                f.CONSTANT, name=self.string(value.name), layout=self.string(value.layout), dtype=DTYPES[value.dtype][0],
-                rank=value.rank, dims=self.int_list(value.shape), offset=offset, size=array.nbytes,
-            )  # fmt: skip
+            self.constants[id(array)] = self.constant_row(value, self.data.place(array), array.nbytes)
+            self.data.remember(value)
         return self.constants[id(array)]
+
+    def constant_row(self, value: Value, offset: int, size: int, groups: int = 0) -> int:
+        return self.row(
+            f.CONSTANT, name=self.string(value.name), layout=self.string(value.layout), dtype=DTYPES[value.dtype][0],
+            rank=value.rank, groups=groups, dims=self.int_list(value.shape), offset=offset, size=size,
+        )  # fmt: skip
 
     def attr(self, name: str, kind: str, attr: Attr) -> None:
         start = count = 0
@@ -401,17 +402,12 @@ class _Tables:
         tables_size = offset
         parts.append(b"\0" * (-offset % f.ALIGNMENT))
         offset += -offset % f.ALIGNMENT
-        table += f.SECTION.pack(id=b"DATA", record_size=1, offset=offset, count=self.data_size)
+        table += f.SECTION.pack(id=b"DATA", record_size=1, offset=offset, count=self.data.size)
         header = f.HEADER.pack(
-            magic=f.MAGIC, version=f.VERSION_WITHOUT_VM if plain else f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data_size,
+            magic=f.MAGIC, version=f.VERSION_WITHOUT_VM if plain else f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data.size,
             tables_size=tables_size, hash=b"",
         )  # fmt: skip
-        data, position = [], 0
-        for array in self.arrays:
-            pad = -position % f.ALIGNMENT
-            data.append((b"\0" * pad, np.ascontiguousarray(array)))
-            position += pad + array.nbytes
-        return header + table + b"".join(parts), data
+        return header + table + b"".join(parts), self.data.in_order()
 
 
 def _instruction(op: str, **fields: int) -> dict[str, int]:

@@ -73,6 +73,17 @@ def product(dims: tuple[Dim, ...] | list[Dim]) -> Dim:
     return total
 
 
+def broadcast(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """The common shape of operands that torch has found to fit."""
+    rank = max(map(len, shapes))
+    aligned = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
+    made: list[Dim] = []
+    for dims in zip(*aligned, strict=True):
+        large = [d for d in dims if d != 1]
+        made.append(next((d for d in large if isinstance(d, int)), large[0] if large else 1))
+    return tuple(made)
+
+
 def symbols_of(dim: Dim) -> set[str]:
     if isinstance(dim, int):
         return set()

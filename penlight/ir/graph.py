@@ -26,6 +26,14 @@ LAYOUTS = ("plain", "nhwc", "strided")
 strided: a view, whose strides the runtime derives at bind. Constants have layout names of their own (file/SPEC.md)."""
 
 
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """What a packed constant was made from: VM code that has the same weight need not have another copy of it in the file."""
+
+    plain: np.ndarray
+    groups: int
+
+
 @dataclass(eq=False)
 class Value:
     name: str
@@ -33,6 +41,7 @@ class Value:
     producer: Node | None = None
     constant: np.ndarray | None = None
     layout: str = "plain"
+    packed: Packed | None = None  # of a constant in a packed layout
     users: list[Node] = field(default_factory=list, repr=False)  # one entry per use
 
     @property

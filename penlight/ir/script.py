@@ -81,6 +81,18 @@ class Script:
                     counts[action.target] = counts.get(action.target, 0) + 1
         return dict(sorted(counts.items()))
 
+    @property
+    def used_constants(self) -> set[int]:
+        """Those that code takes: passes leave others behind."""
+        code = [a for function in self.functions.values() for a in function.code]
+        return {x.index for a in code for x in a.args if isinstance(x, Const)}
+
+    @property
+    def roots(self) -> list[Any]:
+        """All values that it needs: the module, constants, defaults."""
+        defaults = [value for function in self.functions.values() for value in function.defaults]
+        return [self.module, *(self.constants[i] for i in sorted(self.used_constants)), *defaults]
+
 
 @dataclass
 class Bundle:

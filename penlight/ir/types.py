@@ -11,20 +11,8 @@ from typing import TypeAlias
 import numpy as np
 
 from penlight.ir.dims import Dim
+from penlight.ir.dtypes import DTYPES as DTYPES
 
-# name -> (code in the file, numpy dtype). Codes are append-only: they are part of the .pen format.
-DTYPES: dict[str, tuple[int, str]] = {
-    "f32": (0, "float32"),
-    "f16": (1, "float16"),
-    "f64": (2, "float64"),
-    "i8": (3, "int8"),
-    "u8": (4, "uint8"),
-    "i16": (5, "int16"),
-    "i32": (6, "int32"),
-    "i64": (7, "int64"),
-    "bool": (8, "bool"),
-    "bf16": (9, "uint16"),  # numpy has no bfloat16: its bits
-}
 _FROM_NUMPY = {np.dtype(n): name for name, (_, n) in DTYPES.items() if name != "bf16"}
 
 

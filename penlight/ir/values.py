@@ -7,7 +7,7 @@ TypedList and TypedDict. Capture makes them from TorchScript and .ptl files, the
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,6 +90,23 @@ class ScriptObject:
     @property
     def is_custom(self) -> bool:
         return self.type_name.startswith("__torch__.torch.classes.")
+
+
+def tensors_in(roots: Iterable[Any]) -> Iterator[tuple[ScriptTensor, bool]]:
+    """All tensors in these values, and whether each lies in a list, tuple or dict (or else in an object, or alone)."""
+    left = [(root, False) for root in roots]
+    seen: set[tuple[int, bool]] = set()
+    while left:
+        value, inside = left.pop()
+        if (id(value), inside) in seen:
+            continue
+        seen.add((id(value), inside))
+        if isinstance(value, ScriptTensor):
+            yield value, inside
+        elif isinstance(value, ScriptObject):
+            left += [(v, False) for v in value.attributes.values()]
+        elif isinstance(value, (list, tuple, dict)):
+            left += [(v, True) for v in (value.values() if isinstance(value, dict) else value)]
 
 
 class TypedList(list[Any]):

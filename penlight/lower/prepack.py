@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from penlight.ir.graph import Graph, Value
+from penlight.ir.graph import Graph, Packed, Value
 from penlight.lower.select import selection
 from penlight.ops.conv.winograd import pack_winograd
 
@@ -46,6 +46,41 @@ def pack_grouped(w: np.ndarray, groups: int) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(-1, PANEL, *taps.shape[1:]).transpose(0, 3, 2, 1))
 
 
+def turn(w: np.ndarray, groups: int) -> np.ndarray:
+    """[Ci, Co / groups, …] of a transposed convolution as [Co, Ci / groups, …]; the same way back."""
+    split = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
+    return split.reshape(-1, *split.shape[2:])
+
+
+def turned(shape: tuple[int, ...], groups: int) -> tuple[int, ...]:
+    return (shape[1] * groups, shape[0] // groups, *shape[2:])
+
+
+def unpack_panel16(flat: np.ndarray, shape: tuple[int, ...], groups: int) -> np.ndarray:
+    n, taps = shape[0] // groups, shape[2:]
+    k = flat.size // (groups * -(-n // PANEL) * PANEL)
+    k_last = flat.reshape(groups, -1, k, PANEL).transpose(0, 1, 3, 2).reshape(groups, -1, k)[:, :n]
+    return np.moveaxis(k_last.reshape(shape[0], *taps, shape[1]), -1, 1)
+
+
+def unpack_taps(flat: np.ndarray, shape: tuple[int, ...], groups: int) -> np.ndarray:
+    return flat.reshape(-1, shape[0]).T.reshape(shape)
+
+
+def unpack_grouped(flat: np.ndarray, shape: tuple[int, ...], groups: int) -> np.ndarray:
+    taps = flat.reshape(-(-shape[0] // PANEL), -1, shape[1], PANEL).transpose(0, 3, 2, 1)
+    return taps.reshape(-1, *taps.shape[2:])[: shape[0]].reshape(shape)
+
+
+UNPACKERS: dict[str, Callable[[np.ndarray, tuple[int, ...], int], np.ndarray]] = {
+    "panel16": unpack_panel16,
+    "taps": unpack_taps,
+    "grouped": unpack_grouped,
+    "panel16t": lambda flat, shape, groups: turn(unpack_panel16(flat, turned(shape, groups), groups), groups),
+    "groupedt": lambda flat, shape, groups: turn(unpack_grouped(flat, turned(shape, groups), groups), groups),
+}
+"""The way back, from what is stored and the logical shape; Winograd's transforms have none. The last two are for VM code, which
+has weights of transposed convolutions and of products the other way round."""
 PACKERS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "panel16": pack_panel16,
     "taps": pack_taps,
@@ -68,7 +103,8 @@ def prepack(graph: Graph) -> None:
             if key not in packed:
                 assert isinstance(groups, int)
                 array = PACKERS[layout](weight.constant, groups)
-                packed[key] = Value(graph.fresh_name(weight.name), weight.type, constant=array, layout=layout)
+                name, origin = graph.fresh_name(weight.name), Packed(weight.constant, groups)
+                packed[key] = Value(name, weight.type, constant=array, layout=layout, packed=origin)
             node.set_input(index, packed[key])
     graph.prune_constants()
     for (weight, _, _), value in packed.items():

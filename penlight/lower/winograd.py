@@ -8,10 +8,12 @@ all others too, but chosen for these. Like every kernel choice it depends on the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from penlight.ir.array_map import ArrayMap
 from penlight.ir.dims import evaluate
 from penlight.ir.graph import Method, Node, Program, Value
+from penlight.ir.values import tensors_in
 from penlight.lower.select import selection
 from penlight.ops.conv.winograd import POINTS, Layer, plain_seconds, winograd_seconds
 
@@ -41,17 +43,9 @@ NOTHING = Offer(0, 0.0, 0)
 
 def choose_winograd(program: Program, budget: float = BUDGET) -> None:
     """Presets the kernel of the chosen nodes. Greedy: whatever saves most per byte comes first, until nothing fits."""
-    offers: dict[Value, list[Offer]] = {}
-    total = 0
-    for method in program.methods.values():
-        total += sum(v.constant.nbytes for v in method.graph.constants.values() if v.constant is not None)
-        for node in method.graph.walk():
-            weight = node.inputs[1] if node.op == "conv2d" else None
-            if weight is not None and weight not in offers:
-                layers = [layer for user in weight.users if (layer := _layer(user, method)) is not None]
-                # A weight that somebody else reads as it is would have to be stored twice.
-                offers[weight] = _offers(layers) if len(layers) == len(weight.users) else []
-    left = budget * max(total, SMALL)
+    weights = _weights(program)
+    offers = {weight: weight.offers() for weight in weights if weight.layers}
+    left = budget * max(sum(weight.bytes for weight in weights), SMALL)
     chosen = dict.fromkeys(offers, NOTHING)
     while True:
         steps = [
@@ -70,25 +64,52 @@ def choose_winograd(program: Program, budget: float = BUDGET) -> None:
             node.kernel = f"conv2d.f32.winograd{offer.outputs}"
 
 
-def _offers(layers: list[Layer]) -> list[Offer]:
-    """For one weight, which all these layers read."""
-    found = []
-    plain = best = sum(plain_seconds(layer) for layer in layers)
-    panel_bytes = -(-layers[0].co // 16) * 16 * layers[0].ci * 4
-    for outputs in sorted(POINTS):
-        seconds = sum(winograd_seconds(layer, outputs) for layer in layers)
-        if layers[0].ci <= CHANNELS[outputs] and seconds < (1 - WORTH) * best and plain - seconds > LEAST:
-            found.append(Offer(outputs, plain - seconds, ((outputs + 2) ** 2 - 9) * panel_bytes))
-            best = seconds
-    return found
+@dataclass(eq=False)
+class _Weight:
+    """What the file holds once: constants of the same numbers in all methods, and what VM code has of them."""
+
+    bytes: int
+    users: list[Node] = field(default_factory=list)
+    layers: list[Layer] = field(default_factory=list)  # of those users that Winograd could serve
+    is_interpreted: bool = False
+
+    def offers(self) -> list[Offer]:
+        if len(self.layers) < len(self.users) or len({(layer.co, layer.ci) for layer in self.layers}) > 1:
+            return []  # somebody else reads it as it is, or in another shape: it would have to be stored twice
+        found: list[Offer] = []
+        plain = best = sum(plain_seconds(layer) for layer in self.layers)
+        first = self.layers[0]
+        panel_bytes = -(-first.co // 16) * 16 * first.ci * 4
+        for outputs in sorted(POINTS):
+            seconds = sum(winograd_seconds(layer, outputs) for layer in self.layers)
+            if first.ci <= CHANNELS[outputs] and seconds < (1 - WORTH) * best and plain - seconds > LEAST:
+                more = ((outputs + 2) ** 2 - 9) * panel_bytes
+                # VM code would have read what is packed; what is transformed does not serve it.
+                found.append(Offer(outputs, plain - seconds, more + self.bytes * self.is_interpreted))
+                best = seconds
+        return found
 
 
-def _layer(node: Node, method: Method) -> Layer | None:
-    """None: nothing for Winograd, or of unknown size."""
+def _weights(program: Program) -> list[_Weight]:
+    found: ArrayMap[_Weight] = ArrayMap()
+    for method in program.methods.values():
+        for value in method.graph.constants.values():
+            if value.constant is None:
+                continue
+            weight = found.setdefault(value.constant, _Weight(value.constant.nbytes))
+            weight.users += value.users
+            weight.layers += [layer for user in value.users if (layer := _layer(user, method, value)) is not None]
+    for tensor, _ in tensors_in(program.script.roots if program.script else ()):
+        found.setdefault(tensor.storage.data, _Weight(tensor.storage.data.nbytes)).is_interpreted = True
+    return found.values()
+
+
+def _layer(node: Node, method: Method, value: Value) -> Layer | None:
+    """None: nothing for Winograd, not with this weight, or of unknown size."""
     if node.op != "conv2d" or selection(node).key != "conv2d.f32.gemm":
         return None
     x, weight = node.inputs[:2]
-    if x is None or weight is None or weight.constant is None or weight.shape[2:] != (3, 3):
+    if x is None or weight is None or weight is not value or weight.shape[2:] != (3, 3):
         return None
     if node.attrs["stride"] != (1, 1) or node.attrs["groups"] != 1:
         return None

@@ -12,9 +12,11 @@ from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 
+from penlight.errors import CaptureError
 from penlight.ir.dims import Dim, Expr, combine, product, symbol
+from penlight.ir.dtypes import category, joined
 from penlight.ir.graph import Attr, AttrItem, Graph, Value
-from penlight.ir.types import DTYPES, TensorType, numpy_dtype
+from penlight.ir.types import TensorType, numpy_dtype
 from penlight.ops import registry
 
 Number: TypeAlias = float | int | bool | Expr
@@ -128,8 +130,12 @@ class Emitter:
         return promote(*operands)
 
     def fail(self, reason: str) -> NoReturn:
-        """This call cannot be converted, because of `reason`."""
+        """This call cannot be converted, because of `reason`; it may be taken apart into others that can."""
         raise Unconvertible(reason)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """No model with this call can be captured, whatever it is made of."""
+        raise CaptureError(reason)
 
 
 def add_constant(graph: Graph, array: np.ndarray, dtype: str | None = None, name: str = "") -> Value:
@@ -143,8 +149,6 @@ def add_constant(graph: Graph, array: np.ndarray, dtype: str | None = None, name
 
 
 _LOSSLESS = {("f16", "f32"), ("bf16", "f32"), ("f16", "f64"), ("bf16", "f64"), ("f32", "f64")}
-_CATEGORY = {d: 0 if d == "bool" else 2 if d in ("f16", "bf16", "f32", "f64") else 1 for d in DTYPES}
-_ORDER = ("bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64")
 
 
 def promote(*operands: Value | Number) -> str:
@@ -155,22 +159,14 @@ def promote(*operands: Value | Number) -> str:
         else:
             level, dtype = 2, "bool" if isinstance(x, bool) else "f32" if isinstance(x, float) else "i64"
         known = dtypes[level]
-        dtypes[level] = dtype if known is None else _join(known, dtype)
+        dtypes[level] = dtype if known is None else joined(known, dtype)
     result: str | None = None
     for dtype in (d for d in dtypes if d is not None):
-        if result is None or _CATEGORY[dtype] > _CATEGORY[result]:
+        if result is None or category(dtype) > category(result):
             result = dtype
     if result is None:
         raise ValueError("promote() needs an operand")
     return result
-
-
-def _join(a: str, b: str) -> str:
-    if {a, b} == {"f16", "bf16"}:
-        return "f32"
-    if {a, b} == {"u8", "i8"}:
-        return "i16"
-    return max(a, b, key=_ORDER.index)
 
 
 def _spread(inputs: Sequence[Any]) -> list[Value | None]:

@@ -4,7 +4,7 @@
 
 Schemas are torch's own text. The lite reader needs them too: how many arguments an operator takes off the stack stands in
 files since bytecode version 6 only. Families of one shape are written once: braces stand for each of the words in them, and
-options before the schemas add the forms that torch derives from each,
+options before the schemas add the forms that torch derives from each ([functional]: of one that is in place, those that are not),
 
     PEN_OP(extreme, "[in_place][out]", "aten::{most,least}(Tensor self) -> Tensor") {
 
@@ -49,6 +49,15 @@ class Param:
     optional: bool
     default: str | None  # as the schema writes it
     written: str  # its alias set where it is written in place ("a"), else ""
+    keyword: bool  # given by name only
+    type: str  # as the schema writes it
+
+    @property
+    def value(self) -> Any:
+        """The default as a value."""
+        known = {"contiguous_format": 0, "Mean": 1}
+        made = known[self.default] if self.default in known else ast.literal_eval(str(self.default))
+        return [made] if self.kind == "integers" and isinstance(made, int) else made
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class VmOperator:
     symbol: str
     params: tuple[Param, ...]
     results: int
+    returns: tuple[str, ...]  # their types, as the schema writes them
     writes: int  # the parameter that result 0 is copied into, or -1
     variadic: bool
     quantized: bool
@@ -65,6 +75,11 @@ class VmOperator:
     form: int = 0  # which of the PEN_OP's schemas it was written as
     word: int = 0  # which of the words in its braces it is
     rule: ElementwiseOp | None = None
+
+    @property
+    def outs(self) -> int:
+        """How many of the last parameters are what results are written into."""
+        return next((i for i, p in enumerate(reversed(self.params)) if not (p.keyword and p.written)), len(self.params))
 
 
 def _split(text: str) -> list[str]:
@@ -79,9 +94,10 @@ def _split(text: str) -> list[str]:
     return [p.strip() for p in parts if p.strip()]
 
 
-def _param(text: str) -> Param:
+def _param(text: str, keyword: bool) -> Param:
     head, has_default, default = text.partition("=")
     kind, _, name = head.strip().rpartition(" ")
+    text_type = kind
     alias = re.search(r"\((\w)!", kind)
     kind = re.sub(r"\([\w!| ]*(?:->\s*[\w*|!]+)?\)", "", kind) if not kind.startswith("Dict") else "dict"
     is_list = re.search(r"\[\d*\]", kind) is not None
@@ -94,7 +110,9 @@ def _param(text: str) -> Param:
     found = _KINDS[base]
     if is_list:
         found = _LISTS.get(found, "list")
-    return Param(name, found, optional, default.strip() if has_default else None, alias[1] if alias else "")
+    return Param(
+        name, found, optional, default.strip() if has_default else None, alias[1] if alias else "", keyword, text_type
+    )
 
 
 def words(schema: str) -> list[str]:
@@ -109,10 +127,16 @@ def expand(schema: str, options: str = "") -> list[str]:
     """A schema, and its in-place and out= forms where the options ask for them and it is neither itself."""
     made = [schema]
     match = _SCHEMA.fullmatch(schema.strip())
-    if not match or "!" in schema:
+    if not match:
         return made  # parse_schema says what is wrong
     name, arguments, _ = match.groups()
     base, _, overload = name.partition(".")
+    if "[functional]" in options:
+        dot = f".{overload}" if overload else ""
+        plain = f"{base.removesuffix('_')}{dot}({arguments.replace('Tensor(a!) ', 'Tensor ', 1)}) -> Tensor"
+        return [schema, *expand(plain, "[out]")]
+    if "!" in schema:
+        return made
     if "[in_place]" in options:
         dot = f".{overload}" if overload else ""
         made.append(f"{base}_{dot}({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)")
@@ -128,10 +152,12 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
     if not match:
         raise ValueError(f"{source}: PEN_OP({symbol}): not a schema: {schema!r}")
     name, arguments, returned = match.groups()
-    texts = [a for a in _split(arguments) if a != "*"]
+    texts = _split(arguments)
+    star = texts.index("*") if "*" in texts else len(texts)
+    texts = [a for a in texts if a != "*"]
     variadic = bool(texts) and texts[-1] == "..."
     try:
-        params = tuple(_param(a) for a in texts if a != "...")
+        params = tuple(_param(a, i >= star) for i, a in enumerate(texts) if a != "...")
     except ValueError as e:
         raise ValueError(f"{source}: PEN_OP({symbol}): {e}") from None
     returned = returned.strip()
@@ -142,7 +168,7 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
         writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
     shares = _SHARING.search(returned) is not None or name.partition(".")[0] in _SOMETIMES_THE_ARGUMENT
     return VmOperator(
-        name, symbol, params, len(parts), writes, variadic, "quantized" in options, shares, source, **more
+        name, symbol, params, len(parts), tuple(parts), writes, variadic, "quantized" in options, shares, source, **more
     )
 
 
@@ -207,18 +233,15 @@ def _default(p: Param) -> str:
     """The last fields of a Param in C++: has_default, tag, integer, real, text."""
     if p.default is None:
         return "false, Tag::none, 0, 0, nullptr"
-    value = {"contiguous_format": 0, "Mean": 1}.get(p.default)
-    if value is None:
-        value = ast.literal_eval(p.default)
+    value = p.value
     if value is None:
         return "true, Tag::none, 0, 0, nullptr"
     if isinstance(value, bool):
         return f"true, Tag::boolean, {int(value)}, 0, nullptr"
     if isinstance(value, str):
         return f'true, Tag::string, 0, 0, "{value}"'
-    if isinstance(value, list) or p.kind == "integers":
-        items = value if isinstance(value, list) else [value]
-        return f'true, Tag::list, 0, 0, "{",".join(str(v) for v in items)}"'
+    if isinstance(value, list):
+        return f'true, Tag::list, 0, 0, "{",".join(str(v) for v in value)}"'
     if isinstance(value, float) or p.kind == "real":
         return f"true, Tag::real, 0, {float(value)!r}, nullptr"
     return f"true, Tag::integer, {value}, 0, nullptr"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from penlight.ir import batch_norm
 from penlight.ir.graph import Block, Graph, Node, Value
 from penlight.ir.rewrite import WITH_EPILOGUE, blocks, made_by, replace, returned, single_use
 
@@ -29,13 +30,12 @@ def run(graph: Graph) -> int:
 
 def scale_and_shift(norm: Node) -> tuple[np.ndarray, np.ndarray]:
     """s and t of y = x * s + t for each channel, in float64."""
-    gamma, beta, mean, var = (None if v is None else _f64(v) for v in norm.inputs[1:])
+    gamma, beta, mean, var = (None if v is None else v.constant for v in norm.inputs[1:])
     assert mean is not None
     assert var is not None
     eps = norm.attrs["eps"]
     assert isinstance(eps, float)
-    scale = (1.0 if gamma is None else gamma) / np.sqrt(var + eps)
-    return scale, (0.0 if beta is None else beta) - mean * scale
+    return batch_norm.scale_and_shift(gamma, beta, mean, var, eps)
 
 
 def set_weights(graph: Graph, node: Node, w: np.ndarray, b: np.ndarray) -> None:
@@ -81,9 +81,7 @@ def _into_producer(graph: Graph, block: Block, norm: Node) -> bool:
     first = made_by(norm.inputs[0], *WITH_EPILOGUE)
     if first is None or not takes_affine(graph, first) or (first.op == "linear" and norm.output.rank != 2):
         return False
-    scale, shift = scale_and_shift(norm)
-    w, b = weights_f64(first)
-    set_weights(graph, first, w * scale.reshape(-1, *[1] * (w.ndim - 1)), b * scale + shift)
+    set_weights(graph, first, *batch_norm.into_weights(*weights_f64(first), *scale_and_shift(norm)))
     replace(graph, block, norm, first.output)
     return True
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from penlight.ir.graph import Graph, Node
 from penlight.ir.rewrite import blocks, call, made_by, replace, single_use
-from penlight.ops.conv.conv2d import FEW_CHANNELS
+from penlight.ops.conv.kernels import FEW_CHANNELS
 
 
 def run(graph: Graph) -> int:

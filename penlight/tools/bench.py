@@ -26,7 +26,7 @@ from penlight.file.contents import Method
 from penlight.ir.types import numpy_dtype
 from penlight.tools.inspect import example_shapes
 from penlight.tools.optimize import optimize_file
-from penlight.tools.options import Shape, ShapeType
+from penlight.tools.options import Argument, Shape, ShapeType, argument_option
 from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, in_bytes, screen, table
 from penlight.tools.step_table import Peak, by_kernel, by_step
@@ -82,6 +82,7 @@ class PeakType(click.ParamType[Peak]):
 @click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE.npy", help="An array for an input instead.")
 @click.option("--channels-last", is_flag=True, help="Inputs of rank 4 lie in memory with their channels innermost.")
 @click.option("--method", default="forward", show_default=True, help="Which method to run.")
+@argument_option
 @click.option(
     "--profile", is_flag=True, help="Also show where the time goes: every kernel call, and each kind of kernel."
 )
@@ -90,6 +91,7 @@ class PeakType(click.ParamType[Peak]):
 def bench_command(
     model: Path, threads: tuple[int, ...] | None, seconds: float, runs: int | None, isa: str | None, shapes: tuple[Shape, ...],
     inputs: tuple[str, ...], channels_last: bool, method: str, profile: bool, peak: Peak | None, as_json: bool,
+    given: tuple[Argument, ...],
 ) -> None:  # fmt: skip
     """Time MODEL: a .pen file, or what `penlight optimize` takes.
 
@@ -100,8 +102,8 @@ def bench_command(
     with tempfile.TemporaryDirectory() as folder, Stages() as stage:
         file = model if _is_pen(model) else Path(folder) / "model.pen"
         if file != model:
-            optimize_file(model, shapes, stage).save(file)
-        declared = read_method(file, method)
+            optimize_file(model, shapes, stage, given).save(file)
+        declared = read_method(file, method, given)
         if inputs:
             leaves = read_arrays(inputs, declared.inputs)
         elif isinstance(declared, Interpreted):
@@ -110,7 +112,7 @@ def bench_command(
             leaves = _noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
         if channels_last:
             leaves = [_channels_last(x) for x in leaves]
-        if isinstance(declared, Interpreted):
+        if isinstance(declared, Interpreted) and not given:
             args, kwargs = leaves, dict[str, Any]()  # values of any kind, as many as were bundled
         else:
             args, kwargs = arguments(declared.input_spec, leaves)

@@ -78,7 +78,7 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
         "operators": dict(pen.operators.most_common()), "kernels": _kernels(pen),
         "weights": [
             {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "layout": c.layout, "bytes": c.size}
-            for c in sorted(pen.constants, key=lambda c: -c.size)
+            for c in sorted(pen.weights, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
         "interpreted": interpreted(pen), "bundled_inputs": dict(Counter(bundle.method for bundle in pen.bundles)),
@@ -89,7 +89,7 @@ def interpreted(pen: PenFile) -> dict[str, Any]:
     """Methods of VM code, the operators it calls, and the state that it keeps."""
     if not pen.functions:
         return {}
-    from penlight.compat.lints import on_cpu
+    from penlight.lint.program import on_cpu
 
     methods = {}
     for function in pen.functions:
@@ -241,8 +241,8 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
     if not pen.constants:
         return
     out.print()
-    title = f"Weights: {len(pen.constants)}, {in_bytes(pen.weight_bytes)}"
-    title += f"; the {WEIGHTS_SHOWN} largest" if len(pen.constants) > WEIGHTS_SHOWN else ""
+    title = f"Weights: {len(pen.weights)}, {in_bytes(pen.weight_bytes)}"
+    title += f"; the {WEIGHTS_SHOWN} largest" if len(pen.weights) > WEIGHTS_SHOWN else ""
     weights = table(title, "weight", "dtype", "shape", "layout", "size", "share", right=("size", "share"))
     for w in facts["weights"][:WEIGHTS_SHOWN]:
         share = f"{w['bytes'] / max(pen.weight_bytes, 1):.1%}"

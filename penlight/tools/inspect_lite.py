@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from penlight.capture.lite.program import Argument, Function, LiteProgram
-from penlight.compat.lints import on_cpu, register_code, tensors
 from penlight.errors import CaptureError
 from penlight.ir.script_text import script_text, value_text
 from penlight.ir.values import ScriptObject, ScriptTensor
+from penlight.lint.program import on_cpu, register_code, tensors
 from penlight.tools.screen import heading, in_bytes, screen, table
 
 WEIGHTS_SHOWN = 10

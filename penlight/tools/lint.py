@@ -29,7 +29,7 @@ def lint_command(model: Path, backends: tuple[str, ...], as_json: bool, strict: 
     """
     from rich.text import Text
 
-    from penlight.compat.lints import lint_file
+    from penlight.lint.lints import lint_file
 
     lints = lint_file(model, [b.lower() for b in backends])
     failed = any(lint.level == "error" or (strict and lint.level == "warning") for lint in lints)

@@ -105,5 +105,5 @@ def _explain(error: BaseException) -> int:
         screen.print(text)
     else:
         screen.print(f"{type(error).__name__}: {text}")
-        screen.print("This should not have happened. --debug shows where it did.", style="dim")
+        screen.print("This is a fault of Penlight, or of a library below it; --debug shows where.", style="dim")
     return 1

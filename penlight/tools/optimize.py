@@ -12,7 +12,7 @@ import click
 
 import penlight
 from penlight.tools.inspect import interpreted, named_outputs
-from penlight.tools.options import Shape, ShapeType, preprocessing, preprocessing_options
+from penlight.tools.options import Argument, Shape, ShapeType, argument_option, preprocessing, preprocessing_options
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
 
@@ -25,6 +25,7 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     "--shape", "shapes", type=ShapeType(), multiple=True, metavar="[NAME=]DIMS[:DTYPE]",
     help="An example input, such as 1,3,224,224 or ids=1,128:i64; once per input. Not needed if the model carries its own.",
 )  # fmt: skip
+@argument_option
 @click.option(
     "--dynamic", is_flag=True, help="Every size above 1 of every input may vary, unless the model's code fixes it."
 )
@@ -48,7 +49,7 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 @preprocessing_options
 def optimize_command(
     model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, name: str | None,
-    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], **options: Any,
+    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], given: tuple[Argument, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
 
@@ -71,7 +72,7 @@ def optimize_command(
             import torch  # noqa: F401 (seconds, which would else count as capturing)
 
         compiled = optimize_file(
-            model, shapes, stage, dynamic_shapes="auto" if dynamic else None, metadata=described,
+            model, shapes, stage, given, dynamic_shapes="auto" if dynamic else None, metadata=described,
             winograd_budget=winograd_budget, methods=methods,
         )  # fmt: skip
         stage("saving")
@@ -79,10 +80,12 @@ def optimize_command(
     _summary(target, size, time.perf_counter() - start)
 
 
-def optimize_file(model: Path, shapes: tuple[Shape, ...], stage: Stages, **options: Any) -> penlight.Model:
-    """penlight.optimize with examples of these shapes."""
+def optimize_file(
+    model: Path, shapes: tuple[Shape, ...], stage: Stages, given: tuple[Argument, ...] = (), **options: Any
+) -> penlight.Model:
+    """penlight.optimize with examples of these shapes, and these arguments that are no tensors."""
     methods = options.pop("methods", ())
-    args, kwargs = _examples(shapes)
+    args, kwargs = _examples(shapes, given)
     return penlight.optimize(str(model), args, kwargs=kwargs, progress=stage, methods=list(methods) or None, **options)
 
 
@@ -100,7 +103,9 @@ def _summary(target: Path, size: int, seconds: float) -> None:
         out.print(f"  {prefix}out  {', '.join(map(str, named_outputs(method)))}")
 
 
-def _examples(shapes: tuple[Shape, ...]) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
+def _examples(
+    shapes: tuple[Shape, ...], given: tuple[Argument, ...]
+) -> tuple[tuple[Any, ...] | None, dict[str, Any] | None]:
     """Positional and named example inputs: noise for floats, zeros for all else (they may be indices)."""
     import torch
 
@@ -114,6 +119,7 @@ def _examples(shapes: tuple[Shape, ...]) -> tuple[tuple[Any, ...] | None, dict[s
     named = {s.name: tensor(s) for s in shapes if s.name}
     if len(named) != sum(1 for s in shapes if s.name):
         raise click.UsageError("--shape: the same input twice")
+    named.update({a.name: a.value() for a in given})
     positional = tuple(tensor(s) for s in shapes if not s.name)
     return positional if positional or named else None, named or None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -38,6 +39,49 @@ class ShapeType(click.ParamType[Shape]):
         if dtype and dtype not in DTYPES:
             self.fail(f"{value!r}: no dtype {dtype!r}; there are {', '.join(DTYPES)}", param, ctx)
         return Shape(name.strip(), dims, dtype)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`--arg sr=16000`: an argument of a script that is no tensor."""
+
+    name: str
+    text: str
+
+    def value(self, declared: str = "") -> Any:
+        """As its declared type asks ("int", "Optional[str]"); without one, as Python would write it, else text."""
+        kind = declared.removeprefix("Optional[").removesuffix("]")
+        if kind == "str":
+            return self.text
+        try:
+            if kind == "float":
+                return float(self.text)
+            found = ast.literal_eval({"true": "True", "false": "False", "none": "None"}.get(self.text, self.text))
+        except (ValueError, SyntaxError):
+            found = self.text
+        if kind in ("int", "bool") and type(found).__name__ != kind and not (declared != kind and found is None):
+            raise click.UsageError(
+                f"--arg {self.name}: expected {'an int' if kind == 'int' else 'true or false'}, got {self.text!r}"
+            )
+        return found
+
+
+class ArgumentType(click.ParamType[Argument]):
+    name = "argument"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Argument:
+        if isinstance(value, Argument):
+            return value
+        name, equals, text = value.partition("=")
+        if not equals or not name.strip().isidentifier():
+            self.fail(f"{value!r}: expected NAME=VALUE, such as sr=16000", param, ctx)
+        return Argument(name.strip(), text)
+
+
+argument_option = click.option(
+    "--arg", "given", type=ArgumentType(), multiple=True, metavar="NAME=VALUE",
+    help="An argument that is no tensor: an int, a float, true or false, a string; once per argument.",
+)  # fmt: skip
 
 
 class NumbersType(click.ParamType[tuple[float, ...]]):

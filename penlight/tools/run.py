@@ -13,7 +13,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
-from penlight.tools.options import preprocessing, preprocessing_options
+from penlight.tools.options import Argument, argument_option, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
 
 
@@ -31,10 +31,11 @@ from penlight.tools.screen import heading, in_seconds, screen, table
     help="Save the outputs: .npy (one), or .npz (any number).",
 )
 @click.option("--method", default="forward", show_default=True, help="Which method to run.")
+@argument_option
 @preprocessing_options
 def run_command(
     file: Path, images: tuple[Path, ...], top: int, threads: int | None, inputs: tuple[str, ...], output: Path | None, method: str,
-    **options: Any,
+    given: tuple[Argument, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Run the model in FILE on images, or on arrays.
 
@@ -43,6 +44,7 @@ def run_command(
     \b
     penlight run mobilenet_v2.pen photo.jpg
     penlight run encoder.pen --input ids=ids.npy --input mask=mask.npy --output hidden.npy
+    penlight run speech.pen --input wave.npy --arg sr=16000
     """
     if bool(images) == bool(inputs):
         raise click.UsageError("give images, or arrays with --input; one of the two")
@@ -52,7 +54,7 @@ def run_command(
         raise click.UsageError(f"--output: expected a name that ends in .npy or .npz, got {output.name}")
     model = penlight.load(file, threads=threads)
     metadata = model.metadata
-    names = read_method(file, method)
+    names = read_method(file, method, given)
     if inputs:
         runs = [("", read_arrays(inputs, names.inputs))]
     else:
@@ -77,24 +79,49 @@ def run_command(
 
 @dataclass(frozen=True)
 class Interpreted:
-    """A method of VM code, as far as it is like a planned one: its arguments are taken for f32 tensors of any size."""
+    """A method of VM code, as far as it is like a planned one: its tensors are taken for f32 of any size."""
 
     inputs: tuple[Port, ...]
     input_spec: dict[str, Any]
 
 
-def read_method(file: Path, name: str) -> Any:
+def read_method(file: Path, name: str, given: tuple[Argument, ...] = ()) -> Any:
+    """A method, with these arguments in its input_spec as if it had been captured with them."""
     from penlight.file.reader import read
 
     pen = read(file)
     for function in pen.functions:
         if function.method == name:
-            ports = tuple(Port(parameter, "f32", ()) for parameter in function.parameters[1:])
-            return Interpreted(ports, {"args": list(range(len(ports))), "kwargs": {}})
+            return _interpreted(function, {a.name: a for a in given})
     try:
-        return pen.method(name)
+        method = pen.method(name)
     except KeyError as e:
         raise click.UsageError(e.args[0]) from None
+    if given:
+        raise click.UsageError(
+            f"--arg {given[0].name}: {name} is one plan, made for the arguments it was compiled with; only its tensors are given"
+        )
+    return method
+
+
+def _interpreted(function: Any, given: dict[str, Argument]) -> Interpreted:
+    parameters = function.schema["arguments"][1:]
+    unknown = [n for n in given if n not in [p["name"] for p in parameters]]
+    if unknown:
+        takes = ", ".join(f"{p['name']}: {p['type']}" for p in parameters)
+        raise click.UsageError(f"--arg {unknown[0]}: no such argument; {function.method} takes ({takes})")
+    kwargs: dict[str, Any] = {}
+    ports: list[Port] = []
+    for p in parameters:
+        if p["name"] in given:
+            value = given[p["name"]].value(p["type"])
+            kwargs[p["name"]] = {"none": None} if value is None else {"const": value}
+        elif p["type"] not in ("int", "float", "bool", "str"):
+            kwargs[p["name"]] = len(ports)
+            ports.append(Port(p["name"], "f32", ()))
+        elif p["name"] in function.parameters[: len(function.parameters) - len(function.defaults)]:
+            raise click.UsageError(f"argument {p['name']} ({p['type']}) is missing: --arg {p['name']}=…")
+    return Interpreted(tuple(ports), {"args": [], "names": [], "kwargs": kwargs})
 
 
 def _image_input(steps: Preprocessing, image: Path, inputs: tuple[Any, ...]) -> list[np.ndarray]:

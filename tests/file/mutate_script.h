@@ -31,31 +31,58 @@ struct ScriptMaker {
                                          "ij",   "xy",   "nearest", "cpu",   "",      "%d",   "{}{}",    "a,b",      "\xff"};
     return datum(DatumKind::str, f.string(kTexts[rng.below(18)]));
   }
-  // A view of a storage of a few hundred bytes; one storage for all, so that tensors overlap.
+  uint32_t constant(const char* layout, uint8_t dtype, const std::vector<int64_t>& dims, uint64_t size, uint16_t groups) {
+    Bytes& data = f.sections.at("DATA").bytes;
+    data.resize((data.size() + 63) / 64 * 64);
+    Constant c = {};
+    c.name = f.string("made");
+    c.layout = f.string(layout);
+    c.dtype = dtype;
+    c.rank = static_cast<uint8_t>(dims.size());
+    c.groups = groups;
+    c.dims = static_cast<uint32_t>(f.count("INTS"));
+    for (int64_t d : dims) f.append("INTS", d);
+    c.offset = data.size();
+    c.size = size;
+    for (uint64_t i = 0; i < size / 4; ++i) {
+      float x = static_cast<float>(i % 13) - 5.5f;
+      const uint8_t* p = reinterpret_cast<const uint8_t*>(&x);
+      data.insert(data.end(), p, p + 4);
+    }
+    return f.append("CNST", c);
+  }
+  // A weight that lies packed; *bytes: what it is when unpacked.
+  uint32_t packed(int64_t* bytes) {
+    int64_t groups = 1 + static_cast<int64_t>(rng.below(3)), outputs = groups * static_cast<int64_t>(1 + rng.below(18));
+    int64_t inputs = 1 + static_cast<int64_t>(rng.below(3)), taps = 1 + static_cast<int64_t>(rng.below(4));
+    *bytes = outputs * inputs * taps * 4;
+    int64_t panels = groups * ((outputs / groups + 15) / 16), size = panels * 16 * inputs * taps * 4;
+    const char* layout = "panel16";
+    if (rng.one_in(3)) {
+      layout = "grouped";
+      size = (outputs + 15) / 16 * 16 * inputs * taps * 4;
+    } else if (inputs == 1 && rng.one_in(2)) {
+      layout = "taps";
+      size = *bytes;
+    }
+    std::vector<int64_t> dims = {outputs, inputs, taps};
+    if (layout[0] != 't' && rng.one_in(3)) {  // the other way round, as transposed convolutions have it
+      layout = layout[0] == 'p' ? "panel16t" : "groupedt";
+      dims = {inputs * groups, outputs / groups, taps};
+    }
+    if (rng.one_in(24)) groups = likely_int(rng) & 0xffff;
+    return constant(layout, PEN_F32, dims, static_cast<uint64_t>(size), static_cast<uint16_t>(groups));
+  }
+  // A view of a storage of a few hundred bytes; one storage for most, so that tensors overlap.
   uint32_t tensor() {
     uint32_t storage = UINT32_MAX;
+    int64_t bytes = 512;
+    if (rng.one_in(8)) storage = packed(&bytes);
     for (uint32_t i = 0; i < f.count("CNST") && storage == UINT32_MAX; ++i)
       if (f.get<Constant>("CNST", i).size == 512) storage = i;
-    if (storage == UINT32_MAX) {
-      Bytes& data = f.sections.at("DATA").bytes;
-      data.resize((data.size() + 63) / 64 * 64);
-      Constant c = {};
-      c.name = f.string("made");
-      c.layout = f.string("plain");
-      c.dtype = PEN_U8;
-      c.rank = 1;
-      c.dims = f.append("INTS", int64_t{512});
-      c.offset = data.size();
-      c.size = 512;
-      for (int i = 0; i < 128; ++i) {
-        float x = static_cast<float>(i % 13) - 5.5f;
-        const uint8_t* p = reinterpret_cast<const uint8_t*>(&x);
-        data.insert(data.end(), p, p + 4);
-      }
-      storage = f.append("CNST", c);
-    }
+    if (storage == UINT32_MAX) storage = constant("plain", PEN_U8, {512}, 512, 0);
     int64_t dtype = rng.one_in(2) ? int64_t{PEN_F32} : rng.one_in(3) ? int64_t{PEN_I64} : static_cast<int64_t>(rng.below(10));
-    int64_t room = 512 / static_cast<int64_t>(kElementSize[dtype]), rank = static_cast<int64_t>(rng.below(5)), stride = 1;
+    int64_t room = bytes / static_cast<int64_t>(kElementSize[dtype]), rank = static_cast<int64_t>(rng.below(5)), stride = 1;
     std::vector<int64_t> dims, strides(static_cast<size_t>(rank));
     for (int64_t d = 0; d < rank; ++d) dims.push_back(rng.one_in(12) ? 0 : static_cast<int64_t>(1 + rng.below(rank > 2 ? 4 : 6)));
     for (size_t d = dims.size(); d-- > 0;) {
@@ -231,7 +258,7 @@ struct ScriptMaker {
 
 inline void change_script(File& f, Rng& rng) {
   static const char* const kTables[] = {"VMCD", "VMCD", "VMCD", "VMCD", "FUNC", "FUNC", "DATM", "DATM", "DATM", "OPER",
-                                        "CLAS", "BNDL", "PROG", "INDX", "INDX", "INDX", "INTS", "INTS", "STRS"};
+                                        "CLAS", "BNDL", "PROG", "INDX", "INDX", "INDX", "INTS", "INTS", "STRS", "CNST"};
   bool alone = !rng.one_in(3);
   if (alone) ScriptMaker{f, rng}.solo();
   for (uint64_t n = alone && !rng.one_in(4) ? 0 : 1 + rng.below(3); n > 0; --n) {

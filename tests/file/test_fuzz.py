@@ -31,8 +31,8 @@ def seconds(default: int) -> int:
 def write_seeds(folder: Path) -> list[Path]:
     small = folder / "small.pen"
     small.write_bytes(small_file())
-    script = HERE / "golden" / "v2.pen"
-    return [*write_zoo(folder), small, HERE / "golden" / "v1.pen", *[script] * 3]
+    golden = [HERE / "golden" / name for name in ("v1.pen", "v2.pen", "v2.pen", "v2_packed.pen")]
+    return [*write_zoo(folder), small, *golden]
 
 
 def write_fields(path: Path) -> Path:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from penlight.build.generate import ISAS
 from tests.runtime import native
 
-ISAS = ("base", "sse4", "avx2", "avx512", "neon", "neon_dot")
 HELPERS = {"_GLOBAL_OFFSET_TABLE_"}  # of compiler and linker
 
 

@@ -38,7 +38,7 @@ def test_exported_program_and_default_name(penlight_command: Penlight, files: Pa
     model = tmp_path / "net.pt2"
     model.write_bytes((files / "classifier.pt2").read_bytes())
     assert penlight_command("optimize", model).code == 0
-    assert read(tmp_path / "net.pen").metadata == {"name": "net"}
+    assert read(tmp_path / "net.pen").metadata == {"name": "net", "backend": "cpu"}
 
 
 def test_winograd_budget(penlight_command: Penlight, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_metadata_file(penlight_command: Penlight, files: Path, tmp_path: Path) 
         ).code
         == 0
     )
-    assert read(out).metadata == {"licence": "MIT", "name": "from the file", "labels": ["a", "b"]}
+    assert read(out).metadata == {"licence": "MIT", "name": "from the file", "labels": ["a", "b"], "backend": "cpu"}
 
 
 def test_what_goes_wrong(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import penlight
 from penlight.preprocess import Preprocessing
@@ -111,3 +113,56 @@ def test_names_of_nested_outputs() -> None:
     assert list(named_arrays(y)) == ["output"]
     assert list(named_arrays((y, [y, {"a": y}]))) == ["output0", "output1[0]", "output1[1].a"]
     assert list(named_arrays({"out": y, "n": 3})) == ["out"]
+
+
+class Speech(torch.nn.Module):
+    def forward(
+        self, wave: torch.Tensor, sr: int, mode: str = "sum", gain: float = 1.0, flip: bool = False
+    ) -> torch.Tensor:
+        y = wave.flip(0) * gain if flip else wave * gain
+        if mode == "16000":
+            y = y - 1
+        return y * sr
+
+
+@pytest.fixture(scope="module")
+def speech(files: Path) -> Path:
+    torch.jit.save(torch.jit.script(Speech()), files / "speech.pt")
+    penlight.optimize(files / "speech.pt").save(files / "speech.pen")
+    np.save(files / "wave.npy", np.arange(5, dtype=np.float32))
+    return files / "speech.pen"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["sr=2"], lambda x: x * 2),
+        (["sr=2", "mode=16000", "gain=3"], lambda x: (x * 3 - 1) * 2),
+        (["sr=-2", "mode=sum", "gain=0.5", "flip=true"], lambda x: x[::-1] * -1),
+    ],
+)
+def test_arguments_that_are_no_tensors(
+    penlight_command: Penlight, files: Path, speech: Path, tmp_path: Path, given: list[str], expected: Any
+) -> None:
+    options = [part for text in given for part in ("--arg", text)]
+    told = penlight_command("run", speech, "--input", files / "wave.npy", "--output", tmp_path / "y.npy", *options)
+    assert told.code == 0, told.err
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected(np.arange(5, dtype=np.float32)))
+    told = penlight_command("optimize", files / "speech.pt", "-o", tmp_path / "s.pen", "--shape", "5", *options)
+    assert told.code == 0, told.err
+    assert penlight.load(tmp_path / "s.pen").metadata["name"] == "speech"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [([], "argument sr (int) is missing: --arg sr=…"), (["sr=2.5"], "--arg sr: expected an int, got '2.5'"),
+     (["sr=2", "flip=3"], "--arg flip: expected true or false, got '3'"), (["rate=3"], "--arg rate: no such argument"),
+     (["sr"], "expected NAME=VALUE")],
+)  # fmt: skip
+def test_arguments_in_words(
+    penlight_command: Penlight, files: Path, speech: Path, given: list[str], message: str
+) -> None:
+    options = [part for text in given for part in ("--arg", text)]
+    told = penlight_command("run", speech, "--input", files / "wave.npy", *options)
+    assert told.code == 2
+    assert message in " ".join(told.err.replace("│", " ").split())

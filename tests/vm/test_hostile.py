@@ -18,7 +18,7 @@ from penlight.file.writer import to_array
 from tests.file.assemble import MODULE, program
 from tests.file.edit import Edit
 
-GOLDEN = (Path(__file__).parents[1] / "file/golden/v2.pen").read_bytes()
+GOLDEN, GOLDEN_PACKED = ((Path(__file__).parents[1] / f"file/golden/{v}.pen").read_bytes() for v in ("v2", "v2_packed"))
 OPS = f.VM_INSTRUCTIONS
 KINDS = f.DATUM_KINDS
 CONSTANT = 1 << 31
@@ -170,10 +170,61 @@ LOAD: dict[str, tuple[Change, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LOAD)
+def packed(**values: int) -> Change:
+    """A weight that lies packed: 40 outputs of 10 inputs in 2 groups, as panel16."""
+
+    def change(e: Edit) -> None:
+        row = next(c for c in e.tables["CNST"] if c["groups"] == 2)
+        row.update(values, layout=e.string(str(values["layout"])) if "layout" in values else row["layout"])
+
+    return change
+
+
+def packed_shape(*dims: int) -> Change:
+    return lambda e: packed(dims=e.append("INTS", *dims), rank=len(dims))(e)
+
+
+def packed_part(kind: str) -> Change:
+    """The last tensor of the file lies in a container too."""
+
+    def change(e: Edit) -> None:
+        parts = [i for i, d in enumerate(e.tables["DATM"]) if d["kind"] == KINDS["tensor"]]
+        at = next(i for i in parts if e.tables["CNST"][e.arrays["INTS"][e.tables["DATM"][i]["start"]]]["groups"])
+        add_datum(kind, [0, at], type=f.NONE)(e)
+
+    return change
+
+
+def packed_reach(e: Edit) -> None:
+    """One element more than there is unpacked, though packed there is more."""
+    at = next(i for i, c in enumerate(e.tables["CNST"]) if c["groups"] == 2)
+    add_tensor(at, 0, 400, 1, 1, 1, -2, 0)(e)
+
+
+AS_PACKED = "a packed layout that can be undone, in as many bytes"
+PACKED: dict[str, tuple[Change, str]] = {
+    "other groups": (packed(groups=8), AS_PACKED),
+    "groups that do not divide": (packed(groups=3), AS_PACKED),
+    "a plain weight in groups": (lambda e: e.tables["CNST"][-1].update(groups=1, layout=e.string("plain")), AS_PACKED),
+    "a transformed weight": (packed(layout="winograd4"), AS_PACKED),  # type: ignore[arg-type]
+    "a layout of no name": (packed(layout="panels"), AS_PACKED),  # type: ignore[arg-type]
+    "taps of many inputs": (packed(layout="taps"), AS_PACKED),  # type: ignore[arg-type]
+    "a weight of integers": (packed(dtype=6), AS_PACKED),
+    "a weight of another shape": (packed_shape(40, 11, 1, 1), AS_PACKED),
+    "a weight of rank 1": (packed_shape(400), AS_PACKED),
+    "a weight of nothing": (packed_shape(0, 1 << 40, 1 << 40, 1 << 40), AS_PACKED),
+    "a weight of too few bytes": (packed(size=64), AS_PACKED),
+    "a tensor outside of what is unpacked": (packed_reach, "a tensor inside its storage"),
+    "a packed weight in a list": (packed_part("list"), "packed weights as attributes of objects only"),
+    "a packed weight in a tuple": (packed_part("tuple"), "packed weights as attributes of objects only"),
+    "a packed weight in a dict": (packed_part("dict"), "packed weights as attributes of objects only"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*LOAD, *PACKED])
 def test_refused_at_load(name: str) -> None:
-    change, message = LOAD[name]
-    edit = Edit(GOLDEN)
+    change, message = LOAD[name] if name in LOAD else PACKED[name]
+    edit = Edit(GOLDEN if name in LOAD else GOLDEN_PACKED)
     change(edit)
     data = edit.bytes()
     start = time.monotonic()
@@ -191,6 +242,13 @@ def test_shared_parts_stay_shared() -> None:
     model = penlight.load(edit.bytes())
     assert model(np.zeros((1, 3), np.float32), 0)[1] == "z"
     assert len(str(read(edit.bytes()))) < 10_000
+
+
+def test_instructions_of_no_function() -> None:
+    """Nothing checks them, and nothing may use them."""
+    edit = Edit(GOLDEN)
+    edit.tables["VMCD"].append({**first(edit, "planned"), "target": 1 << 30})
+    assert penlight.load(edit.bytes())(np.zeros((1, 3), np.float32), 0)[1] == "z"
 
 
 # --- code that is right, and wrong when it runs ---
@@ -250,6 +308,12 @@ def test_refused_when_it_runs(name: str) -> None:
             model(*args)
         assert message in str(caught.value)
     assert time.monotonic() - start < 5
+
+
+def test_a_sum_whose_terms_are_all_zero() -> None:
+    """zeta adds up terms until they are too small to count: here all are, and there would be 10^18."""
+    model = penlight.Model(to_array(program("forward(self, x):\n r2 = aten::special_zeta.other_scalar(r1, 2.0)\n return(r2)")))
+    assert model(np.array([4.6e18])) == 0
 
 
 def test_deep_frames_with_many_registers() -> None:

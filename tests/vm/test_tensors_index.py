@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.vm.check import OperatorError, run
+from tests.vm.check import OperatorError, check, run
 from tests.vm.samples import EVERY, INF, NAN, same_as_torch
 
 torch.manual_seed(4)
@@ -160,3 +160,28 @@ def test_topk(dtype: torch.dtype) -> None:
     for wrong in ((x, 9), (x, -1), (x, 1, 7)):
         with pytest.raises(OperatorError):
             run("aten::topk", *wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("index_fill.int_Scalar_out", (X, 1, I, 2.0)),
+        ("index_copy.out", (P, 1, I, P.clone())),
+        ("index_add.out", (P, 1, I, P.clone(), 2)),
+        ("index_put.out", (X, [I], X[:1], False)),
+        ("scatter.value_out", (X, 0, wide((2, 3, 4), 3), 1.5)),
+        ("scatter_add.out", (X, 0, wide((2, 3, 4), 3), X)),
+        ("put.out", (X, I, torch.rand(I.shape), True)),
+        ("masked_scatter.out", (X, X > 0, X.flatten())),
+        ("zero", (X,)),
+        ("zero.out", (X,)),
+        ("copy", (X, X[:1])),
+        ("copy.out", (X, X[:1], False)),
+        ("fill.Scalar_out", (X, 3)),
+        ("split", (X, [1, X.size(1) - 1], 1)),
+        ("sym_size", (X,)),
+    ],
+)
+def test_forms_that_torch_derives(name: str, args: tuple[Any, ...]) -> None:
+    """Out arguments and the functional forms of in-place operators."""
+    check(f"aten::{name}", *args, *([torch.ones_like(args[0])] if name.endswith("out") else []))

@@ -83,6 +83,11 @@ def test_integers() -> None:
     assert set(like("random_.to", torch.zeros(500), 3).tolist()) == {0.0, 1.0, 2.0}
     assert set(like("random_.from", torch.zeros(500, dtype=torch.int8), 120, None).tolist()) == set(range(120, 128))
     assert like("random_", torch.zeros(50, dtype=torch.int64)).min() >= 0
+    x, out = torch.zeros(500), torch.empty(0)
+    assert set(like("random.from", x, 2, 4).tolist()) == {2.0, 3.0}
+    assert set(like("random.from_out", x, 2, 4, None, out).tolist()) == {2.0, 3.0}
+    assert set(like("random.to", x, 2).tolist()) == {0.0, 1.0}
+    assert not x.any()
     assert sorted(run("aten::randperm", 100).tolist()) == list(range(100))
     assert run("aten::randperm", 0).shape == (0,)
     assert run("aten::randperm", 5, 3).dtype == torch.int32

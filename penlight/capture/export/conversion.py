@@ -288,11 +288,8 @@ class Conversion:
     def _higher_order(self, node: torch.fx.Node, target: HigherOrderOperator) -> Any:
         name = target.name() if callable(target.name) else str(target)
         at = _INLINED.get(name)
-        if name == "with_effects" and getattr(node.args[1], "__name__", "") == "_linalg_check_errors.default":
-            registry.ATEN["_linalg_check_errors"](self.emitter, self._value(node.args[2]), "", False)
-            return (True,)  # stands for torch's token, which keeps such calls in order
         if name == "with_effects" and isinstance(node.args[1], OpOverload):
-            return self._refuse(node, _full_name(node.args[1]), "")
+            return self._effect(node, node.args[1], node.args[2:])
         if at is None:
             known = {"cond", "while_loop", "scan", "map_impl", "auto_functionalized", "auto_functionalized_v2"}
             return self._refuse(
@@ -302,6 +299,18 @@ class Conversion:
         inside = [n for n in body.graph.nodes if n.op == "placeholder"]
         self.env.update(zip(inside, (self._value(a) for a in node.args[at + 1 :]), strict=True))
         return tuple(self._block(body.graph))
+
+    def _effect(self, node: torch.fx.Node, op: OpOverload, given: tuple[Any, ...]) -> Any:
+        """A call that torch keeps in order with others by a token, its first result. A check has no other."""
+        converter = registry.ATEN.get(aten_name(op))
+        if converter is None or op._schema.returns:
+            return self._refuse(node, _full_name(op), "")
+        self.emitter.source = source_of(node)
+        try:
+            converter(self.emitter, *arguments(op, given, dict(node.kwargs), self._argument))
+        except Unconvertible as e:
+            return self._refuse(node, _full_name(op), str(e))
+        return (True,)
 
     def _aten(self, node: torch.fx.Node, op: OpOverload) -> Any:
         val = node.meta.get("val")
@@ -369,7 +378,6 @@ class Conversion:
             first = node.args[0].meta.get("val") if node.args and isinstance(node.args[0], torch.fx.Node) else None
             g.halves = (half_name(first), half_name(node.meta.get("val")))
             args = arguments(op, node.args, dict(node.kwargs), self._argument)
-            _refuse_training(op, args, g.source)
             if pairs.is_complex([g.out, *args]):
                 result = pairs.convert(g, aten_name(op), converter, args)
             else:
@@ -565,12 +573,6 @@ def _refuse_mutation(ep: ExportedProgram) -> None:
             "a captured model cannot keep state or write into its inputs yet: "
             + "; ".join(found)
             + ". Put it into eval mode"
-            " before exporting (BatchNorm counts in training), clone an input before changing it, or return the new state."
-        )
-
-
-def _refuse_training(op: OpOverload, args: list[Any], source: str) -> None:
-    if aten_name(op) == "batch_norm" and args[5] and args[3] is not None:
-        raise CaptureError(
-            f"BatchNorm in training mode changes its running statistics; export the model in eval mode ({source})"
+            " before exporting (BatchNorm counts in training), clone an input before changing it, or return the new state;"
+            " or pass torch.jit.script(model), which keeps its state."
         )

@@ -19,6 +19,7 @@ from penlight.capture.export import mutation, size_decisions
 from penlight.capture.export.aten_calls import aten_name
 from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.conversion import Conversion
+from penlight.capture.export.memory_format import channels_last_results
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError, UnsupportedError
@@ -46,7 +47,14 @@ def capture_exported(
             conversion.run()
             if not conversion.unsupported:
                 size_decisions.check_decisions(ep, conversion.symbols, decided or {})
-                return Program({"forward": conversion.method()})
+                method = conversion.method()
+                formats = channels_last_results(ep)
+                if formats:
+                    leaves = conversion.outputs  # those that are no tensors have specs of another kind
+                    method.input_spec["channels_last"] = [
+                        [leaves[i] for i in each if isinstance(leaves[i], int)] for each in formats
+                    ]
+                return Program({"forward": method})
             if retraced and report is None:  # later rounds take apart even basic operators: too small to be recognised
                 report = UnsupportedError(list(conversion.unsupported.values()))
             more = {op for op in conversion.failed if _decompositions([op])} - apart

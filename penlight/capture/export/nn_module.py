@@ -159,7 +159,7 @@ def _bound(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
     """The module and all below it in eval mode; afterwards each as it was."""
-    training = [m for m in module.modules() if m.training]
+    training = [m for m in module.modules() if getattr(m, "training", False)]  # frozen ones have no such attribute
     try:
         module.eval()
         yield
@@ -185,7 +185,8 @@ _EXPLANATIONS = (
     (
         ("GuardOnDataDependent", "data-dependent", "Dynamic control flow is not supported"),
         "The model's Python code depends on the values of a tensor (an `if`, a loop or a size computed from data), so there is no"
-        " one graph to capture. Compute both sides and choose with torch.where, or take that part out of the model.",
+        " one graph to capture. Compute both sides and choose with torch.where, take that part out of the model, or pass"
+        " torch.jit.script(model): what cannot be planned of that is interpreted.",
     ),
     (
         ("ConstraintViolation", "Constraints violated", "violates the constraint", "marked as dynamic but"),

@@ -29,11 +29,10 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
     """Everything in an archive, as it stands there: states of objects are not unpacked, operators not upgraded."""
     version = bytecode_version(archive, file)
     check_version(file, version)
-    operator_version = _operator_version(archive, file)
-    _check_byte_order(archive, file)
+    check_byte_order(archive, file)
     storages: dict[str, Storage] = {}
     constants = "bytecode/" if any(n.startswith("bytecode/") for n in archive.records) else "constants/"
-    table = unpickle(archive.read("bytecode.pkl"), f"{file}: bytecode.pkl", _storages(archive, constants, storages))
+    table = unpickle(archive.read("bytecode.pkl"), f"{file}: bytecode.pkl", storages_in(archive, constants, storages))
     table = _tuple(table, f"{file}: bytecode.pkl")
     sources, modules = read_sources(archive, file), read_modules(archive, file)
     functions: dict[str, Function] = {}
@@ -49,10 +48,10 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
             lines = [of[s.x] if s.op == "OP" and 0 <= s.x < len(of) else "" for s in function.instructions]
         function.sources = lines if lines is not None and len(lines) == len(function.instructions) else None
         functions[function.name] = function
-    module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", _storages(archive, "data/", storages))
+    module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", storages_in(archive, "data/", storages))
     if not isinstance(module, ScriptObject):
         raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
-    return LiteProgram("zip", version, operator_version, functions, module, archive.extra_files(), file)
+    return LiteProgram("zip", version, operator_version(archive, file), functions, module, archive.extra_files(), file)
 
 
 def bytecode_version(archive: Archive, file: str) -> int:
@@ -68,7 +67,7 @@ def bytecode_version(archive: Archive, file: str) -> int:
     return unpickle(data[:2] + data[at : at + size] + b".", f"{file}: bytecode.pkl") if size else 3
 
 
-def _operator_version(archive: Archive, file: str) -> int:
+def operator_version(archive: Archive, file: str) -> int:
     name = "version" if "version" in archive else ".data/version"
     text = archive.read(name)[:20].strip()
     if not text.isdigit():
@@ -76,14 +75,16 @@ def _operator_version(archive: Archive, file: str) -> int:
     return check_operator_version(file, int(text))
 
 
-def _check_byte_order(archive: Archive, file: str) -> None:
+def check_byte_order(archive: Archive, file: str) -> None:
     if "byteorder" in archive and archive.read("byteorder") != b"little":
         raise CaptureError(f"{file} was saved on a big-endian machine: save it again on a little-endian one")
 
 
-def _storages(archive: Archive, folder: str, known: dict[str, Storage]) -> Callable[[str], Storage]:
+def storages_in(archive: Archive, folder: str, known: dict[str, Storage]) -> Callable[[str], Storage]:
     def find(key: str) -> Storage:
         name = folder + key
+        if key.startswith(folder) and name not in archive:  # version 5 writes the folder into the key
+            name = key
         if name not in known:
             known[name] = Storage(archive.view(name), name)
         return known[name]

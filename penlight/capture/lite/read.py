@@ -16,6 +16,7 @@ from penlight.capture.lite.bytecode import bytecode_version as zip_version
 from penlight.capture.lite.bytecode import read_zip
 from penlight.capture.lite.packed import PREFIX, unpack
 from penlight.capture.lite.program import LiteProgram
+from penlight.capture.lite.registers import translated
 from penlight.capture.lite.restore import restore
 from penlight.capture.lite.upgrade import name_in_file, upgrade
 from penlight.errors import CaptureError
@@ -29,7 +30,7 @@ FLATBUFFER_MAGIC = b"PTMF"  # at byte 4
 
 def read(source: Source) -> LiteProgram:
     """The whole file. CaptureError says what is wrong with it, FileNotFoundError and the like that it cannot be opened."""
-    data, file = _open(source)
+    data, file = opened(source)
     with _scattered(data):
         return _read(data, file)
 
@@ -43,14 +44,14 @@ def _read(data: np.ndarray, file: str) -> LiteProgram:
     else:
         program = read_zip(Archive(data, file), file)
     _unpack_states(program)
-    _name_tensors(program)
+    name_tensors(program.module)
     upgrade(program)
     return program
 
 
 def extra_files(source: Source) -> dict[str, bytes]:
     """What was stored beside the model in a .ptl, .pt or .pt2 file."""
-    data, file = _open(source)
+    data, file = opened(source)
     with _scattered(data):
         if bytes(data[:2]) == MAGIC[:2]:
             return Archive(data, file).extra_files()
@@ -59,7 +60,7 @@ def extra_files(source: Source) -> dict[str, bytes]:
 
 def bytecode_version(source: Source) -> int:
     """The version of the bytecode in a file, also of ones too old or too new to read; -1 where it is no such file."""
-    data, file = _open(source)
+    data, file = opened(source)
     try:
         with _scattered(data):
             return _version(data, file)
@@ -110,7 +111,7 @@ def _types_in(text: str) -> set[str]:
     return found
 
 
-def _open(source: Source) -> tuple[np.ndarray, str]:
+def opened(source: Source) -> tuple[np.ndarray, str]:
     """All bytes of a file, mapped where possible, and a name for messages."""
     if isinstance(source, (bytes, bytearray, memoryview)):
         return np.frombuffer(source, np.uint8), "the model"
@@ -162,22 +163,30 @@ def _container(data: np.ndarray, file: str) -> str:
 
 
 def _unpack_states(program: LiteProgram) -> None:
-    for value in _objects(program):
+    functions = program.functions.values()
+    objects = objects_in([program.module, *(c for f in functions for c in f.constants)])
+    for value in objects:
         if value.has_state and not value.is_custom and f"{value.type_name}.__setstate__" not in program.functions:
             raise CaptureError(
                 f"{program.path}: an object of class {value.type_name} was saved by __getstate__, but the file has no __setstate__ "
                 "for it"
             )
         unpack(value, program.path)
-    for value in _objects(program):
-        restore(value, program)
+    for value in objects:
+        if not value.has_state or value.is_custom:
+            continue
+        try:
+            function, constants = translated(program, program.functions[f"{value.type_name}.__setstate__"])
+        except CaptureError:  # broken code: the object keeps its state, as one whose method does too much
+            continue
+        restore(value, function, constants, program.path)
 
 
-def _objects(program: LiteProgram) -> list[ScriptObject]:
-    """Every object in the module and among the constants, once."""
+def objects_in(values: list[Any]) -> list[ScriptObject]:
+    """Every object in these, once."""
     seen: set[int] = set()
     found: list[ScriptObject] = []
-    left: list[Any] = [program.module, *(c for f in program.functions.values() for c in f.constants)]
+    left = list(values)
     while left:
         value = left.pop()
         if not isinstance(value, (ScriptObject, list, tuple, dict)) or id(value) in seen:
@@ -191,7 +200,7 @@ def _objects(program: LiteProgram) -> list[ScriptObject]:
     return found
 
 
-def _name_tensors(program: LiteProgram) -> None:
+def name_tensors(module: ScriptObject) -> None:
     """Tensors are named by the first path that leads to them."""
     seen: set[int] = set()
 
@@ -211,4 +220,4 @@ def _name_tensors(program: LiteProgram) -> None:
             for key, child in value.items() if isinstance(value, dict) else enumerate(value):
                 visit(child, f"{prefix}{key}" if isinstance(key, (str, int)) else path)
 
-    visit(program.module, "")
+    visit(module, "")

@@ -8,6 +8,7 @@ is left out, never an error.
 
 from __future__ import annotations
 
+import bisect
 import os
 import re
 from dataclasses import dataclass
@@ -43,7 +44,7 @@ def read_sources(archive: Archive, file: str) -> dict[str, list[str]]:
     try:
         handles = unpickle(archive.read("mobile_debug_handles.pkl"), file)
         calls = unpickle(archive.read("callstack_debug_map.pkl"), file)
-        ranges = _Ranges()
+        ranges = Ranges()
         for name in archive.records:
             if name.endswith(".debug_pkl"):
                 ranges.read(unpickle(archive.read(name), file))
@@ -61,18 +62,40 @@ def read_sources(archive: Archive, file: str) -> dict[str, list[str]]:
         return {}
 
 
-class _Ranges:
-    """Lines by the tags of their ranges, each list innermost first."""
+class Ranges:
+    """Lines by the tags of their ranges, and by where in the serialized text these begin; each list innermost first."""
 
     def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._records: list[tuple[Any, ...]] = []  # of each offset
         self._lines: dict[int, list[_Line]] = {}
         self._texts: dict[
             int, tuple[Any, bytes, list[_Line]]
         ] = {}  # by the id of a source, which is kept: text, traced lines
         self._left = _MAX_SCANNED
+        self.by_tag = True
+
+    @classmethod
+    def of(cls, data: bytes, file: str) -> Ranges | None:
+        """Those of one .debug_pkl; None where it does not fit together."""
+        made = cls()
+        made.by_tag = False
+        try:
+            made.read(unpickle(data, file))
+        except (CaptureError, TypeError, ValueError, IndexError, AttributeError, KeyError):
+            return None
+        return made
 
     def get(self, tag: int) -> list[_Line]:
         return self._lines.get(tag, [])
+
+    def at_offset(self, offset: int) -> list[_Line]:
+        """The lines that a place in the serialized text came from."""
+        at = bisect.bisect_right(self._offsets, offset) - 1
+        try:
+            return self._at(*self._records[at]) if at >= 0 else []
+        except (CaptureError, TypeError, ValueError, IndexError, AttributeError, KeyError):
+            return []
 
     def read(self, table: Any) -> None:
         """Adds those of a .debug_pkl. Newer files share their texts in a table of strings."""
@@ -82,10 +105,17 @@ class _Ranges:
             _, strings, records = table
         for record in records:
             # (offset, range, tag), before the string table (offset, tag, range), before tags (offset, range)
+            if len(record) == 2:
+                record = (*record, None)
             if len(record) != 3:
                 continue
-            _, (source, start, _), tag = record if isinstance(record[1], tuple) else (record[0], record[2], record[1])
-            if tag not in self._lines:
+            offset, (source, start, _), tag = (
+                record if isinstance(record[1], tuple) else (record[0], record[2], record[1])
+            )
+            if not self._offsets or offset > self._offsets[-1]:
+                self._offsets.append(offset)
+                self._records.append((source, start, strings))
+            if tag is not None and tag not in self._lines and self.by_tag:
                 self._lines[tag] = self._at(source, start, strings)
 
     def _at(self, source: Any, start: int, strings: tuple[str, ...] | None) -> list[_Line]:
@@ -141,7 +171,7 @@ def _module(text: str) -> str:
     return f"in {parts[-1][:_MAX_NAME]}" + (f"  [{layer}]" if layer else "")
 
 
-def _text(entry: Any, method: str, ranges: _Ranges) -> str:
+def _text(entry: Any, method: str, ranges: Ranges) -> str:
     if entry is None:
         return ""
     tag, stack = entry[1], entry[-1]
@@ -156,14 +186,20 @@ def _text(entry: Any, method: str, ranges: _Ranges) -> str:
         tags.append(call_tag)
         stack = callee
     frames = zip(reversed(functions), [tag, *reversed(tags)], strict=True)
-    lines = [(line, line.function or function) for function, t in frames for line in ranges.get(t)]
+    return described([(ranges.get(t), function) for function, t in frames], path)
+
+
+def described(frames: list[tuple[list[_Line], str]], path: list[str]) -> str:
+    """The line to show of calls in progress, innermost first, each with the lines it is at and its function; `path`: the names that
+    lead to the module at work."""
+    lines = [(line, line.function or function) for found, function in frames for line in found]
     chosen = next((pair for pair in lines if not pair[0].is_torch), lines[0] if lines else None)
+    layer = ".".join(name[:_MAX_NAME] for name in path)[-_MAX_NAME:]
     if chosen is None:
-        return ""
+        return f"in {frames[0][1][:_MAX_NAME]}" + (f"  [{layer}]" if path else "")
     line, function = chosen
     text = f"{os.path.basename(line.file)[-_MAX_NAME:]}:{line.number}" + (
         f", in {function[:_MAX_NAME]}" if function else ""
     )
     text += f": {line.code}" if line.code else ""
-    layer = ".".join(name[:_MAX_NAME] for name in path)[-_MAX_NAME:]
     return text + (f"  [{layer}]" if path else "")

@@ -13,16 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from penlight.capture.lite.tensors import BY_STORAGE, ElementType, per_channel, tensor
+from penlight.capture.lite.pickled_tensors import SCHEMES, PickledTensors, Scheme, StorageReader
+from penlight.capture.lite.tensors import BY_STORAGE
 from penlight.errors import CaptureError
-from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage, TypedDict, TypedList
+from penlight.ir.values import Device, EnumValue, ScriptObject, ScriptTensor, TypedDict, TypedList
 
 MAX_DEPTH = 200
 MAX_EXPANDED = 50_000_000  # values, each counted as often as it is reached
-
-StorageReader = Callable[[str], Storage]
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,6 @@ class _Global:
     """A name that is called with what follows."""
 
     name: str
-
-
-@dataclass(frozen=True)
-class _StorageReference:
-    storage: Storage
-    kind: ElementType
-
-
-@dataclass(frozen=True)
-class _Scheme:
-    name: str  # of a quantization
 
 
 @dataclass(frozen=True)
@@ -60,7 +46,6 @@ _LISTS = {
     "torch.jit._pickle.build_boollist": ("List[bool]", bool),
     "torch.jit._pickle.build_tensorlist": ("List[Tensor]", ScriptTensor),
 }
-_SCHEMES = ("per_tensor_affine", "per_channel_affine", "per_channel_affine_float_qparams")
 _REFUSED = {
     "torch._utils._rebuild_sparse_tensor": "sparse tensors are not supported: make them dense before saving",
     "torch._tensor._rebuild_from_type_v2": "tensors of a Python class of their own are not supported",
@@ -96,7 +81,6 @@ class _Reader:
     def __init__(self, data: bytes, where: str, storage: StorageReader | None) -> None:
         self.data = data
         self.where = where
-        self.storage = storage
         self.at = 0
         self.stack: list[Any] = []
         self.shapes: list[_Shape] = []  # of what is on the stack
@@ -104,115 +88,76 @@ class _Reader:
         self.memo: dict[int, tuple[Any, _Shape]] = {}
         self.finished: set[int] = set()  # ids of containers in the memo
         self.copied = 0  # elements of lists and dicts that got a type
-        self.storage_bytes: dict[str, int] = {}  # of the storages in use, by key
-        self.scale_bytes = 0  # read from them for quantizers
+        self.tensors = PickledTensors(where, storage, self.error)
 
     def run(self) -> Any:
-        data, stack, shapes = self.data, self.stack, self.shapes
-        if data[:2] != b"\x80\x02":
+        if self.data[:2] != b"\x80\x02":
             raise self.error(
-                f"a pickle of protocol 2 starts with 80 02, this one with {data[:2].hex(' ') or 'nothing'}"
+                f"a pickle of protocol 2 starts with 80 02, this one with {self.data[:2].hex(' ') or 'nothing'}"
             )
         at = 2
         while True:
             self.at = at
-            op = data[at]
+            op = self.data[at]
             at += 1
-            if op == 0x68:  # h BINGET
-                value, shape = self.recall(data[at])
-                stack.append(value)
-                shapes.append(shape)
+            command = _COMMANDS.get(op)
+            if command is not None:
+                command(self)
+            elif op == _STOP:
+                break
+            elif op in (_BINGET, _BINPUT, _BININT1):  # one byte follows: by far the most
+                self.with_byte(op, self.data[at])
                 at += 1
-            elif op == 0x4B:  # K BININT1
-                stack.append(data[at])
-                shapes.append(_LEAF)
-                at += 1
-            elif op == 0x87:  # TUPLE3
-                self.make_tuple(len(stack) - 3)
-            elif op == 0x71:  # q BINPUT
-                self.remember(data[at])
-                at += 1
-            elif op == 0x28:  # ( MARK
-                self.marks.append(len(stack))
-            elif op == 0x74:  # t TUPLE
-                self.make_tuple(self.marks.pop())
-            elif op == 0x58:  # X BINUNICODE
+            else:
+                at = self.with_operand(op, at)
+        if len(self.stack) != 1 or self.marks:
+            raise self.error(f"{len(self.stack)} values are left at the end, expected 1")
+        self.plain(self.shapes[0], "the result")
+        return self.stack[0]
+
+    def with_byte(self, op: int, operand: int) -> None:
+        if op == _BININT1:
+            self.push(operand)
+        elif op == _BINPUT:
+            self.remember(operand)
+        else:
+            self.push(*self.recall(operand))
+
+    def with_operand(self, op: int, at: int) -> int:
+        """A command that several bytes follow; where the next one is."""
+        data = self.data
+        if op in _NUMBERS:
+            kind = _NUMBERS[op]
+            self.push(struct.unpack_from(kind, data, at)[0])
+            return at + struct.calcsize(kind)
+        match op:
+            case 0x58:  # X BINUNICODE
                 (size,) = struct.unpack_from("<I", data, at)
                 if size > len(data) - at - 4:
                     raise IndexError
                 # TorchScript's strings are bytes, which need not be UTF-8
-                stack.append(data[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape"))
-                shapes.append(_LEAF)
-                at += 4 + size
-            elif op == 0x6A:  # j LONG_BINGET
-                value, shape = self.recall(struct.unpack_from("<I", data, at)[0])
-                stack.append(value)
-                shapes.append(shape)
-                at += 4
-            elif op == 0x72:  # r LONG_BINPUT
+                self.push(data[at + 4 : at + 4 + size].decode("utf-8", "surrogateescape"))
+                return at + 4 + size
+            case 0x6A:  # j LONG_BINGET
+                self.push(*self.recall(struct.unpack_from("<I", data, at)[0]))
+                return at + 4
+            case 0x72:  # r LONG_BINPUT
                 self.remember(struct.unpack_from("<I", data, at)[0])
-                at += 4
-            elif op == 0x4D:  # M BININT2
-                self.push(struct.unpack_from("<H", data, at)[0])
-                at += 2
-            elif op == 0x4A:  # J BININT
-                self.push(struct.unpack_from("<i", data, at)[0])
-                at += 4
-            elif op == 0x8A:  # LONG1
+                return at + 4
+            case 0x8A:  # LONG1
                 size = data[at]
                 if size > 8:
                     raise self.error(f"an integer of {size} bytes; TorchScript's have 8")
                 if size > len(data) - at - 1:
                     raise IndexError
                 self.push(int.from_bytes(data[at + 1 : at + 1 + size], "little", signed=True))
-                at += 1 + size
-            elif op == 0x47:  # G BINFLOAT
-                self.push(struct.unpack_from(">d", data, at)[0])
-                at += 8
-            elif op == 0x4E:  # N NONE
-                self.push(None)
-            elif op == 0x88:  # NEWTRUE
-                self.push(True)
-            elif op == 0x89:  # NEWFALSE
-                self.push(False)
-            elif op == 0x29:  # ) EMPTY_TUPLE
-                self.push(())
-            elif op == 0x85:  # TUPLE1
-                self.make_tuple(len(stack) - 1)
-            elif op == 0x86:  # TUPLE2
-                self.make_tuple(len(stack) - 2)
-            elif op == 0x5D:  # ] EMPTY_LIST
-                self.push([])
-            elif op == 0x7D:  # } EMPTY_DICT
-                self.push({})
-            elif op == 0x65:  # e APPENDS
-                self.append(self.marks.pop())
-            elif op == 0x61:  # a APPEND
-                self.append(len(stack) - 1)
-            elif op == 0x75:  # u SETITEMS
-                self.set_items(self.marks.pop())
-            elif op == 0x73:  # s SETITEM
-                self.set_items(len(stack) - 2)
-            elif op == 0x63:  # c GLOBAL
+                return at + 1 + size
+            case 0x63:  # c GLOBAL
                 module, at = self.line(at)
                 name, at = self.line(at)
                 self.look_up(f"{module}.{name}")
-            elif op == 0x81:  # NEWOBJ
-                self.new_object()
-            elif op == 0x62:  # b BUILD
-                self.build()
-            elif op == 0x52:  # R REDUCE
-                self.reduce()
-            elif op == 0x51:  # Q BINPERSID
-                self.load_storage()
-            elif op == 0x2E:  # . STOP
-                break
-            else:
-                raise self.error(f"opcode {op:#04x} is not one that PyTorch's pickler writes")
-        if len(stack) != 1 or self.marks:
-            raise self.error(f"{len(stack)} values are left at the end, expected 1")
-        self.plain(shapes[0], "the result")
-        return stack[0]
+                return at
+        raise self.error(f"opcode {op:#04x} is not one that PyTorch's pickler writes")
 
     # the stack
 
@@ -318,8 +263,8 @@ class _Reader:
         module, _, leaf = name.rpartition(".")
         if module == "torch" and leaf in BY_STORAGE:
             self.push(BY_STORAGE[leaf], _INTERNAL)
-        elif module == "torch" and leaf in _SCHEMES:
-            self.push(_Scheme(leaf), _INTERNAL)
+        elif module == "torch" and leaf in SCHEMES:
+            self.push(Scheme(leaf), _INTERNAL)
         else:
             raise self.error(
                 f"the pickle calls {name!r}. Only the constructors that PyTorch's own files use are read, nothing is run: "
@@ -356,7 +301,7 @@ class _Reader:
             raise self.error(f"{type(target).__name__} is called, which is no constructor")
         name = target.name
         if name in ("torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_qtensor"):
-            self.push(self.rebuild(self.arguments(arguments, name), name.endswith("_qtensor")))
+            self.push(self.tensors.tensor(self.arguments(arguments, name), name.endswith("_qtensor")))
             return
         self.plain(shape, f"a call of {name}")
         if name.startswith("__torch__."):
@@ -406,80 +351,30 @@ class _Reader:
         if self.copied > len(self.data):
             raise self.error("the same list is used so often that the lists are larger than the pickle")
 
-    # tensors
-
-    def load_storage(self) -> None:
-        given, _ = self.pop()
-        good = (
-            isinstance(given, tuple)
-            and len(given) >= 5
-            and given[0] == "storage"
-            and isinstance(given[1], ElementType)
-            and isinstance(given[2], str)
-            and isinstance(given[3], str)
-            and type(given[4]) is int
-        )
-        if not good:
-            raise self.error("a reference to something else than a tensor's storage")
-        _, kind, key, _, count = given[:5]
-        if count < 0:
-            raise self.error(f"storage {key!r} claims {count} elements")
-        if count == 0:
-            storage = Storage(np.empty(0, np.uint8), key)
-        elif self.storage is None:
-            raise self.error("a tensor where there are none")
-        else:
-            storage = self.storage(key)
-            self.storage_bytes[key] = len(storage.data)
-            if count * kind.size > len(storage.data):
-                raise self.error(
-                    f"storage {key!r} claims {count} elements of {kind.size} bytes, but {storage.name} has {len(storage.data)} bytes"
-                )
-        self.push(_StorageReference(storage, kind), _INTERNAL)
-
-    def rebuild(self, given: tuple[Any, ...], quantized: bool) -> ScriptTensor:
-        if len(given) < (6 if quantized else 5) or not isinstance(given[0], _StorageReference):
-            raise self.error("a tensor without its storage")
-        reference, offset, shape, strides = given[:4]
-        requires_grad = given[5 if quantized else 4]
-        if type(offset) is not int or type(requires_grad) is not bool or not _integers(shape) or not _integers(strides):
-            raise self.error("a tensor with sizes, strides or an offset that are no integers")
-        if not quantized and len(given) > 6 and given[6]:
-            raise self.error("a conjugate or negative view of a tensor is not supported: clone it before saving")
-        where = f"{self.where}: a tensor in {reference.storage.name!r}"
-        quantizer = self.quantizer(given[4], where) if quantized else None
-        return tensor(
-            where,
-            reference.storage,
-            reference.kind,
-            offset,
-            shape,
-            strides,
-            quantizer=quantizer,
-            requires_grad=requires_grad,
-        )
-
-    def quantizer(self, given: Any, where: str) -> Quantizer:
-        if not isinstance(given, tuple) or not given or not isinstance(given[0], _Scheme):
-            raise self.error("a quantized tensor without its scheme")
-        if given[0].name == "per_tensor_affine":
-            if len(given) == 3 and type(given[1]) is float and type(given[2]) is int:
-                return Quantizer(given[1], given[2])
-        elif (
-            len(given) == 4
-            and type(given[3]) is int
-            and isinstance(given[1], ScriptTensor)
-            and isinstance(given[2], ScriptTensor)
-        ):
-            self.scale_bytes += given[1].byte_count + given[2].byte_count
-            if self.scale_bytes > sum(self.storage_bytes.values()):
-                raise self.error("quantized tensors have more scales than the file holds")
-            return per_channel(where, given[1], given[2], given[3])
-        raise self.error(f"a quantized tensor with wrong parameters of the scheme {given[0].name}")
-
     def error(self, what: str) -> CaptureError:
         return CaptureError(f"{self.where}: {what} (near byte {self.at})")
 
 
-def _integers(values: Any) -> bool:
-    return isinstance(values, tuple) and all(type(v) is int for v in values)
+_STOP, _BINGET, _BINPUT, _BININT1 = 0x2E, 0x68, 0x71, 0x4B
+_NUMBERS = {0x4D: "<H", 0x4A: "<i", 0x47: ">d"}  # BININT2, BININT, BINFLOAT
+_COMMANDS: dict[int, Callable[[_Reader], None]] = {  # that nothing follows
+    0x28: lambda r: r.marks.append(len(r.stack)),  # ( MARK
+    0x74: lambda r: r.make_tuple(r.marks.pop()),  # t TUPLE
+    0x85: lambda r: r.make_tuple(len(r.stack) - 1),  # TUPLE1
+    0x86: lambda r: r.make_tuple(len(r.stack) - 2),  # TUPLE2
+    0x87: lambda r: r.make_tuple(len(r.stack) - 3),  # TUPLE3
+    0x29: lambda r: r.push(()),  # ) EMPTY_TUPLE
+    0x5D: lambda r: r.push([]),  # ] EMPTY_LIST
+    0x7D: lambda r: r.push({}),  # } EMPTY_DICT
+    0x65: lambda r: r.append(r.marks.pop()),  # e APPENDS
+    0x61: lambda r: r.append(len(r.stack) - 1),  # a APPEND
+    0x75: lambda r: r.set_items(r.marks.pop()),  # u SETITEMS
+    0x73: lambda r: r.set_items(len(r.stack) - 2),  # s SETITEM
+    0x4E: lambda r: r.push(None),  # N NONE
+    0x88: lambda r: r.push(True),  # NEWTRUE
+    0x89: lambda r: r.push(False),  # NEWFALSE
+    0x81: lambda r: r.new_object(),  # NEWOBJ
+    0x62: lambda r: r.build(),  # b BUILD
+    0x52: lambda r: r.reduce(),  # R REDUCE
+    0x51: lambda r: r.push(r.tensors.reference(r.pop()[0]), _INTERNAL),  # Q BINPERSID
+}

@@ -54,12 +54,12 @@ def upgrade(program: LiteProgram) -> int:
     changed = 0
     for function in program.functions.values():
         for i, operator in enumerate(function.operators):
-            function.operators[i] = _upgraded(operator, program.operator_version)
+            function.operators[i] = upgraded(operator, program.operator_version)
             changed += function.operators[i] is not operator
     return changed
 
 
-def _upgraded(operator: Operator, version: int) -> Operator:
+def upgraded(operator: Operator, version: int) -> Operator:
     first, name = _RENAMED.get(operator.full_name, (0, ""))
     if version < first:
         return replace(operator, name=name)

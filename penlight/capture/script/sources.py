@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.registers import to_script
+from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
+from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 from penlight.ir.script import OPERATORS, Bundle, Script
@@ -74,6 +76,22 @@ def capture_lite(
     return _capture(script, _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
 
 
+def capture_source(
+    program: SourceProgram,
+    args: Any,
+    kwargs: Mapping[str, Any] | None,
+    dynamic_shapes: Any,
+    methods: Sequence[str] | None,
+    bundles: Sequence[Bundle],
+    plan: bool,
+    say: Say,
+) -> Program:
+    """A .pt file by its source text; keeps what capture_torchscript keeps."""
+    own = [name for name in ("forward",) if name in program.methods]
+    kept = list(dict.fromkeys([*own, *(methods or ()), *(b.method for b in bundles)]))
+    return _capture(program.script(kept), _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
+
+
 def _capture(
     script: Script,
     examples: Examples | None,
@@ -84,6 +102,7 @@ def _capture(
 ) -> Program:
     freeze(script)
     operators = sorted(script.operators)
+    fold_batch_norm(script)
     forward = script.method("forward")
     if examples is None and plan and forward is not None and _has_torch():
         from penlight.capture.script.guess import guess_inputs

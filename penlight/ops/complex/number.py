@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from penlight.ir.dims import broadcast
 from penlight.ops import registry
 
 if TYPE_CHECKING:
-    from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
     from penlight.ops.complex_values import ComplexValue
     from penlight.ops.emitter import Emitter
-
-
-def broadcast(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The common shape of operands that torch has found to fit."""
-    rank = max(map(len, shapes))
-    aligned = [(1,) * (rank - len(s)) + tuple(s) for s in shapes]
-    made = []
-    for dims in zip(*aligned, strict=True):
-        large = [d for d in dims if d != 1]
-        made.append(next((d for d in large if isinstance(d, int)), large[0] if large else 1))
-    return tuple(made)
 
 
 class Real:

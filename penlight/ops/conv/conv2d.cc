@@ -3,9 +3,10 @@
 // conv2d alone conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc.
 #include "penlight/ops/conv/conv2d.h"
 
-#include "penlight/ops/conv/pack.h"
+#include "conv_kernels.h"  // generated from kernels.py
 #include "penlight/ops/conv/winograd.h"
 #include "penlight/runtime/base/memory.h"
+#include "penlight/runtime/base/packed.h"
 
 namespace pen {
 
@@ -128,7 +129,9 @@ static Status bind_conv(Bind& b, int spatial, bool transposed) {
   bool gemm = strcmp(variant, "gemm") == 0, depthwise = strcmp(variant, "depthwise") == 0;
   bool direct = strcmp(variant, "direct") == 0;
   bool winograd = strncmp(variant, "winograd", 8) == 0, plain = strcmp(variant, "i64") == 0 || strcmp(variant, "f64") == 0;
-  const char* packed = gemm || direct ? "panel16" : depthwise ? "taps" : winograd ? variant : plain ? "plain" : "grouped";
+  const char* packed = winograd ? variant : "plain";
+  for (const ConvKernel& k : kConvKernels)
+    if (strcmp(variant, k.variant) == 0) packed = k.layout;
   Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
   if (!p) return PEN_ERROR_MEMORY;
 

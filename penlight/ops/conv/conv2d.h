@@ -7,6 +7,7 @@
 // phase (o % stride, in each dim) are a convolution of stride 1 with some of the kernel's taps. A plain convolution has
 // one phase.
 #pragma once
+#include "penlight/ops/conv/windows.h"
 #include "penlight/runtime/cpu/epilogue.h"
 
 namespace pen {
@@ -110,17 +111,17 @@ static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end
   // What a transposed convolution cuts off its end may be less than nothing (output_padding).
   if (pad < 0 || pad_end < (p->transposed ? -kConvLimit : 0) || pad > kConvLimit || pad_end > kConvLimit)
     return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
-  int64_t reach = d * (k - 1) + 1, room = in + pad + pad_end - reach;
+  const WindowSide w = {in, k, s, d, pad, pad_end};
   if (p->transposed) {
     if (in < 1 || in > kConvLimit) return b.fail(0, "an image with sides from 1 to 2^24", "%lld", static_cast<long long>(in));
-    *out = (in - 1) * s + reach - pad - pad_end;
+    *out = transposed_size(w);
     if (*out < 1) return b.fail(-1, "padding that leaves something of the result", "size %lld", static_cast<long long>(*out));
     return PEN_OK;
   }
-  if (room < 0)
+  *out = window_count(w);
+  if (*out < 1)
     return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
-                  static_cast<long long>(in + pad + pad_end), static_cast<long long>(reach));
-  *out = room / s + 1;
+                  static_cast<long long>(in + pad + pad_end), static_cast<long long>(window_reach(w)));
   return PEN_OK;
 }
 

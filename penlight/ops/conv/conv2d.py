@@ -1,14 +1,9 @@
 """conv2d, conv3d: convolution over two or three spatial dims, with what follows it (bias, residual, activation) in one
 operator.
 
-conv1d is a conv2d of height 1. Kernels, chosen by the weight's shape alone, but for Winograd (lower/winograd.py):
-    conv2d.f32.direct     one group of up to 4 input channels            weights as panel16
-    conv2d.f32.gemm       one group, or 16 and more outputs per group    weights as panel16
-    conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1          weights as winograd2, 4, 6
-    conv2d.f32.depthwise  one input and one output channel per group     weights as taps
-    conv2d.f32.grouped    other small groups                             weights as grouped
-    conv2d.i64            integers, and conv2d.f64 doubles               weights as they are
-conv3d has gemm, depthwise, grouped, i64 and f64; the transposed convolutions (conv_transpose.py) all but depthwise of these.
+conv1d is a conv2d of height 1. Kernels are chosen by the weight's shape (kernels.py: direct, gemm, depthwise, grouped), but for
+    conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1 (lower/winograd.py); weights as winograd2, 4, 6
+    conv2d.i64            integers, and conv2d.f64 doubles; weights as they are
 """
 
 from __future__ import annotations
@@ -18,6 +13,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.conv.kernels import MANY, choose
 from penlight.ops.pool.planes import carrier, from_nchw, nchw_type, sides, to_nchw
 from penlight.ops.registry import Op, Sample, Selection, composite
 
@@ -25,42 +21,25 @@ if TYPE_CHECKING:
     from penlight.ir.graph import Node, Value
     from penlight.ops.emitter import Emitter
 
-PANEL = 16
 DTYPES = ("f32", "f64", "i64")
-FEW_CHANNELS = 4  # a pixel's values are fewer than a vector's lanes on every instruction set
 
 
 def _few_channels(node: Node) -> bool:
-    weight = node.inputs[1]
-    assert weight is not None
-    inputs = weight.shape[1]
-    return weight.dtype == "f32" and node.attrs["groups"] == 1 and isinstance(inputs, int) and inputs <= FEW_CHANNELS
+    return select(node).key == "conv2d.f32.direct"
 
 
-def select_general(node: Node) -> Selection:
-    """The kernel of a convolution that has gemm, grouped, i64 and f64."""
+def select(node: Node) -> Selection:
+    """The kernel of a convolution, plain or transposed (kernels.py)."""
+    if node.kernel.startswith("conv2d.f32.winograd"):  # chosen before, for the whole program
+        return Selection(node.kernel, {1: node.kernel.rpartition(".")[2]})
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
-    outputs = weight.shape[0]
     if weight.dtype != "f32":
         return Selection(f"{node.op}.{weight.dtype}")
-    if groups == 1 or not isinstance(outputs, int) or outputs // groups >= PANEL:
-        return Selection(f"{node.op}.f32.gemm", {1: "panel16"})
-    return Selection(f"{node.op}.f32.grouped", {1: "grouped"})
-
-
-def _select(node: Node) -> Selection:
-    if node.kernel.startswith("conv2d.f32.winograd"):  # chosen before, for the whole program
-        return Selection(node.kernel, {1: node.kernel.rpartition(".")[2]})
-    if node.op == "conv2d" and _few_channels(node):
-        return Selection("conv2d.f32.direct", {1: "panel16"})
-    general = select_general(node)
-    weight, groups = node.inputs[1], node.attrs["groups"]
-    assert weight is not None
-    if general.key.endswith("grouped") and weight.shape[1] == 1 and weight.shape[0] == groups:
-        return Selection(f"{node.op}.f32.depthwise", {1: "taps"})
-    return general
+    outputs, inputs = (n if isinstance(n, int) else MANY for n in weight.shape[:2])
+    kernel = choose(node.op, groups, inputs, outputs // groups)
+    return Selection(f"{node.op}.f32.{kernel.variant}", {1: kernel.layout})
 
 
 SCHEMA = (
@@ -75,7 +54,7 @@ conv2d = Op(
     reads_any=_few_channels,
     dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
-    select=_select,
+    select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
 )
 conv3d = Op(
@@ -84,7 +63,7 @@ conv3d = Op(
     layout="channels",
     dtypes=DTYPES,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
-    select=_select,
+    select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",
 )
 

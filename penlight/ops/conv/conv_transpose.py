@@ -13,7 +13,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ir.dims import combine
-from penlight.ops.conv.conv2d import SCHEMA, operands, select_general
+from penlight.ops.conv.conv2d import SCHEMA, operands, select
 from penlight.ops.pool.planes import from_nchw, nchw_type, sides
 from penlight.ops.registry import Op, Sample
 
@@ -27,7 +27,7 @@ conv_transpose2d = Op(
     layout="channels",
     dtypes=("f32", "f64", "i64"),
     work=lambda x, y: prod(x[0]) * x[1][0] * prod(x[1][2:]) // (x[0][1] // x[1][1]),
-    select=select_general,
+    select=select,
     doc="act(conv_transpose(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding is cut off: (top, left, bottom, right).",
 )
 conv_transpose3d = Op(
@@ -36,7 +36,7 @@ conv_transpose3d = Op(
     layout="channels",
     dtypes=("f32", "f64", "i64"),
     work=lambda x, y: prod(x[0]) * x[1][0] * prod(x[1][2:]) // (x[0][1] // x[1][1]),
-    select=select_general,
+    select=select,
     doc="The same over three dims; w [Co, Ci / groups, kd, kh, kw].",
 )
 

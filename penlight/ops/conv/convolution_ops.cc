@@ -1,12 +1,10 @@
-// Convolutions of the VM over the kernels of conv2d, conv3d and their transposed forms. The variant follows from the weight's
-// shape, as in conv2d.py.
+// Convolutions of the VM over the kernels of conv2d, conv3d and their transposed forms.
 #include "penlight/ops/conv/convolution.h"
 
+#include "conv_kernels.h"  // generated from kernels.py
 #include "penlight/runtime/vm/packing.h"
 
 namespace pen {
-
-constexpr int64_t kPanel = 16, kFewChannels = 4;  // as in conv2d.py
 
 // The weight as kernels mean it: [Co, Ci / groups, (D,) H, W], or with the groups as a dim of their own before it.
 struct ConvWeight {
@@ -45,27 +43,13 @@ static Status weight_of(const Call& c, const TensorObject& t, const Convolution&
   return PEN_OK;
 }
 
-static const char* variant_of(const Convolution& v, const ConvWeight& w, int spatial) {
-  if (!v.transposed && spatial < 3 && v.groups == 1 && w.inputs <= kFewChannels) return "direct";
-  if (v.groups == 1 || w.outputs / v.groups >= kPanel) return "gemm";
-  return !v.transposed && w.inputs == 1 && w.outputs == v.groups ? "depthwise" : "grouped";
-}
-
-static Status add_weight(const Call& c, Graph* g, const TensorObject& t, const ConvWeight& w, DType carrier, const char* layout,
-                         int64_t groups, int* value) {
-  if (t.dtype() == DType::f32) return pack_weight(c, g, t, w.w, w.split, layout, groups, value);
-  *value = g->input(w.w);
-  if (w.split) {
-    int64_t dims[kMaxRank] = {w.outputs};
-    for (int d = 2; d < w.w.rank; ++d) dims[d - 1] = w.w.dims[d];
-    *value = g->node(Key::by_size("reshape", t.dtype()), *value);
-    g->ints("shape", dims, w.w.rank - 1);
-  }
-  *value = g->cast(*value, t.dtype(), carrier);
-  if (carrier != DType::f32) return PEN_OK;
-  *value = g->node("pack.f32", *value);
-  g->text("layout", layout).integer("groups", groups);
-  return PEN_OK;
+static const ConvKernel& kernel_of(const Convolution& v, const ConvWeight& w, int spatial) {
+  auto inside = [](const auto& bounds, int64_t n) { return n >= bounds.least && n <= bounds.most; };
+  const ConvKernel* k = kConvKernels;
+  while (!k->ops[2 * v.transposed + (spatial == 3)] || !inside(k->groups, v.groups) || !inside(k->inputs, w.inputs) ||
+         !inside(k->outputs, w.outputs / v.groups))
+    ++k;  // the last one fits all
+  return *k;
 }
 
 Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const TensorObject* b, const Convolution& v) {
@@ -85,11 +69,11 @@ Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const Ten
     return c.fail("a bias for each output channel", "rank %d, %lld elements, %lld channels", b->rank(), static_cast<long long>(b->numel()),
                   static_cast<long long>(weight.outputs));
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : is_floating(x.dtype()) ? DType::f32 : DType::i64;
-  const char* variant = carrier == DType::f32 ? variant_of(v, weight, spatial) : "";
-  const char* layout = variant[0] == 'd' && variant[1] == 'e' ? "taps" : variant[0] == 'g' && variant[1] == 'r' ? "grouped" : "panel16";
+  const ConvKernel& kernel_used = kernel_of(v, weight, spatial);
+  const char *variant = carrier == DType::f32 ? kernel_used.variant : "", *layout = carrier == DType::f32 ? kernel_used.layout : "plain";
   Graph g(c);
   int image = g.input(p.x, carrier), kernel, bias = b ? g.input(*b, carrier) : -1;
-  PEN_TRY(add_weight(c, &g, w, weight, carrier, layout, v.groups, &kernel));
+  PEN_TRY(pack_weight(c, &g, w, weight.w, weight.split, layout, v.groups, &kernel));
   const char* op = v.transposed ? (spatial == 3 ? "conv_transpose3d" : "conv_transpose2d") : (spatial == 3 ? "conv3d" : "conv2d");
   int y = g.node(Key(op, carrier, variant), image, kernel, bias, -1);
   int sides = p.sides();

@@ -4,7 +4,7 @@
 // same rows both compute.
 //   y = act2(depthwise(act(x w + b), w2) + b2 + residual)         NHWC, w as panel16, w2 as taps
 #include "penlight/ops/conv/conv2d.h"
-#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/cpu/depthwise.h"
 #include "penlight/runtime/cpu/gemm.h"

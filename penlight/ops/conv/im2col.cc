@@ -1,5 +1,6 @@
 // im2col, col2im: row by row. im2col moves elements of any kind; a unit of work is one row of the matrix, that is one tap of
 // one channel in all windows. col2im adds f32; a unit is a plane of the image, so that sums are in one order always.
+#include "penlight/ops/conv/windows.h"
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/simd/simd.h"
@@ -28,9 +29,9 @@ static Status bind_windows(Bind& b, Im2Col* p) {
     p->stride[i] = stride[i];
     p->pad[i] = padding[i];
     p->dilation[i] = dilation[i];
-    int64_t room = p->image[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1;
-    if (room < 0) return b.fail(0, "a padded image at least as large as the kernel", "%lld less", static_cast<long long>(-room));
-    p->windows[i] = room / stride[i] + 1;
+    p->windows[i] = window_count({p->image[i], kernel[i], stride[i], dilation[i], padding[i], padding[i]});
+    if (p->windows[i] < 1)
+      return b.fail(0, "a padded image at least as large as the kernel", "size %lld", static_cast<long long>(p->image[i]));
   }
   return PEN_OK;
 }

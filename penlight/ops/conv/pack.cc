@@ -1,6 +1,6 @@
 // pack: brings a weight that is known only at run time into the layout that its kernel reads (pack.h). Constants were
 // packed at export. One task is a panel (panel16), or a range of rows of the result.
-#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/base/packed.h"
 
 #include "penlight/runtime/exec/kernel.h"
 

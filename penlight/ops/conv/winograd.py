@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import numpy as np
 
-# m -> the points at which filters are evaluated, besides infinity. conv2d_winograd.cc has the same ones, and says why these.
+# m, the outputs of a tile in each direction -> the points at which filters, seen as polynomials, are evaluated besides infinity. The
+# kernels have the same points built into their transforms of tiles, and conv2d_winograd.cc says why these.
 _ROOT = 2.0**0.5
 POINTS: dict[int, tuple[float, ...]] = {
     2: (0, 1, -1),
@@ -58,11 +59,15 @@ class Layer:
     dilation: tuple[int, int]
 
 
-# What things cost on one core, in seconds: only ratios matter. Measured on AVX-512 (Zen 4); a phone's core is several times
-# slower at all of them.
-MULTIPLY = 1 / 57e9  # a multiply-add inside of a matrix product
-TRANSFORM = 0.15e-9  # a number of a transformed tile, of pixels or products: computed, written, read
-FETCH = 1 / 25e9  # a byte of weights that comes from memory, while the multiplications go on
+# What the parts of a convolution cost, in seconds on one core (AVX-512, Zen 4). Only their ratios matter for the choice, and a phone's
+# core, several times slower, is so at all three alike.
+MULTIPLY = 1 / 57e9  # one multiply-add of a matrix product: it does 57 billion of them a second
+TRANSFORM = (
+    0.15e-9  # one number of a tile, on its way through the transform: computed, written, and read by the matrix product
+)
+FETCH = (
+    1 / 25e9
+)  # one byte of weights from memory, 25 GB/s: it goes on while the product multiplies, so the slower one counts
 
 
 def plain_seconds(layer: Layer) -> float:
@@ -70,7 +75,10 @@ def plain_seconds(layer: Layer) -> float:
     taps = 1
     for size, image, pad, step in zip(layer.size, layer.image, layer.padding, layer.dilation, strict=True):
         inside = sum(max(0, min(size, image - o) - max(0, -o)) for o in (k * step - pad for k in range(3)))
-        taps *= inside if inside * 8 <= 3 * size * 7 and layer.size[1] >= 8 else 3 * size
+        skips = (
+            inside * 8 <= 3 * size * 7 and layer.size[1] >= 8
+        )  # an eighth of the taps or more falls on padding, in rows worth it
+        taps *= inside if skips else 3 * size
     weights = layer.ci * layer.co
     return max(layer.images * taps * weights * MULTIPLY, 9 * weights * 4 * FETCH)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from penlight.ir.dims import broadcast
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from penlight.ir.dims import Dim
     from penlight.ir.graph import Value
     from penlight.ops.emitter import Emitter
 
@@ -87,19 +87,12 @@ def _(g: Emitter, x: Value, indices: Sequence[Value | None]) -> Value:
     if first is not None and is_mask(first) and first.constant is None and all(i is None for i in rest):
         return emit_masked_select(g, x, first, g.out.shape[0])
     x, _, at, places = neighbours(g, x, indices)
-    shape = (*x.shape[:at], *common_shape([p.shape for p in places]), *x.shape[at + len(places) :])
+    shape = (*x.shape[:at], *broadcast(*(p.shape for p in places)), *x.shape[at + len(places) :])
     return g.emit("index", x, places, type=TensorType(x.dtype, shape) if g.new_symbols else g.out, at=at)
 
 
 def is_mask(index: Value) -> bool:
     return index.dtype in ("bool", "u8")
-
-
-def common_shape(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
-    """Shapes broadcast together; torch has checked that they can be."""
-    rank = max(map(len, shapes))
-    padded = [(1,) * (rank - len(s)) + s for s in shapes]
-    return tuple(next((d for d in dims if d != 1), 1) for dims in zip(*padded, strict=True))
 
 
 @index.from_aten("take")

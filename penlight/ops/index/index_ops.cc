@@ -364,7 +364,9 @@ PEN_OP(index_put_in_place, "[direct]",
   PEN_TRY(put(c, &c.tensor(0), c.list(1), c.tensor(2), c.flag(3)));
   return c.give(Value(c.args[0]));
 }
-PEN_OP(index_put, "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+PEN_OP(index_put,
+       "aten::index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
+       "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
        "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor") {
   PEN_TRY(make_copy(c, c.tensor(0), c.tensor(0).dtype(), Format::preserve, &c.results[0]));
   return put(c, c.results[0].tensor(), c.list(1), c.tensor(2), c.flag(3));
@@ -406,7 +408,7 @@ PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) ->
               : pick(reinterpret_cast<uint8_t*>(y->data()), reinterpret_cast<const uint8_t*>(from), holds, numel);
   return PEN_OK;
 }
-PEN_OP(masked_scatter, "[in_place]", "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor") {
+PEN_OP(masked_scatter, "[in_place][out]", "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor") {
   const TensorObject &x = c.tensor(0), &source = c.tensor(2);
   if (!is_mask(c.tensor(1))) return c.fail("a mask of bools", "%s", dtype_name(c.tensor(1).dtype()));
   if (x.dtype() != source.dtype())

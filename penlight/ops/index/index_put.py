@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.index.index import common_shape, is_mask, neighbours
+from penlight.ir.dims import broadcast
+from penlight.ops.index.index import is_mask, neighbours
 from penlight.ops.index.scatter import combined, filled, select_by_reduce
 from penlight.ops.registry import Op, Sample
 
@@ -96,7 +97,7 @@ def _(g: Emitter, x: Value, indices: Sequence[Value | None], value: Value, accum
     if not used:
         return g.cast(_broadcast(g, value, x.shape), x.dtype)
     moved, order, at, places = neighbours(g, x, indices)
-    selected = common_shape([i.shape for i in places])
+    selected = broadcast(*(i.shape for i in places))
     shape = (*moved.shape[:at], *selected, *moved.shape[at + len(places) :])
     y = _emit(g, moved, _broadcast(g, value, shape), places, at, "sum" if accumulate else "")
     return g.permute(y, [order.index(d) for d in range(len(order))])

@@ -24,21 +24,15 @@ static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_
   for (int k = 0; k < p->count; ++k) {
     PEN_TRY(index_tensor(b, first_input + k));
     const Tensor& index = b.in(first_input + k);
-    if (index.rank > p->shape.rank) p->shape.rank = index.rank;
+    int wrong = broadcast(&p->shape, index.dims, index.rank);
+    if (wrong >= 0)
+      return b.fail(first_input + k, "a shape that can be broadcast with the other indices", "%lld in dim %d",
+                    static_cast<long long>(index.dims[wrong]), wrong);
     p->size[k] = x.dims[at + k];
   }
-  for (int d = 0; d < p->shape.rank; ++d) p->shape.dims[d] = 1;
   for (int k = 0; k < p->count; ++k) {
     const Tensor& index = b.in(first_input + k);
-    for (int i = 0; i < index.rank; ++i) {
-      int d = p->shape.rank - index.rank + i;
-      if (index.dims[i] == 1) continue;
-      if (p->shape.dims[d] != 1 && p->shape.dims[d] != index.dims[i])
-        return b.fail(first_input + k, "a shape that can be broadcast with the other indices", "%lld in dim %d, not %lld",
-                      static_cast<long long>(index.dims[i]), i, static_cast<long long>(p->shape.dims[d]));
-      p->shape.dims[d] = index.dims[i];
-      p->steps[k][d] = index.strides[i];
-    }
+    for (int d = 0; d < p->shape.rank; ++d) p->steps[k][d] = broadcast_stride(p->shape, d, index, index.rank);
   }
   p->numel = 1;
   bool empty = false;

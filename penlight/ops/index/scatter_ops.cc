@@ -151,7 +151,7 @@ static Status give_scattered(Call& c, bool in_place, const char* reduce) {
   PEN_TRY(begin_scatter(c, in_place, &dim));
   return scatter(c, c.results[0].tensor(), dim, c.args[3], how);
 }
-PEN_OP(scatter, "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+PEN_OP(scatter, "[out]", "aten::scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
        "aten::scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor") {
   return give_scattered(c, false, nullptr);
 }
@@ -159,7 +159,7 @@ PEN_OP(scatter_in_place, "[direct]", "aten::scatter_.src(Tensor(a!) self, int di
        "aten::scatter_.value(Tensor(a!) self, int dim, Tensor index, Scalar value) -> Tensor(a!)") {
   return give_scattered(c, true, nullptr);
 }
-PEN_OP(scatter_reduced, "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+PEN_OP(scatter_reduced, "[out]", "aten::scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
        "aten::scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor") {
   return give_scattered(c, false, c.text(4));
 }
@@ -168,7 +168,7 @@ PEN_OP(scatter_reduced_in_place, "[direct]",
        "aten::scatter_.value_reduce(Tensor(a!) self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor(a!)") {
   return give_scattered(c, true, c.text(4));
 }
-PEN_OP(scatter_add, "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor") {
+PEN_OP(scatter_add, "[out]", "aten::scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor") {
   return give_scattered(c, false, "add");
 }
 PEN_OP(scatter_add_in_place, "[direct]", "aten::scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)") {
@@ -239,7 +239,7 @@ static Status give_scatter_reduced(Call& c, bool in_place) {
   });
   return PEN_OK;
 }
-PEN_OP(scatter_reduce,
+PEN_OP(scatter_reduce, "[out]",
        "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor") {
   return give_scatter_reduced(c, false);
 }
@@ -301,7 +301,7 @@ static Status give_put(Call& c, bool in_place) {
   CombineFn into = combine_function(c.flag(3) ? Combine::add : Combine::set, x->dtype());
   return for_places(c, *x, index, [&](int64_t i, int64_t offset) { into(x->data() + offset * size, values.tensor()->data() + i * size); });
 }
-PEN_OP(put, "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor") { return give_put(c, false); }
+PEN_OP(put, "[out]", "aten::put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor") { return give_put(c, false); }
 PEN_OP(put_in_place, "[direct]", "aten::put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)") {
   return give_put(c, true);
 }

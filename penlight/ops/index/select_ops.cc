@@ -174,7 +174,7 @@ static Status give_index_fill(Call& c, bool in_place) {
   for (int d = 0; d < source.rank; ++d) source.strides[d] = 0;
   return write_slices(c, c.results[0].tensor(), dim, positive, source, Combine::set);
 }
-PEN_OP(index_fill, "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+PEN_OP(index_fill, "[out]", "aten::index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
        "aten::index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor") {
   return give_index_fill(c, false);
 }
@@ -191,7 +191,9 @@ static Status give_index_copy(Call& c, bool in_place) {
   PEN_TRY(source_of(c, dim, index, &kept, &source));
   return write_slices(c, c.results[0].tensor(), dim, index, source, Combine::set);
 }
-PEN_OP(index_copy, "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor") { return give_index_copy(c, false); }
+PEN_OP(index_copy, "[out]", "aten::index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor") {
+  return give_index_copy(c, false);
+}
 PEN_OP(index_copy_in_place, "[direct]", "aten::index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)") {
   return give_index_copy(c, true);
 }
@@ -214,7 +216,7 @@ static Status give_index_add(Call& c, bool in_place) {
   }
   return write_slices(c, c.results[0].tensor(), dim, index, source, Combine::add);
 }
-PEN_OP(index_add, "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor") {
+PEN_OP(index_add, "[out]", "aten::index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor") {
   return give_index_add(c, false);
 }
 PEN_OP(index_add_in_place, "[direct]",

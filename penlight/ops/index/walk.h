@@ -3,6 +3,7 @@
 // nothing has stride 0 there. Offsets are kept from row to row, so short rows cost no division.
 #pragma once
 #include "penlight/ops/index/indices.h"
+#include "penlight/runtime/base/dims.h"
 
 namespace pen {
 
@@ -14,11 +15,8 @@ struct Walk {
   PEN_INLINE void add(int64_t size, int64_t a, int64_t b, int64_t c) {
     if (size == 1) return;
     const int64_t inner[3] = {a, b, c};
-    bool merges = rank > 0;
-    for (int t = 0; t < 3 && merges; ++t) merges = steps[t][rank - 1] == size * inner[t];
-    if (!merges) dims[rank++] = 1;
-    dims[rank - 1] *= size;
-    for (int t = 0; t < 3; ++t) steps[t][rank - 1] = inner[t];
+    int64_t* const all[3] = {steps[0], steps[1], steps[2]};
+    rank = add_inner_dim(rank, dims, all, 3, size, inner);
   }
   // After the last add: a box of one element has a row of one.
   PEN_INLINE void close() {

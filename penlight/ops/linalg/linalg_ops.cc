@@ -36,14 +36,7 @@ Status factor(const Call& c, const TensorObject& a, bool check, Factors* to) {
 Status spread(Calls& t, const Call& c, Value* a, Value* b, Value* pivots) {
   Shape lead, x, y;
   const TensorObject &p = *a->tensor(), &q = *b->tensor();
-  lead.rank = (p.rank() > q.rank() ? p.rank() : q.rank()) - 2;
-  for (int d = 0; d < lead.rank; ++d) {
-    int i = d - lead.rank + p.rank() - 2, j = d - lead.rank + q.rank() - 2;
-    int64_t m = i < 0 ? 1 : p.dim(i), n = j < 0 ? 1 : q.dim(j);
-    if (m != n && m != 1 && n != 1)
-      return c.fail("batches that can be broadcast", "%lld and %lld", static_cast<long long>(m), static_cast<long long>(n));
-    lead.dims[d] = m == 1 ? n : m;
-  }
+  PEN_TRY(broadcast_batches(c, p.shape, q.shape, &lead));
   x = y = lead;
   x.dims[x.rank++] = rows(*a), x.dims[x.rank++] = columns(*a);
   y.dims[y.rank++] = rows(*b), y.dims[y.rank++] = columns(*b);

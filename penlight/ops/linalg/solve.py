@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.complex.number import broadcast
+from penlight.ir.dims import broadcast
 from penlight.ops.linalg.matrices import (
     cut,
     diagonal,

@@ -44,7 +44,7 @@ PEN_BIND(attention) {
     if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
     if (b.in(i).rank < 2 && i < 3) return b.fail(i, kShape[i], "rank %d", b.in(i).rank);
     int lead = b.in(i).rank - 2;
-    if (lead > 0 && !join_batch(&shape, b.in(i), 2)) return b.fail(i, "leading dims equal to those of q, or 1", "others");
+    if (lead > 0 && broadcast(&shape, b.in(i).dims, lead) >= 0) return b.fail(i, "leading dims equal to those of q, or 1", "others");
   }
   PEN_TRY(b.need(0, Need::rows));
   AttentionParams* p = b.params<AttentionParams>();
@@ -85,10 +85,10 @@ PEN_BIND(attention) {
   for (int i = 0; i < shape.rank; ++i) {
     p->batch.dims[i] = shape.dims[i];
     p->batch.count *= shape.dims[i];
-    p->batch.strides[i][0] = batch_stride(shape, q, 2, i);
+    p->batch.strides[i][0] = broadcast_stride(shape, i, q, q.rank - 2);
     p->batch.strides[i][1] = p->keys.number[i];
     p->batch.strides[i][2] = p->values.number[i];
-    p->batch.strides[i][3] = p->has_mask && b.in(3).rank > 2 ? batch_stride(shape, b.in(3), 2, i) : 0;
+    p->batch.strides[i][3] = p->has_mask && b.in(3).rank > 2 ? broadcast_stride(shape, i, b.in(3), b.in(3).rank - 2) : 0;
     p->batch.strides[i][4] = y.strides[i];
   }
   p->q_pitch = q.strides[q.rank - 2];

@@ -1,6 +1,6 @@
 // linear.f32: y = act(x W^T + b + residual) with W [N, K] packed as "panel16". x has any leading dims at any strides, its
 // last dim is contiguous; every row becomes a pointer (runtime/cpu/gemm.h). Work is cut over rows and columns.
-#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/cpu/gemm.h"
 
 namespace pen {

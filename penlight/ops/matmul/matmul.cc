@@ -18,7 +18,8 @@ PEN_BIND(matmul) {
   PEN_TRY(need_countable(b, 1));
   const Tensor &a = b.in(0), &w = b.in(1);
   Shape shape;
-  if (!join_batch(&shape, a, 2) || !join_batch(&shape, w, 2)) return b.fail(1, "leading dims equal to those of a, or 1", "others");
+  if (broadcast(&shape, a.dims, a.rank - 2) >= 0 || broadcast(&shape, w.dims, w.rank - 2) >= 0)
+    return b.fail(1, "leading dims equal to those of a, or 1", "others");
   MatmulParams* p = b.params<MatmulParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->m = a.dims[a.rank - 2];
@@ -42,10 +43,10 @@ PEN_BIND(matmul) {
   for (int i = 0; i < shape.rank; ++i) {
     p->batch.dims[i] = shape.dims[i];
     p->batch.count *= shape.dims[i];
-    p->batch.strides[i][0] = batch_stride(shape, a, 2, i);
+    p->batch.strides[i][0] = broadcast_stride(shape, i, a, a.rank - 2);
     p->batch.strides[i][1] = p->packed.number[i];
     p->batch.strides[i][2] = y.strides[i];
-    p->batch.strides[i][3] = batch_stride(shape, w, 2, i);
+    p->batch.strides[i][3] = broadcast_stride(shape, i, w, w.rank - 2);
   }
   p->a_pitch = a.strides[a.rank - 2];
   p->out_pitch = y.strides[y.rank - 2];

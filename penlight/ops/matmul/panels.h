@@ -49,30 +49,6 @@ static PEN_INLINE void batch_offsets(const BatchDims& d, int64_t index, int64_t*
   }
 }
 
-// The leading dims (all but the last `matrix` dims) of x joined to those in `shape`, counted from the last one.
-// False where sizes differ and neither is 1.
-static PEN_INLINE bool join_batch(Shape* shape, const Tensor& x, int matrix) {
-  int lead = x.rank - matrix;
-  while (shape->rank < lead) {  // grow at the front
-    for (int i = shape->rank; i > 0; --i) shape->dims[i] = shape->dims[i - 1];
-    shape->dims[0] = 1;
-    ++shape->rank;
-  }
-  for (int i = 0; i < lead; ++i) {
-    int64_t& d = shape->dims[shape->rank - lead + i];
-    if (x.dims[i] == d || x.dims[i] == 1) continue;
-    if (d != 1) return false;
-    d = x.dims[i];
-  }
-  return true;
-}
-
-// Stride of leading dim i of `shape` in x; 0 where x is broadcast.
-static PEN_INLINE int64_t batch_stride(const Shape& shape, const Tensor& x, int matrix, int i) {
-  int at = i - (shape.rank - (x.rank - matrix));
-  return at < 0 || x.dims[at] == 1 ? 0 : x.strides[at];
-}
-
 // A packed operand holds each distinct matrix once: its batch dims, numbered, 0 where the matrix repeats.
 struct PackedBatch {
   BatchDims source;          // operand 0: offset in the tensor; `count` matrices
@@ -82,7 +58,7 @@ static PEN_INLINE PackedBatch packed_batch(const Shape& shape, const Tensor& x, 
   PackedBatch p = {};
   p.source.count = 1;
   for (int i = shape.rank - 1; i >= 0; --i) {
-    int64_t stride = batch_stride(shape, x, matrix, i);
+    int64_t stride = broadcast_stride(shape, i, x, x.rank - matrix);
     if (stride == 0 || shape.dims[i] == 1) continue;
     p.number[i] = p.source.count;
     p.source.count *= shape.dims[i];
@@ -90,7 +66,7 @@ static PEN_INLINE PackedBatch packed_batch(const Shape& shape, const Tensor& x, 
   for (int i = 0; i < shape.rank; ++i) {
     if (p.number[i] == 0) continue;
     p.source.dims[p.source.rank] = shape.dims[i];
-    p.source.strides[p.source.rank++][0] = batch_stride(shape, x, matrix, i);
+    p.source.strides[p.source.rank++][0] = broadcast_stride(shape, i, x, x.rank - matrix);
   }
   return p;
 }

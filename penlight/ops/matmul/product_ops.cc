@@ -51,14 +51,7 @@ Status add_product(const Call& c, Graph* g, const TensorObject& first, const Ten
   p->carrier = carrier_of_product(a.dtype);
   // torch's shape: broadcast batch dims, then M and N where they are its own
   Shape lead;
-  lead.rank = (a.rank > b.rank ? a.rank : b.rank) - 2;
-  for (int d = 0; d < lead.rank; ++d) {
-    int i = d - lead.rank + a.rank - 2, j = d - lead.rank + b.rank - 2;
-    int64_t x = i < 0 ? 1 : a.dims[i], y = j < 0 ? 1 : b.dims[j];
-    if (x != y && x != 1 && y != 1)
-      return c.fail("batches that can be broadcast", "%lld and %lld", static_cast<long long>(x), static_cast<long long>(y));
-    lead.dims[d] = x == 1 ? y : x;
-  }
+  PEN_TRY(broadcast_batches(c, a, b, &lead));
   p->shape = lead;
   if (!row) p->shape.dims[p->shape.rank++] = m;
   if (!column) p->shape.dims[p->shape.rank++] = n;

@@ -2,6 +2,8 @@
 // the output size (adaptive); over two dims or three; with indices, the place of each maximum is a second output.
 #include "penlight/ops/pool/window.h"
 
+#include "penlight/ops/conv/windows.h"
+
 namespace pen {
 
 // Output rows are cut so that a task reads about 64K values.
@@ -12,25 +14,22 @@ static void cut_rows(Bind& b, PoolParams* p, int64_t n, int64_t channels, int64_
   b.tasks(p->rows == 0 ? 0 : p->tasks);
 }
 
-// One side of a sliding window: attributes checked, output size by torch's rule (with ceil_mode, a last window must
-// start inside the image or its leading padding).
+// One side of a sliding window: attributes checked, output size.
 static Status slide(Bind& b, PoolParams* p, int side, bool ceil_mode) {
   constexpr int64_t kLimit = 1 << 20;  // keeps every product below far from overflow
   int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], in = p->in[side];
   if (k < 1 || s < 1 || d < 1 || k > kLimit || s > kLimit || d > kLimit)
     return b.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
                   static_cast<long long>(s), static_cast<long long>(d));
-  int64_t reach = (k - 1) * d + 1;
+  const WindowSide w = {in, k, s, d, p->pad[side], p->pad_end[side]};
+  int64_t reach = window_reach(w);
   if (p->pad[side] < 0 || p->pad_end[side] < 0 || p->pad[side] > reach / 2 || p->pad_end[side] > reach / 2)
     return b.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld", static_cast<long long>(p->pad[side]),
                   static_cast<long long>(p->pad_end[side]), static_cast<long long>(reach));
-  int64_t room = in + p->pad[side] + p->pad_end[side] - reach;
-  if (in < 1 || room + (ceil_mode ? s - 1 : 0) < 0)
+  p->out[side] = window_count(w, ceil_mode);
+  if (in < 1 || p->out[side] < 1)
     return b.fail(0, "an image at least as large as the window", "size %lld, window %lld", static_cast<long long>(in),
                   static_cast<long long>(reach));
-  int64_t n = (room + (ceil_mode ? s - 1 : 0)) / s + 1;
-  if (ceil_mode && (n - 1) * s >= in + p->pad[side]) --n;
-  p->out[side] = n;
   return PEN_OK;
 }
 

@@ -19,19 +19,18 @@ static Status operands(const Call& c, double scale, int64_t zero, Operands* o) {
   if (a.dtype() != b.dtype()) return c.fail("operands of one dtype", "%s and %s", dtype_name(a.dtype()), dtype_name(b.dtype()));
   PEN_TRY(check_zero_point(c, zero, a.dtype()));
   PEN_TRY(check_scale(c, scale));
-  int rank;
-  int64_t dims[kMaxRank];
-  PEN_TRY(broadcast_dims(c, a, b, &rank, dims));
+  Shape shape = shape_of(a);
+  PEN_TRY(broadcast_shapes(c, &shape, shape_of(b)));
   o->same_shape = a.rank() == b.rank();
-  for (int d = 0; o->same_shape && d < rank; ++d) o->same_shape = a.dim(d) == b.dim(d);
+  for (int d = 0; o->same_shape && d < shape.rank; ++d) o->same_shape = a.dim(d) == b.dim(d);
   Order order = order_of(a);
-  if (rank != a.rank()) order = Order::rows;
+  if (shape.rank != a.rank()) order = Order::rows;
   Status status;
-  o->left = Value::own(spread(c, a, rank, dims, order, &status));
+  o->left = Value::own(spread(c, a, shape, order, &status));
   PEN_TRY(status);
-  o->right = Value::own(spread(c, b, rank, dims, order, &status));
+  o->right = Value::own(spread(c, b, shape, order, &status));
   PEN_TRY(status);
-  o->made = Value::own(quantized_create(a.dtype(), rank, dims, order, scale, zero));
+  o->made = Value::own(quantized_create(a.dtype(), shape.rank, shape.dims, order, scale, zero));
   return o->made.is_none() ? c.out_of_memory() : PEN_OK;
 }
 template <class T, class F>

@@ -1,4 +1,5 @@
 // quantized::conv1d … conv_transpose3d: products of gathered rows (product.h), or depthwise. Results lie channels-last, as torch's do.
+#include "penlight/ops/conv/windows.h"
 #include "penlight/ops/quantized/packed.h"
 
 namespace pen {
@@ -57,10 +58,8 @@ static Status conv_shape(const Call& c, const Instance& object, const TensorObje
                 stride[d] < kMost && dilation[d] > 0 && dilation[d] < kMost && padding[d] >= 0 && padding[d] < kMost &&
                 output_padding[d] >= 0 && output_padding[d] < kMost;
     if (!sane) return c.fail("sizes, stride, padding and dilation that make sense", "others in dimension %d", d);
-    int64_t reach = g.dilation[side] * (g.kernel[side] - 1) + 1;
-    g.out[side] = transposed ? (g.in[side] - 1) * stride[d] - 2 * padding[d] + reach + output_padding[d]
-                             : (g.in[side] + 2 * padding[d] - reach) / stride[d] + 1;
-    if (!transposed && g.in[side] + 2 * padding[d] < reach) g.out[side] = 0;
+    WindowSide w = {g.in[side], g.kernel[side], stride[d], dilation[d], padding[d], padding[d] - output_padding[d] * transposed};
+    g.out[side] = transposed ? transposed_size(w) : window_count(w);
     if (g.out[side] <= 0) return c.fail("an input as large as the kernel", "%lld in dimension %d", static_cast<long long>(g.in[side]), d);
     if (mul_overflows(taps, g.kernel[side], &taps)) return c.out_of_memory();
   }
@@ -102,7 +101,8 @@ static Status conv_of(const Call& c, Instance* object, const TensorObject& x, bo
                w.shape.strides[0] * (transposed ? g.channels / v.groups : v.outputs),
                w.shape.strides[out_dim],
                w.shape.strides[1 - out_dim],
-               offsets.tensor()->as<int64_t>()};
+               offsets.tensor()->as<int64_t>(),
+               transposed ? "quantized conv_transpose" : "quantized conv"};
   if (v.batch > 0 && g.channels == 0) return c.fail("a channel at least", "0");
   Status status;
   Value dense = Value::own(ordered(c, x, x.rank() == 3 ? Order::rows : Order::channels, &status));
@@ -120,7 +120,7 @@ static Status conv_of(const Call& c, Instance* object, const TensorObject& x, bo
   const uint8_t* from = dense.tensor()->as<uint8_t>();
   if (depthwise) {
     Depthwise p = {};
-    PEN_TRY(depthwise_of(c, object, v.w, v.columns, &packed, &p.weights));
+    PEN_TRY(depthwise_of(c, v.w, v.columns, &packed, &p.weights));
     p.x = from, p.x_signed = x.dtype() == DType::i8, p.x_zero = static_cast<int32_t>(a.zero);
     p.batch = v.batch, p.gather = g;
     p.scale = n.scale, p.bias = n.bias;
@@ -129,7 +129,7 @@ static Status conv_of(const Call& c, Instance* object, const TensorObject& x, bo
     return run_depthwise(c, p);
   }
   IntegerProduct p = {};
-  PEN_TRY(panels_of(c, object, v.w, v.columns, &packed, &p.panels));
+  PEN_TRY(panels_of(c, v.w, v.columns, &packed, &p.panels));
   p.x = from, p.x_signed = x.dtype() == DType::i8, p.x_zero = static_cast<int32_t>(a.zero);
   p.rows = v.batch * g.out[0] * g.out[1] * g.out[2];
   p.depth = v.columns.inputs * v.columns.taps, p.columns = v.outputs, p.groups = v.groups;

@@ -27,17 +27,17 @@ static Status begin(const Call& c, const Instance& object, const TensorObject& x
   if (w.rank() != 2) return c.fail("a weight of rank 2", "rank %d", w.rank());
   PEN_TRY(rows_of(c, x, w.dim(1), &l->rows));
   l->tap = 0;
-  l->columns = {1, w.dim(0), w.dim(1), 1, 0, w.shape.strides[0], w.shape.strides[1], &l->tap};
+  l->columns = {1, w.dim(0), w.dim(1), 1, 0, w.shape.strides[0], w.shape.strides[1], &l->tap, "quantized linear"};
   for (int d = 0; d < x.rank(); ++d) l->dims[d] = x.dim(d);
   l->dims[x.rank() - 1] = w.dim(0);
   return PEN_OK;
 }
-static Status product(const Call& c, Instance* object, LinearCall& l, const TensorObject& x, Affine a, Target target, TensorObject* y) {
+static Status product(const Call& c, LinearCall& l, const TensorObject& x, Affine a, Target target, TensorObject* y) {
   Value panels, numbers;
   ColumnNumbers n;
   bool real = y->dtype() == DType::f32;
   IntegerProduct p = {};
-  PEN_TRY(panels_of(c, object, l.w, l.columns, &panels, &p.panels));
+  PEN_TRY(panels_of(c, l.w, l.columns, &panels, &p.panels));
   PEN_TRY(column_numbers(c, l.w, l.columns, true, x.dtype(), a.scale, real ? 0.0 : target.scale, &numbers, &n));
   p.x = x.as<uint8_t>();
   p.x_signed = x.dtype() == DType::i8;
@@ -72,7 +72,7 @@ Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target 
   PEN_TRY(status);
   *y = Value::own(quantized_create(x.dtype(), x.rank(), l.dims, Order::rows, target.scale, target.zero));
   if (y->is_none()) return c.out_of_memory();
-  return product(c, object, l, *dense.tensor(), a, target, y->tensor());
+  return product(c, l, *dense.tensor(), a, target, y->tensor());
 }
 
 // f16 weights: they are f32 numbers here, and so is the product.
@@ -128,7 +128,7 @@ Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x,
   PEN_TRY(status);
   *y = Value::own(tensor_create(DType::f32, x.rank(), l.dims));
   if (y->is_none()) return c.out_of_memory();
-  return product(c, object, l, *quantized.tensor(), a, {0.0, 0, relu}, y->tensor());
+  return product(c, l, *quantized.tensor(), a, {0.0, 0, relu}, y->tensor());
 }
 
 // ---- operators ----

@@ -3,6 +3,7 @@
 
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/file/model.h"
+#include "penlight/runtime/vm/packing.h"
 
 namespace pen {
 
@@ -72,38 +73,22 @@ Status weights_of(const Call& c, const Instance& object, int axis, int64_t group
 }
 
 // ---- weights as kernels read them ----
-// They lie in the slot behind the class's attributes: a tuple of the weight they were made of, and their bytes.
-static Status kept(const Call& c, Instance* object, const Weights& w, int64_t bytes, bool* is_new, Value* to) {
-  int32_t slot = object->type ? object->type->field_count : 0;
-  *is_new = false;
-  if (object->type && slot < object->count && object->slots[slot].tag() == Tag::tuple && object->slots[slot].tuple()->count == 2) {
-    const Value* items = object->slots[slot].tuple()->items;
-    if (items[0].tag() == Tag::tensor && items[0].tensor() == w.tensor && items[1].tag() == Tag::tensor &&
-        items[1].tensor()->storage->bytes == bytes && items[1].tensor()->offset == 0) {
-      *to = items[1];
-      return PEN_OK;
-    }
-  }
-  *is_new = true;
-  Value packed = Value::own(tensor_create(DType::u8, 1, &bytes));
-  if (packed.is_none()) return c.out_of_memory();
-  *to = packed;
-  if (!object->type) return PEN_OK;
-  Value both = Value::own(tuple_create(2));
-  if (both.is_none() || !instance_reserve(object, slot)) return c.out_of_memory();
-  both.tuple()->items[0] = Value::share(const_cast<TensorObject*>(w.tensor));
-  both.tuple()->items[1] = packed;
-  object->slots[slot] = both;
+static Status kept(const Call& c, const Weights& w, const Columns& n, int64_t bytes, bool* is_new, Value* to) {
+  TensorObject* packed = find_packed(c, *w.tensor, w.tensor->view(), n.layout, n.groups);
+  *is_new = !packed;
+  *to = packed ? Value::share(packed) : Value::own(tensor_create(DType::u8, 1, &bytes));
+  if (to->is_none()) return c.out_of_memory();
+  if (!packed) keep_packed(c, *w.tensor, w.tensor->view(), n.layout, n.groups, to->tensor());
   return PEN_OK;
 }
 
-Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& n, Value* keep, const int8_t** panels) {
+Status panels_of(const Call& c, const Weights& w, const Columns& n, Value* keep, const int8_t** panels) {
   int64_t depth, bytes, count = panel_count(n.outputs);
   if (mul_overflows(n.inputs, n.taps, &depth) || mul_overflows(even(depth) * kPanel, count, &bytes) ||
       mul_overflows(bytes, n.groups, &bytes))
     return c.out_of_memory();
   bool is_new;
-  PEN_TRY(kept(c, object, w, bytes, &is_new, keep));
+  PEN_TRY(kept(c, w, n, bytes, &is_new, keep));
   int8_t* to = keep->tensor()->as<int8_t>();
   *panels = to;
   if (!is_new) return PEN_OK;
@@ -123,11 +108,11 @@ Status panels_of(const Call& c, Instance* object, const Weights& w, const Column
   });
   return PEN_OK;
 }
-Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Columns& n, Value* keep, const int16_t** weights) {
+Status depthwise_of(const Call& c, const Weights& w, const Columns& n, Value* keep, const int16_t** weights) {
   int64_t bytes;
   if (mul_overflows(n.taps, n.groups * 2, &bytes)) return c.out_of_memory();
   bool is_new;
-  PEN_TRY(kept(c, object, w, bytes, &is_new, keep));
+  PEN_TRY(kept(c, w, n, bytes, &is_new, keep));
   int16_t* to = keep->tensor()->as<int16_t>();
   *weights = to;
   if (!is_new) return PEN_OK;

@@ -1,5 +1,5 @@
 // Packed parameters of quantized operators: objects whose attributes are the plain weights (penlight/capture/lite/packed.py lists
-// them), and, beside the attributes, the weights as kernels read them, made at first use.
+// them). Weights as kernels read them are made at first use and kept by the machine (runtime/vm/packing.h).
 #pragma once
 #include "penlight/ops/quantized/product.h"
 #include "penlight/ops/quantized/quantized.h"
@@ -42,11 +42,12 @@ struct Columns {
   int64_t groups, outputs, inputs, taps;  // of one group: depth is taps x inputs
   int64_t group_step, output_step, input_step;
   const int64_t* tap_offsets;
+  const char* layout;  // a literal that names all this, with the weight's dims and the groups
 };
-// Panels of a IntegerProduct; kept with the object until its weight is another tensor. Lives as long as the Value does.
-Status panels_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int8_t** panels);
+// Panels of an IntegerProduct, which live as long as the Value does.
+Status panels_of(const Call& c, const Weights& w, const Columns& columns, Value* keep, const int8_t** panels);
 // Weights of a Depthwise, likewise.
-Status depthwise_of(const Call& c, Instance* object, const Weights& w, const Columns& columns, Value* keep, const int16_t** weights);
+Status depthwise_of(const Call& c, const Weights& w, const Columns& columns, Value* keep, const int16_t** weights);
 
 // Scales, biases and weight zero points of a product's columns, in memory that `keep` holds. `padded`: by panels, else by
 // channel. out_scale 0: the result is real, and the bias stays so.

@@ -1,5 +1,6 @@
 // Pooling of quantized tensors, on the integers; the scale and the zero point stay. Averages of u8 are qnnpack's: a window's sum times
 // 1 / its size, whatever lies in the padding counted as zeros.
+#include "penlight/ops/conv/windows.h"
 #include "penlight/ops/quantized/quantized.h"
 
 namespace pen {
@@ -39,11 +40,8 @@ static Status pooled_dims(const Call& c, const TensorObject& x, const Map& m, in
   for (int d = 0; d < 3; ++d) {
     if (w->kernel[d] < 1 || w->stride[d] < 1 || w->dilation[d] < 1 || w->pad[d] > w->kernel[d] / 2)
       return c.fail("a kernel, stride and dilation above 0 and padding of half the kernel at most", "others on side %d", d);
-    int64_t span = m.size[d] + 2 * w->pad[d] - w->dilation[d] * (w->kernel[d] - 1) - 1;
     if (m.size[d] > int64_t{1} << 40) return c.out_of_memory();
-    int64_t steps = span + (ceil_mode ? w->stride[d] - 1 : 0);
-    w->out[d] = steps < 0 ? 0 : steps / w->stride[d] + 1;
-    if (ceil_mode && (w->out[d] - 1) * w->stride[d] >= m.size[d] + w->pad[d]) --w->out[d];  // the last window starts within
+    w->out[d] = window_count({m.size[d], w->kernel[d], w->stride[d], w->dilation[d], w->pad[d], w->pad[d]}, ceil_mode);
     if (w->out[d] < 1) return c.fail("an input as large as the kernel", "%lld on side %d", static_cast<long long>(m.size[d]), d);
   }
   for (int d = 0; d < x.rank(); ++d) dims[d] = x.dim(d);

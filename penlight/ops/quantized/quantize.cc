@@ -1,6 +1,8 @@
 // From real numbers to quantized tensors and back, and what can be asked of one.
 #include "penlight/ops/quantized/quantized.h"
 
+#include "penlight/runtime/base/dims.h"
+
 namespace pen {
 
 bool is_quantized_dtype(DType d) { return d == DType::u8 || d == DType::i8 || d == DType::i32; }
@@ -102,24 +104,10 @@ TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status*
   return made;
 }
 
-Status broadcast_dims(const Call& c, const TensorObject& a, const TensorObject& b, int* rank, int64_t* dims) {
-  *rank = a.rank() > b.rank() ? a.rank() : b.rank();
-  for (int d = 0; d < *rank; ++d) {
-    int i = d - (*rank - a.rank()), j = d - (*rank - b.rank());
-    int64_t m = i < 0 ? 1 : a.dim(i), n = j < 0 ? 1 : b.dim(j);
-    if (m != n && m != 1 && n != 1)
-      return c.fail("sizes that can be broadcast", "%lld and %lld in dim %d", static_cast<long long>(m), static_cast<long long>(n), d);
-    dims[d] = m == 1 ? n : m;
-  }
-  return PEN_OK;
-}
-TensorObject* spread(const Call& c, const TensorObject& t, int rank, const int64_t* dims, Order order, Status* status) {
+TensorObject* spread(const Call& c, const TensorObject& t, const Shape& shape, Order order, Status* status) {
   int64_t strides[kMaxRank];
-  for (int d = 0; d < rank; ++d) {
-    int i = d - (rank - t.rank());
-    strides[d] = i < 0 || (t.dim(i) == 1 && dims[d] != 1) ? 0 : t.shape.strides[i];
-  }
-  Value view = Value::own(tensor_view(t, rank, dims, strides, t.offset));
+  for (int d = 0; d < shape.rank; ++d) strides[d] = broadcast_stride(shape, d, t.shape, t.rank());
+  Value view = Value::own(tensor_view(t, shape.rank, shape.dims, strides, t.offset));
   if (view.is_none()) {
     *status = c.out_of_memory();
     return nullptr;

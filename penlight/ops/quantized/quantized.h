@@ -96,10 +96,8 @@ TensorObject* ordered_create(DType dtype, int rank, const int64_t* dims, Order o
 TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status* status);
 // Fresh, with a scale and a zero point. Null without memory.
 TensorObject* quantized_create(DType dtype, int rank, const int64_t* dims, Order order, double scale, int64_t zero_point);
-// The dims of two tensors broadcast against each other.
-Status broadcast_dims(const Call& c, const TensorObject& a, const TensorObject& b, int* rank, int64_t* dims);
 // t seen in larger dims: a view with strides of 0, in row-major memory of its own if it must be dense.
-TensorObject* spread(const Call& c, const TensorObject& t, int rank, const int64_t* dims, Order order, Status* status);
+TensorObject* spread(const Call& c, const TensorObject& t, const Shape& shape, Order order, Status* status);
 
 // f32 numbers of a quantized tensor and back, dense, in the order of `t`.
 TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status);

@@ -184,13 +184,17 @@ PEN_OP(normal_tensors, "aten::normal.Tensor_float(Tensor mean, float std=1.0, *,
   int scaled = r.node("mul", wide, r.input(*drawn.tensor()), operand(1));
   return r.give(r.cast(r.node("add", wide, scaled, operand(0)), dtype));
 }
-PEN_OP(normal_in_place, "aten::normal_(Tensor(a!) self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(normal_in_place, "aten::normal_(Tensor(a!) self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor(a!)",
+       "aten::normal_functional(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None) -> Tensor",
+       "aten::normal.out(Tensor self, float mean=0.0, float std=1.0, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)") {
   return draw_normal(c, shape_of(c.tensor(0)), c.number(1), c.number(2), c.tensor(0).dtype(), &c.results[0]);
 }
-PEN_OP(uniform_in_place, "aten::uniform_(Tensor(a!) self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(uniform_in_place, "[functional]",
+       "aten::uniform_(Tensor(a!) self, float from=0.0, float to=1.0, *, Generator? generator=None) -> Tensor(a!)") {
   return draw_uniform(c, shape_of(c.tensor(0)), c.number(1), c.number(2), false, c.tensor(0).dtype(), &c.results[0]);
 }
-PEN_OP(exponential_in_place, "aten::exponential_(Tensor(a!) self, float lambd=1.0, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(exponential_in_place, "[functional]",
+       "aten::exponential_(Tensor(a!) self, float lambd=1.0, *, Generator? generator=None) -> Tensor(a!)") {
   if (!(c.number(1) > 0)) return c.fail("a lambd above 0", "%g", c.number(1));
   Value drawn;
   PEN_TRY(draw_uniform(c, shape_of(c.tensor(0)), 0, 1, true, DType::f32, &drawn));
@@ -218,14 +222,15 @@ static int64_t last_whole(DType dtype) {
       return INT64_MAX >> (64 - 8 * dtype_size(dtype));
   }
 }
-PEN_OP(random_in_place, "aten::random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(random_in_place, "[functional]", "aten::random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)") {
   int64_t last = last_whole(c.tensor(0).dtype());
   return draw_integers(c, shape_of(c.tensor(0)), 0, last == INT64_MAX ? last : last + 1, c.tensor(0).dtype(), &c.results[0]);
 }
-PEN_OP(random_in_place_to, "aten::random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(random_in_place_to, "[functional]", "aten::random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)") {
   return draw_integers(c, shape_of(c.tensor(0)), 0, c.integer(1), c.tensor(0).dtype(), &c.results[0]);
 }
-PEN_OP(random_in_place_from, "aten::random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(random_in_place_from, "[functional]",
+       "aten::random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)") {
   int64_t last = last_whole(c.tensor(0).dtype());
   return draw_integers(c, shape_of(c.tensor(0)), c.integer(1),
                        c.given(2)          ? c.integer(2)
@@ -262,11 +267,11 @@ PEN_OP(bernoulli, "aten::bernoulli(Tensor self, *, Generator? generator=None) ->
   return draw_below(c, shape_of(c.tensor(0)), c.args[0], c.tensor(0).dtype(), &c.results[0]);
 }
 PEN_OP(bernoulli_p, "aten::bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-       "aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)") {
+       "aten::bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)",
+       "aten::bernoulli.float_out(Tensor self, float p=0.5, *, Generator? generator=None, Tensor(a!) out) -> Tensor(a!)") {
   return draw_below(c, shape_of(c.tensor(0)), c.args[1], c.tensor(0).dtype(), &c.results[0]);
 }
-PEN_OP(bernoulli_tensor, "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
-       "aten::bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)") {
+PEN_OP(bernoulli_tensor, "[in_place][out]", "aten::bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor") {
   PEN_TRY(check_probabilities(c, c.tensor(1)));
   return draw_below(c, shape_of(c.tensor(0)), c.args[1], c.tensor(0).dtype(), &c.results[0]);
 }

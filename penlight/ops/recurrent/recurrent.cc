@@ -2,7 +2,7 @@
 // linear before this); here each step multiplies the state by the packed weight w [gates * H, P] and applies the gates. A task
 // is a range of the batch with all its steps, so threads never wait for each other. The state of a step is read where it
 // was written: in y.
-#include "penlight/ops/conv/pack.h"
+#include "penlight/runtime/base/packed.h"
 #include "penlight/ops/shape/runs.h"
 #include "penlight/runtime/cpu/gemm.h"
 #include "penlight/runtime/simd/math.h"

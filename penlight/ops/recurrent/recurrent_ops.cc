@@ -64,12 +64,7 @@ Status input_gates(const Call& c, const Layer& l, const TensorObject& x, Value* 
   int y;
   if (carrier == DType::f32) {
     int weight;
-    if (x.dtype() == DType::f32) {
-      PEN_TRY(pack_weight(c, &g, *l.w_ih, l.w_ih->view(), false, "panel16", 1, &weight));
-    } else {
-      weight = g.node("pack.f32", in(l.w_ih));
-      g.text("layout", "panel16").integer("groups", 1);
-    }
+    PEN_TRY(pack_weight(c, &g, *l.w_ih, l.w_ih->view(), false, "panel16", 1, &weight));
     y = g.node("linear.f32", in(&x), weight, bias, -1);
     g.text("act", "").numbers("act_args", nullptr, 0);
   } else {
@@ -138,12 +133,7 @@ Status block_doubles(const Call& c, const Layer& l, const TensorObject& gates, T
 Status block(const Call& c, const Layer& l, const TensorObject& gates, TensorObject* h, TensorObject* cell, Value* y) {
   if (gates.dtype() == DType::f64) return block_doubles(c, l, gates, h, cell, y);
   Graph g(c);
-  auto packed = [&](const TensorObject* w, int* value) {
-    if (w->dtype() == DType::f32) return pack_weight(c, &g, *w, w->view(), false, "panel16", 1, value);
-    *value = g.node("pack.f32", g.input(*w, DType::f32));
-    g.text("layout", "panel16").integer("groups", 1);
-    return PEN_OK;
-  };
+  auto packed = [&](const TensorObject* w, int* value) { return pack_weight(c, &g, *w, w->view(), false, "panel16", 1, value); };
   int x = g.input(gates), before = g.input(*h), weight, projection = -1;
   PEN_TRY(packed(l.w_hh, &weight));
   if (l.w_hr) PEN_TRY(packed(l.w_hr, &projection));

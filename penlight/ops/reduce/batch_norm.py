@@ -53,7 +53,7 @@ def _(
     if not training:
         return _running(g, x, w, b, mean, var, eps, g.out)
     if mean is not None or var is not None:
-        g.fail(_TRAINING)
+        g.refuse(_TRAINING)
     return _of_batch(g, x, w, b, eps, g.out)[0]
 
 
@@ -91,7 +91,7 @@ def _(
     if not training:
         return _running(g, x, w, b, mean, var, eps, g.out[0]), _nothing(g), _nothing(g)
     if mean is not None or var is not None:
-        g.fail(_TRAINING)
+        g.refuse(_TRAINING)
     return _of_batch(g, x, w, b, eps, g.out[0])
 
 

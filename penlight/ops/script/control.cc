@@ -78,12 +78,13 @@ PEN_OP(warn, "aten::warn(str message, int stacklevel=2) -> ()", "aten::_print(st
 }
 
 // ---- modes ----
-PEN_OP(never, "aten::is_grad_enabled() -> bool", "aten::is_autocast_enabled() -> bool", "aten::is_autocast_cpu_enabled() -> bool",
-       "aten::_get_tracing_state() -> bool", "aten::_use_cudnn_rnn_flatten_weight() -> bool", "aten::_nnpack_available() -> bool",
-       "aten::is_vulkan_available() -> bool", "aten::has_torch_function(...) -> bool") {
+PEN_OP(never, "aten::is_autocast_enabled() -> bool", "aten::is_autocast_cpu_enabled() -> bool", "aten::_get_tracing_state() -> bool",
+       "aten::_use_cudnn_rnn_flatten_weight() -> bool", "aten::_nnpack_available() -> bool", "aten::is_vulkan_available() -> bool",
+       "aten::has_torch_function(...) -> bool") {
   return c.give(false);
 }
-PEN_OP(is_scripting, "aten::is_scripting() -> bool") { return c.give(true); }
+// With gradients on, attention takes the path of plain operators, which can be planned, not one fused operator.
+PEN_OP(always, "aten::is_scripting() -> bool", "aten::is_grad_enabled() -> bool") { return c.give(true); }
 PEN_OP(set_grad_enabled, "aten::set_grad_enabled(bool val) -> ()") { return PEN_OK; }
 // Random numbers are this library's own (repeatable by seed, not torch's).
 PEN_OP(manual_seed, "aten::manual_seed(int seed) -> ()") {

@@ -15,7 +15,9 @@ PEN_OP(dim, "[quantized]", "aten::dim(Tensor self) -> int", "aten::ndimension(Te
   return c.give(int64_t{c.tensor(0).rank()});
 }
 PEN_OP(numel, "[quantized]", "aten::numel(Tensor self) -> int") { return c.give(c.tensor(0).numel()); }
-PEN_OP(size, "[quantized]", "aten::size(Tensor self) -> int[]") { return give_ints(c, c.tensor(0).shape.dims, c.tensor(0).rank()); }
+PEN_OP(size, "[quantized]", "aten::size(Tensor self) -> int[]", "aten::sym_size(Tensor self) -> SymInt[]") {
+  return give_ints(c, c.tensor(0).shape.dims, c.tensor(0).rank());
+}
 // Of rank 0 there is no dim to ask for, unlike elsewhere.
 static Status ask(Call& c, const int64_t* values) {
   int dim, rank = c.tensor(0).rank();

@@ -248,12 +248,21 @@ PEN_OP(zero_in_place, "[direct]", "aten::zero_(Tensor(a!) self) -> Tensor(a!)") 
   PEN_TRY(fill(c, &c.tensor(0), Value(int64_t{0})));
   return c.give(Value(c.args[0]));
 }
-PEN_OP(fill_copy, "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor") {
+PEN_OP(fill_copy, "[out]", "aten::fill.Scalar(Tensor self, Scalar value) -> Tensor") {
   PEN_TRY(make_fresh(c, c.tensor(0).dtype(), shape_of(c.tensor(0)), Format::preserve, &c.tensor(0), &c.results[0]));
   return fill(c, c.results[0].tensor(), c.args[1]);
 }
-PEN_OP(fill_copy_tensor, "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor") {
+PEN_OP(fill_copy_tensor, "[out]", "aten::fill.Tensor(Tensor self, Tensor value) -> Tensor") {
   if (c.tensor(1).rank() != 0) return c.fail("a value of rank 0", "rank %d", c.tensor(1).rank());
+  PEN_TRY(make_fresh(c, c.tensor(0).dtype(), shape_of(c.tensor(0)), Format::preserve, &c.tensor(0), &c.results[0]));
+  return copy_into(c, c.results[0].tensor(), c.tensor(1));
+}
+
+PEN_OP(zero_copy, "[out]", "aten::zero(Tensor self) -> Tensor") {
+  PEN_TRY(make_fresh(c, c.tensor(0).dtype(), shape_of(c.tensor(0)), Format::preserve, &c.tensor(0), &c.results[0]));
+  return fill(c, c.results[0].tensor(), Value(int64_t{0}));
+}
+PEN_OP(copy_copy, "[out]", "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor") {
   PEN_TRY(make_fresh(c, c.tensor(0).dtype(), shape_of(c.tensor(0)), Format::preserve, &c.tensor(0), &c.results[0]));
   return copy_into(c, c.results[0].tensor(), c.tensor(1));
 }

@@ -127,7 +127,8 @@ PEN_OP(chunk, "[quantized]", "aten::{chunk,unsafe_chunk}(Tensor(a -> *) self, in
 }
 PEN_OP(split_sizes, "[quantized]",
        "aten::{split_with_sizes,unsafe_split_with_sizes}(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
-       "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]") {
+       "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
+       "aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(dim_of(c, 2, c.tensor(0), &dim));
   const ListObject& sizes = c.list(1);

@@ -16,16 +16,11 @@ struct RepeatParams {
   int64_t row_numel, times, units, tasks;
 };
 
-// Puts a dim inside of those that are there, merged where it continues them.
 template <class R>
 static void add_dim(R* r, int64_t size, int64_t in, int64_t out) {
-  if (size == 1) return;
-  if (r->rank > 0 && r->in[r->rank - 1] == size * in && r->out[r->rank - 1] == size * out)
-    r->dims[r->rank - 1] *= size;
-  else
-    r->dims[r->rank++] = size;
-  r->in[r->rank - 1] = in;
-  r->out[r->rank - 1] = out;
+  int64_t* const steps[2] = {r->in, r->out};
+  const int64_t inner[2] = {in, out};
+  if (size != 1) r->rank = add_inner_dim(r->rank, r->dims, steps, 2, size, inner);
 }
 
 // A run of one where there is no dim.

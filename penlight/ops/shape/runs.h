@@ -2,6 +2,7 @@
 // first, those that continue each other on both sides are merged, and what is left innermost is one run, a memcpy
 // where it is contiguous. Used by operators that move data and do not look at it; elements are `size` bytes.
 #pragma once
+#include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/cpu/short_copy.h"
 #include "penlight/runtime/exec/kernel.h"
 
@@ -44,43 +45,16 @@ static PEN_INLINE bool is_empty(const Tensor& t) {
   return false;
 }
 
-// Dims of `out`, the one with the largest stride first; dims of size 1 are left out.
-static PEN_INLINE int memory_order(const Tensor& out, int* order) {
-  int n = 0;
-  for (int i = 0; i < out.rank; ++i) {
-    if (out.dims[i] == 1) continue;
-    int at = n++;
-    while (at > 0 && out.strides[order[at - 1]] < out.strides[i]) {
-      order[at] = order[at - 1];
-      --at;
-    }
-    order[at] = i;
-  }
-  return n;
-}
-
 // `shape`: the dims to copy, in the order of `in` and `out` (those of a part of `out`, for cat).
 static PEN_INLINE Runs make_runs(const Tensor& shape, const Tensor& in, const Tensor& out) {
-  int order[kMaxRank];
-  Tensor view = out;
-  for (int i = 0; i < out.rank; ++i) view.dims[i] = shape.dims[i];
-  int n = memory_order(view, order);
+  int order[kMaxRank], n = memory_order(out.rank, shape.dims, out.strides, order);
   Runs r = {};
+  int64_t* const steps[2] = {r.in, r.out};
   for (int k = 0; k < n; ++k) {
-    int d = order[k];
-    int64_t size = shape.dims[d], si = in.strides[d], so = out.strides[d];
-    if (r.rank > 0 && r.in[r.rank - 1] == size * si && r.out[r.rank - 1] == size * so) {
-      r.dims[r.rank - 1] *= size;
-    } else {
-      r.dims[r.rank++] = size;
-    }
-    r.in[r.rank - 1] = si;
-    r.out[r.rank - 1] = so;
+    const int64_t inner[2] = {in.strides[order[k]], out.strides[order[k]]};
+    r.rank = add_inner_dim(r.rank, r.dims, steps, 2, shape.dims[order[k]], inner);
   }
-  if (r.rank == 0) {
-    r.rank = 1;
-    r.dims[0] = r.in[0] = r.out[0] = 1;
-  }
+  if (r.rank == 0) r.rank = 1, r.dims[0] = r.in[0] = r.out[0] = 1;
   return r;
 }
 

@@ -3,13 +3,14 @@
 // of both are transposed in registers. Elements are moved, never looked at, so kernels are keyed by their size.
 // Bind calls plan_copy, kernels call run_copy; compiled once per instruction set.
 #pragma once
+#include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/cpu/short_copy.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/simd/transpose.h"
 
 namespace pen {
 
-// dims by rising stride of the output; dim 0 is its innermost
+// Dims in the order of the output's memory; dim 0 is its innermost.
 struct CopyPlan {
   int rank;
   int across;  // 0: rows along dim 0; else the dim along which the input is contiguous, to be transposed with dim 0
@@ -20,30 +21,10 @@ struct CopyPlan {
 };
 
 static PEN_INLINE void plan_copy(const Tensor& from, const Tensor& to, CopyPlan* p) {
-  int order[kMaxRank], n = 0;
-  int64_t elements = 1;
-  for (int d = 0; d < to.rank; ++d) {
-    elements *= to.dims[d];
-    if (to.dims[d] == 1) continue;
-    int at = n++;
-    for (; at > 0 && to.strides[order[at - 1]] > to.strides[d]; --at) order[at] = order[at - 1];
-    order[at] = d;
-  }
-  p->rank = 0;
-  for (int k = 0; k < n; ++k) {
-    int d = order[k], last = p->rank - 1;
-    if (last >= 0 && to.strides[d] == p->out[last] * p->dims[last] && from.strides[d] == p->in[last] * p->dims[last]) {
-      p->dims[last] *= to.dims[d];
-      continue;
-    }
-    p->dims[p->rank] = to.dims[d];
-    p->in[p->rank] = from.strides[d];
-    p->out[p->rank++] = to.strides[d];
-  }
-  if (p->rank == 0) {
-    p->dims[0] = p->in[0] = p->out[0] = 1;
-    p->rank = 1;
-  }
+  const int64_t elements = to.numel();
+  int64_t* const steps[2] = {p->out, p->in};
+  p->rank = merge_dims(to, 2, [&](int t, int d) { return (t ? from : to).strides[d]; }, p->dims, steps);
+  if (p->rank == 0) p->rank = 1, p->dims[0] = p->in[0] = p->out[0] = 1;
   p->across = 0;
   bool filled = p->in[0] == 0 && p->dims[0] >= 16;  // one element a row, in rows worth filling
   for (int d = 1; d < p->rank && p->in[0] != 1 && !filled && p->out[0] == 1; ++d) {
@@ -83,7 +64,7 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
   }
 }
 
-// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. Small ones, and what is left of others.
+// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. For small matrices, and for the edges of large ones.
 template <class T>
 static __attribute__((noinline)) void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   constexpr int64_t kBlock = transpose_block_size<T>();
@@ -100,8 +81,8 @@ static __attribute__((noinline)) void transpose_rest(const T* in, int64_t in_str
     for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
 }
 
-// A square of whole cache lines on both sides. Where rows lie a power of two apart, all its lines have one place in the cache
-// between them: narrow blocks go through buffers, or each line would be fetched again for every block.
+// A square as wide as a cache line on both sides. Where rows lie a power of two apart, all lines of the square compete for the same
+// place in the cache, and narrow blocks would fetch each line again for every block. So those go through buffers, line by line.
 template <class T>
 static PEN_INLINE void transpose_square(const T* in, int64_t in_stride, T* out, int64_t out_stride) {
   constexpr int64_t kSquare = 64 / static_cast<int64_t>(sizeof(T)), kBlock = transpose_block_size<T>();
@@ -120,8 +101,9 @@ static PEN_INLINE void transpose_square(const T* in, int64_t in_stride, T* out, 
   }
 }
 
-// The same in squares. One side is many streams (planes of an image), too many for the processor to fetch ahead: as many as a
-// square has, for a while. `along_in`: the streams are the input's rows.
+// A whole matrix, square by square. On one side every row is a stream of its own (planes of an image), and the processor can fetch
+// ahead for a few streams only: so the squares of a few rows are done from end to end before those of the next rows. `along_in`: the
+// streams are the input's rows.
 template <class T>
 static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m, bool along_in) {
   constexpr int64_t kSquare = 64 / static_cast<int64_t>(sizeof(T));
@@ -138,7 +120,7 @@ static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t
   transpose_rest(in + whole_n * in_stride, in_stride, out + whole_n, out_stride, n - whole_n, m);
 }
 
-// Images: three planes to pixels, or back. How many of the dim that counts pixels it did.
+// Images: three planes to pixels, or back. Returns how many pixels it did; the caller does the rest.
 static PEN_INLINE int64_t convert_pixels(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride, int64_t n, int64_t m) {
   int64_t done = 0;
 #if PEN_FOUR_PIXELS
@@ -152,7 +134,8 @@ static PEN_INLINE int64_t convert_pixels(const uint32_t* in, int64_t in_stride, 
   return done;
 }
 
-// Rows taken in turns, or apart: two channels, and what pixel_shuffle does. How many elements of a row it did.
+// Two rows interleaved into one, or one taken apart into two: two channels, and what pixel_shuffle does. Returns how many elements
+// of a row it did; the caller does the rest.
 template <class T>
 static PEN_INLINE int64_t convert_pairs(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   using S = Sixteen<T>;
@@ -215,7 +198,7 @@ static PEN_INLINE void copy_transposed(const CopyPlan& p, const T* from, T* to, 
   }
 }
 
-// n times the same: a few by hand, then what is there already, again and again. memcpy has the widest stores.
+// One value n times: a few are written by hand, then what is there is copied behind itself, by memcpy, which has the widest stores.
 template <class T>
 static PEN_INLINE void fill_row(T* to, T value, int64_t n) {
   constexpr int64_t kMost = 4096 / static_cast<int64_t>(sizeof(T));

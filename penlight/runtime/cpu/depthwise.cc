@@ -15,8 +15,8 @@ constexpr int kVectors = 1;
 #endif
 constexpr intptr_t kTileChannels = kVectors * kLanes;
 
-// kOutputs results of a tile's channels, once or more in each line. Offsets and steps are in floats, and as wide as a pointer:
-// 64 bits would cost armv7 twice.
+// What one call computes: kOutputs neighbouring results (or `tiles` times as many) of a tile's channels, in each of the lines.
+// Offsets and steps count floats and are as wide as a pointer: with 64 bits, armv7 would need two registers for each.
 struct DepthwiseCall {
   const DepthwiseLine* lines;
   intptr_t line_count;
@@ -37,7 +37,7 @@ struct DepthwiseCall {
   bool clamped;
 };
 
-// What of a tile exists, known when its code is made.
+// How much of a tile may be missing: a template parameter, so that whole tiles check nothing.
 enum class Tile {
   whole,  // all outputs, all pixels that they read, all channels
   edge,   // all outputs and channels; of the pixels, at most half a kernel is missing on either side
@@ -66,7 +66,8 @@ static PEN_INLINE void store_channels(float* p, intptr_t lanes, const V (&v)[kVe
   }
 }
 
-// What happens to sums before they leave. Copies of a call's fields: the compiler would read those again after every store.
+// What happens to sums before they are stored. These are copies of a call's fields: a store might change those for all the compiler
+// knows, and it would read them again after each.
 struct Finish {
   intptr_t y_step, residual_step, lanes;
   int count;
@@ -139,7 +140,7 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
             int t = (i - k) / kStride;
             if (i < k || (i - k) % kStride != 0 || t >= kOutputs) continue;
             PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
-              after(p, acc[t][j]);  // the next pixel is loaded one pixel ahead, not earlier
+              after(p, acc[t][j]);  // loads run one pixel ahead and no further: there are no registers for more
               acc[t][j] = fma(v[j], w[k][j], acc[t][j]);
             }
           }

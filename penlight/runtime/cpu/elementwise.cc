@@ -7,6 +7,8 @@
 // for all blocks.
 #include "penlight/runtime/cpu/elementwise.h"
 
+#include "penlight/runtime/base/dims.h"
+
 namespace pen {
 namespace {
 
@@ -17,12 +19,9 @@ constexpr int64_t kShortRow = 256;  // rows below this are worth a block, if wha
 constexpr int64_t kTinyRow = 32;    // rows below this are worth one in any case
 constexpr int64_t kBlock = 2048;    // elements of a block: its scratch stays in the first-level cache
 
-struct ElementwisePlan {
+struct ElementwisePlan : Loops<kMaxInputs> {
   RowFn row;
-  int inputs, rank;  // rank >= 1; dim 0 is the innermost
-  int64_t dims[kMaxRank];
-  int64_t out_strides[kMaxRank];
-  int64_t in_strides[kMaxInputs][kMaxRank];
+  int inputs;
   int64_t out_size, in_size[kMaxInputs];  // bytes of an element
   int64_t units, tasks;                   // units: rows where `blocks`, else elements
   bool blocks;
@@ -30,59 +29,16 @@ struct ElementwisePlan {
   double args[kMaxArgs];
 };
 
-Status broadcast(Bind& b, Shape* shape) {
+Status broadcast_inputs(Bind& b, Shape* shape) {
   for (int i = 0; i < b.input_count(); ++i) {
     const Tensor& t = b.in(i);
-    for (; shape->rank < t.rank; ++shape->rank) {
-      for (int d = shape->rank; d > 0; --d) shape->dims[d] = shape->dims[d - 1];
-      shape->dims[0] = 1;
-    }
-    for (int d = 0; d < t.rank; ++d) {
-      int64_t& size = shape->dims[shape->rank - t.rank + d];
-      if (t.dims[d] == size || t.dims[d] == 1) continue;
-      if (size != 1) {
-        return b.fail(i, "a size that broadcasts with the other inputs", "%lld against %lld in dim %d from the end",
-                      static_cast<long long>(t.dims[d]), static_cast<long long>(size), t.rank - d);
-      }
-      size = t.dims[d];
-    }
+    int wrong = broadcast(shape, t.dims, t.rank);
+    if (wrong >= 0)
+      return b.fail(i, "a size that broadcasts with the other inputs", "%lld against %lld in dim %d from the end",
+                    static_cast<long long>(t.dims[wrong]), static_cast<long long>(shape->dims[shape->rank - t.rank + wrong]),
+                    t.rank - wrong);
   }
   return PEN_OK;
-}
-
-// Fills dims and strides, dims of the output by rising stride, merged where every tensor continues from one to the next.
-void collapse(const Bind& b, ElementwisePlan* p) {
-  const Tensor& out = b.out(0);
-  int order[kMaxRank], n = 0;
-  for (int d = 0; d < out.rank; ++d) {
-    if (out.dims[d] == 1) continue;
-    int at = n++;
-    for (; at > 0 && out.strides[order[at - 1]] > out.strides[d]; --at) order[at] = order[at - 1];
-    order[at] = d;
-  }
-  if (n == 0 || out.strides[order[0]] != 1) {  // a single element, or one channel inside a wider pixel: rows of one
-    p->rank = 1;
-    p->dims[0] = p->out_strides[0] = 1;
-  }
-  for (int k = 0; k < n; ++k) {
-    int d = order[k], last = p->rank - 1;
-    int64_t strides[kMaxInputs];
-    bool merges = last >= 0 && out.strides[d] == p->out_strides[last] * p->dims[last];
-    for (int i = 0; i < p->inputs; ++i) {
-      const Tensor& t = b.in(i);
-      int own = d - (out.rank - t.rank);
-      strides[i] = own < 0 || t.dims[own] == 1 ? 0 : t.strides[own];
-      merges = merges && strides[i] == p->in_strides[i][last] * p->dims[last];
-    }
-    if (merges) {
-      p->dims[last] *= out.dims[d];
-      continue;
-    }
-    int at = p->rank++;
-    p->dims[at] = out.dims[d];
-    p->out_strides[at] = out.strides[d];
-    for (int i = 0; i < p->inputs; ++i) p->in_strides[i][at] = strides[i];
-  }
 }
 
 // rows x n elements at any strides, written out densely
@@ -111,21 +67,21 @@ void pack(char* to, const char* from, int64_t size, int64_t rows, int64_t n, int
 // Where a walk over dims [first, rank) is: an index per dim, and the offsets of all tensors, in elements.
 struct Position {
   int first;
-  int64_t index[kMaxRank], out, in[kMaxInputs];
+  int64_t index[kMaxRank + 1], out, in[kMaxInputs];
 
   Position(const ElementwisePlan& p, int first_dim, int64_t at) : first(first_dim), out(0), in{} {
     for (int d = first; d < p.rank; ++d) {
       index[d] = at % p.dims[d];
       at /= p.dims[d];
-      out += index[d] * p.out_strides[d];
-      for (int i = 0; i < p.inputs; ++i) in[i] += index[d] * p.in_strides[i][d];
+      out += index[d] * p.out[d];
+      for (int i = 0; i < p.inputs; ++i) in[i] += index[d] * p.in[i][d];
     }
   }
   void advance(const ElementwisePlan& p) {
     for (int d = first; d < p.rank; ++d) {
       int64_t back = ++index[d] == p.dims[d] ? p.dims[d] : 0;
-      out += (1 - back) * p.out_strides[d];
-      for (int i = 0; i < p.inputs; ++i) in[i] += (1 - back) * p.in_strides[i][d];
+      out += (1 - back) * p.out[d];
+      for (int i = 0; i < p.inputs; ++i) in[i] += (1 - back) * p.in[i][d];
       if (!back) return;
       index[d] = 0;
     }
@@ -136,10 +92,10 @@ void run_rows(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t end
   const int64_t n = p.dims[0], rows = p.rank > 1 ? p.dims[1] : 1;
   int64_t at = begin % n, row = begin / n % rows, steps[kMaxInputs], in_stride[kMaxInputs], out_stride = 0;
   for (int i = 0; i < p.inputs; ++i) {
-    steps[i] = p.in_strides[i][0];
-    in_stride[i] = p.rank > 1 ? p.in_strides[i][1] * p.in_size[i] : 0;
+    steps[i] = p.in[i][0];
+    in_stride[i] = p.rank > 1 ? p.in[i][1] * p.in_size[i] : 0;
   }
-  if (p.rank > 1) out_stride = p.out_strides[1] * p.out_size;
+  if (p.rank > 1) out_stride = p.out[1] * p.out_size;
   for (Position pos(p, 2, begin / n / rows); begin < end; pos.advance(p)) {
     const char* in[kMaxInputs];
     for (int i = 0; i < p.inputs; ++i) in[i] = r.in[i].data + (pos.in[i] + at * steps[i]) * p.in_size[i] + row * in_stride[i];
@@ -169,18 +125,18 @@ void run_blocks(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t e
   for (int i = 0; i < p.inputs; ++i) {
     scratch[i] = next;
     next += p.packed[i] ? kBlock * p.in_size[i] : 0;
-    steps[i] = p.packed[i] || p.in_strides[i][0] != 0;
+    steps[i] = p.packed[i] || p.in[i][0] != 0;
   }
   for (Position pos(p, 2, begin / rows); begin < end; at == 0 ? pos.advance(p) : void()) {
     int64_t count = rows - at < end - begin ? rows - at : end - begin;
     count = count < block_rows ? count : block_rows;
     const void* in[kMaxInputs];
     for (int i = 0; i < p.inputs; ++i) {
-      int64_t row_stride = p.in_strides[i][1];
+      int64_t row_stride = p.in[i][1];
       const char* from = r.in[i].data + (pos.in[i] + at * row_stride) * p.in_size[i];
       in[i] = p.packed[i] ? scratch[i] : from;
       if (!p.packed[i] || (row_stride == 0 && source[i] == from && filled[i] >= count)) continue;
-      pack(scratch[i], from, p.in_size[i], count, n, row_stride, p.in_strides[i][0]);
+      pack(scratch[i], from, p.in_size[i], count, n, row_stride, p.in[i][0]);
       source[i] = from;
       filled[i] = count;
     }
@@ -202,7 +158,7 @@ Status elementwise_bind(Bind& b) {
     if (!fits) return b.fail(i, "the operator's dtype, or bool for a condition", "dtype code %d", static_cast<int>(b.in(i).dtype));
     if (strcmp(b.in_layout(i), "plain") != 0) return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
   }
-  PEN_TRY(broadcast(b, &shape));
+  PEN_TRY(broadcast_inputs(b, &shape));
   PEN_TRY(b.output(0, b.elementwise_result(), shape));
 
   ElementwisePlan* p = b.params<ElementwisePlan>();
@@ -214,12 +170,12 @@ Status elementwise_bind(Bind& b) {
   for (int d = 0; d < shape.rank; ++d) {
     if (shape.dims[d] == 0) return PEN_OK;  // nothing to do
   }
-  collapse(b, p);
+  p->make(b.out(0), p->inputs, [&](int i) -> const Tensor& { return b.in(i); });
   p->out_size = dtype_size(b.elementwise_result());
   int64_t elements = b.out(0).numel(), scratch = 0;
-  p->blocks = p->rank > 1 && p->dims[0] < kShortRow && p->out_strides[1] == p->dims[0];
+  p->blocks = p->rank > 1 && p->dims[0] < kShortRow && p->out[1] == p->dims[0];
   for (int i = 0; i < p->inputs; ++i) {
-    const int64_t* strides = p->in_strides[i];
+    const int64_t* strides = p->in[i];
     p->in_size[i] = dtype_size(b.in(i).dtype);
     p->packed[i] = strides[0] > 1 || strides[1] != strides[0] * p->dims[0];
     p->blocks = p->blocks && (!p->packed[i] || strides[1] == 0 || p->dims[0] < kTinyRow);

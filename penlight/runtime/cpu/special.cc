@@ -56,7 +56,7 @@ double zeta(double s, double q) {
   for (; a < least; a += 1) {
     double term = pow(a, -s);
     sum += term;
-    if (term < kTiny * sum) return sum;
+    if (term <= kTiny * sum) return sum;  // both may be 0
   }
   // B(2j) / (2j)!
   static constexpr double kTerms[] = {1.0 / 12,

@@ -4,7 +4,9 @@ namespace pen {
 
 namespace {
 
-constexpr const char* kNames[kIsaCount] = {"base", "sse4", "avx2", "avx512", "neon", "neon_dot", "wasm"};
+#define PEN_ISA_TEXT(name, processors, flags) #name,
+constexpr const char* kNames[kIsaCount] = {PEN_ISAS(PEN_ISA_TEXT)};
+#undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
 struct Cpuid {
@@ -36,16 +38,8 @@ bool has(Isa isa) {
   return isa == Isa::avx512 && avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
 }
 #else
-bool has(Isa isa) {
-#if defined(__ARM_NEON)
-  return isa == Isa::neon || isa == Isa::base;
-#else
-  return isa == Isa::base;
+bool has(Isa isa) { return isa == Isa::base; }
 #endif
-}
-#endif
-
-constexpr Isa kBestFirst[] = {Isa::avx512, Isa::avx2, Isa::sse4, Isa::neon_dot, Isa::neon, Isa::wasm, Isa::base};
 
 bool compiled_in(Isa isa) {
   if (isa == Isa::base) return true;
@@ -56,11 +50,8 @@ bool compiled_in(Isa isa) {
 
 template <class Fn>
 Fn best(const Fn* functions, Isa isa) {
-  bool reached = false;
-  for (Isa candidate : kBestFirst) {
-    reached |= candidate == isa;
-    if (reached && functions[static_cast<int>(candidate)]) return functions[static_cast<int>(candidate)];
-  }
+  for (int i = static_cast<int>(isa); i >= 0; --i)
+    if (functions[i]) return functions[i];
   return nullptr;
 }
 
@@ -68,8 +59,8 @@ Fn best(const Fn* functions, Isa isa) {
 
 int available_isas(Isa out[kIsaCount]) {
   int n = 0;
-  for (Isa isa : kBestFirst)
-    if (has(isa) && compiled_in(isa)) out[n++] = isa;
+  for (int i = kIsaCount - 1; i >= 0; --i)
+    if (has(static_cast<Isa>(i)) && compiled_in(static_cast<Isa>(i))) out[n++] = static_cast<Isa>(i);
   return n;
 }
 

@@ -8,6 +8,7 @@
 // (build/generate.py) finds all three by scanning for the macros at the start of a line.
 #pragma once
 #include "penlight/runtime/base/tensor.h"
+#include "penlight/runtime/exec/isas.h"
 #include "penlight/runtime/include/penlight.h"
 
 #ifndef PEN_ISA
@@ -19,8 +20,10 @@ namespace pen {
 
 using Status = pen_status;
 
-enum class Isa : uint8_t { base = 0, sse4, avx2, avx512, neon, neon_dot, wasm };
-constexpr int kIsaCount = 7;
+#define PEN_ISA_NAME(name, processors, flags) name,
+enum class Isa : uint8_t { PEN_ISAS(PEN_ISA_NAME) count };
+#undef PEN_ISA_NAME
+constexpr int kIsaCount = static_cast<int>(Isa::count);
 
 struct IntList {
   const int64_t* data;
@@ -37,7 +40,7 @@ struct FloatList {
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
 using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args);
 
-// First error that data caused in a run: an index out of range, or what the words say. Later ones are dropped.
+// What data did wrong in a run: an index out of range, or what the words say. Tasks run at once, and the first to fail is told.
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
@@ -45,7 +48,7 @@ struct Fault {
   const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
 };
 
-// Where random operators draw from: the session's seed, and how many runs it has had since it got it.
+// Where random operators draw from: the session's seed, and how many stages it has run since it got that.
 struct Random {
   uint64_t seed, run;
 };
@@ -55,7 +58,7 @@ struct Run {
   const Tensor* out;
   const void* params;  // what bind filled
   char* scratch;       // this worker's, 64-byte aligned, as large as bind asked
-  char* shared;        // the node's, kept between phases of one run
+  char* shared;        // the node's: what one phase leaves there, the next one finds
   int64_t begin, end;  // tasks to do
   int phase;
   Fault* fault;
@@ -200,8 +203,9 @@ struct KernelEntry {
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
 
-// 10 ** 7 elements or more make no difference to these: how many tasks to cut `total` units into, at least `grain`
-// units each, at most 256 tasks. By shape only, so that results do not depend on the number of threads.
+// How many tasks to cut `total` units of work into. A task has `grain` units or more, so that it is worth waking a thread for; there
+// are 256 at most, which is enough for any number of threads. It depends on shapes alone and never on the threads, so that sums are
+// added up in the same order, and results are bit-equal, for any number of them.
 static PEN_INLINE int64_t task_count(int64_t total, int64_t grain) {
   int64_t n = (total + grain - 1) / (grain > 0 ? grain : 1);
   return n < 1 ? 1 : (n > 256 ? 256 : n);

@@ -73,7 +73,7 @@ struct Builder {
   Plan* plan = nullptr;
   Pool scrap = {};  // what only the planning needs
   ValueState* registers = nullptr;
-  uint16_t* used = nullptr;         // of each register: dims that were asked for. Null in a stage that can ask for inputs' only
+  uint16_t* used = nullptr;         // of each register: which dims were asked for. Null where only inputs can be: the key has those
   uint32_t begin = 0, regions = 0;  // instructions of the stage
   List<Bind::State::Reuse> reuses = {};
   List<Bind::State::Placement> placements = {};
@@ -255,8 +255,8 @@ struct Builder {
     return collect_references();
   }
 
-  // The first stage takes all of the method's inputs, later ones the registers that their regions read. In memory of the
-  // plan that a second pass does not take back.
+  // The first stage takes all of the method's inputs, later ones the registers that their regions read. They are the plan's key, in
+  // memory of their own: a second pass takes back all that the first one took from the pool.
   Status find_inputs() {
     uint8_t* written = scrap.take_array<uint8_t>(method.registers + 1);
     uint32_t most = method.input_count;
@@ -318,7 +318,7 @@ struct Builder {
     return "";
   }
 
-  // Sizes and numbers that dims of this stage asked for: with others, its plan would be another.
+  // Sizes and numbers that the dims of this stage were computed from: part of the plan's key, as another size needs another plan.
   Status collect_references() {
     int32_t most = 0;
     for (uint32_t i = 0; used && i < method.registers; ++i)

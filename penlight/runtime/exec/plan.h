@@ -66,12 +66,12 @@ struct Step {
 };
 
 struct Plan {
-  Pool pool, key;  // key: what inputs are in, which a second pass of planning keeps
+  Pool pool, key;  // two, since a second pass of planning takes back what is in `pool` and keeps the key
   List<Buffer> buffers;
   Step* steps = nullptr;
   int32_t step_count = 0;
   int64_t arena_bytes = 0, live_bytes = 0;  // live: the most that is in use at once, which no arena can be below
-  // key: the shapes of the registers it reads, and other sizes and numbers of registers that its dims refer to
+  // What it was made for: the shapes of the registers it reads, and the other sizes and numbers that its dims were computed from.
   uint32_t stage = 0;
   struct Input {
     uint32_t index;

@@ -81,8 +81,9 @@ uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
       pause_cpu();
     }
     pthread_mutex_lock(pool->lock);
-    __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);  // before the last look: open_door looks the other way round
-    // One call is enough to be up again: the work that woke it may be done by now, but more will follow.
+    // It says that it sleeps, then looks once more; open_door opens, then looks for sleepers. So one of the two sees the other.
+    __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
+    // Once woken it spins again, even if the work that woke it is done by now: more will follow.
     if (!called(pool, seen, &door)) pthread_cond_wait(pool->wake, pool->lock);
     __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(pool->lock);
@@ -110,7 +111,7 @@ void wake_sleepers(ThreadPool* pool) {
   pthread_mutex_unlock(pool->lock);
 }
 
-// Nobody is inside before, nor after close_door.
+// Nobody is inside when it opens; close_door waits until nobody is inside again.
 void open_door(ThreadPool* pool) {
   uint32_t number = (__atomic_load_n(&pool->door, __ATOMIC_RELAXED) >> kNumberShift) + 1;
   __atomic_store_n(&pool->door, number << kNumberShift | kOpen, __ATOMIC_SEQ_CST);

@@ -148,7 +148,7 @@ Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registe
     ++step->calls;
   }
   guard_end(guard);
-  ++r->random.run;  // a stage later, other numbers
+  ++r->random.run;  // the next stage, or the next run, draws other numbers
   return status;
 }
 

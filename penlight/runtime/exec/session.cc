@@ -25,7 +25,7 @@ struct pen_session {
   uint64_t arena_limit;
   // The method's registers: inputs as the caller set them, results that outlive their stage.
   Tensor* registers;
-  uint8_t* known;  // inputs: set; results: shape known
+  uint8_t* known;  // of each register: an input that was set, or a result whose shape is known
   struct Memory {
     char* data;
     int64_t size;
@@ -79,7 +79,7 @@ Status check_inputs(pen_session* s) {
       char label[96];
       set_text(label, sizeof label, "input %u (%s)", i, m.string(p.name));
       return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, shape, "",
-                      least == most ? "Export with dynamic shapes to run at other sizes" : ""});
+                      least == most ? "Compile it with dynamic_shapes to run at other sizes" : ""});
     }
   }
   return PEN_OK;
@@ -104,7 +104,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
   Plan* plan =
       plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error}, &status);
   if (!plan) return status;
-  if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room: none of this run's, there is room for those
+  if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room; all stages of one run fit in
     int oldest = 0;
     for (int i = 1; i < s->plan_count; ++i)
       if (s->plans[i]->last_used < s->plans[oldest]->last_used) oldest = i;
@@ -210,7 +210,7 @@ const Step* find_step(const pen_session* s, int32_t index, const Plan** plan) {
   return nullptr;
 }
 
-// Of whole elements; kernels need no more of a caller's memory.
+// A caller's memory must be aligned to whole elements; kernels need no more.
 bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(dtype_size(dtype)) == 0; }
 
 }  // namespace

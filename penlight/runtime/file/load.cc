@@ -1,5 +1,6 @@
 // The loader: copies the tables of an untrusted file into private memory and proves every index, size and type in them
 // before anything is used (file/SPEC.md). What depends on input shapes is proven later, at bind.
+#include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/base/sha256.h"
 #include "penlight/runtime/file/verify.h"
 
@@ -17,7 +18,7 @@ struct Loader : Verifier {
   uint64_t tables_size = 0;
   Table<Section> sections = {};
   uint8_t* region_used = nullptr;        // a region belongs to one instruction
-  int64_t copies_left = kMaxTableBytes;  // of tables whose records have another size than ours
+  int64_t copies_left = kMaxTableBytes;  // bytes: tables of another version, whose records have another size, are copied
 
   // ---- header and sections ----
   Status header() {
@@ -155,6 +156,13 @@ struct Loader : Verifier {
   }
   static bool is_expr(int64_t v) { return v < kExprBase + kExprLimit; }
 
+  // Whether VM code can unpack it.
+  bool is_packed(const Constant& c) const {
+    Packed packed;
+    int64_t bytes = describe_packed(m->string(c.layout), c.rank, m->ints.data + c.dims, c.groups, &packed);
+    return static_cast<DType>(c.dtype) == DType::f32 && bytes > 0 && static_cast<uint64_t>(bytes) == c.size;
+  }
+
   Status check_constants() {
     for (uint32_t i = 0; i < m->constants.count; ++i) {
       const Constant& c = m->constants[i];
@@ -176,6 +184,9 @@ struct Loader : Verifier {
       if (strcmp(m->string(c.layout), "plain") == 0 && static_cast<uint64_t>(bytes) != c.size)
         return fail(called, "as many bytes as its dims say", "%llu instead of %lld", static_cast<unsigned long long>(c.size),
                     static_cast<long long>(bytes));
+      if (c.groups && !is_packed(c))
+        return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
+                    "%llu bytes in %u groups as %s", static_cast<unsigned long long>(c.size), c.groups, m->string(c.layout));
     }
     return PEN_OK;
   }

@@ -32,6 +32,12 @@ struct ScriptVerifier {
   }
 
   // ---- constants and state ----
+  // Of a packed weight, what it is when unpacked.
+  uint64_t storage_bytes(const Constant& c) const {
+    int64_t bytes = 4;
+    for (uint32_t i = 0; c.groups && i < c.rank; ++i) bytes *= m->ints[c.dims + i];
+    return c.groups ? static_cast<uint64_t>(bytes) : c.size;
+  }
   // A view of a storage: see ScriptTables._tensor in file/script_writer.py.
   Status check_tensor(const Datum& d) {
     PEN_TRY(v.check_span(d.start, d.count, m->ints.count, "DATM"));
@@ -44,6 +50,7 @@ struct ScriptVerifier {
     if (rank < 0 || rank > pen::kMaxRank || d.count < 6 + 2 * rank)
       return v.fail("DATM", "a rank of at most 8", "%lld", static_cast<long long>(rank));
     const Constant& c = m->constants[static_cast<uint32_t>(n[0])];
+    const uint64_t storage = storage_bytes(c);
     int64_t size = dtype_size(static_cast<DType>(n[1])), bytes = size, reach = 0, span, start, end;
     bool empty = false, wrong = n[2] < 0;
     for (int64_t i = 0; i < rank; ++i) {
@@ -57,9 +64,10 @@ struct ScriptVerifier {
                add_overflows(reach, span, &reach);
     }
     wrong = wrong || mul_overflows(n[2], size, &start) || add_overflows(reach, 1, &end) || mul_overflows(end, size, &end);
-    if (wrong || (!empty && (static_cast<uint64_t>(start) > c.size || static_cast<uint64_t>(end) > c.size - static_cast<uint64_t>(start))))
+    if (wrong ||
+        (!empty && (static_cast<uint64_t>(start) > storage || static_cast<uint64_t>(end) > storage - static_cast<uint64_t>(start))))
       return v.fail("DATM", "a tensor inside its storage", "one that reaches outside of %llu bytes",
-                    static_cast<unsigned long long>(c.size));
+                    static_cast<unsigned long long>(storage));
     int64_t axis = n[4 + 2 * rank], channels = n[5 + 2 * rank];
     if (axis < -2 || axis >= rank || channels < 0 || channels > static_cast<int64_t>(d.count) ||
         static_cast<int64_t>(d.count) != 6 + 2 * rank + 2 * channels || (axis == -2) != (channels == 0) || (axis == -1 && channels != 1) ||
@@ -81,6 +89,10 @@ struct ScriptVerifier {
     for (uint32_t k = 0; k < d.count; ++k) {
       uint32_t part = m->indices[d.start + k], part_kind = m->data_values[part].kind;
       bool number = part_kind >= static_cast<uint32_t>(DatumKind::boolean) && part_kind <= static_cast<uint32_t>(DatumKind::str);
+      // What is in a list is read without asking; an attribute is unpacked by whoever reads it.
+      if (kind != DatumKind::object && part_kind == static_cast<uint32_t>(DatumKind::tensor) &&
+          m->constants[static_cast<uint32_t>(m->ints[m->data_values[part].start])].groups)
+        return v.fail("DATM", "packed weights as attributes of objects only", "one in a list, tuple or dict");
       if (kind == DatumKind::dict && k % 2 == 0 && !number) return v.fail("DATM", "keys that are numbers or strings", "kind %u", part_kind);
       if (depths[part] + 1 > depths[index]) depths[index] = static_cast<uint8_t>(depths[part] + 1);
     }

@@ -288,6 +288,8 @@ PEN_API pen_status pen_module_planned_part(const pen_module* module, int32_t ind
 PEN_API int32_t pen_model_function_count(const pen_model* model);
 PEN_API const char* pen_model_function_name(const pen_model* model, int32_t index);
 PEN_API const char* pen_model_function_schema(const pen_model* model, int32_t index);
+/* How many of its arguments, the last ones, may be left out: they have defaults. */
+PEN_API int32_t pen_model_function_default_count(const pen_model* model, int32_t index);
 /* Operators that VM code calls and this library lacks: a run that meets one fails. NULL past the end. */
 PEN_API const char* pen_model_missing_operator(const pen_model* model, int32_t index);
 /* Bundled inputs: arguments (a tuple), what they should give (NULL: not told), and how far that may be off. */

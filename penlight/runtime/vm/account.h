@@ -34,7 +34,7 @@ Account* account_at_work();
 // False where it would be over the limit. All of these take null: nothing is counted.
 bool account_take(Account* account, size_t bytes);
 void account_give(Account* account, size_t bytes);
-// Belonging: a reference, and a place among the containers if it is one.
+// A value begins and ends to belong to an account: it holds a reference to it, and containers are on its list.
 void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
 // Frees what is held by cycles only: containers that nothing outside of them refers to.

@@ -6,7 +6,16 @@ static Storage* storage_of(Data* d, uint32_t constant) {
   Storage*& s = d->storages[constant];
   if (s) return s;
   const format::Constant& c = d->model->constants[constant];
-  s = storage_borrow(const_cast<uint8_t*>(d->model->data) + c.offset, static_cast<int64_t>(c.size), true, nullptr, nullptr);
+  int64_t bytes = static_cast<int64_t>(c.size);
+  Packed packed = {};
+  if (c.groups) {  // the loader proved that it is
+    describe_packed(d->model->string(c.layout), c.rank, d->model->ints.data + c.dims, c.groups, &packed);
+    bytes = packed.outputs * packed.inputs * packed.taps * 4;
+  }
+  s = storage_borrow(const_cast<uint8_t*>(d->model->data) + c.offset, bytes, true, nullptr, nullptr);
+  if (!s) return nullptr;
+  s->packed = packed;
+  d->any_packed |= c.groups != 0;
   return s;
 }
 

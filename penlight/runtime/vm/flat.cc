@@ -68,29 +68,6 @@ Status rows_of(const Call& c, const TensorObject& t, const DimSet& dims, DType d
 Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to) {
   return as_dtype(c, const_cast<TensorObject*>(&t), dtype, to);
 }
-Status broadcast_of(const Call& c, const TensorObject& t, const Shape& shape, DType dtype, Value* to) {
-  int64_t strides[kMaxRank];
-  for (int d = shape.rank - 1, s = t.rank() - 1; d >= 0; --d, --s) {
-    if (s >= 0 && t.dim(s) != 1 && t.dim(s) != shape.dims[d])
-      return c.fail("shapes that can be broadcast", "size %lld in dim %d of %lld", static_cast<long long>(t.dim(s)), d,
-                    static_cast<long long>(shape.dims[d]));
-    strides[d] = s < 0 || t.dim(s) == 1 ? 0 : t.shape.strides[s];
-  }
-  Value view = Value::own(tensor_view(t, shape.rank, shape.dims, strides, t.offset));
-  if (view.is_none()) return c.out_of_memory();
-  return as_dtype(c, view.tensor(), dtype, to);
-}
-Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject& b, Shape* to) {
-  to->rank = a.rank() > b.rank() ? a.rank() : b.rank();
-  for (int d = 0; d < to->rank; ++d) {
-    int i = d - to->rank + a.rank(), j = d - to->rank + b.rank();
-    int64_t x = i < 0 ? 1 : a.dim(i), y = j < 0 ? 1 : b.dim(j);
-    if (x != y && x != 1 && y != 1)
-      return c.fail("shapes that can be broadcast", "%lld and %lld in dim %d", static_cast<long long>(x), static_cast<long long>(y), d);
-    to->dims[d] = x == 1 ? y : x;
-  }
-  return PEN_OK;
-}
 TensorObject* in_shape(const TensorObject& t, const Shape& shape) {
   int64_t strides[kMaxRank];
   row_major_strides(shape.rank, shape.dims, strides);

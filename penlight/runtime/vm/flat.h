@@ -34,10 +34,6 @@ struct RowArray {
 Status rows_of(const Call& c, const TensorObject& t, const DimSet& dims, DType dtype, RowArray* to);
 // All elements in order.
 Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to);
-// The same of a tensor broadcast to a shape.
-Status broadcast_of(const Call& c, const TensorObject& t, const Shape& shape, DType dtype, Value* to);
-// The shape that these broadcast to.
-Status broadcast_shape(const Call& c, const TensorObject& a, const TensorObject& b, Shape* to);
 // A view in this shape of a tensor that is row-major; null without memory.
 TensorObject* in_shape(const TensorObject& t, const Shape& shape);
 // Gives a tensor cast to this dtype; takes it over.

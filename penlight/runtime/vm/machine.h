@@ -8,11 +8,12 @@ namespace pen {
 
 struct GraphCode;
 
-// A constant in the layout that its kernel reads, kept between calls (packing.h). It holds a reference to the constant's
-// storage, so that no other one can take its address.
+// A constant in the layout that its kernel reads, kept between calls (packing.h). It holds references to the constant's storage and
+// quantizer, so that no other one can take their addresses.
 struct PackedWeight {
   Storage* storage;
-  Tensor weight;  // data: where in the storage
+  Quantizer* quantizer;  // null: not quantized
+  Tensor weight;         // data: where in the storage
   const char* layout;
   int64_t groups;
   TensorObject* packed;

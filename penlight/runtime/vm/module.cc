@@ -91,6 +91,13 @@ struct Interpreter {
   uint32_t arg(const format::VmInstruction& in, uint32_t i) const { return model.indices[in.args + i]; }
   Value& result(const format::VmInstruction& in, uint32_t i) const { return registers[model.indices[in.results + i]]; }
 
+  // Constants that the instruction takes: weights that lie packed in the file are unpacked when code first asks for them.
+  Status unpack_constants(const format::VmInstruction& in) {
+    for (uint32_t i = 0; i < in.arg_count; ++i)
+      if ((arg(in, i) & kConstant) && !value_unpack(look(arg(in, i)))) return out_of_memory(m);
+    return PEN_OK;
+  }
+
   void enter(const format::Function& function, int64_t base, uint32_t result_register) {
     frame = &m->frames[m->frame_count++];
     *frame = {&function, 0, base, result_register};
@@ -188,6 +195,7 @@ struct Interpreter {
       set_text(got, sizeof got, "attribute %d of %d", slot, self->count);
       return fail(m, PEN_ERROR_SHAPE, "attribute", "one that the object has", got);
     }
+    if (!value_unpack(self->slots[slot])) return out_of_memory(m);
     result(in, 0) = self->slots[slot];
     return PEN_OK;
   }
@@ -327,6 +335,7 @@ struct Interpreter {
         set_text(expected, sizeof expected, "at most %lld steps (step_limit)", static_cast<long long>(machine.step_limit));
         return fail(m, PEN_ERROR_LIMIT, "run", expected, "more: an endless loop?");
       }
+      if (m->data.any_packed) PEN_TRY(unpack_constants(in));
       switch (static_cast<format::VmOp>(in.op)) {
         case format::VmOp::move: {
           Value v = taken(arg(in, 0));
@@ -465,6 +474,12 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
   for (size_t i = 0; i < count; ++i) m->registers[1 + i] = args[i]->value;
   for (size_t i = count; i < most; ++i)
     m->registers[1 + i] = m->data.values[model.indices[function->defaults + static_cast<uint32_t>(function->default_count - (most - i))]];
+  bool unpacked = true;
+  for (size_t i = count; i < most; ++i) unpacked = unpacked && value_unpack(m->registers[1 + i]);
+  if (!unpacked) {
+    clear(m);
+    return out_of_memory(m);
+  }
   Interpreter vm = {m, model, nullptr, nullptr};
   vm.enter(*function, 0, 0);
   account_collect_sometimes(machine.account);
@@ -505,10 +520,11 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
     return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
   }
   for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
-  for (uint32_t i = 0; i < model->vm_code.count; ++i) {
-    const format::VmInstruction& in = model->vm_code[i];
-    if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;
-  }
+  for (uint32_t f = 0; f < model->functions.count; ++f)  // what is no function's code, nothing has proven
+    for (uint32_t i = 0; i < model->functions[f].code_count; ++i) {
+      const format::VmInstruction& in = model->vm_code[model->functions[f].code + i];
+      if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;
+    }
   *out = m;
   return PEN_OK;
 }

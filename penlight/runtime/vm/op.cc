@@ -1,6 +1,7 @@
 // Calling an operator of the VM: its arguments, errors and dtypes, and what comes of its result.
 #include "penlight/runtime/vm/op.h"
 
+#include "pen_dtypes.h"  // generated from penlight/ir/dtypes.py
 #include "penlight/runtime/vm/machine.h"
 #include "penlight/runtime/vm/rows.h"
 
@@ -120,20 +121,8 @@ bool is_floating(DType d) { return d == DType::f32 || d == DType::f64 || d == DT
 bool is_integral(DType d, bool with_bool) { return !is_floating(d) && (with_bool || d != DType::boolean); }
 
 // ---- promotion ----
-static int category(DType d) { return is_floating(d) ? 2 : d == DType::boolean ? 0 : 1; }
-static DType join(DType a, DType b) {
-  static const DType kOrder[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32,
-                                 DType::i64,     DType::f16, DType::bf16, DType::f32, DType::f64};
-  auto is = [&](DType x, DType y) { return (a == x && b == y) || (a == y && b == x); };
-  if (is(DType::f16, DType::bf16)) return DType::f32;
-  if (is(DType::u8, DType::i8)) return DType::i16;
-  int at = 0, bt = 0;
-  for (int i = 0; i < 10; ++i) {
-    if (kOrder[i] == a) at = i;
-    if (kOrder[i] == b) bt = i;
-  }
-  return at > bt ? a : b;
-}
+static int category(DType d) { return kDTypeCategories[static_cast<int>(d)]; }
+static DType join(DType a, DType b) { return static_cast<DType>(kJoinedDTypes[static_cast<int>(a)][static_cast<int>(b)]); }
 static void add_dtype(int8_t* level, DType d) { *level = static_cast<int8_t>(*level < 0 ? d : join(static_cast<DType>(*level), d)); }
 void Promotion::add(const TensorObject& t) { add_dtype(&by_level[t.rank() ? 0 : 1], t.dtype()); }
 void Promotion::add(const Value& number) {
@@ -275,6 +264,13 @@ static Status write_back(Call& c) {
   return PEN_OK;
 }
 
+// Operators that take an object read its attributes: packed convolutions of the mobile optimizer.
+static bool attributes_unpack(const Instance& object) {
+  for (int32_t i = 0; i < object.count; ++i)
+    if (!value_unpack(object.slots[i])) return false;
+  return true;
+}
+
 Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results) {
   constexpr int kFew = 24;
   Value few[kFew];
@@ -298,6 +294,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
     if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
+      if (args[i].tag() == Tag::object && !attributes_unpack(*args[i].object())) return c.out_of_memory();
       if (!op.quantized && run == op.run && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
         if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);

@@ -163,6 +163,8 @@ struct Promotion {
 };
 // `to` becomes the shape that both broadcast to.
 Status broadcast_shapes(const Call& c, Shape* to, const Shape& with);
+// The dims before the last two, which are those of matrices.
+Status broadcast_batches(const Call& c, const Tensor& a, const Tensor& b, Shape* to);
 bool is_floating(DType d);
 bool is_integral(DType d, bool with_bool);
 const char* dtype_name(DType d);  // torch's: "Float", "Long"

@@ -25,6 +25,10 @@ const char* pen_model_function_schema(const pen_model* model, int32_t index) {
   const format::Function* f = function_at(*model, index);
   return f ? model->string(f->schema) : nullptr;
 }
+int32_t pen_model_function_default_count(const pen_model* model, int32_t index) {
+  const format::Function* f = function_at(*model, index);
+  return f ? static_cast<int32_t>(f->default_count) : 0;
+}
 const char* pen_model_missing_operator(const pen_model* model, int32_t index) {
   for (uint32_t i = 0; i < model->operators.count; ++i) {
     const char* name = model->string(model->operators[i].name);

@@ -1,5 +1,6 @@
 #include "penlight/runtime/vm/rows.h"
 
+#include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/machine.h"
@@ -8,7 +9,7 @@ namespace pen {
 
 namespace {
 constexpr int64_t kGrain = 16384;  // elements of a task: below, waking a thread costs more than the work
-constexpr int64_t kChunk = 512;    // elements of what lies between two steps
+constexpr int64_t kChunk = 512;    // elements that one step leaves for the next: few enough to stay in the first-level cache
 }  // namespace
 
 int Rows::add_item(DType dtype, int tensor, int step) {
@@ -80,22 +81,20 @@ int Rows::cast(int value, DType to) {
 }
 
 Status broadcast_shapes(const Call& c, Shape* to, const Shape& with) {
-  for (; to->rank < with.rank; ++to->rank) {
-    for (int d = to->rank; d > 0; --d) to->dims[d] = to->dims[d - 1];
-    to->dims[0] = 1;
-  }
-  for (int d = 0; d < with.rank; ++d) {
-    int64_t& size = to->dims[to->rank - with.rank + d];
-    if (with.dims[d] == size || with.dims[d] == 1) continue;
-    if (size != 1)
-      return c.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
-                    static_cast<long long>(with.dims[d]), static_cast<long long>(size), with.rank - d);
-    size = with.dims[d];
-  }
-  return PEN_OK;
+  int wrong = broadcast(to, with.dims, with.rank);
+  if (wrong < 0) return PEN_OK;
+  return c.fail("sizes that broadcast with each other", "%lld against %lld in dim %d from the end",
+                static_cast<long long>(with.dims[wrong]), static_cast<long long>(to->dims[to->rank - with.rank + wrong]),
+                with.rank - wrong);
 }
 
-Status Rows::broadcast(Shape* shape) const {
+Status broadcast_batches(const Call& c, const Tensor& a, const Tensor& b, Shape* to) {
+  *to = {};
+  if (broadcast(to, a.dims, a.rank - 2) < 0 && broadcast(to, b.dims, b.rank - 2) < 0) return PEN_OK;
+  return c.fail("batches that can be broadcast", "others, of rank %d and %d", a.rank, b.rank);
+}
+
+Status Rows::broadcast_inputs(Shape* shape) const {
   for (int i = 0; i < tensor_count_; ++i) {
     Shape with;
     with.rank = tensors_[i].rank;
@@ -103,12 +102,6 @@ Status Rows::broadcast(Shape* shape) const {
     PEN_TRY(broadcast_shapes(call_, shape, with));
   }
   return PEN_OK;
-}
-
-// Strides of an input as the whole shape sees them: 0 where it repeats.
-static int64_t stride_of(const Tensor& t, const Shape& shape, int d) {
-  int own = d - (shape.rank - t.rank);
-  return own < 0 || (t.dims[own] == 1 && shape.dims[d] != 1) ? 0 : t.strides[own];
 }
 
 void result_strides(const Shape& shape, const Tensor* operands, int count, int64_t* strides) {
@@ -126,8 +119,8 @@ void result_strides(const Shape& shape, const Tensor* operands, int count, int64
   for (int k = 0; k < rank; ++k) order[k] = rank - 1 - k;
   auto compare = [&](int a, int b) {
     for (int i = 0; i < count; ++i) {
-      int64_t sa = stride_of(operands[i], shape, a) * dtype_size(operands[i].dtype);
-      int64_t sb = stride_of(operands[i], shape, b) * dtype_size(operands[i].dtype);
+      int64_t sa = broadcast_stride(shape, a, operands[i], operands[i].rank) * dtype_size(operands[i].dtype);
+      int64_t sb = broadcast_stride(shape, b, operands[i], operands[i].rank) * dtype_size(operands[i].dtype);
       if (sa == 0 || sb == 0) continue;
       if (sa != sb) return sa < sb ? -1 : 1;
       if (shape.dims[a] > shape.dims[b]) return 1;
@@ -151,45 +144,13 @@ void result_strides(const Shape& shape, const Tensor* operands, int count, int64
   }
 }
 
-// The loop: dims by rising stride of the result, merged where every tensor continues from one to the next.
-struct Rows::Walk {
+struct Rows::Walk : Loops<kMaxTensors> {
   const Rows* rows;
-  int rank, last;  // last: the step that writes the result
-  int64_t dims[kMaxRank], out[kMaxRank], in[kMaxTensors][kMaxRank];
+  int last;  // the step that writes the result
   int64_t elements, tasks;
   char* data;
   int64_t size;
   char* scratch;  // for each thread, kChunk elements of each step but the last
-
-  void collapse(const Shape& shape, const Tensor& result) {
-    int order[kMaxRank], n = 0;
-    rank = 0;
-    for (int d = 0; d < shape.rank; ++d) {
-      if (shape.dims[d] == 1) continue;
-      int at = n++;
-      for (; at > 0 && result.strides[order[at - 1]] > result.strides[d]; --at) order[at] = order[at - 1];
-      order[at] = d;
-    }
-    if (n == 0 || result.strides[order[0]] != 1) {  // one element, or a result with gaps: rows of one
-      dims[0] = out[0] = 1;
-      for (int i = 0; i < rows->tensor_count_; ++i) in[i][0] = 0;
-      rank = 1;
-    }
-    for (int k = 0; k < n; ++k) {
-      int d = order[k], before = rank - 1;
-      bool merges = before >= 0 && result.strides[d] == out[before] * dims[before];
-      for (int i = 0; i < rows->tensor_count_ && merges; ++i)
-        merges = stride_of(rows->tensors_[i], shape, d) == in[i][before] * dims[before];
-      if (merges) {
-        dims[before] *= shape.dims[d];
-        continue;
-      }
-      dims[rank] = shape.dims[d];
-      out[rank] = result.strides[d];
-      for (int i = 0; i < rows->tensor_count_; ++i) in[i][rank] = stride_of(rows->tensors_[i], shape, d);
-      ++rank;
-    }
-  }
 
   // `n` elements side by side in the result, from these places on.
   void row(char* to, const char* const* from, int64_t n, char* between) const {
@@ -221,7 +182,7 @@ struct Rows::Walk {
 
   void run(int64_t begin, int64_t end, int worker) const {
     char* between = scratch ? scratch + worker * last * kChunk * 8 : nullptr;
-    int64_t at = begin % dims[0], outer = begin / dims[0], index[kMaxRank], to = 0, from[kMaxTensors] = {};
+    int64_t at = begin % dims[0], outer = begin / dims[0], index[kMaxRank + 1], to = 0, from[kMaxTensors] = {};
     for (int d = 1; d < rank; ++d) {
       index[d] = outer % dims[d];
       outer /= dims[d];
@@ -258,9 +219,6 @@ Status Rows::check(int value) {
 
 Status Rows::compute(int value, const Tensor& out) {
   Walk w;
-  Shape shape;
-  shape.rank = out.rank;
-  for (int d = 0; d < out.rank; ++d) shape.dims[d] = out.dims[d];
   w.rows = this;
   w.elements = out.numel();
   w.data = out.data;
@@ -268,7 +226,7 @@ Status Rows::compute(int value, const Tensor& out) {
   w.scratch = nullptr;
   w.last = items_[value].step;
   if (w.elements == 0) return PEN_OK;
-  w.collapse(shape, out);
+  w.make(out, tensor_count_, [&](int i) -> const Tensor& { return tensors_[i]; });
   ThreadPool* pool = call_.machine->runner.pool;
   if (w.last > 0) {
     size_t bytes = static_cast<size_t>(pool_threads(pool)) * static_cast<size_t>(w.last) * kChunk * 8;
@@ -295,7 +253,7 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   *made = nullptr;
   PEN_TRY(check(value));
   Shape shape;
-  PEN_TRY(broadcast(&shape));
+  PEN_TRY(broadcast_inputs(&shape));
   TensorObject* t = tensor_create(items_[value].dtype, shape.rank, shape.dims);
   if (!t) return call_.out_of_memory();
   if (!row_major) result_strides(shape, tensors_, tensor_count_, t->shape.strides);
@@ -303,7 +261,8 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   if (items_[value].tensor >= 0) {  // an input as it is
     Tensor from = t->shape;
     from.data = tensors_[items_[value].tensor].data;
-    for (int d = 0; d < shape.rank; ++d) from.strides[d] = stride_of(tensors_[items_[value].tensor], shape, d);
+    for (int d = 0; d < shape.rank; ++d)
+      from.strides[d] = broadcast_stride(shape, d, tensors_[items_[value].tensor], tensors_[items_[value].tensor].rank);
     status = move_elements(call_, t->view(), from);
   } else {
     status = compute(value, t->view());
@@ -350,7 +309,7 @@ Status Rows::give(int value) {
   if (writes >= 0 && items_[value].step >= 0) {
     PEN_TRY(check(value));
     Shape shape;
-    PEN_TRY(broadcast(&shape));
+    PEN_TRY(broadcast_inputs(&shape));
     TensorObject& to = call_.tensor(writes);
     if (fits_in(to, items_[value].dtype, shape)) {
       call_.results[0] = call_.args[writes];

@@ -48,7 +48,7 @@ class Rows {
   int add_item(DType dtype, int tensor, int step);
   Status check(int value);
   bool fits_in(const TensorObject& to, DType dtype, const Shape& shape) const;
-  Status broadcast(Shape* shape) const;
+  Status broadcast_inputs(Shape* shape) const;
   Status compute(int value, const Tensor& out);
 
   const Call& call_;

@@ -194,9 +194,26 @@ bool tensor_is_channels_last(const TensorObject& t) {
   return t.rank() == 4 && lies_in_order(t.shape, kOrder);
 }
 
+bool storage_unpack(Storage* s) {
+  if (!s->packed.layout) return true;
+  char* data = new_memory(s->account, s->bytes);
+  if (!data) return false;
+  unpack_weight(s->packed, reinterpret_cast<const uint32_t*>(s->data), reinterpret_cast<uint32_t*>(data));
+  s->packed = {};
+  s->data = data;
+  s->owned = true;
+  return true;
+}
+bool value_unpack(const Value& v) { return v.tag() != Tag::tensor || storage_unpack(v.tensor()->storage); }
+
 bool tensor_make_writable(TensorObject* t) {
   Storage* s = t->storage;
   if (!s->read_only) return true;
+  if (!storage_unpack(s)) return false;
+  if (s->owned) {  // nobody else's memory
+    s->read_only = false;
+    return true;
+  }
   char* data = new_memory(s->account, s->bytes);
   if (!data) return false;
   if (s->bytes) memcpy(data, s->data, static_cast<size_t>(s->bytes));

@@ -1,6 +1,7 @@
 // Tensors of the VM: counted, strided views of counted storages, in torch's layout and with torch's aliasing. Two tensors on
 // one storage see each other's writes. A quantized tensor is its integers (u8, i8, i32) with a quantizer beside them.
 #pragma once
+#include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/vm/value.h"
 
 namespace pen {
@@ -10,7 +11,8 @@ struct Storage {
   char* data;
   int64_t bytes;
   bool owned;      // freed with the storage
-  bool read_only;  // weights in the mapped file: a write copies them first (tensor_make_writable)
+  bool read_only;  // weights: a write makes them the module's own first (tensor_make_writable)
+  Packed packed;   // its layout is not null: `data` is a packed weight of at least `bytes`, see storage_unpack
   void (*release)(void* owner);
   void* owner;
   Account* account;  // that its own memory is counted by; null: none
@@ -53,6 +55,11 @@ struct TensorObject : Heap {
 Storage* storage_create(int64_t bytes);  // 64-byte aligned, not cleared
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner);
 Storage* storage_adopt(void* data, int64_t bytes);  // takes over memory of malloc's; where it returns null, that is freed
+// A weight that lies packed in the file becomes memory of the module's own: what must happen before its numbers are read. No
+// register, list, tuple or dict ever holds one that it has not happened to; attributes of objects may. False without memory.
+bool storage_unpack(Storage* storage);
+// The same, of a value that is a tensor; others are left alone.
+bool value_unpack(const Value& value);
 void storage_release(Storage* storage);
 Quantizer* quantizer_create(double scale, int64_t zero_point);
 Quantizer* quantizer_create(int32_t axis, int64_t channels);  // scales and zero points to be filled in

@@ -9,6 +9,7 @@ using namespace pen;
 namespace pen {
 
 pen_value* box(const Value& value) {
+  if (!value_unpack(value)) return nullptr;                                 // a weight of the module's state, which nothing has read so far
   pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
   if (!made) return nullptr;
   made->value = value;

@@ -38,6 +38,7 @@ class Case:
     path: Path
     version: int
     calls: list[Call]
+    source: Path  # the same model, as torch.jit.save writes it
 
     @property
     def args(self) -> list[Any]:
@@ -58,7 +59,7 @@ def cases(folder: Path = FIXTURES, only: str = "") -> Iterator[Case]:
         ]
         for version, file in record["files"].items():
             if file.startswith(only):
-                yield Case(file.removesuffix(".ptl"), folder / file, int(version), calls)
+                yield Case(file.removesuffix(".ptl"), folder / file, int(version), calls, folder / record["source"])
 
 
 def decode(value: Any) -> Any:

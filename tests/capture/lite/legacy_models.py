@@ -344,5 +344,44 @@ def divide():
     return Divide(), [("forward", [x, y]), ("forward", [x.float(), y]), ("forward", [x.float(), y.float()])]
 
 
+class Outs(nn.Module):
+    """Out arguments behind defaults that are left out, names without overload, functional forms of in-place operators."""
+
+    def forward(self, x: Tensor) -> List[Tensor]:
+        made = [torch.empty(0) for _ in range(8)]
+        torch.add(x, x, out=made[0])
+        torch.add(x, x, alpha=2, out=made[1])
+        torch.linspace(0.0, 1.0, 5, out=made[2])
+        torch.logspace(0.0, 1.0, 4, out=made[3])
+        torch.logspace(0.0, 1.0, 4, 2.0, out=made[4])
+        torch._C._nn.gelu(x, out=made[5])
+        torch.sum(x, [1], out=made[6])
+        torch.mm(x, x.t(), out=made[7])
+        left, right = torch.split(x, [1, 2], dim=1)
+        drawn, again = torch.ops.aten.random(x, 2, 5), torch.empty_like(x)
+        torch.ops.aten.random(x, 2, 5, out=again)
+        inside = [(d >= 2).all() & (d < 5).all() for d in (drawn, again)]
+        return made + inside + [left, right, torch.ops.aten.zero(x)]
+
+
+def outs():
+    return Outs(), [("forward", [x]) for x in _images((2, 3), (4, 3))]
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 8, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Optional[Tensor]]:
+        y, weights = self.inner(x, x, x)
+        return self.layer(y), weights
+
+
+def attention():
+    return Attention().eval(), [("forward", [x]) for x in _images((2, 3, 8), (1, 5, 8))]
+
+
 def gelu():
     return Gelu(), [("forward", [torch.linspace(-4, 4, 9)])]

@@ -1,9 +1,9 @@
 """Writes files of PyTorch Mobile with what they compute: `python make_legacy.py FOLDER [NAME …]`, under any PyTorch that can save
 them.
 
-For each model NAME.json with the calls and the results of PyTorch's own lite interpreter, and NAME.v<version>.ptl for bytecode
-versions (9 is the flatbuffer container). `make_legacy.py fixtures --committed` under torch 1.13 wrote those beside; legacy.py
-reads them.
+For each model NAME.json with the calls and the results of PyTorch's own lite interpreter, NAME.v<version>.ptl for bytecode
+versions (9 is the flatbuffer container), and NAME.pt, the same as torch.jit.save writes it. `make_legacy.py fixtures --committed`
+under torch 1.13 wrote those beside; legacy.py reads them.
 """
 
 import base64
@@ -35,6 +35,7 @@ COMMITTED = {  # a few kB each
     "divide": (8, 9),
     "divide_old": (4, 8),
     "gelu_old": (8,),
+    "outs": (6, 8),
 }
 
 
@@ -115,8 +116,10 @@ def save(folder, name, script, calls, versions=VERSIONS, debug=False, operator_v
             )
         else:
             assert _backport_for_mobile(newest, path, version)
+    source = os.path.join(folder, name + ".pt")
+    script.save(source)
     if operator_version is not None:
-        for path in paths.values():
+        for path in (*paths.values(), source):
             set_operator_version(path, operator_version)
     results = {}
     for version, path in paths.items():
@@ -134,6 +137,7 @@ def save(folder, name, script, calls, versions=VERSIONS, debug=False, operator_v
     record = {
         "torch": torch.__version__,
         "files": {str(v): os.path.basename(p) for v, p in sorted(paths.items())},
+        "source": name + ".pt",
         "calls": [
             dict(method=method, args=[encode(a) for a in args], **result)
             for (method, args), result in zip(calls, first, strict=True)
@@ -206,6 +210,10 @@ def make(folder, only=()):
             except RuntimeError as e:
                 print("this PyTorch cannot load what it saves:", str(e)[:80])
     for name, versions in (("divide", (8, 9)), ("gelu", (8, 9))):
+        if wanted(name):
+            model, calls = getattr(models, name)()
+            save(folder, name, torch.jit.script(model), calls, versions)
+    for name, versions in (("outs", (6, 8, 9)), ("attention", (8, 9))):
         if wanted(name):
             model, calls = getattr(models, name)()
             save(folder, name, torch.jit.script(model), calls, versions)

@@ -306,3 +306,16 @@ def test_every_file_of_the_original(tmp_path: Path):
     assert len(written) > 40
     for case in written:
         test_structure(case)
+
+
+def test_version_5_writes_the_folder_of_its_tensors_into_their_keys():
+    """As the files of PyTorch 1.8 have it; later ones, and those that are made version 5 again, only have the number."""
+    steps = (("STOREN", 1, 2), ("DROPR", 1, 0), ("LOADC", 0, 0), ("LOADC", 1, 0), ("MOVE", 2, 0), ("OP", 0, 0), ("LOADC", 1, 0),
+             ("OP", 1, 0), ("RET", 0, 0))  # fmt: skip
+    table = build.code(steps, (("aten::add", "int"), ("aten::add", "Scalar")), ("TENSOR", 1), (), 2)
+    forward = ("__torch__.M.forward", table, build.schema(("self", "__torch__.M"), ("y", "int")))
+    tensor = build.tensor("constants/0", 8, (2, 4), (4, 1), kind="DoubleStorage")
+    bytecode = build.pickled((5, forward)).replace(build.text("TENSOR"), tensor)
+    values = np.arange(8, dtype=np.float64)
+    program = read(build.program(version=5, bytecode=bytecode, constants__0=values.tobytes()))
+    np.testing.assert_array_equal(program.functions["__torch__.M.forward"].constants[0].array(), values.reshape(2, 4))

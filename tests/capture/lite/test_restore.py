@@ -11,7 +11,7 @@ from tests.capture.lite import build, legacy
 
 def made(state: bytes, *instructions: tuple, operators: tuple = (), constants: tuple = ()) -> ScriptObject:
     """The object `inner` of a module whose class has a __setstate__ of these instructions."""
-    table = build.code(instructions, operators=operators, constants=constants, types=("List[int]",))
+    table = build.code(instructions, operators=operators, constants=constants, types=("List[int]",), registers=2)
     setstate = ("__torch__.N.__setstate__", table, build.schema(("self", "__torch__.N"), ("state", "Any")))
     inner = build.name("__torch__", "N") + b")\x81" + state + b"b"
     program = read(build.program(functions=(build.function(), setstate), data=build.module({"inner": inner})))
@@ -27,11 +27,12 @@ def test_a_file_of_torch():
         np.testing.assert_array_equal(weight.array(), np.arange(6, dtype=np.float32).reshape(2, 3))
 
 
+END = (("LOAD", 1, 0), ("RET", 0, 0))
 STORE = (("STOREN", 1, 2), ("LOAD", 1, 0), ("LOAD", 2, 0))
 
 
 def test_slots_come_in_order():
-    found = made(build.integer(7), *STORE, ("SET_ATTR", 2, 0), *STORE[1:], ("SET_ATTR", 0, 0), ("RET", 0, 0))
+    found = made(build.integer(7), *STORE, ("SET_ATTR", 2, 0), *STORE[1:], ("SET_ATTR", 0, 0), *END)
     assert found.attributes == {"0": 7, "1": None, "2": 7}
     assert list(found.attributes) == ["0", "1", "2"]
 
@@ -47,7 +48,7 @@ def test_branches():
         ("JMP", 3, 0),
         ("LOADC", 2, 0),
         ("SET_ATTR", 0, 0),
-        ("RET", 0, 0),
+        *END,
     )
     for state, expected in ((1, "one"), (2, "other")):
         found = made(build.integer(state), *steps, operators=(("aten::eq", "int", 2),), constants=(1, "one", "other"))

@@ -15,6 +15,7 @@ from torch import nn
 
 import penlight
 from penlight.file.writer import write_file
+from tests.file.golden.packed import packed_program
 from tests.file.golden.script import expected, golden_program
 
 HERE = Path(__file__).parent
@@ -83,10 +84,15 @@ def version_2() -> None:
     np.savez_compressed(HERE / "v2.npz", **arrays)
 
 
+def version_2_packed() -> None:
+    """Weights that VM code shares with a plan; packed.py says what comes out."""
+    write_file(packed_program(), HERE / "v2_packed.pen")
+
+
 def main() -> None:
-    for version, make in enumerate((version_1, version_2), 1):
-        if (HERE / f"v{version}.pen").exists():
-            print(f"v{version}.pen exists: a golden file is made once")
+    for name, make in {"v1": version_1, "v2": version_2, "v2_packed": version_2_packed}.items():
+        if (HERE / f"{name}.pen").exists():
+            print(f"{name}.pen exists: a golden file is made once")
         else:
             make()
 

@@ -14,16 +14,13 @@ import sys
 
 import pytest
 
+from penlight.build.generate import ISAS
+
 ROOT = pathlib.Path(__file__).parents[3]
 SOURCE = pathlib.Path(__file__).parent / "simd_test.cc"
 FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", f"-I{ROOT}",
          "-Wall", "-Wextra", "-Werror"]  # fmt: skip
-X86 = {
-    "avx512": ["-mavx512f", "-mavx512bw", "-mavx512vl", "-mavx512dq", "-mfma", "-mf16c", "-mavx2"],
-    "avx2": ["-mavx2", "-mfma", "-mf16c"],
-    "sse4": ["-msse4.1"],
-    "base": [],
-}
+X86 = {name: flags for name, (_, flags) in ISAS.items()}
 CPU_FLAG = {"avx512": "avx512dq", "avx2": "avx2", "sse4": "sse4_1"}
 ARM = {
     "arm64": (["-target", "aarch64-linux-musl"], "qemu-aarch64-static"),

@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from penlight.capture.script import dataflow
-from penlight.compat.backends import is_host, runs_on
 from penlight.compat.bundled_inputs import bundle_inputs
-from penlight.compat.lints import Lint, lint_file
 from penlight.compat.mobile_optimizer import optimize_for_mobile
 from penlight.ir.script import Action, ScriptFunction
+from penlight.lint.lints import Lint, lint_file
+from penlight.lint.torch_backends import is_host, runs_on
 from tests.tools.call import Penlight
 
 
@@ -109,10 +109,7 @@ def test_unsupported_by_backend(files: Path) -> None:
 
 def test_nothing_to_mend(files: Path) -> None:
     assert lint_file(files / "good.pt", ["cpu", "vulkan", "metal"]) == []
-    assert lint_file(files / "good.pen", ["cpu", "metal"]) == []
-    assert codes(lint_file(files / "good.pen", ["vulkan"])) == {
-        ("error", "UNSUPPORTED_VULKAN")
-    }  # it was made for Metal
+    assert lint_file(files / "good.pen", ["cpu", "vulkan", "metal"]) == []
 
 
 def test_pen(files: Path) -> None:
@@ -172,3 +169,37 @@ def test_walk_ends_where_it_must() -> None:
     ):  # fmt: skip
         function = ScriptFunction("f", [{"name": "self", "type": ""}, {"name": "x", "type": ""}], "", code, 9, 9)
         assert len(list(dataflow.steps(function))) <= len(code)
+
+
+class Reused(nn.Module):
+    """forward calls a method that is compiled, and saved, for itself too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU(), nn.BatchNorm2d(4))
+
+    @torch.jit.export
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.features(x).mean()
+
+
+class Half(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 0.5
+
+
+@pytest.mark.parametrize("ending", ["pt", "ptl"])
+def test_no_layer_counts_twice_and_no_number_is_a_weight(tmp_path: Path, ending: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        script = torch.jit.script(Reused().eval())
+        half = torch.jit.trace(Half(), torch.rand(3))
+        for module, name in ((script, "reused"), (half, "half")):
+            path = str(tmp_path / f"{name}.{ending}")
+            module.save(path) if ending == "pt" else module._save_for_lite_interpreter(path)
+    found = {lint.code: lint for lint in lint_file(tmp_path / f"reused.{ending}")}
+    assert found["BATCHNORM"].count == 2
+    assert "F64_WEIGHTS" not in [lint.code for lint in lint_file(tmp_path / f"half.{ending}")]

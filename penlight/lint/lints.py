@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from penlight.capture.lite.program import Function, LiteProgram
-from penlight.capture.lite.registers import to_script
 from penlight.capture.script import dataflow
-from penlight.compat.backends import GPUS, runs_on
 from penlight.errors import CaptureError
 from penlight.file_kinds import WORDS, file_kind
-from penlight.ir.script import Script, ScriptFunction
-from penlight.ir.values import Device, ScriptObject, ScriptTensor
+from penlight.ir.script import ScriptFunction
+from penlight.ir.values import Device, ScriptObject
+from penlight.lint.program import can_be_planned, kernel_keys, on_cpu, register_code, tensors
+from penlight.lint.torch_backends import GPUS, runs_on
 
 LEVELS = ("error", "warning", "note")
 RANDOM = {
@@ -123,7 +122,7 @@ def _of_state(program: LiteProgram) -> Iterator[Lint]:
     for name, tensor in tensors(program):
         if tensor.requires_grad:
             grads.append(name)
-        if tensor.dtype == "f64":
+        if tensor.dtype == "f64" and tensor.shape:  # a trace keeps 0.5 as one of rank 0
             doubles.append(name)
     if grads:
         yield Lint(
@@ -141,37 +140,10 @@ def _training(value: ScriptObject) -> bool:
     return value.attributes.get("training") is True
 
 
-def tensors(program: LiteProgram) -> Iterator[tuple[str, ScriptTensor]]:
-    """Every tensor in the module's state and in the constants of its code, once, with a name."""
-    seen: set[int] = set()
-
-    def walk(value: Any, name: str, depth: int) -> Iterator[tuple[str, ScriptTensor]]:
-        if isinstance(value, (ScriptTensor, ScriptObject, list, tuple, dict)):
-            if id(value) in seen or depth > 200:
-                return
-            seen.add(id(value))
-        if isinstance(value, ScriptTensor):
-            yield value.name or name, value
-        elif isinstance(value, ScriptObject):
-            for key, item in value.attributes.items():
-                yield from walk(item, f"{name}.{key}" if name else key, depth + 1)
-        elif isinstance(value, (list, tuple)):
-            for i, item in enumerate(value):
-                yield from walk(item, f"{name}.{i}" if name else str(i), depth + 1)
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                yield from walk(item, f"{name}.{key}" if name else str(key), depth + 1)
-
-    yield from walk(program.module, "", 0)
-    for function in program.functions.values():
-        for i, constant in enumerate(function.constants):
-            yield from walk(constant, f"{function.method}: constant {i}", 0)
-
-
 def _layers(program: LiteProgram) -> Iterator[Lint]:
     """Dropout and batch norm in the code, as PyTorch's lints look for them."""
-    for function in program.functions.values():
-        for at, name in _calls(function) if not _is_internal(function) else ():
+    for function in _own_code(program):
+        for at, name in _calls(function):
             if "dropout" in name:
                 yield Lint(
                     "DROPOUT", "note", f"{name} is still in the code.",
@@ -193,9 +165,8 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
             "NO_SOURCE_LINES", "note", "The file does not say which source line an instruction came from: errors on the device cannot either.",
             "model._save_for_lite_interpreter(path, _save_mobile_debug_info=True)",
         )  # fmt: skip
-    for function in program.functions.values():
-        if _is_internal(function):
-            continue
+    own = _own_code(program)
+    for function in own:
         for at, name in _calls(function):
             yield from _of_operator(name, _source(function, at), backends)
         for constant in function.constants:
@@ -215,11 +186,25 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
     except CaptureError:  # which it says when it is compiled
         functions = []
     for code in functions:
-        if code.method is not None and not _is_internal(code):
+        if code.method in [function.method for function in own]:
             yield from _of_flow(code)
 
 
-def _is_internal(function: Function | ScriptFunction) -> bool:
+def _own_code(program: LiteProgram) -> list[Function]:
+    """The methods that users call, without those whose code also stands in another, which calls them: it would count twice."""
+    own = [function for function in program.functions.values() if not _is_internal(function)]
+    names = [[name for _, name in _calls(function)] for function in own]
+
+    def stands_in(part: list[str], whole: list[str]) -> bool:
+        return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))
+
+    return [
+        function for i, function in enumerate(own)
+        if not any(len(other) > len(names[i]) > 0 and stands_in(names[i], other) for other in names)
+    ]  # fmt: skip
+
+
+def _is_internal(function: Function) -> bool:
     """Not called by users: helpers, whose code is also inlined where they are called, and bundled inputs' accessors."""
     return (function.method or "").startswith(("_", "get_all_bundled", "get_num_bundled", "get_bundled"))
 
@@ -308,56 +293,9 @@ def _is_check(function: ScriptFunction, at: int) -> bool:
     return raises(at + 1) or raises(code[at].target)
 
 
-def register_code(program: LiteProgram) -> Script:
-    """The program as it is interpreted. Without torch's schemas, operators that Penlight lacks may be an error."""
-    try:
-        from penlight.capture.script.torchscript import schema_counts
-    except ImportError:
-        return to_script(program)
-    return to_script(program, None, schema_counts)
-
-
 def _source(function: Function, at: int) -> list[str]:
     found = function.sources[at] if function.sources and at < len(function.sources) else ""
     return [found] if found else []
-
-
-# --- operators ---
-# Taken apart or dropped when code is read (capture/lite/registers.py).
-TRANSLATED = {
-    "prim::TupleUnpack", "prim::ListUnpack", "prim::Uninitialized", "prim::unchecked_cast", "prim::unchecked_unwrap_optional",
-    "aten::_unwrap_optional",
-}  # fmt: skip
-
-
-@lru_cache(maxsize=1)
-def _vm_names() -> frozenset[str]:
-    try:
-        from penlight import _runtime
-
-        return frozenset(_runtime.operator_names())  # type: ignore[attr-defined]
-    except ImportError:  # not built; the sources say the same
-        from penlight.ops.vm_operators import operators
-
-        return frozenset(operators())
-
-
-def on_cpu(name: str) -> bool:
-    """Whether the interpreter has an operator."""
-    return name in _vm_names() or name in TRANSLATED
-
-
-def can_be_planned(name: str) -> bool:
-    """Whether capture turns an operator into kernels: it runs then where a plan takes it in."""
-    from penlight.ops import registry
-
-    namespace, _, rest = name.partition("::")
-    if namespace != "aten":
-        return False
-    registry.load_all()
-    short, dot, overload = rest.partition(".")
-    plain = short.removesuffix("_") + dot + overload
-    return any(n in table for n in (rest, plain) for table in (registry.ATEN, registry.COMPOSITES))
 
 
 def _instead(name: str) -> str:
@@ -397,20 +335,11 @@ def _of_pen(path: Path, backends: Sequence[str]) -> Iterator[Lint]:
     for name in pen.script_operators:
         if "cpu" in backends and not on_cpu(name):
             yield Lint("UNSUPPORTED", "error", f"{name}: not supported.", _instead(name))
-    known = _kernel_keys()
+    known = kernel_keys()
     for key in sorted(key for key in pen.keys if known and key not in known):
         yield Lint(
             "UNSUPPORTED", "error", f"{key}: this build of the runtime has no such kernel.", "Install a newer Penlight."
         )
-
-
-def _kernel_keys() -> frozenset[str]:
-    try:
-        from penlight import _runtime
-
-        return frozenset(_runtime.kernel_keys())
-    except ImportError:
-        return frozenset()
 
 
 # --- putting together ---

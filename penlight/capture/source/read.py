@@ -1,0 +1,113 @@
+"""A TorchScript file (.pt, of torch.jit.save) → Script, without torch: state from its pickles, code from its source text.
+
+So files open whose classes or operators the installed torch does not have, such as those that optimize_for_mobile wrote with
+XNNPACK's packed weights, and nothing that a file says is run while it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from penlight.capture.lite.archive import Archive
+from penlight.capture.lite.bytecode import check_byte_order, operator_version, storages_in
+from penlight.capture.lite.packed import unpack
+from penlight.capture.lite.read import Source, name_tensors, objects_in, opened
+from penlight.capture.lite.restore import restore
+from penlight.capture.lite.unpickle import unpickle
+from penlight.capture.source.compile import Method
+from penlight.capture.source.declarations import Declarations
+from penlight.capture.source.scope import Shared
+from penlight.capture.source.types import Type
+from penlight.errors import CaptureError
+from penlight.ir.script import Script
+from penlight.ir.values import ScriptObject, Storage
+
+
+class SourceProgram:
+    """A TorchScript file, opened. Its code is compiled when methods are asked for."""
+
+    def __init__(self, source: Source) -> None:
+        data, self.file = opened(source)
+        self.archive = Archive(data, self.file)
+        if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
+            raise CaptureError(f"{self.file} is no TorchScript file: it has no data.pkl and code/ in it")
+        check_byte_order(self.archive, self.file)
+        self.declarations = Declarations(self.archive, self.file)
+        self.version = operator_version(self.archive, self.file)
+        declared = self.declarations.class_of(Type(self._state()[0].type_name))
+        self.methods = (
+            [m for m in declared.methods if not (m.startswith("__") and m.endswith("__"))] if declared else []
+        )
+
+    def script(self, methods: Sequence[str] | None = None) -> Script:
+        """The module in eval mode, and the code of these methods; None: of all that it has."""
+        missing = [m for m in methods or () if m not in self.methods]
+        if missing:
+            raise CaptureError(f"the file has no method {', '.join(missing)}; it has {', '.join(self.methods)}")
+        module, constants = self._state()
+        shared = Shared(Script({}, module, []), self.declarations, list(constants), self.version)
+        _restore(objects_in([module, *constants]), shared, self.file)
+        name_tensors(module)
+        _compile(shared, self.methods if methods is None else methods)
+        return shared.script
+
+    def _state(self) -> tuple[ScriptObject, tuple[Any, ...]]:
+        storages: dict[str, Storage] = {}
+
+        def unpickled(name: str, folder: str) -> Any:
+            where = f"{self.file}: {name}"
+            return unpickle(self.archive.read(name), where, storages_in(self.archive, folder, storages))
+
+        module = unpickled("data.pkl", "data/")
+        constants = unpickled("constants.pkl", "constants/") if "constants.pkl" in self.archive else ()
+        if not isinstance(module, ScriptObject) or not isinstance(constants, tuple):
+            raise CaptureError(f"{self.file}: data.pkl holds {type(module).__name__}, expected a module")
+        return module, constants
+
+
+def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
+    """Packed parameters and states become attributes, in the order that the classes declare; modules evaluate."""
+    for value in objects:
+        unpack(value, file)
+    for value in objects:
+        declared = shared.declarations.class_of(Type(value.type_name))
+        if value.is_custom:
+            continue
+        if declared is None:
+            raise CaptureError(f"{file}: an object of class {value.type_name}, for which the file has no code")
+        names = list(declared.attributes)
+        if value.has_state and "__setstate__" in declared.methods:
+            method = Method(shared, Type(declared.name), declared.methods["__setstate__"]).run()
+            if not restore(value, method, shared.script.constants, file, names):
+                raise CaptureError(
+                    f"{file}: __setstate__ of class {value.type_name} does more than is run while a file is read"
+                )
+        value.attributes = {name: value.attributes.get(name) for name in names}
+        if "training" in value.attributes:
+            value.attributes["training"] = False
+
+
+def _compile(shared: Shared, methods: Sequence[str]) -> None:
+    script = shared.script
+    declared = shared.declarations.class_of(Type(script.module.type_name))
+    assert declared is not None  # it has these methods
+    for name in methods:
+        function = Method(shared, script.module, declared.methods[name]).run()
+        function.method = name
+        script.functions[function.name] = function
+    _compile_called(shared)
+
+
+def _compile_called(shared: Shared) -> None:
+    """Methods of objects whose class is known at run only: of every class that has one of this name."""
+    objects = {o.type_name for o in objects_in([shared.script.module])}
+    done: set[str] = set()
+    while shared.called - done:
+        name = (shared.called - done).pop()
+        done.add(name)
+        for type_name in sorted(objects):
+            declared = shared.declarations.class_of(Type(type_name))
+            if declared is not None and name in declared.methods:
+                function = Method(shared, Type(type_name), declared.methods[name]).run()
+                shared.script.functions.setdefault(function.name, function)

@@ -1,0 +1,77 @@
+"""Which kernel computes a convolution, and how its weights lie: by the weight's shape alone. Lowering chooses by this table, and so does
+the VM: the generator writes it as conv_kernels.h.
+
+    direct     one group of up to 4 input channels: a pixel's values are fewer than a vector's lanes on every instruction set
+    gemm       one group, or 16 and more outputs per group, a panel
+    depthwise  one input and one output channel per group
+    grouped    other small groups
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MANY = 2**63 - 1
+PLAIN = ("conv2d", "conv3d")
+ALL = (*PLAIN, "conv_transpose2d", "conv_transpose3d")
+FEW_CHANNELS, PANEL = 4, 16
+
+
+@dataclass(frozen=True)
+class ConvKernel:
+    """Bounds, both included. `inputs`, `outputs`: channels of a group."""
+
+    variant: str
+    layout: str
+    ops: tuple[str, ...]
+    groups: tuple[int, int] = (1, MANY)
+    inputs: tuple[int, int] = (0, MANY)
+    outputs: tuple[int, int] = (0, MANY)
+
+
+# The first one that fits; the last fits all.
+KERNELS = (
+    ConvKernel("direct", "panel16", ("conv2d",), groups=(1, 1), inputs=(0, FEW_CHANNELS)),
+    ConvKernel("gemm", "panel16", ALL, groups=(1, 1)),
+    ConvKernel("gemm", "panel16", ALL, outputs=(PANEL, MANY)),
+    ConvKernel("depthwise", "taps", PLAIN, inputs=(1, 1), outputs=(1, 1)),
+    ConvKernel("grouped", "grouped", ALL),
+)
+
+
+def choose(op: str, groups: int, inputs: int, outputs: int) -> ConvKernel:
+    """`inputs`, `outputs`: channels of a group; MANY where they are not known."""
+
+    def fits(k: ConvKernel) -> bool:
+        bounds = ((k.groups, groups), (k.inputs, inputs), (k.outputs, outputs))
+        return op in k.ops and all(least <= n <= most for (least, most), n in bounds)
+
+    return next(k for k in KERNELS if fits(k))
+
+
+def cpp_header() -> str:
+    rows = []
+    for k in KERNELS:
+        ops = ", ".join(str(op in k.ops).lower() for op in ALL)
+        bounds = ", ".join(f"{{{least}, {most}}}" for least, most in (k.groups, k.inputs, k.outputs))
+        rows.append(f'    {{"{k.variant}", "{k.layout}", {{{ops}}}, {bounds}}},')
+    return "\n".join(
+        [
+            "// Generated from penlight/ops/conv/kernels.py by penlight/build/generate.py. Do not edit.",
+            "#pragma once",
+            "#include <stdint.h>",
+            "namespace pen {",
+            "struct ConvKernel {",
+            "  const char *variant, *layout;",
+            f"  bool ops[4];  // {', '.join(ALL)}",
+            "  struct {",
+            "    int64_t least, most;",
+            "  } groups, inputs, outputs;  // channels of a group",
+            "};",
+            "constexpr ConvKernel kConvKernels[] = {",
+            *rows,
+            "};",
+            "}  // namespace pen",
+            "",
+        ]
+    )
