@@ -19,7 +19,7 @@ class InterpretedWarning(UserWarning):
 
 
 class PlanWarning(UserWarning):
-    """Planning failed because of a mistake in Penlight. The result is right; it comes slower."""
+    """A part of a model could not be planned because of a mistake in Penlight, or for lack of memory. The result is right, but slow."""
 
 
 class InputError(PenlightError, TypeError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from penlight.errors import InputError, RunError
+from penlight.errors import InputError, PlanWarning, RunError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.types import DTYPES
 
@@ -63,6 +64,8 @@ class VmModule:
             self.signatures[name] = [{**p, "optional": i >= len(given) - defaults} for i, p in enumerate(given)]
         self._module = _runtime.Module()
         self._lock = threading.RLock()
+        self._runs = 0
+        self._failed: set[str] = set()  # planned parts that were told of
         problem = self._module.create(model, threads, memory_limit, step_limit, isa)
         if problem:
             raise RunError(**problem)
@@ -75,9 +78,22 @@ class VmModule:
                 problem, result = self._module.run(method, [to_vm(a) for a in given])
             except TypeError as e:
                 raise InputError(str(e)) from None
+        self._tell_of_failed_parts()
         if problem:
             raise RunError(**problem)
         return from_vm(result, _to_torch if as_torch else _to_numpy)
+
+    def _tell_of_failed_parts(self) -> None:
+        """A plan that cannot be made is slow, and a mistake or a lack of memory: said once for each. (Looked for in the first runs,
+        and now and then: it takes microseconds.)"""
+        self._runs += 1
+        if self._runs > 8 and self._runs % 64:
+            return
+        for part in self.planned_parts:
+            if part.failed and part.name not in self._failed:
+                self._failed.add(part.name)
+                text = f"planned part {part.name} is interpreted: {part.failed_reason} (at {part.source})"
+                warnings.warn(PlanWarning(text), stacklevel=4)
 
     def _positional(self, method: str, args: list[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         parameters = self.signatures[method]

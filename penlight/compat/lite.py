@@ -69,7 +69,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     methods, metadata = None, {"name": _name(source), **carried_files(source)}
     metadata[OPERATORS] = sorted(operators_of(opened if isinstance(opened, LiteProgram) else _program(source)))
     if not isinstance(opened, LiteProgram):
-        methods = opened._c._method_names()
+        methods = [name for name in opened._c._method_names() if not name.startswith("__")]
         metadata[OPERATORS] = sorted(torch_names(opened))
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)

@@ -67,6 +67,12 @@ class Script:
             self.constants.append(value)
         return Const(self._numbers[key])
 
+    def forget_unused_constants(self) -> None:
+        """Constants that no code names any more are None. The others keep their numbers."""
+        used = {x.index for f in self.functions.values() for a in f.code for x in a.args if isinstance(x, Const)}
+        self.constants = [c if i in used else None for i, c in enumerate(self.constants)]
+        self._numbers = {key: i for key, i in self._numbers.items() if i in used}
+
     def method(self, name: str) -> ScriptFunction | None:
         """The function that is called as this method."""
         return next((f for f in self.functions.values() if f.method == name), None)

@@ -172,7 +172,23 @@ def measure(
         "peak_bytes": None if before is None or peak is None else peak - before,
         "multiply_adds": sum(step.multiply_adds for step in steps),
         "steps": steps if profile else [],
+        "planned_parts": model.planned_parts,
+        "unplanned": model.metadata.get("unplanned", []),
     }
+
+
+def _interpreted(r: dict[str, Any]) -> list[str]:
+    """What of interpreted code ran by its plans, and what did not, and why."""
+    parts, unplanned = r["planned_parts"], r["unplanned"]
+    lines = [f"{sum(p.taken > 0 for p in parts)} of {len(parts)} planned parts ran by their plans"] if parts else []
+    for part in parts:
+        for times, why in ((part.unfit, part.unfit_reason), (part.failed, part.failed_reason)):
+            if times:
+                lines.append(f"  {part.name} interpreted {times} times: {why}  ({part.source})")
+    if unplanned:
+        lines.append(f"{len(unplanned)} parts interpreted, never planned:")
+        lines += [f"  {part['operators']} operators: {part['why']}  ({part['source']})" for part in unplanned]
+    return lines
 
 
 def _show(facts: dict[str, Any], peak: Peak | None) -> None:
@@ -190,6 +206,8 @@ def _show(facts: dict[str, Any], peak: Peak | None) -> None:
             "" if r["peak_bytes"] is None else in_bytes(r["peak_bytes"]),
         )  # fmt: skip
     out.print(shown)
+    for line in _interpreted(first):
+        out.print(line)
     for count, r in facts["threads"].items():
         if r["steps"]:
             out.print()

@@ -208,13 +208,19 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
     ]
     out.print(heading(facts["file"], f"{', '.join(parts)}{' (verified)' if verified else ''}"))
     for key, value in pen.metadata.items():
-        out.print(f"  {key}: {_short(value)}")
+        if key != "unplanned":  # told with the code
+            out.print(f"  {key}: {_short(value)}")
     for name, count in facts["bundled_inputs"].items():
         out.print(f"  bundled inputs of {name}: {count}")
     code = facts["interpreted"]
     for told in code.get("methods", {}).values():
         out.print()
         out.print(heading(told["schema"], f"interpreted, {_plural(told['instructions'], 'instruction')}"))
+    unplanned = pen.metadata.get("unplanned", [])
+    if unplanned:
+        out.print(f"  {_plural(len(unplanned), 'part')} interpreted that should have been planned:")
+    for part in unplanned:
+        out.print(f"    {_plural(part['operators'], 'operator')}: {part['why']}  ({part['source']})")
     for name, value in code.get("state", {}).items():
         out.print(f"  {name} = {value}")
     for method in pen.methods:

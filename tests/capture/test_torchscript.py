@@ -76,8 +76,8 @@ def test_a_network(kind: str, stored: bool, tmp_path: Path) -> None:
     assert convs[0].inputs[1] is convs[1].inputs[1]  # one block, one weight
     assert "block.conv.weight" in method.graph.constants
     line = line_of("y = F.relu(self.norm(self.conv(x)), inplace=True)")
-    expected = f"test_torchscript.py:{line}, in forward: y = F.relu(self.norm(self.conv(x)), inplace=True)"
-    assert convs[0].source.startswith(expected)
+    code = ": y = F.relu(self.norm(self.conv(x)), inplace=True)" if kind == "script" else ""  # a trace knows numbers only
+    assert convs[0].source.startswith(f"test_torchscript.py:{line}, in forward{code}")
     assert convs[0].source.endswith("[block.conv]")
     assert all(n.source.startswith("test_torchscript.py:") for n in method.graph.nodes)
 
@@ -87,16 +87,10 @@ def test_a_module_in_training_mode_is_captured_for_inference() -> None:
     script = torch.jit.script(module)
     method = captured(script, (IMAGE,))
     assert script.training
-    assert run(method, (IMAGE,))["scores"].shape == (2, 4)
-    assert "batch_norm" in ops_of(method)
-
-
-def test_weights_are_the_models_own_memory() -> None:
-    module = net()
-    method = captured(torch.jit.script(module), (IMAGE,))
-    weight = method.graph.constants["head.weight"].constant
-    assert weight is not None
-    assert weight.ctypes.data == module.head.weight.data_ptr()
+    with torch.no_grad():
+        expected = module.eval()(IMAGE)
+    torch.testing.assert_close(torch.as_tensor(run(method, (IMAGE,))["scores"]), expected["scores"])
+    assert "batch_norm" not in ops_of(method)  # in the weights
 
 
 class Result(NamedTuple):

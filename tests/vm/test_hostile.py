@@ -312,7 +312,9 @@ def test_refused_when_it_runs(name: str) -> None:
 
 def test_a_sum_whose_terms_are_all_zero() -> None:
     """zeta adds up terms until they are too small to count: here all are, and there would be 10^18."""
-    model = penlight.Model(to_array(program("forward(self, x):\n r2 = aten::special_zeta.other_scalar(r1, 2.0)\n return(r2)")))
+    model = penlight.Model(
+        to_array(program("forward(self, x):\n r2 = aten::special_zeta.other_scalar(r1, 2.0)\n return(r2)"))
+    )
     assert model(np.array([4.6e18])) == 0
 
 

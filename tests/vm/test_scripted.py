@@ -241,7 +241,7 @@ def test_wrong_arguments_in_words() -> None:
     model = penlight.optimize(torch.jit.script(Loops()))
     with pytest.raises(penlight.InputError, match="steps"):
         model(r(2, 6), 1, 2)
-    with pytest.raises(penlight.RunError, match="expected 2, got 1"):
+    with pytest.raises(penlight.InputError, match="argument 'steps' is missing"):
         model(r(2, 6))
     with pytest.raises(penlight.PenlightError):
         model(r(2, 6), "three")

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from penlight.ops.vm_operators import operators
 from penlight.ops import registry
 from penlight.ops.elementwise.overloads import schemas
 from penlight.ops.elementwise.rules import ElementwiseOp
+from penlight.ops.vm_operators import operators
 from tests.vm.check import check, run
 from tests.vm.samples import EVERY, INF, NAN, SPECIAL, same_as_torch, tensors, values
 

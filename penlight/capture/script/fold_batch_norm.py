@@ -31,7 +31,10 @@ def fold_batch_norm(script: Script) -> int:
     """Folds what it can, in place; how many."""
     touched = _touched(script)
     pairs = [pair for function in script.functions.values() for pair in _pairs(function)]
-    return sum(_fold(script, conv, norm, touched) for conv, norm in pairs)
+    done: dict[Any, tuple[ScriptTensor, ScriptTensor]] = {}  # a layer that is called twice has one weight
+    count = sum(_fold(script, conv, norm, touched, done) for conv, norm in pairs)
+    script.forget_unused_constants()
+    return count
 
 
 def _is_convolution(a: Action) -> bool:
@@ -59,10 +62,14 @@ def _touched(script: Script) -> set[int]:
 def _pairs(function: ScriptFunction) -> Iterator[tuple[Action, Action]]:
     """A convolution and the batch norm that alone reads the numbers of its result, and no others. What lies between does not
     matter: branches that ask for the result's rank, as scripted modules have them."""
+    before: dict[int, list[int]] = {}
+    for i in range(len(function.code)):
+        for way in following(function.code, i):
+            before.setdefault(way, []).append(i)
     for i, conv in enumerate(function.code):
         if _is_convolution(conv) and len(conv.results) == 1:
             j = _only_reader(function, i)
-            if j is not None and _reads_only(function, j, i):
+            if j is not None and _reads_only(function, j, i, before):
                 yield conv, function.code[j]
 
 
@@ -90,12 +97,8 @@ def _only_reader(function: ScriptFunction, at: int) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _reads_only(function: ScriptFunction, at: int, conv: int) -> bool:
-    """Whether all that the batch norm reads comes from this convolution."""
-    before: dict[int, list[int]] = {}
-    for i in range(len(function.code)):
-        for way in following(function.code, i):
-            before.setdefault(way, []).append(i)
+def _reads_only(function: ScriptFunction, at: int, conv: int, before: dict[int, list[int]]) -> bool:
+    """Whether all that the batch norm reads comes from this convolution. `before`: from where each action is reached."""
     seen: set[tuple[int, int]] = set()
     waiting: list[tuple[int, Any]] = [(at, function.code[at].args[0])]
     while waiting:
@@ -126,7 +129,7 @@ def _value(script: Script, a: Action, index: int, default: Any = None) -> Any:
     return script.constants[at.index] if isinstance(at, Const) else _UNKNOWN
 
 
-def _fold(script: Script, conv: Action, norm: Action, touched: set[int]) -> bool:
+def _fold(script: Script, conv: Action, norm: Action, touched: set[int], done: dict[Any, Any]) -> bool:
     weight, bias = _value(script, conv, 1), _value(script, conv, 2)
     gamma, beta, mean, var, training = (_value(script, norm, i) for i in range(1, 6))
     eps = _value(script, norm, 7)
@@ -139,12 +142,14 @@ def _fold(script: Script, conv: Action, norm: Action, touched: set[int]) -> bool
     w = _outputs_first(weight.array().astype(np.float64), groups)
     if len(weight.shape) < 3 or any(t.shape != (w.shape[0],) for t in given if t is not weight):
         return False  # a run will say what is wrong
-    b = np.zeros(w.shape[0]) if bias is None else bias.array().astype(np.float64)
-    affine = [None if t is None else t.array() for t in (gamma, beta)]
-    w, b = into_weights(w, b, *scale_and_shift(affine[0], affine[1], mean.array(), var.array(), eps))
-    name = weight.name.removesuffix(".weight") + ".bias" if bias is None else bias.name
-    made = _as(weight, _outputs_first(w, groups)), _tensor(b, (0,), name)
-    conv.args[1:3] = [script.constant(t) for t in made]
+    key = (*(id(t) for t in (weight, bias, gamma, beta, mean, var)), eps, groups)
+    if key not in done:
+        b = np.zeros(w.shape[0]) if bias is None else bias.array().astype(np.float64)
+        affine = [None if t is None else t.array() for t in (gamma, beta)]
+        w, b = into_weights(w, b, *scale_and_shift(affine[0], affine[1], mean.array(), var.array(), eps))
+        name = weight.name.removesuffix(".weight") + ".bias" if bias is None else bias.name
+        done[key] = _as(weight, _outputs_first(w, groups)), _tensor(b, (0,), name)
+    conv.args[1:3] = [script.constant(t) for t in done[key]]
     norm.op, norm.target, norm.args = "move", None, norm.args[:1]
     return True
 

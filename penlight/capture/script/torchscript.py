@@ -1,4 +1,4 @@
-"""TorchScript → Script: a module in eval mode as register code (torchscript_graph.py), and what it carries with it."""
+"""TorchScript in memory → Script. torch writes the module as a .pt file, and that is read like any other (capture/source): one reader."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 
 import torch
 
-from penlight.capture.export.nn_module import evaluating
 from penlight.capture.quiet import quiet
-from penlight.capture.script.torchscript_graph import script_of_graphs
+from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.ir.script import Script
 
@@ -20,18 +19,12 @@ _SCALARS = {"Float": torch.float32, "Double": torch.float64, "Half": torch.float
 
 def script_of(module: torch.jit.ScriptModule, methods: Sequence[str] | None = None) -> Script:
     """The register code of a ScriptModule in eval mode: these methods, or forward and what is exported beside it."""
-    wanted = list(methods) if methods is not None else default_methods(module)
-    missing = [m for m in wanted if not module._c._has_method(m)]
-    if missing:
-        raise CaptureError(f"the TorchScript module has no method {', '.join(missing)}")
-    with quiet(), evaluating(module):
-        return script_of_graphs(module, wanted)
-
-
-def default_methods(module: torch.jit.ScriptModule) -> list[str]:
-    """forward, and what is exported beside it."""
-    names = [n for n in module._c._method_names() if not (n.startswith("__") and n.endswith("__"))]
-    return names or ["forward"]
+    try:
+        with quiet():
+            written = module.save_to_buffer()
+    except RuntimeError as e:
+        raise CaptureError(f"torch cannot save this TorchScript module: {str(e).splitlines()[0]}") from e
+    return SourceProgram(written).script(methods)
 
 
 def traced_inputs(module: torch.jit.ScriptModule) -> tuple[Any, ...] | None:

@@ -100,14 +100,30 @@ class OperatorCalls:
         folded = self._folded(base, arguments)
         if folded is not None:
             return [folded]
-        types = tuple(self._plain_type(a) for a in arguments)
-        chosen = choose(base, types, tuple((k, self._plain_type(v)) for k, v in keywords.items()))
+        named = tuple((k, self._plain_type(v)) for k, v in keywords.items())
+        numbers = self._traced_numbers(arguments)
+        chosen = choose(base, tuple(self._plain_type(a) for a in numbers), named) if numbers else None
+        if chosen is not None:
+            arguments = numbers
+        else:
+            chosen = choose(base, tuple(self._plain_type(a) for a in arguments), named)
         if chosen is None:
             if known(base):
                 given = ", ".join([*(str(a.type) for a in arguments), *(f"{k}={v.type}" for k, v in keywords.items())])
                 raise self.error(f"no form of {base} takes ({given})")
             chosen = unknown(base, len(arguments) + len(keywords), results)
         return self._called(chosen, [*arguments, *keywords.values()], into)
+
+    def _traced_numbers(self, arguments: list[Value]) -> list[Value]:
+        """The arguments with numbers for rank-0 constants: a trace writes the 0.5 of x * 0.5 as one, and x keeps its dtype all the
+        same. Empty where there is none, or nothing else is a tensor."""
+        made = []
+        for value in arguments:
+            held = self.shared.script.constants[value.at.index] if isinstance(value.at, Const) else None
+            is_number = isinstance(held, ScriptTensor) and held.shape == () and held.dtype in ("f64", "i64")
+            made.append(self.constant(held.array().item()) if is_number and isinstance(held, ScriptTensor) else value)
+        changed = any(a is not b for a, b in zip(made, arguments, strict=True))
+        return made if changed and any(a.type == TENSOR for a in made) else []
 
     def _called(self, chosen: Chosen, given: list[Value], into: int | None) -> list[Value]:
         takes = list(chosen.takes)
