@@ -16,6 +16,7 @@ from torch import nn
 import penlight
 from penlight.capture import capture
 from penlight.compat.mobile_optimizer import optimize_for_mobile
+from penlight.errors import CaptureError, InterpretedWarning, UnsupportedError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Program
 from penlight.ir.text import print_program
@@ -101,3 +102,87 @@ def test_the_same_bytes_from_every_caller(name: str, tmp_path: Path) -> None:
     program = optimize_for_mobile(loaded)._program
     program.metadata["name"] = "m"  # by default that of the class
     assert to_array(program).tobytes() == by_api
+
+
+class Exotic(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            x = x.to_sparse().to_dense()
+        return x + 1
+
+
+class Counts(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return x * self.calls
+
+
+@pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
+def test_operators_that_are_missing_are_one_error_at_compile_time(kind: str, tmp_path: Path) -> None:
+    script = torch.jit.script(Exotic())
+    source = dict(zip(("object", "pt", "ptl"), (script, *saved(script, tmp_path)), strict=True))[kind]
+    with pytest.raises(UnsupportedError) as caught:
+        penlight.optimize(source)
+    assert {"aten::to_sparse", "aten::to_dense"} <= {c.op.partition(".")[0] for c in caught.value.calls}
+    if kind != "ptl":  # which has lines only if it was saved with them
+        assert "x = x.to_sparse().to_dense()" in str(caught.value)
+    model = penlight.optimize(source, allow_missing=True)
+    assert len(model.missing_operators) >= 2
+    torch.testing.assert_close(model(-torch.ones(2)), torch.zeros(2))
+
+
+def test_interpretation_is_told_and_may_be_refused() -> None:
+    script = torch.jit.script(Counts())
+    with pytest.warns(InterpretedWarning, match="keeps state: it sets its attribute 'calls'"):
+        penlight.optimize(script, (torch.ones(2),))
+    with pytest.raises(CaptureError, match=r"strict=True.*\n.*keeps state"):
+        penlight.optimize(script, (torch.ones(2),), strict=True)
+    script, inputs = scripted("conv_relu")
+    assert penlight.optimize(script, inputs, strict=True).planned_methods == ["forward"]
+
+
+def test_wrong_examples_leave_the_old_file_alone(tmp_path: Path) -> None:
+    script, _ = scripted("conv_relu")
+    path, _ = saved(script, tmp_path)
+    target = tmp_path / "m.pen"
+    target.write_bytes(b"old")
+    done = CliRunner().invoke(optimize_command, [str(path), "-o", str(target), "--shape", "1,7,4,4"])
+    assert done.exit_code != 0
+    assert "fails on the example inputs" in str(done.exception)
+    assert target.read_bytes() == b"old"
+
+
+class OfOne(nn.Module):
+    """Fixes the batch by its code."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.reshape(3, -1) if x.shape[0] == 1 else x.reshape(2, -1)
+
+
+class Rows(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return (x.softmax(1) @ y.transpose(1, 2)).flatten(1)
+
+
+@pytest.mark.parametrize("way", ["module", "script"])
+def test_a_batch_of_one_is_free_where_the_model_allows_it(way: str) -> None:
+    said: list[str] = []
+
+    def optimized(module: nn.Module, *args: torch.Tensor) -> penlight.Model:
+        return penlight.optimize(
+            torch.jit.script(module) if way == "script" else module, args, dynamic_shapes="auto", progress=said.append
+        )
+
+    model = optimized(Rows(), torch.rand(1, 5, 4), torch.rand(1, 3, 4))
+    for n in (1, 2, 7):
+        x, y = torch.rand(n, 6, 4), torch.rand(n, 2, 4)
+        torch.testing.assert_close(model(x, y), Rows()(x, y))
+    model = optimized(OfOne(), torch.rand(1, 6))
+    assert model.inputs()[0].shape[0] == 1
+    assert any("sizes that the model's code fixes: x: dim 0 = 1" in line for line in said)
+    x = torch.rand(1, 9)
+    torch.testing.assert_close(model(x), OfOne()(x))

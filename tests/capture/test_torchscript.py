@@ -76,7 +76,9 @@ def test_a_network(kind: str, stored: bool, tmp_path: Path) -> None:
     assert convs[0].inputs[1] is convs[1].inputs[1]  # one block, one weight
     assert "block.conv.weight" in method.graph.constants
     line = line_of("y = F.relu(self.norm(self.conv(x)), inplace=True)")
-    code = ": y = F.relu(self.norm(self.conv(x)), inplace=True)" if kind == "script" else ""  # a trace knows numbers only
+    code = (
+        ": y = F.relu(self.norm(self.conv(x)), inplace=True)" if kind == "script" else ""
+    )  # a trace knows numbers only
     assert convs[0].source.startswith(f"test_torchscript.py:{line}, in forward{code}")
     assert convs[0].source.endswith("[block.conv]")
     assert all(n.source.startswith("test_torchscript.py:") for n in method.graph.nodes)

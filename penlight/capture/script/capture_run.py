@@ -13,11 +13,16 @@ from penlight.ir.graph import Method
 
 
 def capture_run(
-    machine: ScriptMachine, names: Sequence[str], inputs: tuple[Any, ...], dynamic_shapes: Any, run: Callable[..., Any]
+    machine: ScriptMachine,
+    names: Sequence[str],
+    inputs: tuple[Any, ...],
+    dynamic_shapes: Any,
+    run: Callable[..., Any],
+    say: Callable[[str], None] = lambda text: None,
 ) -> Method:
     """What `run` computes with the machine, as a graph. torch.export reads the names of arguments off a function's signature."""
     scope: dict[str, Any] = {"run": run}
     exec(f"def forward({', '.join(names)}):\n    return run({', '.join(names)})\n", scope)
     object.__setattr__(machine, "forward", scope["forward"])
     with torch.fx.traceback.preserve_node_meta():
-        return nn_module.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided).methods["forward"]
+        return nn_module.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided, say).methods["forward"]

@@ -68,7 +68,7 @@ def plan_script(
         reason = reason or "it has arguments with defaults, which a plan would fix"
     if not reason:
         try:
-            method = whole(script, forward, inputs, shapes)
+            method = whole(script, forward, inputs, shapes, say)
             return _planned(script, forward, method, alone=given or _is_certain(script, forward, method))
         except CaptureError as e:
             if given and shapes not in (None, "auto"):
@@ -159,7 +159,9 @@ def _not_straight(script: Script, seen: Observation) -> str:
     return ""
 
 
-def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dynamic_shapes: Any) -> Method:
+def whole(
+    script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dynamic_shapes: Any, say: Say = lambda text: None
+) -> Method:
     """The method as one planned graph."""
     machine = ScriptMachine(script)
     names = [p["name"] if p["name"].isidentifier() else f"argument_{i}" for i, p in enumerate(forward.parameters[1:])]
@@ -169,4 +171,5 @@ def whole(script: Script, forward: ScriptFunction, inputs: tuple[Any, ...], dyna
         inputs,
         dynamic_shapes,
         lambda *args: machine.call(forward.name, [script.module, *args]),
+        say,
     )
