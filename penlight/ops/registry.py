@@ -186,11 +186,14 @@ def composite(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def load_all() -> dict[str, Op]:
-    """Imports every module below penlight.ops once, so that all operators are declared."""
+    """Imports every module in the folders of penlight.ops once, so that all operators are declared. (What lies beside the folders is
+    for them, and may need numpy, which an isolated build does not have.)"""
     import penlight.ops as package
 
     if not _loaded:
         for info in sorted(pkgutil.walk_packages(package.__path__, "penlight.ops."), key=lambda i: i.name):
+            if info.name.count(".") == 2 and not info.ispkg:
+                continue
             before = set(OPS)
             importlib.import_module(info.name)
             for name in set(OPS) - before:

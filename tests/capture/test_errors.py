@@ -136,7 +136,7 @@ def test_wrong_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="nowhere"):
         capture(tmp_path / "nowhere.pt")
     (tmp_path / "text.pt").write_text("hello")
-    with pytest.raises(CaptureError, match="no model file"):
+    with pytest.raises(CaptureError, match="got something else"):
         capture(tmp_path / "text.pt")
     torch.save({"weight": X}, tmp_path / "weights.pt")
     with pytest.raises(CaptureError, match="holds no graph"):

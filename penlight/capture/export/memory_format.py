@@ -42,7 +42,11 @@ def channels_last_results(ep: ExportedProgram) -> list[list[int]]:
                 ]
                 try:
                     values = torch.fx.Interpreter(ep.graph_module).run(*given)
-                except RuntimeError:  # an operator whose result has no size without data
+                except (
+                    RuntimeError,
+                    ValueError,
+                    TypeError,
+                ):  # torch refuses these strides, or cannot tell without data
                     return []
         found.append([k for k, i in enumerate(wanted) if _is_image(values[i]) and is_channels_last(values[i])])
     return found if any(found) else []

@@ -33,7 +33,7 @@ def schemas(op: ElementwiseOp) -> Iterator[str]:
         if overload == "Scalar" and op.has_condition:
             numbers = {1, 2}
         given = [t if t == "*" else f"{'Scalar' if i in numbers else 'Tensor'} {t}" for i, t in enumerate(tensors)]
-        given += [f"Scalar {p.name}" + (f"={p.default!r}" if p.has_default else "") for p in op.attrs]
+        given += [f"Scalar {p.name}" + (f"={_number(p.default)}" if p.has_default else "") for p in op.attrs]
         arguments = ", ".join(given)
         dot = overload and f".{overload}"
         forms = {name: f"({arguments}) -> Tensor"}
@@ -46,3 +46,8 @@ def schemas(op: ElementwiseOp) -> Iterator[str]:
         for form, signature in forms.items():
             if own := op.forms.get(form, form):
                 yield f"aten::{own}{signature}"
+
+
+def _number(value: float) -> str:
+    """As torch writes it: 1, 0.01."""
+    return str(int(value)) if value == int(value) else repr(value)

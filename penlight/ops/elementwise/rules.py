@@ -228,7 +228,7 @@ def _dtype(node: Node, index: int) -> str:
 
 
 def _attr_schema(parameter: inspect.Parameter) -> str:
-    default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+    default = "" if parameter.default is parameter.empty else f" = {float(parameter.default)!r}"
     return f"{parameter.name}: float{default}"
 
 
