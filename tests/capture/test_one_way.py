@@ -121,6 +121,32 @@ class Counts(nn.Module):
         return x * self.calls
 
 
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = 2.0
+        self.register_buffer("shift", torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.scale + self.shift
+
+    @torch.jit.export
+    def change(self, scale: float) -> None:
+        self.scale = scale
+        self.shift += 1
+
+
+def test_what_one_method_changes_is_no_constant_of_another() -> None:
+    script = torch.jit.script(Scaled())
+    with pytest.warns(InterpretedWarning, match="reads its attribute"):
+        model = penlight.optimize(script, (torch.ones(3),), methods=["forward", "change"])
+    alone = penlight.optimize(script, (torch.ones(3),))
+    assert alone.planned_methods == ["forward"]
+    torch.testing.assert_close(model(torch.ones(3)), alone(torch.ones(3)))
+    model.change(5.0)
+    torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 6.0))
+
+
 @pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
 def test_operators_that_are_missing_are_one_error_at_compile_time(kind: str, tmp_path: Path) -> None:
     script = torch.jit.script(Exotic())

@@ -344,10 +344,9 @@ def test_a_plan_that_fails_is_told() -> None:
     body = made.methods["scale"].graph.nodes[0].blocks[0]
     body.nodes[0].outputs[0].type = TensorType("f32", (3,))
     model = penlight.Model(to_array(made), threads=1)
-    with pytest.warns(penlight.PlanWarning, match="planned part scale is interpreted: mul.f32") as told:
+    with pytest.warns(penlight.PlanWarning, match="planned part scale is interpreted: mul.f32"):
         model(np.ones((2, 3), np.float32), 0)
-        ((result, _),), _ = model(np.ones((2, 3), np.float32), 0)
-    assert len(told) == 1
+    ((result, _),), _ = model(np.ones((2, 3), np.float32), 0)  # and once only: another warning would be an error
     np.testing.assert_allclose(result["positive"], 1 / (1 + np.exp(-W * np.ones((2, 1)))), rtol=1e-6)
     (part,) = model.planned_parts
     assert (part.taken, part.unfit, part.failed) == (0, 0, 2)

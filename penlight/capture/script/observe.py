@@ -37,14 +37,15 @@ class Observation:
     def ran(self, function: ScriptFunction) -> bool:
         return (function.name, 0) in self.before
 
-    def is_state(self, function: ScriptFunction, index: int) -> bool:
-        """Whether an action's first argument was an object of the model, not one that the code made itself."""
-        return any(isinstance(v, ScriptObject) for v in self.before[(function.name, index)].values())
+    def owner(self, function: ScriptFunction, index: int) -> ScriptObject | None:
+        """The object of the model whose attribute an action reads or sets; None for one that the code made itself."""
+        at = function.code[index].args[0]
+        value = self.before[(function.name, index)].get(at) if isinstance(at, int) else None
+        return value if isinstance(value, ScriptObject) else None
 
     def attribute_name(self, function: ScriptFunction, index: int) -> str:
-        action = function.code[index]
-        owner = next(v for v in self.before[(function.name, index)].values() if isinstance(v, ScriptObject))
-        return repr(list(owner.attributes)[action.target])
+        owner = self.owner(function, index)
+        return repr(list(owner.attributes)[function.code[index].target]) if owner is not None else ""
 
 
 def observe(script: Script, method: ScriptFunction, inputs: tuple[Any, ...]) -> Observation:

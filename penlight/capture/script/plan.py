@@ -8,6 +8,7 @@ types. Inputs that were only guessed leave the code in place behind the plan (pl
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,13 @@ import torch
 from penlight.capture.export import nn_module
 from penlight.capture.script.capture_run import capture_run
 from penlight.capture.script.dataflow import data_decisions
+from penlight.capture.script.freeze import changing_slots
 from penlight.capture.script.guess import fits, patterns_of
 from penlight.capture.script.machine import ScriptMachine, UnavailableError
 from penlight.capture.script.observe import Observation, observe
 from penlight.capture.script.plan_parts import plan_parts
 from penlight.capture.script.plan_whole import put_in_front
-from penlight.errors import CaptureError, InputError
+from penlight.errors import CaptureError, InputError, PlanWarning
 from penlight.ir.graph import Method, Program
 from penlight.ir.script import Script, ScriptFunction
 
@@ -62,6 +64,9 @@ def plan_script(
     given = examples.origin == "given"
     if seen.failure is not None and given:
         _check_examples(seen.failure, original, inputs)
+        if not isinstance(seen.failure, CaptureError):
+            problem = f"{type(seen.failure).__name__} in Penlight while observing the model: {seen.failure}"
+            warnings.warn(PlanWarning(f"{problem}; what follows is interpreted. Please report this."), stacklevel=2)
     shapes = dynamic_shapes if given or dynamic_shapes is not None else "auto"
     reason = _not_tensors(inputs) or _not_straight(script, seen)
     if not given and len(inputs) < len(forward.parameters) - 1:
@@ -145,17 +150,21 @@ def _not_straight(script: Script, seen: Observation) -> str:
     """Why the code, as it ran, is no one graph; "" where it may be."""
     if seen.failure is not None:
         return str(seen.failure)
-    for function in script.functions.values():
-        decisions = data_decisions(function)
-        for i, action in enumerate(function.code):
-            if (function.name, i) not in seen.before:
-                continue
-            if i in decisions:
-                what = "an `if`" if action.op == "branch" else "a loop"
-                return f"{what} depends on the values of a tensor, so there is no one graph to plan\n  {action.source}"
-            if action.op == "set_attr" and seen.is_state(function, i):
-                name = seen.attribute_name(function, i)
-                return f"the model keeps state: it sets its attribute {name} when run\n  {action.source}"
+    ran = [(f, i, a) for f in script.functions.values() for i, a in enumerate(f.code) if (f.name, i) in seen.before]
+    decisions = {f.name: data_decisions(f) for f in script.functions.values()}
+    for function, i, action in ran:
+        if i in decisions[function.name]:
+            what = "an `if`" if action.op == "branch" else "a loop"
+            return f"{what} depends on the values of a tensor, so there is no one graph to plan\n  {action.source}"
+        if action.op == "set_attr" and seen.owner(function, i) is not None:
+            name = seen.attribute_name(function, i)
+            return f"the model keeps state: it sets its attribute {name} when run\n  {action.source}"
+    changing = changing_slots(script)
+    for function, i, action in ran:
+        owner = seen.owner(function, i) if action.op == "get_attr" else None
+        if owner is not None and {(id(owner), action.target), (0, action.target)} & changing:
+            name = seen.attribute_name(function, i)
+            return f"the model keeps state: it reads its attribute {name}, which its code changes\n  {action.source}"
     return ""
 
 
