@@ -121,6 +121,28 @@ class Counts(nn.Module):
         return x * self.calls
 
 
+class Remembers(nn.Module):
+    """State that is empty at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("last", torch.empty(0))
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(self.linear(x)) + (self.last if self.last.numel() else x)
+        self.last = torch.relu(self.linear(y)) * 2 - y
+        return y
+
+
+def test_state_that_is_empty_at_first() -> None:
+    script = torch.jit.script(Remembers())
+    model = penlight.optimize(script, (torch.ones(2, 3),))
+    for _ in range(3):
+        with torch.no_grad():
+            torch.testing.assert_close(model(torch.ones(2, 3)), script(torch.ones(2, 3)))
+
+
 class Scaled(nn.Module):
     def __init__(self) -> None:
         super().__init__()

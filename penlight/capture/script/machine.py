@@ -320,6 +320,8 @@ def _tensor(t: ScriptTensor, copy: bool) -> torch.Tensor:
     """In the memory of its storage, unless that may not be written."""
     flat = torch.from_numpy(t.storage.data if t.storage.data.flags.writeable and not copy else t.storage.data.copy())
     kind = _TORCH[t.dtype]
+    if 0 in t.shape:
+        return torch.empty(t.shape, dtype=kind)
     end = len(flat) // kind.itemsize * kind.itemsize
     if t.storage.data.ctypes.data % kind.itemsize:  # a file may have put it anywhere
         flat = flat.clone()
