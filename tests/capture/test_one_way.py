@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from penlight.ir.text import print_program
 from penlight.tools.optimize import optimize_command
 from tests.compat.models import MODELS
 from tests.models import randomise
+from tests.vm.check import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 IMAGE = (torch.rand(2, 3, 64, 64),)
@@ -167,6 +169,86 @@ def test_what_one_method_changes_is_no_constant_of_another() -> None:
     torch.testing.assert_close(model(torch.ones(3)), alone(torch.ones(3)))
     model.change(5.0)
     torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 6.0))
+
+
+@torch.jit.script
+class Box:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+class Shares(nn.Module):
+    """Memory with several names: what is written under one is read under another, in a part that is planned."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.linear = nn.Linear(3, 3)
+        both = torch.ones(2, 3)
+        self.register_buffer("rows", both)
+        self.register_buffer("row", both[0])
+        self.register_buffer("last", torch.zeros(3))
+        self.one, self.other = Box(1), Box(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 1e6):
+            return x
+        y = self.linear((self.linear(x * self.row).relu() + 1).sigmoid() * self.row) * self.other.n
+        if self.how == "view":
+            self.rows.add_(1)
+        elif self.how == "attribute":
+            self.last = self.row
+            self.last.add_(1)
+        else:
+            self.one = self.other
+            self.one.n += 5
+        return y
+
+
+class Turns(nn.Module):
+    """A variable that is a tensor and None in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        last: torch.Tensor | None = None
+        for _ in range(int(x.abs().max())):
+            if last is None:
+                y = self.linear((self.linear(x).relu() + 1).sigmoid() * 3) + 1
+                last = y
+            else:
+                y = self.linear((self.linear(last).relu() - 1).sigmoid() * 3) - 1
+                last = None
+            x = x + y
+        return x, last
+
+
+class Twice(nn.Module):
+    """A result that is there more than once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor], dict[str, torch.Tensor]]:
+        y = self.linear(x)
+        return y, [y, x, y], {"y": y}
+
+
+@pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(
+    "make", [*(functools.partial(Shares, how) for how in ("view", "attribute", "object")), Turns, Twice]
+)
+def test_names_for_one_value(make: Callable[[], nn.Module], given: bool, kind: str, tmp_path: Path) -> None:
+    script = torch.jit.script(make().eval().requires_grad_(False))
+    source = dict(zip(("object", "pt", "ptl"), (script, *saved(script, tmp_path)), strict=True))[kind]
+    x = torch.full((2, 3), 4.0)
+    model = penlight.optimize(source, (x,) if given else None)
+    for call in range(3):
+        compare(model(x), script(x), 1e-5, f"call {call}")
 
 
 @pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
