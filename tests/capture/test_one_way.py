@@ -17,7 +17,7 @@ from torch import nn
 import penlight
 from penlight.capture import capture
 from penlight.compat.mobile_optimizer import optimize_for_mobile
-from penlight.errors import CaptureError, InterpretedWarning, UnsupportedError
+from penlight.errors import CaptureError, InterpretedWarning, RunError, UnsupportedError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Program
 from penlight.ir.text import print_program
@@ -316,3 +316,55 @@ def test_a_batch_of_one_is_free_where_the_model_allows_it(way: str) -> None:
     assert any("sizes that the model's code fixes: x: dim 0 = 1" in line for line in said)
     x = torch.rand(1, 9)
     torch.testing.assert_close(model(x), OfOne()(x))
+
+
+class Squeezed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze(0) + 1
+
+
+class ByCount(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 1 else x * 3
+
+
+@pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.parametrize("way", ["module", "script"])
+@pytest.mark.parametrize("make", [Squeezed, ByCount])
+def test_one_is_a_size_like_others_or_refused(make: Callable[[], nn.Module], way: str, first: int) -> None:
+    """torch takes free sizes for 2 or more, and what it captured may not hold for 1."""
+    module = make()
+    source = torch.jit.script(module) if way == "script" else module
+    model = penlight.optimize(source, (torch.rand(first, 4),), dynamic_shapes="auto")
+    for n in (1, 3):
+        x = torch.rand(n, 4)
+        if n == first:
+            torch.testing.assert_close(model(x), module(x))
+        else:
+            with pytest.raises(RunError, match="expected size"):
+                model(x)
+
+
+class Tells(nn.Module):
+    """Results that follow from sizes and data in ways that no shape tells."""
+
+    def forward(self, x: torch.Tensor) -> tuple[str, torch.Tensor, torch.Tensor, int]:
+        n = x.size(0)
+        y = x if str(n) == "3" else -x
+        return f"{n} rows", y, torch.tensor([n / 2, 1.0]), int(x.sum())
+
+
+def test_text_and_numbers_of_sizes_and_data() -> None:
+    script = torch.jit.script(Tells())
+    model = penlight.optimize(script, (torch.ones(2, 4),), dynamic_shapes="auto")
+    for n in (2, 3, 5):
+        compare(model(torch.ones(n, 4)), script(torch.ones(n, 4)), 0.0, f"{n} rows")
+    halves = torch.jit.script(Halves())
+    planned = penlight.optimize(halves, (torch.ones(2, 4),), dynamic_shapes="auto")
+    assert planned.planned_methods == ["forward"]
+    torch.testing.assert_close(planned(torch.ones(5, 4)), halves(torch.ones(5, 4)))
+
+
+class Halves(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.tensor([x.size(0) / 2, 1.0]).sum()
