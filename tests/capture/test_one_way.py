@@ -237,10 +237,41 @@ class Twice(nn.Module):
         return y, [y, x, y], {"y": y}
 
 
+@torch.jit.interface
+class Gives(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[empty-body]
+        pass
+
+
+class Weight(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("w", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w
+
+
+class Lends(nn.Module):
+    """A weight that another module gives, by an interface."""
+
+    lent: Gives
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = nn.Linear(3, 3), Weight()
+        self.lent = self.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear((self.linear(x * self.weight.w).relu() + 1).sigmoid()) * self.weight.w
+        self.lent.forward(x).add_(1)
+        return y
+
+
 @pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
 @pytest.mark.parametrize("given", [False, True])
 @pytest.mark.parametrize(
-    "make", [*(functools.partial(Shares, how) for how in ("view", "attribute", "object")), Turns, Twice]
+    "make", [*(functools.partial(Shares, how) for how in ("view", "attribute", "object")), Turns, Twice, Lends]
 )
 def test_names_for_one_value(make: Callable[[], nn.Module], given: bool, kind: str, tmp_path: Path) -> None:
     script = torch.jit.script(make().eval().requires_grad_(False))
