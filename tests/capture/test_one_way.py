@@ -255,8 +255,6 @@ class Weight(nn.Module):
 class Lends(nn.Module):
     """A weight that another module gives, by an interface."""
 
-    lent: Gives
-
     def __init__(self) -> None:
         super().__init__()
         self.linear, self.weight = nn.Linear(3, 3), Weight()
@@ -266,6 +264,9 @@ class Lends(nn.Module):
         y = self.linear((self.linear(x * self.weight.w).relu() + 1).sigmoid()) * self.weight.w
         self.lent.forward(x).add_(1)
         return y
+
+
+Lends.__annotations__["lent"] = Gives  # torch does not look up names
 
 
 @pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
