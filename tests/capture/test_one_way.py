@@ -17,7 +17,7 @@ from torch import nn
 import penlight
 from penlight.capture import capture
 from penlight.compat.mobile_optimizer import optimize_for_mobile
-from penlight.errors import CaptureError, InterpretedWarning, RunError, UnsupportedError
+from penlight.errors import CaptureError, InputError, InterpretedWarning, RunError, UnsupportedError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Program
 from penlight.ir.text import print_program
@@ -375,6 +375,18 @@ def test_one_is_a_size_like_others_or_refused(make: Callable[[], nn.Module], way
         else:
             with pytest.raises(RunError, match="expected size"):
                 model(x)
+
+
+class Defaults(nn.Module):
+    def forward(self, x: torch.Tensor, scale: float = 0.5, shift: float = 0.0) -> torch.Tensor:
+        return x * scale + shift
+
+
+def test_an_argument_by_name_is_not_lost() -> None:
+    model = penlight.optimize(torch.jit.script(Defaults()), plan=False)
+    torch.testing.assert_close(model(torch.ones(2), shift=1.0, scale=2.0), torch.full((2,), 3.0))
+    with pytest.raises(InputError, match="'shift' comes after 'scale'"):
+        model(torch.ones(2), shift=1.0)
 
 
 class Tells(nn.Module):
