@@ -112,8 +112,11 @@ class VmModule:
             if name not in kwargs:
                 break
             args.append(kwargs[name])
-        if len(args) < len([n for n in names if n in kwargs]):
-            raise InputError(f"{method}({', '.join(names)}): pass the arguments before {list(kwargs)[-1]!r} too")
+        left = [n for n in kwargs if names.index(n) >= len(args)]
+        if left:  # defaults are the runtime's, and of the last arguments only
+            raise InputError(
+                f"argument {left[0]!r} comes after {names[len(args)]!r}: pass that too; {method} takes ({takes})"
+            )
         return args
 
     def reset(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,13 +17,14 @@ from torch import nn
 import penlight
 from penlight.capture import capture
 from penlight.compat.mobile_optimizer import optimize_for_mobile
-from penlight.errors import CaptureError, InterpretedWarning, UnsupportedError
+from penlight.errors import CaptureError, InputError, InterpretedWarning, RunError, UnsupportedError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Program
 from penlight.ir.text import print_program
 from penlight.tools.optimize import optimize_command
 from tests.compat.models import MODELS
 from tests.models import randomise
+from tests.vm.check import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
 IMAGE = (torch.rand(2, 3, 64, 64),)
@@ -169,6 +171,118 @@ def test_what_one_method_changes_is_no_constant_of_another() -> None:
     torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 6.0))
 
 
+@torch.jit.script
+class Box:
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+
+class Shares(nn.Module):
+    """Memory with several names: what is written under one is read under another, in a part that is planned."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        self.linear = nn.Linear(3, 3)
+        both = torch.ones(2, 3)
+        self.register_buffer("rows", both)
+        self.register_buffer("row", both[0])
+        self.register_buffer("last", torch.zeros(3))
+        self.one, self.other = Box(1), Box(2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 1e6):
+            return x
+        y = self.linear((self.linear(x * self.row).relu() + 1).sigmoid() * self.row) * self.other.n
+        if self.how == "view":
+            self.rows.add_(1)
+        elif self.how == "attribute":
+            self.last = self.row
+            self.last.add_(1)
+        else:
+            self.one = self.other
+            self.one.n += 5
+        return y
+
+
+class Turns(nn.Module):
+    """A variable that is a tensor and None in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+        last: torch.Tensor | None = None
+        for _ in range(int(x.abs().max())):
+            if last is None:
+                y = self.linear((self.linear(x).relu() + 1).sigmoid() * 3) + 1
+                last = y
+            else:
+                y = self.linear((self.linear(last).relu() - 1).sigmoid() * 3) - 1
+                last = None
+            x = x + y
+        return x, last
+
+
+class Twice(nn.Module):
+    """A result that is there more than once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor], dict[str, torch.Tensor]]:
+        y = self.linear(x)
+        return y, [y, x, y], {"y": y}
+
+
+@torch.jit.interface
+class Gives(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:  # type: ignore[empty-body]
+        pass
+
+
+class Weight(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("w", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.w
+
+
+class Lends(nn.Module):
+    """A weight that another module gives, by an interface."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear, self.weight = nn.Linear(3, 3), Weight()
+        self.lent = self.weight
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear((self.linear(x * self.weight.w).relu() + 1).sigmoid()) * self.weight.w
+        self.lent.forward(x).add_(1)
+        return y
+
+
+Lends.__annotations__["lent"] = Gives  # torch does not look up names
+
+
+@pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize(
+    "make", [*(functools.partial(Shares, how) for how in ("view", "attribute", "object")), Turns, Twice, Lends]
+)
+def test_names_for_one_value(make: Callable[[], nn.Module], given: bool, kind: str, tmp_path: Path) -> None:
+    script = torch.jit.script(make().eval().requires_grad_(False))
+    source = dict(zip(("object", "pt", "ptl"), (script, *saved(script, tmp_path)), strict=True))[kind]
+    x = torch.full((2, 3), 4.0)
+    model = penlight.optimize(source, (x,) if given else None)
+    for call in range(3):
+        compare(model(x), script(x), 1e-5, f"call {call}")
+
+
 @pytest.mark.parametrize("kind", ["object", "pt", "ptl"])
 def test_operators_that_are_missing_are_one_error_at_compile_time(kind: str, tmp_path: Path) -> None:
     script = torch.jit.script(Exotic())
@@ -234,3 +348,67 @@ def test_a_batch_of_one_is_free_where_the_model_allows_it(way: str) -> None:
     assert any("sizes that the model's code fixes: x: dim 0 = 1" in line for line in said)
     x = torch.rand(1, 9)
     torch.testing.assert_close(model(x), OfOne()(x))
+
+
+class Squeezed(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.squeeze(0) + 1
+
+
+class ByCount(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] > 1 else x * 3
+
+
+@pytest.mark.parametrize("first", [1, 3])
+@pytest.mark.parametrize("way", ["module", "script"])
+@pytest.mark.parametrize("make", [Squeezed, ByCount])
+def test_one_is_a_size_like_others_or_refused(make: Callable[[], nn.Module], way: str, first: int) -> None:
+    """torch takes free sizes for 2 or more, and what it captured may not hold for 1."""
+    module = make()
+    source = torch.jit.script(module) if way == "script" else module
+    model = penlight.optimize(source, (torch.rand(first, 4),), dynamic_shapes="auto")
+    for n in (1, 3):
+        x = torch.rand(n, 4)
+        if n == first:
+            torch.testing.assert_close(model(x), module(x))
+        else:
+            with pytest.raises(RunError, match="expected size"):
+                model(x)
+
+
+class Defaults(nn.Module):
+    def forward(self, x: torch.Tensor, scale: float = 0.5, shift: float = 0.0) -> torch.Tensor:
+        return x * scale + shift
+
+
+def test_an_argument_by_name_is_not_lost() -> None:
+    model = penlight.optimize(torch.jit.script(Defaults()), plan=False)
+    torch.testing.assert_close(model(torch.ones(2), shift=1.0, scale=2.0), torch.full((2,), 3.0))
+    with pytest.raises(InputError, match="'shift' comes after 'scale'"):
+        model(torch.ones(2), shift=1.0)
+
+
+class Tells(nn.Module):
+    """Results that follow from sizes and data in ways that no shape tells."""
+
+    def forward(self, x: torch.Tensor) -> tuple[str, torch.Tensor, torch.Tensor, int]:
+        n = x.size(0)
+        y = x if str(n) == "3" else -x
+        return f"{n} rows", y, torch.tensor([n / 2, 1.0]), int(x.sum())
+
+
+def test_text_and_numbers_of_sizes_and_data() -> None:
+    script = torch.jit.script(Tells())
+    model = penlight.optimize(script, (torch.ones(2, 4),), dynamic_shapes="auto")
+    for n in (2, 3, 5):
+        compare(model(torch.ones(n, 4)), script(torch.ones(n, 4)), 0.0, f"{n} rows")
+    halves = torch.jit.script(Halves())
+    planned = penlight.optimize(halves, (torch.ones(2, 4),), dynamic_shapes="auto")
+    assert planned.planned_methods == ["forward"]
+    torch.testing.assert_close(planned(torch.ones(5, 4)), halves(torch.ones(5, 4)))
+
+
+class Halves(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * torch.tensor([x.size(0) / 2, 1.0]).sum()

@@ -206,6 +206,10 @@ class Conversion:
             dim = self.symbols.dim(result)
             if self._is_from_data(result) and not isinstance(dim, int):
                 return {"item": self._output(self.emitter.constant(dim))}
+            if symbols_of(dim) - set(self.symbols.names.values()):
+                raise CaptureError(
+                    f"the result holds the number {result}, which follows from the data, not from shapes"
+                )
             return {"const": dim} if isinstance(dim, int) else {"dim": str(dim)}
         if isinstance(result, torch.SymFloat) and any(str(s) in self.floats for s in result.node.expr.free_symbols):
             return {"item": self._output(self._ratio(result))}

@@ -31,10 +31,10 @@ from penlight.ops.refused import refusal
 def capture_exported(
     ep: ExportedProgram,
     dim_names: Mapping[tuple[int, int], str] | None = None,
-    decided: Mapping[str, str] | None = None,
+    decided: Mapping[Any, str] | None = None,
 ) -> Program:
     """The Program of an exported model. `dim_names` gives (flat input, dim) the names that the user gave them; `decided`
-    the source lines of conditions on sizes that TorchScript code decided."""
+    the source lines of conditions on sizes that held in TorchScript code."""
     registry.load_all()
     apart: set[OpOverload] = set()  # operators that torch is asked to take apart, besides those without a converter
     report: UnsupportedError | None = None
@@ -48,6 +48,7 @@ def capture_exported(
             if not conversion.unsupported:
                 size_decisions.check_decisions(ep, conversion.symbols, decided or {})
                 method = conversion.method()
+                size_decisions.raise_least(ep, conversion.symbols, decided or {}, method.symbols)
                 formats = channels_last_results(ep)
                 if formats:
                     leaves = conversion.outputs  # those that are no tensors have specs of another kind

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,7 +21,9 @@ from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.size_decisions import UndecidedError
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
-from penlight.ir.graph import Program
+from penlight.ir.dims import Dim as Size
+from penlight.ir.dims import evaluate, symbols_of
+from penlight.ir.graph import Method, Program
 
 
 def capture_module(
@@ -41,7 +44,7 @@ def capture_shapes(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic_shapes: Any,
-    decided: Mapping[str, str],
+    decided: Mapping[Any, str],
     say: Callable[[str], None] = lambda text: None,
 ) -> Program:
     """Exports and converts. With "auto", a batch of 1 is free too, if the model takes two: torch would compile a 1 in."""
@@ -58,13 +61,15 @@ def capture_shapes(
     return program
 
 
-def _capture_auto(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[str, str]) -> Program:
+def _capture_auto(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[Any, str]) -> Program:
     """Exports with every size free, as often as the model's code turns out to fix another."""
     fixed: set[tuple[int, int]] = set()
     while True:
         ep = export(module, args, kwargs, auto_shapes(module, args, kwargs, fixed))
         try:
-            return capture_exported(ep, None, decided)
+            program = capture_exported(ep, None, decided)
+            _raise_least(module, ep, program.methods["forward"], args, kwargs)
+            return program
         except UndecidedError as e:
             placed = places(ep, e.symbols)
             if placed <= fixed:
@@ -72,7 +77,7 @@ def _capture_auto(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[st
             fixed |= placed
 
 
-def _capture_batch(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[str, str]) -> Program | None:
+def _capture_batch(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[Any, str]) -> Program | None:
     """The same with two of everything that comes as a batch of one; None where nothing does, or the model does not allow it."""
 
     def doubled(x: Any) -> Any:
@@ -81,8 +86,7 @@ def _capture_batch(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[s
     if not any(map(_is_single, pytree.tree_leaves((args, kwargs)))):
         return None
     try:
-        with torch.no_grad(), quiet():
-            module(*pytree.tree_map(doubled, args), **pytree.tree_map(doubled, kwargs))
+        _run(module, pytree.tree_map(doubled, args), pytree.tree_map(doubled, kwargs))
     except Exception:  # the model's own, whatever it is: its code wants a batch of one
         return None
     program = _capture_auto(module, pytree.tree_map(doubled, args), pytree.tree_map(doubled, kwargs), decided)
@@ -93,8 +97,88 @@ def _capture_batch(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[s
         if isinstance(batch, int):
             return None
         if batch is not None and batch.op == "sym":
+            if method.symbols[str(batch)].min > 1:
+                return None
             method.symbols[str(batch)].hint = 1
     return program
+
+
+def _run(module: nn.Module, args: Any, kwargs: Any) -> Any:
+    """On copies of its buffers, which it may write into; with the same random numbers each time."""
+    with torch.no_grad(), quiet(), torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        return torch.func.functional_call(module, {n: b.clone() for n, b in module.named_buffers()}, args, kwargs)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two runs gave the same, but for rounding."""
+    pairs = itertools.zip_longest(pytree.tree_leaves(a), pytree.tree_leaves(b))
+    return all(
+        isinstance(y, torch.Tensor) and x.shape == y.shape and torch.allclose(x, y, 1e-3, 1e-3, equal_nan=True)
+        if isinstance(x, torch.Tensor)
+        else x == y
+        for x, y in pairs
+    )
+
+
+def _raise_least(module: nn.Module, ep: ExportedProgram, method: Method, args: Any, kwargs: Any) -> None:
+    """Sizes of 0 and 1 leave the ranges where the module then gives something else than was captured (`if n > 1`), or of another
+    shape (squeeze, chunk). torch does not ask: it takes every free size for 2 or more."""
+    given, spec = pytree.tree_flatten((args, kwargs))
+    results = [method.graph.outputs[i] for i in _tensors(method.output_spec)]
+    hints = {name: r.hint for name, r in method.symbols.items() if r.hint is not None}
+    graph = functools.cache(lambda: ep.module(check_guards=False))
+    for name, known in method.symbols.items():
+        for size in (1, 0):
+            env = {**hints, name: size}
+            if len(hints) < len(method.symbols) or known.min > size:
+                continue
+            try:
+                shapes = iter([_at(v.shape, env) for v in method.graph.inputs])
+                planned = [_at(v.shape, env) for v in results]
+            except ZeroDivisionError:  # of a size by a size
+                known.min = size + 1
+                continue
+            small = [_cut(x, next(shapes)) if isinstance(x, torch.Tensor) else x for x in given]
+            try:
+                made = _run(module, *pytree.tree_unflatten(small, spec))
+            except Exception:  # the model's own: it does not take this size
+                continue
+            tensors = [list(x.shape) for x in pytree.tree_leaves(made) if isinstance(x, torch.Tensor)]
+            other = any(_differ(x, y) for x, y in itertools.zip_longest(tensors, planned))
+            if other or not _same(made, _run(graph(), *pytree.tree_unflatten(small, spec))):
+                known.min = size + 1
+
+
+def _at(shape: Sequence[Size], env: Mapping[str, int]) -> list[int | None]:
+    """Sizes that follow from data are None."""
+    return [evaluate(d, env) if symbols_of(d) <= env.keys() else None for d in shape]
+
+
+def _differ(shape: list[int] | None, planned: list[int | None] | None) -> bool:
+    if shape is None or planned is None or len(shape) != len(planned):
+        return True
+    return any(p not in (size, None) for size, p in zip(shape, planned, strict=True))
+
+
+def _tensors(spec: Any) -> Iterator[int]:
+    """The numbers of the tensors in an output spec, in order."""
+    if isinstance(spec, int):
+        yield spec
+        return
+    ((kind, inside),) = spec.items()
+    if kind == "complex":
+        yield inside[0]
+    elif kind in ("tuple", "list", "dict", "ordered_dict", "dict_items", "namedtuple"):
+        inside = inside[1] if kind == "namedtuple" else dict(inside) if kind == "dict_items" else inside
+        for part in inside.values() if isinstance(inside, dict) else inside:
+            yield from _tensors(part)
+
+
+def _cut(x: torch.Tensor, shape: list[int | None]) -> torch.Tensor:
+    for dim, size in enumerate(shape):
+        x = x.narrow(dim, 0, size or 0)
+    return x
 
 
 def _is_single(x: Any) -> bool:

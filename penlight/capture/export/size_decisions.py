@@ -16,11 +16,12 @@ from typing import Any
 import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.utils._sympy.value_ranges import bound_sympy
+from torch.utils._sympy.value_ranges import ValueRanges, bound_sympy
 
 from penlight.capture.export.source_lines import describe, is_torch
 from penlight.capture.export.symbols import Symbols
 from penlight.errors import CaptureError
+from penlight.ir.graph import SymbolRange
 
 _CALLS_OF_MODULES = os.path.join(
     "torch", "nn", "modules", "module.py"
@@ -48,9 +49,10 @@ class UndecidedError(CaptureError):
         )
 
 
-def check_decisions(ep: ExportedProgram, symbols: Symbols, lines: Mapping[str, str]) -> None:
-    """UndecidedError where a guard of the model's code does not follow from the ranges of its symbols. `lines` gives the
-    source of conditions that were decided in TorchScript, by their text."""
+def check_decisions(ep: ExportedProgram, symbols: Symbols, decided: Mapping[Any, str]) -> None:
+    """UndecidedError where a guard of the model's code does not follow from the ranges of its symbols. `decided` gives the
+    source of conditions that held in TorchScript."""
+    lines = {str(text): line for held, line in decided.items() for text in (held, sympy.Not(held))}
     found = dict.fromkeys(_decisions(ep, symbols, lines))
     if found:
         raise UndecidedError(list(found))
@@ -76,11 +78,29 @@ def _decisions(ep: ExportedProgram, symbols: Symbols, lines: Mapping[str, str]) 
         yield Decision(_text(expr, symbols), scripted, frozenset(used))
 
 
-def _follows(environment: Any, expr: Any) -> bool:
+def raise_least(
+    ep: ExportedProgram, symbols: Symbols, decided: Mapping[Any, str], ranges: Mapping[str, SymbolRange]
+) -> None:
+    """Sizes of 0 and 1 leave the ranges where a condition that held would not hold for them. torch notes no guard there: it takes
+    every free size for 2 or more."""
+    environment = _shape_environment(ep)
+    for held in decided if environment is not None else ():
+        for s in held.free_symbols:
+            known = ranges.get(symbols.names.get(str(s), ""))
+            for size in (1, 0):
+                if (
+                    known is not None
+                    and known.min <= size
+                    and not _follows(environment, held, {s: ValueRanges(size, size)})
+                ):
+                    known.min = size + 1
+
+
+def _follows(environment: Any, expr: Any, given: Mapping[Any, Any] | None = None) -> bool:
     """Whether the ranges alone imply it. (The environment's own answer would use the guards: it takes them as granted.)"""
     ranges = {s: environment.var_to_range[s] for s in expr.free_symbols if s in environment.var_to_range}
     try:
-        possible = bound_sympy(expr, ranges)
+        possible = bound_sympy(expr, {**ranges, **(given or {})})
     except Exception:
         return False
     return bool(possible.is_singleton()) and possible.lower == sympy.true

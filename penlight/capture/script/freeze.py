@@ -13,7 +13,7 @@ alike, without torch.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penlight.capture.script.dataflow import JUMPS, Waiting, following, gives_view, live_after, reads, renamed, written
@@ -52,8 +52,10 @@ def freeze(script: Script) -> None:
 
 # ---- which attributes change ----
 def changing_slots(script: Script) -> set[Slot]:
-    """Attributes that code sets, or whose tensors and containers it may write into."""
+    """Attributes that code sets, or whose tensors and containers it may write into, under whatever name they lie in memory."""
     found: set[Slot] = set()
+    touched: set[Slot] = set()
+    handed_on: set[Slot] = set()  # what became an attribute or a result too: whoever writes into that writes into these
     for function in script.functions.values():
         code = renamed(function)
         holders = _objects(script, function, code)
@@ -61,10 +63,33 @@ def changing_slots(script: Script) -> set[Slot]:
         for a in code:
             if a.op == "set_attr":
                 found |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
-            touched = reads(a) if a.op in ("call", "call_method") else written(a)  # another function may do anything
-            for register in touched:
-                found |= origins.get(register, set())
-    return found
+                handed_on |= origins.get(_register(a.args[1]), set())
+            elif a.op == "return" and function.method is None:
+                handed_on |= origins.get(_register(a.args[0]), set())
+            calls = a.op in ("call", "call_method")  # another function may do anything
+            for register in reads(a) if calls else written(a):
+                touched |= origins.get(register, set())
+    return found | (_in_one_memory(script, touched | handed_on) if touched else set())
+
+
+def _in_one_memory(script: Script, slots: set[Slot]) -> set[Slot]:
+    """The same attributes, and all others that share a tensor's memory or a container with one of them."""
+    places: dict[int, set[Slot]] = {}  # id of a storage or container -> the attributes that have it
+    for owner in _all_objects(script.module):
+        for slot, value in enumerate(owner.attributes.values()):
+            for memory in _memory(value):
+                places.setdefault(memory, set()).add((id(owner), slot))
+    shared = [at for at in places.values() if len(at) > 1]
+    return slots.union(*(at for at in shared if any(x in slots or (0, x[1]) in slots for x in at)))
+
+
+def _memory(value: Any) -> Iterator[int]:
+    if isinstance(value, ScriptTensor):
+        yield id(value.storage)
+    elif isinstance(value, (list, tuple, dict)):
+        yield id(value)
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _memory(item)
 
 
 def _register(at: int | Const) -> int:
@@ -74,7 +99,10 @@ def _register(at: int | Const) -> int:
 def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> dict[int, set[int]]:
     """The objects that registers may hold, as ids; {0}: any. Follows no order, so a register has what it ever holds."""
     by_id = {id(o): o for o in _all_objects(script.module)}
-    held: dict[int, set[int]] = {0: {id(script.module)}} if function.method is not None else {}
+    held = {i: {0} for i in range(len(function.parameters))}
+    if function.method is not None:
+        held[0] = {id(script.module)}
+    replaced = {a.target for f in script.functions.values() for a in f.code if a.op == "set_attr"}
     changed = True
     while changed:
         changed = False
@@ -84,6 +112,7 @@ def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> di
                 for owner in held.get(_register(a.args[0]), {0}):
                     value = _slot_value(by_id.get(owner), a.target)
                     made |= {id(value)} if isinstance(value, ScriptObject) else set() if owner in by_id else {0}
+                made |= {0} if a.target in replaced else set()
             elif a.op == "move":
                 made = held.get(_register(a.args[0]), set())
             elif a.op == "create":
@@ -128,6 +157,8 @@ def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[
                 made = {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
             elif a.op in ("move", "tuple", "list", "dict", "unpack", "loop") or (a.op == "op" and gives_view(a.target)):
                 made = set().union(*(origins.get(r, set()) for r in reads(a)))
+            elif a.op in ("call", "call_method"):
+                made = {(0, -1)}  # something that was handed on
             else:
                 continue
             for r in a.results:
@@ -146,7 +177,7 @@ class Known:
 
     def same(self, other: Known) -> bool:
         if isinstance(self.value, (bool, int, float, str)):
-            return type(self.value) is type(other.value) and self.value == other.value
+            return repr(self.value) == repr(other.value)  # 0.0 is not -0.0, nor 1 True
         return self.value is other.value
 
     @property

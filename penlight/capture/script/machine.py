@@ -55,7 +55,9 @@ class ScriptMachine(nn.Module):
         self._kept: list[Any] = []
         self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
-        self.decided: dict[str, str] = {}  # conditions on sizes -> the line that asks (export/size_decisions.py)
+        self.decided: dict[
+            Any, str
+        ] = {}  # conditions on sizes that held -> the line that asks (export/size_decisions.py)
         found: dict[int, ScriptTensor] = {}
         for value in (script.module, *script.constants) if roots is None else roots:
             _collect(value, found)
@@ -226,13 +228,14 @@ class ScriptMachine(nn.Module):
         return repr(names[slot]) if slot < len(names) else str(slot)
 
     def _decide(self, condition: Any, a: Action, what: str) -> bool:
-        if isinstance(condition, torch.SymBool):
-            self.decided[str(condition.node.expr)] = a.source
-            self.decided[str(sympy.Not(condition.node.expr))] = a.source
         try:
-            return bool(condition)
+            outcome = bool(condition)
         except Exception as e:
             raise CaptureError(f"{what} depends on the values of a tensor, so there is no one graph to plan") from e
+        if isinstance(condition, torch.SymBool):
+            held = condition.node.expr
+            self.decided[held if outcome else sympy.Not(held)] = a.source
+        return outcome
 
     def _operator(self, full_name: str, args: list[Any], results: int) -> list[Any]:
         name, _, overload = full_name.partition(".")
@@ -346,6 +349,10 @@ def _is_instance(value: Any, types: str) -> bool:
 
 def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
     kind = None if dtype is None else DTYPES[dtype]
+    if isinstance(data, torch.SymFloat):  # torch would write down what it is in the example
+        return torch.full((), data, dtype=kind or torch.get_default_dtype())  # type: ignore[call-overload,no-any-return]
+    if isinstance(data, list) and any(isinstance(x, torch.SymFloat) for x in data):
+        return torch.stack([_make_tensor(x, dtype) for x in data])
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 

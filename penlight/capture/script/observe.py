@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,22 +18,26 @@ from penlight.ir.values import ScriptObject
 
 @dataclass
 class Observation:
-    """`before`: what an action was about to read, the first time that it ran, by function and index."""
+    """By function and index: `before`: what an action was about to read, the first time that it ran; `after`: what it gave then."""
 
     method: ScriptFunction
     before: dict[tuple[str, int], dict[int, Any]] = field(default_factory=dict)
+    after: dict[tuple[str, int], dict[int, Any]] = field(default_factory=dict)
     ways: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # where branches went on
     failure: Exception | None = None  # what ended the run, if it did not come to its end
-    _branch: tuple[str, int] | None = None  # the action before, if it was one
+    _last: tuple[str, int] | None = None  # the action before, if it was of the same call
 
     def __call__(self, function: ScriptFunction, index: int, registers: dict[int, Any]) -> None:
         key = (function.name, index)
-        if self._branch is not None and self._branch[0] == function.name:
-            self.ways.setdefault(self._branch, set()).add(index)
-        self._branch = key if function.code[index].op == "branch" else None
+        code = function.code
+        if self._last is not None and self._last[0] == function.name:
+            last = code[self._last[1]]
+            if last.op == "branch":
+                self.ways.setdefault(self._last, set()).add(index)
+            self.after.setdefault(self._last, _seen(registers, last.results))
+        self._last = None if code[index].op in ("call", "call_method", "return") else key
         if key not in self.before:
-            values = {r: registers.get(r) for r in reads(function.code[index])}
-            self.before[key] = {r: v.detach() if isinstance(v, torch.Tensor) else v for r, v in values.items()}
+            self.before[key] = _seen(registers, reads(code[index]))
 
     def ran(self, function: ScriptFunction) -> bool:
         return (function.name, 0) in self.before
@@ -46,6 +51,11 @@ class Observation:
     def attribute_name(self, function: ScriptFunction, index: int) -> str:
         owner = self.owner(function, index)
         return repr(list(owner.attributes)[function.code[index].target]) if owner is not None else ""
+
+
+def _seen(registers: dict[int, Any], wanted: Iterable[int]) -> dict[int, Any]:
+    values = {r: registers.get(r) for r in wanted}
+    return {r: v.detach() if isinstance(v, torch.Tensor) else v for r, v in values.items()}
 
 
 def observe(script: Script, method: ScriptFunction, inputs: tuple[Any, ...]) -> Observation:

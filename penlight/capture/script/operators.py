@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
-from penlight.capture.script.plain_values import ABOUT_TENSORS, PLAIN, is_number, torch_argument
+from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, is_number, torch_argument
 from penlight.errors import CaptureError
 
 
 def plain_result(name: str, args: list[Any]) -> tuple[bool, Any]:
     """Whether an operator ("add", without namespace) is no tensor operator for these arguments, and its result then."""
     has_tensor = any(map(holds_tensor, args))
+    if name in AS_TEXT and any(map(holds_symbol, args)):
+        raise CaptureError("a text tells a size, which a plan leaves open")
     if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
         return True, PLAIN[name](*args)  # containers stay Python objects whatever is in them
     if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
@@ -55,6 +57,12 @@ def holds_tensor(x: Any) -> bool:
     if isinstance(x, dict):
         return any(map(holds_tensor, x.values()))
     return isinstance(x, torch.Tensor)
+
+
+def holds_symbol(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_symbol, x))
+    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _convolution(

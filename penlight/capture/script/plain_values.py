@@ -142,6 +142,8 @@ for _method in ("split", "rsplit", "join", "strip", "lstrip", "rstrip", "lower",
                 "splitlines", "partition"):  # fmt: skip
     PLAIN.setdefault(_method, lambda s, *args, _m=_method: getattr(s, _m)(*args))
 
+AS_TEXT = ("str", "format", "percentFormat", "hex", "chr")  # give text that tells their arguments
+
 # Facts about a tensor that are no tensors.
 ABOUT_TENSORS: dict[str, Callable[..., Any]] = {
     "size": lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim],

@@ -204,19 +204,9 @@ def _writer(run: Run, register: int) -> int:
 
 
 def _gives_tensor(run: Run, register: int, seen: Observation) -> bool:
-    """Whether a register holds a tensor after the run: as the action that first reads it saw it, or by what wrote it."""
-    code, name = run.function.code, run.function.name
-    for i in range(run.end, len(code)):
-        values = seen.before.get((name, i), {})
-        if register in values:
-            return isinstance(values[register], torch.Tensor) and not values[register].is_complex()
-        if register in code[i].results:
-            break
-    writer = run.path[_writer(run, register)]
-    values = seen.before[(name, writer)]
-    return code[writer].op == "move" and all(
-        isinstance(x, int) and isinstance(values.get(x), torch.Tensor) for x in code[writer].args
-    )
+    """Whether a register holds a tensor after the run."""
+    made = seen.after.get((run.function.name, run.path[_writer(run, register)]), {}).get(register)
+    return isinstance(made, torch.Tensor) and not made.is_complex()
 
 
 def _worth_it(run: Run) -> bool:

@@ -28,9 +28,9 @@ def put_in_front(script: Script, function: ScriptFunction, method: Method) -> di
     """Puts the plan in front of the code; gives it with the name by which the code calls it."""
     inputs = len(method.graph.inputs)
     count = len(method.graph.outputs)
-    results = list(range(function.registers, function.registers + count))
+    results = _room(function, count)
     building: list[Action] = []
-    free = iter(range(function.registers + count, function.registers + count + 1000))
+    free = iter(range(function.registers, function.registers + 1000))
 
     def build(spec: Any) -> int | Const:
         """The value of an output spec (ir/containers.py), out of the plan's results."""
@@ -66,8 +66,19 @@ def put_in_front(script: Script, function: ScriptFunction, method: Method) -> di
     after = len(function.code) + 1
     planned = Action("planned", list(range(1, inputs + 1)), results, NAME, after)
     function.code = [planned, *function.code, *building, Action("return", [value])]
-    function.registers += count + len(building)
+    function.registers += len(building)
     return {NAME: method}
+
+
+def _room(function: ScriptFunction, count: int) -> list[int]:
+    """New registers in front of the slots, which are emptied when read: a result may be part of the value more than once."""
+    first = function.first_slot
+    for a in function.code:
+        a.args = [x + count if isinstance(x, int) and x >= first else x for x in a.args]
+        a.results = [r + count if r >= first else r for r in a.results]
+    function.first_slot += count
+    function.registers += count
+    return list(range(first, first + count))
 
 
 def _class_of(script: Script, name: str, fields: dict[str, Any]) -> str:

@@ -145,7 +145,7 @@ class Expressions(OperatorCalls):
                 return self.constant(held)
             if isinstance(held, ScriptObject):
                 made = self.emitted("get_attr", [owner], type_, slot, into)
-                return Value(type_ if type_.name != "NoneType" else Type(held.type_name), made.at, held)
+                return Value(Type(held.type_name), made.at, held)  # declared as an interface, or as Optional, perhaps
         return self.emitted("get_attr", [owner], type_, slot, into)
 
     def slot_of(self, owner: Value, name: str) -> int:
