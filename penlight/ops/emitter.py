@@ -81,10 +81,9 @@ class Emitter:
     def _from_dim(self, dim: Expr, dtype: str) -> Value:
         if str(dim) in self.numbers:
             return self.cast(self.numbers[str(dim)], dtype)
-        one = self.emit(
-            "arange", type=TensorType(dtype, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=dtype
-        )
-        return self.reshape(one, ())
+        kind = dtype if dtype in ("f32", "i32", "i64") else "i64"  # what arange has
+        one = self.emit("arange", type=TensorType(kind, (1,)), start=dim, end=combine("+", dim, 1), step=1, dtype=kind)
+        return self.cast(self.reshape(one, ()), dtype)
 
     def cast(self, x: Value, dtype: str) -> Value:
         if x.dtype == dtype:

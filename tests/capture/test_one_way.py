@@ -412,3 +412,15 @@ def test_text_and_numbers_of_sizes_and_data() -> None:
 class Halves(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * torch.tensor([x.size(0) / 2, 1.0]).sum()
+
+
+class PlusCount(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + x.size(0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int16, torch.uint8])
+def test_sizes_as_numbers_of_every_dtype(dtype: torch.dtype) -> None:
+    model = penlight.optimize(torch.jit.script(PlusCount()), (torch.ones(2, 4, dtype=dtype),), dynamic_shapes="auto")
+    x = torch.ones(5, 4, dtype=dtype)
+    torch.testing.assert_close(model(x), x * 2 + 5)
