@@ -35,7 +35,11 @@ FAILURES: dict[str, tuple[str, str, str]] = {
     "hash_tensor": ("f32, i64, bool", "0-19", "aten::hash_tensor is not implemented; no model here uses it"),
     "_segment_reduce.lengths": ("f32", "0-89", _SEGMENTS),
     "_segment_reduce.offsets": ("f32", "0-89", _SEGMENTS),
-    "as_strided.partial_views": ("f32, i64, bool", "1", "it reads outside of its tensor, in memory that it is a part of"),
+    "as_strided.partial_views": (
+        "f32, i64, bool",
+        "1",
+        "it reads outside of its tensor, in memory that it is a part of",
+    ),
     "item": ("bool", "0-3", "a bool as the result of a model: only integers and floats are returned as numbers"),
     "unique_consecutive": (
         "f32, i64, bool",
