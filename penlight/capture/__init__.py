@@ -51,14 +51,10 @@ def capture(
     """
     if isinstance(source, (str, os.PathLike, bytes)):
         source = open_file(source, file_kind(source))
-    if isinstance(source, LiteProgram):
-        from penlight.capture.script import capture_lite
+    if isinstance(source, (LiteProgram, SourceProgram)):
+        from penlight.capture.script import capture_program
 
-        return capture_lite(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
-    if isinstance(source, SourceProgram):
-        from penlight.capture.script import capture_source
-
-        return capture_source(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+        return capture_program(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     import torch
     from torch.export import ExportedProgram
 

@@ -53,8 +53,8 @@ def capture_torchscript(
     return _capture(script, _given(args, kwargs) or carried, dynamic_shapes, plan, say, original)
 
 
-def capture_lite(
-    lite: LiteProgram,
+def capture_program(
+    program: LiteProgram | SourceProgram,
     args: Any,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
@@ -63,33 +63,20 @@ def capture_lite(
     plan: bool,
     say: Say,
 ) -> Program:
-    """A .ptl file, of either container."""
-    counts = None
-    if _has_torch():
-        from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
-    unknown = set(methods or ()) - set(lite.methods)
+    """A file that was read without torch. A .pt keeps what capture_torchscript keeps; a .ptl all, unless methods are named."""
+    unknown = set(methods or ()) - set(program.methods)
     if unknown:
-        raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(lite.methods)}")
-    own = [name for name in ("forward",) if name in lite.methods]
-    kept = None if methods is None else list(dict.fromkeys([*own, *methods]))
-    script = to_script(lite, kept, counts)
-    return _capture(script, _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
-
-
-def capture_source(
-    program: SourceProgram,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    methods: Sequence[str] | None,
-    bundles: Sequence[Bundle],
-    plan: bool,
-    say: Say,
-) -> Program:
-    """A .pt file by its source text; keeps what capture_torchscript keeps."""
+        raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(program.methods)}")
     own = [name for name in ("forward",) if name in program.methods]
     kept = list(dict.fromkeys([*own, *(methods or ()), *(b.method for b in bundles)]))
-    return _capture(program.script(kept), _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
+    if isinstance(program, SourceProgram):
+        script = program.script(kept)
+    else:
+        counts = None
+        if _has_torch():
+            from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
+        script = to_script(program, None if methods is None else kept, counts)
+    return _capture(script, _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
 
 
 def _capture(
