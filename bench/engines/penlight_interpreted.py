@@ -14,7 +14,7 @@ from bench.engines import Loaded
 def prepare(case: Convertible, folder: Path) -> None:
     import torch
 
-    penlight.optimize(torch.jit.script(case.module())).save(folder / "model.pen")
+    penlight.optimize(torch.jit.script(case.module()), plan=False).save(folder / "model.pen")
 
 
 def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
