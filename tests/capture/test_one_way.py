@@ -137,6 +137,18 @@ class Remembers(nn.Module):
         return y
 
 
+class Checked(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        torch._assert(x.shape[1] == 4, f"expected 4 columns, got {x.shape[1]} in {x.shape[0]} rows")
+        return x + 1
+
+
+def test_the_message_of_a_check_that_holds_does_not_keep_a_model_from_being_planned() -> None:
+    model = penlight.optimize(torch.jit.script(Checked()), (torch.rand(3, 4),), dynamic_shapes="auto")
+    assert model.planned_methods == ["forward"]
+    torch.testing.assert_close(model(torch.zeros(5, 4)), torch.ones(5, 4))
+
+
 def test_state_that_is_empty_at_first() -> None:
     script = torch.jit.script(Remembers())
     model = penlight.optimize(script, (torch.ones(2, 3),))
