@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import torch
 import torchvision
-from click.testing import CliRunner
 from torch import nn
 
 import penlight
@@ -21,9 +20,9 @@ from penlight.errors import CaptureError, InputError, InterpretedWarning, RunErr
 from penlight.file.writer import to_array
 from penlight.ir.graph import Program
 from penlight.ir.text import print_program
-from penlight.tools.optimize import optimize_command
 from tests.compat.models import MODELS
 from tests.models import randomise
+from tests.tools.call import Penlight
 from tests.vm.check import compare
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning")
@@ -92,12 +91,12 @@ def test_the_same_graph_from_memory_and_from_files(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["mobilenet", "branch", "words", "attention"])
-def test_the_same_bytes_from_every_caller(name: str, tmp_path: Path) -> None:
+def test_the_same_bytes_from_every_caller(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, _ = scripted(name)
     path, _ = saved(script, tmp_path)
     by_api = penlight.optimize(path, metadata={"name": "m"}).to_bytes()
-    done = CliRunner().invoke(optimize_command, [str(path), "-o", str(tmp_path / "m.pen")])
-    assert done.exit_code == 0, done.output
+    done = Penlight(capsys)("optimize", path, "-o", tmp_path / "m.pen")
+    assert done.code == 0, done.err
     assert (tmp_path / "m.pen").read_bytes() == by_api
     loaded = torch.jit.load(path)
     assert penlight.optimize(loaded, metadata={"name": "m"}).to_bytes() == by_api
@@ -319,14 +318,14 @@ def test_interpretation_is_told_and_may_be_refused() -> None:
     assert penlight.optimize(script, inputs, strict=True).planned_methods == ["forward"]
 
 
-def test_wrong_examples_leave_the_old_file_alone(tmp_path: Path) -> None:
+def test_wrong_examples_leave_the_old_file_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, _ = scripted("conv_relu")
     path, _ = saved(script, tmp_path)
     target = tmp_path / "m.pen"
     target.write_bytes(b"old")
-    done = CliRunner().invoke(optimize_command, [str(path), "-o", str(target), "--shape", "1,7,4,4"])
-    assert done.exit_code != 0
-    assert "fails on the example inputs" in str(done.exception)
+    done = Penlight(capsys)("optimize", path, "-o", target, "--shape", "1,7,4,4")
+    assert done.code != 0
+    assert "fails on the example inputs" in " ".join(done.err.split())
     assert target.read_bytes() == b"old"
 
 
