@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from penlight.ir.script import Bundle
 
 Say = Callable[[str], None]
-BACKENDS = ("cpu", "vulkan", "metal")
 
 
 def compile_model(

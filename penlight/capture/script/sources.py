@@ -42,9 +42,7 @@ def capture_torchscript(
 
     from penlight.capture.script.torchscript import script_of, traced_inputs
 
-    own = ["forward"] if module._c._has_method("forward") else []
-    kept = list(dict.fromkeys([*own, *(methods or ()), *(b.method for b in bundles)]))
-    script = script_of(module, kept)
+    script = script_of(module, _kept(module._c._method_names(), methods, bundles))
     carried = _first_bundle(bundles) or _traced(traced_inputs(module))
 
     def original(*given: Any) -> Any:
@@ -67,8 +65,7 @@ def capture_program(
     unknown = set(methods or ()) - set(program.methods)
     if unknown:
         raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(program.methods)}")
-    own = [name for name in ("forward",) if name in program.methods]
-    kept = list(dict.fromkeys([*own, *(methods or ()), *(b.method for b in bundles)]))
+    kept = _kept(program.methods, methods, bundles)
     if isinstance(program, SourceProgram):
         script = program.script(kept)
     else:
@@ -77,6 +74,12 @@ def capture_program(
             from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
         script = to_script(program, None if methods is None else kept, counts)
     return _capture(script, _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
+
+
+def _kept(known: Sequence[str], methods: Sequence[str] | None, bundles: Sequence[Bundle]) -> list[str]:
+    """forward, if there is one, the methods named, and those that have bundled inputs."""
+    own = ["forward"] if "forward" in known else []
+    return list(dict.fromkeys([*own, *(methods or ()), *(b.method for b in bundles)]))
 
 
 def _capture(
