@@ -8,6 +8,7 @@ import copy
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from penlight import _runtime
@@ -159,5 +160,10 @@ def compare(got: Any, expected: Any, tolerance: float, where: str) -> None:
         assert list(got) == list(expected), f"{where}: keys {list(got)} instead of {list(expected)}"
         for key in expected:
             compare(got[key], expected[key], tolerance, f"{where}[{key!r}]")
+    elif isinstance(expected, float) and torch.tensor([got, expected]).tolist() == [got, expected]:
+        # Taken out of an f32 tensor, as near as the tensor is; a float that was computed as such must be the very one.
+        assert got == pytest.approx(expected, rel=tolerance, abs=0.0, nan_ok=True), (
+            f"{where}: {got!r} instead of {expected!r}"
+        )
     else:
         assert got == expected or (got != got and expected != expected), f"{where}: {got!r} instead of {expected!r}"
