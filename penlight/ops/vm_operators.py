@@ -8,8 +8,9 @@ options before the schemas add the forms that torch derives from each ([function
 
     PEN_OP(extreme, "[in_place][out]", "aten::{most,least}(Tensor self) -> Tensor") {
 
-is most, most_, most.out, least, least_ and least.out. Which of its schemas it was called by, and which of the words, the
-function is told as numbers (Call::form, Call::word). Elementwise operators have no PEN_OP: they come from their rules
+is most, most_, most.out, least, least_ and least.out. [out] may also stand before one schema or one word, and name the overload
+and what is written where torch does not call them out, or out0, out1, …: "aten::topk[out=values values indices](Tensor self, …".
+Which of its schemas it was called by, and which of the words, the function is told as numbers (Call::form, Call::word). Elementwise operators have no PEN_OP: they come from their rules
 (elementwise/overloads.py). Needs the standard library only.
 """
 
@@ -31,13 +32,15 @@ _QUANTIZED = re.compile(r'^PEN_QUANTIZED\(\s*(\w+),\s*((?:"[^"]*"\s*,?\s*)+)\)\s
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
 _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
+_OUT = re.compile(r"\[out(?:=([\w ]+))?\]")
+_OPTIONS = re.compile(r"(?:, )?ScalarType\?? dtype\S*, Layout\? layout\S*, Device\? device\S*, bool\? pin_memory[^,]*")
 _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolean", "str": "string", "Scalar": "number",
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
           "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
 _SHARING = re.compile(r"\w\(|\b(?:t|tVal|tKey|key|Any|any|AnyList|list|dict|tuple|object)\b")  # "Tensor(a)", "t[]"
 _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
-                           "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
+                           "aten::type_as", "aten::ravel", "aten::unflatten", "aten::set"}  # fmt: skip
 DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
@@ -67,19 +70,27 @@ class VmOperator:
     params: tuple[Param, ...]
     results: int
     returns: tuple[str, ...]  # their types, as the schema writes them
-    writes: int  # the parameter that result 0 is copied into, or -1
+    writes: (
+        int  # the parameter that result 0 is copied into, or -1; of an out= form, further results into those after it
+    )
     variadic: bool
     quantized: bool
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
     form: int = 0  # which of the PEN_OP's schemas it was written as
     word: int = 0  # which of the words in its braces it is
+    options_at: int = (
+        -1
+    )  # where its function has dtype, layout, device and pin_memory: in an out= form those of what is written
     rule: ElementwiseOp | None = None
 
     @property
     def outs(self) -> int:
         """How many of the last parameters are what results are written into."""
-        return next((i for i, p in enumerate(reversed(self.params)) if not (p.keyword and p.written)), len(self.params))
+        return next(
+            (i for i, p in enumerate(reversed(self.params)) if not (p.written and (p.keyword or p.name == "out"))),
+            len(self.params),
+        )
 
 
 def _split(text: str) -> list[str]:
@@ -124,27 +135,46 @@ def words(schema: str) -> list[str]:
 
 
 def expand(schema: str, options: str = "") -> list[str]:
-    """A schema, and its in-place and out= forms where the options ask for them and it is neither itself."""
+    """A schema, and its in-place and out= forms where the options, or it itself, ask for them and it is neither itself."""
+    own = _OUT.search(schema)
+    schema = _OUT.sub("", schema)
     made = [schema]
     match = _SCHEMA.fullmatch(schema.strip())
     if not match:
         return made  # parse_schema says what is wrong
-    name, arguments, _ = match.groups()
+    name, arguments, returned = match.groups()
     base, _, overload = name.partition(".")
+    dot = f".{overload}" if overload else ""
     if "[functional]" in options:
-        dot = f".{overload}" if overload else ""
         plain = f"{base.removesuffix('_')}{dot}({arguments.replace('Tensor(a!) ', 'Tensor ', 1)}) -> Tensor"
         return [schema, *expand(plain, "[out]")]
-    if "!" in schema:
+    if "!" in schema and not own:
         return made
     if "[in_place]" in options:
-        dot = f".{overload}" if overload else ""
         made.append(f"{base}_{dot}({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)")
-    if "[out]" in options:
-        star = "" if "*" in _split(arguments) else "*, "
-        out = f"{overload}_out" if overload else "out"
-        made.append(f"{base}.{out}({arguments}, {star}Tensor(a!) out) -> Tensor(a!)")
+    if asked := own or _OUT.search(options):
+        made.append(_out_form(base, overload, arguments, returned, *(asked[1] or "").split()))
     return made
+
+
+def _out_form(base: str, overload: str, arguments: str, returned: str, called: str = "", *names: str) -> str:
+    results = len(_split(returned[1:-1])) if returned.startswith("(") else 1
+    names = names or (("out",) if results == 1 else tuple(f"out{i}" for i in range(results)))
+    letters = (c for c in "abcdefgh" if f"({c}" not in arguments)
+    is_list = returned in ("Tensor[]", "Tensor(a)[]")
+    kinds = [f"Tensor({next(letters)}!){'[]' * is_list}" for _ in names]
+    star = [] if "*" in _split(arguments) else ["*"]
+    outs = [f"{kind} {name}" for kind, name in zip(kinds, names, strict=True)]
+    given = ", ".join([a for a in (_OPTIONS.sub("", arguments),) if a] + star + outs)
+    called = called or (f"{overload}_out" if overload else "out")
+    made = kinds[0] if results == 1 and not is_list else f"({', '.join(kinds[: 0 if is_list else results])})"
+    return f"{base}.{called}({given}) -> {made}"
+
+
+def options_of(schema: str) -> int:
+    """Which of its arguments is the first of those that an out= form leaves out; -1: it has none."""
+    found = _OPTIONS.search(schema)
+    return len([a for a in _split(schema[schema.index("(") + 1 : found.start()]) if a != "*"]) if found else -1
 
 
 def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT, **more: Any) -> VmOperator:
@@ -200,12 +230,14 @@ def operators() -> dict[str, VmOperator]:
             symbols[symbol] = path
             schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]
             options = ""
-            if schemas[0].startswith("["):
+            if schemas[0].startswith("[") and "(" not in schemas[0]:
                 options = schemas.pop(0)
             for form, text_form in enumerate(schemas):
                 for word, schema in enumerate(words(text_form)):
+                    places = options_of(schema)
                     for made in expand(schema, options):
-                        add(parse_schema(made, symbol, options, path, form=form, word=word))
+                        at = -1 if _OPTIONS.search(made) else places
+                        add(parse_schema(made, symbol, options, path, form=form, word=word, options_at=at))
     for rule in registry.load_all().values():
         if isinstance(rule, ElementwiseOp):
             path = ROOT.parent / (rule.module.replace(".", "/") + ".py")
@@ -282,13 +314,18 @@ def operators_source(table: dict[str, VmOperator]) -> str:
         rule = "nullptr"
         if op.rule:
             rule = f"&kRule_{op.rule.name}"
+        function = f"op_{op.symbol}"
+        around = f"call_with_options(c, {function}, {op.options_at})" if op.options_at >= 0 else ""
+        around = f"call_into_list(c, {function})" if op.outs and not op.results else around
+        if around:
+            function = f"around{number}"
+            lines.append(f"static Status {function}(Call& c) {{ return {around}; }}")
         flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
-        rows.append(
-            f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}, {op.form}, {op.word}, {rule}}},'
-        )
+        numbers = f"{len(op.params)}, {op.results}, {op.writes}, {op.outs}"
+        rows.append(f'    {{"{op.name}", {function}, {params}, {numbers}, {flags}, {op.form}, {op.word}, {rule}}},')
     lines += [
         "const OpEntry kOperators[] = {",
-        *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false, 0, 0, nullptr},']),
+        *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, 0, false, false, 0, 0, nullptr},']),
         "};",
     ]
     lines += [f"const int kOperatorCount = {len(rows)};", "const QuantizedForm kQuantizedForms[] = {"]
