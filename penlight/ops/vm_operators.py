@@ -10,15 +10,15 @@ options before the schemas add the forms that torch derives from each ([function
 
 is most, most_, most.out, least, least_ and least.out. [out] may also stand before one schema or one word, and name the overload
 and what is written where torch does not call them out, or out0, out1, …: "aten::topk[out=values values indices](Tensor self, …".
-Which of its schemas it was called by, and which of the words, the function is told as numbers (Call::form, Call::word). Elementwise operators have no PEN_OP: they come from their rules
-(elementwise/overloads.py). Needs the standard library only.
+Which of its schemas it was called by, and which of the words, the function is told as numbers (Call::form, Call::word).
+Elementwise operators have no PEN_OP: they come from their rules (elementwise/overloads.py). Needs the standard library only.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,19 +70,22 @@ class VmOperator:
     params: tuple[Param, ...]
     results: int
     returns: tuple[str, ...]  # their types, as the schema writes them
-    writes: (
-        int  # the parameter that result 0 is copied into, or -1; of an out= form, further results into those after it
-    )
+    writes: int  # the parameter that result 0 is copied into, or -1; those after it take further results
     variadic: bool
     quantized: bool
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
     form: int = 0  # which of the PEN_OP's schemas it was written as
     word: int = 0  # which of the words in its braces it is
-    options_at: int = (
-        -1
-    )  # where its function has dtype, layout, device and pin_memory: in an out= form those of what is written
+    options_at: int = -1  # of an out= form whose function takes dtype, layout, device and pin_memory: where
     rule: ElementwiseOp | None = None
+
+    def with_options(self) -> VmOperator:
+        """An out= form as its function knows it: without out, with dtype, layout, device and pin_memory."""
+        options = ("dtype", "integer"), ("layout", "integer"), ("device", "string"), ("pin_memory", "boolean")
+        given = tuple(Param(name, kind, True, "None", "", True, "") for name, kind in options)
+        params = (*self.params[: self.options_at], *given, *self.params[self.options_at : -self.outs])
+        return replace(self, params=params, writes=-1, options_at=-1)
 
     @property
     def outs(self) -> int:
@@ -292,6 +295,19 @@ def _rule(op: ElementwiseOp) -> str:
     )
 
 
+def _params_line(name: str, params: tuple[Param, ...]) -> str:
+    items = (f'{{"{p.name}", Kind::{p.kind}, {str(p.optional).lower()}, {_default(p)}}}' for p in params)
+    return f"static const Param {name}[] = {{{', '.join(items)}}};"
+
+
+def _entry(op: VmOperator, function: str, params: str) -> str:
+    """The fields of an OpEntry in C++."""
+    numbers = f"{len(op.params)}, {op.results}, {op.writes}, {op.outs}"
+    flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
+    rule = f"&kRule_{op.rule.name}" if op.rule else "nullptr"
+    return f'{{"{op.name}", {function}, {params}, {numbers}, {flags}, {op.form}, {op.word}, {rule}}}'
+
+
 def operators_source(table: dict[str, VmOperator]) -> str:
     """operators.cc: the tables that find_operator and find_quantized_form search."""
     forms = quantized_forms() if table else {}
@@ -309,20 +325,20 @@ def operators_source(table: dict[str, VmOperator]) -> str:
         params = "nullptr"
         if op.params:
             params = f"kParams{number}"
-            items = (f'{{"{p.name}", Kind::{p.kind}, {str(p.optional).lower()}, {_default(p)}}}' for p in op.params)
-            lines.append(f"static const Param {params}[] = {{{', '.join(items)}}};")
-        rule = "nullptr"
-        if op.rule:
-            rule = f"&kRule_{op.rule.name}"
+            lines.append(_params_line(params, op.params))
         function = f"op_{op.symbol}"
-        around = f"call_with_options(c, {function}, {op.options_at})" if op.options_at >= 0 else ""
-        around = f"call_into_list(c, {function})" if op.outs and not op.results else around
-        if around:
+        if op.outs and not op.results:
+            lines.append(f"static Status around{number}(Call& c) {{ return call_into_list(c, {function}); }}")
             function = f"around{number}"
-            lines.append(f"static Status {function}(Call& c) {{ return {around}; }}")
-        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
-        numbers = f"{len(op.params)}, {op.results}, {op.writes}, {op.outs}"
-        rows.append(f'    {{"{op.name}", {function}, {params}, {numbers}, {flags}, {op.form}, {op.word}, {rule}}},')
+        elif op.options_at >= 0:
+            whole = op.with_options()
+            lines += [
+                _params_line(f"kWholeParams{number}", whole.params),
+                f"static const OpEntry kWhole{number} = {_entry(whole, function, f'kWholeParams{number}')};",
+                f"static Status around{number}(Call& c) {{ return call_with_options(c, kWhole{number}, {op.options_at}); }}",
+            ]
+            function = f"around{number}"
+        rows.append(f"    {_entry(op, function, params)},")
     lines += [
         "const OpEntry kOperators[] = {",
         *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, 0, false, false, 0, 0, nullptr},']),

@@ -415,6 +415,10 @@ DRAWN: dict[str, tuple[Any, ...]] = {
 }
 
 
+BOUNDS = {"rand.": (0, 1), "rand_like": (0, 1), "randint": (0, 8), "randperm": (0, 119), "bernoulli": (0, 1), "multinomial": (0, 2),
+          "native": (0, 2)}  # fmt: skip
+
+
 @pytest.mark.parametrize("name", [n for pattern in DRAWN for n in words(pattern)])
 def test_drawn(name: str) -> None:
     args = next(v for k, v in DRAWN.items() if name in words(k))
@@ -428,15 +432,8 @@ def test_drawn(name: str) -> None:
     for g, e in zip(*((t,) if isinstance(t, torch.Tensor) else t for t in (got, expected)), strict=True):
         assert (g.dtype, g.shape) == (e.dtype, e.shape)
         assert g.unique().numel() > 1
-        same_range = name.startswith(
-            ("rand_like", "rand.", "randint", "randperm", "bernoulli", "native", "multinomial")
-        )
-        low, high = (
-            (e.double().min(), e.double().max())
-            if same_range and "rand." not in name and "rand_like" not in name
-            else (0, 1)
-        )
-        assert not same_range or (g.double().min() >= low and g.double().max() <= high)
+        bounds = next((b for start, b in BOUNDS.items() if name.startswith(start)), None)
+        assert not bounds or (g.min() >= (2 if "low" in name else bounds[0]) and g.max() <= bounds[1])
 
 
 class Forms(torch.nn.Module):

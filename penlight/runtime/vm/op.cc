@@ -267,26 +267,14 @@ static Status write_back(const Call& c, const Value& target, Value* result) {
   return PEN_OK;
 }
 
-Status call_with_options(Call& c, OpFn run, int options) {
+Status call_with_options(Call& c, const OpEntry& whole, int options) {
   constexpr int kMost = 16;
   Value args[kMost];
-  Param params[kMost];
-  int count = c.inputs() + 4;
-  if (count > kMost) return c.fail("at most 12 arguments before out", "%d", count - 4);
-  for (int i = 0; i < count; ++i) {
-    params[i] = {"out", Kind::any, true, false, Tag::none, 0, 0, nullptr};
-    if (i >= options && i < options + 4) continue;
-    args[i] = c.args[i < options ? i : i - 4];
-    params[i] = c.op->params[i < options ? i : i - 4];
-  }
+  if (whole.param_count > kMost) return c.fail("at most 12 arguments before out", "%d", c.inputs());
+  for (int i = 0; i < c.inputs(); ++i) args[i < options ? i : i + 4] = c.args[i];
   args[options] = Value(code_of_dtype(c.tensor(c.op->writes)));
-  OpEntry made = *c.op;  // by the arguments as the function knows them
-  made.params = params;
-  made.param_count = static_cast<uint8_t>(count);
-  made.writes = -1;
-  made.outs = 0;
-  Call inner = {c.machine, &made, args, count, c.results};
-  return run(inner);
+  Call inner = {c.machine, &whole, args, whole.param_count, c.results};
+  return whole.run(inner);
 }
 
 Status call_into_list(Call& c, OpFn run) {

@@ -87,9 +87,9 @@ struct OpEntry {
 extern const OpEntry kOperators[];  // sorted by name
 extern const int kOperatorCount;
 const OpEntry* find_operator(const char* name);
-// The out= form of an operator that makes a tensor, through the operator's own function: what is written says dtype, layout, device
-// and pin_memory, which that one has as arguments from number `options` on.
-Status call_with_options(Call& c, OpFn run, int options);
+// The out= form of an operator that makes a tensor. `whole` is it as its function knows it: with dtype, layout, device and pin_memory
+// from argument `options` on, which what is written says, and without out.
+Status call_with_options(Call& c, const OpEntry& whole, int options);
 // The out= form of one that gives a list of tensors: out is a list of as many.
 Status call_into_list(Call& c, OpFn run);
 
