@@ -30,6 +30,7 @@ CUBE = torch.randn(1, 2, 4, 5, 6)
 LINE = torch.randn(2, 4, 9)
 Q = torch.quantize_per_tensor(X, 0.05, 3, torch.quint8)
 QMAP = torch.quantize_per_tensor(IMAGE, 0.05, 3, torch.quint8)
+QCUBE = torch.quantize_per_tensor(CUBE, 0.05, 3, torch.quint8)
 QC = torch.quantize_per_channel(X, torch.rand(3) / 10 + 0.01, torch.tensor([0, 3, 5]), 0, torch.qint8)
 STATS = (torch.rand(4), torch.rand(4), torch.rand(4), torch.rand(4) + 0.5)
 U8 = 13  # torch.quint8
@@ -200,6 +201,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "_convolution.out": [
         (IMAGE, torch.randn(5, 4, 3, 3), V[:5], [1, 1], [1, 1], [1, 1], False, [0, 0], 1, False, False, True, True)
     ],
+    "mkldnn_convolution.out": [(IMAGE, torch.randn(6, 2, 3, 3), V[:6], [1, 0], [1, 2], [1, 1], 2)],
     "thnn_conv2d.out": [(IMAGE, torch.randn(5, 4, 3, 3), [3, 3], V[:5], [1, 1], [1, 1])],
     "grid_sampler_2d.out": [(IMAGE, torch.rand(2, 3, 4, 2) * 2 - 1, 0, 0, False)],
     "grid_sampler_3d.out": [(CUBE, torch.rand(1, 3, 4, 2, 3) * 2 - 1, 0, 1, True)],
@@ -238,6 +240,7 @@ CASES: dict[str, list[tuple[Any, ...]]] = {
     "quantize_per_channel.out": [(X, torch.rand(3) + 0.1, torch.tensor([1, 2, 3]), 0, U8)],
     "quantized_batch_norm.out": [(QMAP, *STATS, 1e-5, 0.1, 3)],
     "quantized_max_pool1d.out": [(QMAP[0], [2], [2], [0], [1], False)],
+    "quantized_max_pool3d.out": [(QCUBE, [2, 2, 2], [2, 2, 2], [0, 0, 0], [1, 1, 1], False)],
     "quantized_max_pool2d.out": [(QMAP, [2, 2], [2, 2], [0, 0], [1, 1], False)],
 }  # fmt: skip
 LOOSE = {"linalg", "slogdet", "nuclear", "triangular", "native", "transformer", "conv", "_conv", "thnn", "nnpack", "polygamma",
@@ -245,8 +248,8 @@ LOOSE = {"linalg", "slogdet", "nuclear", "triangular", "native", "transformer", 
          "var_mean", "std_mean", "histc", "linspace", "celu", "special", "rsub", "nansum", "margin", "nll"}  # fmt: skip
 UNTESTED = {
     "{qr.Q,linalg_qr.out,svd.U,linalg_svd.U,linalg_eigh.eigvals}": "the signs of vectors are not unique: test_factors_out",
-    "{_nnpack_spatial_convolution,mkldnn_convolution,convolution_overrideable,mkldnn_max_pool2d,quantized_max_pool3d}.out":
-        "torch has it on other devices only",
+    "{_nnpack_spatial_convolution,convolution_overrideable,mkldnn_max_pool2d}.out":
+        "torch cannot run it here: no NNPACK, or not on the CPU",
     "_embedding_bag{,_forward_only}.out": "what torch keeps for gradients is empty here: test_embedding_bag_out",
 }  # fmt: skip
 
@@ -498,7 +501,7 @@ REASONS = {
     r"aten::(mm|bmm|addmm|baddbmm)\.dtype(_out)?\(.*": "torch has it on other devices only",
     r"aten::quantized_(lstm|gru)\.(input|data)_legacy\(.*": "torch itself refuses them",
     r"aten::values\(Tensor.*": "sparse tensors",
-    r"aten::einsum.sublist\(.*": "TorchScript has no way to call it",
+    r"aten::einsum.sublist\(.*": "not done yet: dims in lists instead of letters; scripts can call it",
 }
 
 
