@@ -82,6 +82,8 @@ def carried_bundles(opened: Any) -> list[Bundle]:
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
 
+    if isinstance(opened, SourceProgram) and "get_all_bundled_inputs" in opened.methods:
+        opened = _original(opened) or opened
     if isinstance(opened, (LiteProgram, SourceProgram)):
         return bundles_of_file(opened)
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
@@ -103,7 +105,17 @@ def carried_files(source: Any) -> dict[str, Any]:
 def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
     from penlight.bundles import with_results
 
-    return with_results(opened if callable(opened) else None, inputs)
+    return with_results(_original(opened), inputs) if inputs else []
+
+
+def _original(opened: Any) -> Any:
+    """The model in torch, which knows the results of bundled inputs; None where torch cannot run it."""
+    from penlight.capture.script import torch_module
+    from penlight.capture.source import SourceProgram
+
+    if isinstance(opened, SourceProgram):
+        return torch_module(opened.source)
+    return opened if callable(opened) else None
 
 
 def _name(source: Any) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from penlight.capture.script.dataflow import short_name
-from penlight.capture.script.observe import observe
+from penlight.capture.script.observe import Observation, observe
 from penlight.ir.dims import Expr
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -100,16 +100,16 @@ def patterns_of(script: Script, function: ScriptFunction) -> list[Pattern] | Non
     return patterns
 
 
-def guess_inputs(script: Script, function: ScriptFunction) -> tuple[torch.Tensor, ...] | None:
-    """Inputs that the function takes, or None."""
+def guess_inputs(script: Script, function: ScriptFunction) -> Observation | None:
+    """A run on inputs that the function takes, or None."""
     patterns = patterns_of(script, function)
     if patterns is None:
         return None
     images = any(len(p.dims) >= 4 for p in patterns)
     for batch, size in itertools.product(BATCHES, IMAGE_SIZES if images else LENGTHS):
-        args = tuple(_example(p, batch, size) for p in patterns)
-        if observe(script, function, args).failure is None:  # any error of the model says: not this size
-            return args
+        seen = observe(script, function, tuple(_example(p, batch, size) for p in patterns))
+        if seen.failure is None:  # any error of the model says: not this size
+            return seen
     return None
 
 

@@ -28,6 +28,7 @@ class SourceProgram:
     """A TorchScript file, opened. Its code is compiled when methods are asked for."""
 
     def __init__(self, source: Source) -> None:
+        self.source = source
         data, self.file = opened(source)
         self.archive = Archive(data, self.file)
         if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
