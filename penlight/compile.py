@@ -1,4 +1,4 @@
-"""The way of a model from source to file image, once: penlight.optimize, `penlight optimize` and optimize_for_mobile all go it.
+"""Compiles a model to the image of a file. penlight.optimize, `penlight optimize` and optimize_for_mobile all call compile_model.
 
     source → what it carries (bundled inputs, extra files) → capture → what is missing → passes → kernels and packed weights → bytes
 
@@ -39,7 +39,7 @@ def compile_model(
     strict: bool = False,
     progress: Say | None = None,
 ) -> Program:
-    """A model as `file.writer.to_array` takes it. The arguments are those of penlight.optimize."""
+    """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize."""
     from penlight.capture import capture
     from penlight.lower import lower
     from penlight.passes.pipeline import optimize
@@ -66,7 +66,7 @@ def compile_model(
 
 
 def open_source(source: Any) -> Any:
-    """What a path or bytes hold, as capture takes it; anything else as it is. Files are told apart by what is in them."""
+    """Opens a path or bytes for capture, by what is in them; anything else is returned as it is."""
     if not isinstance(source, (str, os.PathLike, bytes)):
         return source
     if not isinstance(source, bytes) and not Path(source).exists():
@@ -129,7 +129,7 @@ def _count(program: Program) -> int:
 
 
 def _check_operators(program: Program, allow_missing: bool, say: Say) -> None:
-    """Operators of interpreted code that the VM lacks, with their lines: all at once, before anything is written."""
+    """Reports all operators of interpreted code that the VM lacks, with their source lines, before anything is written."""
     if program.script is None:
         return
     from penlight.ops.refused import refusal
@@ -152,7 +152,7 @@ def _check_operators(program: Program, allow_missing: bool, say: Say) -> None:
 
 
 def _check_interpreted(program: Program, strict: bool, given: bool) -> None:
-    """Says that a model is slower than its caller may think; `strict` makes it an error."""
+    """Warns where a model is interpreted, and so slower than its caller may think; with `strict` that is an error."""
     parts = program.unplanned
     if parts:
         program.metadata["unplanned"] = [

@@ -1,10 +1,11 @@
-"""A PyTorch model in, a Program (penlight.ir) out. Three rooms, by what it comes from:
+"""A PyTorch model in, a Program (penlight.ir) out. One folder for each source, and one for what follows on scripts:
 
     export/   torch.export: an nn.Module, an ExportedProgram or a .pt2 file becomes a Graph
-    lite/     .ptl files of PyTorch Mobile, read without torch
-    script/   TorchScript and .ptl files become register code, which one machine runs to plan what it can
+    source/   TorchScript .pt files become register code (ir/script.py), without torch
+    lite/     .ptl files of PyTorch Mobile become register code, without torch
+    script/   register code is run in Python, to find out which of it can be planned as Graphs
 
-torch is imported only when something is captured; a .ptl file does without it, and is then interpreted.
+torch is imported only when something is captured; without it, .pt and .ptl files are interpreted.
 """
 
 from __future__ import annotations

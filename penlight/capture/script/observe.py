@@ -18,7 +18,8 @@ from penlight.ir.values import ScriptObject
 
 @dataclass
 class Observation:
-    """By function and index: `before`: what an action was about to read, the first time that it ran; `after`: what it gave then."""
+    """What was seen of each action, by (function, index): `before`: the registers that it read when it first ran; `after`: its results
+    then."""
 
     method: ScriptFunction
     inputs: tuple[Any, ...]

@@ -2,8 +2,8 @@
 
 The code is run once, on example inputs, to see which way it goes. If nothing but sizes and constants decides that, the whole method is
 captured like a model. If it also depends on the values of tensors, keeps state, or takes more than tensors, the method is
-interpreted, and its straight lines are planned (plan_parts.py). Without example inputs everything is interpreted: that needs no
-types. Inputs that were only guessed leave the code in place behind the plan (plan_whole.py): a wrong guess costs time, never a result.
+interpreted, and straight-line parts of it are planned (plan_parts.py). Without example inputs everything is interpreted: that needs no
+types. Where inputs were only guessed, the code stays behind the plan (plan_whole.py): a wrong guess costs time, never a result.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def plan_script(
 
 
 def _planned(script: Script, forward: ScriptFunction, method: Method, alone: bool) -> Program:
-    """The plan by itself, if nothing else needs the code; else in front of it."""
+    """`alone`: the plan replaces the code of forward. Else it is put in front of it."""
     if not alone:
         return Program(put_in_front(script, forward, method), {}, script)
     del script.functions[forward.name]
@@ -103,7 +103,7 @@ def _is_certain(script: Script, forward: ScriptFunction, method: Method) -> bool
 
 
 def _check_examples(failure: Exception, original: Any, inputs: tuple[Any, ...]) -> None:
-    """An error where the model itself fails on the examples; not where only the machine that observes it does."""
+    """Raises where the model itself fails on the examples, and not only the machine that observes it."""
     if original is not None:
         try:
             with torch.no_grad():
@@ -149,7 +149,7 @@ def _not_tensors(inputs: Sequence[Any]) -> str:
 
 
 def _not_straight(script: Script, seen: Observation) -> str:
-    """Why the code, as it ran, is no one graph; "" where it may be."""
+    """Why the code, judged by how it ran, cannot be one graph; "" where it may be."""
     if seen.failure is not None:
         return str(seen.failure)
     ran = [(f, i, a) for f in script.functions.values() for i, a in enumerate(f.code) if (f.name, i) in seen.before]

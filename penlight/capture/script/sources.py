@@ -1,7 +1,7 @@
-"""TorchScript modules and .ptl files → Programs: register code, and example inputs to plan it for.
+"""TorchScript modules, .pt and .ptl files → Programs: register code, planned for example inputs.
 
-Both go one way: the code is lowered, frozen, and planned for the inputs at hand: those that were given, or come with the model, or
-can be guessed from its first operators. Without torch, or without any inputs, a .ptl file is interpreted as it is.
+The inputs are those that were given, or come with the model, or can be guessed from its first operators. Without torch, or without
+any inputs, the code is interpreted as it is.
 """
 
 from __future__ import annotations
