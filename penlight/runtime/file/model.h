@@ -10,8 +10,6 @@
 
 namespace pen {
 
-extern const uint8_t kKernelOutputs[];  // how many results each of kKernels has, in the same order
-
 template <class T>
 struct Table {
   const T* data = nullptr;
@@ -89,8 +87,8 @@ Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
 // Of a table that is sorted by name, the row of this name; null: there is none.
-template <class Row>
-static PEN_INLINE const Row* find_by_name(const Row* rows, int count, const char* Row::* name, const char* wanted) {
+template <class Row, class Name>
+static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::* name, const char* wanted) {
   int low = 0, high = count - 1;
   while (low <= high) {
     int middle = low + (high - low) / 2, order = strcmp(wanted, rows[middle].*name);
