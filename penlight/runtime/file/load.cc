@@ -608,18 +608,7 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
                         "The file was changed or damaged after it was written: copy it again"});
 }
 
-const KernelEntry* find_kernel(const char* key) {
-  int low = 0, high = kKernelCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(key, kKernels[middle].key);
-    if (order == 0) return &kKernels[middle];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
-}
+const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
 const format::Method* find_method(const Model& model, const char* name) {
   for (uint32_t i = 0; i < model.methods.count; ++i)

@@ -7,30 +7,10 @@
 
 namespace pen {
 
-const OpEntry* find_operator(const char* name) {
-  int low = 0, high = kOperatorCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(name, kOperators[middle].name);
-    if (order == 0) return &kOperators[middle];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
-}
-
+const OpEntry* find_operator(const char* name) { return find_by_name(kOperators, kOperatorCount, &OpEntry::name, name); }
 OpFn find_quantized_form(const char* name) {
-  int low = 0, high = kQuantizedFormCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(name, kQuantizedForms[middle].name);
-    if (order == 0) return kOperatorFunctions[kQuantizedForms[middle].function];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
+  const QuantizedForm* found = find_by_name(kQuantizedForms, kQuantizedFormCount, &QuantizedForm::name, name);
+  return found ? kOperatorFunctions[found->function] : nullptr;
 }
 
 // ---- errors ----

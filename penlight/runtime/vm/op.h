@@ -69,7 +69,7 @@ struct Machine;
 struct Call;
 using OpFn = Status (*)(Call& c);
 
-// What an operator of the VM must know of the elementwise rule that it is (ops/elementwise/rules.py).
+// What an elementwise operator of the VM knows of its rule. Takes: what torch accepts (`of` in ops/elementwise/rules.py).
 enum class Takes : uint8_t { any, floats, alike, quotients, numbers, integers, wholes, counts };
 struct OpRule {
   OperatorText kernel, on_bool;  // on_bool: the kernel for bools, if it is another one; else ""
@@ -168,7 +168,7 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
 // A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status);
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status);
-// A rank-0 tensor of a number. Null without memory.
+// A rank-0 tensor of a number. Null when out of memory.
 TensorObject* tensor_of(const Value& number, DType dtype);
 // A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.
 void number_into(const Value& number, DType dtype, void* to);
