@@ -9,7 +9,15 @@ import pytest
 
 import penlight  # noqa: F401 (torchvision imports after it)
 
-LONGEST = ("test_newcomer.py", "lite/test_zoo.py", "test_fuzz.py", "test_arm.py", "zoo/test_zoo.py::test_model[retinanet", "histogramdd", "unique-")
+LONGEST = (
+    "test_newcomer.py",
+    "lite/test_zoo.py",
+    "test_fuzz.py",
+    "test_arm.py",
+    "zoo/test_zoo.py::test_model[retinanet",
+    "histogramdd",
+    "unique-",
+)
 
 try:
     import torch

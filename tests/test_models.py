@@ -42,9 +42,7 @@ def check(model: penlight.Model, module: torch.nn.Module, x: torch.Tensor, what:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["export", "script", "trace"])
-def test_model(
-    name: str, source: str, record_property: pytest.RecordProperty, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model(name: str, source: str, record_property: pytest.RecordProperty, monkeypatch: pytest.MonkeyPatch) -> None:
     def looked_at(*args: Any, **options: Any) -> Program:
         program = capture(*args, **options)
         verify(program)

@@ -13,6 +13,7 @@ from torch.export import Dim
 from tests import models
 from tests.capture.check import captured
 
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("sizes", ["static", "batch", "any size"])
 @pytest.mark.parametrize("source", ["export", "script", "trace"])

@@ -138,7 +138,9 @@ def _refused(calls: list[Call]) -> dict[int, str]:
             program = torch.export.export(Batch(calls, named=True), tensors, strict=False)
         penlight.optimize(program)
     except penlight.UnsupportedError as e:
-        found = {int(n): call for call in e.calls for line in call.sources for n in re.findall(r"\[calls\.(\d+)\]$", line)}
+        found = {
+            int(n): call for call in e.calls for line in call.sources for n in re.findall(r"\[calls\.(\d+)\]$", line)
+        }
         return {calls[n].index: f"UnsupportedError: {call.describe()}" for n, call in found.items()}
     except Exception:
         pass

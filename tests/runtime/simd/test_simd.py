@@ -23,7 +23,10 @@ FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
          "-Wall", "-Wextra", "-Werror"]  # fmt: skip
 X86 = {name: flags for name, (_, flags) in ISAS.items()}
 CPU_FLAG = {"avx512": "avx512dq", "avx2": "avx2", "sse4": "sse4_1"}
-ARM = {"arm64": [], "armv7": ["-mcpu=cortex_a7"]}  # which has fused multiply-add: the whole runtime is tested without (test_arm.py)
+ARM = {
+    "arm64": [],
+    "armv7": ["-mcpu=cortex_a7"],
+}  # which has fused multiply-add: the whole runtime is tested without (test_arm.py)
 
 
 def cpu_has(isa: str) -> bool:
