@@ -1,4 +1,5 @@
-"""Checks that a graph is what everybody downstream takes for granted; runs after each pass.
+"""Checks that a graph is what everybody downstream takes for granted; runs after each pass that
+changed something.
 
 In: a Graph, or a Program with all its methods. Out: nothing, or a VerifyError that says in words which node is wrong,
 what was expected and what was found. Operators are those declared under penlight/ops; `region`, `if` and `loop` are
