@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,7 +118,7 @@ def _compile(
     objects = []
     for rule, files in rules.items():
         flags = tools.compile_flags(target, "" if rule == "once" else rule)
-        fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
+        fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f'-DPEN_TARGET="{target.name}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
@@ -182,68 +182,67 @@ def _link(
     listed = work / "objects.txt"
     listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
     libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
-    _run([*tools.linker, *tools.link_flags(target, build_id, stripped), "-o", str(out), f"@{listed}", *libraries])
+    run_tool([*tools.linker, *tools.link_flags(target, build_id, stripped), "-o", str(out), f"@{listed}", *libraries])
 
 
 def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> str:
     out.unlink(missing_ok=True)  # ar adds to what is there
     listed = work / "objects.txt"
     listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
-    _run([*tools.archiver, "rcs", str(out), f"@{listed}"])
+    run_tool([*tools.archiver, "rcs", str(out), f"@{listed}"])
     return hashlib.sha1(out.read_bytes()).hexdigest()
 
 
 def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
     """Libraries to link with, where the system's are not at hand; with them what 32-bit processors need."""
-    folder = work / "stubs"
-    folder.mkdir(exist_ok=True)
-    found = []
-    for name, functions in stub_libraries(target).items():
-        source, made, versions = folder / f"{name}.s", folder / name, folder / f"{name}.map"
-        found.append(str(made))
-        text, script = assembly(functions), version_script(functions)
-        if made.exists() and source.read_text() == text and versions.read_text() == script:
-            continue
-        versions.write_text(script)
-        source.write_text(text)
-        assembled = source.with_suffix(".o")
-        _run([*tools.compiler, f"--target={target.triple}", *target.flags, "-c", str(source), "-o", str(assembled)])
-        options = [
-            "-m",
-            target.emulation,
-            "-shared",
-            "-soname",
-            name,
-            *(["--version-script", str(versions)] if script else []),
-        ]
-        _run([*tools.linker, *options, str(assembled), "-o", str(made)])
+    folder, zig, libraries = work / "stubs", Path(tools.zig), stub_libraries(target)
+    found = [
+        str(stub_library(zig, target.triple, target.flags, target.emulation, name, functions, folder))
+        for name, functions in libraries.items()
+    ]
     if target.needs_builtins:
-        found.append(
-            str(_builtins(target, tools, folder, {n for names in stub_libraries(target).values() for n in names}))
-        )
+        found.append(str(_builtins(target, zig, folder, {n for names in libraries.values() for n in names})))
     return found
 
 
-def _builtins(target: Target, tools: Toolchain, folder: Path, taken: set[str]) -> Path:
+def stub_library(
+    zig: Path, triple: str, flags: Sequence[str], emulation: str, name: str, functions: Mapping[str, str], folder: Path
+) -> Path:
+    """A shared library of this name with these functions, all empty, to link with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, made, versions = folder / f"{name}.s", folder / name, folder / f"{name}.map"
+    text, script = assembly(functions), version_script(functions)
+    if made.exists() and source.read_text() == text and versions.read_text() == script:
+        return made
+    versions.write_text(script)
+    source.write_text(text)
+    run_tool([str(zig), "clang", f"--target={triple}", *flags, "-c", str(source), "-o", f"{source}.o"])
+    options = ["-m", emulation, "-shared", "-soname", name, *(["--version-script", str(versions)] if script else [])]
+    run_tool([str(zig), "ld.lld", *options, f"{source}.o", "-o", str(made)])
+    return made
+
+
+def _builtins(target: Target, zig: Path, folder: Path, taken: set[str]) -> Path:
     """The compiler's own functions, such as a 64-bit division. They come in one object with a memcpy and an expf of their own: names
     that the system has (`taken`) are made undefined in it, and what is then unused goes with --gc-sections."""
     made = folder / "builtins.o"
     if not made.exists():
-        source = Path(tools.zig).parent / "lib/compiler_rt.zig"
+        source = zig.parent / "lib/compiler_rt.zig"
         kind = {"arm": "arm-linux-androideabi", "i386": "x86-linux-android"}[target.processor]
         if target.system == "linux":
             kind = "arm-linux-gnueabihf"
         whole = folder / "whole-builtins.o"
-        _run([tools.zig, "build-obj", str(source), "-target", kind, "-O", "ReleaseSmall", "-fPIC", "-ffunction-sections",
+        run_tool([str(zig), "build-obj", str(source), "-target", kind, "-O", "ReleaseSmall", "-fPIC", "-ffunction-sections",
               "-fdata-sections", "-fstrip", f"-femit-bin={whole}"])  # fmt: skip
         made.write_bytes(without_definitions(whole.read_bytes(), taken))
     return made
 
 
-def _run(command: Sequence[str]) -> None:
+def run_tool(command: Sequence[str]) -> None:
+    """A linker, a compiler, an archiver; what it says is in the error, should it fail."""
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode:
-        raise BuildError(f"the linker failed: {_shell(command)}\n{done.stdout}{done.stderr}".rstrip())
+        raise BuildError(f"this command failed: {_shell(command)}\n{done.stdout}{done.stderr}".rstrip())
 
 
 def _shell(words: Sequence[str]) -> str:
