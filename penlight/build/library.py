@@ -17,10 +17,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import penlight
+from penlight.build.checks import check_library
 from penlight.build.formats import build_id_of, without_definitions
 from penlight.build.generate import ROOT, Sources, generate
 from penlight.build.selection import Selection
@@ -44,6 +45,7 @@ class Library:
     toolchain: str
     compiled: int  # files, this time; the others were up to date
     seconds: float
+    link_map: str = field(default="", repr=False)  # which part of which object went where, as the linker tells it
 
 
 def cache_folder() -> Path:
@@ -78,22 +80,26 @@ def build_library(
     folder.mkdir(parents=True, exist_ok=True)
     with _alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress)
-        path = folder / target.library
+        made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
+        link_map.write_text("")
         if target.system == "ios":
-            build_id = _archive(tools, objects, work, path)
-            symbols = path  # an app's linker takes them off
+            _archive(tools, objects, work, made)
+            build_id = hashlib.sha1(made.read_bytes()).hexdigest()
+            symbols = folder / target.library  # an app's linker takes them off
         else:
-            whole = work / f"whole-{target.library}"
-            _link(target, tools, objects, work, whole, "sha1", stripped=False)
+            _link(target, tools, objects, work, whole, "sha1", link_map)
             build_id = build_id_of(whole)
-            _link(target, tools, objects, work, path, build_id, stripped=True)
+            _link(target, tools, objects, work, made, build_id)
+            check_library(made, target)
+            symbols = folder / f"{target.library}.{build_id}.sym"
             for old in folder.glob(f"{target.library}.*.sym"):
                 old.unlink()
-            symbols = Path(shutil.copy(whole, folder / f"{target.library}.{build_id}.sym"))
+            shutil.copy(whole, symbols)
+        path = Path(shutil.copy(made, folder / target.library))
+        placed = link_map.read_text(errors="replace")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Library(
-        target, selection, path, symbols, build_id, digest, tools.name, compiled, time.perf_counter() - start
-    )
+    seconds = time.perf_counter() - start
+    return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
 
 
 @contextmanager
@@ -177,20 +183,26 @@ def _ninja(work: Path, jobs: int, progress: Progress | None) -> int:
 
 # --- link ---
 def _link(
-    target: Target, tools: Toolchain, objects: Sequence[Path], work: Path, out: Path, build_id: str, stripped: bool
+    target: Target,
+    tools: Toolchain,
+    objects: Sequence[Path],
+    work: Path,
+    out: Path,
+    build_id: str,
+    link_map: Path | None = None,
 ) -> None:
+    """With `link_map` the library keeps its symbols, and the map is written; without, it is stripped."""
     listed = work / "objects.txt"
     listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
     libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
-    run_tool([*tools.linker, *tools.link_flags(target, build_id, stripped), "-o", str(out), f"@{listed}", *libraries])
+    run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), "-o", str(out), f"@{listed}", *libraries])
 
 
-def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> str:
+def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> None:
     out.unlink(missing_ok=True)  # ar adds to what is there
     listed = work / "objects.txt"
     listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
     run_tool([*tools.archiver, "rcs", str(out), f"@{listed}"])
-    return hashlib.sha1(out.read_bytes()).hexdigest()
 
 
 def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:

@@ -56,17 +56,17 @@ class Toolchain:
         own = [] if isa == "base" else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
         return [*flags, *SPEED, *own]
 
-    def link_flags(self, target: Target, build_id: str, stripped: bool) -> list[str]:
-        """For a shared library; `build_id` in hexadecimal, or "sha1"."""
+    def link_flags(self, target: Target, build_id: str, link_map: Path | None = None) -> list[str]:
+        """For a shared library; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for."""
         if not target.elf:  # Mach-O
             return [
                 "-shared",
                 f"-Wl,-install_name,@rpath/{target.library}",
                 "-Wl,-dead_strip",
-                *(["-Wl,-s"] if stripped else []),
+                *([] if link_map else ["-Wl,-s"]),
             ]
         given = build_id if build_id == "sha1" else f"0x{build_id}"
-        flags = ["-soname", target.library, *ELF_LINK, f"--build-id={given}", *(["-s"] if stripped else [])]
+        flags = ["-soname", target.library, *ELF_LINK, f"--build-id={given}", f"-Map={link_map}" if link_map else "-s"]
         if target.system == "host":
             return ["-shared", "-nostartfiles", *(f"-Wl,{word}" for word in _pairs(flags))]
         return ["-m", target.emulation, "-shared", *LLD_LINK, *flags]

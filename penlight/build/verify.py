@@ -68,8 +68,11 @@ class Verified:
     largest_error: float = 0.0  # as a fraction of what is allowed
 
     @property
-    def ran(self) -> bool:
-        return self.calls > 0
+    def text(self) -> str:
+        if not self.calls:
+            return self.how
+        runs = "1 run" if self.calls == 1 else f"{self.calls} runs"
+        return f"{runs} right, {self.how}; largest error {100 * self.largest_error:.2g} % of what is allowed"
 
 
 def verify(library: Library, model_path: Path, cache: Path | None = None) -> Verified:
