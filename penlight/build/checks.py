@@ -58,10 +58,10 @@ def _problems(elf: ELFFile, target: Target) -> Iterator[str]:
         t.entry.d_tag == "DT_TEXTREL" or (t.entry.d_tag == "DT_FLAGS" and t.entry.d_val & _DF_TEXTREL) for t in tags
     ):
         yield "text relocations: expected none, got some: code was compiled without -fPIC"
-    needed = [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"]
+    needed = [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"]  # type: ignore[attr-defined]
     if (allowed := NEEDED.get(target.system)) and (others := sorted(set(needed) - allowed)):
         yield f"needed libraries: expected {', '.join(sorted(allowed))} at most, got {', '.join(others)} too"
-    names = [t.soname for t in tags if t.entry.d_tag == "DT_SONAME"]
+    names = [t.soname for t in tags if t.entry.d_tag == "DT_SONAME"]  # type: ignore[attr-defined]
     if names != [target.library]:
         yield f"soname: expected {target.library}, got {names[0] if names else 'none'}"
     yield from _symbol_problems(elf, target)

@@ -12,6 +12,7 @@ from operator import or_
 
 import numpy as np
 
+from penlight.build.reach import kernels_of
 from penlight.build.selection import COPIES, NOTHING, Selection
 from penlight.file.contents import PenFile
 from penlight.file.reader import read
@@ -41,8 +42,8 @@ def selection_of_file(pen: PenFile) -> Selection:
         return Selection(frozenset(keys), frozenset(), vm=False)
     # A name that no library has is none to build: the model loads without it, and fails where it calls it.
     called = frozenset(pen.script_operators) & operators().keys()
-    reached = _kernels_of(called)
-    return Selection(None if reached is None else reached | keys | set(COPIES.values()), called, vm=True)
+    reached, called = kernels_of(called)
+    return Selection(reached | keys, called, vm=True)
 
 
 def _copies(pen: PenFile) -> set[str]:
@@ -50,11 +51,3 @@ def _copies(pen: PenFile) -> set[str]:
     read_by_nodes = (v for node in pen.nodes for v in node.inputs if v is not None)
     return {COPIES[np.dtype(DTYPES[v.dtype][1]).itemsize] for v in read_by_nodes}
 
-
-def _kernels_of(called: frozenset[str]) -> frozenset[str] | None:
-    """The kernels that VM operators may use; None: any."""
-    try:
-        from penlight.build.reach import kernels_of
-    except ModuleNotFoundError:  # nobody has said yet which: all of them, then
-        return None
-    return frozenset(kernels_of(called))
