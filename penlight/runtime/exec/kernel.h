@@ -252,9 +252,9 @@ static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) { retu
   void PEN_ISA::PEN_KERNEL_PICK(__VA_ARGS__, PEN_KERNEL_NAME3, PEN_KERNEL_NAME2, )(__VA_ARGS__)(const ::pen::Run& r)
 #define PEN_KERNEL_ANY(...) PEN_KERNEL(__VA_ARGS__)
 #if defined(PEN_ISA_BASE)
-#define PEN_BIND(op)                \
-  Status op##_bind(::pen::Bind& b); \
-  Status op##_bind(::pen::Bind& b)
+#define PEN_BIND(op)                          \
+  PEN_SMALL Status op##_bind(::pen::Bind& b); \
+  PEN_SMALL Status op##_bind(::pen::Bind& b)
 #else
 #define PEN_BIND(op) [[maybe_unused]] static Status op##_bind(::pen::Bind& b)
 #endif
