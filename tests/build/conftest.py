@@ -1,4 +1,4 @@
-"""A small planned model and a small interpreted one, both with bundled inputs; one cache of objects for all tests of all sessions."""
+"""Two small models, libraries for them, and one cache of objects for all tests of all sessions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import penlight
 from penlight.build.library import Library, build_library
 from penlight.build.model_selection import selection_of_models
 from penlight.build.targets import TARGETS
@@ -25,45 +24,17 @@ def cache() -> Path:
 
 @pytest.fixture(scope="session")
 def models(shared_folder: Path) -> dict[str, Path]:
-    """By name: "planned" (a linear layer and what is around it, a dict out) and "interpreted" (a loop on data, lists, strings)."""
-    torch = pytest.importorskip("torch")
+    """By name: "planned" and "interpreted"."""
+    pytest.importorskip("torch")
+    from tests.build import small_models
+
     folder = shared_folder / "library-models"
     with locked(shared_folder / "library-models.lock"):
         if not folder.exists():
             folder.mkdir()
-            torch.manual_seed(0)
-            x = torch.randn(3, 40)
-            _planned(torch, x).save(folder / "planned.pen")
-            _interpreted(torch).save(folder / "interpreted.pen")
-    return {path.stem: path for path in folder.iterdir()}
-
-
-def _planned(torch: Any, x: Any) -> Any:
-    class Planned(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = torch.nn.Linear(40, 50)
-
-        def forward(self, x: Any) -> dict[str, Any]:
-            return {"y": torch.sigmoid(self.layer(x)).transpose(0, 1), "large": self.layer(x) > 0}
-
-    dims = {"x": {0: torch.export.Dim("n", min=1, max=64)}}
-    return penlight.optimize(Planned().eval(), (x,), dynamic_shapes=dims, bundled_inputs={"forward": [(x,), (x[:1],)]})
-
-
-def _interpreted(torch: Any) -> Any:
-    class Interpreted(torch.nn.Module):  # type: ignore[misc]
-        def forward(self, x: torch.Tensor, times: int):  # type: ignore[no-untyped-def, name-defined]
-            kept = []
-            for i in range(times):
-                x = x * 0.5 + float(i)
-                if float(x.sum()) > 20:
-                    break
-                kept.append(x)
-            return {"all": torch.stack(kept)}, f"{len(kept)} kept", (1.5, None, [True])
-
-    calls = [(torch.ones(2, 3), 3), (torch.ones(2, 3), 9)]
-    return penlight.optimize(torch.jit.script(Interpreted().eval()), bundled_inputs={"forward": calls})
+            small_models.planned().save(folder / "planned.pen")
+            small_models.interpreted().save(folder / "interpreted.pen")
+    return {path.stem: path for path in folder.glob("*.pen")}
 
 
 @pytest.fixture(scope="session")

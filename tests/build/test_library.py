@@ -100,7 +100,7 @@ def test_nothing_but_the_runtime(cache: Path, tmp_path: Path, models: dict[str, 
 
 # --- what may go wrong ---
 def test_a_compile_that_fails_says_what_and_how(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolchains, "SPEED", ("-O2", "-DPEN_UNROLL=}"))
+    monkeypatch.setattr(toolchains, "SPEED", ("-O2", "-DRun=}"))
     with pytest.raises(BuildError) as raised:
         build_library(
             TARGETS["android-arm64"], Selection(frozenset({"linear.f32"}), frozenset(), False), tmp_path, cache=tmp_path
