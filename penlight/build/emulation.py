@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penlight.build.generate import ROOT
-from penlight.build.library import cache_folder, run_tool, stub_library
+from penlight.build.library import alone, cache_folder, run_tool, stub_library
 from penlight.build.targets import Target
 from penlight.build.toolchain import find_zig, toolchain
 
@@ -84,7 +84,8 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         )
     folder = (cache or cache_folder()) / f"proof-{target.name}-{_version(target)}"
     if target.system == "host":
-        return Runner((str(_host_program(target, folder)),), "natively")
+        with alone(folder):
+            return Runner((str(_host_program(target, folder)),), "natively")
     if platform.system() != "Linux":
         return NotHere("not run here: it needs Linux")
     own = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine()) == target.processor
@@ -98,10 +99,12 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         if missing or emulator is None:
             return NotHere(f"not run here: it needs an emulator; on Debian: apt-get install {' '.join(missing)}")
         start = [emulator, "-L", machine.folder]
-    program = _program(machine, folder)
+    with alone(folder):
+        program = _program(machine, folder)
+        shims = _shims(machine, folder) if target.system == "android" else None
     how = "natively" if own else f"under {machine.qemu}"
-    if target.system == "android":
-        search = f"LD_LIBRARY_PATH={_shims(machine, folder)}"
+    if shims:
+        search = f"LD_LIBRARY_PATH={shims}"
         start = [*start, "-E", search] if start else ["env", search]
         how += ", libc.so by a shim"
     return Runner((*start, str(program)), how)
@@ -118,7 +121,6 @@ def _version(target: Target) -> str:
 def _host_program(target: Target, folder: Path) -> Path:
     out, tools = folder / "runner", toolchain(target)
     if not out.exists():
-        folder.mkdir(parents=True, exist_ok=True)
         language = ["-x", "c", "-fno-builtin", f"-I{_HEADERS}", "-O1", _DLOPEN if target.elf else "-DPEN_DLOPEN=2"]
         run_tool([*tools.compiler, *language, str(_PROOF / "runner.c"), "-o", str(out), "-ldl"])
     return out

@@ -78,7 +78,7 @@ def build_library(
     work = (cache or cache_folder()) / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
-    with _alone(work):
+    with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress)
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
         link_map.write_text("")
@@ -94,16 +94,23 @@ def build_library(
             symbols = folder / f"{target.library}.{build_id}.sym"
             for old in folder.glob(f"{target.library}.*.sym"):
                 old.unlink()
-            shutil.copy(whole, symbols)
-        path = Path(shutil.copy(made, folder / target.library))
+            _place(whole, symbols)
+        path = folder / target.library
+        _place(made, path)
         placed = link_map.read_text(errors="replace")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
     return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
 
 
+def _place(made: Path, path: Path) -> None:
+    """As a new file: whoever has the old one loaded keeps that."""
+    shutil.copy(made, f"{path}.part")
+    os.replace(f"{path}.part", path)
+
+
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
+def alone(folder: Path) -> Iterator[None]:
     """One build at a time in a folder; others wait."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "lock", "w") as handle:

@@ -50,4 +50,3 @@ def _copies(pen: PenFile) -> set[str]:
     """By the sizes of what nodes read: an input may have to lie otherwise."""
     read_by_nodes = (v for node in pen.nodes for v in node.inputs if v is not None)
     return {COPIES[np.dtype(DTYPES[v.dtype][1]).itemsize] for v in read_by_nodes}
-

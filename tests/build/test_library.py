@@ -68,6 +68,8 @@ def test_only_what_is_out_of_date_is_compiled(library: Any, cache: Path, tmp_pat
     again = build_library(first.target, first.selection, tmp_path, cache=cache)
     assert again.compiled == 0
     assert again.path.read_bytes() == first.path.read_bytes(), "the same on every run"
+    held = again.path.stat().st_ino  # as of a program that has it loaded
+    assert build_library(first.target, first.selection, tmp_path, cache=cache).path.stat().st_ino != held
     steps: list[tuple[int, int, str]] = []
     fewer = Selection(first.selection.keys - {"sigmoid.f32"}, frozenset(), vm=False)
     build_library(first.target, fewer, tmp_path, cache=cache, progress=lambda *step: steps.append(step))
