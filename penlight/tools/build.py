@@ -162,11 +162,8 @@ def show(built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> None:
     columns = table("", "target", "bytes", "file", "tried", right=("bytes",))
     for sizes, tried in built:
         library = sizes.library
-        ran = (
-            f"{sum(t.calls for t in tried)} runs right"
-            if any(t.calls for t in tried)
-            else (tried[0].how if tried else "no")
-        )
+        calls = sum(t.calls for t in tried)
+        ran = f"{calls} run{'' if calls == 1 else 's'} right" if calls else tried[0].how if tried else "no"
         columns.add_row(library.target.name, f"{sizes.total:,}", str(library.path), ran)
     out.print(columns)
     for sizes, _ in built[:1]:
