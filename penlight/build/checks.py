@@ -90,11 +90,11 @@ def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
     wanted = sorted({v.name for _, of_file in versions.iter_versions() for v in of_file})
     if target.system == "android":
         yield f"symbol versions: expected none, as Android has none, got {', '.join(wanted)}"
-    elif late := [v for v in wanted if _glibc(v) > _NEWEST_GLIBC]:
+    elif late := [v for v in wanted if glibc_version(v) > _NEWEST_GLIBC]:
         yield f"symbol versions: expected GLIBC_{'.'.join(map(str, _NEWEST_GLIBC))} or older, got {', '.join(late)}"
 
 
-def _glibc(version: str) -> tuple[int, ...]:
+def glibc_version(version: str) -> tuple[int, ...]:
     """(2, 17) of GLIBC_2.17; of any other name a version that is too new."""
     name, _, numbers = version.partition("_")
     parts = numbers.split(".")

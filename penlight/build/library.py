@@ -46,6 +46,7 @@ class Library:
     compiled: int  # files, this time; the others were up to date
     seconds: float
     link_map: str = field(default="", repr=False)  # which part of which object went where, as the linker tells it
+    objects: tuple[Path, ...] = field(default=(), repr=False)  # that it was linked from
 
 
 def cache_folder() -> Path:
@@ -100,7 +101,9 @@ def build_library(
         placed = link_map.read_text(errors="replace")
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
-    return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
+    return Library(
+        target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed, tuple(objects)
+    )
 
 
 def _place(made: Path, path: Path) -> None:

@@ -69,6 +69,7 @@ _ROWS = (
     Target("linux-arm64", "linux", "aarch64", "aarch64-linux-gnu", ("-mno-outline-atomics",), emulation="aarch64linux"),
     Target("linux-armv7", "linux", "arm", "armv7a-linux-gnueabihf", (*_ARMV7, "-mfloat-abi=hard"), emulation="armelf_linux_eabi"),
     Target("macos-arm64", "macos", "aarch64", f"arm64-apple-macos{MACOS_VERSION}"),
+    Target("macos-x86_64", "macos", "x86_64", f"x86_64-apple-macos{MACOS_VERSION}", ("-msse4.2",), ("base", "avx2")),
     Target("ios-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}"),
     Target("ios-simulator-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}-simulator"),
     Target("ios-simulator-x86_64", "ios", "x86_64", f"x86_64-apple-ios{IOS_VERSION}-simulator", ("-msse4.2",), ("base", "avx2")),

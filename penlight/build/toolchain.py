@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penlight.build.generate import ISAS
-from penlight.build.targets import ANDROID_API, Target
+from penlight.build.targets import ANDROID_API, MACOS_VERSION, Target
 from penlight.errors import BuildError
 
 INSTALL = "pip install 'penlight[build]'"
@@ -121,7 +121,7 @@ def _zig(target: Target) -> Toolchain:
     if target.system == "host":
         compiler, linker = (str(zig), "c++"), (str(zig), "cc")
     elif target.system == "macos":
-        linker = (str(zig), "cc", "-target", "aarch64-macos")
+        linker = (str(zig), "cc", "-target", f"{target.processor}-macos.{MACOS_VERSION}")
     return Toolchain(name, "clang", compiler, linker, (str(zig), "ar"), None if target.elf else (), str(zig))
 
 

@@ -7,12 +7,15 @@ was called wrongly, 1 for all else. `--debug`, which every command takes, shows 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 import click
 
 import penlight
+from penlight.errors import BuildError
 from penlight.tools.bench import bench_command
 from penlight.tools.build import build_command
 from penlight.tools.inspect import inspect_command
@@ -42,9 +45,17 @@ def _remember(context: click.Context, option: click.Parameter, value: bool) -> N
     _debug = _debug or value
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(penlight.__version__, prog_name="penlight")
-def cli() -> None:
+@click.option("--cflags", is_flag=True, help="What a C compiler needs to find penlight.h.")
+@click.option("--libs", is_flag=True, help="What its linker needs to find this package's libpenlight.")
+@click.pass_context
+def cli(context: click.Context, cflags: bool, libs: bool) -> None:
     """Penlight, a pocket-size torch: makes PyTorch models small and fast, and runs them.
 
     \b
@@ -55,6 +66,26 @@ def cli() -> None:
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     """
+    if cflags or libs:
+        click.echo(" ".join(compiler_words(cflags, libs)))
+        context.exit()
+    if context.invoked_subcommand is None:
+        raise click.UsageError("Missing command.", context)
+
+
+def compiler_words(cflags: bool, libs: bool) -> list[str]:
+    """For `cc app.c $(penlight --cflags --libs)`."""
+    home = Path(penlight.__file__).resolve().parent
+    words = [f"-I{home / 'runtime/include'}"] if cflags else []
+    if libs:
+        folder = home / "lib"
+        if not any(folder.glob("libpenlight.*")):
+            raise BuildError(
+                f"{folder}: expected libpenlight, which an installed package has, found none;"
+                " in a checkout, `penlight build --all --target host` makes one"
+            )
+        words += [f"-L{folder}", "-lpenlight", f"-Wl,-rpath,{folder}"]
+    return [shlex.quote(word) for word in words]
 
 
 for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, build_command):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import penlight
 from penlight.tools import inspect as inspecting
@@ -70,3 +73,19 @@ def test_a_closed_pipe_is_no_error(classifier: Path) -> None:
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], check=False, capture_output=True, text=True)
     assert "Traceback" not in done.stderr
     assert "Exception" not in done.stderr
+
+
+def test_where_the_header_and_the_library_are(
+    penlight_command: Penlight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = penlight_command("--cflags").out.split()
+    assert [(Path(word.removeprefix("-I")) / "penlight.h").exists() for word in flags] == [True]
+    monkeypatch.setattr(penlight, "__file__", str(tmp_path / "a b/penlight/__init__.py"))
+    told = penlight_command("--libs")
+    assert (told.code, "expected libpenlight" in " ".join(told.err.split())) == (1, True)
+    folder = tmp_path / "a b/penlight/lib"
+    folder.mkdir(parents=True)
+    (folder / "libpenlight.so").write_bytes(b"")
+    words = shlex.split(penlight_command("--cflags", "--libs").out)
+    assert words[1:] == [f"-L{folder}", "-lpenlight", f"-Wl,-rpath,{folder}"]
+    assert penlight_command().code == 2

@@ -1,0 +1,285 @@
+"""Makes wheels of this package, `./dev wheel`: a checkout in; a wheel a platform and Python out, checked (wheel_checks.py), and an sdist.
+
+zig compiles all of it on any machine. The runtime is the one of `penlight build --all`, as the library for programs in C and, linked in
+once more, in the extension: a process that has another libpenlight.so loaded would give that to an extension that asked for one by name.
+From 3.12 on Python has a stable ABI that nanobind can do with: one wheel serves all later versions, and the headers of any system do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from penlight.build.generate import ROOT
+from penlight.build.library import Library, build_library, run_tool
+from penlight.build.selection import EVERYTHING
+from penlight.build.targets import MACOS_VERSION, TARGETS
+from penlight.build.toolchain import find_zig
+from penlight.build.wheel_checks import GLIBC, STABLE, check_wheel
+from penlight.errors import BuildError
+
+TREE = ROOT.parent
+_FLAGS = ("-std=c++17", "-Os", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-stack-protector", "-ffunction-sections",
+          "-fdata-sections", "-DNDEBUG", "-DNB_COMPACT_ASSERTIONS", "-Wno-macro-redefined",
+          "-include", "stdio.h")  # which nanobind uses, and the stable ABI's Python.h does not bring  # fmt: skip
+_ELF_LINK = ("-Wl,--gc-sections", "-Wl,-z,now", "-Wl,-z,relro", "-Wl,-z,noexecstack", "-s", "-lpthread", "-ldl", "-lm")
+_MACHO_LINK = (
+    "-Wl,-undefined,dynamic_lookup",
+    "-Wl,-dead_strip",
+    "-Wl,-s",
+)  # Python's functions are in the program that loads it
+
+
+@dataclass(frozen=True)
+class Platform:
+    triple: str  # as zig calls it, with the oldest system
+    tag: str  # as wheels call it
+    suffix: str  # of an extension for one version of Python: .cpython-311-<suffix>.so
+    link: tuple[str, ...]
+
+
+def _linux(processor: str) -> Platform:
+    glibc = ".".join(map(str, GLIBC))
+    tag = f"manylinux_{glibc.replace('.', '_')}_{processor}"
+    return Platform(f"{processor}-linux-gnu.{glibc}", tag, f"{processor}-linux-gnu", _ELF_LINK)
+
+
+def _macos(processor: str, name: str) -> Platform:
+    return Platform(
+        f"{processor}-macos.{MACOS_VERSION}", f"macosx_{MACOS_VERSION.replace('.', '_')}_{name}", "darwin", _MACHO_LINK
+    )
+
+
+PLATFORMS = {  # by target (targets.py)
+    "linux-x86_64": _linux("x86_64"),
+    "linux-arm64": _linux("aarch64"),
+    "macos-arm64": _macos("aarch64", "arm64"),
+    "macos-x86_64": _macos("x86_64", "x86_64"),
+}
+
+
+@dataclass(frozen=True)
+class Python:
+    """Whose headers the extension is compiled with."""
+
+    version: tuple[int, int]
+    headers: Path
+    config: Path  # pyconfig.h, which Debian keeps elsewhere, behind a switch by processor
+
+    @property
+    def stable(self) -> bool:
+        return self.version >= STABLE
+
+    def tags(self, platform: Platform) -> str:
+        name = "cp{}{}".format(*(STABLE if self.stable else self.version))
+        return f"{name}-{'abi3' if self.stable else name}-{platform.tag}"
+
+    def extension(self, platform: Platform) -> str:
+        return (
+            "_runtime.abi3.so" if self.stable else "_runtime.cpython-{}{}-{}.so".format(*self.version, platform.suffix)
+        )
+
+
+def find_python(program: str) -> Python | None:
+    """None where there is no such program, where it is none for us (free-threaded, PyPy, too old), or where it has no headers."""
+    ask = ("import sys, sysconfig as s; print(*sys.version_info[:2], sys.implementation.name, s.get_config_var('Py_GIL_DISABLED') or 0);"
+           "print(s.get_path('include')); print(s.get_config_h_filename())")  # fmt: skip
+    if not shutil.which(program):
+        return None
+    done = subprocess.run([program, "-c", ask], capture_output=True, text=True)
+    if done.returncode:  # a shim of pyenv, for a version that is not chosen
+        return None
+    first, headers, config = done.stdout.splitlines()
+    major, minor, kind, free = first.split()
+    fit = kind == "cpython" and free == "0" and (int(major), int(minor)) >= (3, 10)
+    if not fit or not (Path(headers) / "Python.h").exists() or not Path(config).exists():
+        return None
+    return Python((int(major), int(minor)), Path(headers), Path(config))
+
+
+def find_pythons(programs: Sequence[str]) -> list[Python]:
+    """Of those, one for each wheel: each version below the stable ABI, and the oldest that has it."""
+    found = {p.version: p for p in map(find_python, programs) if p}
+    stable = sorted(v for v in found if v >= STABLE)[:1]
+    return [found[v] for v in [*sorted(v for v in found if v < STABLE), *stable]]
+
+
+# --- the extension ---
+def build_extension(platform: Platform, python: Python, library: Library, out: Path) -> Path:
+    """The Python extension, with the objects that `library` was linked from."""
+    import nanobind
+
+    home, bindings = Path(nanobind.include_dir()).parent, TREE / "bindings/python"
+    zig = [str(find_zig()), "c++", "-target", platform.triple]
+    headers = out / "headers"
+    shutil.copytree(python.headers, headers)
+    shutil.copy(python.config, headers / "pyconfig.h")
+    limited = [f"-DPy_LIMITED_API=0x{STABLE[0]:02X}{STABLE[1]:02X}0000"] if python.stable else []
+    folders = (headers, home / "include", home / "ext/robin_map/include", ROOT / "runtime/include")
+    flags = [*_FLAGS, *limited, *(f"-I{f}" for f in folders)]
+    objects = []
+    for source in (home / "src/nb_combined.cpp", *sorted(bindings.glob("*.cc"))):
+        objects.append(out / f"{source.stem}.o")
+        run_tool([*zig, *flags, "-c", str(source), "-o", str(objects[-1])])
+    listed, exports = out / "objects.txt", out / "exports.map"
+    listed.write_text("".join(f'"{p.as_posix()}"\n' for p in [*objects, *library.objects]))
+    exports.write_text("{ global: PyInit__runtime; local: *; };\n")
+    only = [f"-Wl,--version-script={exports}"] if library.target.elf else []
+    made = out / python.extension(platform)
+    run_tool([*zig, "-shared", *platform.link, *only, "-o", str(made), f"@{listed}"])
+    return made
+
+
+# --- the wheel ---
+def write_wheel(tags: str, files: Mapping[str, bytes], metadata: Mapping[str, bytes], version: str, out: Path) -> Path:
+    """A wheel of these files (and of those of its dist-info), the same bytes each time."""
+    info = f"penlight-{version}.dist-info"
+    wheel = f"Wheel-Version: 1.0\nGenerator: penlight\nRoot-Is-Purelib: false\nTag: {tags}\n"
+    whole = {**files, **{f"{info}/{name}": data for name, data in metadata.items()}, f"{info}/WHEEL": wheel.encode()}
+    record = "".join(f"{name},{digest(data)},{len(data)}\n" for name, data in whole.items())
+    whole[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    path = out / f"penlight-{version}-{tags}.whl"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in whole.items():
+            entry = zipfile.ZipInfo(name)  # of 1980: no clock in it
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o100644 << 16
+            archive.writestr(entry, data)
+    return path
+
+
+def digest(data: bytes) -> str:
+    """As RECORD writes it."""
+    return "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def package_files() -> Iterator[tuple[str, bytes]]:
+    """The package as it is in git, new files too; nothing that was built in place."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "penlight"],
+        cwd=TREE,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in sorted(listed.stdout.splitlines()):
+        if (TREE / name).is_file():
+            yield name, (TREE / name).read_bytes()
+
+
+def _backend(call: str) -> str:
+    """What scikit-build-core, which pyproject.toml names, says."""
+    command = [sys.executable, "-c", f"import scikit_build_core.build as b; print('made', b.{call})"]
+    done = subprocess.run(command, cwd=TREE, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"scikit-build-core does not do {call}:\n{done.stdout}{done.stderr}")
+    return done.stdout.split("made ")[-1].strip()
+
+
+def package_metadata() -> tuple[str, dict[str, bytes]]:
+    """The version, and the files of dist-info but WHEEL and RECORD: the same that `pip install .` writes."""
+    with TemporaryDirectory() as folder:
+        info = Path(folder) / _backend(f"prepare_metadata_for_build_wheel({folder!r})")
+        files = {p.relative_to(info).as_posix(): p.read_bytes() for p in sorted(info.rglob("*")) if p.is_file()}
+    del files["WHEEL"]
+    files.pop("RECORD", None)
+    return info.name.removesuffix(".dist-info").split("-")[1], files
+
+
+def build_wheels(
+    names: Sequence[str], pythons: Sequence[Python], out: Path, jobs: int
+) -> Iterator[tuple[Path, Library]]:
+    """Checked ones, each with the library in it."""
+    version, metadata = package_metadata()
+    out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        platform = PLATFORMS[name]
+        library = build_library(TARGETS[name], EVERYTHING, TREE / "build/wheel", jobs=jobs)
+        for python in pythons:
+            if not python.stable and platform.suffix == "darwin":
+                continue  # other ABIs than the stable one take what that system's own headers say
+            with TemporaryDirectory() as folder:
+                extension = build_extension(platform, python, library, Path(folder))
+                files = dict(package_files())
+                files[f"penlight/{extension.name}"] = extension.read_bytes()
+            files[f"penlight/lib/{library.path.name}"] = library.path.read_bytes()
+            made = write_wheel(python.tags(platform), files, metadata, version, out)
+            check_wheel(made)
+            yield made, library
+
+
+# --- try them ---
+_TRY = """
+import ctypes, sys, numpy, penlight
+from pathlib import Path
+golden, home = Path(sys.argv[1]), Path(penlight.__file__).parent
+assert home.is_relative_to(sys.prefix), home
+given = numpy.load(golden / "v1.npz")
+scores = penlight.load(golden / "v1.pen", verify=True)(given["image0"], given["name0"])["scores"]
+numpy.testing.assert_allclose(scores, given["scores0"], rtol=1e-5, atol=1e-6)
+loaded = penlight.load(golden / "v2.pen", verify=True)
+(bundle,) = loaded.bundled_inputs("forward")
+loaded(*bundle.args)
+library = ctypes.CDLL(str(home / "lib/libpenlight.so"))
+library.pen_version.restype = ctypes.c_char_p
+assert library.pen_version().decode() == penlight.__version__
+print("Python %d.%d" % sys.version_info[:2])
+"""
+
+
+def try_wheel(wheel: Path, program: str) -> str:
+    """Installs it into an empty environment of this Python and runs models from tests/file/golden, a planned and an interpreted one."""
+    with TemporaryDirectory() as folder:
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        run = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
+        for command in (
+            [program, "-m", "venv", "empty"],
+            ["empty/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel.resolve())],
+            ["empty/bin/python", "-c", _TRY, str(TREE / "tests/file/golden")],
+        ):
+            done = subprocess.run(command, **run)  # type: ignore[call-overload]
+            if done.returncode:
+                raise BuildError(f"{wheel.name}: {' '.join(command[:4])} failed:\n{done.stdout}{done.stderr}")
+    return str(done.stdout).strip()
+
+
+def _tried(wheel: Path, library: Library, programs: Sequence[str]) -> str:
+    """How it ran, in words; another processor's library runs alone, under an emulator."""
+    interpreter, _, system = wheel.stem.split("-")[2:]
+    version = (3, int(interpreter.removeprefix("cp3")))
+    if system == PLATFORMS["linux-x86_64"].tag and os.uname().machine == "x86_64":
+        found = {p.version: program for program in programs if (p := find_python(program))}
+        fit = [program for v, program in sorted(found.items()) if v == version or (version == STABLE and v > STABLE)]
+        return "installed and run with " + ", ".join(try_wheel(wheel, program) for program in fit)
+    from penlight.build.verify import verify
+
+    return "its library: " + verify(library, TREE / "tests/file/golden/v1.pen").text
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="./dev wheel", description="Wheels of Penlight, checked, and an sdist.")
+    parser.add_argument("--platform", nargs="*", choices=PLATFORMS, default=list(PLATFORMS))
+    parser.add_argument("--python", nargs="*", default=[f"python3.{minor}" for minor in range(10, 20)], metavar="PROGRAM",
+                        help="interpreters that have headers: whose wheels to make, and who tries them")  # fmt: skip
+    parser.add_argument("--out", type=Path, default=TREE / "dist")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    given = parser.parse_args(arguments)
+    pythons = find_pythons(given.python)
+    if not any(p.stable for p in pythons):
+        print("no Python 3.12 or later with headers is here: no wheel for those (--python names one)", file=sys.stderr)
+    for wheel, library in build_wheels(given.platform, pythons, given.out, given.jobs):
+        print(f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB; {_tried(wheel, library, given.python)}", flush=True)
+    print(_backend(f"build_sdist({str(given.out)!r})"))
+
+
+if __name__ == "__main__":
+    main()
