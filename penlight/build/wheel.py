@@ -18,6 +18,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from platform import machine
 from tempfile import TemporaryDirectory
 
 from penlight.build.generate import ROOT
@@ -25,7 +26,7 @@ from penlight.build.library import Library, build_library, run_tool
 from penlight.build.selection import EVERYTHING
 from penlight.build.targets import MACOS_VERSION, TARGETS
 from penlight.build.toolchain import find_zig
-from penlight.build.wheel_checks import GLIBC, STABLE, check_wheel
+from penlight.build.wheel_checks import GLIBC, STABLE, check_sdist, check_wheel
 from penlight.errors import BuildError
 
 TREE = ROOT.parent
@@ -254,15 +255,15 @@ def try_wheel(wheel: Path, program: str) -> str:
 
 def _tried(wheel: Path, library: Library, programs: Sequence[str]) -> str:
     """How it ran, in words; another processor's library runs alone, under an emulator."""
-    interpreter, _, system = wheel.stem.split("-")[2:]
-    version = (3, int(interpreter.removeprefix("cp3")))
-    if system == PLATFORMS["linux-x86_64"].tag and os.uname().machine == "x86_64":
+    version = (3, int(wheel.stem.split("-")[2].removeprefix("cp3")))
+    if (sys.platform, library.target.system, library.target.processor) == ("linux", "linux", machine()):
         found = {p.version: program for program in programs if (p := find_python(program))}
-        fit = [program for v, program in sorted(found.items()) if v == version or (version == STABLE and v > STABLE)]
+        fit = [program for v, program in sorted(found.items()) if v == version or v > version == STABLE]
         return "installed and run with " + ", ".join(try_wheel(wheel, program) for program in fit)
     from penlight.build.verify import verify
 
-    return "its library: " + verify(library, TREE / "tests/file/golden/v1.pen").text
+    ran = [verify(library, TREE / f"tests/file/golden/{name}.pen") for name in ("v1", "v2")]
+    return "its library: " + "; ".join(dict.fromkeys(v.text for v in ran))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -278,7 +279,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print("no Python 3.12 or later with headers is here: no wheel for those (--python names one)", file=sys.stderr)
     for wheel, library in build_wheels(given.platform, pythons, given.out, given.jobs):
         print(f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB; {_tried(wheel, library, given.python)}", flush=True)
-    print(_backend(f"build_sdist({str(given.out)!r})"))
+    sdist = given.out / _backend(f"build_sdist({str(given.out.resolve())!r})")
+    check_sdist(sdist, dict(package_files()))
+    print(f"{sdist.name}  {sdist.stat().st_size / 1e6:.1f} MB")
 
 
 if __name__ == "__main__":

@@ -58,7 +58,8 @@ def test_built_checked_and_run(name: str, library: Any, models: dict[str, Path],
 def test_apple_libraries_are_built_and_not_run(name: str, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
     made = build_library(TARGETS[name], selection_of_models([models["planned"]]), tmp_path, cache=cache)
     head = made.path.read_bytes()[:8]
-    assert head == (b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01" if name.startswith("macos") else b"!<arch>\n")
+    processor = {"aarch64": b"\x0c", "x86_64": b"\x07"}[TARGETS[name].processor]
+    assert head == (b"\xcf\xfa\xed\xfe" + processor + b"\x00\x00\x01" if name.startswith("macos") else b"!<arch>\n")
     ran = verify(made, models["planned"], cache)
     assert (ran.calls, ran.how[:12]) == (0, "not run here")
 

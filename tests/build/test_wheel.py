@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,8 @@ from penlight.build import wheel_checks
 from penlight.build.library import run_tool, stub_library
 from penlight.build.targets import TARGETS
 from penlight.build.toolchain import find_zig
-from penlight.build.wheel import PLATFORMS, Python, find_python, find_pythons, package_files, write_wheel
-from penlight.build.wheel_checks import check_wheel, unstable
+from penlight.build.wheel import PLATFORMS, Python, _backend, find_python, find_pythons, package_files, write_wheel
+from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
 
 LINUX, MAC = PLATFORMS["linux-x86_64"].tag, PLATFORMS["macos-arm64"].tag
@@ -28,13 +29,15 @@ METADATA = {"METADATA": b"Metadata-Version: 2.1\n", "entry_points.txt": b""}
 
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory: pytest.TempPathFactory):
-    """A small shared library by (target, source, what it calls, in which version of glibc)."""
+    """A small shared library by (target, source, what it calls, in which version of which library)."""
     pytest.importorskip("ziglang")
     pytest.importorskip("elftools")
     made: dict[tuple[str, ...], bytes] = {}
 
-    def make(name: str, source: str, called: str = "PyObject_Vectorcall", version: str = "") -> bytes:
-        key = (name, source, called, version)
+    def make(
+        name: str, source: str, called: str = "PyObject_Vectorcall", version: str = "", of: str = "libc.so.6"
+    ) -> bytes:
+        key = (name, source, called, version, of)
         if key not in made:
             folder, target, zig = tmp_path_factory.mktemp("binary"), TARGETS[name], find_zig()
             (folder / "x.cc").write_text(source.replace("CALLED", called))
@@ -49,10 +52,10 @@ def binary(tmp_path_factory: pytest.TempPathFactory):
             ]
             run_tool([str(zig), "clang", *compiled])
             if target.elf:
-                libc = stub_library(
-                    zig, target.triple, (), target.emulation, "libc.so.6", {called: version} if version else {}, folder
+                called_library = stub_library(
+                    zig, target.triple, (), target.emulation, of, {called: version} if version else {}, folder
                 )
-                link = ["ld.lld", "-m", target.emulation, "-shared", str(libc)]
+                link = ["ld.lld", "-m", target.emulation, "-shared", str(called_library)]
             else:
                 link = ["cc", "-target", PLATFORMS[name].triple, "-shared", "-Wl,-undefined,dynamic_lookup"]
             run_tool([str(zig), *link, str(folder / "x.o"), "-o", str(folder / "x.so")])
@@ -93,6 +96,7 @@ WRONG = {
     "stable ABI of cp312 only, got PyUnicode_AsUTF8 too": (ABI3, NAME, "linux-x86_64", "PyUnicode_AsUTF8"),
     "abi3.so: expected symbols of the stable ABI of cp312 only, got _Py_Dealloc_x": (f"cp312-abi3-{MAC}", NAME, "macos-arm64", "_Py_Dealloc_x"),
     "GLIBC_2.28 or older, as manylinux_2_28_x86_64 says, got GLIBC_2.34": (ABI3, NAME, "linux-x86_64", "dlsym", "GLIBC_2.34"),
+    "needed libraries: expected those of every Linux, got libother.so too": (ABI3, NAME, "linux-x86_64", "other", "OTHER_1", "libother.so"),
     "expected code for macosx_10_9_arm64|as macosx_10_9_arm64 says, got some for": ("cp312-abi3-macosx_10_9_arm64", NAME, "macos-arm64"),
 }  # fmt: skip
 
@@ -185,6 +189,19 @@ def test_the_package_is_what_is_in_git() -> None:
         "penlight/runtime/include/penlight.h",
     } <= names
     assert not [n for n in names if n.endswith((".so", ".pyc"))]
+
+
+def test_sdist(tmp_path: Path) -> None:
+    """What scikit-build-core makes of this tree is whole; without a file, or with one that was built, it would not be."""
+    pytest.importorskip("scikit_build_core")
+    path = tmp_path / _backend(f"build_sdist({str(tmp_path)!r})")
+    check_sdist(path, dict(package_files()))
+    with pytest.raises(BuildError, match="expected penlight/more.cc, found none"):
+        check_sdist(path, ["penlight/more.cc"])
+    with tarfile.open(tmp_path / "other.tar.gz", "w:gz") as archive:
+        archive.add(path, "penlight-0.1/penlight/_runtime.abi3.so")
+    with pytest.raises(BuildError, match="expected sources only, got penlight/_runtime.abi3.so too"):
+        check_sdist(tmp_path / "other.tar.gz", [])
 
 
 def _stable_python() -> str | None:
