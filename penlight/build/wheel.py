@@ -30,6 +30,7 @@ from penlight.build.wheel_checks import GLIBC, STABLE, check_sdist, check_wheel
 from penlight.errors import BuildError
 
 TREE = ROOT.parent
+_GOLDEN = TREE / "tests/file/golden"
 _FLAGS = ("-std=c++17", "-Os", "-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing", "-fno-stack-protector", "-ffunction-sections",
           "-fdata-sections", "-DNDEBUG", "-DNB_COMPACT_ASSERTIONS", "-Wno-macro-redefined",
           "-include", "stdio.h")  # which nanobind uses, and the stable ABI's Python.h does not bring  # fmt: skip
@@ -240,30 +241,57 @@ print("Python %d.%d" % sys.version_info[:2])
 def try_wheel(wheel: Path, program: str) -> str:
     """Installs it into an empty environment of this Python and runs models from tests/file/golden, a planned and an interpreted one."""
     with TemporaryDirectory() as folder:
-        environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-        run = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
-        for command in (
-            [program, "-m", "venv", "empty"],
-            ["empty/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel.resolve())],
-            ["empty/bin/python", "-c", _TRY, str(TREE / "tests/file/golden")],
-        ):
-            done = subprocess.run(command, **run)  # type: ignore[call-overload]
-            if done.returncode:
-                raise BuildError(f"{wheel.name}: {' '.join(command[:4])} failed:\n{done.stdout}{done.stderr}")
-    return str(done.stdout).strip()
+        python = f"{folder}/empty/bin/python"
+        _run([program, "-m", "venv", "empty"], folder)
+        _run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", str(wheel.resolve())], folder)
+        return _run([python, "-c", _TRY, str(_GOLDEN)], folder)
 
 
-def _tried(wheel: Path, library: Library, programs: Sequence[str]) -> str:
-    """How it ran, in words; another processor's library runs alone, under an emulator."""
-    version = (3, int(wheel.stem.split("-")[2].removeprefix("cp3")))
-    if (sys.platform, library.target.system, library.target.processor) == ("linux", "linux", machine()):
+def try_emulated(wheel: Path, root: Path, processor: str) -> str:
+    """The same with the Python in a folder of another processor's Debian, under qemu; "" where it has none that the wheel is for."""
+    fit = [p for p in sorted(root.resolve().glob("usr/bin/python3.[0-9]*")) if _serves(wheel, (3, int(p.name[8:])))]
+    emulator = shutil.which(f"qemu-{processor}-static")
+    if not fit or not emulator:
+        return ""
+    with TemporaryDirectory(dir=root / "usr") as folder:
+        place = ["--target", "site", "--python-version", fit[0].name[6:], "--only-binary", ":all:"]
+        place += [
+            word for minor in range(17, GLIBC[1] + 1) for word in ("--platform", f"manylinux_2_{minor}_{processor}")
+        ]
+        _run(
+            [sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check", *place, str(wheel.resolve())],
+            folder,
+        )
+        found = {"PYTHONHOME": str(root.resolve() / "usr"), "PYTHONPATH": str(Path(folder).resolve() / "site")}
+        return _run([emulator, "-L", str(root.resolve()), str(fit[0]), "-c", _TRY, str(_GOLDEN)], folder, found)
+
+
+def _run(command: Sequence[str], folder: str, more: Mapping[str, str] | None = None) -> str:
+    environment = {**{k: v for k, v in os.environ.items() if k != "PYTHONPATH"}, **(more or {})}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout.strip()
+
+
+def _serves(wheel: Path, version: tuple[int, int]) -> bool:
+    made_for = (3, int(wheel.stem.split("-")[2].removeprefix("cp3")))
+    return version == made_for or version > made_for == STABLE
+
+
+def _tried(wheel: Path, library: Library, programs: Sequence[str], root: Path | None) -> str:
+    """How it ran, in words; another processor's under an emulator, and its library alone where no Python for it is here."""
+    target = library.target
+    if (sys.platform, target.system, target.processor) == ("linux", "linux", machine()):
         found = {p.version: program for program in programs if (p := find_python(program))}
-        fit = [program for v, program in sorted(found.items()) if v == version or v > version == STABLE]
+        fit = [program for version, program in sorted(found.items()) if _serves(wheel, version)]
         return "installed and run with " + ", ".join(try_wheel(wheel, program) for program in fit)
+    if root and target.system == "linux" and (ran := try_emulated(wheel, root, target.processor)):
+        return f"run under qemu-{target.processor} with {ran}"
     from penlight.build.verify import verify
 
-    ran = [verify(library, TREE / f"tests/file/golden/{name}.pen") for name in ("v1", "v2")]
-    return "its library: " + "; ".join(dict.fromkeys(v.text for v in ran))
+    results = [verify(library, _GOLDEN / name) for name in ("v1.pen", "v2.pen")]
+    return "its library: " + "; ".join(dict.fromkeys(v.text for v in results))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -271,6 +299,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--platform", nargs="*", choices=PLATFORMS, default=list(PLATFORMS))
     parser.add_argument("--python", nargs="*", default=[f"python3.{minor}" for minor in range(10, 20)], metavar="PROGRAM",
                         help="interpreters that have headers: whose wheels to make, and who tries them")  # fmt: skip
+    parser.add_argument(
+        "--emulated", type=Path, metavar="FOLDER", help="an arm64 Debian with Python, to try wheels under qemu"
+    )
     parser.add_argument("--out", type=Path, default=TREE / "dist")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     given = parser.parse_args(arguments)
@@ -278,7 +309,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if not any(p.stable for p in pythons):
         print("no Python 3.12 or later with headers is here: no wheel for those (--python names one)", file=sys.stderr)
     for wheel, library in build_wheels(given.platform, pythons, given.out, given.jobs):
-        print(f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB; {_tried(wheel, library, given.python)}", flush=True)
+        print(
+            f"{wheel.name}  {wheel.stat().st_size / 1e6:.1f} MB; {_tried(wheel, library, given.python, given.emulated)}",
+            flush=True,
+        )
     sdist = given.out / _backend(f"build_sdist({str(given.out.resolve())!r})")
     check_sdist(sdist, dict(package_files()))
     print(f"{sdist.name}  {sdist.stat().st_size / 1e6:.1f} MB")
