@@ -4,7 +4,7 @@
 namespace benchmark {
 
 bool has_function(const pen_model*, const char*) { return false; }
-void add_function_names(const pen_model*, Text* text) { text->add(" (planned methods only: this build has no interpreter)"); }
+void add_function_names(const pen_model*, Text* text) { text->add(" (planned methods, that is: this build has no interpreter)"); }
 bool bundle_open(const pen_model*, const char*, int64_t, Bundle**) {
   return fail("--use_bundled_input: this build has no interpreter, which bundled inputs need: give --input_dims, or use a build with it");
 }

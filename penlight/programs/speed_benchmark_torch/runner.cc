@@ -11,7 +11,8 @@ bool fail_method(const pen_model* model, const char* method) {
   for (int32_t i = 0; i < pen_model_method_count(model); ++i)
     if (!is_part(pen_model_method_name(model, i))) names.add(", %s", pen_model_method_name(model, i));
   add_function_names(model, &names);
-  fail("this model has no method '%s'; it has %s", method, names.size ? names.data + 2 : "none");
+  bool any = names.size && names.data[0] == ',';
+  fail("this model has no method '%s'; it has %s%s", method, any ? "" : "none", any ? names.data + 2 : names.size ? names.data : "");
   names.release();
   return false;
 }

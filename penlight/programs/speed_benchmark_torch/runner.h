@@ -22,7 +22,7 @@ void runner_add_outputs(const Runner& runner, const Flags& flags, const pen_mode
 
 // --- interpreted.cc, or no_interpreter.cc ---
 bool has_function(const pen_model* model, const char* method);
-void add_function_names(const pen_model* model, Text* text);  // ", name" for each
+void add_function_names(const pen_model* model, Text* text);  // ", name" for each; a remark in brackets where there can be none
 // Bundled input number `index` of a method; false after having said that there is none.
 bool bundle_open(const pen_model* model, const char* method, int64_t index, Bundle** bundle);
 void bundle_release(Bundle* bundle);  // NULL is allowed
