@@ -64,6 +64,11 @@ class Script(torch.nn.Module):
         return [float(x.sum()), 0.5]
 
 
+def speed_benchmark(kind: str, with_vm: bool = True) -> Path:
+    name = "speed_benchmark_torch" if with_vm else "speed_benchmark_torch_without_vm"
+    return native.program(kind, *program_sources(with_vm), flags=["-fno-exceptions", "-fno-rtti"], name=name)
+
+
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
@@ -90,7 +95,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=["plain", pytest.param("asan", marks=pytest.mark.slow)])
 def benchmark(request: pytest.FixtureRequest, models: Path) -> Call:
-    program = native.program(request.param, *program_sources(), name="speed_benchmark_torch")
+    program = speed_benchmark(request.param)
 
     def call(model: str, *flags: object, expect: int = 0) -> subprocess.CompletedProcess[str]:
         given = [f"--model={models / model}"] if model else []
@@ -291,8 +296,7 @@ def test_errors(benchmark: Call, model: str, flags: list[str], words: str) -> No
 
 def test_without_vm(models: Path) -> None:
     """A library without VM has no functions for values and modules: planned methods run all the same."""
-    sources = program_sources(with_vm=False)
-    program = native.program("plain", *sources, name="speed_benchmark_torch_without_vm")
+    program = speed_benchmark("plain", with_vm=False)
     done = native.run([program, "--model", models / "classifier.pen", "--print_output", "--profile", "--json", "-"])
     assert json.loads(done.stdout)["runs"] == 10
     for model, flags, words in (
@@ -336,7 +340,7 @@ def test_compiles_without_any_headers(target: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", native.TARGETS)
 def test_on_arm(target: str, models: Path) -> None:
-    program = native.program(target, *program_sources(), name="speed_benchmark_torch")
+    program = speed_benchmark(target)
     command = [*native.emulated(target, program), "--print_output", "--json", "-", "--iter", "3", "--profile"]
     done = native.run([*command, "--model", models / "classifier.pen"])
     assert json.loads(done.stdout)["peak_bytes"] > 0
