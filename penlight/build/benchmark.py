@@ -10,6 +10,7 @@ import hashlib
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -54,20 +55,18 @@ def benchmark_binary(abi: str) -> Path:
 def _digest(abi: str) -> str:
     """Of all that the binary is made from."""
     found = hashlib.sha256(repr((ABIS[abi], _FLAGS)).encode())
-    for path in sorted(p for p in ROOT.rglob("*") if p.suffix in (".cc", ".h") or p.parent.name == "build"):
-        if path.is_file():
-            found.update(path.relative_to(ROOT).as_posix().encode())
-            found.update(path.read_bytes())
-    for path in sorted((ROOT / "ops").rglob("*.py")):  # elementwise rules and schemas
-        found.update(path.read_bytes())
+    for folder in ("runtime", "programs", "ops", "build", "file", "ir"):
+        for path in sorted(p for p in (ROOT / folder).rglob("*") if p.suffix in (".cc", ".h", ".py")):
+            found.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes())
     return found.hexdigest()[:16]
 
 
 def _compile(abi: str, folder: Path, binary: Path) -> None:
-    """Every source into an object, all cores at it, then one link. What is there already stays: an interrupted build goes on."""
+    """Every source into an object, all cores at it, then one link. Objects stay until that is done: an interrupted build goes on."""
     processor, target = ABIS[abi]
     isas = [name for name, (processors, _) in ISAS.items() if processors in ("any", processor)]
-    generated = folder / "generated"
+    parts = folder / "parts"
+    generated = parts / "generated"
     generate(generated, isas)
     lists = (generated / "sources.cmake").read_text()
     per_isa, once = (
@@ -83,12 +82,13 @@ def _compile(abi: str, folder: Path, binary: Path) -> None:
         jobs += [(path, [*flags, *([f"-DPEN_ISA={isa}", *ISAS[isa][1]] if isa != "base" else [])]) for path in per_isa]
     zig = _zig()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(partial(_object, zig, folder), range(len(jobs)), jobs))
+        objects = list(pool.map(partial(_object, zig, parts), range(len(jobs)), jobs))
     made = binary.with_suffix(".new")
-    listed = folder / "objects.txt"
+    listed = parts / "objects.txt"
     listed.write_text("\n".join(map(str, objects)))
     _call([zig, "cc", *target, "-static", "-s", "-Wl,--gc-sections", f"@{listed}", "-o", str(made)])
     made.replace(binary)
+    shutil.rmtree(parts)
 
 
 def _object(zig: str, folder: Path, number: int, job: tuple[Path, list[str]]) -> Path:

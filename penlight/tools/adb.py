@@ -91,9 +91,9 @@ class Device:
             return True
         reason = _said(done)
         self.shell(f"rm -f {shlex.quote(to)}")
-        folder = shlex.quote(str(Path(to).parent))
+        folder = to.rpartition("/")[0]
         if "no space left" in reason.lower():
-            free = re.search(r"(\d+)\s+\d+%", self.ask(f"df -k {folder}"))
+            free = re.search(r"(\d+)\s+\d+%", self.ask(f"df -k {shlex.quote(folder)}"))
             room = f", {in_bytes(1024 * int(free[1]))} are free" if free else ""
             raise click.ClickException(
                 f"{file}: the disk of {self.serial} is full: {in_bytes(file.stat().st_size)} are needed in {folder}{room}. Delete something there"
@@ -161,7 +161,9 @@ def _said(done: subprocess.CompletedProcess[str]) -> str:
 
 def _call(command: Sequence[str], timeout: float | None) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=timeout)
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout
+        )
     except subprocess.TimeoutExpired:
         raise click.ClickException(f"no answer in {timeout:g} s: {shlex.join(command)}") from None
     except OSError as e:

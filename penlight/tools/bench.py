@@ -141,6 +141,8 @@ def bench_command(
         if adb:
             flags = run_flags(method, isa, profile, runs, seconds)
             if isinstance(declared, Interpreted) and not shapes:
+                if channels_last:
+                    raise click.UsageError("--channels-last: bundled inputs go to the device as they are; give --shape")
                 flags += ["--use_bundled_input", "0"]
             else:
                 flags += input_flags(declared.inputs, leaves, not isinstance(declared, Interpreted), channels_last)

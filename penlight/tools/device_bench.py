@@ -72,7 +72,11 @@ def bench_on_device(
     with _placed(device, binary, file, keep, stage):
         for count in threads or dict.fromkeys((1, device.cores)):
             stage(f"timing with {count} thread{'' if count == 1 else 's'} on {device.serial}")
-            results[count] = _measured(_run(device, [*flags, "--threads", str(count)]), unplanned)
+            found = _run(device, [*flags, "--threads", str(count)])
+            try:
+                results[count] = _measured(found, unplanned)
+            except KeyError as e:
+                raise click.ClickException(f"{binary} is of another version: its result has no {e}, or an operator of that name is unknown here") from None  # fmt: skip
         return device.description, results
 
 

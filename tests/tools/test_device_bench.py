@@ -205,6 +205,13 @@ def test_wrong_program(phone: Phone, classifier: Path, elf: Path, files: Path) -
     assert "no processor that Android runs on" in phone.bench(classifier, "--binary", files / "labels.txt").err
 
 
+def test_results_of_another_version(phone: Phone, classifier: Path, elf: Path) -> None:
+    phone.patch.setattr("penlight.tools.device_bench._run", lambda device, flags: {"steps": []})
+    told = phone.bench(classifier, "--binary", elf)
+    assert told.code == 1
+    assert f"{elf} is of another version: its result has no 'isa'" in told.err
+
+
 def test_wrong_calls(phone: Phone, classifier: Path, elf: Path) -> None:
     for options, words in (
         (["--adb", "--input", "x.npy"], "no --input, no --arg"),
