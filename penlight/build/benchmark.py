@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -67,19 +66,12 @@ def _compile(abi: str, folder: Path, binary: Path) -> None:
     isas = [name for name, (processors, _) in ISAS.items() if processors in ("any", processor)]
     parts = folder / "parts"
     generated = parts / "generated"
-    generate(generated, isas)
-    lists = (generated / "sources.cmake").read_text()
-    per_isa, once = (
-        [Path(p) for p in re.findall(r'"(.*)"', lists.partition(f"set(PEN_{name}_SOURCES")[2].partition("\n)")[0])]
-        for name in ("ISA", "ONCE")
-    )
-    once += [
-        p for p in sorted((ROOT / "runtime").rglob("*.cc")) if p.parent.name in ("base", "file", "exec", "cpu", "vm")
-    ]
+    sources = generate(generated, isas)
     flags = [*target, *_FLAGS, '-DPEN_VERSION_STRING="0.1.0"', f"-I{ROOT.parent}", f"-I{generated}"]
-    jobs = [(path, [*flags]) for path in dict.fromkeys([*once, *program_sources()]) if path not in per_isa]
+    jobs = [(path, flags) for path in [*sources.once, *program_sources()]]
     for isa in isas:
-        jobs += [(path, [*flags, *([f"-DPEN_ISA={isa}", *ISAS[isa][1]] if isa != "base" else [])]) for path in per_isa]
+        of_isa = [f"-DPEN_ISA={isa}", *ISAS[isa][1]] if isa != "base" else []
+        jobs += [(path, [*flags, *of_isa]) for path in sources.per_isa]
     zig = _zig()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(partial(_object, zig, parts), range(len(jobs)), jobs))

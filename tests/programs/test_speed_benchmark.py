@@ -294,18 +294,25 @@ def test_errors(benchmark: Call, model: str, flags: list[str], words: str) -> No
     assert done.stderr.startswith(words if words.startswith("Model ") else "error: ")
 
 
-def test_without_vm(models: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        ("plain", "no method 'forward'; it has none (planned methods, that is: this build has no interpreter)"),
+        pytest.param(
+            "tsan", "VM code, and this library has no VM", marks=pytest.mark.slow
+        ),  # its library has none indeed
+    ],
+)
+def test_without_vm(models: Path, kind: str, refusal: str) -> None:
     """A library without VM has no functions for values and modules: planned methods run all the same."""
-    program = speed_benchmark("plain", with_vm=False)
+    program = speed_benchmark(kind, with_vm=False)
     done = native.run([program, "--model", models / "classifier.pen", "--print_output", "--profile", "--json", "-"])
     assert json.loads(done.stdout)["runs"] == 10
-    for model, flags, words in (
-        ("script.pen", ["--input_dims=2,3"], "no method 'forward'; it has none"),
-        ("classifier.pen", ["--use_bundled_input=0"], "this build has no interpreter"),
+    for model, flag, words in (
+        ("script.pen", "--input_dims=2,3", refusal),
+        ("classifier.pen", "--use_bundled_input=0", "this build has no interpreter"),
     ):
-        done = native.run([program, "--model", models / model, *flags], expect=1)
-        assert words in done.stderr
-        assert "this build has no interpreter" in done.stderr
+        assert words in native.run([program, "--model", models / model, flag], expect=1).stderr
 
 
 @pytest.mark.parametrize("target", ["aarch64-linux-android21", "i686-linux-android21", "arm64-apple-ios13.0"])
