@@ -104,10 +104,8 @@ int run(int count, char** words) {
 }  // namespace
 }  // namespace benchmark
 
-#if !__STDC_HOSTED__
-extern "C"  // freestanding C++ would give it a name that no start code calls
+#if __STDC_HOSTED__
+int main(int count, char** words) { return benchmark::run(count, words); }
+#else  // freestanding C++ would give it a name that no start code calls
+extern "C" int main(int count, char** words) { return benchmark::run(count, words); }
 #endif
-    int
-    main(int count, char** words) {
-  return benchmark::run(count, words);
-}
