@@ -152,13 +152,8 @@ CHEAP = frozenset(
 )
 
 
-CHUNKED = {
-    "f32",
-    "u8",
-    "bool",
-    "bf16",
-    "i64",
-}  # what masks, images, halves and indices are made of; others are not worth the code
+# What masks, images, halves and indices are made of; others are not worth the code.
+CHUNKED = {"f32", "u8", "bool", "bf16", "i64"}
 
 
 def _is_cheap(t: Term) -> bool:

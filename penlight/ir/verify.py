@@ -317,9 +317,8 @@ class _Verifier:
                 raise self.fail(f"{value!r}: expected the result of a node, got an input or a constant")
             if value.layout != "plain":
                 raise self.fail(f"%{value.name}: expected layout plain, got {value.layout}")
-            if (
-                _makes_view(value.producer) and value.producer.op != "reshape"
-            ):  # that copies where it may not be strided
+            # A reshape copies where its result may not be strided.
+            if _makes_view(value.producer) and value.producer.op != "reshape":
                 raise self.fail(f"%{value.name}: expected memory of its own, got a view made by {value.producer.op}")
         if len(set(self.graph.outputs)) != len(self.graph.outputs):
             raise self.fail("expected every output to be a value of its own, got one twice")
