@@ -14,6 +14,10 @@ class CaptureError(PenlightError):
     """A model cannot be turned into a Program."""
 
 
+class BuildError(PenlightError):
+    """A library or program cannot be built: no compiler, or it failed."""
+
+
 class InterpretedWarning(UserWarning):
     """A model, or a part of it, is interpreted although example inputs were given: right, but slower than a plan."""
 

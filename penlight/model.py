@@ -270,7 +270,7 @@ class Model:
             session.set_profiling(False)
         steps = session.steps()
         seconds = 1e-9 * np.median(times, axis=0) if runs else np.zeros(len(steps))
-        return [_step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
+        return [step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
@@ -417,7 +417,8 @@ def _info(name: str, code: int, dims: list[int], least: list[int], most: list[in
     return TensorInfo(name, _NAMES[code], shape, tuple(zip(least, most, strict=True)))
 
 
-def _step_time(seconds: float, key: str, output: str, source: str, inputs: list[Any], outputs: list[Any]) -> StepTime:
+def step_time(seconds: float, key: str, output: str, source: str, inputs: list[Any], outputs: list[Any]) -> StepTime:
+    """From what the runtime tells of a step; of each operand its shape, bytes, and whether it is copied first."""
     from penlight.ops import registry
 
     given = [operand for operand in inputs if operand is not None]

@@ -52,6 +52,7 @@ def cli() -> None:
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
+    penlight bench mobilenet_v2.pen --adb                              how fast it is on the phone that is connected
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     """
