@@ -14,10 +14,6 @@ class CaptureError(PenlightError):
     """A model cannot be turned into a Program."""
 
 
-class BuildError(PenlightError):
-    """A library or program cannot be built: no compiler, or it failed."""
-
-
 class InterpretedWarning(UserWarning):
     """A model, or a part of it, is interpreted although example inputs were given: right, but slower than a plan."""
 
@@ -106,4 +102,4 @@ class RunError(PenlightError):
 
 
 class BuildError(PenlightError):
-    """A library cannot be built, or what came out is not what it must be."""
+    """A library or program cannot be built, or what came out is not what it must be."""

@@ -7,16 +7,16 @@ in `adb shell`. Zig compiles it (from PyPI, no NDK): minutes for the first of an
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import shutil
-import subprocess
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import penlight
 from penlight.build.generate import ISAS, ROOT, generate
+from penlight.build.library import cache_folder, run_tool
+from penlight.build.toolchain import find_zig
 from penlight.errors import BuildError
 
 PROGRAM = ROOT / "programs/speed_benchmark_torch"
@@ -43,8 +43,7 @@ def benchmark_binary(abi: str) -> Path:
         raise BuildError(
             f"there is no benchmark program for {abi!r}, only for {', '.join(ABIS)}: give one with --binary"
         )
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penlight"
-    folder = cache / f"speed_benchmark_torch-{abi}-{_digest(abi)}"
+    folder = cache_folder() / f"speed_benchmark_torch-{abi}-{_digest(abi)}"
     binary = folder / "speed_benchmark_torch"
     if not binary.exists():
         _compile(abi, folder, binary)
@@ -67,18 +66,18 @@ def _compile(abi: str, folder: Path, binary: Path) -> None:
     parts = folder / "parts"
     generated = parts / "generated"
     sources = generate(generated, isas)
-    flags = [*target, *_FLAGS, '-DPEN_VERSION_STRING="0.1.0"', f"-I{ROOT.parent}", f"-I{generated}"]
+    flags = [*target, *_FLAGS, f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{generated}"]
     jobs = [(path, flags) for path in [*sources.once, *program_sources()]]
     for isa in isas:
         of_isa = [f"-DPEN_ISA={isa}", *ISAS[isa][1]] if isa != "base" else []
         jobs += [(path, [*flags, *of_isa]) for path in sources.per_isa]
-    zig = _zig()
+    zig = str(find_zig())
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(partial(_object, zig, parts), range(len(jobs)), jobs))
     made = binary.with_suffix(".new")
     listed = parts / "objects.txt"
     listed.write_text("\n".join(map(str, objects)))
-    _call([zig, "cc", *target, "-static", "-s", "-Wl,--gc-sections", f"@{listed}", "-o", str(made)])
+    run_tool([zig, "cc", *target, "-static", "-s", "-Wl,--gc-sections", f"@{listed}", "-o", str(made)])
     made.replace(binary)
     shutil.rmtree(parts)
 
@@ -88,21 +87,6 @@ def _object(zig: str, folder: Path, number: int, job: tuple[Path, list[str]]) ->
     path = folder / f"{number}-{source.stem}.o"
     if not path.exists():
         new = path.with_suffix(".new.o")
-        _call([zig, "cc", *flags, "-c", str(source), "-o", str(new)])
+        run_tool([zig, "cc", *flags, "-c", str(source), "-o", str(new)])
         new.replace(path)
     return path
-
-
-def _zig() -> str:
-    found = importlib.util.find_spec("ziglang")
-    if found is None or found.origin is None:
-        raise BuildError(
-            "compiling the benchmark program for a phone needs zig: pip install ziglang, or give a compiled one with --binary"
-        )
-    return str(Path(found.origin).parent / "zig")
-
-
-def _call(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode != 0:
-        raise BuildError(f"the compiler failed: {' '.join(command)}\n{done.stderr[-4000:]}")
