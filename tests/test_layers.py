@@ -16,10 +16,10 @@ LAYERS = [
     ["passes", "capture"],
     ["lower"],
     ["file"],
-    ["build"],
     ["_runtime", "vm_module", "model"],
     ["bundles", "compile"],
     ["__init__"],
+    ["build"],  # libraries for models
     ["lint"],
     ["compat"],
     ["tools", "__main__"],

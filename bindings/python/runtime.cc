@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "penlight.h"
+#include "penlight_trace.h"
 #include "values.h"
 
 namespace nb = nanobind;
@@ -25,16 +26,25 @@ struct Model {
   ~Model() { pen_model_close(handle); }
 };
 
+struct Trace {
+  pen_trace* handle = pen_trace_create();
+
+  Trace() {
+    if (!handle) throw std::bad_alloc();
+  }
+  ~Trace() { pen_trace_destroy(handle); }
+};
+
 struct Session {
   pen_session* handle = nullptr;
-  nb::object model;
+  nb::object model, trace;
 
   ~Session() { pen_session_destroy(handle); }
 };
 
 struct Module {
   pen_module* handle = nullptr;
-  nb::object model;
+  nb::object model, trace;
 
   ~Module() { pen_module_destroy(handle); }
 };
@@ -272,6 +282,23 @@ NB_MODULE(_runtime, m) {
       .def("bundles", &bundles)
       .def("output_spec", [](const Model& self, const char* method) { return pen_model_output_spec(self.handle, method); });
 
+  nb::class_<Trace>(m, "Trace")
+      .def(nb::init<>())
+      .def("interpret", [](Trace& self, bool on) { pen_trace_interpret(self.handle, on); })
+      .def_prop_ro("kernels",
+                   [](const Trace& self) {
+                     nb::list out;
+                     for (int i = 0; i < pen_kernel_count(); ++i)
+                       if (pen_trace_used_kernel(self.handle, i)) out.append(pen_kernel_key(i));
+                     return out;
+                   })
+      .def_prop_ro("operators", [](const Trace& self) {
+        nb::list out;
+        for (int i = 0; i < pen_operator_count(); ++i)
+          if (pen_trace_used_operator(self.handle, i)) out.append(pen_operator_name(i));
+        return out;
+      });
+
   nb::class_<Module>(m, "Module")
       .def(nb::init<>())
       .def(
@@ -291,6 +318,11 @@ NB_MODULE(_runtime, m) {
              return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(*pen_module_error(self.handle));
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
+      .def("set_trace",
+           [](Module& self, nb::object trace) {
+             if (pen_module_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
+             self.trace = trace;
+           })
       .def_prop_ro("planned_parts", &planned_parts)
       .def("state", [](const Module& self) {
         pen_python::Owned state(pen_module_state(self.handle));
@@ -318,6 +350,11 @@ NB_MODULE(_runtime, m) {
       .def("read_output", &read_output)
       .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
       .def("output_shapes", &output_shapes)
+      .def("set_trace",
+           [](Session& self, nb::object trace) {
+             pen_session_set_trace(self.handle, nb::cast<Trace&>(trace).handle);
+             self.trace = trace;
+           })
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)
       .def("steps", &steps)

@@ -22,16 +22,16 @@ from penlight.ops.vm_operators import operators
 
 def selection_of_models(paths: Iterable[str | os.PathLike[str]]) -> Selection:
     """What all these files need together."""
-    return reduce(or_, (selection_of_file(pen_file(path)) for path in paths), NOTHING)
+    return reduce(or_, (selection_of_file(read(pen_image(path))) for path in paths), NOTHING)
 
 
-def pen_file(path: str | os.PathLike[str]) -> PenFile:
-    """A .pen file as it stands; any other model file as penlight.optimize compiles it."""
+def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
+    """A .pen file as it stands; any other model file as penlight.optimize compiles it, in memory."""
     if file_kind(path) == "pen":
-        return read(path)
+        return path
     import penlight
 
-    return read(penlight.optimize(path).to_bytes())
+    return penlight.optimize(path).to_bytes()
 
 
 def selection_of_file(pen: PenFile) -> Selection:
@@ -40,8 +40,8 @@ def selection_of_file(pen: PenFile) -> Selection:
     if not pen.functions:
         return Selection(frozenset(keys), frozenset(), vm=False)
     # A name that no library has is none to build: the model loads without it, and fails where it calls it.
-    called = frozenset(pen.script_operators) & operators().keys()
-    reached = _kernels_of(called)
+    called = frozenset(name for name in pen.script_operators if name in operators())
+    reached = kernels_of(called)
     return Selection(None if reached is None else reached | keys | set(COPIES.values()), called, vm=True)
 
 
@@ -51,10 +51,10 @@ def _copies(pen: PenFile) -> set[str]:
     return {COPIES[np.dtype(DTYPES[v.dtype][1]).itemsize] for v in read_by_nodes}
 
 
-def _kernels_of(called: frozenset[str]) -> frozenset[str] | None:
+def kernels_of(called: frozenset[str]) -> frozenset[str] | None:
     """The kernels that VM operators may use; None: any."""
     try:
-        from penlight.build.reach import kernels_of
+        from penlight.build.reach import kernels_of as used_by
     except ModuleNotFoundError:  # nobody has said yet which: all of them, then
         return None
-    return frozenset(kernels_of(called))
+    return frozenset(used_by(called))

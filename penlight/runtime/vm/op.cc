@@ -289,6 +289,9 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   }
   c.args = args;
   OpFn run = op.run;
+#if defined(PEN_TRACE)
+  if (m->runner.trace) m->runner.trace->operators[&op - kOperators] = 1;
+#endif
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.params[i];
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
