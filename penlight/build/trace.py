@@ -20,7 +20,7 @@ import numpy as np
 
 from penlight.build.model_selection import pen_image, selection_of_file
 from penlight.build.operator_kernels import all_keys
-from penlight.build.selection import NOTHING, Selection
+from penlight.build.selection import Selection
 from penlight.errors import PenlightError
 from penlight.file.contents import Fields, PenFile
 from penlight.file.reader import read

@@ -12,6 +12,7 @@ from penlight.capture.lite.registers import TRANSLATED, to_script
 from penlight.ir.script import Script
 from penlight.ir.values import ScriptObject, ScriptTensor
 
+
 @lru_cache(maxsize=1)
 def _vm_names() -> frozenset[str]:
     try:

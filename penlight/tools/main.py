@@ -18,8 +18,8 @@ from penlight.tools.inspect import inspect_command
 from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
-from penlight.tools.trace import trace_command
 from penlight.tools.screen import error_screen
+from penlight.tools.trace import trace_command
 
 
 class Commands(click.Group):

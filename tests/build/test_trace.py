@@ -114,7 +114,7 @@ def test_state_begins_anew_and_what_did_not_run_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.pen"
     bundled = {"forward": [(torch.rand(3),)] * 2}
     penlight.optimize(torch.jit.script(Counts()), methods=["forward", "other"], bundled_inputs=bundled).save(path)
-    kernels, operators = run_bundled(Model(path), "")
+    kernels, _ = run_bundled(Model(path), "")
     assert "sin.f32" in kernels
     assert "cos.f32" not in kernels
     trace = trace_model(path)

@@ -48,7 +48,8 @@ def planned(folder: Path) -> Path:
 
 
 def scripted(model: nn.Module, inputs: list[tuple[object, ...]], path: Path) -> Path:
-    script = torch.jit.script(model.eval())
+    torch.jit.script(model.eval()).save(str(path))
+    script = torch.jit.load(str(path))  # a class of its own, which can be augmented again
     augment_model_with_bundled_inputs(script, inputs, skip_size_check=True)
     if path.suffix == ".ptl":
         script._save_for_lite_interpreter(str(path))
