@@ -7,7 +7,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "penlight.h"
-#include "penlight_trace.h"
 #include "values.h"
 
 namespace nb = nanobind;
@@ -16,6 +15,7 @@ using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 using pen_python::as_dict;
 using pen_python::dtype_code;
+using pen_python::Trace;
 
 namespace {
 
@@ -24,15 +24,6 @@ struct Model {
   nb::object keep;  // bytes that the model reads in place
 
   ~Model() { pen_model_close(handle); }
-};
-
-struct Trace {
-  pen_trace* handle = pen_trace_create();
-
-  Trace() {
-    if (!handle) throw std::bad_alloc();
-  }
-  ~Trace() { pen_trace_destroy(handle); }
 };
 
 struct Session {
@@ -281,23 +272,6 @@ NB_MODULE(_runtime, m) {
                    })
       .def("bundles", &bundles)
       .def("output_spec", [](const Model& self, const char* method) { return pen_model_output_spec(self.handle, method); });
-
-  nb::class_<Trace>(m, "Trace")
-      .def(nb::init<>())
-      .def("interpret", [](Trace& self, bool on) { pen_trace_interpret(self.handle, on); })
-      .def_prop_ro("kernels",
-                   [](const Trace& self) {
-                     nb::list out;
-                     for (int i = 0; i < pen_kernel_count(); ++i)
-                       if (pen_trace_used_kernel(self.handle, i)) out.append(pen_kernel_key(i));
-                     return out;
-                   })
-      .def_prop_ro("operators", [](const Trace& self) {
-        nb::list out;
-        for (int i = 0; i < pen_operator_count(); ++i)
-          if (pen_trace_used_operator(self.handle, i)) out.append(pen_operator_name(i));
-        return out;
-      });
 
   nb::class_<Module>(m, "Module")
       .def(nb::init<>())

@@ -12,6 +12,7 @@ from operator import or_
 
 import numpy as np
 
+from penlight.build.reach import kernels_of
 from penlight.build.selection import COPIES, NOTHING, Selection
 from penlight.file.contents import PenFile
 from penlight.file.reader import read
@@ -35,26 +36,18 @@ def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
 
 
 def selection_of_file(pen: PenFile) -> Selection:
-    """Kernels that its nodes name, copies that the runtime may put before them, and with VM code the operators that it names."""
-    keys = {*pen.keys, *_copies(pen)}
-    if not pen.functions:
-        return Selection(frozenset(keys), frozenset(), vm=False)
-    # A name that no library has is none to build: the model loads without it, and fails where it calls it.
-    called = frozenset(name for name in pen.script_operators if name in operators())
-    reached = kernels_of(called)
-    return Selection(None if reached is None else reached | keys | set(COPIES.values()), called, vm=True)
+    """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
+    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False)
+    return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
+
+
+def selection_of_calls(names: Iterable[str]) -> Selection:
+    """The VM with these operators, those that they call in turn, and the kernels that any of them may use. A name that no library has
+    is none to build: a model loads without it, and fails where it calls it."""
+    return Selection(*kernels_of(name for name in names if name in operators()), vm=True)
 
 
 def _copies(pen: PenFile) -> set[str]:
     """By the sizes of what nodes read: an input may have to lie otherwise."""
     read_by_nodes = (v for node in pen.nodes for v in node.inputs if v is not None)
     return {COPIES[np.dtype(DTYPES[v.dtype][1]).itemsize] for v in read_by_nodes}
-
-
-def kernels_of(called: frozenset[str]) -> frozenset[str] | None:
-    """The kernels that VM operators may use; None: any."""
-    try:
-        from penlight.build.reach import kernels_of as used_by
-    except ModuleNotFoundError:  # nobody has said yet which: all of them, then
-        return None
-    return frozenset(used_by(called))

@@ -15,8 +15,8 @@ from typing import Any
 
 from penlight.build.elementwise import elementwise_entries
 from penlight.build.generate import scan
-from penlight.build.model_selection import kernels_of
-from penlight.build.selection import COPIES, Selection
+from penlight.build.model_selection import selection_of_calls
+from penlight.build.selection import Selection
 from penlight.ops import registry
 from penlight.ops.emitter import Emitter
 from penlight.ops.registry import Op
@@ -47,13 +47,10 @@ ALWAYS = {"copy", "permute", "reshape", "cast"}  # what lays values as others ne
 def selection_of_operators(names: Iterable[str]) -> Selection:
     """For models that call these: torch's names, with overloads. Those that neither the VM nor a converter knows add nothing."""
     wanted = set(names)
-    called = frozenset(wanted & operators().keys())
-    kernels = kernels_of(called)
-    if kernels is None:
-        return Selection(None, called, vm=True)
-    found = planned_nodes(wanted, {key.partition(".")[0] for key in kernels})
-    planned = {key for key in all_keys() if key.partition(".")[0] in found}
-    return Selection(kernels | planned | set(COPIES.values()), called, vm=True)
+    interpreted = selection_of_calls(wanted)
+    found = planned_nodes(wanted, {key.partition(".")[0] for key in interpreted.keys or ()})
+    planned = frozenset(key for key in all_keys() if key.partition(".")[0] in found)
+    return interpreted | Selection(planned, frozenset(), vm=False)
 
 
 def planned_nodes(names: Iterable[str], others: Iterable[str] = ()) -> set[str]:

@@ -1,5 +1,6 @@
 /* What runs really used of the library: which kernels and which operators of the VM. For `penlight trace`, which chooses by it what a
- * small library holds. Only a library built with PEN_TRACE has these functions (the Python extension is one, phones' are not).
+ * small library holds. Only a library built with PEN_TRACE has these functions, and no shared one exports them: the Python extension
+ * links the static one.
  *
  *   pen_trace* trace = pen_trace_create();
  *   pen_session_set_trace(session, trace);
@@ -16,16 +17,17 @@ extern "C" {
 
 typedef struct pen_trace pen_trace;
 /* NULL: no memory. It must outlive the sessions and modules that write into it; one of them may run at a time. */
-PEN_API pen_trace* pen_trace_create(void);
-PEN_API void pen_trace_destroy(pen_trace* trace);
+pen_trace* pen_trace_create(void);
+void pen_trace_destroy(pen_trace* trace);
 /* On: planned parts of VM code are interpreted, as where tensors do not fit their plan or memory for it lacks. */
-PEN_API void pen_trace_interpret(pen_trace* trace, int32_t on);
+void pen_trace_interpret(pen_trace* trace, int32_t on);
 /* Before the first run: what was planned before is not seen. */
-PEN_API void pen_session_set_trace(pen_session* session, pen_trace* trace);
-PEN_API pen_status pen_module_set_trace(pen_module* module, pen_trace* trace);
+void pen_session_set_trace(pen_session* session, pen_trace* trace);
+pen_status pen_module_set_trace(pen_module* module, pen_trace* trace);
+pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace);
 /* 1 where the kernel of pen_kernel_key(index), or the operator of pen_operator_name(index), was used; else 0. */
-PEN_API int32_t pen_trace_used_kernel(const pen_trace* trace, int32_t index);
-PEN_API int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
+int32_t pen_trace_used_kernel(const pen_trace* trace, int32_t index);
+int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
 
 #ifdef __cplusplus
 }

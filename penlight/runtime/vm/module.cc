@@ -580,15 +580,7 @@ pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_plann
   return PEN_ERROR_ARGUMENT;
 }
 #if defined(PEN_TRACE)
-pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) {
-  if (trace && !trace->operators) trace->operators = static_cast<uint8_t*>(calloc(static_cast<size_t>(kOperatorCount) + 1, 1));
-  if (trace && !trace->operators) return out_of_memory(m);
-  m->machine.runner.trace = trace;
-  return PEN_OK;
-}
-int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index) {
-  return trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
-}
+pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) { return machine_set_trace(&m->machine, trace); }
 #endif
 pen_value* pen_module_state(const pen_module* m) { return box(m->data.values[m->model->programs[0].module]); }
 

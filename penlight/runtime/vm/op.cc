@@ -322,6 +322,14 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->runner.guard_weights = false;  // a step's inputs may be weights too
   return true;
 }
+#if defined(PEN_TRACE)
+Status machine_set_trace(Machine* m, pen_trace* trace) {
+  if (trace && !trace->operators) trace->operators = static_cast<uint8_t*>(calloc(static_cast<size_t>(kOperatorCount) + 1, 1));
+  if (trace && !trace->operators) return report(&m->error, {PEN_ERROR_MEMORY, "trace", "", "", "memory", "none"});
+  m->runner.trace = trace;
+  return PEN_OK;
+}
+#endif
 const char* memory_expected(const Machine& m, char (&buffer)[64]) {
   if (!m.account || !m.account->refused) return "memory";
   set_text(buffer, sizeof buffer, "values of at most %llu bytes (memory_limit)", static_cast<unsigned long long>(m.memory_limit));
