@@ -13,9 +13,8 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from penlight.build.elementwise import elementwise_entries
-from penlight.build.generate import scan
 from penlight.build.model_selection import selection_of_calls
+from penlight.build.reach import all_keys
 from penlight.build.selection import Selection
 from penlight.ops import registry
 from penlight.ops.emitter import Emitter
@@ -59,12 +58,6 @@ def planned_nodes(names: Iterable[str], others: Iterable[str] = ()) -> set[str]:
     while more := {new for new, sources in MADE_OF.items() if new not in found and any(s <= found for s in sources)}:
         found |= more
     return found
-
-
-def all_keys() -> frozenset[str]:
-    """Of every kernel that there is."""
-    ops = registry.load_all()
-    return frozenset(scan(ops).kernels) | {entry.key for entry in elementwise_entries(ops)}
 
 
 def is_known(name: str) -> bool:

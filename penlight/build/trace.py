@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from penlight.build.model_selection import pen_image, selection_of_file
-from penlight.build.operator_kernels import all_keys
+from penlight.build.reach import all_keys
 from penlight.build.selection import Selection
 from penlight.errors import PenlightError
 from penlight.file.contents import Fields, PenFile

@@ -19,7 +19,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from penlight.build.operator_kernels import all_keys, is_known, selection_of_operators
+from penlight.build.operator_kernels import is_known, selection_of_operators
+from penlight.build.reach import all_keys
 from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.trace import Trace
 from penlight.capture.lite.registers import TRANSLATED
