@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import click
@@ -66,5 +67,7 @@ def _tell_unused(unused: list[str], kept: int) -> None:
     out.print(
         f"  Left out: {len(unused)} of {kept + len(unused)} kernels, which other inputs might ask for (--static keeps them):"
     )
-    more = f" … and {len(unused) - NAMES_SHOWN} more" if len(unused) > NAMES_SHOWN else ""
-    out.print(f"    {' '.join(unused[:NAMES_SHOWN])}{more}")
+    found = Counter(key.partition(".")[0] for key in unused)
+    names = [f"{name} ×{count}" if count > 1 else name for name, count in found.most_common()]
+    more = f" … and {len(names) - NAMES_SHOWN} more" if len(names) > NAMES_SHOWN else ""
+    out.print(f"    {', '.join(names[:NAMES_SHOWN])}{more}")
