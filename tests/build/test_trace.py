@@ -163,6 +163,23 @@ def test_an_input_that_fails(tmp_path: Path) -> None:
         trace_model(path)
 
 
+class Views(nn.Module):
+    """torch refuses to view a channels-last image so: only inputs as they were bundled must run."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.view(-1)
+        if bool(y[0] > 5):
+            return y.erf()
+        return y.exp()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_code_that_takes_no_other_strides(tmp_path: Path) -> None:
+    path = scripted(Views(), [(torch.zeros(1, 2, 3, 4),)], tmp_path / "a.ptl")
+    assert trace_model(path).chosen.has_key("exp.f32")
+    assert not trace_model(path).chosen.has_key("erf.f32")
+
+
 class Product(nn.Module):
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return a @ b
