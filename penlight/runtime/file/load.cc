@@ -75,61 +75,58 @@ struct Loader : Verifier {
     return PEN_OK;
   }
 
-  template <class T>
-  Status table(const char* id, Table<T>* out, bool optional = false) {
+  // Where a section's records go, whatever they are: one piece of code for all.
+  struct Wanted {
+    char id[5];
+    bool optional;
+    uint16_t record_size, at;  // of its Table in Model
+  };
+  Status table(const Wanted& w) {
     const Section* s;
+    const char* id = w.id;
     PEN_TRY(find(id, &s));
-    if (!s && optional) return PEN_OK;
-    if (!s) return fail(id, "a section of this name", "none");
+    if (!s) return w.optional ? PEN_OK : fail(id, "a section of this name", "none");
     if (s->record_size < 1 || s->record_size > 4096) return fail(id, "records of 1 to 4096 bytes", "%u", s->record_size);
     if (s->offset % 8 != 0 || s->offset > tables_size || s->count > (tables_size - s->offset) / s->record_size || s->count >= kNone)
       return fail(id, "a section inside the tables", "%llu records of %u bytes at offset %llu of %llu",
                   static_cast<unsigned long long>(s->count), s->record_size, static_cast<unsigned long long>(s->offset),
                   static_cast<unsigned long long>(tables_size));
-    out->count = static_cast<uint32_t>(s->count);
-    if (s->record_size == sizeof(T)) {
-      out->data = reinterpret_cast<const T*>(tables + s->offset);
-      return PEN_OK;
+    const uint32_t count = static_cast<uint32_t>(s->count);
+    const uint8_t* rows = tables + s->offset;
+    if (s->record_size != w.record_size) {
+      if (w.record_size < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
+      copies_left -= static_cast<int64_t>(count) * w.record_size;
+      if (copies_left < 0) return fail(id, "tables below 256 MB", "%u records of %u bytes", count, s->record_size);
+      // Zeroed: fields that an older writer did not know mean "as before".
+      uint8_t* copied = m->pool.take_array<uint8_t>(static_cast<int64_t>(count) * w.record_size);
+      if (!copied) return out_of_memory();
+      size_t part = s->record_size < w.record_size ? s->record_size : w.record_size;
+      for (uint32_t i = 0; i < count; ++i) memcpy(copied + uint64_t{i} * w.record_size, rows + uint64_t{i} * s->record_size, part);
+      rows = copied;
     }
-    if (sizeof(T) < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
-    copies_left -= static_cast<int64_t>(out->count) * static_cast<int64_t>(sizeof(T));
-    if (copies_left < 0) return fail(id, "tables below 256 MB", "%u records of %u bytes", out->count, s->record_size);
-    T* rows = m->pool.take_array<T>(out->count);  // zeroed: fields that an older writer did not know mean "as before"
-    if (!rows) return out_of_memory();
-    size_t part = s->record_size < sizeof(T) ? s->record_size : sizeof(T);
-    for (uint32_t i = 0; i < out->count; ++i) memcpy(static_cast<void*>(&rows[i]), tables + s->offset + uint64_t{i} * s->record_size, part);
-    out->data = rows;
+    char* to = reinterpret_cast<char*>(m) + w.at;
+    memcpy(to + offsetof(Table<uint8_t>, data), &rows, sizeof rows);
+    memcpy(to + offsetof(Table<uint8_t>, count), &count, sizeof count);
     return PEN_OK;
   }
 
   Status all_sections() {
-    PEN_TRY(table("STRS", &m->strings));
-    PEN_TRY(table("CNST", &m->constants));
-    PEN_TRY(table("EXPR", &m->exprs));
-    PEN_TRY(table("STEP", &m->steps));
-    PEN_TRY(table("VALS", &m->values));
-    PEN_TRY(table("NODE", &m->nodes));
-    PEN_TRY(table("ATTR", &m->attrs));
-    PEN_TRY(table("REGN", &m->regions));
-    PEN_TRY(table("CODE", &m->code));
-    PEN_TRY(table("PORT", &m->ports));
-    PEN_TRY(table("METH", &m->methods));
-    PEN_TRY(table("KEYS", &m->keys));
-    PEN_TRY(table("TEXT", &m->text));
-    PEN_TRY(table("INTS", &m->ints));
-    PEN_TRY(table("FLTS", &m->floats));
-    PEN_TRY(table("INDX", &m->indices));
-    PEN_TRY(table("META", &m->metadata));
+#define PEN_SECTION(id, member, optional) {id, optional, sizeof(*Model().member.data), offsetof(Model, member)}
+    static const Wanted kWanted[] = {
+        PEN_SECTION("STRS", strings, false), PEN_SECTION("CNST", constants, false), PEN_SECTION("EXPR", exprs, false),
+        PEN_SECTION("STEP", steps, false),   PEN_SECTION("VALS", values, false),    PEN_SECTION("NODE", nodes, false),
+        PEN_SECTION("ATTR", attrs, false),   PEN_SECTION("REGN", regions, false),   PEN_SECTION("CODE", code, false),
+        PEN_SECTION("PORT", ports, false),   PEN_SECTION("METH", methods, false),   PEN_SECTION("KEYS", keys, false),
+        PEN_SECTION("TEXT", text, false),    PEN_SECTION("INTS", ints, false),      PEN_SECTION("FLTS", floats, false),
+        PEN_SECTION("INDX", indices, false), PEN_SECTION("META", metadata, false),  PEN_SECTION("FUNC", functions, true),
+        PEN_SECTION("VMCD", vm_code, true),  PEN_SECTION("OPER", operators, true),  PEN_SECTION("DATM", data_values, true),
+        PEN_SECTION("CLAS", classes, true),  PEN_SECTION("BNDL", bundles, true),    PEN_SECTION("PROG", programs, true),
+    };
+#undef PEN_SECTION
+    for (const Wanted& w : kWanted) PEN_TRY(table(w));
     const Section* d;
     PEN_TRY(find("DATA", &d));
     if (!d) return fail("DATA", "a section of this name", "none");
-    PEN_TRY(table("FUNC", &m->functions, true));
-    PEN_TRY(table("VMCD", &m->vm_code, true));
-    PEN_TRY(table("OPER", &m->operators, true));
-    PEN_TRY(table("DATM", &m->data_values, true));
-    PEN_TRY(table("CLAS", &m->classes, true));
-    PEN_TRY(table("BNDL", &m->bundles, true));
-    PEN_TRY(table("PROG", &m->programs, true));
     if (d->record_size != 1) return fail("DATA", "records of 1 byte", "%u", d->record_size);
     if (d->offset % kAlignment != 0 || d->offset < tables_size || d->offset > m->size || d->count > m->size - d->offset)
       return fail("DATA", "weights inside the file, 64-byte aligned", "%llu bytes at offset %llu of %zu",
@@ -608,18 +605,7 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
                         "The file was changed or damaged after it was written: copy it again"});
 }
 
-const KernelEntry* find_kernel(const char* key) {
-  int low = 0, high = kKernelCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(key, kKernels[middle].key);
-    if (order == 0) return &kKernels[middle];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
-}
+const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
 const format::Method* find_method(const Model& model, const char* name) {
   for (uint32_t i = 0; i < model.methods.count; ++i)

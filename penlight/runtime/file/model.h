@@ -86,6 +86,21 @@ Status load_tables(Model* model, const char* name, pen_error* error);
 Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
+// Of a table that is sorted by name, the row of this name; null: there is none.
+template <class Row, class Name>
+static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::* name, const char* wanted) {
+  int low = 0, high = count - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(wanted, rows[middle].*name);
+    if (order == 0) return &rows[middle];
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return nullptr;
+}
+
 // The model is freed by the last to let go of it: pen_model_close, or a value that came from it.
 void model_keep(Model* model);
 void model_release(Model* model);

@@ -43,7 +43,7 @@ void machine_forget_weights(Machine* m);  // packing.cc
 #if defined(PEN_TRACE)
 Status machine_set_trace(Machine* m, pen_trace* trace);
 #endif
-// "memory", or how much of it the caller allows: what was expected when there was none.
+// For messages when there is no more: "memory", or the limit that the caller set.
 const char* memory_expected(const Machine& m, char (&buffer)[64]);
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:
 // entry.result_count Values.
