@@ -19,7 +19,7 @@ LAYERS = [
     ["_runtime", "vm_module", "model"],
     ["bundles", "compile"],
     ["__init__"],
-    ["build"],  # libraries for models
+    ["build"],  # libraries; what they compute is compared with the model here
     ["lint"],
     ["compat"],
     ["tools", "__main__"],

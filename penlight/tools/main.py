@@ -14,6 +14,7 @@ import click
 
 import penlight
 from penlight.tools.bench import bench_command
+from penlight.tools.build import build_command
 from penlight.tools.inspect import inspect_command
 from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
@@ -54,10 +55,19 @@ def cli() -> None:
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
     penlight trace mobilenet_v2.pen -o ops.yaml                        what it uses of the library
+    penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, trace_command):
+for _command in (
+    optimize_command,
+    run_command,
+    inspect_command,
+    bench_command,
+    lint_command,
+    trace_command,
+    build_command,
+):
     cli.add_command(_command)
 
 

@@ -34,6 +34,8 @@ struct Loader : Verifier {
     }
     Header h;
     memcpy(&h, m->bytes, sizeof h);
+    needs->version = h.version;
+    for (int i = 0; i < 32; ++i) set_text(needs->hash + 2 * i, 3, "%02x", h.hash[i]);
     if (h.version > kVersion) {
       char expected[64], got[64];
       set_text(expected, sizeof expected, "format version %u or older", kVersion);
@@ -504,18 +506,10 @@ struct Loader : Verifier {
 
   // ---- kernels ----
   Status check_keys() {
-    char missing[512];
-    size_t used = 0;
-    uint32_t count = 0;
-    auto note = [&](const char* key) {
-      ++count;
-      int n = snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", key);
-      if (n > 0) used = used + static_cast<size_t>(n) < sizeof missing ? used + static_cast<size_t>(n) : sizeof missing - 1;
-    };
     for (uint32_t i = 0; i < m->keys.count; ++i) {
       PEN_TRY(check_string(m->keys[i].key, "KEYS"));
       PEN_TRY(spend(16));
-      if (!find_kernel(m->string(m->keys[i].key))) note(m->string(m->keys[i].key));
+      if (!find_kernel(m->string(m->keys[i].key))) lacks(m->string(m->keys[i].key));
     }
     m->kernels = m->pool.take_array<const KernelEntry*>(m->nodes.count);
     if (!m->kernels) return out_of_memory();
@@ -523,13 +517,9 @@ struct Loader : Verifier {
       PEN_TRY(check_string(m->nodes[i].key, "NODE"));
       const char* key = m->string(m->nodes[i].key);
       m->kernels[i] = find_kernel(key);
-      if (!m->kernels[i] && count == 0) note(key);  // a node whose key KEYS does not list
+      if (!m->kernels[i] && needs->missing_count == 0) lacks(key);  // a node whose key KEYS does not list
     }
-    if (count == 0) return PEN_OK;
-    char got[160];
-    set_text(got, sizeof got, "none for %s", missing);
-    return report(error, {PEN_ERROR_KERNEL, name, "", "", "a kernel for every operator in the file", got, "",
-                          "Use a library built with them: penlight build --model FILE, or a full build of this or a later version"});
+    return needs->missing_count == 0 ? PEN_OK : report_missing(*needs, name, error);
   }
 
   Status run() {
@@ -559,6 +549,11 @@ Status Verifier::fail(const char* where, const char* expected, const char* got_f
   set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
   return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
 }
+void Verifier::lacks(const char* key) {
+  size_t used = strlen(needs->missing), room = sizeof needs->missing - used;
+  ++needs->missing_count;
+  if (strlen(key) + 3 < room) set_text(needs->missing + used, room, "%s%s", used ? ", " : "", key);
+}
 Status Verifier::out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
 Status Verifier::check_string(uint32_t s, const char* where, bool optional) {
   if (s < m->strings.count || (optional && s == format::kNone)) return PEN_OK;
@@ -586,8 +581,25 @@ Status Verifier::check_indices(uint32_t start, uint32_t count, uint32_t below, c
   return PEN_OK;
 }
 
-Status load_tables(Model* model, const char* name, pen_error* error) {
-  Loader loader{{model, name, error}};
+#if defined(PEN_TARGET)  // the build driver's name for what this library was built for
+#define PEN_REMEDY \
+  "Build one that has them: penlight build --model %s --target " PEN_TARGET " (and --model for each other file that it runs)"
+#else
+#define PEN_REMEDY "Update Penlight, or build a library that has them: penlight build --model %s"
+#endif
+
+Status report_missing(const pen_needs& needs, const char* name, pen_error* error) {
+  const char* file = name;
+  for (const char* c = name; *c; ++c)
+    if (*c == '/') file = c + 1;
+  char got[sizeof needs.missing + 64], advice[256];
+  set_text(got, sizeof got, "a file that needs %u more: %s", needs.missing_count, needs.missing);
+  set_text(advice, sizeof advice, PEN_REMEDY, file);
+  return report(error, {PEN_ERROR_KERNEL, name, "", "", "kernels and operators that this library has", got, "", advice});
+}
+
+Status load_tables(Model* model, const char* name, pen_needs* needs, pen_error* error) {
+  Loader loader{{model, name, error, needs}};
   return loader.run();
 }
 

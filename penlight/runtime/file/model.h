@@ -82,7 +82,9 @@ Status map_memory(const void* bytes, size_t size, bool copy, Model* model, pen_e
 void unmap(Model* model);
 
 // Verifies everything and fills the tables. After PEN_OK no later code needs to check structure again.
-Status load_tables(Model* model, const char* name, pen_error* error);
+Status load_tables(Model* model, const char* name, pen_needs* needs, pen_error* error);
+// That a library lacks what a file needs, and how to build one that does not.
+Status report_missing(const pen_needs& needs, const char* name, pen_error* error);
 Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
