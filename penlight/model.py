@@ -117,6 +117,7 @@ class Model:
         self._script = (
             VmModule(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         )
+        self._trace: Any = None
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
         self._specs: dict[str, Any] = {}
@@ -159,6 +160,16 @@ class Model:
     def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundle]:
         """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""
         return bundled(self._handle, method, as_torch)
+
+    def trace(self) -> Any:
+        """From here on, what runs use of the library: an object with the lists `kernels` and `operators` (build/trace.py). Before the
+        first run: what was planned before is not seen. One thread at a time may run then."""
+        from penlight import _runtime
+
+        self._trace = _runtime.Trace()
+        if self._script:
+            self._script.set_trace(self._trace)
+        return self._trace
 
     def reset(self) -> None:
         """Takes the state of interpreted methods back to what the file says."""
@@ -391,6 +402,8 @@ class Model:
             if problem:
                 raise RunError(**problem)
             session.seed(getattr(self._local, "seed", 0))
+            if self._trace is not None:
+                session.set_trace(self._trace)
             sessions[method] = session
         return sessions[method]
 
