@@ -19,6 +19,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from penlight.build.selection import EVERYTHING, Selection
 from penlight.ops.elementwise.expression import SPECIAL, Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
@@ -42,13 +43,14 @@ def elementwise_entries(ops: Mapping[str, Op]) -> list[Entry]:
     return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_per_isa(op, r)) for op in _rules(ops) for r in op.rows()]
 
 
-def emit_elementwise(ops: Mapping[str, Op]) -> dict[str, str]:
-    """File name -> C++ source."""
+def emit_elementwise(ops: Mapping[str, Op], chosen: Selection = EVERYTHING) -> dict[str, str]:
+    """File name -> C++ source, for the rows that are chosen."""
     by_module: dict[str, list[ElementwiseOp]] = {}
     for op in _rules(ops):
-        by_module.setdefault(op.module, []).append(op)
+        if any(chosen.has_key(row.key) for row in op.rows()):
+            by_module.setdefault(op.module, []).append(op)
     return {
-        f"elementwise_{module.rpartition('.')[2]}.cc": _file(module, members)
+        f"elementwise_{module.rpartition('.')[2]}.cc": _file(module, members, chosen)
         for module, members in sorted(by_module.items())
     }
 
@@ -57,7 +59,7 @@ def _rules(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
     return [op for _, op in sorted(ops.items()) if isinstance(op, ElementwiseOp)]
 
 
-def _file(module: str, ops: list[ElementwiseOp]) -> str:
+def _file(module: str, ops: list[ElementwiseOp], chosen: Selection) -> str:
     lines = [
         f"// Generated from {module.replace('.', '/')}.py by penlight/build/elementwise.py: change the rules, not this.",
         '#include "penlight/runtime/cpu/elementwise.h"',
@@ -68,7 +70,7 @@ def _file(module: str, ops: list[ElementwiseOp]) -> str:
     ]
     for op in ops:
         lines += ["", *_rule(op)]
-        for row in op.rows():
+        for row in filter(lambda row: chosen.has_key(row.key), op.rows()):
             lines += _row(op, row) if _is_per_isa(op, row) else ["#if defined(PEN_ISA_BASE)", *_row(op, row), "#endif"]
     return "\n".join([*lines, "", "}  // namespace PEN_ISA", "}  // namespace pen", ""])
 

@@ -8,8 +8,8 @@
     operators.cc       the VM's operators, found by scanning for PEN_OP (ops/vm_operators.py)
     sources.cmake      which sources are compiled once and which per instruction set
 
-`--keys` restricts the registry to some kernels (selective builds); their sources alone are then compiled. Needs the
-standard library only: it runs in isolated builds, before anything is installed.
+A Selection restricts it to some kernels and VM operators; their sources alone are then compiled. Needs the standard library only: it
+runs in isolated builds, before anything is installed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from penlight.build.elementwise import elementwise_entries, emit_elementwise
+from penlight.build.selection import COPIES, EVERYTHING, Selection
 from penlight.file import format as pen_format
 from penlight.ir import dtypes
 from penlight.ops import registry
@@ -31,7 +32,6 @@ ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
 ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text())}
-RUNTIME_KEYS = {"copy.b8", "copy.b16", "copy.b32", "copy.b64"}  # that the runtime itself uses: Bind::need
 _MACRO = re.compile(r"^PEN_(BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
 
@@ -45,14 +45,14 @@ class Kernel:
 
 
 @dataclass
-class Sources:
+class Scan:
     binds: dict[str, Path] = field(default_factory=dict)  # op -> file
     kernels: dict[str, Kernel] = field(default_factory=dict)  # key -> kernel
 
 
-def scan(ops: dict[str, Op]) -> Sources:
+def scan(ops: dict[str, Op]) -> Scan:
     """All bind rules and kernels in the operators' C++ files; an error where one has no operator or no partner."""
-    found = Sources()
+    found = Scan()
     for path in sorted((ROOT / "ops").rglob("*.cc")):
         for macro, arguments in _MACRO.findall(path.read_text()):
             names = [a.strip() for a in arguments.split(",")]
@@ -71,7 +71,7 @@ def scan(ops: dict[str, Op]) -> Sources:
     return found
 
 
-def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, isas: list[str]) -> str:
+def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: list[str]) -> str:
     declarations: set[str] = set()
     rows: dict[str, str] = {}
 
@@ -87,7 +87,7 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
 
     nothing = "{" + ", ".join(["nullptr"] * len(ISAS)) + "}"
     for key, kernel in found.kernels.items():
-        if keys is not None and key not in keys:
+        if not chosen.has_key(key):
             continue
         declarations.add(f"namespace pen {{ Status {kernel.op.name}_bind(Bind& b); }}")
         run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
@@ -95,7 +95,7 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
             f'{{"{key}", "{kernel.op.compact_schema()}", pen::{kernel.op.name}_bind, {run}, {nothing}, pen::DType::f32, pen::DType::f32}}'
         )
     for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
-        if keys is not None and key not in keys:
+        if not chosen.has_key(key):
             continue
         declarations.add("namespace pen { Status elementwise_bind(Bind& b); void elementwise_run(const Run& r); }")
         row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa)
@@ -103,7 +103,7 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
         schema = ops[key.split(".")[0]].compact_schema()
         enums = ["pen::DType::" + {"bool": "boolean"}.get(d, d) for d in (dtype, result)]
         rows[key] = f'{{"{key}", "{schema}", pen::elementwise_bind, {run}, {row}, {enums[0]}, {enums[1]}}}'
-    if keys is not None and (missing := keys - set(rows)):
+    if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
     lines = [
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
@@ -123,46 +123,62 @@ def registry_source(ops: dict[str, Op], found: Sources, keys: set[str] | None, i
     return "\n".join(lines) + "\n"
 
 
-def generate(out: Path, isas: list[str], keys: set[str] | None = None, with_vm: bool = True) -> None:
+@dataclass(frozen=True)
+class Sources:
+    per_isa: list[Path]  # compiled once for each instruction set
+    once: list[Path]  # the runtime itself, operators' rules, VM operators, tables
+
+
+def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sources:
+    """Writes the C++ for a library with what is chosen, and says which files it is made of."""
     ops = registry.load_all()
     found = scan(ops)
-    generated = emit_elementwise(ops)
-    vm = operators() if keys is None and with_vm else {}  # a library for some kernels only has no VM
+    generated = emit_elementwise(ops, chosen)
+    vm = {name: op for name, op in operators().items() if chosen.has_operator(name)}
+    if chosen.operators and (missing := chosen.operators - set(vm)):
+        raise ValueError(f"no VM operators of these names: {', '.join(sorted(missing))}")
     files = {
         "pen_format.h": pen_format.cpp_header(),
         "pen_dtypes.h": dtypes.cpp_header(),
         "conv_kernels.h": conv_kernels.cpp_header(),
-        "registry.cc": registry_source(ops, found, keys, isas),
-        "operators.cc": operators_source(vm),
+        "registry.cc": registry_source(ops, found, chosen, isas),
+        **({"operators.cc": operators_source(vm)} if chosen.vm else {}),
         **generated,
     }
-    used = [k for k in found.kernels.values() if keys is None or k.key in keys]
-    shared = [str(p) for p in sorted((ROOT / "runtime/cpu").glob("*.cc")) if "namespace PEN_ISA" in p.read_text()]
-    per_isa = (
-        shared
-        + sorted({str(k.source) for k in used if k.per_isa})
-        + [str(out / name) for name in generated if name.endswith(".cc")]
-    )
-    binds = {str(found.binds[k.op.name]) for k in used}
-    operator_files = {
-        str(op.source) for op in vm.values() if not op.rule and "ops" in op.source.relative_to(ROOT).parts
-    }
-    if vm:  # with what its operators share
-        shared_files = [*(ROOT / "ops").rglob("*_ops.cc"), *(ROOT / "ops/script").glob("*.cc")]
-        operator_files |= {str(p) for p in shared_files}
-    once = sorted(({str(k.source) for k in used} | binds | operator_files) - set(per_isa))
+    sources = _sources(out, found, chosen, [name for name in files if name.endswith(".cc")])
     files["sources.cmake"] = (
         "# Generated by penlight/build/generate.py. Do not edit.\n"
         + f"set(PEN_ISAS {' '.join(isas)})\n"
         + "".join(f"set(PEN_FLAGS_{isa} {' '.join(ISAS[isa][1])})\n" for isa in isas)
-        + "set(PEN_ISA_SOURCES\n" + "".join(f'  "{p}"\n' for p in per_isa) + ")\n"
-        + "set(PEN_ONCE_SOURCES\n" + "".join(f'  "{p}"\n' for p in [*once, str(out / "registry.cc"), str(out / "operators.cc")]) + ")\n"
+        + "set(PEN_ISA_SOURCES\n" + "".join(f'  "{p}"\n' for p in sources.per_isa) + ")\n"
+        + "set(PEN_ONCE_SOURCES\n" + "".join(f'  "{p}"\n' for p in sources.once) + ")\n"
     )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         path = out / name
         if not path.exists() or path.read_text() != text:  # unchanged files keep their time: no needless rebuild
             path.write_text(text)
+    return sources
+
+
+def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) -> Sources:
+    used = [k for k in found.kernels.values() if chosen.has_key(k.key)]
+    tables = {"registry.cc", "operators.cc"}
+    runtime = {p for room in ("base", "file", "exec", "cpu") for p in (ROOT / "runtime" / room).glob("*.cc")}
+    per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text()}
+    per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}
+    once = runtime | {k.source for k in used} | {found.binds[k.op.name] for k in used}
+    once |= {out / name for name in generated if name in tables}
+    without_vm = ROOT / "runtime/file/without_vm.cc"
+    if chosen.vm:
+        once.remove(without_vm)
+        once |= {
+            *(ROOT / "runtime/vm").glob("*.cc"),
+            *(ROOT / "ops").rglob("*_ops.cc"),
+            *(ROOT / "ops/script").glob("*.cc"),
+        }
+        once |= {op.source for op in operators().values() if op.source.suffix == ".cc"}
+    return Sources(sorted(per_isa), sorted(once - per_isa))
 
 
 def main() -> None:
@@ -172,15 +188,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="build folder to write to")
     parser.add_argument("--processor", default="any", help="as CMake names it: to compile for all its instruction sets")
     parser.add_argument("--isas", help="or for these only, comma-separated, base first")
-    parser.add_argument("--keys", type=Path, help="file with one kernel key a line: only these are built")
+    parser.add_argument(
+        "--keys", type=Path, help="file with one kernel key a line: only these are built, without the VM"
+    )
     parser.add_argument("--no-vm", action="store_true", help="without the operators of VM code")
     arguments = parser.parse_args()
-    keys = set(arguments.keys.read_text().split()) | RUNTIME_KEYS if arguments.keys else None
+    keys = frozenset(arguments.keys.read_text().split()) | set(COPIES.values()) if arguments.keys else None
     processor = {"AMD64": "x86_64"}.get(arguments.processor, arguments.processor)
     isas = arguments.isas.split(",") if arguments.isas else [n for n, (p, _) in ISAS.items() if p in ("any", processor)]
     if unknown := [isa for isa in isas if isa not in ISAS]:
         raise ValueError(f"instruction sets: expected some of {', '.join(ISAS)}, got {unknown[0]!r}")
-    generate(arguments.out.resolve(), isas, keys, not arguments.no_vm)
+    vm = keys is None and not arguments.no_vm
+    generate(arguments.out.resolve(), isas, Selection(keys, None if vm else frozenset(), vm))
 
 
 if __name__ == "__main__":

@@ -27,10 +27,15 @@ Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
 }
 
-RunFn Bind::State::copy_function(DType dtype) {
+Status Bind::State::find_copy(DType dtype, RunFn* run) {
   char key[16];
   set_text(key, sizeof key, "copy.b%d", static_cast<int>(8 * dtype_size(dtype)));
-  return run_function(*find_kernel(key), isa);  // in every library: see RUNTIME_KEYS in build/generate.py
+  const KernelEntry* found = find_kernel(key);
+  if (!found)
+    return report(error, {PEN_ERROR_KERNEL, "", entry->key, "", "a kernel that lays an input as this operator needs it", key, "",
+                          "Use a library built with it: penlight build --model FILE"});
+  *run = run_function(*found, isa);
+  return PEN_OK;
 }
 
 void Bind::State::touch(int32_t buffer) {
@@ -71,7 +76,7 @@ Status Bind::need(int i, Need need) {
   CopyPlan* plan = state->plan->pool.take_array<CopyPlan>(1);
   if (!plan) return state->out_of_memory();
   plan_copy(c.from, c.to, plan);
-  c.run = state->copy_function(t.dtype);
+  PEN_TRY(state->find_copy(t.dtype, &c.run));
   c.params = plan;
   c.tasks = plan->tasks;
   if (!state->copies.push(c)) return state->out_of_memory();

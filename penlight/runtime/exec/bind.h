@@ -63,7 +63,7 @@ struct Bind::State {
   Status new_buffer(int64_t bytes, int32_t* index);
   void touch(int32_t buffer);
   // The kernel of the copy operator for this dtype.
-  RunFn copy_function(DType dtype);
+  Status find_copy(DType dtype, RunFn* run);
   Status check_declared(uint32_t value, DType dtype, int rank);
   Status fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes);
   Status placed_buffer(uint32_t target, Place* at);

@@ -1,0 +1,40 @@
+"""What a library holds: the kernels and VM operators that some models need, or all there are. Comes from model files, from a
+YAML file (what `penlight trace` or PyTorch's tracer wrote), or is everything; goes to generate.py. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# What the runtime itself copies with where a kernel needs an input to lie otherwise (Bind::need): by the size of an element.
+COPIES = {1: "copy.b8", 2: "copy.b16", 4: "copy.b32", 8: "copy.b64"}
+
+
+@dataclass(frozen=True)
+class Selection:
+    keys: frozenset[str] | None = None  # of kernels; None: all
+    operators: frozenset[str] | None = None  # of the VM; None: all, where there is a VM
+    vm: bool = True  # without it, neither the VM nor anything it runs
+
+    def __post_init__(self) -> None:
+        if self.operators and not self.vm:
+            raise ValueError(f"VM operators without the VM: {', '.join(sorted(self.operators))}")
+
+    def __or__(self, other: Selection) -> Selection:
+        """What both hold together."""
+
+        def joined(a: frozenset[str] | None, b: frozenset[str] | None) -> frozenset[str] | None:
+            return None if a is None or b is None else a | b
+
+        mine, theirs = (s.operators if s.vm else frozenset() for s in (self, other))
+        return Selection(joined(self.keys, other.keys), joined(mine, theirs), self.vm or other.vm)
+
+    def has_key(self, key: str) -> bool:
+        return self.keys is None or key in self.keys
+
+    def has_operator(self, name: str) -> bool:
+        return self.vm and (self.operators is None or name in self.operators)
+
+
+EVERYTHING = Selection()
+NOTHING = Selection(frozenset(), frozenset(), vm=False)  # the runtime alone

@@ -1,0 +1,13 @@
+// In place of runtime/vm in a library for planned models only: a file with VM code is refused. Its bundled inputs, which are values of
+// the VM, are not looked at. (pen_module_*, pen_value_* and pen_operators_* do not exist in such a library.)
+#include "penlight/runtime/file/verify.h"
+
+namespace pen {
+
+Status check_script(Verifier* v) {
+  if (v->m->functions.count == 0) return PEN_OK;
+  return report(v->error, {PEN_ERROR_KERNEL, v->name, "", "", "a model that is planned as a whole", "VM code, and this library has no VM", "",
+                           "Use a library built for this file: penlight build --model FILE"});
+}
+
+}  // namespace pen
