@@ -22,7 +22,8 @@ constexpr int kTileVectors = 2, kTileRows = 6;  // 12 + 2 + 1 and a product of 1
 #elif defined(__aarch64__)
 constexpr int kTileVectors = 4, kTileRows = 5;  // 20 + 4 + 5 (four steps of K for each row) of 32; with 6 rows some spill
 #elif defined(__wasm_simd128__)
-constexpr int kTileVectors = 2, kTileRows = 6;
+// 8 + 4 + 1 and a product. More rows fit too, but each has an address to count up, and no addressing mode does that for free.
+constexpr int kTileVectors = 4, kTileRows = 2;
 #elif defined(__ARM_NEON)
 constexpr int kTileVectors = 2, kTileRows = 4;  // 8 + 2 + 4 of 16
 #else
