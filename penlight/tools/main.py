@@ -19,6 +19,7 @@ from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
+from penlight.tools.serve import serve_command
 
 
 class Commands(click.Group):
@@ -52,10 +53,11 @@ def cli() -> None:
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
+    penlight serve mobilenet_v2.pen --open                             try it in a phone's browser
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command):
+for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, serve_command):
     cli.add_command(_command)
 
 
