@@ -7,11 +7,9 @@ any host runs it. It has one thread, and vectors of 128 bits, which every browse
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from penlight.build.generate import ROOT, generate
@@ -26,7 +24,7 @@ COMPILE = [
     "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden", "-fno-threadsafe-statics",
     "-ffunction-sections", "-fdata-sections", '-DPEN_VERSION_STRING=\\"0.1.0\\"',
 ]  # fmt: skip
-LINK = ["--no-entry", "--gc-sections", "--strip-all", "--stack-first", "-z", "stack-size=1048576", "--max-memory=4294967296"]
+LINK = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--gc-sections", "-Wl,-z,stack-size=1048576"]
 ALLOCATE = ["malloc", "free", "aligned_alloc"]  # for the caller's bytes
 
 
@@ -56,8 +54,10 @@ def build(folder: Path, chosen: Selection, show: bool = False) -> Path:
     return folder / "penlight.wasm"
 
 
-def exports() -> list[str]:
-    return [*ALLOCATE, *sorted(set(re.findall(r"\bpen_\w+", MODULE.read_text())))]
+def exports(sources: list[Path]) -> list[str]:
+    """What penlight.mjs calls, as far as these sources have it: without the VM some of it does not exist."""
+    called = set(re.findall(r"\bpen_\w+", MODULE.read_text()))
+    return [*ALLOCATE, *sorted(called & {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())})]
 
 
 def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
@@ -71,11 +71,12 @@ def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
         "  deps = gcc",
         "  description = $in",
         "rule link",
-        f"  command = {zig} wasm-ld {' '.join(LINK)} $exports $in $libraries -o $out",
+        f"  command = {zig} cc {' '.join(LINK)} $exports $in -o $out",
         "  description = $out",
     ]
     objects = []
-    for source in [*kernels, *once]:
+    own = ROOT / "runtime/base/platform_wasm.cc"  # first: zig puts the C library before all, and what is defined twice is an error
+    for source in sorted([*kernels, *once], key=lambda p: p != own):
         from_package = source.is_relative_to(ROOT)
         name = source.relative_to(ROOT) if from_package else Path("generated") / source.name
         objects.append(f"objects/{name}.o")
@@ -83,25 +84,10 @@ def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
         lines += [f"build {objects[-1]}: cc {source}", f"  how = {how}"]
     lines += [
         f"build penlight.wasm: link {' '.join(objects)}",
-        f"  exports = {' '.join(f'--export-if-defined={name}' for name in exports())}",
-        f"  libraries = {' '.join(_libraries(zig))}",
+        f"  exports = {' '.join(f'-Wl,--export={name}' for name in exports([*kernels, *once]))}",
         "default penlight.wasm",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _libraries(zig: Path) -> list[str]:
-    """zig's C library for WASI, which it compiles the first time (a minute). It tells where that lies only in the command by which it
-    links; and it links itself only with the archives first, where their threads come before ours."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "empty.c"
-        program.write_text("int main(void) { return 0; }\n")
-        command = [str(zig), "cc", "-target", "wasm32-wasi", "-O2", "-fno-sanitize=all", str(program), "-o", f"{folder}/empty.wasm"]
-        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ZIG_VERBOSE_LINK": "1"})
-    found = re.findall(r"\S+/lib(?:c|zigc|compiler_rt)\.a", done.stderr)
-    if done.returncode != 0 or not found:
-        raise BuildError(f"zig: expected its C library for wasm32-wasi, got\n{done.stderr[-4000:]}")
-    return found
 
 
 def _zig() -> Path:

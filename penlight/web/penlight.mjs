@@ -133,6 +133,7 @@ export class Penlight {
     };
     const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: { clock_time_get } });
     memory = new Memory(instance.exports);
+    instance.exports._initialize();
     const bytes = ArrayBuffer.isView(pen) ? pen : new Uint8Array(pen);
     return new Penlight(memory, memory.copy(bytes, 64), bytes.byteLength, verify);
   }
@@ -170,6 +171,10 @@ export class Penlight {
   /** Name, labels, preprocessing: what was given when the file was made. */
   get metadata() {
     return JSON.parse(this.#m.text(this.#m.c.pen_model_metadata(this.#model)));
+  }
+  /** What it holds of the device's memory: the file, plans, values. It grows with need, and goes with the model. */
+  get memoryBytes() {
+    return this.#m.c.memory.buffer.byteLength;
   }
   /** Names of methods, interpreted ones included. */
   get methods() {

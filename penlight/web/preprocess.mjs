@@ -52,15 +52,23 @@ function resized(image, { resize, interpolation }) {
   }
   if (interpolation === "nearest") return nearest(image, width, height);
   const [reach, weight] = FILTERS[interpolation];
-  return alongY(alongX(image, width, reach, weight), height, reach, weight);
+  const across = (picture) => alongX(picture, width, reach, weight), down = (picture) => alongY(picture, height, reach, weight);
+  // The order shows in the last bit. Pillow 13 has this rule; older ones always go across first, which is the same but for extreme shapes.
+  const tall = height < image.height && image.height - height > 2 * (image.width - width);
+  return tall ? across(down(image)) : down(across(image));
 }
 
 function nearest(image, width, height) {
   const { channels, data } = image, out = new Uint8Array(width * height * channels);
-  const from = (i, scale) => Math.floor((i + 0.5) * scale);
+  const places = (size, wanted) => {
+    const found = new Int32Array(wanted), step = size / wanted;
+    for (let i = 0, at = step * 0.5; i < wanted; ++i, at += step) found[i] = at; // counted up, as Pillow does: a product rounds otherwise
+    return found;
+  };
+  const xs = places(image.width, width), ys = places(image.height, height);
   for (let y = 0; y < height; ++y) {
     for (let x = 0; x < width; ++x) {
-      const at = (from(y, image.height / height) * image.width + from(x, image.width / width)) * channels;
+      const at = (ys[y] * image.width + xs[x]) * channels;
       for (let c = 0; c < channels; ++c) out[(y * width + x) * channels + c] = data[at + c];
     }
   }
