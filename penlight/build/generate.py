@@ -26,7 +26,7 @@ from penlight.ir import dtypes
 from penlight.ops import registry
 from penlight.ops.conv import kernels as conv_kernels
 from penlight.ops.registry import Op
-from penlight.ops.vm_operators import operators, operators_source
+from penlight.ops.vm_operators import TextTable, operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
@@ -73,51 +73,61 @@ def scan(ops: dict[str, Op]) -> Scan:
 
 def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: list[str]) -> str:
     declarations: set[str] = set()
-    rows: dict[str, str] = {}
+    text = TextTable()
+    binds: dict[str, int] = {}
+    rows: dict[str, tuple[str, str]] = {}  # key -> its line, its functions
 
     def functions(symbol: str, signature: str, per_isa: bool) -> str:
         items = []
-        for isa in ISAS:
-            if isa not in isas or (isa != "base" and not per_isa):
-                items.append("nullptr")
+        for isa in isas:
+            if isa != "base" and not per_isa:
+                items.append("{}")
                 continue
             declarations.add(f"namespace pen::{isa} {{ {signature.format(symbol)}; }}")
             items.append(f"pen::{isa}::{symbol}")
-        return "{" + ", ".join(items) + "}"
+        return ", ".join(items)
 
-    nothing = "{" + ", ".join(["nullptr"] * len(ISAS)) + "}"
-    for key, kernel in found.kernels.items():
-        if not chosen.has_key(key):
-            continue
-        declarations.add(f"namespace pen {{ Status {kernel.op.name}_bind(Bind& b); }}")
-        run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
-        rows[key] = (
-            f'{{"{key}", "{kernel.op.compact_schema()}", pen::{kernel.op.name}_bind, {run}, {nothing}, pen::DType::f32, pen::DType::f32}}'
-        )
+    def add(key: str, bind: str, dtypes: tuple[str, str] | None, columns: str) -> None:
+        op = ops[key.split(".")[0]]
+        declarations.add(f"namespace pen {{ Status {bind}(Bind& b); }}")
+        enums = ", ".join("DType::" + {"bool": "boolean"}.get(d, d) for d in dtypes or ("f32", "f32"))
+        number = binds.setdefault(bind, len(binds))
+        line = f"{text(key)}, {text(op.compact_schema())}, {number}, {op.outputs}, {str(dtypes is not None).lower()}, {enums}"
+        rows[key] = (line, columns)
+
+    for key, kernel in sorted(found.kernels.items()):
+        if chosen.has_key(key):
+            run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
+            add(key, f"{kernel.op.name}_bind", None, run)
     for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
-        if not chosen.has_key(key):
-            continue
-        declarations.add("namespace pen { Status elementwise_bind(Bind& b); void elementwise_run(const Run& r); }")
-        row = functions(symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa)
-        run = "{pen::elementwise_run, " + ", ".join(["nullptr"] * (len(ISAS) - 1)) + "}"
-        schema = ops[key.split(".")[0]].compact_schema()
-        enums = ["pen::DType::" + {"bool": "boolean"}.get(d, d) for d in (dtype, result)]
-        rows[key] = f'{{"{key}", "{schema}", pen::elementwise_bind, {run}, {row}, {enums[0]}, {enums[1]}}}'
+        if chosen.has_key(key):
+            row = functions(
+                symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa
+            )
+            add(key, "elementwise_bind", (dtype, result), row)
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
+    runs_rows = "elementwise_bind" in binds
     lines = [
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
         '#include "penlight/runtime/exec/kernel.h"',
         *sorted(declarations),
         "namespace pen {",
+        *(["void elementwise_run(const Run& r);"] if runs_rows else []),
+        *text.array("kKernelText"),
         "const KernelEntry kKernels[] = {",
-        *(f"    {rows[key]}," for key in sorted(rows)),
+        *(f"    {{{rows[key][0]}}}," for key in sorted(rows)),
+        *([] if rows else ["    {},"]),
         "};",
         f"const int kKernelCount = {len(rows)};",
-        "extern const uint8_t kKernelOutputs[];",
-        "const uint8_t kKernelOutputs[] = {",
-        *(f"    {ops[key.split('.')[0]].outputs}," for key in sorted(rows)),
+        f"const BindFn kBinds[] = {{{', '.join(binds) or 'nullptr'}}};",
+        f"const Isa kIsas[] = {{{', '.join(f'Isa::{isa}' for isa in isas)}}};",
+        f"const int kIsasHeld = {len(isas)};",
+        "const KernelFunction kFunctions[] = {",
+        *(f"    {rows[key][1]}," for key in sorted(rows)),
+        *([] if rows else ["    {},"]),
         "};",
+        f"const RunFn kElementwiseRun = {'elementwise_run' if runs_rows else 'nullptr'};",
         "}  // namespace pen",
     ]
     return "\n".join(lines) + "\n"

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -40,6 +41,29 @@ _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alph
                            "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
 DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
+
+
+class TextTable:
+    """The strings of a generated table in one C array, each once: a place in it costs no relocation, as a pointer would."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+        self._size = 0
+
+    def place(self, text: str) -> int:
+        if text not in self._places:
+            self._places[text] = self._size
+            self._size += len(text.encode()) + 1
+        return self._places[text]
+
+    def __call__(self, text: str) -> str:
+        return f"{{{self.place(text)}}}"
+
+    def array(self, name: str) -> list[str]:
+        def literal(text: str) -> str:
+            return "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\{ord(c):03o}" for c in text)
+
+        return [f"const char {name}[] =", *(f'    "{literal(text)}\\0"' for text in self._places), '    "";']
 
 
 @dataclass(frozen=True)
@@ -198,7 +222,7 @@ def operators() -> dict[str, VmOperator]:
             if symbol in symbols:
                 raise ValueError(f"{path}: PEN_OP({symbol}, …) is defined twice: also in {symbols[symbol]}")
             symbols[symbol] = path
-            schemas = ["".join(_STRING.findall(literal)) for literal in _STRINGS.findall(strings)]
+            schemas = ["".join(_STRING.findall(literal)).replace("\\\\", "\\") for literal in _STRINGS.findall(strings)]
             options = ""
             if schemas[0].startswith("["):
                 options = schemas.pop(0)
@@ -229,71 +253,99 @@ def quantized_forms() -> dict[str, tuple[str, Path]]:
     return dict(sorted(found.items()))
 
 
-def _default(p: Param) -> str:
-    """The last fields of a Param in C++: has_default, tag, integer, real, text."""
-    if p.default is None:
-        return "false, Tag::none, 0, 0, nullptr"
-    value = p.value
-    if value is None:
-        return "true, Tag::none, 0, 0, nullptr"
-    if isinstance(value, bool):
-        return f"true, Tag::boolean, {int(value)}, 0, nullptr"
-    if isinstance(value, str):
-        return f'true, Tag::string, 0, 0, "{value}"'
-    if isinstance(value, list):
-        return f'true, Tag::list, 0, 0, "{",".join(str(v) for v in value)}"'
-    if isinstance(value, float) or p.kind == "real":
-        return f"true, Tag::real, 0, {float(value)!r}, nullptr"
-    return f"true, Tag::integer, {value}, 0, nullptr"
+class _Tables:
+    """The arrays that operators.cc is made of: text, defaults, lists of parameters, functions; each thing in them once."""
 
+    def __init__(self) -> None:
+        self.text = TextTable()
+        self.integers: dict[int, int] = {}
+        self.reals: dict[str, int] = {}
+        self.params: list[str] = []
+        self.lists: dict[tuple[str, ...], int] = {}  # of parameters -> place of the first
+        self.functions: dict[str, int] = {}
 
-def _rule(op: ElementwiseOp) -> str:
-    """The fields of an OpRule in C++."""
-    floats, integers = (any(d.startswith(c) for d in op.dtypes) for c in "fi")
-    takes = op.of or ("" if floats else "integers")
-    flags = (floats and not integers, op.has_condition, op.exact, integers and op.trace().op in DIVISIONS)
-    on_bool = f'"{op.on_bool}"' if op.on_bool else "nullptr"
-    return (
-        f'{{"{op.name}", {on_bool}, Takes::{takes or "any"}, {len(op.tensors)}, {len(op.attrs)}, '
-        + ", ".join(str(f).lower() for f in flags)
-        + "}"
-    )
+    def function(self, symbol: str) -> int:
+        return self.functions.setdefault(symbol, len(self.functions))
+
+    def first_param(self, params: tuple[Param, ...]) -> int:
+        items = tuple(
+            f"{{{self.text(p.name)}, Kind::{p.kind}, {str(p.optional).lower()}, {self.default(p)}}}" for p in params
+        )
+        if items not in self.lists:
+            self.lists[items] = len(self.params) if items else 0
+            self.params += items
+        return self.lists[items]
+
+    def default(self, p: Param) -> str:
+        """The last fields of a Param in C++: has_default, default_tag, value."""
+        if p.default is None:
+            return "false, Tag::none, 0"
+        value = p.value
+        if value is None:
+            return "true, Tag::none, 0"
+        if isinstance(value, bool):
+            return f"true, Tag::boolean, {self.integer(value)}"
+        if isinstance(value, str):
+            return f"true, Tag::string, {self.text.place(value)}"
+        if isinstance(value, list):
+            return f"true, Tag::list, {self.text.place(','.join(str(v) for v in value))}"
+        if isinstance(value, float) or p.kind == "real":
+            return f"true, Tag::real, {self.reals.setdefault(repr(float(value)), len(self.reals))}"
+        return f"true, Tag::integer, {self.integer(value)}"
+
+    def integer(self, value: int) -> int:
+        return self.integers.setdefault(int(value), len(self.integers))
+
+    def rule(self, op: ElementwiseOp) -> str:
+        """The fields of an OpRule in C++."""
+        floats, integers = (any(d.startswith(c) for d in op.dtypes) for c in "fi")
+        takes = op.of or ("" if floats else "integers")
+        flags = (floats and not integers, op.has_condition, op.exact, integers and op.trace().op in DIVISIONS)
+        return (
+            f"{{{self.text(op.name)}, {self.text(op.on_bool or '')}, Takes::{takes or 'any'}, {len(op.tensors)}, {len(op.attrs)}, "
+            + ", ".join(str(f).lower() for f in flags)
+            + "}"
+        )
 
 
 def operators_source(table: dict[str, VmOperator]) -> str:
     """operators.cc: the tables that find_operator and find_quantized_form search."""
-    forms = quantized_forms() if table else {}
+    made = _Tables()
+    rules = {op.rule.name: op.rule for op in table.values() if op.rule}
+    numbers = {name: number for number, name in enumerate(rules)}
+    rows = []
+    for op in table.values():
+        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
+        rule = numbers[op.rule.name] if op.rule else -1
+        rows.append(
+            f"{{{made.text(op.name)}, {made.function(f'op_{op.symbol}')}, {made.first_param(op.params)}, {rule}, "
+            f"{len(op.params)}, {op.results}, {op.writes}, {flags}, {op.form}, {op.word}}}"
+        )
+    forms = [
+        f"{{{made.text(name)}, {made.function(f'quantized_form_{symbol}')}}}"
+        for name, (symbol, _) in quantized_forms().items()
+        if name in table
+    ]
+    written = [made.rule(rule) for rule in rules.values()]
+
+    def array(declared: str, items: Iterable[object], empty: str) -> list[str]:
+        return [f"const {declared}[] = {{", *([f"    {item}," for item in items] or [f"    {empty},"]), "};"]
+
     lines = [
         "// Generated from PEN_OP lines by penlight/ops/vm_operators.py. Do not edit.",
         '#include "penlight/runtime/vm/op.h"',
         "namespace pen {",
-        *(f"Status op_{symbol}(Call& c);" for symbol in sorted({op.symbol for op in table.values()})),
-        *(f"Status quantized_form_{symbol}(Call& c);" for symbol in sorted({s for s, _ in forms.values()})),
+        *(f"Status {symbol}(Call& c);" for symbol in sorted(made.functions)),
+        *made.text.array("kOperatorText"),
+        *array("int64_t kDefaultIntegers", made.integers, "0"),
+        *array("double kDefaultReals", made.reals, "0"),
+        *array("Param kParams", made.params, "{}"),
+        *array("OpRule kRules", written, "{}"),
+        *array("OpFn kOperatorFunctions", made.functions, "nullptr"),
+        *array("OpEntry kOperators", rows, "{}"),
+        f"const int kOperatorCount = {len(rows)};",
+        *array("QuantizedForm kQuantizedForms", forms, "{}"),
+        f"const int kQuantizedFormCount = {len(forms)};",
+        "}  // namespace pen",
     ]
-    rules = {op.rule.name: _rule(op.rule) for op in table.values() if op.rule}
-    lines += [f"static const OpRule kRule_{name} = {fields};" for name, fields in rules.items()]
-    rows = []
-    for number, op in enumerate(table.values()):
-        params = "nullptr"
-        if op.params:
-            params = f"kParams{number}"
-            items = (f'{{"{p.name}", Kind::{p.kind}, {str(p.optional).lower()}, {_default(p)}}}' for p in op.params)
-            lines.append(f"static const Param {params}[] = {{{', '.join(items)}}};")
-        rule = "nullptr"
-        if op.rule:
-            rule = f"&kRule_{op.rule.name}"
-        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
-        rows.append(
-            f'    {{"{op.name}", op_{op.symbol}, {params}, {len(op.params)}, {op.results}, {op.writes}, {flags}, {op.form}, {op.word}, {rule}}},'
-        )
-    lines += [
-        "const OpEntry kOperators[] = {",
-        *(rows or ['    {"", nullptr, nullptr, 0, 0, 0, false, false, 0, 0, nullptr},']),
-        "};",
-    ]
-    lines += [f"const int kOperatorCount = {len(rows)};", "const QuantizedForm kQuantizedForms[] = {"]
-    lines += [f'    {{"{name}", quantized_form_{symbol}}},' for name, (symbol, _) in forms.items()] or [
-        '    {"", nullptr},'
-    ]
-    lines += ["};", f"const int kQuantizedFormCount = {len(forms)};", "}  // namespace pen"]
     return "\n".join(lines) + "\n"

@@ -211,7 +211,7 @@ struct ScriptMaker {
       const pen::OpEntry& op = pen::kOperators[rng.below(static_cast<uint64_t>(pen::kOperatorCount))];
       std::vector<uint32_t> args, results;
       for (int i = 0; i < op.param_count; ++i) {
-        const pen::Param& p = op.params[i];
+        const pen::Param& p = op.param(i);
         if (p.has_default && rng.one_in(3)) break;  // the rest is left out
         bool reuse = !known.empty() && rng.one_in(p.kind == pen::Kind::tensor || p.kind == pen::Kind::any ? 3 : 12);
         args.push_back(reuse ? known[rng.below(known.size())] : 1u << 31 | of_kind(p));

@@ -7,7 +7,7 @@ namespace pen {
 static Status pair_of(const Call& c, int arg, int64_t* to) {
   int n = c.ints(arg, to, 2);
   if (n == 1) to[1] = to[0];
-  return n == 1 || n == 2 ? PEN_OK : c.fail("two numbers a side", "%d for %s", n, c.op->params[arg].name);
+  return n == 1 || n == 2 ? PEN_OK : c.fail("two numbers a side", "%d for %s", n, c.op->param(arg).name.text());
 }
 static Tensor batched(const TensorObject& x, int rank) {
   Tensor t = x.view();

@@ -109,11 +109,11 @@ static Status read_attributes(const Call& c, const OpRule& rule, DType dtype, do
 }
 
 Status op_elementwise(Call& c) {
-  const OpRule& rule = *c.op->rule;
+  const OpRule& rule = *c.op->rule();
   const int first = rule.has_condition, n = rule.operands;
   DType dtype = promoted(c, first, first + 1 < n ? first + 1 : -1, first + 2 < n ? first + 2 : -1), carrier;
-  const bool logical = dtype == DType::boolean && rule.on_bool;
-  const char* kernel = logical ? rule.on_bool : rule.kernel;
+  const bool logical = dtype == DType::boolean && *rule.on_bool.text();
+  const char* kernel = (logical ? rule.on_bool : rule.kernel).text();
   double attrs[3] = {};
   if (!logical) PEN_TRY(check_operands(c, rule, &dtype));
   PEN_TRY(read_attributes(c, rule, dtype, attrs));

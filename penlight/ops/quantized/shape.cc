@@ -163,7 +163,7 @@ PEN_QUANTIZED(compare, "aten::{eq,ne,lt,le,gt,ge}.Tensor", "aten::{eq,ne,lt,le,g
     PEN_TRY(status);
   }
   Call inner = {c.machine, c.op, args, c.count, c.results};
-  return c.op->run(inner);
+  return c.op->run()(inner);
 }
 // The operator on the integers of its first argument, which `args` has otherwise; the first result is quantized again.
 static Status on_integers(Call& c, Value* args) {
@@ -177,7 +177,7 @@ static Status on_integers(Call& c, Value* args) {
     return c.out_of_memory();
   }
   Call inner = {c.machine, c.op, args, c.count, c.results};
-  Status status = c.op->run(inner);
+  Status status = c.op->run()(inner);
   if (status == PEN_OK && c.results[0].tag() == Tag::tensor)
     tensor_set_quantizer(c.results[0].tensor(), q);
   else

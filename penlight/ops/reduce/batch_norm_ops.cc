@@ -40,7 +40,7 @@ Status moments_of(const Call& c, const TensorObject& x, const DimSet& dims, Valu
 Status need_channel_numbers(const Call& c, int arg, int64_t channels) {
   if (!c.given(arg) || (c.tensor(arg).rank() == 1 && c.tensor(arg).dim(0) == channels)) return PEN_OK;
   char expected[96];
-  set_text(expected, sizeof expected, "%lld numbers as %s, one a channel", static_cast<long long>(channels), c.op->params[arg].name);
+  set_text(expected, sizeof expected, "%lld numbers as %s, one a channel", static_cast<long long>(channels), c.op->param(arg).name.text());
   return c.fail(expected, "rank %d, %lld elements", c.tensor(arg).rank(), static_cast<long long>(c.tensor(arg).numel()));
 }
 

@@ -22,7 +22,7 @@ Status read(const Call& c, bool aligned, Resize* r) {
   }
   r->align_corners = aligned && c.flag(2);
   int at = aligned ? 3 : 2;
-  bool list = c.op->params[at].kind == Kind::reals;
+  bool list = c.op->param(at).kind == Kind::reals;
   int64_t given[3];
   int count = c.ints(1, given, 3);
   bool sized = c.given(1) && count > 0;

@@ -4,7 +4,7 @@
 namespace pen {
 
 PEN_OP(int_of, "aten::Int.float(float a) -> int", "aten::Int.bool(bool a) -> int", "aten::Int.Scalar(Scalar a) -> int") {
-  if (c.op->params[0].kind == Kind::number && c.args[0].tag() == Tag::real && script::cut(c.number(0)) == INT64_MIN)
+  if (c.op->param(0).kind == Kind::number && c.args[0].tag() == Tag::real && script::cut(c.number(0)) == INT64_MIN)
     return c.raise("value cannot be converted to type int without overflow");
   return c.give(c.args[0].tag() == Tag::real ? script::cut(c.number(0)) : c.integer(0));
 }

@@ -93,7 +93,7 @@ PEN_OP(divmod_number, "aten::divmod.int(int x, int y) -> (int, int)", "aten::div
 PEN_OP(pow_of_numbers, "aten::pow.int(int a, int b) -> float", "aten::pow.float(float a, float b) -> float",
        "aten::pow.int_float(int a, float b) -> float", "aten::pow.float_int(float a, int b) -> float",
        "aten::pow.Scalar_Scalar(Scalar a, Scalar b) -> float") {
-  bool scalars = c.op->params[0].kind == Kind::number;  // gives inf there
+  bool scalars = c.op->param(0).kind == Kind::number;  // gives inf there
   if (!scalars && c.number(0) == 0 && c.number(1) < 0) return c.raise("0.0 cannot be raised to a negative power");
   return c.give(pow(c.number(0), c.number(1)));
 }
@@ -104,7 +104,7 @@ PEN_OP(pow_int_to_int, "aten::pow.int_to_int(int a, int b) -> int") {
 
 // As a float32 where the argument is a Scalar (number_math.cc).
 static Status give_single(Call& c, double value) {
-  return c.give(c.op->params[0].kind == Kind::number ? static_cast<double>(static_cast<float>(value)) : value);
+  return c.give(c.op->param(0).kind == Kind::number ? static_cast<double>(static_cast<float>(value)) : value);
 }
 PEN_OP(neg_number, "aten::neg.int(int a) -> int", "aten::neg.float(float a) -> float", "aten::neg.Scalar(Scalar a) -> Scalar") {
   if (c.args[0].tag() == Tag::real) return give_single(c, -c.number(0));

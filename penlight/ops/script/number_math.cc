@@ -5,7 +5,7 @@ namespace pen {
 
 // The forms for a Scalar compute like the others and then round to a float32: torch's `float` there is C++'s.
 static Status give_float(Call& c, double value) {
-  bool of_scalar = c.op->param_count == 1 && c.op->params[0].kind == Kind::number;
+  bool of_scalar = c.op->param_count == 1 && c.op->param(0).kind == Kind::number;
   return c.give(of_scalar ? static_cast<double>(static_cast<float>(value)) : value);
 }
 static Status apply(Call& c, double (*function)(double)) { return give_float(c, function(c.number(0))); }

@@ -9,6 +9,12 @@
 #define PEN_LIKELY(x) __builtin_expect(!!(x), 1)
 #define PEN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define PEN_RESTRICT __restrict__
+// Code that runs once per plan, in files that are compiled for speed: as few bytes as the compiler can.
+#if defined(__clang__)
+#define PEN_SMALL __attribute__((minsize))
+#else
+#define PEN_SMALL __attribute__((optimize("Os")))
+#endif
 
 // Builds under AddressSanitizer lay memory out so that it sees every step outside (memory.cc, exec/guard.h).
 #if defined(__SANITIZE_ADDRESS__)

@@ -41,6 +41,7 @@ struct DepthwiseCall {
 enum class Tile {
   whole,  // all outputs, all pixels that they read, all channels
   edge,   // all outputs and channels; of the pixels, at most half a kernel is missing on either side
+  few,    // all channels
   part,   // anything
 };
 
@@ -81,7 +82,7 @@ static PEN_INLINE Finish finish_of(const DepthwiseCall& d) {
 
 template <Tile kTile>
 static PEN_INLINE void finish_outputs(const Finish& f, V (&acc)[kOutputs][kVectors], const float* residual, float* y) {
-  int count = kTile == Tile::part ? f.count : kOutputs;
+  int count = kTile == Tile::whole || kTile == Tile::edge ? kOutputs : f.count;
   if (residual) {
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t, residual += f.residual_step) {
       if (t >= count) break;
@@ -187,7 +188,7 @@ template <int kWidth, int kStride>
 static PEN_INLINE void run_reuse(Tile tile, const DepthwiseCall& d) {
   if (tile == Tile::whole) return depthwise_reuse<kWidth, kStride, Tile::whole>(d);
   if (tile == Tile::edge) return depthwise_reuse<kWidth, kStride, Tile::edge>(d);
-  depthwise_reuse<kWidth, kStride, Tile::part>(d);
+  depthwise_reuse<kWidth, kStride, Tile::few>(d);
 }
 
 static PEN_INLINE void run_outputs(int kernel, Tile tile, const DepthwiseCall& d) {
@@ -213,12 +214,12 @@ void run_depthwise(const DepthwiseLines& l) {
   // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = l.stride == 1 ? l.dilation : 1;
-  bool reuse = l.dilation == phases && (l.kernel == 3 || l.kernel == 5 || l.kernel == 7) && l.stride <= 2;
+  int64_t channels = l.c_end - l.c_begin;
+  bool reuse = l.dilation == phases && (l.kernel == 3 || l.kernel == 5 || l.kernel == 7) && l.stride <= 2 && channels >= kTileChannels;
   for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0 && l.lines[i].planes > 0;
   int kernel = reuse ? static_cast<int>(l.kernel * 10 + l.stride) : 0;
   int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
-  int64_t channels = l.c_end - l.c_begin, wide = reuse ? kTileChannels : kLanes;
-  bool vectors = channels >= wide;
+  int64_t wide = reuse ? kTileChannels : kLanes;
 
   DepthwiseCall d;
   d.lines = l.lines;
@@ -245,7 +246,7 @@ void run_depthwise(const DepthwiseLines& l) {
       int64_t first = phase + o * phases, at = first * l.stride - l.pad;
       d.tiles = 1;
       d.count = static_cast<int>(outputs - o < kOutputs ? outputs - o : kOutputs);
-      bool whole = reuse && d.count == kOutputs && vectors && at >= 0 && at + reach < l.width;
+      bool whole = reuse && d.count == kOutputs && at >= 0 && at + reach < l.width;
       if (whole) {
         int64_t step = kOutputs * l.stride * phases;  // how many more start this far on and are whole too
         d.tiles += (l.width - 1 - at - reach) / step;
@@ -253,10 +254,10 @@ void run_depthwise(const DepthwiseLines& l) {
       }
       d.low = at < 0 ? (-at + phases - 1) / phases : 0;
       d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
-      bool edge = vectors && d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
-      Tile tile = whole ? Tile::whole : edge ? Tile::edge : Tile::part;
+      bool edge = d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
+      Tile tile = whole ? Tile::whole : edge ? Tile::edge : Tile::few;
       for (int64_t c = l.c_begin; c < l.c_end; c += wide) {
-        if (c + wide > l.c_end && vectors) c = l.c_end - wide;
+        if (c + wide > l.c_end && channels >= wide) c = l.c_end - wide;
         d.lanes = l.c_end - c < wide ? l.c_end - c : wide;
         d.bias = l.bias ? l.bias + c : nullptr;
         d.w = l.weights + c;

@@ -41,26 +41,19 @@ bool has(Isa isa) {
 bool has(Isa isa) { return isa == Isa::base; }
 #endif
 
-bool compiled_in(Isa isa) {
-  if (isa == Isa::base) return true;
-  for (int i = 0; i < kKernelCount; ++i)
-    if (kKernels[i].run[static_cast<int>(isa)] || kKernels[i].row[static_cast<int>(isa)]) return true;
-  return false;
-}
-
-template <class Fn>
-Fn best(const Fn* functions, Isa isa) {
-  for (int i = static_cast<int>(isa); i >= 0; --i)
-    if (functions[i]) return functions[i];
-  return nullptr;
+KernelFunction best(const KernelEntry& entry, Isa isa) {
+  const KernelFunction* functions = kFunctions + (&entry - kKernels) * kIsasHeld;
+  for (int i = kIsasHeld - 1; i > 0; --i)
+    if (kIsas[i] <= isa && functions[i].run) return functions[i];
+  return functions[0];
 }
 
 }  // namespace
 
 int available_isas(Isa out[kIsaCount]) {
   int n = 0;
-  for (int i = kIsaCount - 1; i >= 0; --i)
-    if (has(static_cast<Isa>(i)) && compiled_in(static_cast<Isa>(i))) out[n++] = static_cast<Isa>(i);
+  for (int i = kIsasHeld - 1; i >= 0; --i)
+    if (has(kIsas[i])) out[n++] = kIsas[i];
   return n;
 }
 
@@ -77,7 +70,7 @@ bool find_isa(const char* name, Isa* out) {
   return false;
 }
 
-RunFn run_function(const KernelEntry& entry, Isa isa) { return best(entry.run, isa); }
-RowFn row_function(const KernelEntry& entry, Isa isa) { return best(entry.row, isa); }
+RunFn run_function(const KernelEntry& entry, Isa isa) { return entry.elementwise ? kElementwiseRun : best(entry, isa).run; }
+RowFn row_function(const KernelEntry& entry, Isa isa) { return entry.elementwise ? best(entry, isa).row : nullptr; }
 
 }  // namespace pen

@@ -191,17 +191,37 @@ using BindFn = Status (*)(Bind&);
     if (PEN_UNLIKELY(try_status != PEN_OK)) return try_status; \
   } while (0)
 
-// One line of the generated registry.
+// The generated registry. A pointer in a table costs a shared library three more words, for the loader that relocates it: so text
+// is told by its place in one array, rules are numbered, and functions lie apart, for the instruction sets of this library only.
+extern const char kKernelText[];
+struct KernelText {
+  uint32_t at;
+  operator const char*() const { return kKernelText + at; }
+  const char* text() const { return kKernelText + at; }
+};
 struct KernelEntry {
-  const char* key;
-  const char* schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
-  BindFn bind;
-  RunFn run[kIsaCount];
-  RowFn row[kIsaCount];  // elementwise operators
-  DType dtype, result;   // elementwise operators: dtype of inputs and of the output
+  KernelText key;
+  KernelText schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
+  uint16_t bind;      // in kBinds
+  uint8_t outputs;    // how many results it has
+  bool elementwise;
+  DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
+extern const BindFn kBinds[];
+extern const Isa kIsas[];  // that this library holds, base first
+extern const int kIsasHeld;
+// kIsasHeld of them for each kernel; null: the set before it serves. A row function where the kernel is elementwise.
+union KernelFunction {
+  RunFn run;
+  RowFn row;
+  constexpr KernelFunction() : run(nullptr) {}
+  constexpr KernelFunction(RunFn fn) : run(fn) {}
+  constexpr KernelFunction(RowFn fn) : row(fn) {}
+};
+extern const KernelFunction kFunctions[];
+extern const RunFn kElementwiseRun;  // that calls row functions; null in a library without any
 
 // How many tasks to cut `total` units of work into. A task has `grain` units or more, so that it is worth waking a thread for; there
 // are 256 at most, which is enough for any number of threads. It depends on shapes alone and never on the threads, so that sums are
@@ -232,9 +252,9 @@ static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) { retu
   void PEN_ISA::PEN_KERNEL_PICK(__VA_ARGS__, PEN_KERNEL_NAME3, PEN_KERNEL_NAME2, )(__VA_ARGS__)(const ::pen::Run& r)
 #define PEN_KERNEL_ANY(...) PEN_KERNEL(__VA_ARGS__)
 #if defined(PEN_ISA_BASE)
-#define PEN_BIND(op)                \
-  Status op##_bind(::pen::Bind& b); \
-  Status op##_bind(::pen::Bind& b)
+#define PEN_BIND(op)                          \
+  PEN_SMALL Status op##_bind(::pen::Bind& b); \
+  PEN_SMALL Status op##_bind(::pen::Bind& b)
 #else
 #define PEN_BIND(op) [[maybe_unused]] static Status op##_bind(::pen::Bind& b)
 #endif

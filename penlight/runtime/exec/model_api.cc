@@ -133,7 +133,7 @@ const char* pen_model_output_spec(const pen_model* m, const char* method) {
 }
 
 int32_t pen_kernel_count(void) { return kKernelCount; }
-const char* pen_kernel_key(int32_t i) { return i < 0 || i >= kKernelCount ? nullptr : kKernels[i].key; }
+const char* pen_kernel_key(int32_t i) { return i < 0 || i >= kKernelCount ? nullptr : kKernels[i].key.text(); }
 const char* pen_isa_name(int32_t i) {
   Isa all[kIsaCount];
   int n = available_isas(all);

@@ -294,7 +294,7 @@ struct Loader : Verifier {
     PEN_TRY(link(uint64_t{n.input_count} + n.output_count));
     PEN_TRY(spend(uint64_t{n.attr_count} * 8 + 16));
     const KernelEntry* entry = m->kernels[index];
-    uint32_t results = kKernelOutputs[entry - kKernels];
+    uint32_t results = entry->outputs;
     if (n.output_count != results)
       return fail(key, results == 1 ? "one result" : "as many results as the operator has", "%u", n.output_count);
     const char* at = entry->schema;

@@ -10,8 +10,6 @@
 
 namespace pen {
 
-extern const uint8_t kKernelOutputs[];  // how many results each of kKernels has, in the same order
-
 template <class T>
 struct Table {
   const T* data = nullptr;

@@ -191,9 +191,9 @@ const char* Graph::parameter(const Tensor& t) const {
     bool list = v.tag() == Tag::list, any = list && v.list()->count > 0 && v.list()->items[0].tag() == Tag::tensor;
     if (v.tag() != Tag::tensor && !any) continue;
     const TensorObject& given = *(list ? v.list()->items[0] : v).tensor();
-    if (given.data() == t.data) return call_.op->params[i].name;
+    if (given.data() == t.data) return call_.op->param(i).name;
     const Storage& memory = *given.storage;
-    if (list || (t.data >= memory.data && t.data < memory.data + memory.bytes)) near = call_.op->params[i].name;
+    if (list || (t.data >= memory.data && t.data < memory.data + memory.bytes)) near = call_.op->param(i).name;
   }
   return near;
 }

@@ -24,7 +24,7 @@ OpFn find_quantized_form(const char* name) {
   int low = 0, high = kQuantizedFormCount - 1;
   while (low <= high) {
     int middle = low + (high - low) / 2, order = strcmp(name, kQuantizedForms[middle].name);
-    if (order == 0) return kQuantizedForms[middle].run;
+    if (order == 0) return kOperatorFunctions[kQuantizedForms[middle].function];
     if (order < 0)
       high = middle - 1;
     else
@@ -55,7 +55,7 @@ Status Call::raise(const char* format, ...) const {
   vsnprintf(text, sizeof text, format, list);
   __builtin_va_end(list);
   report(&machine->error, {PEN_ERROR_RAISED, text, "", "", "", "", machine->source});
-  set_text(machine->error.op, sizeof machine->error.op, "%s", op->name);  // not in the message: that is the exception's
+  set_text(machine->error.op, sizeof machine->error.op, "%s", op->name.text());  // not in the message: that is the exception's
   return PEN_ERROR_RAISED;
 }
 
@@ -197,22 +197,22 @@ static bool is_quantized(const Value& v) {
 static bool fill_default(const Param& p, Value* v) {
   switch (p.default_tag) {
     case Tag::boolean:
-      *v = Value(p.integer != 0);
+      *v = Value(kDefaultIntegers[p.value] != 0);
       return true;
     case Tag::integer:
-      *v = Value(p.integer);
+      *v = Value(kDefaultIntegers[p.value]);
       return true;
     case Tag::real:
-      *v = Value(p.real);
+      *v = Value(kDefaultReals[p.value]);
       return true;
     case Tag::string:
-      *v = Value::own(string_create(p.text));
+      *v = Value::own(string_create(kOperatorText + p.value));
       return !v->is_none();
     case Tag::list: {
       ListObject* list = list_create(4);
       if (!list) return false;
       *v = Value::own(list);
-      for (const char* at = p.text; *at;) {
+      for (const char* at = kOperatorText + p.value; *at;) {
         bool minus = *at == '-';
         int64_t n = 0;
         for (at += minus; *at >= '0' && *at <= '9'; ++at) n = n * 10 + (*at - '0');
@@ -239,7 +239,7 @@ static Status write_back(Call& c) {
                   dtype_name(from.dtype()), dtype_name(to.dtype()));
   bool same = from.rank() == to.rank();
   for (int d = 0; same && d < from.rank(); ++d) same = from.dim(d) == to.dim(d);
-  bool is_out = strcmp(c.op->params[c.op->writes].name, "out") == 0;
+  bool is_out = strcmp(c.op->param(c.op->writes).name, "out") == 0;
   if (!same && !is_out)
     return c.fail("a result of the shape of the tensor that is written in place", "rank %d, another shape", from.rank());
   if (!same) {  // out= takes on the result's shape
@@ -282,27 +282,27 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     for (int i = 0; i < count; ++i) few[i].swap(given[i]);
     args = few;
     for (int i = count; i < op.param_count; ++i) {
-      if (!op.params[i].has_default) return c.fail("all arguments without a default", "%d, without %s", count, op.params[i].name);
-      if (!fill_default(op.params[i], &args[i])) return c.out_of_memory();
+      if (!op.param(i).has_default) return c.fail("all arguments without a default", "%d, without %s", count, op.param(i).name.text());
+      if (!fill_default(op.param(i), &args[i])) return c.out_of_memory();
     }
     c.count = op.param_count;
   }
   c.args = args;
-  OpFn run = op.run;
+  OpFn run = op.run();
   for (int i = 0; i < op.param_count; ++i) {
-    const Param& p = op.params[i];
+    const Param& p = op.param(i);
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
     if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
       if (args[i].tag() == Tag::object && !attributes_unpack(*args[i].object())) return c.out_of_memory();
-      if (!op.quantized && run == op.run && is_quantized(args[i])) {
+      if (!op.quantized && run == op.run() && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
-        if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name);
+        if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name.text());
       }
       continue;
     }
     char expected[96];
-    set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name);
+    set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name.text());
     return c.fail(expected, "%s", args[i].tag_name());
   }
   PEN_TRY(run(c));

@@ -44,16 +44,25 @@ enum class Kind : uint8_t {
   object
 };
 
+// The generated table of operators has no pointers, as that of kernels (exec/kernel.h).
+extern const char kOperatorText[];
+struct OperatorText {
+  uint32_t at;
+  operator const char*() const { return kOperatorText + at; }
+  const char* text() const { return kOperatorText + at; }
+};
+extern const int64_t kDefaultIntegers[];
+extern const double kDefaultReals[];
+
 struct Param {
-  const char* name;
+  OperatorText name;
   Kind kind;
   bool optional;  // None is allowed; in a list of tensors: as an element
   bool has_default;
   Tag default_tag;
-  int64_t integer;
-  double real;
-  const char* text;  // of a string; of a list of ints: "1,1"
+  uint32_t value;  // the default's place: in kDefaultIntegers, kDefaultReals, or kOperatorText (a string; a list of ints: "1,1")
 };
+extern const Param kParams[];
 
 struct Machine;
 struct Call;
@@ -62,7 +71,7 @@ using OpFn = Status (*)(Call& c);
 // What an operator of the VM must know of the elementwise rule that it is (ops/elementwise/rules.py).
 enum class Takes : uint8_t { any, floats, alike, quotients, numbers, integers, wholes, counts };
 struct OpRule {
-  const char *kernel, *on_bool;  // on_bool: the kernel for bools, if it is another one
+  OperatorText kernel, on_bool;  // on_bool: the kernel for bools, if it is another one; else ""
   Takes takes;
   uint8_t operands, attrs;  // the arguments: tensors or numbers, then attributes
   bool makes_floats;        // of integers
@@ -71,16 +80,23 @@ struct OpRule {
   bool divides;             // no integer by 0
 };
 
+extern const OpRule kRules[];
+extern const OpFn kOperatorFunctions[];
+
 struct OpEntry {
-  const char* name;  // "aten::add.Tensor"
-  OpFn run;
-  const Param* params;
+  OperatorText name;     // "aten::add.Tensor"
+  uint16_t function;     // in kOperatorFunctions
+  uint16_t first_param;  // in kParams
+  int16_t rule_number;   // in kRules, of an elementwise operator; else -1
   uint8_t param_count, result_count;
   int8_t writes;       // the argument that result 0 is copied into by the machine; -1: none
   bool variadic;       // takes any number of further arguments
   bool quantized;      // takes quantized tensors
   uint8_t form, word;  // which of the PEN_OP's schemas this is, and which of the words in its braces
-  const OpRule* rule;  // of an elementwise operator, else null
+
+  OpFn run() const { return kOperatorFunctions[function]; }
+  const Param& param(int i) const { return kParams[first_param + i]; }
+  const OpRule* rule() const { return rule_number < 0 ? nullptr : &kRules[rule_number]; }
 };
 extern const OpEntry kOperators[];  // sorted by name
 extern const int kOperatorCount;
@@ -172,8 +188,8 @@ const char* dtype_name(DType d);  // torch's: "Float", "Long"
 // The function that an operator has for quantized tensors, where its own takes none of them: PEN_QUANTIZED(relu, "aten::relu",
 // "aten::relu_") { … }, with the arguments of its schema. It computes what the operator returns; the rest is as for PEN_OP.
 struct QuantizedForm {
-  const char* name;
-  OpFn run;
+  OperatorText name;
+  uint16_t function;  // in kOperatorFunctions
 };
 extern const QuantizedForm kQuantizedForms[];  // sorted by name
 extern const int kQuantizedFormCount;

@@ -39,7 +39,7 @@ Status sides_of(const Call& c, int arg, int spatial, int64_t missing, int64_t* t
   }
   if (count != 1 && count != spatial) {
     char expected[96];
-    set_text(expected, sizeof expected, "1 or %d numbers for %s", spatial, c.op->params[arg].name);
+    set_text(expected, sizeof expected, "1 or %d numbers for %s", spatial, c.op->param(arg).name.text());
     return c.fail(expected, "%d", count);
   }
   int first = spatial == 1 ? 1 : 0;

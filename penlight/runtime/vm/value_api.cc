@@ -260,6 +260,6 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
 }
 const pen_error* pen_operators_error(const pen_operators* operators) { return &operators->machine.error; }
 int32_t pen_operator_count(void) { return kOperatorCount; }
-const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name : nullptr; }
+const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
 
 }  // extern "C"
