@@ -17,6 +17,7 @@ PROSE = [
         "CHANGELOG.md",
         "docs/TOUR.md",
         "docs/GLOSSARY.md",
+        "docs/WEB.md",
         "penlight/file/SPEC.md",
     )
 ]

@@ -13,9 +13,11 @@ import subprocess
 from pathlib import Path
 
 from penlight.build.generate import ROOT, generate
+from penlight.build.reach import kernels_of
 from penlight.build.selection import COPIES, Selection
 from penlight.errors import PenlightError
 from penlight.file.contents import PenFile
+from penlight.ops.vm_operators import operators
 
 MODULE = ROOT / "web/penlight.mjs"
 # Speed of kernels is what counts; all else is size.
@@ -34,9 +36,13 @@ class BuildError(PenlightError):
 
 def selection(model: PenFile) -> Selection:
     """What a module needs to run this file."""
-    if model.functions:
-        return Selection()
-    return Selection(frozenset(model.keys) | set(COPIES.values()), frozenset(), vm=False)
+    keys = frozenset(model.keys) | set(COPIES.values())
+    if not model.functions:
+        return Selection(keys, frozenset(), vm=False)
+    kernels, called = kernels_of(
+        set(model.script_operators) & set(operators())
+    )  # an operator that nobody has fails when it is met
+    return Selection(keys | kernels, called)
 
 
 def build(folder: Path, chosen: Selection, show: bool = False) -> Path:
@@ -49,7 +55,9 @@ def build(folder: Path, chosen: Selection, show: bool = False) -> Path:
         ninja.write_text(text)
     done = subprocess.run([_ninja_program(), "-C", str(folder)], capture_output=not show, text=True)
     if done.returncode != 0:
-        raise BuildError(f"the WebAssembly module was not built\n{(done.stdout or '')[-4000:]}{done.stderr or ''}".rstrip())
+        raise BuildError(
+            f"the WebAssembly module was not built\n{(done.stdout or '')[-4000:]}{done.stderr or ''}".rstrip()
+        )
     shutil.copyfile(MODULE, folder / MODULE.name)
     return folder / "penlight.wasm"
 
@@ -57,7 +65,10 @@ def build(folder: Path, chosen: Selection, show: bool = False) -> Path:
 def exports(sources: list[Path]) -> list[str]:
     """What penlight.mjs calls, as far as these sources have it: without the VM some of it does not exist."""
     called = set(re.findall(r"\bpen_\w+", MODULE.read_text()))
-    return [*ALLOCATE, *sorted(called & {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())})]
+    return [
+        *ALLOCATE,
+        *sorted(called & {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())}),
+    ]
 
 
 def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
@@ -75,7 +86,9 @@ def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
         "  description = $out",
     ]
     objects = []
-    own = ROOT / "runtime/base/platform_wasm.cc"  # first: zig puts the C library before all, and what is defined twice is an error
+    own = (
+        ROOT / "runtime/base/platform_wasm.cc"
+    )  # first: zig puts the C library before all, and what is defined twice is an error
     for source in sorted([*kernels, *once], key=lambda p: p != own):
         from_package = source.is_relative_to(ROOT)
         name = source.relative_to(ROOT) if from_package else Path("generated") / source.name

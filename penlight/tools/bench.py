@@ -223,9 +223,7 @@ def _is_pen(path: Path) -> bool:
     return head[:2] != b"PK" and head[4:] != b"PTMF"
 
 
-def interpreted_inputs(
-    declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]
-) -> list[Any]:
+def interpreted_inputs(declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]) -> list[Any]:
     """Noise of the shapes given, or else what is bundled with the model."""
     bundled = model.bundled_inputs(method)
     if shapes:

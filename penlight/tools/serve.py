@@ -33,8 +33,18 @@ from penlight.tools.run import Interpreted, read_method
 from penlight.tools.screen import Stages, in_bytes, screen
 
 WEB = Path(penlight.__file__).parent / "web"
-PAGES = {"/": "page.html", "/page.mjs": "page.mjs", "/penlight.mjs": "penlight.mjs", "/preprocess.mjs": "preprocess.mjs"}
-TYPES = {".html": "text/html; charset=utf-8", ".mjs": "text/javascript", ".json": "application/json", ".wasm": "application/wasm"}
+PAGES = {
+    "/": "page.html",
+    "/page.mjs": "page.mjs",
+    "/penlight.mjs": "penlight.mjs",
+    "/preprocess.mjs": "preprocess.mjs",
+}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".mjs": "text/javascript",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+}
 LOCAL = "127.0.0.1"
 _NAMES = {np.dtype(numpy_name): name for name, (_, numpy_name) in DTYPES.items() if name != "bf16"}
 
@@ -117,11 +127,17 @@ def model_facts(
 def make_server(host: str, port: int, file: Path, module: Path, facts: dict[str, Any]) -> ThreadingHTTPServer:
     facts = {**facts, "wasm_bytes": module.stat().st_size}
     files = {path: (WEB / name).read_bytes() for path, name in PAGES.items()}
-    files |= {"/model.json": json.dumps(facts).encode(), "/model.pen": file.read_bytes(), "/penlight.wasm": module.read_bytes()}
+    files |= {
+        "/model.json": json.dumps(facts).encode(),
+        "/model.pen": file.read_bytes(),
+        "/penlight.wasm": module.read_bytes(),
+    }
     try:
         return ThreadingHTTPServer((host, port), functools.partial(_Handler, files))
     except OSError as e:
-        raise click.UsageError(f"cannot listen at {host}, port {port}: {e.strerror}. Another --port, or 0 for any that is free") from None
+        raise click.UsageError(
+            f"cannot listen at {host}, port {port}: {e.strerror}. Another --port, or 0 for any that is free"
+        ) from None
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -162,7 +178,9 @@ def _inputs(
     bundled = model.bundled_inputs(method)
     if isinstance(declared, Interpreted):
         if given and not shapes:
-            raise click.UsageError("--arg: the inputs bundled with the model are whole; with it, give --shape for each tensor")
+            raise click.UsageError(
+                "--arg: the inputs bundled with the model are whole; with it, give --shape for each tensor"
+            )
         values = interpreted_inputs(declared, model, method, shapes)
         if given:  # in their places among the tensors
             parts = declared.input_spec["kwargs"].values()
@@ -210,8 +228,9 @@ def _qr_code(text: str) -> str:
         import segno
     except ImportError:
         raise click.UsageError("a QR code of the address needs segno: pip install penlight[serve]") from None
-    rows = list(segno.make(text or "-", error="m", micro=False).matrix_iter(border=2))
+    rows = [list(row) for row in segno.make(text or "-", error="m", micro=False).matrix_iter(border=2)]
     rows += [[0] * len(rows[0])] * (len(rows) % 2)
     # Two rows to a line; light modules are drawn, as most terminals are dark.
     blocks = {(1, 1): " ", (0, 1): "▀", (1, 0): "▄", (0, 0): "█"}
-    return "\n".join("".join(blocks[min(a, 1), min(b, 1)] for a, b in zip(*rows[i : i + 2])) for i in range(0, len(rows), 2))
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return "\n".join("".join(blocks[bool(a), bool(b)] for a, b in zip(*pair, strict=True)) for pair in pairs)

@@ -32,7 +32,9 @@ class Page:
     def call(self, method: str, **parameters: Any) -> Any:
         number = next(self.numbers)
         session = {"sessionId": self.session} if self.session else {}
-        os.write(self.to, json.dumps({"id": number, "method": method, "params": parameters, **session}).encode() + b"\0")
+        os.write(
+            self.to, json.dumps({"id": number, "method": method, "params": parameters, **session}).encode() + b"\0"
+        )
         while True:
             message = self._message()
             if message.get("id") == number:
@@ -59,7 +61,9 @@ class Page:
     def wait(self, expression: str, seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while not self.evaluate(expression):
-            assert time.monotonic() < end, f"not so after {seconds} s: {expression}\n{self.evaluate('document.body.innerText')}"
+            assert time.monotonic() < end, (
+                f"not so after {seconds} s: {expression}\n{self.evaluate('document.body.innerText')}"
+            )
             time.sleep(0.1)
 
     def choose(self, selector: str, file: Path) -> None:
@@ -69,7 +73,10 @@ class Page:
         self.call("DOM.setFileInputFiles", nodeId=node, files=[str(file)])
 
     def dark(self, on: bool) -> None:
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if on else "light"}])
+        self.call(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if on else "light"}],
+        )
 
     def screenshot(self, path: Path) -> None:
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -91,7 +98,14 @@ def chromium(profile: Path) -> Iterator[Page]:
         os.dup2(high[0], 3)
         os.dup2(high[1], 4)
 
-    options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={profile}", "--remote-debugging-pipe"]
+    options = [
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        f"--user-data-dir={profile}",
+        "--remote-debugging-pipe",
+    ]
     browser = subprocess.Popen(
         [program, *options], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
         preexec_fn=as_three_and_four,

@@ -5,7 +5,11 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -24,6 +28,7 @@ from penlight.file.reader import read
 from penlight.preprocess import IMAGENET, INTERPOLATIONS, Preprocessing
 from penlight.tools import serve
 from penlight.tools.run import probabilities, top_labels
+from tests.tools.call import Penlight
 from tests.web.chromium import Page, chromium
 from tests.web.node import HERE, module, node
 
@@ -51,7 +56,9 @@ def test_preprocessing_is_pythons() -> None:
         picture = {"width": width, "height": height, "data": base64.b64encode(rgba.tobytes()).decode()}
         lines.append(json.dumps({**picture, "steps": serve._filled(steps)}))
         expected.append((fields, steps(image)))
-    for line, (fields, want) in zip(node(HERE / "preprocess.mjs", given="\n".join(lines)).split("\n"), expected, strict=True):
+    for line, (fields, want) in zip(
+        node(HERE / "preprocess.mjs", given="\n".join(lines)).split("\n"), expected, strict=True
+    ):
         made = json.loads(line)
         assert tuple(made["shape"]) == want.shape, fields
         got = np.frombuffer(base64.b64decode(made["data"]), np.float32).reshape(want.shape)
@@ -85,7 +92,12 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_server(two: Path) -> None:
     """Its files, with their kinds, and nothing else of this machine."""
     with served(two, Path(__file__)) as url:
-        for path, kind in {"": "text/html", "page.mjs": "text/javascript", "penlight.wasm": "application/wasm", "model.json?a=1": "application/json"}.items():
+        for path, kind in {
+            "": "text/html",
+            "page.mjs": "text/javascript",
+            "penlight.wasm": "application/wasm",
+            "model.json?a=1": "application/json",
+        }.items():
             with urllib.request.urlopen(url + path) as answer:
                 assert answer.headers["Content-Type"].startswith(kind)
         with urllib.request.urlopen(f"{url}model.pen") as answer:
@@ -109,8 +121,36 @@ def test_qr_code() -> None:
     lines = serve._qr_code(text).split("\n")
     dark = {" ": (1, 1), "▀": (0, 1), "▄": (1, 0), "█": (0, 0)}
     rows = [[dark[c][half] for c in line] for line in lines for half in (0, 1)]
-    expected = [[min(cell, 1) for cell in row] for row in segno.make(text, error="m", micro=False).matrix_iter(border=2)]
+    expected = [
+        [min(cell, 1) for cell in row] for row in segno.make(text, error="m", micro=False).matrix_iter(border=2)
+    ]
     assert rows[: len(expected)] == expected
+
+
+def test_command(
+    two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Says where the page is, until it is interrupted; opened up, with a QR code, and without segno not at all."""
+    (tmp_path / "made.wasm").write_bytes(b"a module")
+    common = [two, "--port", 0, "--wasm", tmp_path / "made.wasm"]
+    for options, shown in (([], "http://127.0.0.1:"), (["--open"], "▀")):
+        command = [sys.executable, "-m", "penlight", "serve", *map(str, [*common, *options])]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env={**os.environ, "PYTHONUTF8": "1"}
+        ) as server:
+            assert server.stdout is not None
+            first = server.stdout.readline()
+            url = first.split()[0]
+            assert urllib.request.urlopen(f"{url}penlight.wasm").read() == b"a module"
+            server.send_signal(signal.SIGINT)
+            rest = server.communicate(timeout=60)[0]
+        assert server.returncode == 0
+        assert shown in first + rest
+        assert ("▀" in rest) == bool(options)
+    monkeypatch.setitem(sys.modules, "segno", None)
+    called = Penlight(capsys)("serve", *common, "--open")
+    assert called.code == 2
+    assert "pip install penlight[serve]" in called.err
 
 
 def settled(page: Page) -> str:
@@ -127,9 +167,16 @@ def test_a_picture(tmp_path: Path) -> None:
 
     labels = imagenet_labels()
     steps = Preprocessing(resize=256, crop=224, interpolation="bicubic", mean=(0.498,), std=(0.502,))
-    metadata = {"name": "EfficientNet-Lite0", "labels": labels, "preprocessing": steps.to_metadata(), "scores": "logits"}
+    metadata = {
+        "name": "EfficientNet-Lite0",
+        "labels": labels,
+        "preprocessing": steps.to_metadata(),
+        "scores": "logits",
+    }
     file = tmp_path / "efficientnet_lite0.pen"
-    model = penlight.optimize(models.build("efficientnet_lite0"), models.example("efficientnet_lite0"), metadata=metadata)
+    model = penlight.optimize(
+        models.build("efficientnet_lite0"), models.example("efficientnet_lite0"), metadata=metadata
+    )
     model.save(file)
     built = module("efficientnet_lite0", wasm.selection(read(file)))
     cat = next(p for p in find_photographs() if "chelsea" in p.name)
@@ -140,13 +187,18 @@ def test_a_picture(tmp_path: Path) -> None:
     with served(file, built) as url, chromium(tmp_path / "profile") as page:
         page.open(url)
         assert "Take a photo" in settled(page)
-        assert page.evaluate("document.querySelector('#camera').outerHTML").count('accept="image/*" capture="environment"') == 1
+        assert (
+            page.evaluate("document.querySelector('#camera').outerHTML").count('accept="image/*" capture="environment"')
+            == 1
+        )
         for picture in (turned, cat):
             page.choose("#file", picture)
             page.wait("document.querySelector('main').dataset.state == 'busy'")
             text = settled(page)
             best = top_labels(probabilities(model(steps(picture))[0], "logits"), 5)
-            shown = page.evaluate("[...document.querySelectorAll('#classes li')].map((l) => [...l.children].map((c) => c.textContent))")
+            shown = page.evaluate(
+                "[...document.querySelectorAll('#classes li')].map((l) => [...l.children].map((c) => c.textContent))"
+            )
             assert shown == [[labels[i], f"{100 * p:.2f}%"] for i, p in best]
             assert "one thread" in text
             assert re.search(r"median of \d+ runs \(.+ to .+\), after warm-up", text)
@@ -162,11 +214,17 @@ def test_without_a_picture(two: Path, tmp_path: Path) -> None:
     with served(two, module("two", wasm.selection(read(two)))) as url, chromium(tmp_path / "profile") as page:
         page.open(url)
         text = settled(page)
-        rows = page.evaluate("[...document.querySelectorAll('tr')].map((r) => [...r.children].map((c) => c.textContent))")
+        rows = page.evaluate(
+            "[...document.querySelectorAll('tr')].map((r) => [...r.children].map((c) => c.textContent))"
+        )
         page.open(f"{url}other")
         page.open(url)
         page.wait("document.readyState == 'complete'")
     assert "Runs on random numbers." in text
     assert "median of" in text
-    assert [row[:3] for row in rows[1:]] == [["output[0]", "f32", "[2, 5]"], ["output[1]", "f32", "[]"], ["output[2]", "i64", "[2, 5]"]]
+    assert [row[:3] for row in rows[1:]] == [
+        ["output[0]", "f32", "[2, 5]"],
+        ["output[1]", "f32", "[]"],
+        ["output[2]", "i64", "[2, 5]"],
+    ]
     assert rows[3][3:] == ["1", "1", "1"]

@@ -57,9 +57,7 @@ def check_wasm(source: pathlib.Path, folder: pathlib.Path, *arguments: str) -> N
         pytest.skip("needs the ziglang package and Node")
     zig, node = [sys.executable, "-m", "ziglang"], ["node", "--no-warnings", str(ROOT / "tests/web/wasi.mjs")]
     target = ["-target", "wasm32-wasi"]
-    build_and_run(
-        [*zig, "c++"], [*zig, "cc"], target, ["-DPEN_ISA=wasm", "-msimd128"], source, folder, node, arguments
-    )
+    build_and_run([*zig, "c++"], [*zig, "cc"], target, ["-DPEN_ISA=wasm", "-msimd128"], source, folder, node, arguments)
 
 
 def build_and_run(
