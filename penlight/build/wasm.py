@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -24,7 +25,7 @@ MODULE = ROOT / "web/penlight.mjs"
 COMPILE = [
     "--target=wasm32-wasip1", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint", "-msign-ext", "-std=c++17", "-nostdlibinc",
     "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden", "-fno-threadsafe-statics",
-    "-ffunction-sections", "-fdata-sections", '-DPEN_VERSION_STRING=\\"0.1.0\\"',
+    "-ffunction-sections", "-fdata-sections", '-DPEN_VERSION_STRING="0.1.0"',
 ]  # fmt: skip
 LINK = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--gc-sections", "-Wl,-z,stack-size=1048576"]
 ALLOCATE = ["malloc", "free", "aligned_alloc"]  # for the caller's bytes
@@ -39,9 +40,8 @@ def selection(model: PenFile) -> Selection:
     keys = frozenset(model.keys) | set(COPIES.values())
     if not model.functions:
         return Selection(keys, frozenset(), vm=False)
-    kernels, called = kernels_of(
-        set(model.script_operators) & set(operators())
-    )  # an operator that nobody has fails when it is met
+    there = set(model.script_operators) & set(operators())  # one that is not fails where it is met
+    kernels, called = kernels_of(there)
     return Selection(keys | kernels, called)
 
 
@@ -65,36 +65,35 @@ def build(folder: Path, chosen: Selection, show: bool = False) -> Path:
 def exports(sources: list[Path]) -> list[str]:
     """What penlight.mjs calls, as far as these sources have it: without the VM some of it does not exist."""
     called = set(re.findall(r"\bpen_\w+", MODULE.read_text()))
-    return [
-        *ALLOCATE,
-        *sorted(called & {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())}),
-    ]
+    there = {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())}
+    return [*ALLOCATE, *sorted(called & there)]
 
 
 def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
     zig = _zig()
+    program = shlex.quote(str(zig)).replace("$", "$$")
     common = [*COMPILE, "-isystem", str(zig.parent / "lib/include"), f"-I{ROOT.parent}", f"-I{folder / 'generated'}"]
     lines = [
-        f"compile = {zig} clang {' '.join(common)}",
+        f"compile = {program} clang {shlex.join(common).replace('$', '$$')}",
         "rule cc",
         "  command = $compile $how -MMD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "  description = $in",
         "rule link",
-        f"  command = {zig} cc {' '.join(LINK)} $exports $in -o $out",
+        f"  command = {program} cc {shlex.join(LINK)} $exports $in -o $out",
         "  description = $out",
     ]
     objects = []
-    own = (
-        ROOT / "runtime/base/platform_wasm.cc"
-    )  # first: zig puts the C library before all, and what is defined twice is an error
+    # First, since zig puts the C library before all: what is asked for before it is defined here would come from there too.
+    own = ROOT / "runtime/base/platform_wasm.cc"
     for source in sorted([*kernels, *once], key=lambda p: p != own):
         from_package = source.is_relative_to(ROOT)
         name = source.relative_to(ROOT) if from_package else Path("generated") / source.name
         objects.append(f"objects/{name}.o")
         how = "-Os" if from_package and source in once and name.parts[0] == "runtime" else "-O2"
-        lines += [f"build {objects[-1]}: cc {source}", f"  how = {how}"]
+        path = re.sub(r"([$ :])", r"$\1", str(source))  # as ninja wants it
+        lines += [f"build {objects[-1]}: cc {path}", f"  how = {how}"]
     lines += [
         f"build penlight.wasm: link {' '.join(objects)}",
         f"  exports = {' '.join(f'-Wl,--export={name}' for name in exports([*kernels, *once]))}",

@@ -17,7 +17,7 @@ const STATUS = ["ok", "io", "format", "version", "kernel", "argument", "input", 
 const ERROR = { size: 1476, message: 4, op: 772, tensor: 836, expected: 900, got: 1060, source: 1220 };
 const TENSOR_SIZE = 20, INFO_SIZE = 208, OPTIONS_SIZE = 32, STEP_SIZE = 32;
 const KINDS = ["none", "bool", "int", "float", "string", "tensor", "list", "tuple", "dict", "object"];
-const OK = 0, FREE = -1n, UNBOUNDED = 2n ** 63n - 1n, FULL_PRECISION = 1e6;
+const OK = 0, FREE = -1n, UNBOUNDED = 2n ** 63n - 1n, NANOSECONDS = 1e6; // in a millisecond
 
 /** What the runtime refuses or fails at. `status` is its kind; op, tensor, expected, got, source are parts of the message. */
 export class PenlightError extends Error {
@@ -128,7 +128,7 @@ export class Penlight {
     const module = await compile(wasm);
     let memory = null;
     const clock_time_get = (id, precision, at) => {
-      memory.view.setBigUint64(at, BigInt(Math.round(performance.now() * FULL_PRECISION)), true);
+      memory.view.setBigUint64(at, BigInt(Math.round(performance.now() * NANOSECONDS)), true);
       return OK;
     };
     const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: { clock_time_get } });
@@ -238,7 +238,7 @@ export class Penlight {
         this.#m.with(STEP_SIZE, (at) => {
           c.pen_session_step(session, i, at);
           const [key, output, source] = [0, 4, 8].map((place) => this.#m.text(this.#m.pointer(at + place)));
-          return { key, output, source, milliseconds: Number(this.#m.view.getBigUint64(at + 16, true)) / 1e6 };
+          return { key, output, source, milliseconds: Number(this.#m.view.getBigUint64(at + 16, true)) / NANOSECONDS };
         }),
       );
     } finally {
