@@ -58,11 +58,8 @@ def bundles_of_file(program: LiteProgram | SourceProgram) -> list[Bundle]:
         if "get_bundled_inputs_functions_and_info" in program.methods:
             info = model.run_method("get_bundled_inputs_functions_and_info")
             inputs = {name: model.run_method(told["get_inputs_function_name"][0]) for name, told in info.items()}
-    except (
-        CaptureError,
-        RunError,
-    ):  # inflated by an operator that is not there: the methods stay, to say so when called
-        return []
+    except (CaptureError, RunError):
+        return []  # an operator that makes the inputs is missing: the methods stay, and say so when they are called
     return with_results(None, inputs, {name: list(told.get("info", [])) for name, told in info.items()})
 
 

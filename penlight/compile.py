@@ -1,4 +1,4 @@
-"""The way of a model from source to file image, once: penlight.optimize, `penlight optimize` and optimize_for_mobile all go it.
+"""Compiles a model to the image of a file. penlight.optimize, `penlight optimize` and optimize_for_mobile all call compile_model.
 
     source → what it carries (bundled inputs, extra files) → capture → what is missing → passes → kernels and packed weights → bytes
 
@@ -39,7 +39,7 @@ def compile_model(
     strict: bool = False,
     progress: Say | None = None,
 ) -> Program:
-    """A model as `file.writer.to_array` takes it. The arguments are those of penlight.optimize."""
+    """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize."""
     from penlight.capture import capture
     from penlight.lower import lower
     from penlight.passes.pipeline import optimize
@@ -66,7 +66,7 @@ def compile_model(
 
 
 def open_source(source: Any) -> Any:
-    """What a path or bytes hold, as capture takes it; anything else as it is. Files are told apart by what is in them."""
+    """Opens a path or bytes for capture, by what is in them; anything else is returned as it is."""
     if not isinstance(source, (str, os.PathLike, bytes)):
         return source
     if not isinstance(source, bytes) and not Path(source).exists():
@@ -82,6 +82,8 @@ def carried_bundles(opened: Any) -> list[Bundle]:
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
 
+    if isinstance(opened, SourceProgram) and "get_all_bundled_inputs" in opened.methods:
+        opened = _original(opened) or opened
     if isinstance(opened, (LiteProgram, SourceProgram)):
         return bundles_of_file(opened)
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
@@ -103,7 +105,17 @@ def carried_files(source: Any) -> dict[str, Any]:
 def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
     from penlight.bundles import with_results
 
-    return with_results(opened if callable(opened) else None, inputs)
+    return with_results(_original(opened), inputs) if inputs else []
+
+
+def _original(opened: Any) -> Any:
+    """The model in torch, which knows the results of bundled inputs; None where torch cannot run it."""
+    from penlight.capture.script import torch_module
+    from penlight.capture.source import SourceProgram
+
+    if isinstance(opened, SourceProgram):
+        return torch_module(opened.source)
+    return opened if callable(opened) else None
 
 
 def _name(source: Any) -> str:
@@ -117,7 +129,7 @@ def _count(program: Program) -> int:
 
 
 def _check_operators(program: Program, allow_missing: bool, say: Say) -> None:
-    """Operators of interpreted code that the VM lacks, with their lines: all at once, before anything is written."""
+    """Reports all operators of interpreted code that the VM lacks, with their source lines, before anything is written."""
     if program.script is None:
         return
     from penlight.ops.refused import refusal
@@ -140,7 +152,7 @@ def _check_operators(program: Program, allow_missing: bool, say: Say) -> None:
 
 
 def _check_interpreted(program: Program, strict: bool, given: bool) -> None:
-    """Says that a model is slower than its caller may think; `strict` makes it an error."""
+    """Warns where a model is interpreted, and so slower than its caller may think; with `strict` that is an error."""
     parts = program.unplanned
     if parts:
         program.metadata["unplanned"] = [

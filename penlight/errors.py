@@ -99,3 +99,7 @@ class RunError(PenlightError):
         self.expected = expected
         self.got = got
         self.source = source  # the Python line that the operator came from
+
+
+class BuildError(PenlightError):
+    """A library cannot be built, or what came out is not what it must be."""

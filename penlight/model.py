@@ -20,8 +20,9 @@ import numpy as np
 from penlight.errors import LoadError, RunError
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
+from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
-from penlight.vm_module import Bundled, PlannedPart, VmModule, bundled
+from penlight.vm_module import PlannedPart, VmModule, bundled
 
 if TYPE_CHECKING:
     import torch
@@ -155,7 +156,7 @@ class Model:
         """Parts of interpreted methods that were planned beforehand: how often each ran by its plan, and why not."""
         return self._script.planned_parts if self._script else []
 
-    def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundled]:
+    def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundle]:
         """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""
         return bundled(self._handle, method, as_torch)
 

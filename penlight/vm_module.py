@@ -19,22 +19,11 @@ import numpy as np
 
 from penlight.errors import InputError, PlanWarning, RunError
 from penlight.ir.containers import _namedtuple
+from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
-
-
-@dataclass(frozen=True)
-class Bundled:
-    """Arguments that a model carries, and what they should give: a number y may be off by absolute + relative * |y|."""
-
-    args: tuple[Any, ...]
-    outputs: Any
-    has_outputs: bool
-    info: str
-    absolute: float
-    relative: float
 
 
 @dataclass(frozen=True)
@@ -135,13 +124,13 @@ class VmModule:
             return [PlannedPart(*part) for part in self._module.planned_parts]
 
 
-def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundled]:
+def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundle]:
     made = []
     tensor = _to_torch if as_torch else _to_numpy
     for name, info, args, outputs, has_outputs, absolute, relative in model.bundles():
         if name == method:
             values = from_vm(args, tensor), from_vm(outputs, tensor)
-            made.append(Bundled(values[0], values[1], has_outputs, info, absolute, relative))
+            made.append(Bundle(name, *values, has_outputs, info, absolute, relative))
     return made
 
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
 
 import penlight  # noqa: F401 (torchvision imports after it)
+
+LONGEST = (
+    "test_newcomer.py",
+    "lite/test_zoo.py",
+    "test_fuzz.py",
+    "test_arm.py",
+    "zoo/test_zoo.py::test_model[retinanet",
+    "histogramdd",
+    "unique-",
+)
 
 try:
     import torch
@@ -14,6 +25,15 @@ except ImportError:  # some suites (file format, IR) run without torch
     torch = None  # type: ignore[assignment]
 else:
     torch.set_num_threads(1)
+
+# torch.export makes objects by the million and few cycles: looking for those as often as Python does takes a tenth of the time.
+gc.set_threshold(50_000, 10, 10)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first: one that begins when all others are done leaves the other workers with nothing to do."""
+    items.sort(key=lambda item: not any(long in item.nodeid for long in LONGEST))
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ PROSE = [
         "docs/TOUR.md",
         "docs/GLOSSARY.md",
         "docs/WEB.md",
+        "docs/BUILD.md",
         "penlight/file/SPEC.md",
     )
 ]

@@ -1,17 +1,24 @@
 """Whole models against torch: from torch.export and from TorchScript, static and dynamic, one thread and two, contiguous
-and channels-last input. Error: at most 1e-4 of max |y|."""
+and channels-last input. Error: at most 1e-4 of max |y|. What is captured on the way is looked at too: sizes are free, and every
+node knows its source line."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 import torch
 
 import penlight
+from penlight.capture import capture
+from penlight.ir.graph import Program
+from penlight.ir.verify import verify
 from tests import models
 from tests.compare import assert_same
 
 TOLERANCE = 1e-4
-ODD = (197, 231)  # height and width that no export used
+SIZE = 128  # pixels, of models that take any; maps are still large enough for every kind of convolution
+ODD = (101, 135)  # height and width that no export used
 
 
 @pytest.fixture(scope="module", params=list(models.MODELS))
@@ -20,8 +27,8 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 def dynamic_shapes(name: str) -> list[dict[int, object]]:
-    auto = torch.export.Dim.AUTO
-    return [{0: auto, 2: auto, 3: auto}] if models.MODELS[name].any_size else [{0: auto}]
+    auto, batch = torch.export.Dim.AUTO, torch.export.Dim("n")
+    return [{0: batch, 2: auto, 3: auto}] if models.MODELS[name].any_size else [{0: batch}]
 
 
 def check(model: penlight.Model, module: torch.nn.Module, x: torch.Tensor, what: str) -> float:
@@ -35,9 +42,21 @@ def check(model: penlight.Model, module: torch.nn.Module, x: torch.Tensor, what:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("source", ["export", "script", "trace"])
-def test_model(name: str, source: str, record_property: pytest.RecordProperty) -> None:
+def test_model(name: str, source: str, record_property: pytest.RecordProperty, monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at(*args: Any, **options: Any) -> Program:
+        program = capture(*args, **options)
+        verify(program)
+        graph = program.methods["forward"].graph
+        (image,) = graph.inputs
+        sizes = f"{image.name}_2, {image.name}_3" if models.MODELS[name].any_size else "224, 224"
+        assert str(image.type) == f"f32[n, 3, {sizes}]"
+        assert all(node.source for node in graph.nodes)
+        return program
+
+    monkeypatch.setattr("penlight.capture.capture", looked_at)
+    size = SIZE if models.MODELS[name].any_size else None
     module = models.build(name)
-    (x,) = models.example(name, batch=2)
+    (x,) = models.example(name, 2, size)
     captured: torch.nn.Module = module
     if source == "script":
         if name == "efficientnet_lite0":
@@ -49,7 +68,7 @@ def test_model(name: str, source: str, record_property: pytest.RecordProperty) -
         captured = torch.jit.trace(module, x, strict=False, check_trace=False)
     model = penlight.optimize(captured, (x,), dynamic_shapes=dynamic_shapes(name))
     # TorchScript is compared with itself: its containers differ (a Dict is a dict where eager gives an OrderedDict).
-    errors = [check(model, captured, models.example(name, batch=n)[0], f"batch {n}") for n in (1, 3)]
+    errors = [check(model, captured, models.example(name, n, size)[0], f"batch {n}") for n in (1, 3)]
     if models.MODELS[name].any_size:
         errors.append(check(model, captured, torch.rand(2, 3, *ODD), "odd size"))
     record_property("error", max(errors))

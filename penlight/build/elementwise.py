@@ -152,13 +152,8 @@ CHEAP = frozenset(
 )
 
 
-CHUNKED = {
-    "f32",
-    "u8",
-    "bool",
-    "bf16",
-    "i64",
-}  # what masks, images, halves and indices are made of; others are not worth the code
+# What masks, images, halves and indices are made of; others are not worth the code.
+CHUNKED = {"f32", "u8", "bool", "bf16", "i64"}
 
 
 def _is_cheap(t: Term) -> bool:
@@ -184,9 +179,10 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
             storage = ["Truth"]
         kind = "chunk" if _is_chunked(op, row) else "number"
         loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
+    small = "" if _is_per_isa(op, row) else "PEN_SMALL "  # numbers one by one: hundreds of such functions, and no loop to unroll
     return [
-        f"void {row.symbol}({ROW_PARAMETERS});",
-        f"void {row.symbol}({ROW_PARAMETERS}) {{",
+        f"{small}void {row.symbol}({ROW_PARAMETERS});",
+        f"{small}void {row.symbol}({ROW_PARAMETERS}) {{",
         f"  {loop}(out, in, steps, n, args);",
         "}",
     ]

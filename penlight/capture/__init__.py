@@ -1,10 +1,11 @@
-"""A PyTorch model in, a Program (penlight.ir) out. Three rooms, by what it comes from:
+"""A PyTorch model in, a Program (penlight.ir) out. One folder for each source, and one for what follows on scripts:
 
     export/   torch.export: an nn.Module, an ExportedProgram or a .pt2 file becomes a Graph
-    lite/     .ptl files of PyTorch Mobile, read without torch
-    script/   TorchScript and .ptl files become register code, which one machine runs to plan what it can
+    source/   TorchScript .pt files become register code (ir/script.py), without torch
+    lite/     .ptl files of PyTorch Mobile become register code, without torch
+    script/   register code is run in Python, to find out which of it can be planned as Graphs
 
-torch is imported only when something is captured; a .ptl file does without it, and is then interpreted.
+torch is imported only when something is captured; without it, .pt and .ptl files are interpreted.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.capture.lite.program import LiteProgram
+from penlight.capture.script import capture_script, open_torchscript
 from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.file_kinds import WORDS, file_kind
@@ -52,16 +54,12 @@ def capture(
     if isinstance(source, (str, os.PathLike, bytes)):
         source = open_file(source, file_kind(source))
     if isinstance(source, (LiteProgram, SourceProgram)):
-        from penlight.capture.script import capture_program
-
-        return capture_program(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+        return capture_script(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     import torch
     from torch.export import ExportedProgram
 
     if isinstance(source, torch.jit.ScriptModule):
-        from penlight.capture.script import capture_torchscript
-
-        return capture_torchscript(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+        return capture_script(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     if methods is not None and list(methods) != ["forward"]:
         raise CaptureError("only TorchScript has methods to keep: torch.jit.script(model) first")
     if isinstance(source, ExportedProgram):
@@ -83,33 +81,19 @@ def capture(
 
 
 def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
-    """What a file holds: a LiteProgram, a ScriptModule or SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it."""
+    """What a file holds: a LiteProgram, a SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it."""
     if kind in ("zip", "flatbuffer"):
         from penlight.capture.lite.read import read
 
         return read(source)
-    data: Any = io.BytesIO(source) if isinstance(source, bytes) else str(source)
     if kind == "torchscript":
-        return _open_torchscript(source, data)
+        return open_torchscript(source)
     if kind == "exported":
         import torch
 
-        return torch.export.load(data)
+        return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else str(source))
     where = "the model" if isinstance(source, bytes) else os.fspath(source)
     raise CaptureError(
         f"{where}: expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save), got"
         f" {WORDS[kind]}"
     )
-
-
-def _open_torchscript(source: str | os.PathLike[str] | bytes, data: Any) -> Any:
-    """By torch; by its source text where torch is not there, or lacks a class or an operator that the file names."""
-    try:
-        import torch
-
-        from penlight.capture.quiet import quiet
-
-        with quiet():
-            return torch.jit.load(data, map_location="cpu")
-    except (ImportError, RuntimeError):
-        return SourceProgram(source)

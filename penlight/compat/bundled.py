@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from penlight.ir.script import Bundle
     from penlight.model import Model
-    from penlight.vm_module import Bundled
 
 
 @dataclass
 class Bundles:
     """All bundled calls of a model, by method."""
 
-    calls: dict[str, list[Bundled]] = field(default_factory=dict)
+    calls: dict[str, list[Bundle]] = field(default_factory=dict)
 
     @staticmethod
     def of(model: Model) -> Bundles:

@@ -60,17 +60,20 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     _check_location(map_location)
     if file_kind(source) == "pen":
         return penlight.load(source)
-    from penlight.capture.lite.program import LiteProgram
-    from penlight.compile import carried_files, compile_model, open_source
+    from penlight.compile import carried_files, compile_model
     from penlight.file.writer import to_array
     from penlight.model import Model
 
-    opened = open_source(source)
-    methods, metadata = None, {"name": _name(source), **carried_files(source)}
-    metadata[OPERATORS] = sorted(operators_of(opened if isinstance(opened, LiteProgram) else _program(source)))
-    if not isinstance(opened, LiteProgram):
+    methods: list[str] | None = None
+    opened: Any
+    if file_kind(source) == "torchscript":
+        opened = _torchscript(source)
         methods = [name for name in opened._c._method_names() if not name.startswith("__")]
-        metadata[OPERATORS] = sorted(torch_names(opened))
+        operators = sorted(torch_names(opened))
+    else:
+        opened = _program(source)
+        operators = sorted(operators_of(opened))
+    metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source)}
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
     return Model(to_array(program))

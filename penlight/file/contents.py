@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 
 from penlight.file.format import HASH_OFFSET
+from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
 
 
@@ -282,19 +283,6 @@ class Function:
         for at, step in enumerate(self.code):
             lines += [*([f"{labels[at]}:"] if at in labels else []), f"  {step.text(labels)}"]
         return "\n".join([*lines, "}"])
-
-
-@dataclass(frozen=True)
-class Bundle:
-    """Example inputs of a method, and what they should give: y may be off by absolute + relative * |y|."""
-
-    method: str
-    args: tuple[Any, ...]
-    outputs: Any
-    has_outputs: bool
-    info: str
-    absolute: float
-    relative: float
 
 
 @dataclass(frozen=True)

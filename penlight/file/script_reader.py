@@ -14,7 +14,8 @@ import numpy as np
 
 from penlight.errors import LoadError
 from penlight.file import format as f
-from penlight.file.contents import Bundle, Const, Fields, Function, TensorDatum, VmInstruction
+from penlight.file.contents import Const, Fields, Function, TensorDatum, VmInstruction
+from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
 
 if TYPE_CHECKING:

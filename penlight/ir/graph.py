@@ -128,9 +128,6 @@ class Block:
     def insert_before(self, anchor: Node, node: Node) -> Node:
         return self.insert(self.nodes.index(anchor), node)
 
-    def insert_after(self, anchor: Node, node: Node) -> Node:
-        return self.insert(self.nodes.index(anchor) + 1, node)
-
     def erase(self, node: Node) -> None:
         """Removes a node whose outputs nobody uses."""
         for out in node.outputs:

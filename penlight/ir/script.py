@@ -102,7 +102,7 @@ class Script:
 
 @dataclass
 class Bundle:
-    """Example inputs of a method, kept with the model: what they should give, and how exactly."""
+    """Arguments of a method that a model carries, and what they should give: a number y may be off by absolute + relative * |y|."""
 
     method: str
     args: tuple[Any, ...]

@@ -1,4 +1,5 @@
-"""Checks that a graph is what everybody downstream takes for granted; runs after each pass.
+"""Checks that a graph is what everybody downstream takes for granted; runs after each pass that
+changed something.
 
 In: a Graph, or a Program with all its methods. Out: nothing, or a VerifyError that says in words which node is wrong,
 what was expected and what was found. Operators are those declared under penlight/ops; `region`, `if` and `loop` are
@@ -317,9 +318,8 @@ class _Verifier:
                 raise self.fail(f"{value!r}: expected the result of a node, got an input or a constant")
             if value.layout != "plain":
                 raise self.fail(f"%{value.name}: expected layout plain, got {value.layout}")
-            if (
-                _makes_view(value.producer) and value.producer.op != "reshape"
-            ):  # that copies where it may not be strided
+            # A reshape copies where its result may not be strided.
+            if _makes_view(value.producer) and value.producer.op != "reshape":
                 raise self.fail(f"%{value.name}: expected memory of its own, got a view made by {value.producer.op}")
         if len(set(self.graph.outputs)) != len(self.graph.outputs):
             raise self.fail("expected every output to be a value of its own, got one twice")

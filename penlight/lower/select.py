@@ -47,12 +47,15 @@ def select_kernels(graph: Graph) -> None:
             node.set_input(index, pack.output)
 
 
+IN_REGISTERS = {"relu", "clamp"}  # activations that every matrix kernel does by itself (runtime/cpu/epilogue.h)
+
+
 def required_keys(nodes: list[Node]) -> list[str]:
     """Every kernel that these nodes need: their own, and the activations fused into them."""
     keys = set()
     for node in nodes:
         keys.add(node.kernel)
         for act in ("act", "act2"):
-            if node.attrs.get(act):
+            if node.attrs.get(act) and node.attrs[act] not in IN_REGISTERS:
                 keys.add(f"{node.attrs[act]}.f32")
     return sorted(keys)

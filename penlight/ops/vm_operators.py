@@ -8,9 +8,10 @@ options before the schemas add the forms that torch derives from each ([function
 
     PEN_OP(extreme, "[in_place][out]", "aten::{most,least}(Tensor self) -> Tensor") {
 
-is most, most_, most.out, least, least_ and least.out. Which of its schemas it was called by, and which of the words, the
-function is told as numbers (Call::form, Call::word). Elementwise operators have no PEN_OP: they come from their rules
-(elementwise/overloads.py). Needs the standard library only.
+is most, most_, most.out, least, least_ and least.out. [out] may also stand before one schema or one word, and name the overload
+and what is written where torch does not call them out, or out0, out1, …: "aten::topk[out=values values indices](Tensor self, …".
+Which of its schemas it was called by, and which of the words, the function is told as numbers (Call::form, Call::word).
+Elementwise operators have no PEN_OP: they come from their rules (elementwise/overloads.py). Needs the standard library only.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,13 +33,15 @@ _QUANTIZED = re.compile(r'^PEN_QUANTIZED\(\s*(\w+),\s*((?:"[^"]*"\s*,?\s*)+)\)\s
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
 _STRINGS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')  # adjacent literals are one, as in C
 _SCHEMA = re.compile(r"([\w:]+(?:\.\w+)?)\s*\((.*)\)\s*->\s*(.+)", re.DOTALL)
+_OUT = re.compile(r"\[out(?:=([\w ]+))?\]")
+_OPTIONS = re.compile(r"(?:, )?ScalarType\?? dtype\S*, Layout\? layout\S*, Device\? device\S*, bool\? pin_memory[^,]*")
 _KINDS = {"Tensor": "tensor", "int": "integer", "float": "real", "bool": "boolean", "str": "string", "Scalar": "number",
           "number": "number", "Device": "string", "ScalarType": "integer", "Layout": "integer", "MemoryFormat": "integer",
           "Generator": "any", "SymInt": "integer", "tuple": "tuple", "object": "object", "list": "list", "dict": "dict",
           "Any": "any", "any": "any", "t": "any", "tVal": "any", "key": "any", "AnyList": "list", "QScheme": "integer"}  # fmt: skip
 _SHARING = re.compile(r"\w\(|\b(?:t|tVal|tKey|key|Any|any|AnyList|list|dict|tuple|object)\b")  # "Tensor(a)", "t[]"
 _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout", "aten::feature_alpha_dropout",
-                           "aten::type_as", "aten::ravel", "aten::unflatten"}  # fmt: skip
+                           "aten::type_as", "aten::ravel", "aten::unflatten", "aten::set"}  # fmt: skip
 DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
 
@@ -91,19 +94,30 @@ class VmOperator:
     params: tuple[Param, ...]
     results: int
     returns: tuple[str, ...]  # their types, as the schema writes them
-    writes: int  # the parameter that result 0 is copied into, or -1
+    writes: int  # the parameter that result 0 is copied into, or -1; those after it take further results
     variadic: bool
     quantized: bool
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
     form: int = 0  # which of the PEN_OP's schemas it was written as
     word: int = 0  # which of the words in its braces it is
+    options_at: int = -1  # of an out= form whose function takes dtype, layout, device and pin_memory: where
     rule: ElementwiseOp | None = None
+
+    def with_options(self) -> VmOperator:
+        """An out= form as its function knows it: without out, with dtype, layout, device and pin_memory."""
+        options = ("dtype", "integer"), ("layout", "integer"), ("device", "string"), ("pin_memory", "boolean")
+        given = tuple(Param(name, kind, True, "None", "", True, "") for name, kind in options)
+        params = (*self.params[: self.options_at], *given, *self.params[self.options_at : -self.outs])
+        return replace(self, params=params, writes=-1, options_at=-1)
 
     @property
     def outs(self) -> int:
         """How many of the last parameters are what results are written into."""
-        return next((i for i, p in enumerate(reversed(self.params)) if not (p.keyword and p.written)), len(self.params))
+        return next(
+            (i for i, p in enumerate(reversed(self.params)) if not (p.written and (p.keyword or p.name == "out"))),
+            len(self.params),
+        )
 
 
 def _split(text: str) -> list[str]:
@@ -148,27 +162,46 @@ def words(schema: str) -> list[str]:
 
 
 def expand(schema: str, options: str = "") -> list[str]:
-    """A schema, and its in-place and out= forms where the options ask for them and it is neither itself."""
+    """A schema, and its in-place and out= forms where the options, or it itself, ask for them and it is neither itself."""
+    own = _OUT.search(schema)
+    schema = _OUT.sub("", schema)
     made = [schema]
     match = _SCHEMA.fullmatch(schema.strip())
     if not match:
         return made  # parse_schema says what is wrong
-    name, arguments, _ = match.groups()
+    name, arguments, returned = match.groups()
     base, _, overload = name.partition(".")
+    dot = f".{overload}" if overload else ""
     if "[functional]" in options:
-        dot = f".{overload}" if overload else ""
         plain = f"{base.removesuffix('_')}{dot}({arguments.replace('Tensor(a!) ', 'Tensor ', 1)}) -> Tensor"
         return [schema, *expand(plain, "[out]")]
-    if "!" in schema:
+    if "!" in schema and not own:
         return made
     if "[in_place]" in options:
-        dot = f".{overload}" if overload else ""
         made.append(f"{base}_{dot}({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)")
-    if "[out]" in options:
-        star = "" if "*" in _split(arguments) else "*, "
-        out = f"{overload}_out" if overload else "out"
-        made.append(f"{base}.{out}({arguments}, {star}Tensor(a!) out) -> Tensor(a!)")
+    if asked := own or _OUT.search(options):
+        made.append(_out_form(base, overload, arguments, returned, *(asked[1] or "").split()))
     return made
+
+
+def _out_form(base: str, overload: str, arguments: str, returned: str, called: str = "", *names: str) -> str:
+    results = len(_split(returned[1:-1])) if returned.startswith("(") else 1
+    names = names or (("out",) if results == 1 else tuple(f"out{i}" for i in range(results)))
+    letters = (c for c in "abcdefgh" if f"({c}" not in arguments)
+    is_list = returned in ("Tensor[]", "Tensor(a)[]")
+    kinds = [f"Tensor({next(letters)}!){'[]' * is_list}" for _ in names]
+    star = [] if "*" in _split(arguments) else ["*"]
+    outs = [f"{kind} {name}" for kind, name in zip(kinds, names, strict=True)]
+    given = ", ".join([a for a in (_OPTIONS.sub("", arguments),) if a] + star + outs)
+    called = called or (f"{overload}_out" if overload else "out")
+    made = kinds[0] if results == 1 and not is_list else f"({', '.join(kinds[: 0 if is_list else results])})"
+    return f"{base}.{called}({given}) -> {made}"
+
+
+def options_of(schema: str) -> int:
+    """Which of its arguments is the first of those that an out= form leaves out; -1: it has none."""
+    found = _OPTIONS.search(schema)
+    return len([a for a in _split(schema[schema.index("(") + 1 : found.start()]) if a != "*"]) if found else -1
 
 
 def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path = ROOT, **more: Any) -> VmOperator:
@@ -224,12 +257,14 @@ def operators() -> dict[str, VmOperator]:
             symbols[symbol] = path
             schemas = ["".join(_STRING.findall(literal)).replace("\\\\", "\\") for literal in _STRINGS.findall(strings)]
             options = ""
-            if schemas[0].startswith("["):
+            if schemas[0].startswith("[") and "(" not in schemas[0]:
                 options = schemas.pop(0)
             for form, text_form in enumerate(schemas):
                 for word, schema in enumerate(words(text_form)):
+                    places = options_of(schema)
                     for made in expand(schema, options):
-                        add(parse_schema(made, symbol, options, path, form=form, word=word))
+                        at = -1 if _OPTIONS.search(made) else places
+                        add(parse_schema(made, symbol, options, path, form=form, word=word, options_at=at))
     for rule in registry.load_all().values():
         if isinstance(rule, ElementwiseOp):
             path = ROOT.parent / (rule.module.replace(".", "/") + ".py")
@@ -271,10 +306,19 @@ class _Tables:
         items = tuple(
             f"{{{self.text(p.name)}, Kind::{p.kind}, {str(p.optional).lower()}, {self.default(p)}}}" for p in params
         )
-        if items not in self.lists:
-            self.lists[items] = len(self.params) if items else 0
+        if items not in self.lists:  # its beginnings are lists too: most out= forms begin as what they are forms of
+            self.lists |= {items[:n]: len(self.params) for n in range(len(items) + 1) if items[:n] not in self.lists}
             self.params += items
         return self.lists[items]
+
+    def entry(self, op: VmOperator, rule: int, whole: int) -> str:
+        """An OpEntry in C++."""
+        numbers = f"{len(op.params)}, {op.results}, {op.writes}, {op.outs}"
+        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
+        return (
+            f"{{{self.text(op.name)}, {self.function(f'op_{op.symbol}')}, {self.first_param(op.params)}, {rule}, {whole}, {numbers}, "
+            f"{flags}, {op.form}, {op.word}, {max(op.options_at, 0)}}}"
+        )
 
     def default(self, p: Param) -> str:
         """The last fields of a Param in C++: has_default, default_tag, value."""
@@ -313,14 +357,16 @@ def operators_source(table: dict[str, VmOperator]) -> str:
     made = _Tables()
     rules = {op.rule.name: op.rule for op in table.values() if op.rule}
     numbers = {name: number for number, name in enumerate(rules)}
-    rows = []
+    rows: list[str] = []
+    wholes: list[str] = []
+    for params in sorted((op.params for op in table.values()), key=len, reverse=True):
+        made.first_param(params)
     for op in table.values():
-        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
-        rule = numbers[op.rule.name] if op.rule else -1
-        rows.append(
-            f"{{{made.text(op.name)}, {made.function(f'op_{op.symbol}')}, {made.first_param(op.params)}, {rule}, "
-            f"{len(op.params)}, {op.results}, {op.writes}, {flags}, {op.form}, {op.word}}}"
-        )
+        whole = -1
+        if op.options_at >= 0:
+            whole = len(wholes)
+            wholes.append(made.entry(op.with_options(), -1, -1))
+        rows.append(made.entry(op, numbers[op.rule.name] if op.rule else -1, whole))
     forms = [
         f"{{{made.text(name)}, {made.function(f'quantized_form_{symbol}')}}}"
         for name, (symbol, _) in quantized_forms().items()
@@ -344,6 +390,7 @@ def operators_source(table: dict[str, VmOperator]) -> str:
         *array("OpFn kOperatorFunctions", made.functions, "nullptr"),
         *array("OpEntry kOperators", rows, "{}"),
         f"const int kOperatorCount = {len(rows)};",
+        *array("OpEntry kWholes", wholes, "{}"),
         *array("QuantizedForm kQuantizedForms", forms, "{}"),
         f"const int kQuantizedFormCount = {len(forms)};",
         "}  // namespace pen",

@@ -14,6 +14,7 @@ import click
 
 import penlight
 from penlight.tools.bench import bench_command
+from penlight.tools.build import build_command
 from penlight.tools.inspect import inspect_command
 from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
@@ -53,11 +54,12 @@ def cli() -> None:
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
+    penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     penlight serve mobilenet_v2.pen --open                             try it in a phone's browser
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, serve_command):
+for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, build_command, serve_command):
     cli.add_command(_command)
 
 

@@ -29,7 +29,8 @@ def guessed(module: nn.Module) -> Any:
     freeze(script)
     forward = script.method("forward")
     assert forward is not None
-    return guess_inputs(script, forward), patterns_of(script, forward)
+    seen = guess_inputs(script, forward)
+    return seen and seen.inputs, patterns_of(script, forward)
 
 
 @pytest.mark.parametrize(

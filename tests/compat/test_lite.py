@@ -80,7 +80,7 @@ def test_missing_files(tmp_path: Path) -> None:
 
 def test_other_files(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no model")
-    with pytest.raises(Exception, match="a .ptl file or an exported program .*, got something else"):
+    with pytest.raises(Exception, match="expected a .pen, .ptl or TorchScript file, got something else"):
         lite._load_for_lite_interpreter(tmp_path / "x")
 
 

@@ -10,7 +10,7 @@ import torch
 from penlight.ir import Graph, Method, Program, SymbolRange, TensorType, Value, print_graph, symbol
 from penlight.ir.verify import verify
 from penlight.ops import registry
-from penlight.passes import optimize
+from penlight.passes import optimize, pipeline
 from tests.passes.reference import run_graph
 
 C, H, W = 8, 6, 5
@@ -146,3 +146,14 @@ def test_random_network_at_run_time(seed: int) -> None:
             for a, b in zip(before, model(given), strict=True):
                 error = (a - b).abs().max().item() / max(a.abs().max().item(), 1e-6)
                 assert error < 1e-4, f"error {error} at strides {given.stride()}\n{text}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_pass_that_reports_no_change_made_none(seed: int) -> None:
+    """Only then is a graph verified between passes. The last stage counts conversions, and always says where views are; after it
+    the graph is verified in any case."""
+    graph = Network(seed).graph
+    for run in [run for stage in pipeline.STAGES[:-1] for run in stage.passes * (1 + stage.repeat)]:
+        before = print_graph(graph)
+        if not run(graph):
+            assert print_graph(graph) == before, run.__module__

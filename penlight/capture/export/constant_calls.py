@@ -1,9 +1,9 @@
 """Calls that the weights alone determine are computed by torch while capturing: standardised weights, tables of position
 biases, masks of shifted windows. What they call then needs no kernel, costs nothing in a run, and is exact.
 
-Changes in place are carried out too, in order and on the very memory, so views see them as torch has it; never on a weight.
-Views, and what makes tensors from nothing (zeros, arange), are known and also converted: where all of its consumers are
-computed, such a node is left without users, and else it is cheaper than its numbers in the file.
+In-place calls are computed too, in order and on the same memory, so that views see them as in torch; never on a weight.
+Views, and what makes tensors from nothing (zeros, arange), are computed and also converted to nodes: where another node uses one, it
+is cheaper than its numbers in the file; where none does, it is removed later.
 """
 
 from __future__ import annotations
@@ -21,14 +21,8 @@ from penlight.capture.export.mutation import is_in_place, shared_memory
 
 MAX_GROWTH = 4
 MAX_GROWN_BYTES = 1 << 20
-_OF_A_KIND = {
-    "new_zeros",
-    "new_ones",
-    "new_full",
-    "zeros_like",
-    "ones_like",
-    "full_like",
-}  # look only at dtype and shape
+# These look only at the dtype and shape of their first argument.
+_OF_A_KIND = {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}
 _UNDEFINED = ("empty", "new_empty")  # their numbers are whatever the memory holds
 
 

@@ -51,7 +51,7 @@ DEEPEST = 8  # levels of decompositions within decompositions
 
 
 class Conversion:
-    """One pass over an exported graph. `roots`: see mutation.plan; `known`: see known.py."""
+    """One pass over an exported graph. `roots`: see mutation.plan; `known`: see constant_calls.py."""
 
     def __init__(
         self,
@@ -138,10 +138,8 @@ class Conversion:
                 if not isinstance(tensor, torch.Tensor):
                     raise CaptureError(f"{name}: the exported program holds no tensor for it")
                 self.weights[node] = (tensor, name)
-            elif (
-                spec.kind == InputKind.TOKEN
-            ):  # torch threads them through calls with side effects, to keep their order
-                self.env[node] = None
+            elif spec.kind == InputKind.TOKEN:
+                self.env[node] = None  # torch passes it through calls with side effects, to keep their order
             else:
                 raise CaptureError(
                     f"{spec.target or node.name}: an object of the model ({spec.kind.name}) that is no tensor"
@@ -410,7 +408,7 @@ class Conversion:
         return frozenset(self.symbols.names[name] for name in found)
 
     def _follow_symbols(self, node: torch.fx.Node, result: Any) -> None:
-        """New to torch, but known to the converter, which works out sizes of its own: u1 of x[:u0] is a matter of u0."""
+        """Symbols that are new to torch, but follow from others by the sizes that the converter works out: u1 of x[:u0] from u0."""
         for s, path in node.meta["unbacked_bindings"].items():
             dim = _size_at(result, path)
             if dim is not None and symbol(self.symbols.names[str(s)]) != dim:
@@ -418,8 +416,8 @@ class Conversion:
         self.emitter.out = self._types(node.meta.get("val"))
 
     def _number(self, node: torch.fx.Node) -> Any:
-        """A Python number that is read from a tensor. As a size it is a symbol, which `item` defines; in arithmetic with
-        tensors it stays one."""
+        """A Python number that is read from a tensor. An integer is a symbol, which an `item` node defines; a float stays a tensor
+        of rank 0."""
         val, g = node.meta.get("val"), self.emitter
         g.source = source_of(node)
         if not isinstance(val, (torch.SymInt, torch.SymFloat, torch.SymBool)):
@@ -501,7 +499,7 @@ class Conversion:
         return result
 
     def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> Any:
-        """Notes a call that cannot be converted, and goes on with values that nobody computes."""
+        """Notes a call that cannot be converted, and goes on with stand-ins for its results."""
         if isinstance(node.target, OpOverload):
             self.failed.add(node.target)
         origin, origin_name = _origin(node)

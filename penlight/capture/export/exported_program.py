@@ -56,7 +56,7 @@ def capture_exported(
                         [leaves[i] for i in each if isinstance(leaves[i], int)] for each in formats
                     ]
                 return Program({"forward": method})
-            if retraced and report is None:  # later rounds take apart even basic operators: too small to be recognised
+            if retraced and report is None:  # later rounds take apart basic operators too, whose names tell a user less
                 report = UnsupportedError(list(conversion.unsupported.values()))
             more = {op for op in conversion.failed if _decompositions([op])} - apart
             if report is not None and not more:

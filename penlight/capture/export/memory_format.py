@@ -42,12 +42,8 @@ def channels_last_results(ep: ExportedProgram) -> list[list[int]]:
                 ]
                 try:
                     values = torch.fx.Interpreter(ep.graph_module).run(*given)
-                except (
-                    RuntimeError,
-                    ValueError,
-                    TypeError,
-                ):  # torch refuses these strides, or cannot tell without data
-                    return []
+                except (RuntimeError, ValueError, TypeError):
+                    return []  # torch refuses these strides, or cannot tell without data
         found.append([k for k, i in enumerate(wanted) if _is_image(values[i]) and is_channels_last(values[i])])
     return found if any(found) else []
 

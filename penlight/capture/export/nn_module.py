@@ -47,7 +47,7 @@ def capture_shapes(
     decided: Mapping[Any, str],
     say: Callable[[str], None] = lambda text: None,
 ) -> Program:
-    """Exports and converts. With "auto", a batch of 1 is free too, if the model takes two: torch would compile a 1 in."""
+    """Exports and converts. With "auto", a batch of 1 is free too if the model also takes 2: torch by itself fixes sizes of 1."""
     if dynamic_shapes != "auto":
         names = dim_names(module, args, kwargs, dynamic_shapes)
         return capture_exported(export(module, args, kwargs, dynamic_shapes), names, decided)
@@ -62,7 +62,7 @@ def capture_shapes(
 
 
 def _capture_auto(module: nn.Module, args: Any, kwargs: Any, decided: Mapping[Any, str]) -> Program:
-    """Exports with every size free, as often as the model's code turns out to fix another."""
+    """Exports with every size free; then again without those that the model's code turns out to fix, until none is left."""
     fixed: set[tuple[int, int]] = set()
     while True:
         ep = export(module, args, kwargs, auto_shapes(module, args, kwargs, fixed))
@@ -122,8 +122,8 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _raise_least(module: nn.Module, ep: ExportedProgram, method: Method, args: Any, kwargs: Any) -> None:
-    """Sizes of 0 and 1 leave the ranges where the module then gives something else than was captured (`if n > 1`), or of another
-    shape (squeeze, chunk). torch does not ask: it takes every free size for 2 or more."""
+    """Takes sizes 0 and 1 out of the ranges where the module gives other results for them than what was captured (`if n > 1`), or
+    results of another shape (squeeze, chunk). torch does not check that: it takes every free size for 2 or more."""
     given, spec = pytree.tree_flatten((args, kwargs))
     results = [method.graph.outputs[i] for i in _tensors(method.output_spec)]
     hints = {name: r.hint for name, r in method.symbols.items() if r.hint is not None}

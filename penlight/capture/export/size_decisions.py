@@ -23,9 +23,7 @@ from penlight.capture.export.symbols import Symbols
 from penlight.errors import CaptureError
 from penlight.ir.graph import SymbolRange
 
-_CALLS_OF_MODULES = os.path.join(
-    "torch", "nn", "modules", "module.py"
-)  # what a layer's code asks is named by its own line
+_CALLS_OF_MODULES = os.path.join("torch", "nn", "modules", "module.py")  # calls a layer, and decides nothing itself
 _MODEL_CODE_IN_TORCH = (os.path.join("torch", "nn") + os.sep, os.path.join("torch", "functional.py"))
 
 
@@ -81,8 +79,8 @@ def _decisions(ep: ExportedProgram, symbols: Symbols, lines: Mapping[str, str]) 
 def raise_least(
     ep: ExportedProgram, symbols: Symbols, decided: Mapping[Any, str], ranges: Mapping[str, SymbolRange]
 ) -> None:
-    """Sizes of 0 and 1 leave the ranges where a condition that held would not hold for them. torch notes no guard there: it takes
-    every free size for 2 or more."""
+    """Takes sizes 0 and 1 out of the ranges where a condition that held does not hold for them. torch notes no guard for that: it
+    takes every free size for 2 or more."""
     environment = _shape_environment(ep)
     for held in decided if environment is not None else ():
         for s in held.free_symbols:

@@ -14,9 +14,8 @@ from typing import Any
 import torch
 import torch.fx
 
-ANNOTATION = (
-    "penlight_source"  # under this key, capture of TorchScript leaves its own line (torch.fx.traceback.annotate)
-)
+# Under this key, capture of TorchScript leaves its own line (torch.fx.traceback.annotate).
+ANNOTATION = "penlight_source"
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n?\s*(?P<code>[^\n]*)')
 

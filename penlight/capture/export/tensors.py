@@ -33,6 +33,7 @@ DTYPE_NAMES: dict[torch.dtype, str] = {
     torch.bool: "bool",
     torch.bfloat16: "bf16",
 }
+TORCH_DTYPES = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 
 
 def dtype_name(dtype: torch.dtype) -> str:

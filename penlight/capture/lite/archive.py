@@ -1,6 +1,6 @@
 """The zip container of PyTorch files: bytes → named records under one root folder.
 
-Our own reading, because every file is hostile and weights must not be copied: stored records are views of the (mapped) file,
+A reader of our own, because any file may be hostile and weights must not be copied: stored records are views of the (mapped) file,
 and only those that are asked for are looked at. What is inflated is bounded by the size of the file, records may not share
 bytes, and names may not leave the root folder.
 """

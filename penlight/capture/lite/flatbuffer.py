@@ -163,12 +163,11 @@ class _Reader:
         self.module = wire.root()
         self.version = check_version(wire.file, self.module.number(0, "<I"))
         self.storages = self._storages()
-        self.types = [
-            (t.string(0), t.number(1, "<B"), t.strings(2)) for t in self.module.tables(7, "ObjectType")
-        ]  # name, kind, names of attributes
+        # Of each type: its name, kind, and the names of its attributes.
+        self.types = [(t.string(0), t.number(1, "<B"), t.strings(2)) for t in self.module.tables(7, "ObjectType")]
         self.values: list[Any] = []
         self.depths: list[int] = []
-        self.sizes: list[int] = []  # if all that is shared were written out
+        self.sizes: list[int] = []  # with shared parts counted each time
         self.functions: dict[str, Function] = {}
 
     def program(self) -> LiteProgram:

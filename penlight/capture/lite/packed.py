@@ -28,7 +28,7 @@ What PyTorch calls packed is, in a file, the plain weight with what else the ope
 |                                                          | "quantized_fp16"; weight_ih, weight_hh, bias_ih?, bias_hh?: as in    |
 |                                                          | LinearPackedParamsBase; reduce_range: bool                           |
 
-"?": may be None. TorchBind classes that are not in this table keep their state: whoever runs one says so.
+"?": may be None. Objects of classes that are not in this table keep their state; operators that are given one fail.
 """
 
 from __future__ import annotations
@@ -101,13 +101,37 @@ class _Fields:
         return CaptureError(f"{self.where} {what}")
 
 
-def _linear(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {"weight": f.tensor("weight"), "bias": f.tensor_or_none("bias")}
-    limited = len(f.values) > 2
-    made["output_min"] = f.limit("output_min") if limited else None
-    made["output_max"] = f.limit("output_max") if limited else None
+# How parts of a state are read, by name; all others are tensors.
+_LISTS: dict[str, type] = dict.fromkeys(("stride", "padding", "dilation", "output_padding"), int) | {
+    "params": ScriptTensor
+}
+_LIMITS = ("output_min", "output_max", "dropout")
+_PLAIN: dict[str, type] = {"groups": int, "num_layers": int, "eps": float} | dict.fromkeys(
+    ("transposed", "quantized", "has_biases", "train", "bidirectional", "batch_first"), bool
+)
+
+
+def _row(f: _Fields, names: str) -> dict[str, Any]:
+    """All parts of a state, which have these names, in this order; "?": a tensor, or None."""
+    made: dict[str, Any] = {}
+    for name in names.split():
+        if name in _LISTS:
+            made[name] = f.list(name, _LISTS[name])
+        elif name in _LIMITS:
+            made[name] = f.limit(name)
+        elif name in _PLAIN:
+            made[name] = f.take(name, _PLAIN[name])
+        elif name.endswith("?"):
+            made[name[:-1]] = f.tensor_or_none(name[:-1])
+        else:
+            made[name] = f.tensor(name)
     f.end()
     return made
+
+
+def _linear(f: _Fields) -> dict[str, Any]:
+    row = _row(f, "weight bias? output_min output_max" if len(f.values) > 2 else "weight bias?")
+    return {"output_min": None, "output_max": None, **row}
 
 
 def _vulkan_linear(f: _Fields) -> dict[str, Any]:
@@ -119,47 +143,27 @@ def _vulkan_linear(f: _Fields) -> dict[str, Any]:
     return made
 
 
-def _conv(transposed: bool) -> Callable[[_Fields], dict[str, Any]]:
-    def read(f: _Fields) -> dict[str, Any]:
-        made: dict[str, Any] = {"weight": f.tensor("weight"), "bias": f.tensor_or_none("bias")}
-        made["stride"] = f.list("stride", int)
-        made["padding"] = f.list("padding", int)
-        made["output_padding"] = f.list("output_padding", int) if transposed else [0] * len(made["stride"])
-        made["dilation"] = f.list("dilation", int)
-        made["groups"] = f.take("groups", int)
-        made["transposed"] = transposed
-        made["output_min"] = f.limit("output_min")
-        made["output_max"] = f.limit("output_max")
-        f.end()
-        return _checked_conv(f, made)
+def _conv(f: _Fields) -> dict[str, Any]:
+    row = _row(f, "weight bias? stride padding dilation groups output_min output_max")
+    return _checked_conv(f, {"transposed": False, "output_padding": [0], **row})
 
-    return read
+
+def _conv_transpose(f: _Fields) -> dict[str, Any]:
+    row = _row(f, "weight bias? stride padding output_padding dilation groups output_min output_max")
+    return _checked_conv(f, {"transposed": True, **row})
 
 
 def _vulkan_conv(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {"weight": f.tensor("weight"), "bias": f.tensor_or_none("bias")}
-    made["stride"] = f.list("stride", int)
-    made["padding"] = f.list("padding", int)
-    made["dilation"] = f.list("dilation", int)
-    made["transposed"] = f.take("transposed", bool)
-    made["quantized"] = f.take("quantized", bool)
-    made["output_padding"] = f.list("output_padding", int) or [0] * len(made["stride"])
-    made["groups"] = f.take("groups", int)
-    made["output_min"] = f.limit("output_min")
-    made["output_max"] = f.limit("output_max")
-    f.end()
-    return _checked_conv(f, made)
+    row = _row(
+        f, "weight bias? stride padding dilation transposed quantized output_padding groups output_min output_max"
+    )
+    return _checked_conv(f, {**row, "output_padding": row["output_padding"] or [0]})
 
 
 def _vulkan_conv1d(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {"weight": f.tensor("weight"), "bias": f.tensor_or_none("bias")}
-    made["stride"] = f.list("stride", int)
-    made["padding"] = f.list("padding", int)
-    made["dilation"] = f.list("dilation", int)
-    made["groups"] = f.take("groups", int)
-    f.end()
-    made |= {"transposed": False, "quantized": False, "output_padding": [0], "output_min": None, "output_max": None}
-    return _checked_conv(f, made)
+    row = _row(f, "weight bias? stride padding dilation groups")
+    more = {"transposed": False, "quantized": False, "output_padding": [0], "output_min": None, "output_max": None}
+    return _checked_conv(f, row | more)
 
 
 def _checked_conv(f: _Fields, made: dict[str, Any]) -> dict[str, Any]:
@@ -172,12 +176,6 @@ def _checked_conv(f: _Fields, made: dict[str, Any]) -> dict[str, Any]:
             raise f.error(f"has a {field} of {made[field]} for a weight of sizes {made['weight'].shape}")
     if rank < 1 or made["groups"] < 1 or min(made["stride"]) < 1 or min(made["dilation"]) < 1:
         raise f.error(f"has {made['groups']} groups, stride {made['stride']}, dilation {made['dilation']}")
-    return made
-
-
-def _quantized_linear(f: _Fields) -> dict[str, Any]:
-    made = {"weight": f.tensor("weight"), "bias": f.tensor_or_none("bias")}
-    f.end()
     return made
 
 
@@ -295,49 +293,28 @@ def _quantize(tensor: ScriptTensor, scale: float, zero_point: int) -> ScriptTens
     )
 
 
-def _batch_norm(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {what: f.tensor_or_none(what) for what in ("weight", "bias", "running_mean", "running_var")}
-    made["eps"] = f.take("eps", float)
-    f.end()
-    return made
-
-
-def _layer_norm(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {what: f.tensor_or_none(what) for what in ("weight", "bias")}
-    made["eps"] = f.take("eps", float)
-    f.end()
-    return made
-
-
 def _recurrent(f: _Fields) -> dict[str, Any]:
-    made: dict[str, Any] = {"params": f.list("params", ScriptTensor)}
-    made["has_biases"] = f.take("has_biases", bool)
-    made["num_layers"] = f.take("num_layers", int)
-    made["dropout"] = f.limit("dropout")
-    for what in ("train", "bidirectional", "batch_first"):
-        made[what] = f.take(what, bool)
-    f.end()
-    return made
+    return _row(f, "params has_biases num_layers dropout train bidirectional batch_first")
 
 
 _LAYOUTS: dict[str, Callable[[_Fields], dict[str, Any]]] = {
     "xnnpack.LinearOpContext": _linear,
-    "xnnpack.Conv2dOpContext": _conv(transposed=False),
-    "xnnpack.TransposeConv2dOpContext": _conv(transposed=True),
+    "xnnpack.Conv2dOpContext": _conv,
+    "xnnpack.TransposeConv2dOpContext": _conv_transpose,
     "metal.LinearOpContext": _linear,
-    "metal.Conv2dOpContext": _conv(transposed=False),
+    "metal.Conv2dOpContext": _conv,
     "vulkan.LinearOpContext": _vulkan_linear,
     "vulkan.LinearPackedContext": _vulkan_linear,
-    "vulkan.Conv2dOpContext": _conv(transposed=False),
-    "vulkan.TransposeConv2dOpContext": _conv(transposed=True),
+    "vulkan.Conv2dOpContext": _conv,
+    "vulkan.TransposeConv2dOpContext": _conv_transpose,
     "vulkan.Conv2dPackedContext": _vulkan_conv,
     "vulkan.Conv1dPackedContext": _vulkan_conv1d,
-    "vulkan.BatchNormPackedContext": _batch_norm,
-    "vulkan.LayernormPackedContext": _layer_norm,
+    "vulkan.BatchNormPackedContext": lambda f: _row(f, "weight? bias? running_mean? running_var? eps"),
+    "vulkan.LayernormPackedContext": lambda f: _row(f, "weight? bias? eps"),
     "vulkan.GruPackedContext": _recurrent,
     "vulkan.GruOpContext": _recurrent,
     "vulkan.LstmPackedContext": _recurrent,
-    "quantized.LinearPackedParamsBase": _quantized_linear,
+    "quantized.LinearPackedParamsBase": lambda f: _row(f, "weight bias?"),
     "quantized.Conv2dPackedParamsBase": _quantized_conv,
     "quantized.Conv3dPackedParamsBase": _quantized_conv,
     "quantized.EmbeddingPackedParamsBase": _embedding,

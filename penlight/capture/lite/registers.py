@@ -1,7 +1,7 @@
 """Stack code → register code: a LiteProgram's functions become a Script's.
 
-Where the values on the stack lie is stack.py's to know; here is what each instruction does. Everything that the file could have
-wrong is looked for: jumps, registers, constants, depths.
+stack.py keeps track of where the values on the stack lie; here is what each instruction does. All that a file may have wrong is
+checked: jumps, registers, constants, the depth of the stack.
 
     LOAD 2 · LOADC 0 · OP 3 (aten::mul.Scalar) · STORE 4      becomes      r4 = op(r2, #0) aten::mul.Scalar
 """

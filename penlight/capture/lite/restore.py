@@ -1,7 +1,7 @@
 """Objects of TorchScript classes with __setstate__: its register code, run in Python, turns the state into attributes.
 
 PyTorch's loader runs these methods too. They only take a tuple apart, compare numbers and store: what is needed for that is here,
-with a limit of steps. An object whose method does more keeps its state, and whoever runs the program calls the method first.
+with a limit of steps. An object whose method does more keeps its state and has no attributes: code that reads one will fail.
 Where the file does not tell the attributes' names, they get the numbers of their slots.
 """
 
@@ -83,14 +83,12 @@ def _results(action: Action, args: list[Any], target: ScriptObject, slots: dict[
     raise _CannotRunError
 
 
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "eq": operator.eq,
-    "ne": operator.ne,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-}
+# Operators on numbers and text that Python has too, by name without overload; and the overloads that are theirs alone.
+PLAIN_OPERATORS: dict[str, Callable[..., Any]] = {
+    "aten::__not__": operator.not_, "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not,
+    **{f"aten::{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+}  # fmt: skip
+PLAIN_OVERLOADS = ("", "int", "float", "str", "bool")
 _PREPACK = {f"quantized::conv{t}{n}d_prepack": (n, bool(t)) for t in ("", "_transpose") for n in (1, 2, 3)}
 
 
@@ -100,14 +98,10 @@ def _call(name: str, args: list[Any], file: str) -> Any:
         return _tuple(args[0])[args[1]]
     if name == "prim::TupleSlice":
         return _tuple(args[0])[args[1] : args[2]]
-    if name in ("aten::__is__", "aten::__isnot__"):
-        return (args[0] is args[1]) == (name == "aten::__is__")
-    if name == "aten::__not__":
-        return not args[0]
     if base == "aten::__getitem__" and isinstance(args[0], (list, dict)):
         return args[0][args[1]]
-    if base.removeprefix("aten::") in _COMPARE and overload in ("int", "float", "str", "bool"):
-        return _COMPARE[base.removeprefix("aten::")](*args)
+    if base in PLAIN_OPERATORS and overload in PLAIN_OVERLOADS:
+        return PLAIN_OPERATORS[base](*args)
     if name in ("quantized::linear_prepack", "quantized::linear_prepack_fp16"):
         return _packed("quantized.LinearPackedParamsBase", tuple(args), file)
     if name in _PREPACK:

@@ -69,9 +69,8 @@ class Ranges:
         self._offsets: list[int] = []
         self._records: list[tuple[Any, ...]] = []  # of each offset
         self._lines: dict[int, list[_Line]] = {}
-        self._texts: dict[
-            int, tuple[Any, bytes, list[_Line]]
-        ] = {}  # by the id of a source, which is kept: text, traced lines
+        # By the id of a source: the source, so that its id stays its own; its text; its traced lines.
+        self._texts: dict[int, tuple[Any, bytes, list[_Line]]] = {}
         self._left = _MAX_SCANNED
         self.by_tag = True
 

@@ -1,12 +1,11 @@
-"""The stack of a function, seen while its code is translated: which register holds the value at each place of it.
+"""Keeps track of the stack while code is translated: which register or constant holds the value at each place of it.
 
-How deep the stack is at each instruction follows from the code alone, so every place becomes a register of its own, a slot, which
-is emptied when it is read. What is loaded and used at once never passes through a slot: whoever uses it names the
-register or the constant that it lies in.
+How deep the stack is at each instruction follows from the code alone, so every place of it has a register of its own, a slot, which
+is emptied when it is read. A value that LOAD or MOVE pushes is not copied into its slot: as long as its register does not change,
+whatever uses the value names that register.
 
-LOAD leaves the value in its register, MOVE takes it out. A moved value waits in its register all the same, and the register
-is emptied (a `drop`) once nothing that was loaded from it is waited for: not on the stack, and not in the hands of the
-instruction at work.
+LOAD leaves the value in its register, MOVE takes it out: that register is emptied (by a `drop`) as soon as neither a place on the
+stack nor the instruction being translated refers to it any more.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class StackCode:
         return list(self.in_hand)
 
     def move(self, register: int) -> None:
-        """A register's value goes onto the stack for good."""
+        """Pushes a register's value; the register is emptied after its last use."""
         self.push(register)
         self.moved.add(register)
 

@@ -2,8 +2,8 @@
 
 Nothing is imported and nothing is called. A name in the pickle is looked up in the table of constructors below; any other is an
 error that tells the name. Containers cannot be changed once they are in the memo (torch writes them there when they are
-finished), so values have no cycles; their depth, and their size if every shared part were written out, are counted while they
-are built, so that whoever walks them later ends soon.
+finished), so values have no cycles. Their depth, and their size with shared parts counted each time, are limited while they are
+built, so that walking them later always ends soon.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _NewObject:
     type_name: str
 
 
-# What a value on the stack weighs: its size written out, its depth, and whether it is one of the classes above or holds one,
-# which must not get into the result.
+# Of a value on the stack: its size with shared parts counted each time, its depth, and whether it is or holds one of the classes
+# above, which must not get into the result.
 _Shape = tuple[int, int, bool]
 _LEAF: _Shape = (1, 0, False)
 _INTERNAL: _Shape = (1, 0, True)
@@ -346,7 +346,7 @@ class _Reader:
         return arguments
 
     def count_copy(self, values: list[Any] | dict[Any, Any]) -> None:
-        """Each list gets its type once, and each element took a byte at least: more is a list out of the memo, over and over."""
+        """Each list gets its type once, and an element takes at least a byte of the pickle: more copies than that mean an attack."""
         self.copied += len(values)
         if self.copied > len(self.data):
             raise self.error("the same list is used so often that the lists are larger than the pickle")

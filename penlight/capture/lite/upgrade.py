@@ -35,10 +35,8 @@ _RENAMED = {  # operator: first version with the present behaviour, its old name
     "aten::logspace": (9, "upgrade::logspace_0_8"),
     "aten::logspace.out": (9, "upgrade::logspace_0_8"),
 }
-_SHORTER = {
-    "aten::gelu": (10, 1),
-    "aten::gelu.out": (10, 2),
-}  # operator: first version with more arguments, how many before
+# Operator: first version with more arguments, how many before.
+_SHORTER = {"aten::gelu": (10, 1), "aten::gelu.out": (10, 2)}
 
 
 _ORIGINAL = {new: old.partition(".")[0] for old, (_, new) in _RENAMED.items()}

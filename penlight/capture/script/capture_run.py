@@ -1,4 +1,4 @@
-"""What a machine computes → a graph, through torch.export: a whole method of a script, or a part of one."""
+"""A script, or a part of one, run by a ScriptMachine under torch.export → a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def capture_run(
     run: Callable[..., Any],
     say: Callable[[str], None] = lambda text: None,
 ) -> Method:
-    """What `run` computes with the machine, as a graph. torch.export reads the names of arguments off a function's signature."""
+    """What `run` computes with the machine, as a graph. torch.export takes the names of inputs from a function's signature: one
+    with these names is made."""
     scope: dict[str, Any] = {"run": run}
     exec(f"def forward({', '.join(names)}):\n    return run({', '.join(names)})\n", scope)
     object.__setattr__(machine, "forward", scope["forward"])

@@ -1,6 +1,6 @@
-"""Where values in register code come from and how long they are needed: what writes where, what hangs on data, what is live.
+"""Analyses of register code: which actions write where, which branches depend on data, and how long each value is needed.
 
-For `steps`, every instruction is visited once, both ways at a branch, with a set of tags for what each register holds: "input NAME"
+`steps` visits every instruction once, both ways at a branch, with a set of tags for what each register holds: "input NAME"
 (the argument itself or a view of it), "data" (a number read out of a tensor), "shape" (a size or rank). A fresh tensor has none.
 """
 
@@ -27,7 +27,7 @@ VIEWS = {
 READS_DATA = {
     "item", "is_nonzero", "ScalarImplicit", "IntImplicit", "FloatImplicit", "equal", "allclose", "tolist",
 }  # fmt: skip
-READS_DATA_OF_TENSORS = {"Bool", "Int", "Float"}  # and convert numbers too
+READS_DATA_OF_TENSORS = {"Bool", "Int", "Float"}  # given numbers, they only convert
 READS_SHAPE = {"size", "dim", "len", "numel", "stride", "shape"}
 
 
@@ -104,7 +104,7 @@ JUMPS = ("jump", "branch", "loop")
 
 
 def data_decisions(function: ScriptFunction) -> set[int]:
-    """Branches and loops that hang on numbers out of tensors."""
+    """Branches and loops that depend on numbers read from tensors."""
     code = function.code
     before = [-1] * len(code)  # registers that hold such numbers, as bits; -1: not reached yet
     if code:
@@ -126,7 +126,7 @@ def data_decisions(function: ScriptFunction) -> set[int]:
 
 
 def _with_data(a: Action, before: int) -> int:
-    """The registers with numbers out of tensors after an action."""
+    """The registers that hold numbers read from tensors after an action, as bits."""
     taken = any(before >> r & 1 for r in reads(a))
     short = short_name(a.target) if a.op == "op" else ""
     made = (a.op == "op" and reads_data(a.target)) or (
@@ -230,9 +230,8 @@ def live_after(function: ScriptFunction) -> list[int]:
 def renamed(function: ScriptFunction) -> list[Action]:
     """The code with registers numbered anew, so that two values that share one in turn are told apart. For looking at only: a loop
     is shown with what it writes as results."""
-    defined: dict[int, list[int]] = {
-        r: [-1] for r in range(len(function.parameters))
-    }  # register -> actions that write it
+    # Register -> actions that write it; -1: it is a parameter.
+    defined: dict[int, list[int]] = {r: [-1] for r in range(len(function.parameters))}
     for i, a in enumerate(function.code):
         for r in set(_writes(a)):
             defined.setdefault(r, []).append(i)

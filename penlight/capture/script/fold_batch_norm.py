@@ -1,11 +1,11 @@
-"""Batch normalizations by constants vanish into the convolutions before them, in register code.
+"""Folds batch normalizations with constant parameters into the convolutions before them, in register code.
 
     r2 = aten::conv2d(r1, #w, None, …)                       r2 = aten::conv2d(r1, #w', #b', …)
     r3 = aten::batch_norm(r2, #gamma, #beta, …)     ->       r3 = move(r2)
 
-Graphs lose theirs in passes/fold_batch_norm.py. Done here, before anything is planned, a plan and the code that stands behind it
-have the same weights, and the file holds them once. Comes after freeze.py: what never changes is a constant by then. A linear
-keeps its batch norm: that one is along the last dim only if there are two, which code does not tell. Needs no torch.
+passes/fold_batch_norm.py does this for graphs. It is done here too, before anything is planned, so that a plan and the code behind
+it have the same weights, which the file then holds once. Runs after freeze.py, which makes parameters constants. A linear layer keeps
+its batch norm: that one normalizes the last dim only if the input has rank 2, which code does not tell. Needs no torch.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _is_batch_norm(a: Action) -> bool:
 
 
 def _touched(script: Script) -> set[int]:
-    """Storages that code may write into, or that others see: of tensors that are more than parameters of these operators."""
+    """Storages of tensors that anything but a convolution or a batch norm uses: these must keep their numbers."""
     found = set()
     values: list[Any] = [script.module, *(d for function in script.functions.values() for d in function.defaults)]
     for function in script.functions.values():
@@ -60,8 +60,8 @@ def _touched(script: Script) -> set[int]:
 
 
 def _pairs(function: ScriptFunction) -> Iterator[tuple[Action, Action]]:
-    """A convolution and the batch norm that alone reads the numbers of its result, and no others. What lies between does not
-    matter: branches that ask for the result's rank, as scripted modules have them."""
+    """Each convolution with the batch norm that alone reads its result, and reads nothing else. Between them may be branches on the
+    result's rank, as scripted modules have them."""
     before: dict[int, list[int]] = {}
     for i in range(len(function.code)):
         for way in following(function.code, i):

@@ -1,13 +1,12 @@
-"""Register code with what never changes put in: attributes become constants, branches on them are decided, dead code goes.
+"""Freezes register code: attributes that never change become constants, branches on them are decided, dead code is removed.
 
     r1 = get_attr(r0) training                        r3 = op(r2, #weight, …) aten::conv2d
     branch r1, else 5                    becomes      …
     …
     r3 = op(r2, r7, …) aten::conv2d
 
-Code that was scripted asks for its own attributes all the time; a phone need not. An attribute is constant if no code sets it and
-none writes into it in place, through whatever view or container it may pass. Works on code from TorchScript and from .ptl files
-alike, without torch.
+Scripted code reads its own attributes all the time, which costs time on a phone. An attribute is constant if no code sets it and
+none writes into it in place, directly or through a view or a container. Needs no torch.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penlight.capture.lite.read import objects_in
+from penlight.capture.lite.restore import PLAIN_OPERATORS, PLAIN_OVERLOADS
 from penlight.capture.script.dataflow import JUMPS, Waiting, following, gives_view, live_after, reads, renamed, written
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import ScriptObject, ScriptTensor
@@ -23,25 +24,18 @@ from penlight.ops.vm_operators import operators
 
 Slot = tuple[int, int]  # id of an object, number of its attribute; object 0: any
 _FOLDED: dict[str, Callable[..., Any]] = {
-    "aten::__not__": operator.not_, "aten::__and__.bool": lambda a, b: a and b, "aten::__or__.bool": lambda a, b: a or b,
-    "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not, "aten::len.t": len,
-    **{f"aten::{name}.{kind}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge") for kind in ("int", "float", "str", "bool")},
+    "aten::__and__.bool": operator.and_, "aten::__or__.bool": operator.or_, "aten::len.t": len,
+    **{f"{name}.{kind}".rstrip("."): call for name, call in PLAIN_OPERATORS.items() for kind in PLAIN_OVERLOADS},
 }  # fmt: skip
-_UNMISSED = (
-    "move",
-    "get_attr",
-    "tuple",
-    "list",
-    "dict",
-    "isinstance",
-)  # actions that do nothing but give their results
+# Actions that do nothing but give their results.
+_PURE = ("move", "get_attr", "tuple", "list", "dict", "isinstance")
 
 
 def freeze(script: Script) -> None:
     """Rewrites the functions of a script in place."""
     _forget_uncalled(script)
     before: set[Slot] | None = None
-    while (changing := changing_slots(script)) != before:  # code that is gone changes nothing any more
+    while (changing := changing_slots(script)) != before:  # again: what changed an attribute may be gone now
         for function in script.functions.values():
             known = _propagate(script, function, changing)
             _put_in(script, function, known)
@@ -52,10 +46,10 @@ def freeze(script: Script) -> None:
 
 # ---- which attributes change ----
 def changing_slots(script: Script) -> set[Slot]:
-    """Attributes that code sets, or whose tensors and containers it may write into, under whatever name they lie in memory."""
+    """Attributes that code sets, or may write into in place: also those that share memory with such a one."""
     found: set[Slot] = set()
     touched: set[Slot] = set()
-    handed_on: set[Slot] = set()  # what became an attribute or a result too: whoever writes into that writes into these
+    handed_on: set[Slot] = set()  # also stored in another attribute, or returned: writing there changes these
     for function in script.functions.values():
         code = renamed(function)
         holders = _objects(script, function, code)
@@ -75,7 +69,7 @@ def changing_slots(script: Script) -> set[Slot]:
 def _in_one_memory(script: Script, slots: set[Slot]) -> set[Slot]:
     """The same attributes, and all others that share a tensor's memory or a container with one of them."""
     places: dict[int, set[Slot]] = {}  # id of a storage or container -> the attributes that have it
-    for owner in _all_objects(script.module):
+    for owner in objects_in([script.module]):
         for slot, value in enumerate(owner.attributes.values()):
             for memory in _memory(value):
                 places.setdefault(memory, set()).add((id(owner), slot))
@@ -97,8 +91,8 @@ def _register(at: int | Const) -> int:
 
 
 def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> dict[int, set[int]]:
-    """The objects that registers may hold, as ids; {0}: any. Follows no order, so a register has what it ever holds."""
-    by_id = {id(o): o for o in _all_objects(script.module)}
+    """The objects that each register may hold at any time, as ids; 0: any object. Does not look at the order of the code."""
+    by_id = {id(o): o for o in objects_in([script.module])}
     held = {i: {0} for i in range(len(function.parameters))}
     if function.method is not None:
         held[0] = {id(script.module)}
@@ -131,21 +125,6 @@ def _slot_value(owner: ScriptObject | None, slot: int) -> Any:
     return values[slot] if slot < len(values) else None
 
 
-def _all_objects(module: Any) -> list[ScriptObject]:
-    found: dict[int, ScriptObject] = {}
-    left = [module]
-    while left:
-        value = left.pop()
-        if isinstance(value, ScriptObject) and id(value) not in found:
-            found[id(value)] = value
-            left += value.attributes.values()
-        elif isinstance(value, (list, tuple)):
-            left += value
-        elif isinstance(value, dict):
-            left += value.values()
-    return list(found.values())
-
-
 def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[Slot]]:
     """For each register, the attributes whose memory its value may share."""
     origins: dict[int, set[Slot]] = {}
@@ -158,7 +137,7 @@ def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[
             elif a.op in ("move", "tuple", "list", "dict", "unpack", "loop") or (a.op == "op" and gives_view(a.target)):
                 made = set().union(*(origins.get(r, set()) for r in reads(a)))
             elif a.op in ("call", "call_method"):
-                made = {(0, -1)}  # something that was handed on
+                made = {(0, -1)}  # anything that was handed on
             else:
                 continue
             for r in a.results:
@@ -312,7 +291,7 @@ def _clean(function: ScriptFunction) -> None:
             if (
                 (a.op == "drop" and not a.args)
                 or (a.op == "jump" and a.target == i + 1)
-                or (unread and (a.op in _UNMISSED or _only_computes(a)))
+                or (unread and (a.op in _PURE or _only_computes(a)))
             ):
                 gone.add(i)
         if not gone:
@@ -346,7 +325,7 @@ def _remove(function: ScriptFunction, gone: set[int]) -> None:
 
 
 def _forget_unread(script: Script, changing: set[Slot]) -> None:
-    """State that no code reads any more leaves the file. The slots stay, as code counts them."""
+    """Empties attributes that no code reads any more, so that the file does not hold them. Their slots stay: code names them by number."""
     read: set[Slot] = {(0, slot) for _, slot in changing}
     for function in script.functions.values():
         code = renamed(function)
@@ -354,7 +333,7 @@ def _forget_unread(script: Script, changing: set[Slot]) -> None:
         for a in code:
             if a.op == "get_attr":
                 read |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
-    for owner in _all_objects(script.module):
+    for owner in objects_in([script.module]):
         if not owner.is_custom:
             for slot, name in enumerate(owner.attributes):
                 if not {(id(owner), slot), (0, slot)} & read:

@@ -1,8 +1,8 @@
-"""Example inputs for code that comes without any, from the operators that read its inputs first.
+"""Guesses example inputs for code that comes without any, from the first operators that read its inputs.
 
-A convolution says its input's dtype, rank and channels by its weight; a linear layer the last dim; an embedding that
-indices come in. What the code does not say (batch, height, width, length) is tried at usual sizes: the code is run to see which it
-takes. An input whose readers say nothing makes no guess: the method is then interpreted without any plan.
+A convolution's weight tells the dtype, rank and channels of its input, a linear layer's the last dim, an embedding that the input is
+indices. For what the code does not tell (batch, height, width, length) usual sizes are tried: the code is run to see which it
+takes. Where nothing is known of an input there is no guess, and the method is interpreted without any plan.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from penlight.capture.export.tensors import TORCH_DTYPES
 from penlight.capture.script.dataflow import short_name
-from penlight.capture.script.observe import observe
+from penlight.capture.script.observe import Observation, observe
 from penlight.ir.dims import Expr
 from penlight.ir.graph import Method
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -26,39 +27,20 @@ IMAGE_SIZES = (224, 128, 64, 299, 32, 28)  # height and width, tried in this ord
 LENGTHS = (128, 16, 1024, 16000)  # of sequences and signals
 BATCHES = (2, 1)  # 1 last: torch.export would take it for fixed
 
-# Readers that say no more than who reads their result says: y has x's rank and channels.
+# Results have the rank and channels of the input: what reads them tells about the input too.
 _PASS_THROUGH = {
     "contiguous", "detach", "dropout", "clone", "relu", "sigmoid", "tanh", "quantize_per_tensor", "dequantize", "clamp", "batch_norm", "pad",
     "max_pool2d", "avg_pool2d",
 }  # fmt: skip
 _ARITHMETIC = {"add", "sub", "mul", "div"}  # with a number
-_CONVOLUTIONS = {
-    "conv1d": 3,
-    "conv2d": 4,
-    "conv3d": 5,
-    "conv_transpose1d": 3,
-    "conv_transpose2d": 4,
-    "conv_transpose3d": 5,
-}
-_CONTEXTS = {
-    "conv2d_clamp_run": 4,
-    "run_conv2d_context": 4,
-    "conv2d_run": 4,
-    "conv2d": 4,
-    "conv2d_relu": 4,
-    "conv1d": 3,
-    "conv1d_relu": 3,
-}
-_LINEAR_CONTEXTS = {
-    "linear_clamp_run",
-    "run_linear_context",
-    "linear_run",
-    "linear",
-    "linear_relu",
-    "linear_dynamic",
-    "linear_relu_dynamic",
-}
-_DTYPES = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "bf16": torch.bfloat16}
+# The rank of the input, by operator: with plain weights (aten), and with packed ones (quantized, prepacked, …).
+_CONVOLUTIONS = {f"conv{kind}{n}d": n + 2 for kind in ("", "_transpose") for n in (1, 2, 3)}
+_PACKED_CONVOLUTIONS = {
+    "conv2d_clamp_run": 4, "run_conv2d_context": 4, "conv2d_run": 4, "conv2d": 4, "conv2d_relu": 4, "conv1d": 3, "conv1d_relu": 3,
+}  # fmt: skip
+_PACKED_LINEARS = {
+    "linear_clamp_run", "run_linear_context", "linear_run", "linear", "linear_relu", "linear_dynamic", "linear_relu_dynamic",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +55,7 @@ class Pattern:
 
 
 def fits(patterns: Sequence[Pattern], method: Method) -> bool:
-    """Whether a planned method takes all that the patterns allow: sizes that are free there are free here, without limits."""
+    """Whether a planned method takes every input that the patterns allow: sizes that they leave open are free in it, without limits."""
     for value, pattern in zip(method.graph.inputs, patterns, strict=True):
         shape = value.type.shape if isinstance(value.type, TensorType) else ()
         if len(shape) != len(pattern.dims):
@@ -85,7 +67,7 @@ def fits(patterns: Sequence[Pattern], method: Method) -> bool:
 
 
 def patterns_of(script: Script, function: ScriptFunction) -> list[Pattern] | None:
-    """What its readers say of each parameter without a default; None where they do not tell."""
+    """What is known of each parameter without a default; None where the code does not tell enough."""
     needed = len(function.parameters) - len(function.defaults)
     wanted = function.parameters[1:needed]
     if not wanted or any(p["type"] not in ("Tensor", "Any") for p in wanted):
@@ -100,23 +82,23 @@ def patterns_of(script: Script, function: ScriptFunction) -> list[Pattern] | Non
     return patterns
 
 
-def guess_inputs(script: Script, function: ScriptFunction) -> tuple[torch.Tensor, ...] | None:
-    """Inputs that the function takes, or None."""
+def guess_inputs(script: Script, function: ScriptFunction) -> Observation | None:
+    """A run on inputs that the function takes, or None."""
     patterns = patterns_of(script, function)
     if patterns is None:
         return None
     images = any(len(p.dims) >= 4 for p in patterns)
     for batch, size in itertools.product(BATCHES, IMAGE_SIZES if images else LENGTHS):
-        args = tuple(_example(p, batch, size) for p in patterns)
-        if observe(script, function, args).failure is None:  # any error of the model says: not this size
-            return args
+        seen = observe(script, function, tuple(_example(p, batch, size) for p in patterns))
+        if seen.failure is None:  # any error of the model says: not this size
+            return seen
     return None
 
 
 def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
-    """What readers say of each parameter, by its register. Follows the code from top to bottom, whatever jumps there are."""
+    """What operators tell about each parameter, by its register. Reads the code from top to bottom, without following jumps."""
     held: dict[int, Any] = {0: script.module}  # parts of the state that registers hold
-    origin: dict[int, int] = {i: i for i in range(1, len(function.parameters))}  # registers that are like an input
+    origin = {i: i for i in range(1, len(function.parameters))}  # register -> the parameter that its value is like
     said: dict[int, list[Pattern]] = {}
     for action in function.code:
         values = [script.constants[a.index] if isinstance(a, Const) else held.get(a) for a in action.args]
@@ -153,14 +135,14 @@ def _said(script: Script, function: ScriptFunction) -> dict[int, list[Pattern]]:
 
 
 def _pattern(action: Action, values: list[Any]) -> Pattern | None:
-    """What this reader of an input says of it."""
+    """What an operator tells about the input that it reads."""
     namespace, short = action.target.partition("::")[0], short_name(action.target)
     weight = values[1] if len(values) > 1 else None
-    if isinstance(weight, ScriptObject):  # a context: quantized, prepacked
+    if isinstance(weight, ScriptObject):  # packed: quantized, or for a backend
         weight = weight.attributes.get("weight")
     if not isinstance(weight, ScriptTensor):
         return None
-    dtype = torch.float32 if namespace != "aten" else _DTYPES.get(weight.dtype)
+    dtype = torch.float32 if namespace != "aten" else TORCH_DTYPES.get(weight.dtype)
     if dtype is None or len(weight.shape) < 2:
         return None
     if namespace == "aten" and short == "_convolution":
@@ -170,12 +152,12 @@ def _pattern(action: Action, values: list[Any]) -> Pattern | None:
         transposed = "transpose" in short
         groups = values[6] if len(values) > 6 else 1
         return _of_convolution(weight, dtype, _CONVOLUTIONS[short], transposed, groups)
-    if short in (("linear",) if namespace == "aten" else _LINEAR_CONTEXTS):
+    if short in (("linear",) if namespace == "aten" else _PACKED_LINEARS):
         return Pattern(dtype, (None, weight.shape[1]), certain=False)
-    if namespace != "aten" and short in _CONTEXTS:
+    if namespace != "aten" and short in _PACKED_CONVOLUTIONS:
         context = values[1].attributes if isinstance(values[1], ScriptObject) else {}
         return _of_convolution(
-            weight, dtype, _CONTEXTS[short], bool(context.get("transposed")), context.get("groups", 1)
+            weight, dtype, _PACKED_CONVOLUTIONS[short], bool(context.get("transposed")), context.get("groups", 1)
         )
     return None
 

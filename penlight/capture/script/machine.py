@@ -1,8 +1,8 @@
-"""Runs register code (ir/script.py) in Python on torch tensors: real ones, to see what passes through; or torch.export's, to
-capture it, or a part of it, as a graph.
+"""Runs register code (ir/script.py) in Python on torch tensors: on real ones to observe it, on torch.export's to capture it, or a
+part of it, as a graph.
 
-Weights are buffers of the module that runs, under the names that they have in the model, so that torch.export sees them as such.
-Branches are taken as the values decide; where these are not known while exporting, that is an error in words.
+Weights are buffers of the module that runs, under the names that they have in the model, so that torch.export keeps the names.
+Branches are taken as the values decide; a value that is not known while exporting is an error.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ import torch
 from torch import nn
 
 from penlight.capture.export.source_lines import ANNOTATION
+from penlight.capture.export.tensors import TORCH_DTYPES
 from penlight.capture.script.operators import call_torch, plain_result
 from penlight.capture.script.plain_values import DTYPES, dtype_code, is_number
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Action, Const, Script, ScriptFunction
-from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor
+from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, tensors_in
 
-_TORCH = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16,
-          "i32": torch.int32, "i64": torch.int64, "bool": torch.bool, "bf16": torch.bfloat16}  # fmt: skip
 _MAX_ACTIONS = 5_000_000  # of one run: an endless loop shall not stop the compiler
 
 
@@ -50,17 +49,15 @@ class ScriptMachine(nn.Module):
         self._script = (script,)
         self._observer = observer
         self._owners: dict[int, tuple[nn.Module, str]] = {}  # id of a ScriptTensor -> its buffer
-        self._values: dict[int, Any] = {}  # id of a container or object -> its Python twin, so that sharing stays
+        self._values: dict[int, Any] = {}  # id of a container or object -> its one value here, so that sharing stays
         self._numbers: dict[int, Any] = {}  # id of a rank-0 constant -> its number
         self._kept: list[Any] = []
         self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
-        self.decided: dict[
-            Any, str
-        ] = {}  # conditions on sizes that held -> the line that asks (export/size_decisions.py)
-        found: dict[int, ScriptTensor] = {}
-        for value in (script.module, *script.constants) if roots is None else roots:
-            _collect(value, found)
+        # Conditions on sizes that held -> the line that asks (export/size_decisions.py).
+        self.decided: dict[Any, str] = {}
+        values = (script.module, *script.constants) if roots is None else roots
+        found = {id(t): t for value in values for t, _ in tensors_in([value])}
         for tensor in sorted(found.values(), key=lambda t: t.name):  # not in the order of code: files differ in that
             self._register(tensor, copies)
         for value in script.constants:
@@ -70,7 +67,7 @@ class ScriptMachine(nn.Module):
 
     def _register(self, tensor: ScriptTensor, copies: bool) -> None:
         """Its buffer lies in modules of the names on its path: "features.0.weight"."""
-        if tensor.dtype not in _TORCH or tensor.quantizer is not None:
+        if tensor.dtype not in TORCH_DTYPES or tensor.quantizer is not None:
             return
         *path, name = (tensor.name or f"constant.{len(self._owners)}").split(".")
         owner: nn.Module = self
@@ -213,7 +210,7 @@ class ScriptMachine(nn.Module):
         return self.value(list(owner.attributes.values())[slot])
 
     def _set_attribute(self, owner: Any, slot: int, value: Any) -> None:
-        """State is changed for the eyes of this run alone, and not where a graph is captured: that has no state."""
+        """A change lasts for this run. While a graph is captured it is an error: graphs have no state."""
         if isinstance(owner, _Made):
             owner.slots[slot] = value
         elif self._observer is None:
@@ -278,24 +275,6 @@ class _Made:
         self.slots: dict[int, Any] = {}
 
 
-def _collect(value: Any, found: dict[int, ScriptTensor]) -> None:
-    """Every tensor in a value, by its id."""
-    left, seen = [value], set()
-    while left:
-        v = left.pop()
-        if id(v) in seen:
-            continue
-        seen.add(id(v))
-        if isinstance(v, ScriptTensor):
-            found[id(v)] = v
-        elif isinstance(v, ScriptObject):
-            left += v.attributes.values()
-        elif isinstance(v, dict):
-            left += v.values()
-        elif isinstance(v, (list, tuple)):
-            left += v
-
-
 def torch_value(value: Any) -> Any:
     """A stored value (ir/values.py) with torch's tensors in it."""
     if isinstance(value, np.ndarray):
@@ -320,9 +299,9 @@ def _quantized(t: ScriptTensor, q: Quantizer) -> torch.Tensor:
 
 
 def _tensor(t: ScriptTensor, copy: bool) -> torch.Tensor:
-    """In the memory of its storage, unless that may not be written."""
+    """In the memory of its storage; a copy where that is read-only, or where asked for."""
     flat = torch.from_numpy(t.storage.data if t.storage.data.flags.writeable and not copy else t.storage.data.copy())
-    kind = _TORCH[t.dtype]
+    kind = TORCH_DTYPES[t.dtype]
     if 0 in t.shape:
         return torch.empty(t.shape, dtype=kind)
     end = len(flat) // kind.itemsize * kind.itemsize
@@ -349,13 +328,15 @@ def _is_instance(value: Any, types: str) -> bool:
 
 def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
     kind = None if dtype is None else DTYPES[dtype]
-    if isinstance(data, torch.SymFloat):  # torch would write down what it is in the example
+    if isinstance(data, torch.SymFloat):  # torch.as_tensor would fix it to its value in the example
         return torch.full((), data, dtype=kind or torch.get_default_dtype())  # type: ignore[call-overload,no-any-return]
     if isinstance(data, list) and any(isinstance(x, torch.SymFloat) for x in data):
         return torch.stack([_make_tensor(x, dtype) for x in data])
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 
+_OTHER_KINDS = ("cuda", "quantized", "nested", "sparse", "sparse_csr", "mkldnn", "mps", "meta", "vulkan", "ipu", "xla", "xpu", "ort",
+                "maia", "mtia")  # fmt: skip
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "aten::tensor": _make_tensor,
     "aten::as_tensor": _make_tensor,
@@ -366,34 +347,14 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::layout": lambda t: 0,
     "prim::type": lambda d: d.type,
     "prim::is_cpu": lambda t: True,
-    **{
-        f"prim::is_{kind}": lambda t: False
-        for kind in (
-            "cuda",
-            "quantized",
-            "nested",
-            "sparse",
-            "sparse_csr",
-            "mkldnn",
-            "mps",
-            "meta",
-            "vulkan",
-            "ipu",
-            "xla",
-            "xpu",
-            "ort",
-            "maia",
-            "mtia",
-        )
-    },
+    **{f"prim::is_{kind}": lambda t: False for kind in _OTHER_KINDS},
     "prim::data": lambda t: t,
     "prim::ImplicitTensorToNum": lambda x: x,
     "aten::alias": lambda t: t,
     "prim::rangelist": lambda n: list(range(n)),
     "prim::StringIndex": lambda s, i: s[i],
-    "prim::requires_grad": lambda t: (
-        True
-    ),  # with is_grad_enabled: attention then takes its plain path, not one fused operator
+    # With is_grad_enabled: attention then takes its plain path, not one fused operator.
+    "prim::requires_grad": lambda t: True,
     "prim::shape": lambda t: list(t.shape),
     "prim::NumToTensor": lambda x: x,
     "prim::unchecked_cast": lambda x: x,

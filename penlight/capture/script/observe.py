@@ -18,9 +18,11 @@ from penlight.ir.values import ScriptObject
 
 @dataclass
 class Observation:
-    """By function and index: `before`: what an action was about to read, the first time that it ran; `after`: what it gave then."""
+    """What was seen of each action, by (function, index): `before`: the registers that it read when it first ran; `after`: its results
+    then."""
 
     method: ScriptFunction
+    inputs: tuple[Any, ...]
     before: dict[tuple[str, int], dict[int, Any]] = field(default_factory=dict)
     after: dict[tuple[str, int], dict[int, Any]] = field(default_factory=dict)
     ways: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # where branches went on
@@ -60,7 +62,7 @@ def _seen(registers: dict[int, Any], wanted: Iterable[int]) -> dict[int, Any]:
 
 def observe(script: Script, method: ScriptFunction, inputs: tuple[Any, ...]) -> Observation:
     """Runs the method. Inputs and weights stay as they are: what code writes into is copied first."""
-    seen = Observation(method)
+    seen = Observation(method, inputs)
     writes = any(True for f in script.functions.values() for a in f.code for _ in written(a))
     machine = ScriptMachine(script, seen, copies=bool(changing_slots(script)))
     try:

@@ -1,4 +1,4 @@
-"""Operators of TorchScript called by name, in Python: tensor operators as torch has them, everything else on symbolic sizes."""
+"""Operators of TorchScript called by name, in Python: those on tensors by torch, others by plain_values.py, which keeps sizes symbolic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penlight.errors import CaptureError
 
 
 class OpenText:
-    """A text that tells a size which a plan leaves open. It may be made, not read, and not be a result."""
+    """Stands for text that contains a size which the plan leaves open. Code may make such text, but not read or return it."""
 
     def __bool__(self) -> bool:
         raise CaptureError("a text tells a size, which a plan leaves open")

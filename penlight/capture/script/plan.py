@@ -2,12 +2,13 @@
 
 The code is run once, on example inputs, to see which way it goes. If nothing but sizes and constants decides that, the whole method is
 captured like a model. If it also depends on the values of tensors, keeps state, or takes more than tensors, the method is
-interpreted, and its straight lines are planned (plan_parts.py). Without example inputs everything is interpreted: that needs no
-types. Inputs that were only guessed leave the code in place behind the plan (plan_whole.py): a wrong guess costs time, never a result.
+interpreted, and straight-line parts of it are planned (plan_parts.py). Without example inputs everything is interpreted: that needs no
+types. Where inputs were only guessed, the code stays behind the plan (plan_whole.py): a wrong guess costs time, never a result.
 """
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,7 @@ class Examples:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
     origin: str = "given"
+    seen: Observation | None = None  # the run on them, if there was one
 
     def __str__(self) -> str:
         return ", ".join(_described(v) for v in (*self.args, *self.kwargs.values()))
@@ -51,19 +53,19 @@ def _described(value: Any) -> str:
 
 
 def plan_script(
-    script: Script, examples: Examples, dynamic_shapes: Any, say: Say, original: Callable[..., Any] | None = None
+    script: Script, examples: Examples, dynamic_shapes: Any, say: Say, original: Callable[[], Any]
 ) -> Program:
-    """Plans forward for calls like the examples. `original`: the module in torch, which has the last word on whether they are right.
-    Sizes of examples that nobody gave are free."""
+    """Plans forward for calls like the examples. `original` gives the module in torch, which has the last word on whether they are
+    right, or None. Sizes of examples that nobody gave are free."""
     forward = script.method("forward")
     if forward is None:
         return Program({}, {}, script)
     args, kwargs = nn_module.prepare_inputs(examples.args, examples.kwargs)
     inputs = positional(forward, args, kwargs)
-    seen = observe(script, forward, inputs)
+    seen = examples.seen or observe(script, forward, inputs)
     given = examples.origin == "given"
     if seen.failure is not None and given:
-        _check_examples(seen.failure, original, inputs)
+        _check_examples(seen.failure, original(), inputs)
         if not isinstance(seen.failure, CaptureError):
             problem = f"{type(seen.failure).__name__} in Penlight while observing the model: {seen.failure}"
             warnings.warn(PlanWarning(f"{problem}; what follows is interpreted. Please report this."), stacklevel=2)
@@ -86,7 +88,7 @@ def plan_script(
 
 
 def _planned(script: Script, forward: ScriptFunction, method: Method, alone: bool) -> Program:
-    """The plan by itself, if nothing else needs the code; else in front of it."""
+    """`alone`: the plan replaces the code of forward. Else it is put in front of it."""
     if not alone:
         return Program(put_in_front(script, forward, method), {}, script)
     del script.functions[forward.name]
@@ -100,12 +102,12 @@ def _is_certain(script: Script, forward: ScriptFunction, method: Method) -> bool
     return patterns is not None and not forward.defaults and all(p.certain for p in patterns) and fits(patterns, method)
 
 
-def _check_examples(failure: Exception, original: Callable[..., Any] | None, inputs: tuple[Any, ...]) -> None:
-    """An error where the model itself fails on the examples; not where only the machine that observes it does."""
+def _check_examples(failure: Exception, original: Any, inputs: tuple[Any, ...]) -> None:
+    """Raises where the model itself fails on the examples, and not only the machine that observes it."""
     if original is not None:
         try:
             with torch.no_grad():
-                original(*inputs)
+                original.eval().forward(*copy.deepcopy(inputs))  # it may change its inputs
             return
         except Exception as e:
             failure = e
@@ -147,7 +149,7 @@ def _not_tensors(inputs: Sequence[Any]) -> str:
 
 
 def _not_straight(script: Script, seen: Observation) -> str:
-    """Why the code, as it ran, is no one graph; "" where it may be."""
+    """Why the code, judged by how it ran, cannot be one graph; "" where it may be."""
     if seen.failure is not None:
         return str(seen.failure)
     ran = [(f, i, a) for f in script.functions.values() for i, a in enumerate(f.code) if (f.name, i) in seen.before]

@@ -1,10 +1,9 @@
-"""Straight-line tensor code inside a script → planned methods: what is hot runs fused, laid out and planned; the rest is interpreted.
+"""Straight-line tensor code inside a script → planned methods: the costly parts run as plans, the rest is interpreted.
 
-The script was run once on example inputs (observe.py), to see which kinds of tensors come by where. Runs of operators on tensors
-alone are captured like any model (torch.export, every size free), and a `planned` action is put before them: the runtime takes it
-where the tensors at hand fit (dtype, rank, sizes) and else goes on with the operators one by one, so a planned run never decides
-whether a result is right, only how fast it comes. Branches that ranks and sizes decide may lie inside a run: where they would go
-another way, the plan does not fit.
+The script was run once on example inputs (observe.py), to see which tensors reach which action. Stretches of operators that take
+tensors only are captured like any model (torch.export, every size free), and a `planned` action is put before each. The runtime takes
+it where the tensors fit the plan (dtype, rank, sizes), and else goes on with the operators one by one: a plan changes the speed, never
+a result. A stretch may contain branches on ranks and sizes: tensors for which they would go another way do not fit the plan.
 
     r5 = op(r1, #w) aten::conv2d                     planned ~forward.0 (r1) -> r7, on to 4
     r6 = op(r5) aten::relu               becomes     r5 = op(r1, #w) aten::conv2d
@@ -30,12 +29,12 @@ from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import ScriptObject
 
 _HOT = ("conv", "linear", "matmul", "mm", "lstm", "gru", "attention", "bmm")
-_FEW, _FEW_HOT = 8, 3  # operators, without and with a hot one among them: planning fewer does not pay
+_FEW, _FEW_HOT = 8, 3  # least number of operators, without and with a hot one: planning fewer does not pay
 
 
 @dataclass
 class Run:
-    """Actions of a function that follow each other, from the first up to `end`, with branches passed over."""
+    """A stretch of a function: the actions on `path`, in the order in which they run (jumps are followed), up to `end`."""
 
     function: ScriptFunction
     path: list[int]
@@ -81,7 +80,7 @@ def plan_parts(
 
 
 def _runs(script: Script, function: ScriptFunction, seen: Observation) -> Iterator[Run]:
-    """Candidates, in order: as long as possible, on tensors that were seen."""
+    """Stretches that are worth a plan, in order, each as long as possible."""
     live = live_before(function)
     changed = _changed_attributes(script)
     on_data = data_decisions(function)
@@ -116,7 +115,7 @@ def _goes_on(
 
 
 def _changed_attributes(script: Script) -> set[int] | None:
-    """Numbers of attributes that some code sets: their values are not constants. None: any may be changed, in place."""
+    """Numbers of the attributes that some code sets. None: code writes in place into what may be any attribute."""
     for function in script.functions.values():
         starts = leaders(function)
         for i, a in enumerate(function.code):
@@ -168,7 +167,7 @@ def _longest(
             stop = k
             break
         inputs.update({r: values[r] for r in outside if isinstance(values[r], torch.Tensor)})
-        made |= {r for r in outside if isinstance(values[r], ScriptObject)}  # state: known without a register
+        made |= {r for r in outside if isinstance(values[r], ScriptObject)}  # the model's own: known to the plan
         made.update(a.results)
     while stop > 0:
         run = Run(function, path[:stop], path[stop] if stop < len(path) else end)
@@ -244,7 +243,7 @@ def _capture(script: Script, run: Run, seen: Observation, aliases_matter: bool) 
 
 
 def _shares_memory(machine: ScriptMachine, compute: Callable[..., Any], examples: tuple[torch.Tensor, ...]) -> bool:
-    """Whether a result is a view of an argument or of another result, or an argument is written: then others could tell."""
+    """Whether a result shares memory with an argument, a weight or another result, or an argument is written: a plan would copy."""
     before = [t.clone() for t in examples]
     given = [t.untyped_storage().data_ptr() for t in examples]
     made = [t.untyped_storage().data_ptr() for t in compute(*examples)]

@@ -71,7 +71,7 @@ def put_in_front(script: Script, function: ScriptFunction, method: Method) -> di
 
 
 def _room(function: ScriptFunction, count: int) -> list[int]:
-    """New registers in front of the slots, which are emptied when read: a result may be part of the value more than once."""
+    """New registers, in front of the slots: those are emptied when read, and a result may be read more than once."""
     first = function.first_slot
     for a in function.code:
         a.args = [x + count if isinstance(x, int) and x >= first else x for x in a.args]

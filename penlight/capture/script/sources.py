@@ -1,16 +1,21 @@
-"""TorchScript modules and .ptl files → Programs: register code, and example inputs to plan it for.
+"""TorchScript modules, .pt and .ptl files → Programs: register code, planned for example inputs.
 
-Both go one way: the code is lowered, frozen, and planned for the inputs at hand: those that were given, or come with the model, or
-can be guessed from its first operators. Without torch, or without any inputs, a .ptl file is interpreted as it is.
+The inputs are those that were given, or come with the model, or can be guessed from its first operators. Without torch, or without
+any inputs, the code is interpreted as it is.
 """
 
 from __future__ import annotations
 
+import copy
+import io
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from penlight.capture.lite.archive import Archive
 from penlight.capture.lite.program import LiteProgram
+from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
@@ -27,8 +32,30 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def capture_torchscript(
-    module: torch.jit.ScriptModule,
+def open_torchscript(source: str | os.PathLike[str] | bytes) -> Any:
+    """A .pt file. Those of PyTorch before 1.4 have another format, which only torch reads."""
+    is_old = "model.json" in Archive(*opened(source))
+    return (torch_module(source) if is_old else None) or SourceProgram(source)
+
+
+def torch_module(source: Any) -> torch.jit.ScriptModule | None:
+    """A .pt file as torch opens it; None where torch is not installed, or lacks a class or an operator that the file names."""
+    if not _has_torch():
+        return None
+    import torch
+
+    from penlight.capture.quiet import quiet
+
+    try:
+        with quiet():
+            file = io.BytesIO(source) if isinstance(source, bytes) else source
+            return torch.jit.load(file, map_location="cpu")  # type: ignore[no-any-return]
+    except RuntimeError:
+        return None
+
+
+def capture_script(
+    source: torch.jit.ScriptModule | LiteProgram | SourceProgram,
     args: Any,
     kwargs: Mapping[str, Any] | None,
     dynamic_shapes: Any,
@@ -37,43 +64,26 @@ def capture_torchscript(
     plan: bool,
     say: Say,
 ) -> Program:
-    """Keeps forward, the methods named, and those that have bundled inputs."""
-    import copy
+    """Keeps forward, the methods named, and those that have bundled inputs; of a .ptl file all, unless methods are named."""
+    examples = _given(args, kwargs) or _first_bundle(bundles)
+    if not isinstance(source, (LiteProgram, SourceProgram)):
+        from penlight.capture.script.torchscript import script_of, traced_inputs
 
-    from penlight.capture.script.torchscript import script_of, traced_inputs
-
-    script = script_of(module, _kept(module._c._method_names(), methods, bundles))
-    carried = _first_bundle(bundles) or _traced(traced_inputs(module))
-
-    def original(*given: Any) -> Any:
-        return copy.deepcopy(module).eval().forward(*copy.deepcopy(given))  # it may change its state and its inputs
-
-    return _capture(script, _given(args, kwargs) or carried, dynamic_shapes, plan, say, original)
-
-
-def capture_program(
-    program: LiteProgram | SourceProgram,
-    args: Any,
-    kwargs: Mapping[str, Any] | None,
-    dynamic_shapes: Any,
-    methods: Sequence[str] | None,
-    bundles: Sequence[Bundle],
-    plan: bool,
-    say: Say,
-) -> Program:
-    """A file that was read without torch. A .pt keeps what capture_torchscript keeps; a .ptl all, unless methods are named."""
-    unknown = set(methods or ()) - set(program.methods)
+        script = script_of(source, _kept(source._c._method_names(), methods, bundles))
+        examples = examples or _traced(traced_inputs(source))
+        return _capture(script, examples, dynamic_shapes, plan, say, lambda: copy.deepcopy(source))
+    unknown = set(methods or ()) - set(source.methods)
     if unknown:
-        raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(program.methods)}")
-    kept = _kept(program.methods, methods, bundles)
-    if isinstance(program, SourceProgram):
-        script = program.script(kept)
-    else:
-        counts = None
-        if _has_torch():
-            from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
-        script = to_script(program, None if methods is None else kept, counts)
-    return _capture(script, _given(args, kwargs) or _first_bundle(bundles), dynamic_shapes, plan, say)
+        raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(source.methods)}")
+    kept = _kept(source.methods, methods, bundles)
+    if isinstance(source, SourceProgram):
+        file = source.source
+        return _capture(source.script(kept), examples, dynamic_shapes, plan, say, lambda: torch_module(file))
+    counts = None
+    if _has_torch():
+        from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
+    script = to_script(source, None if methods is None else kept, counts)
+    return _capture(script, examples, dynamic_shapes, plan, say, lambda: None)
 
 
 def _kept(known: Sequence[str], methods: Sequence[str] | None, bundles: Sequence[Bundle]) -> list[str]:
@@ -88,8 +98,9 @@ def _capture(
     dynamic_shapes: Any,
     plan: bool,
     say: Say,
-    original: Callable[..., Any] | None = None,
+    original: Callable[[], Any],
 ) -> Program:
+    """`original` gives the module in torch, or None."""
     freeze(script)
     operators = sorted(script.operators)
     fold_batch_norm(script)
@@ -98,8 +109,8 @@ def _capture(
         from penlight.capture.script.guess import guess_inputs
         from penlight.capture.script.plan import Examples
 
-        guessed = guess_inputs(script, forward)
-        examples = Examples(guessed, {}, "guessed") if guessed is not None else None
+        seen = guess_inputs(script, forward)
+        examples = Examples(seen.inputs, {}, "guessed", seen) if seen is not None else None
     if examples is None or not plan:
         program = Program({}, {}, script)
         if forward is not None and plan:

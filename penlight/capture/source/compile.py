@@ -1,6 +1,6 @@
-"""TorchScript's source text → register code: a method of a module, with everything that it calls written out in its place.
+"""TorchScript's source text → register code: a method of a module, with everything that it calls inlined.
 
-A variable is a register. What is the same each time (constants, attributes that no code sets, whether a value is None) is
+A variable is a register. What is the same in every run (constants, attributes that no code sets, whether a value is None) is
 decided here, as torch's freezing does, so that branches on `training` and on options of a layer are gone. Expressions are in
 expressions.py.
 """
@@ -22,7 +22,7 @@ from penlight.ir.values import ScriptObject
 _MAX_DEPTH = 100  # of calls inside each other
 _MAX_CALLS = 1 << 17
 _MAX_ACTIONS = 1 << 20
-# Objects of `with`: there are no gradients and no profiles here.
+# `with` blocks of these classes do nothing here: there are no gradients and no profiles.
 _NO_EFFECT = ("__torch__.torch.autograd.grad_mode.", "__torch__.torch.autograd.profiler.")
 
 
@@ -61,7 +61,7 @@ class Method(Expressions):
 
     # ---- calls ----
     def inlined(self, function: Function, arguments: list[Value]) -> Value:
-        """A call, written out."""
+        """Inlines a call."""
         if len(self.frames) >= _MAX_DEPTH:
             raise self.error(f"calls are nested more than {_MAX_DEPTH} deep, or a function calls itself")
         self.calls += 1
@@ -82,7 +82,7 @@ class Method(Expressions):
             arguments.append(self.expression(defaults[at]))
         for (parameter, declared), value in zip(parameters, arguments, strict=True):
             type_ = value.type if declared == ANY or value.object is not None else declared
-            if value.type == NONE or isinstance(value.at, Const):  # more is known of it than what is declared
+            if value.type == NONE or isinstance(value.at, Const):  # that tells more than what is declared
                 type_ = value.type
             frame.variables[parameter] = Value(type_, value.at, value.object, value.static)
         result = self._body(frame, function.returns)
@@ -201,7 +201,7 @@ class Method(Expressions):
         if room is not None and value.static is None:
             if value.at != room:
                 self.code.emit("move", [self.place(value)], [room])
-            if not isinstance(value.at, Const):  # what is the same each time is known here, and in its register too
+            if not isinstance(value.at, Const):  # a constant stays known, though it is in the register too
                 value = Value(value.type, room, value.object if frame.counts[name] < 2 else None)
         frame.variables[name] = value
 
@@ -237,7 +237,7 @@ class Method(Expressions):
         self._loop_body(node.body, before, top, branch)
 
     def _for(self, node: ast.For) -> None:
-        """for i in range(n): a row of registers: how often it ran, how often it may, whether it goes on, which holds i inside."""
+        """for i in range(n). The loop has three registers in a row: how often it ran, n, and whether it goes on; inside, the third holds i."""
         assert isinstance(node.target, ast.Name)
         call = node.iter
         if not (

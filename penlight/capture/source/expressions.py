@@ -1,6 +1,6 @@
 """Expressions of TorchScript's source text → the actions that compute them.
 
-A call is one of: a function or method of the file (written out), an operator (`torch.add`, `ops.prepacked.conv2d_clamp_run`), a
+A call is one of: a function or method of the file (inlined), an operator (`torch.add`, `ops.prepacked.conv2d_clamp_run`), a
 constructor, or one of the words that torch's printer uses: annotate, unchecked_cast, uninitialized, isinstance, getattr, int, …
 """
 

@@ -1,16 +1,15 @@
-"""Operators called in source text → `op` actions: the form that the arguments fit, or the answer itself where it is known.
+"""Operators called in source text → `op` actions, each with the overload that fits its arguments.
 
-Values that are the same each time are constants; what can be asked of them is answered here.
+Where all arguments are constants, comparisons and the like are computed here, and the result is a constant too.
 """
 
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from penlight.capture.lite.program import Operator
+from penlight.capture.lite.restore import PLAIN_OPERATORS
 from penlight.capture.lite.upgrade import upgraded
 from penlight.capture.source.declarations import Class
 from penlight.capture.source.overloads import Chosen, choose, known, unknown
@@ -22,8 +21,6 @@ from penlight.ir.script import Const
 from penlight.ir.values import Device, EnumValue, ScriptObject, ScriptTensor, TypedDict, TypedList
 
 PLAIN = (bool, int, float, str, type(None))
-_FOLDED: dict[str, Callable[..., Any]] = {"aten::__not__": operator.not_, "aten::eq": operator.eq, "aten::ne": operator.ne, "aten::lt": operator.lt, "aten::le": operator.le,
-           "aten::gt": operator.gt, "aten::ge": operator.ge, "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not}  # fmt: skip
 _LITERAL_LISTS = ("integers", "reals", "booleans")  # kinds of parameters that only read a list
 
 
@@ -57,7 +54,7 @@ class OperatorCalls:
         return value.at
 
     def known(self, value: Value) -> tuple[bool, Any]:
-        """Whether a value is the same each time and plain, and what it is."""
+        """Whether a value is a plain constant, and what it is."""
         if not isinstance(value.at, Const):
             return False, None
         held = self.shared.script.constants[value.at.index]
@@ -75,7 +72,7 @@ class OperatorCalls:
             return [self.constant(Device(str(node.args[0].value)))]
         arguments = [self._argument(a) for a in node.args]
         keywords = {k.arg: self._argument(k.value) for k in node.keywords if k.arg}
-        self.locate(node)  # the arguments have moved on
+        self.locate(node)  # compiling the arguments has changed it
         return self._operators(base, arguments, keywords, results, into)
 
     def operator(self, base: str, arguments: list[Value], keywords: dict[str, Value], into: int | None = None) -> Value:
@@ -151,7 +148,7 @@ class OperatorCalls:
         return self.place(value)
 
     def _plain_type(self, value: Value) -> Type:
-        """Enums are their values, others as they are."""
+        """The type by which an overload is chosen: an enum counts as its value, a named tuple as a tuple."""
         declared = self.class_of(value.type)
         if declared is not None and declared.kind == "Enum":
             return type_of(self.literal(next(iter(declared.constants.values()))))
@@ -160,7 +157,7 @@ class OperatorCalls:
         return value.type
 
     def _folded(self, base: str, arguments: list[Value]) -> Value | None:
-        """Questions whose answer does not depend on the run."""
+        """The result, where constants and types alone tell it."""
         if (
             base in ("aten::__is__", "aten::__isnot__")
             and len(arguments) == 2
@@ -171,12 +168,12 @@ class OperatorCalls:
                 asked.type.name not in ("Optional", "Any", "NoneType", "Union") and not isinstance(asked.at, Const)
             ):
                 return self.constant(base == "aten::__isnot__")
-        if base not in _FOLDED:
+        if base not in PLAIN_OPERATORS:
             return None
         found = [self.known(a) for a in arguments]
         if not all(is_known for is_known, _ in found):
             return None
-        return self.constant(_FOLDED[base](*(held for _, held in found)))
+        return self.constant(PLAIN_OPERATORS[base](*(held for _, held in found)))
 
 
 def type_of(value: Any) -> Type:

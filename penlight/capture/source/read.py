@@ -28,6 +28,7 @@ class SourceProgram:
     """A TorchScript file, opened. Its code is compiled when methods are asked for."""
 
     def __init__(self, source: Source) -> None:
+        self.source = source
         data, self.file = opened(source)
         self.archive = Archive(data, self.file)
         if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
@@ -67,7 +68,7 @@ class SourceProgram:
 
 
 def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
-    """Packed parameters and states become attributes, in the order that the classes declare; modules evaluate."""
+    """Packed parameters and saved states become attributes, in the order that the classes declare; modules are put into eval mode."""
     for value in objects:
         unpack(value, file)
     for value in objects:
@@ -100,7 +101,7 @@ def _compile(shared: Shared, methods: Sequence[str]) -> None:
 
 
 def _compile_called(shared: Shared) -> None:
-    """Methods of objects whose class is known at run only: of every class that has one of this name."""
+    """Compiles methods that are called on objects whose class only a run tells: of every class that has one of this name."""
     objects = {o.type_name for o in objects_in([shared.script.module])}
     done: set[str] = set()
     while shared.called - done:

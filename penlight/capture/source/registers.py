@@ -1,5 +1,5 @@
-"""Register code while it is written, and what it becomes when it is whole: what is read once and at
-once lies in slots, and every other register is emptied after its last reader, so that memory lives as long as in torch.
+"""Collects the actions of a function, then assigns its registers (`finish`). A value that is read once, in the block that made it,
+gets a slot, which reading empties. Other registers are emptied (`drop`) after their last reader: memory is freed as soon as in torch.
 """
 
 from __future__ import annotations

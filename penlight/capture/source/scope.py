@@ -35,7 +35,7 @@ class Frame:
         self.path = path  # names that lead to the module whose method this is
         self.variables: dict[str, Value] = {}
         self.rooms: dict[str, int] = {}  # registers of variables that are assigned more than once
-        self.counts = Counter(function.stores)  # less those in branches that are never taken
+        self.counts = Counter(function.stores)  # assignments of each variable, without branches that are never taken
         self.lines: list[Any] = []
         self.result = -1
         self.returns: list[Action] = []  # jumps to its end
@@ -44,7 +44,7 @@ class Frame:
 
 @dataclass
 class Shared:
-    """Of all methods."""
+    """What the methods of one file have in common."""
 
     script: Script
     declarations: Declarations
@@ -68,5 +68,5 @@ class Shared:
 
     def constant(self, value: Any) -> Const:
         if isinstance(value, float) or (isinstance(value, list) and all(type(v) in (bool, int, float) for v in value)):
-            value = self.literals.setdefault((type(value), repr(value)), value)  # written out often, kept once
+            value = self.literals.setdefault((type(value), repr(value)), value)  # one constant for equal ones
         return self.script.constant(value)

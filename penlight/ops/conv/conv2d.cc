@@ -10,7 +10,7 @@
 
 namespace pen {
 
-static Status bind_weight(Bind& b, Conv2d* p, int spatial, const char* layout) {
+static PEN_SMALL Status bind_weight(Bind& b, Conv2d* p, int spatial, const char* layout) {
   const Tensor &x = b.in(0), &w = b.in(1);
   if (x.rank != 2 + spatial) return b.fail(0, spatial == 2 ? "rank 4" : "rank 5", "rank %d", x.rank);
   if (w.rank != 2 + spatial) return b.fail(1, spatial == 2 ? "rank 4" : "rank 5", "rank %d", w.rank);
@@ -72,7 +72,7 @@ static int64_t phase_rows(const Conv2d& p, const Shape& out) {
   return ow == 0 ? 0 : times(p.pixels / ow, phase_count(p, 1, ow));
 }
 
-static Status cut_gemm(Bind& b, Conv2d* p, const Shape& out) {
+static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p, const Shape& out) {
   const Tensor& x = b.in(0);
   int64_t oh = out.dims[out.rank - 2], ow = out.dims[out.rank - 1];
   p->runs = !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
@@ -107,7 +107,7 @@ static int64_t direct_bytes(const Conv2d& p, int64_t ow) {
   return times(times(rows, width), p.ci_g * 4);
 }
 
-static Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
+static PEN_SMALL Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   int64_t columns = (p->co_g + kColumnUnit - 1) / kColumnUnit, k = times(p->kernel[0] * p->kernel[1], p->ci_g);
   if (k > kConvLimit) return b.fail(1, "at most 2^24 weights for one output channel", "%lld", static_cast<long long>(k));
   p->pixel_unit = at_most((kStripPixels + ow - 1) / ow, oh);
@@ -122,7 +122,7 @@ static Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   return b.scratch(direct_sizes(*p, ow).total);
 }
 
-static Status bind_conv(Bind& b, int spatial, bool transposed) {
+static PEN_SMALL Status bind_conv(Bind& b, int spatial, bool transposed) {
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
     if (*c == '.') variant = c + 1;

@@ -4,7 +4,7 @@
 namespace pen {
 
 // Time first, channels last in x and w: [T, B, Ci] by [K, Ci, Co].
-PEN_OP(conv_tbc, "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor") {
+PEN_OP(conv_tbc, "[out]", "aten::conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor") {
   if (c.tensor(0).rank() != 3 || c.tensor(1).rank() != 3)
     return c.fail("an input and a weight of rank 3", "rank %d and %d", c.tensor(0).rank(), c.tensor(1).rank());
   Calls t(c);
@@ -25,7 +25,7 @@ PEN_OP(weight_norm, "aten::_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
   if (dim < 0) norm = t("aten::linalg_vector_norm", v, 2);
   return t.give(c, t("aten::mul.Tensor", v, t("aten::div.Tensor", c.args[1], norm)));
 }
-PEN_OP(weight_norm_interface, "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)") {
+PEN_OP(weight_norm_interface, "[out]", "aten::_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)") {
   const TensorObject& v = c.tensor(0);
   Calls t(c);
   int64_t others[kMaxRank];

@@ -25,7 +25,7 @@ constexpr int64_t kExpandedBytes = 128 * 1024;     // of expanded rows, with roo
 constexpr int64_t kExpandInputBytes = 512 * 1024;  // of x that the tasks of one part of the rows read again and again
 constexpr int64_t kExpandTasks = 8;                // enough for some threads to share
 
-static Status bind_expand_weights(Bind& b, ExpandDepthwise* p) {
+static PEN_SMALL Status bind_expand_weights(Bind& b, ExpandDepthwise* p) {
   const Tensor &x = b.in(0), &w = b.in(1), &w2 = b.in(3);
   if (x.rank != 4) return b.fail(0, "rank 4", "rank %d", x.rank);
   if (w.rank != 4 || w.dims[1] != x.dims[1] || w.dims[2] != 1 || w.dims[3] != 1)

@@ -15,7 +15,7 @@ struct Im2Col {
 };
 
 // Attributes, and how many windows an image of the given size has.
-static Status bind_windows(Bind& b, Im2Col* p) {
+static PEN_SMALL Status bind_windows(Bind& b, Im2Col* p) {
   constexpr int64_t kLimit = 1 << 24;  // keeps every product below far from overflow
   IntList kernel = b.ints("kernel"), stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
   if (kernel.count != 2 || stride.count != 2 || padding.count != 2 || dilation.count != 2)

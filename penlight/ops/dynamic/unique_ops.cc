@@ -116,14 +116,14 @@ static Status give_unique(Call& c, int dim, bool in_order, bool with_inverse, bo
   return make_view(c, *counts, shape, &step, 0, &c.results[2]);
 }
 
-PEN_OP(unique,
+PEN_OP(unique, "[out]",
        "aten::_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)") {
   return give_unique(c, -1, false, c.flag(2), c.flag(3));
 }
-PEN_OP(unique_old, "aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)") {
+PEN_OP(unique_old, "[out]", "aten::_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)") {
   return give_unique(c, -1, false, c.flag(2), false);
 }
-PEN_OP(unique_dim,
+PEN_OP(unique_dim, "[out]",
        "aten::unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, "
        "Tensor)") {
   int dim;
@@ -131,7 +131,7 @@ PEN_OP(unique_dim,
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   return give_unique(c, dim, false, true, true);  // as torch: always, where a dim is given
 }
-PEN_OP(unique_consecutive,
+PEN_OP(unique_consecutive, "[out]",
        "aten::unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, "
        "Tensor)") {
   int dim = -1, rank = c.tensor(0).rank();
@@ -141,7 +141,7 @@ PEN_OP(unique_consecutive,
   return give_unique(c, dim, true, !flat || c.flag(1), !flat || c.flag(2));
 }
 PEN_OP(
-    unique_dim_consecutive,
+    unique_dim_consecutive, "[out]",
     "aten::unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)") {
   int dim;
   if (c.tensor(0).rank() == 0) return c.fail("a tensor with dims", "rank 0");

@@ -29,7 +29,7 @@ PEN_OP(rrelu, "[in_place]",
 PEN_OP(selu, "[in_place]", "aten::selu(Tensor self) -> Tensor") {
   return give_floats(c, "elu", 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
 }
-PEN_OP(celu, "[in_place]", "aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor") {
+PEN_OP(celu, "[in_place][out]", "aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor") {
   if (c.number(1) == 0) return c.raise("RuntimeError: ZeroDivisionError: alpha cannot be 0 for CELU");
   return give_floats(c, "elu", c.number(1), 1, 1 / c.number(1));
 }

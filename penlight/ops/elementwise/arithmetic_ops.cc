@@ -38,8 +38,8 @@ PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar
   return give_sum(c, false, 0, 1, 2);
 }
 // What optimize_for_mobile makes of a sum and the relu after it.
-PEN_OP(add_relu, "[in_place]", "aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
-       "aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
+PEN_OP(add_relu, "[in_place]", "[out=out]aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "[out]aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
   if (promoted(c, 0, 1) == DType::boolean) return c.fail("tensors of numbers", "bools");
   return give_sum(c, false, 0, 1, 2, true);
 }
@@ -49,7 +49,7 @@ PEN_OP(sub, "[in_place]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other
        "aten::sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, true, 0, 1, 2);
 }
-PEN_OP(rsub, "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+PEN_OP(rsub, "[out]", "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
   return give_sum(c, true, 1, 0, 2);
 }
@@ -113,9 +113,13 @@ PEN_OP(pow_of_number, "[out]", "aten::pow.Scalar(Scalar self, Tensor exponent) -
   if (dtype == DType::boolean) return c.fail("tensors of numbers", "bools");
   return give_kernel(c, "pow", dtype, 2);
 }
-PEN_OP(float_power, "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
+PEN_OP(float_power, "[out]", "aten::float_power.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor",
        "aten::float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
-       "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor") {
+       "aten::float_power.Scalar(Scalar self, Tensor exponent) -> Tensor",
+       "aten::float_power_.Tensor(Tensor(a!) self, Tensor exponent) -> Tensor(a!)",
+       "aten::float_power_.Scalar(Tensor(a!) self, Scalar exponent) -> Tensor(a!)") {
+  if (c.op->writes >= 0 && c.tensor(c.op->writes).dtype() != DType::f64)
+    return c.fail("a tensor of doubles to write into", "%s", dtype_name(c.tensor(c.op->writes).dtype()));
   return give_kernel(c, "pow", DType::f64, 2);
 }
 

@@ -3,7 +3,7 @@
 
 namespace pen {
 
-PEN_OP(masked_fill, "[in_place]", "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
+PEN_OP(masked_fill, "[in_place][out]", "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
        "aten::masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor") {
   DType dtype = c.tensor(0).dtype(), mask = c.tensor(1).dtype(), carrier;
   if (mask != DType::boolean && mask != DType::u8) return c.fail("a mask of bools", "%s", dtype_name(mask));

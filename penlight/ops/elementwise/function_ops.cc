@@ -1,6 +1,7 @@
 // The operators that are one elementwise rule (op_elementwise), what they share with the others (operands.h), and functions of one
 // tensor that are more than a rule.
 #include "penlight/ops/elementwise/operands.h"
+#include "penlight/runtime/vm/calls.h"
 
 namespace pen {
 
@@ -173,17 +174,42 @@ PEN_OP(nan_to_num, "[in_place][out]", "aten::nan_to_num(Tensor self, float? nan=
   return r.give(r.cast(r.with(r.node("nan_to_num", carrier, r.cast(x, carrier)), nan, above, below), dtype));
 }
 
-PEN_OP(polygamma, "aten::polygamma(int n, Tensor self) -> Tensor", "aten::special_polygamma(int n, Tensor self) -> Tensor") {
-  int64_t n = c.integer(0);
+PEN_OP(polygamma, "[out]", "aten::{polygamma,special_polygamma}(int n, Tensor self) -> Tensor",
+       "aten::polygamma_(Tensor(a!) self, int n) -> Tensor(a!)") {
+  int self = c.form() == 0;
+  int64_t n = c.integer(1 - self);
   if (n < 0 || n > 169) return c.fail("an order from 0 to 169", "%lld", static_cast<long long>(n));
-  DType dtype = promoted_float(c, 1);
+  DType dtype = promoted_float(c, self);
   Rows r(c);
-  int x = operand(r, c, 1, dtype, DType::f64);
+  int x = operand(r, c, self, dtype, DType::f64);
   if (n == 0) return r.give(r.cast(r.node("digamma", DType::f64, x), dtype));
   double factor = n % 2 ? 1 : -1;
   for (int64_t k = 2; k <= n; ++k) factor *= static_cast<double>(k);
   int zeta = r.node("zeta", DType::f64, r.number(static_cast<double>(n + 1), DType::f64), x);
   return r.give(r.cast(r.node("mul", DType::f64, zeta, r.number(factor, DType::f64)), dtype));
+}
+
+// Of real numbers: pi below zero.
+PEN_OP(angle, "[out]", "aten::angle(Tensor self) -> Tensor") {
+  DType dtype = promoted_float(c, 0);
+  Calls t(c);
+  Value below = t("aten::to.dtype", t("aten::lt.Scalar", c.args[0], 0), code_of_dtype(dtype));
+  Value made = t("aten::mul.Scalar", below, 3.14159265358979323846);
+  if (is_floating(c.tensor(0).dtype())) made = t("aten::where.self", t("aten::isnan", c.args[0]), c.args[0], made);
+  return t.give(c, static_cast<Value&&>(made));
+}
+
+PEN_OP(frexp, "[out=Tensor_out mantissa exponent]", "aten::frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)") {
+  PEN_TRY(need_floats(c, 0));
+  if (c.op->outs && c.tensor(2).dtype() != DType::i32) return c.fail("exponents of Int", "%s", dtype_name(c.tensor(2).dtype()));
+  DType dtype = c.tensor(0).dtype();
+  TensorObject* made;
+  Rows mantissas(c), exponents(c);
+  PEN_TRY(mantissas.run(mantissas.cast(mantissas.node("frexp_mantissa", DType::f64, operand(mantissas, c, 0, dtype, DType::f64)), dtype),
+                        &made));
+  PEN_TRY(c.give(made));
+  PEN_TRY(exponents.run(exponents.node("frexp_exponent", DType::f64, operand(exponents, c, 0, dtype, DType::f64)), &made));
+  return c.give(made, 1);
 }
 
 }  // namespace pen

@@ -40,7 +40,7 @@ def schemas(op: ElementwiseOp) -> Iterator[str]:
         if 0 not in numbers and not op.has_condition and not base.startswith("special_"):
             in_place = f"__i{base[2:]}" if base.startswith("__") else f"{base}_"
             forms[in_place + dot] = f"({arguments.replace('Tensor ', 'Tensor(a!) ', 1)}) -> Tensor(a!)"
-        if not base.startswith("__"):
+        if not base.startswith("__") or base.endswith("shift__"):
             star = "" if "*" in tensors else "*, "
             forms[f"{base}.{overload and overload + '_'}out"] = f"({arguments}, {star}Tensor(a!) out) -> Tensor(a!)"
         for form, signature in forms.items():

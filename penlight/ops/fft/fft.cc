@@ -30,7 +30,7 @@ struct FftParams {
 
 static const float* tables_of(const FftParams& p) { return reinterpret_cast<const float*>(&p + 1); }
 
-static Status bind_lines(Bind& b, FftKind kind) {
+static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   const bool framed = kind != FftKind::to_real;  // (re, im, window) or (x, window); to_real: (re, im)
   const int im_at = kind == FftKind::from_real ? -1 : 1, window_at = kind == FftKind::complex ? 2 : (framed ? 1 : -1);
   PEN_TRY(need_unpacked(b, 0));

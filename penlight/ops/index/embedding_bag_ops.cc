@@ -8,9 +8,9 @@ PEN_OP(embedding_bag,
        "Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)",
        "aten::embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq, int mode, bool sparse, "
        "Tensor? per_sample_weights, bool include_last_offset, int? padding_idx) -> (Tensor, Tensor, Tensor, Tensor)",
-       "aten::{_embedding_bag,_embedding_bag_forward_only}(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, "
-       "int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, "
-       "Tensor, Tensor, Tensor)") {
+       "[out]aten::{_embedding_bag,_embedding_bag_forward_only}(Tensor weight, Tensor indices, Tensor offsets, bool "
+       "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int "
+       "padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)") {
   const TensorObject &w = c.tensor(0), &indices = c.tensor(1), &offsets = c.tensor(2);
   if (!is_floating(w.dtype()) || w.dtype() == DType::f64) return c.fail("a table of Float, Half or BFloat16", "%s", dtype_name(w.dtype()));
   if (w.rank() != 2 || indices.rank() != 1 || offsets.rank() != 1)
@@ -19,7 +19,7 @@ PEN_OP(embedding_bag,
   for (const TensorObject* t : integers)
     if (t->dtype() != DType::i64 && t->dtype() != DType::i32)
       return c.fail("indices and offsets of Long or Int", "%s", dtype_name(t->dtype()));
-  int64_t mode = c.integer(4), padding = c.op->param_count > 8 && c.given(8) ? c.integer(8) : -1;
+  int64_t mode = c.integer(4), padding = c.inputs() > 8 && c.given(8) ? c.integer(8) : -1;
   if (mode < 0 || mode > 2) return c.fail("mode 0, 1 or 2", "%lld", static_cast<long long>(mode));
   if (c.given(6) && mode != 0) return c.fail("per_sample_weights with mode 0 (sum)", "mode %lld", static_cast<long long>(mode));
   if (padding < -1 || (padding == -1 && c.form() == 1 && c.given(8))) padding += w.dim(0);

@@ -11,7 +11,7 @@ struct IndexParams {
   int64_t tasks;
 };
 
-static Status bind_index(Bind& b, int64_t at, bool negative) {
+static PEN_SMALL Status bind_index(Bind& b, int64_t at, bool negative) {
   PEN_TRY(need_unpacked(b, 0));
   const Tensor& x = b.in(0);
   IndexParams* p = b.params<IndexParams>();

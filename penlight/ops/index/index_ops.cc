@@ -308,7 +308,7 @@ static Status give_indexed(Call& c, const ListObject& indices) {
               : gather_rows<uint8_t>(i, x, y);
   return PEN_OK;
 }
-PEN_OP(index, "aten::{index,_unsafe_index}.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+PEN_OP(index, "aten::{index[out],_unsafe_index}.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
        "aten::{index,_unsafe_index}.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor") {
   return give_indexed(c, c.list(1));
 }
@@ -365,8 +365,8 @@ PEN_OP(index_put_in_place, "[direct]",
   return c.give(Value(c.args[0]));
 }
 PEN_OP(index_put,
-       "aten::index_put.out(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
+       "[out]aten::_index_put_impl(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor",
+       "[out]aten::index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor",
        "aten::index_put.hacked_twin(Tensor self, Tensor[] indices, Tensor values, bool accumulate=False) -> Tensor") {
   PEN_TRY(make_copy(c, c.tensor(0), c.tensor(0).dtype(), Format::preserve, &c.results[0]));
   return put(c, c.results[0].tensor(), c.list(1), c.tensor(2), c.flag(3));

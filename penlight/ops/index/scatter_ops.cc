@@ -77,7 +77,7 @@ PEN_OP(gather, "[out]", "aten::gather(Tensor self, int dim, Tensor index, *, boo
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   return gathered(c, c.tensor(0), c.tensor(2), dim, &c.results[0]);
 }
-PEN_OP(take_along_dim, "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor") {
+PEN_OP(take_along_dim, "[out]", "aten::take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor") {
   const TensorObject &x = c.tensor(0), &index = c.tensor(1);
   if (index.dtype() != DType::i64) return c.fail("indices of dtype Long", "%s", dtype_name(index.dtype()));
   Shape flat;

@@ -74,7 +74,7 @@ PEN_OP(index_select, "[out]", "aten::index_select(Tensor self, int dim, Tensor i
 }
 
 PEN_OP(
-    embedding,
+    embedding, "[out]",
     "aten::embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor") {
   const TensorObject &w = c.tensor(0), &indices = c.tensor(1);
   if (w.rank() != 2) return c.fail("weights of rank 2", "rank %d", w.rank());

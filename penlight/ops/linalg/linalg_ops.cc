@@ -178,7 +178,7 @@ Status qr_of(Call& c, const TensorObject& a, bool complete, bool only_r) {
 PEN_OP(linalg_solve, "[out]", "aten::linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor") {
   return solve(c, c.args[0], c.args[1], c.flag(2), true, -1);
 }
-PEN_OP(linalg_solve_ex,
+PEN_OP(linalg_solve_ex, "[out=out result info]",
        "aten::linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)") {
   return solve(c, c.args[0], c.args[1], c.flag(2), c.flag(3), 1);
 }
@@ -191,10 +191,11 @@ PEN_OP(solve, "aten::solve(Tensor self, Tensor A) -> (Tensor solution, Tensor LU
   return solve(c, c.args[1], c.args[0], true, true, -1);
 }
 PEN_OP(inverse, "[out]", "aten::{inverse,linalg_inv}(Tensor self) -> Tensor") { return inverse(c, true, -1); }
-PEN_OP(linalg_inv_ex, "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)") {
+PEN_OP(linalg_inv_ex, "[out=inverse inverse info]",
+       "aten::linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)") {
   return inverse(c, c.flag(1), 1);
 }
-PEN_OP(linalg_lu_factor, "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)") {
+PEN_OP(linalg_lu_factor, "[out=out LU pivots]", "aten::linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)") {
   if (!c.flag(1)) return c.fail("a factorization with pivots", "pivot=False");
   PEN_TRY(need_matrices(c, c.tensor(0), false));
   Factors f;
@@ -226,7 +227,7 @@ static Status log_determinant(Call& c, Calls& t, Value* sign, Value* total) {
   *total = t("aten::sum.dim_IntList", t("aten::log", t("aten::abs", diagonal)), t.ints(-1));
   return t.status;
 }
-PEN_OP(slogdet, "aten::{slogdet,linalg_slogdet}(Tensor self) -> (Tensor sign, Tensor logabsdet)") {
+PEN_OP(slogdet, "[out=out sign logabsdet]", "aten::{slogdet,linalg_slogdet}(Tensor self) -> (Tensor sign, Tensor logabsdet)") {
   Calls t(c);
   Value sign, total;
   PEN_TRY(log_determinant(c, t, &sign, &total));
@@ -244,7 +245,7 @@ PEN_OP(cholesky, "[out]", "aten::cholesky(Tensor self, bool upper=False) -> Tens
        "aten::linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor") {
   return cholesky(c, c.tensor(0), c.flag(1), true, -1);
 }
-PEN_OP(linalg_cholesky_ex,
+PEN_OP(linalg_cholesky_ex, "[out=L L info]",
        "aten::linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)") {
   return cholesky(c, c.tensor(0), c.flag(1), c.flag(2), 1);
 }
@@ -268,7 +269,7 @@ PEN_OP(cholesky_inverse, "[out]", "aten::cholesky_inverse(Tensor self, bool uppe
   PEN_TRY(t.status);
   return solve_cholesky(c, eye, c.args[0], c.flag(1));
 }
-PEN_OP(linalg_solve_triangular,
+PEN_OP(linalg_solve_triangular, "[out]",
        "aten::linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), true));
   PEN_TRY(need_matrices(c, c.tensor(1), false));
@@ -281,7 +282,7 @@ PEN_OP(linalg_solve_triangular,
   PEN_TRY(solve_triangle(c, t, c.args[0], turned(t, c.args[1]), c.flag(2), true, c.flag(4), &x));
   return t.give(c, turned(t, x));
 }
-PEN_OP(triangular_solve,
+PEN_OP(triangular_solve, "[out=X X M]",
        "aten::triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor "
        "solution, Tensor cloned_coefficient)") {
   PEN_TRY(need_matrices(c, c.tensor(0), false));
@@ -294,15 +295,18 @@ PEN_OP(triangular_solve,
   return c.give(static_cast<Value&&>(x));
 }
 
-PEN_OP(linalg_qr, "aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)") {
+PEN_OP(linalg_qr, "[out=out Q R]", "aten::linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)") {
   const char* mode = c.text(1);
   bool complete = strcmp(mode, "complete") == 0, only_r = strcmp(mode, "r") == 0;
   if (!complete && !only_r && strcmp(mode, "reduced") != 0) return c.fail("mode reduced, complete or r", "\"%s\"", mode);
   return qr_of(c, c.tensor(0), complete, only_r);
 }
-PEN_OP(qr, "aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)") { return qr_of(c, c.tensor(0), !c.flag(1), false); }
+PEN_OP(qr, "[out=Q Q R]", "aten::qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)") {
+  return qr_of(c, c.tensor(0), !c.flag(1), false);
+}
 
-PEN_OP(linalg_eigh, "aten::linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)") {
+PEN_OP(linalg_eigh, "[out=eigvals eigvals eigvecs]",
+       "aten::linalg_eigh(Tensor self, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)") {
   Value made[2];
   PEN_TRY(eigh_of(c, c.tensor(0), (c.text(1)[0] | 32) == 'u', true, made));
   PEN_TRY(c.give(static_cast<Value&&>(made[1]), 1));
@@ -320,7 +324,8 @@ PEN_OP(symeig, "aten::symeig(Tensor self, bool eigenvectors=False, bool upper=Tr
   return c.give(static_cast<Value&&>(made[0]));
 }
 
-PEN_OP(linalg_svd, "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)") {
+PEN_OP(linalg_svd, "[out=U U S Vh]",
+       "aten::linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)") {
   Value made[3];
   PEN_TRY(svd_of(c, c.tensor(0), c.flag(1), made));
   for (int i = 0; i < 3; ++i) PEN_TRY(c.give(static_cast<Value&&>(made[i]), i));
@@ -332,7 +337,7 @@ PEN_OP(linalg_svdvals, "[out]", "aten::linalg_svdvals(Tensor A, *, str? driver=N
   return c.give(static_cast<Value&&>(made[1]));
 }
 // V itself, and zeros where no vectors are wanted.
-PEN_OP(svd, "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)") {
+PEN_OP(svd, "[out=U U S V]", "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)") {
   Value made[3];
   PEN_TRY(svd_of(c, c.tensor(0), !c.flag(1) || !c.flag(2), made));
   Calls t(c);
@@ -340,16 +345,25 @@ PEN_OP(svd, "aten::svd(Tensor self, bool some=True, bool compute_uv=True) -> (Te
   PEN_TRY(t.give(c, c.flag(2) ? Value(made[0]) : t("aten::zeros_like", made[0]), 0));
   return t.give(c, c.flag(2) ? turned(t, made[2]) : t("aten::zeros_like", made[2]), 2);
 }
-PEN_OP(nuclear_norm, "aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor") {
-  Value made[3];
-  PEN_TRY(svd_of(c, c.tensor(0), false, made));
+PEN_OP(nuclear_norm, "[out]", "aten::nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
+       "aten::nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor") {
+  int64_t dims[2] = {-2, -1};
+  if (c.form() == 1 && c.ints(1, dims, 2) != 2) return c.fail("two dims", "%lld", static_cast<long long>(c.list(1).count));
+  int first, second, rank = c.tensor(0).rank();
+  bool keepdim = c.flag(1 + c.form());
+  PEN_TRY(c.dim(dims[0], rank, &first));
+  PEN_TRY(c.dim(dims[1], rank, &second));
   Calls t(c);
-  Value norm = t("aten::sum.dim_IntList", made[1], t.ints(-1), c.flag(1));
-  return t.give(c, c.flag(1) ? t("aten::unsqueeze", norm, -1) : static_cast<Value&&>(norm));
+  Value made[3], matrices = t("aten::movedim.intlist", c.args[0], t.ints(first, second), t.ints(-2, -1));
+  PEN_TRY(t.status);
+  PEN_TRY(svd_of(c, *matrices.tensor(), false, made));
+  Value norm = t("aten::sum.dim_IntList", made[1], t.ints(-1), false);
+  if (keepdim) norm = t("aten::unsqueeze", t("aten::unsqueeze", norm, first < second ? first : second), first < second ? second : first);
+  return t.give(c, static_cast<Value&&>(norm));
 }
 
-// Values up to max(atol, rtol * the largest) count as zero.
-static Status pseudoinverse(Call& c, double atol, double rtol, bool hermitian) {
+// Values up to max(atol, rtol * the largest) count as zero; each limit is a number, or a tensor with one for every matrix.
+static Status pseudoinverse(Call& c, const Value& atol, const Value& rtol, bool hermitian) {
   Calls t(c);
   const TensorObject& a = c.tensor(0);
   PEN_TRY(need_matrices(c, a, hermitian));
@@ -362,24 +376,36 @@ static Status pseudoinverse(Call& c, double atol, double rtol, bool hermitian) {
     PEN_TRY(svd_of(c, a, false, made));
     u = made[0], values = made[1], v = turned(t, made[2]);
   }
-  Value sizes = t("aten::abs", values);
-  Value least = t("aten::clamp_min", t("aten::mul.Scalar", t("aten::amax", sizes, t.ints(-1), true), rtol), atol);
+  Value sizes = t("aten::abs", values), largest = t("aten::amax", sizes, t.ints(-1), true);
+  auto limit = [&](const char* of_tensor, const char* of_number, const Value& x, const Value& with) {
+    return with.tag() == Tag::tensor ? t(of_tensor, x, t("aten::unsqueeze", with, -1)) : t(of_number, x, with);
+  };
+  Value least = limit("aten::maximum", "aten::clamp_min", limit("aten::mul.Tensor", "aten::mul.Scalar", largest, rtol), atol);
   Value inverses = t("aten::masked_fill.Scalar", t("aten::reciprocal", values), t("aten::le.Tensor", sizes, least), 0);
   return t.give(c, t("aten::matmul", t("aten::mul.Tensor", v, t("aten::unsqueeze", inverses, -2)), turned(t, u)));
 }
 PEN_OP(pinverse, "aten::pinverse(Tensor self, float rcond=1e-15) -> Tensor",
-       "aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor") {
-  return pseudoinverse(c, 0, c.number(1), c.op->param_count > 2 && c.flag(2));
+       "[out]aten::linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
+       "[out=out_rcond_tensor]aten::linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor") {
+  return pseudoinverse(c, Value(0.0), c.args[1], c.form() > 0 && c.flag(2));
 }
-PEN_OP(linalg_pinv_limits,
-       "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor") {
+PEN_OP(linalg_pinv_limits, "[out]",
+       "aten::linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor",
+       "aten::linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor") {
   const TensorObject& a = c.tensor(0);
   PEN_TRY(need_matrices(c, a, false));
   int64_t m = a.dim(a.rank() - 2), n = a.dim(a.rank() - 1);
-  double atol = c.given(1) ? c.number(1) : 0, otherwise = atol > 0 ? 0 : 1.1920928955078125e-07 * static_cast<double>(m > n ? m : n);
-  return pseudoinverse(c, atol, c.given(2) ? c.number(2) : otherwise, c.flag(3));
+  double otherwise = 1.1920928955078125e-07 * static_cast<double>(m > n ? m : n);  // where no limit is given
+  Calls t(c);
+  Value atol = c.given(1) ? c.args[1] : Value(0.0), rtol = c.args[2];
+  if (!c.given(2) && atol.tag() == Tag::tensor)
+    rtol = t("aten::mul.Scalar", t("aten::le.Scalar", atol, 0), otherwise);
+  else if (!c.given(2))
+    rtol = Value(atol.number() > 0 ? 0 : otherwise);
+  PEN_TRY(t.status);
+  return pseudoinverse(c, atol, rtol, c.flag(3));
 }
-PEN_OP(matrix_exp, "aten::{matrix_exp,linalg_matrix_exp}(Tensor self) -> Tensor") {
+PEN_OP(matrix_exp, "aten::{matrix_exp,linalg_matrix_exp[out]}(Tensor self) -> Tensor") {
   PEN_TRY(need_matrices(c, c.tensor(0), true));
   Graph g(c);
   PEN_TRY(g.run(g.node("matrix_exp.f32", c.tensor(0))));

@@ -7,7 +7,7 @@ namespace pen {
 constexpr int64_t kMany = 25;  // rows from which on torch takes the matrix product for p = 2
 
 PEN_OP(cdist, "aten::cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=None) -> Tensor",
-       "aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor") {
+       "[out]aten::_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor") {
   const TensorObject &x = c.tensor(0), &y = c.tensor(1);
   double p = c.number(2);
   int64_t mode = c.given(3) ? c.integer(3) : 0;
@@ -28,7 +28,7 @@ PEN_OP(cdist, "aten::cdist(Tensor x1, Tensor x2, float p=2.0, int? compute_mode=
   return t.give(c, t("aten::linalg_vector_norm", apart, p, t.ints(-1)));
 }
 // The norms of all x[i] - x[j] with i < j, in order.
-PEN_OP(pdist, "aten::pdist(Tensor self, float p=2.0) -> Tensor", "aten::_pdist_forward(Tensor self, float p=2.0) -> Tensor") {
+PEN_OP(pdist, "aten::pdist(Tensor self, float p=2.0) -> Tensor", "[out]aten::_pdist_forward(Tensor self, float p=2.0) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (x.rank() != 2 || !is_floating(x.dtype())) return c.fail("a matrix of floats", "rank %d, %s", x.rank(), dtype_name(x.dtype()));
   if (!(c.number(1) >= 0)) return c.fail("a p of 0 or more", "%g", c.number(1));
@@ -148,7 +148,7 @@ PEN_OP(kron, "[out]", "aten::kron(Tensor self, Tensor other) -> Tensor") {
   Value product = t("aten::mul.Tensor", t("aten::reshape", x, t.ints_of(a, 2 * rank)), t("aten::reshape", y, t.ints_of(b, 2 * rank)));
   return t.give(c, t("aten::reshape", product, t.ints_of(all, rank)));
 }
-PEN_OP(chain_matmul, "aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor") {
+PEN_OP(chain_matmul, "[out]", "aten::chain_matmul(Tensor[] matrices) -> Tensor", "aten::linalg_multi_dot(Tensor[] tensors) -> Tensor") {
   const ListObject& list = c.list(0);
   if (list.count < 1) return c.fail("at least one matrix", "none");
   Calls t(c);
@@ -183,7 +183,7 @@ PEN_OP(addr, "[in_place][out]", "aten::addr(Tensor self, Tensor vec1, Tensor vec
   Value x = c.number(3) == 1 ? Value(c.args[0]) : t("aten::mul.Scalar", c.args[0], c.args[3]);
   return t.give(c, t("aten::add.Tensor", x, product));
 }
-PEN_OP(addmm_activation,
+PEN_OP(addmm_activation, "[out]",
        "aten::_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, bool use_gelu=False) -> Tensor") {
   Calls t(c);
   Value y = t("aten::addmm", c.args[0], c.args[1], c.args[2], c.args[3], c.args[4]);

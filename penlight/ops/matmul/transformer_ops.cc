@@ -51,7 +51,7 @@ Status attend(const Call& c, Calls& t, const Value* qkv, int64_t size, int64_t h
 
 }  // namespace
 
-PEN_OP(transformer_encoder_layer,
+PEN_OP(transformer_encoder_layer, "[out]",
        "aten::_transformer_encoder_layer_fwd(Tensor src, int embed_dim, int num_heads, Tensor qkv_weight, Tensor qkv_bias, Tensor "
        "proj_weight, Tensor proj_bias, bool use_gelu, bool norm_first, float eps, Tensor norm_weight_1, Tensor norm_bias_1, Tensor "
        "norm_weight_2, Tensor norm_bias_2, Tensor ffn_weight_1, Tensor ffn_bias_1, Tensor ffn_weight_2, Tensor ffn_bias_2, Tensor? "
@@ -87,7 +87,7 @@ PEN_OP(transformer_encoder_layer,
   return t.give(c, norm(t("aten::add.Tensor", x, forward(x)), 12));
 }
 
-PEN_OP(native_multi_head_attention,
+PEN_OP(native_multi_head_attention, "[out]",
        "aten::_native_multi_head_attention(Tensor query, Tensor key, Tensor value, int embed_dim, int num_head, Tensor qkv_weight, Tensor "
        "qkv_bias, Tensor proj_weight, Tensor proj_bias, Tensor? mask=None, bool need_weights=True, bool average_attn_weights=True, int? "
        "mask_type=None) -> (Tensor, Tensor)") {
@@ -101,7 +101,7 @@ PEN_OP(native_multi_head_attention,
   return t.give(c, c.flag(11) ? t("aten::mean.dim", made.weights, t.ints(1)) : static_cast<Value&&>(made.weights), 1);
 }
 
-PEN_OP(masked_softmax, "aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor") {
+PEN_OP(masked_softmax, "[out]", "aten::_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor") {
   Calls t(c);
   const TensorObject& mask = c.tensor(1);
   if (mask.dtype() != DType::boolean) return c.fail("a mask of bools", "%s", dtype_name(mask.dtype()));

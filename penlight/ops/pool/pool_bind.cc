@@ -15,7 +15,7 @@ static void cut_rows(Bind& b, PoolParams* p, int64_t n, int64_t channels, int64_
 }
 
 // One side of a sliding window: attributes checked, output size.
-static Status slide(Bind& b, PoolParams* p, int side, bool ceil_mode) {
+static PEN_SMALL Status slide(Bind& b, PoolParams* p, int side, bool ceil_mode) {
   constexpr int64_t kLimit = 1 << 20;  // keeps every product below far from overflow
   int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], in = p->in[side];
   if (k < 1 || s < 1 || d < 1 || k > kLimit || s > kLimit || d > kLimit)
@@ -34,7 +34,7 @@ static Status slide(Bind& b, PoolParams* p, int side, bool ceil_mode) {
 }
 
 // How windows slide, as the attributes say.
-static Status bind_sliding(Bind& b, PoolParams* p, int spatial, bool dilated) {
+static PEN_SMALL Status bind_sliding(Bind& b, PoolParams* p, int spatial, bool dilated) {
   IntList kernel = b.ints("kernel"), stride = b.ints("stride"), padding = b.ints("padding");
   IntList dilation = dilated ? b.ints("dilation") : IntList{nullptr, spatial};
   if (kernel.count != spatial || stride.count != spatial || padding.count != 2 * spatial || dilation.count != spatial)
@@ -52,7 +52,7 @@ static Status bind_sliding(Bind& b, PoolParams* p, int spatial, bool dilated) {
   return PEN_OK;
 }
 
-static Status bind_adaptive(Bind& b, PoolParams* p, int spatial) {
+static PEN_SMALL Status bind_adaptive(Bind& b, PoolParams* p, int spatial) {
   constexpr int64_t kMost = INT32_MAX;  // products of an input and an output side must fit
   IntList size = b.ints("size");
   if (size.count != spatial) return b.fail(-1, "an output size for each spatial dim", "%d", size.count);
@@ -69,7 +69,7 @@ static Status bind_adaptive(Bind& b, PoolParams* p, int spatial) {
   return PEN_OK;
 }
 
-static Status pool_bind(Bind& b, int spatial, bool adaptive, bool dilated, bool indices, PoolParams** params) {
+static PEN_SMALL Status pool_bind(Bind& b, int spatial, bool adaptive, bool dilated, bool indices, PoolParams** params) {
   if (b.in(0).rank != spatial + 2) return b.fail(0, spatial == 2 ? "a tensor of rank 4" : "a tensor of rank 5", "rank %d", b.in(0).rank);
   PEN_TRY(b.need(0, Need::channels));
   const Tensor& x = b.in(0);
@@ -109,7 +109,7 @@ static Status pool_bind(Bind& b, int spatial, bool adaptive, bool dilated, bool 
   return PEN_OK;
 }
 
-static Status bind_average(Bind& b, int spatial) {
+static PEN_SMALL Status bind_average(Bind& b, int spatial) {
   PoolParams* p = nullptr;
   PEN_TRY(pool_bind(b, spatial, false, false, false, &p));
   p->count_include_pad = b.flag("count_include_pad");
@@ -120,7 +120,7 @@ static Status bind_average(Bind& b, int spatial) {
   return PEN_OK;
 }
 
-static Status bind_maximum(Bind& b, int spatial, bool adaptive, bool indices) {
+static PEN_SMALL Status bind_maximum(Bind& b, int spatial, bool adaptive, bool indices) {
   PoolParams* p = nullptr;
   return pool_bind(b, spatial, adaptive, true, indices, &p);
 }

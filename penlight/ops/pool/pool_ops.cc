@@ -46,25 +46,25 @@ static Status max_pool(Call& c) {
 PEN_OP(max_pool,
        "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> "
        "Tensor",
-       "aten::{max_pool2d,mkldnn_max_pool2d}(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
-       "ceil_mode=False) -> Tensor",
+       "aten::{max_pool2d,mkldnn_max_pool2d[out]}(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
+       "bool ceil_mode=False) -> Tensor",
        "aten::max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> "
        "Tensor",
        "aten::max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool "
        "ceil_mode=False) -> (Tensor, Tensor)",
-       "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
-       "ceil_mode=False) -> (Tensor, Tensor)",
-       "aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
-       "ceil_mode=False) -> (Tensor, Tensor)") {
+       "[out=out out indices]aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] "
+       "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+       "[out=out out indices]aten::max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] "
+       "dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)") {
   return max_pool(c);
 }
 
 PEN_OP(avg_pool,
-       "aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool "
+       "[out]aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True) -> Tensor",
        "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True, int? divisor_override=None) -> Tensor",
-       "aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool "
+       "[out]aten::avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True, int? divisor_override=None) -> Tensor",
        "aten::avg_pool2d.out(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True, int? divisor_override=None, *, Tensor(a!) out) -> Tensor(a!)") {
@@ -81,7 +81,7 @@ PEN_OP(avg_pool,
   for (int64_t& d : w.dilation) d = 1;
   w.ceil_mode = c.flag(4);
   w.count_padding = c.flag(5);
-  if (c.op->param_count > 6 && c.given(6)) {
+  if (c.inputs() > 6 && c.given(6)) {
     w.divisor = c.integer(6);
     if (w.divisor == 0) return c.fail("a divisor_override that is not zero", "0");
   }
@@ -125,15 +125,15 @@ static Status adaptive(Call& c, bool maximum) {
   g.ints("size", size, p.sides());
   return give_planes(c, &g, p, y, maximum ? 2 : 1, from, to);
 }
-PEN_OP(adaptive_avg_pool, "aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
-       "aten::{adaptive_avg_pool2d,_adaptive_avg_pool2d}(Tensor self, SymInt[2] output_size) -> Tensor",
-       "aten::{adaptive_avg_pool3d,_adaptive_avg_pool3d}(Tensor self, SymInt[3] output_size) -> Tensor",
+PEN_OP(adaptive_avg_pool, "[out]aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
+       "aten::{adaptive_avg_pool2d,_adaptive_avg_pool2d[out]}(Tensor self, SymInt[2] output_size) -> Tensor",
+       "[out]aten::{adaptive_avg_pool3d,_adaptive_avg_pool3d}(Tensor self, SymInt[3] output_size) -> Tensor",
        "aten::adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)") {
   return adaptive(c, false);
 }
 PEN_OP(adaptive_max_pool, "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
-       "aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
-       "aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)") {
+       "[out=out out indices]aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
+       "[out=out out indices]aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)") {
   return adaptive(c, true);
 }
 

@@ -60,7 +60,7 @@ PEN_OP(fake_quantize,
        "aten::fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor") {
   return per_tensor(c, false);
 }
-PEN_OP(fake_quantize_mask,
+PEN_OP(fake_quantize_mask, "[out]",
        "aten::fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor "
        "output, Tensor mask)") {
   return per_tensor(c, true);
@@ -80,10 +80,9 @@ PEN_OP(fake_quantize_channels,
        "Tensor") {
   return per_channel(c, false);
 }
-PEN_OP(fake_quantize_channels_mask,
+PEN_OP(fake_quantize_channels_mask, "[out]",
        "aten::fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int "
-       "quant_max) "
-       "-> (Tensor output, Tensor mask)") {
+       "quant_max) -> (Tensor output, Tensor mask)") {
   return per_channel(c, true);
 }
 

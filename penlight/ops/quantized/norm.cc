@@ -72,8 +72,8 @@ static Status batch_norm(Call& c, bool relu, int rank_low, int rank_high) {
 PEN_OP(quantized_batch_norm, "[quantized]",
        "quantized::{batch_norm,batch_norm1d,batch_norm2d,batch_norm3d}(Tensor qx, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, "
        "float eps, float output_scale, int output_zero_point) -> Tensor",
-       "aten::quantized_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, float output_scale, int "
-       "output_zero_point) -> Tensor") {
+       "[out]aten::quantized_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor mean, Tensor var, float eps, float "
+       "output_scale, int output_zero_point) -> Tensor") {
   return batch_norm(c, false, 2, 5);
 }
 PEN_OP(quantized_batch_norm_relu, "[quantized]",

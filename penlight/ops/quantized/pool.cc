@@ -116,17 +116,17 @@ static Status max_pooled(Call& c, int sides) {
 }
 PEN_OP(quantized_max_pool2d, "[quantized]",
        "quantized::max_pool2d(Tensor qx, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> Tensor",
-       "aten::quantized_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
+       "[out]aten::quantized_max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool "
        "ceil_mode=False) -> Tensor") {
   return max_pooled(c, 2);
 }
 PEN_OP(quantized_max_pool1d, "[quantized]",
        "quantized::max_pool1d(Tensor qx, int[] kernel_size, int[] stride, int[] padding, int[] dilation, bool ceil_mode) -> Tensor",
-       "aten::quantized_max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
+       "[out]aten::quantized_max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=[0], int[1] dilation=[1], bool "
        "ceil_mode=False) -> Tensor") {
   return max_pooled(c, 1);
 }
-PEN_OP(quantized_max_pool3d, "[quantized]",
+PEN_OP(quantized_max_pool3d, "[quantized][out]",
        "aten::quantized_max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool "
        "ceil_mode=False) -> Tensor") {
   return max_pooled(c, 3);

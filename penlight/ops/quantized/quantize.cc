@@ -242,7 +242,7 @@ static Status quantize(Call& c, double scale, int64_t zero_point, int dtype_at) 
   TensorObject* made = quantized_from(c, c.tensor(0), scale, zero_point, dtype, &status);
   return status == PEN_OK ? c.give(made) : status;
 }
-PEN_OP(quantize_per_tensor, "aten::quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor") {
+PEN_OP(quantize_per_tensor, "[out]", "aten::quantize_per_tensor(Tensor self, float scale, int zero_point, ScalarType dtype) -> Tensor") {
   return quantize(c, c.number(1), c.integer(2), 3);
 }
 // A number of tensor t at place i, as torch's item() reads it.
@@ -253,14 +253,14 @@ static Status number_at(const Call& c, const TensorObject& t, int64_t i, Value* 
 static int64_t whole(const Value& v) {
   return v.tag() == Tag::real ? (v.real() > -9e18 && v.real() < 9e18 ? static_cast<int64_t>(v.real()) : INT64_MAX) : v.integer();
 }
-PEN_OP(quantize_per_tensor_qparams,
+PEN_OP(quantize_per_tensor_qparams, "[out]",
        "aten::quantize_per_tensor.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, ScalarType dtype) -> Tensor") {
   Value scale, zero;
   PEN_TRY(number_in(c, c.tensor(1), &scale));
   PEN_TRY(number_in(c, c.tensor(2), &zero));
   return quantize(c, scale.number(), whole(zero), 3);
 }
-PEN_OP(quantize_per_tensor_tensors,
+PEN_OP(quantize_per_tensor_tensors, "[out]",
        "aten::quantize_per_tensor.tensors(Tensor[] tensors, Tensor scales, Tensor zero_points, ScalarType dtype) -> Tensor[]") {
   const ListObject& tensors = c.list(0);
   const TensorObject &scales = c.tensor(1), &zeros = c.tensor(2);
@@ -283,7 +283,8 @@ PEN_OP(quantize_per_tensor_tensors,
   return c.give(static_cast<Value&&>(made));
 }
 // reduce_range is what engines without saturation-free products need; qnnpack's need it not, and nor do ours.
-PEN_OP(quantize_per_tensor_dynamic, "aten::quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor") {
+PEN_OP(quantize_per_tensor_dynamic, "[out]",
+       "aten::quantize_per_tensor_dynamic(Tensor self, ScalarType dtype, bool reduce_range) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   DType dtype;
   PEN_TRY(quantized_dtype(c, 1, DType::u8, &dtype));
@@ -341,7 +342,7 @@ static Status channel_quantizer(Call& c, const TensorObject& x, DType dtype, int
   *to = q;
   return PEN_OK;
 }
-PEN_OP(quantize_per_channel,
+PEN_OP(quantize_per_channel, "[out]",
        "aten::quantize_per_channel(Tensor self, Tensor scales, Tensor zero_points, int axis, ScalarType dtype) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   DType dtype;
@@ -359,7 +360,7 @@ PEN_OP(quantize_per_channel,
   });
   return c.give(static_cast<Value&&>(made));
 }
-PEN_OP(make_per_tensor_quantized, "aten::_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor") {
+PEN_OP(make_per_tensor_quantized, "[out]", "aten::_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (!is_quantized_dtype(x.dtype())) return c.fail("integers of 8 or 32 bits", "%s", dtype_name(x.dtype()));
   PEN_TRY(check_zero_point(c, c.integer(2), x.dtype()));
@@ -371,7 +372,7 @@ PEN_OP(make_per_tensor_quantized, "aten::_make_per_tensor_quantized_tensor(Tenso
   tensor_set_quantizer(made.tensor(), q);
   return c.give(static_cast<Value&&>(made));
 }
-PEN_OP(make_per_channel_quantized,
+PEN_OP(make_per_channel_quantized, "[out]",
        "aten::_make_per_channel_quantized_tensor(Tensor self, Tensor scale, Tensor zero_point, int axis) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (!is_quantized_dtype(x.dtype())) return c.fail("integers of 8 or 32 bits", "%s", dtype_name(x.dtype()));
@@ -383,7 +384,7 @@ PEN_OP(make_per_channel_quantized,
   tensor_set_quantizer(made.tensor(), q);
   return c.give(static_cast<Value&&>(made));
 }
-PEN_OP(empty_affine_quantized,
+PEN_OP(empty_affine_quantized, "[out]",
        "aten::_empty_affine_quantized(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None, float scale=1., int zero_point=0, MemoryFormat? memory_format=0) -> Tensor") {
   int64_t dims[kMaxRank];
@@ -427,7 +428,7 @@ static Status dequantize_list(const Call& c, const ListObject& from, Value* to) 
   *to = static_cast<Value&&>(made);
   return PEN_OK;
 }
-PEN_OP(dequantize_tensors, "[quantized]", "aten::dequantize.tensors(Tensor[] tensors) -> Tensor[]",
+PEN_OP(dequantize_tensors, "[quantized]", "[out]aten::dequantize.tensors(Tensor[] tensors) -> Tensor[]",
        "aten::dequantize.list(Tensor[] qtensors) -> Tensor[]") {
   return dequantize_list(c, c.list(0), &c.results[0]);
 }
@@ -447,7 +448,7 @@ PEN_OP(dequantize_any, "[quantized]", "aten::dequantize.any(Any tensors) -> Any"
 }
 
 // ---- questions ----
-PEN_OP(int_repr, "[quantized]", "aten::int_repr(Tensor self) -> Tensor") {
+PEN_OP(int_repr, "[quantized][out]", "aten::int_repr(Tensor self) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   if (!x.quantizer) return c.fail("a quantized tensor", "one of %s", dtype_name(x.dtype()));
   Value made = Value::own(ordered_create(x.dtype(), x.rank(), x.shape.dims, order_of(x)));
@@ -475,14 +476,14 @@ PEN_OP(q_per_channel_axis, "[quantized]", "aten::q_per_channel_axis(Tensor self)
   PEN_TRY(channels_of(c, &q));
   return c.give(int64_t{q->axis});
 }
-PEN_OP(q_per_channel_scales, "[quantized]", "aten::q_per_channel_scales(Tensor self) -> Tensor") {
+PEN_OP(q_per_channel_scales, "[quantized][out]", "aten::q_per_channel_scales(Tensor self) -> Tensor") {
   const Quantizer* q;
   PEN_TRY(channels_of(c, &q));
   TensorObject* made = tensor_create(DType::f64, 1, &q->channels);
   if (made) memcpy(made->data(), q->scales, static_cast<size_t>(q->channels) * 8);
   return c.give(made);
 }
-PEN_OP(q_per_channel_zero_points, "[quantized]", "aten::q_per_channel_zero_points(Tensor self) -> Tensor") {
+PEN_OP(q_per_channel_zero_points, "[quantized][out]", "aten::q_per_channel_zero_points(Tensor self) -> Tensor") {
   const Quantizer* q;
   PEN_TRY(channels_of(c, &q));
   TensorObject* made = tensor_create(DType::i64, 1, &q->channels);

@@ -47,7 +47,7 @@ PEN_OP(feature_alpha_dropout, "[in_place]", "aten::feature_alpha_dropout(Tensor 
   return drop(c, true, true);
 }
 
-PEN_OP(native_dropout, "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)") {
+PEN_OP(native_dropout, "[out]", "aten::native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)") {
   double p = c.number(1);
   PEN_TRY(need_probability(c, p));
   const TensorObject& x = c.tensor(0);

@@ -69,80 +69,79 @@ static Status laid(Call& c, const TensorObject& like, Format format) {
   return c.give(static_cast<Value&&>(made));
 }
 
-PEN_OP(rand,
+PEN_OP(rand, "[out]",
        "aten::{rand,randn}(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
-       "Tensor") {
-  Shape shape;
-  DType dtype;
-  PEN_TRY(sizes_of(c, 0, &shape));
-  PEN_TRY(c.dtype(1, DType::f32, &dtype));
-  return c.word() == 1 ? draw_normal(c, shape, 0, 1, dtype, &c.results[0]) : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
-}
-PEN_OP(rand_generator,
+       "Tensor",
        "aten::{rand,randn}.generator(SymInt[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? "
        "device=None, bool? pin_memory=None) -> Tensor") {
   Shape shape;
   DType dtype;
   PEN_TRY(sizes_of(c, 0, &shape));
-  PEN_TRY(c.dtype(2, DType::f32, &dtype));
+  PEN_TRY(c.dtype(1 + c.form(), DType::f32, &dtype));
   return c.word() == 1 ? draw_normal(c, shape, 0, 1, dtype, &c.results[0]) : draw_uniform(c, shape, 0, 1, false, dtype, &c.results[0]);
 }
-PEN_OP(rand_like,
+PEN_OP(rand_like, "[out]",
        "aten::{rand,randn}_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
-       "MemoryFormat? memory_format=None) -> Tensor") {
+       "MemoryFormat? memory_format=None) -> Tensor",
+       "aten::{rand,randn}_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? "
+       "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   DType dtype;
   Format format;
-  PEN_TRY(c.dtype(1, t.dtype(), &dtype));
-  PEN_TRY(format_of(c, 5, Format::preserve, &format));
+  PEN_TRY(c.dtype(1 + c.form(), t.dtype(), &dtype));
+  PEN_TRY(format_of(c, 5 + c.form(), Format::preserve, &format));
   if (c.word() == 1)
     PEN_TRY(draw_normal(c, shape_of(t), 0, 1, dtype, &c.results[0]));
   else
     PEN_TRY(draw_uniform(c, shape_of(t), 0, 1, false, dtype, &c.results[0]));
   return laid(c, t, format);
 }
-PEN_OP(randint,
+PEN_OP(randint, "[out]",
        "aten::randint(SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
-       "-> Tensor") {
-  Shape shape;
-  DType dtype;
-  PEN_TRY(sizes_of(c, 1, &shape));
-  PEN_TRY(c.dtype(2, DType::i64, &dtype));
-  return draw_integers(c, shape, 0, c.integer(0), dtype, &c.results[0]);
-}
-PEN_OP(randint_low,
+       "-> Tensor",
+       "aten::randint.generator(SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? "
+       "device=None, bool? pin_memory=None) -> Tensor",
        "aten::randint.low(SymInt low, SymInt high, SymInt[] size, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
-       "pin_memory=None) -> Tensor") {
+       "pin_memory=None) -> Tensor",
+       "aten::randint.low_generator(SymInt low, SymInt high, SymInt[] size, *, Generator? generator, ScalarType? dtype=4, Layout? "
+       "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
+  int low = c.form() / 2, generator = c.form() % 2;
   Shape shape;
   DType dtype;
-  PEN_TRY(sizes_of(c, 2, &shape));
-  PEN_TRY(c.dtype(3, DType::i64, &dtype));
-  return draw_integers(c, shape, c.integer(0), c.integer(1), dtype, &c.results[0]);
+  PEN_TRY(sizes_of(c, 1 + low, &shape));
+  PEN_TRY(c.dtype(2 + low + generator, DType::i64, &dtype));
+  return draw_integers(c, shape, low ? c.integer(0) : 0, c.integer(low), dtype, &c.results[0]);
 }
-PEN_OP(randint_like,
+PEN_OP(randint_like, "[out]",
        "aten::randint_like(Tensor self, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-       "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
-  DType dtype;
-  Format format;
-  PEN_TRY(c.dtype(2, c.tensor(0).dtype(), &dtype));
-  PEN_TRY(format_of(c, 6, Format::preserve, &format));
-  PEN_TRY(draw_integers(c, shape_of(c.tensor(0)), 0, c.integer(1), dtype, &c.results[0]));
-  return laid(c, c.tensor(0), format);
-}
-PEN_OP(randint_like_low,
+       "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+       "aten::randint_like.generator(Tensor self, SymInt high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, "
+       "Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
        "aten::randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-       "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
+       "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+       "aten::randint_like.low_generator_dtype(Tensor self, SymInt low, SymInt high, *, Generator? generator, ScalarType? dtype=None, "
+       "Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+       "aten::randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
+       "aten::randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? "
+       "layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
+  int low = c.form() / 2 == 1, options = 2 + low + c.form() % 2;
   DType dtype;
   Format format;
-  PEN_TRY(c.dtype(3, c.tensor(0).dtype(), &dtype));
-  PEN_TRY(format_of(c, 7, Format::preserve, &format));
-  PEN_TRY(draw_integers(c, shape_of(c.tensor(0)), c.integer(1), c.integer(2), dtype, &c.results[0]));
+  PEN_TRY(c.dtype(options, c.tensor(0).dtype(), &dtype));
+  PEN_TRY(format_of(c, options + 4, Format::preserve, &format));
+  Value high = c.args[1 + low];
+  if (high.tag() == Tag::tensor) PEN_TRY(number_in(c, c.tensor(1), &high));
+  if (high.tag() == Tag::real) return c.fail("an integer as high", "%g", high.number());
+  PEN_TRY(draw_integers(c, shape_of(c.tensor(0)), low ? c.integer(1) : 0, high.integer(), dtype, &c.results[0]));
   return laid(c, c.tensor(0), format);
 }
-PEN_OP(randperm,
-       "aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
+PEN_OP(randperm, "[out]",
+       "aten::randperm(SymInt n, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor",
+       "aten::randperm.generator(SymInt n, *, Generator? generator, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None) -> Tensor") {
   DType dtype;
-  PEN_TRY(c.dtype(1, DType::i64, &dtype));
+  PEN_TRY(c.dtype(1 + c.form(), DType::i64, &dtype));
   int64_t n = c.integer(0);
   if (n < 0) return c.fail("an n of 0 or more", "%lld", static_cast<long long>(n));
   if (!number_fits(Value(n), dtype)) return c.fail("an n that the dtype holds", "%lld in %s", static_cast<long long>(n), dtype_name(dtype));
@@ -156,7 +155,7 @@ PEN_OP(randperm,
 }
 
 // ---- with parameters ----
-PEN_OP(normal_numbers,
+PEN_OP(normal_numbers, "[out]",
        "aten::normal.float_float(float mean, float std, SymInt[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? "
        "layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
   Shape shape;
@@ -165,7 +164,7 @@ PEN_OP(normal_numbers,
   PEN_TRY(c.dtype(4, DType::f32, &dtype));
   return draw_normal(c, shape, c.number(0), c.number(1), dtype, &c.results[0]);
 }
-PEN_OP(normal_tensors, "aten::normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
+PEN_OP(normal_tensors, "[out]", "aten::normal.Tensor_float(Tensor mean, float std=1.0, *, Generator? generator=None) -> Tensor",
        "aten::normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor",
        "aten::normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor") {
   Shape shape;
@@ -262,7 +261,7 @@ static Status check_probabilities(const Call& c, const TensorObject& p) {
   }
   return PEN_OK;
 }
-PEN_OP(bernoulli, "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor") {
+PEN_OP(bernoulli, "[out]", "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor") {
   PEN_TRY(check_probabilities(c, c.tensor(0)));
   return draw_below(c, shape_of(c.tensor(0)), c.args[0], c.tensor(0).dtype(), &c.results[0]);
 }
@@ -276,7 +275,8 @@ PEN_OP(bernoulli_tensor, "[in_place][out]", "aten::bernoulli.Tensor(Tensor self,
   return draw_below(c, shape_of(c.tensor(0)), c.args[1], c.tensor(0).dtype(), &c.results[0]);
 }
 
-PEN_OP(multinomial, "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor") {
+PEN_OP(multinomial, "[out]",
+       "aten::multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t count = c.integer(1);
   bool again = c.flag(2);

@@ -21,7 +21,7 @@ struct RecurrentParams {
 
 constexpr int64_t kRecurrentRows = 28;  // of a task: two tall tiles
 
-static Status need_packed(Bind& b, int input, int64_t rows, int64_t columns) {
+static PEN_SMALL Status need_packed(Bind& b, int input, int64_t rows, int64_t columns) {
   const Tensor& w = b.in(input);
   if (w.rank != 2 || w.dims[0] != rows || w.dims[1] != columns)
     return b.fail(input, "a weight that fits the gates and the state", "rank %d, not [%lld, %lld]", w.rank, static_cast<long long>(rows),
@@ -32,7 +32,7 @@ static Status need_packed(Bind& b, int input, int64_t rows, int64_t columns) {
   return PEN_OK;
 }
 
-static Status need_state(Bind& b, int input, int64_t rows, int64_t columns) {
+static PEN_SMALL Status need_state(Bind& b, int input, int64_t rows, int64_t columns) {
   const Tensor& h = b.in(input);
   if (h.rank != 2 || h.dims[0] != rows || h.dims[1] != columns)
     return b.fail(input, "a state [B, size]", "rank %d, not [%lld, %lld]", h.rank, static_cast<long long>(rows),
@@ -41,7 +41,7 @@ static Status need_state(Bind& b, int input, int64_t rows, int64_t columns) {
 }
 
 // Inputs: x, w, h, then c and the projection (lstm), or the state's bias (gru).
-static Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
+static PEN_SMALL Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
   for (int i = 0; i < b.input_count(); ++i) {
     if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }

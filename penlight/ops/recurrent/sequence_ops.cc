@@ -12,7 +12,7 @@ static Status move_rows(const Call& c, TensorObject* to, int64_t to_row, const T
   return copy_into(c, a.tensor(), *b.tensor());
 }
 
-PEN_OP(pack_padded_sequence, "aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)") {
+PEN_OP(pack_padded_sequence, "[out]", "aten::_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)") {
   const TensorObject &x = c.tensor(0), &lengths = c.tensor(1);
   if (x.rank() < 2) return c.fail("an input [T, B, …] or [B, T, …]", "rank %d", x.rank());
   if (lengths.rank() != 1 || lengths.dtype() != DType::i64)

@@ -13,7 +13,7 @@ struct ArgParams {
   int64_t items, tasks;
 };
 
-static Status arg_bind(Bind& b) {
+static PEN_SMALL Status arg_bind(Bind& b) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);

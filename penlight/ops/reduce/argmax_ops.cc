@@ -49,7 +49,9 @@ PEN_OP(argmax, "[out]", "aten::{argmax,argmin}(Tensor self, int? dim=None, bool 
   return places(c, c.tensor(0), dim, c.flag(2), c.word() == 0, 0);
 }
 
-PEN_OP(max_dim, "aten::{max,min}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
+PEN_OP(max_dim,
+       "aten::{max[out=dim_max max max_values],min[out=dim_min min min_indices]}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor "
+       "values, Tensor indices)") {
   const TensorObject& x = c.tensor(0);
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
@@ -77,13 +79,15 @@ static Status kth(Call& c, const TensorObject& x, int dim, int64_t k, bool keepd
   return c.give(in_shape(*p.tensor(), shape), 1);
 }
 
-PEN_OP(kthvalue, "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
+PEN_OP(kthvalue, "[out=values values indices]",
+       "aten::kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
   int dim;
   PEN_TRY(c.dim(2, c.tensor(0).rank(), &dim));
   if (c.integer(1) < 1) return c.fail("a k of 1 or more", "%lld", static_cast<long long>(c.integer(1)));
   return kth(c, c.tensor(0), dim, c.integer(1), c.flag(3), "last");
 }
-PEN_OP(median_dim, "aten::{median,nanmedian}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
+PEN_OP(median_dim, "[out=dim_values values indices]",
+       "aten::{median,nanmedian}.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)") {
   int dim;
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   return kth(c, c.tensor(0), dim, 0, c.flag(2), c.word() == 0 ? "wins" : "left out");
@@ -108,7 +112,7 @@ PEN_OP(median, "[out]", "aten::{median,nanmedian}(Tensor self) -> Tensor") {
   PEN_TRY(kth(pair, *row.tensor(), 0, 0, false, c.word() == 0 ? "wins" : "left out"));
   return c.give(static_cast<Value&&>(both[0]));
 }
-PEN_OP(mode, "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
+PEN_OP(mode, "[out=values values indices]", "aten::mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)") {
   const TensorObject& x = c.tensor(0);
   int dim;
   PEN_TRY(c.dim(1, x.rank(), &dim));
@@ -135,7 +139,7 @@ static double between(const double* row, const int64_t* at, int64_t n, double q,
   if (strcmp(how, "nearest") == 0) return row[at[static_cast<int64_t>(nearbyint(place))]];
   return part < 0.5 ? a + (b - a) * part : b - (b - a) * (1 - part);  // from the nearer end, as torch's lerp
 }
-PEN_OP(quantile,
+PEN_OP(quantile, "[out]",
        "aten::{quantile,nanquantile}(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor",
        "aten::{quantile,nanquantile}.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> "
        "Tensor") {
@@ -216,7 +220,7 @@ PEN_OP(logcumsumexp, "[out]", "aten::logcumsumexp(Tensor self, int dim) -> Tenso
   PEN_TRY(c.dim(1, c.tensor(0).rank(), &dim));
   return scan(c, c.tensor(0), dim, "logsumexp", c.tensor(0).dtype());
 }
-PEN_OP(cummax, "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, Tensor indices)") {
+PEN_OP(cummax, "[out=out values indices]", "aten::{cummax,cummin}(Tensor self, int dim) -> (Tensor values, Tensor indices)") {
   const TensorObject& x = c.tensor(0);
   int dim;
   bool largest = c.word() == 0;

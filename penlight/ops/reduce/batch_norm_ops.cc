@@ -153,19 +153,20 @@ PEN_OP(batch_norm,
        "momentum, float eps, bool cudnn_enabled) -> Tensor") {
   return batch_norm(c, {1, 2, 3, 4, c.flag(5), c.number(6), c.number(7)}, false);
 }
-PEN_OP(native_batch_norm,
+PEN_OP(native_batch_norm, "[out=out out save_mean save_invstd]",
        "aten::native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, "
        "float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-       "aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool "
+       "[out=out out save_mean save_invstd]aten::_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) "
+       "running_mean, Tensor(b!) running_var, bool "
        "training, float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, 3, 4, c.flag(5), c.number(6), c.number(7)}, true);
 }
-PEN_OP(native_batch_norm_no_stats,
+PEN_OP(native_batch_norm_no_stats, "[out=no_stats_out out save_mean save_invstd]",
        "aten::_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> "
        "(Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, -1, -1, c.flag(3), c.number(4), c.number(5)}, true);
 }
-PEN_OP(native_batch_norm_no_training,
+PEN_OP(native_batch_norm_no_training, "[out]",
        "aten::_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, "
        "float momentum, float eps) -> (Tensor, Tensor, Tensor)") {
   return batch_norm(c, {1, 2, 3, 4, false, c.number(5), c.number(6)}, true);

@@ -78,13 +78,13 @@ Status give_nll(Call& c, const Classes& k, const double* logs, int64_t reduction
 }  // namespace
 
 PEN_OP(nll_loss,
-       "aten::{nll_loss,nll_loss2d,nll_loss_nd}(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt "
+       "aten::{nll_loss[out],nll_loss2d[out],nll_loss_nd}(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt "
        "ignore_index=-100) -> Tensor") {
   Classes k;
   PEN_TRY(read(c, true, &k));
   return give_nll(c, k, k.rows.row<double>(0), c.integer(3), c.integer(4), 0, false);
 }
-PEN_OP(nll_loss_forward,
+PEN_OP(nll_loss_forward, "[out=output output total_weight]",
        "aten::{nll_loss_forward,nll_loss2d_forward}(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> "
        "(Tensor output, Tensor total_weight)") {
   Classes k;
@@ -163,7 +163,7 @@ static Status give_margin(Call& c, const RowArray& rows, int64_t reduction, cons
 }
 
 PEN_OP(
-    multi_margin_loss,
+    multi_margin_loss, "[out]",
     "aten::multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor") {
   RowArray rows;
   Value target, weight;
@@ -188,7 +188,7 @@ PEN_OP(
   });
 }
 // A row's classes come first in its targets, then -1.
-PEN_OP(multilabel_margin_loss, "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor") {
+PEN_OP(multilabel_margin_loss, "[out]", "aten::multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor") {
   RowArray rows;
   Value target;
   PEN_TRY(read_margin(c, true, &rows, &target));

@@ -11,7 +11,7 @@ struct LayerNormParams {
   double eps;
 };
 
-static Status norm_plan(Bind& b, int operands) {
+static PEN_SMALL Status norm_plan(Bind& b, int operands) {
   DType dtype = b.in(0).dtype;
   for (int i = 0; i < operands; ++i) {
     if (b.has(i) && (b.in(i).dtype != dtype || (dtype != DType::f32 && dtype != DType::f64)))

@@ -101,7 +101,7 @@ static Status layer_norm(Call& c, double eps) {
 PEN_OP(layer_norm,
        "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
        "cudnn_enable=True) -> Tensor",
-       "aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, "
+       "[out]aten::native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, "
        "Tensor)") {
   return layer_norm(c, c.number(4));
 }
@@ -185,7 +185,7 @@ PEN_OP(group_norm,
        "-> Tensor") {
   return group_norm(c, c.integer(1), 2, c.number(4));
 }
-PEN_OP(native_group_norm,
+PEN_OP(native_group_norm, "[out]",
        "aten::native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, float eps) -> "
        "(Tensor, Tensor, Tensor)") {
   return group_norm(c, c.integer(6), 1, c.number(7));

@@ -5,7 +5,7 @@ namespace pen {
 
 // The reduction of no elements is a value for sums and products, an error for the extremes, as in torch. `out` as the key
 // says: the dtype of x, but the sum of bools is an i64.
-static Status reduce_bind(Bind& b, bool has_neutral, bool counts, Finish finish = Finish::as_it_is, double power = 0) {
+static PEN_SMALL Status reduce_bind(Bind& b, bool has_neutral, bool counts, Finish finish = Finish::as_it_is, double power = 0) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);

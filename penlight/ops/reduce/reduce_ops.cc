@@ -94,7 +94,7 @@ PEN_OP(sum_dims, "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=F
        "aten::sum.IntList_out(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
        "aten::prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
        "aten::prod.int_out(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None, Tensor(a!) out) -> Tensor(a!)",
-       "aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor") {
+       "[out]aten::nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor") {
   const TensorObject& x = c.tensor(0);
   DType to;
   DimSet dims;
@@ -153,12 +153,12 @@ PEN_OP(extreme_dims, "[out]", "aten::{amax,amin}(Tensor self, int[1] dim=[], boo
 PEN_OP(extreme_all, "aten::{max,min}(Tensor self) -> Tensor", "aten::{max,min}.unary_out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)") {
   return extreme_over(c, c.word() == 0 ? "amax" : "amin", all_dims(c.tensor(0).rank()), false);
 }
-PEN_OP(aminmax, "aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
-       "aten::_aminmax(Tensor self) -> (Tensor, Tensor)",
-       "aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)") {
+PEN_OP(aminmax, "[out=out min max]aten::aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)",
+       "[out]aten::_aminmax(Tensor self) -> (Tensor, Tensor)",
+       "[out]aten::_aminmax.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor, Tensor)") {
   DimSet dims = all_dims(c.tensor(0).rank());
-  if (c.op->param_count > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
-  bool keepdim = c.op->param_count > 2 && c.flag(2);
+  if (c.inputs() > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
+  bool keepdim = c.inputs() > 2 && c.flag(2);
   PEN_TRY(extreme_over(c, "amin", dims, keepdim, 0));
   return extreme_over(c, "amax", dims, keepdim, 1);
 }
@@ -190,7 +190,7 @@ PEN_OP(truth_all, "aten::{any,all}(Tensor self) -> Tensor", "aten::{any,all}.all
 }
 PEN_OP(truth_dims, "aten::{any,all}.dim(Tensor self, int dim, bool keepdim=False) -> Tensor",
        "aten::{any,all}.out(Tensor self, int dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::{any,all}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor") {
+       "[out]aten::{any,all}.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor") {
   DimSet dims;
   PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), false, &dims));
   return truth_over(c, dims, c.flag(2));
@@ -249,8 +249,8 @@ PEN_OP(variance_correction,
        "aten::{var,std}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor",
        "aten::{var,std}.correction_out(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False, Tensor(a!) out) -> "
        "Tensor(a!)",
-       "aten::{var_mean,std_mean}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, "
-       "Tensor)") {
+       "[out]aten::{var_mean,std_mean}.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
+       "(Tensor, Tensor)") {
   DimSet dims;
   PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
   return variance_over(c, dims, c.given(2) ? c.number(2) : 1, c.flag(3));
@@ -290,10 +290,11 @@ PEN_OP(norm_all, "[out]", "aten::norm.Scalar(Tensor self, Scalar p=2) -> Tensor"
        "aten::norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor") {
   return norm_over(c, order(c, 1), all_dims(c.tensor(0).rank()), false, c.form() == 1 ? 2 : -1);
 }
-PEN_OP(norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
-       "aten::norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
-       "aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
-       "aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor") {
+PEN_OP(
+    norm_dims, "aten::norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+    "aten::norm.out(Tensor self, Scalar? p, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)",
+    "[out=dtype_out]aten::norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+    "[out]aten::linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor") {
   DimSet dims;
   PEN_TRY(dims_of(c, 2, c.tensor(0).rank(), true, &dims));
   return norm_over(c, order(c, 1), dims, c.flag(3), c.form() >= 2 ? 4 : -1);
@@ -302,8 +303,8 @@ PEN_OP(frobenius_norm, "aten::frobenius_norm(Tensor self) -> Tensor",
        "aten::frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor",
        "aten::frobenius_norm.out(Tensor self, int[1] dim, bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)") {
   DimSet dims = all_dims(c.tensor(0).rank());
-  if (c.op->param_count > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
-  return norm_over(c, 2, dims, c.op->param_count > 1 && c.flag(2), -1);
+  if (c.inputs() > 1) PEN_TRY(dims_of(c, 1, c.tensor(0).rank(), true, &dims));
+  return norm_over(c, 2, dims, c.inputs() > 1 && c.flag(2), -1);
 }
 
 PEN_OP(logsumexp, "[out]", "aten::{logsumexp,special_logsumexp}(Tensor self, int[1] dim, bool keepdim=False) -> Tensor") {

@@ -16,7 +16,7 @@ struct ScanParams {
   int mode;
 };
 
-static Status scan_bind(Bind& b, int mode, bool with_indices) {
+static PEN_SMALL Status scan_bind(Bind& b, int mode, bool with_indices) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);

@@ -15,7 +15,7 @@ struct SoftmaxParams {
 };
 constexpr int64_t kSoftmaxChunk = 64;
 
-static Status softmax_plan(Bind& b) {
+static PEN_SMALL Status softmax_plan(Bind& b) {
   if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
   int rank = b.in(0).rank;
   int64_t dim = b.integer("dim");

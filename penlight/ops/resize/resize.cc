@@ -129,7 +129,7 @@ static void side_windows(const SideRule<T>& s, int64_t taps, Window* windows, T*
 }
 
 template <class T>
-static Status bind_resize(Bind& b) {
+static PEN_SMALL Status bind_resize(Bind& b) {
   if (strcmp(b.text("mode"), "linear") != 0 && strcmp(b.text("mode"), "cubic") != 0)
     return b.fail(-1, "mode linear or cubic", "\"%s\"", b.text("mode"));
   double factors[2];

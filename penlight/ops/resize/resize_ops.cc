@@ -120,12 +120,12 @@ Status resize(Call& c, const Resize& r) {
 }  // namespace
 
 PEN_OP(resize_nearest,
-       "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_"
+       "aten::{upsample_nearest1d,upsample_nearest2d[out],upsample_nearest3d,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_"
        "nearest_exact3d}.vec(Tensor input, SymInt[]? output_size, float[]? scale_factors) -> Tensor",
-       "aten::{upsample_nearest1d,_upsample_nearest_exact1d}(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
-       "aten::{upsample_nearest2d,_upsample_nearest_exact2d}(Tensor self, SymInt[2] output_size, float? scales_h=None, float? "
+       "[out]aten::{upsample_nearest1d,_upsample_nearest_exact1d}(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor",
+       "aten::{upsample_nearest2d,_upsample_nearest_exact2d[out]}(Tensor self, SymInt[2] output_size, float? scales_h=None, float? "
        "scales_w=None) -> Tensor",
-       "aten::{upsample_nearest3d,_upsample_nearest_exact3d}(Tensor self, SymInt[3] output_size, float? scales_d=None, float? "
+       "[out]aten::{upsample_nearest3d,_upsample_nearest_exact3d}(Tensor self, SymInt[3] output_size, float? scales_d=None, float? "
        "scales_h=None, float? scales_w=None) -> Tensor",
        "aten::upsample_nearest2d.out(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None, *, Tensor(a!) out) -> "
        "Tensor(a!)") {
@@ -137,13 +137,13 @@ PEN_OP(resize_nearest,
   return resize(c, r);
 }
 PEN_OP(resize_linear,
-       "aten::{upsample_linear1d,upsample_trilinear3d,upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_"
-       "aa}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
-       "aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
-       "aten::{upsample_bilinear2d,upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_bicubic2d_aa}(Tensor self, SymInt[2] output_size, "
-       "bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
-       "aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, "
-       "float? scales_w=None) -> Tensor",
+       "aten::{upsample_linear1d,upsample_trilinear3d,upsample_bilinear2d[out],upsample_bicubic2d,_upsample_bilinear2d_aa,_upsample_"
+       "bicubic2d_aa}.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors) -> Tensor",
+       "[out]aten::upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor",
+       "aten::{upsample_bilinear2d,upsample_bicubic2d[out],_upsample_bilinear2d_aa[out],_upsample_bicubic2d_aa[out]}(Tensor self, "
+       "SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor",
+       "[out]aten::upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? "
+       "scales_h=None, float? scales_w=None) -> Tensor",
        "aten::upsample_bilinear2d.out(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None, "
        "*, Tensor(a!) out) -> Tensor(a!)") {
   Resize r = {};

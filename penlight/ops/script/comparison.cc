@@ -1,5 +1,6 @@
 // == != < > <= >= of numbers, strings and lists, and `is`.
 #include "penlight/ops/script/script.h"
+#include "penlight/runtime/vm/calls.h"
 
 namespace pen {
 
@@ -56,13 +57,36 @@ PEN_OP(gt_str, "aten::gt.str(str a, str b) -> bool") { return c.give(text_order(
 PEN_OP(le_str, "aten::le.str(str a, str b) -> bool") { return c.give(text_order(c) <= 0); }
 PEN_OP(ge_str, "aten::ge.str(str a, str b) -> bool") { return c.give(text_order(c) >= 0); }
 
+Status script::items_equal(const Call& c, const Value& a, const Value& b, bool* same) {
+  if (a.tag() != Tag::tensor || b.tag() != Tag::tensor) {
+    *same = values_equal(a, b) == 1;
+    return PEN_OK;
+  }
+  Calls t(c);
+  Value truth = t("aten::is_nonzero", t("aten::eq.Tensor", a, b));
+  PEN_TRY(t.status);
+  *same = truth.boolean();
+  return PEN_OK;
+}
+static Status lists_equal(const Call& c, bool* same) {
+  const ListObject &a = c.list(0), &b = c.list(1);
+  *same = a.count == b.count;
+  for (int64_t i = 0; *same && i < a.count && i < b.count; ++i) PEN_TRY(script::items_equal(c, a.items[i], b.items[i], same));
+  return PEN_OK;
+}
 PEN_OP(eq_list, "aten::eq.int_list(int[] a, int[] b) -> bool", "aten::eq.float_list(float[] a, float[] b) -> bool",
-       "aten::eq.bool_list(bool[] a, bool[] b) -> bool", "aten::eq.str_list(str[] a, str[] b) -> bool") {
-  return c.give(values_equal(c.args[0], c.args[1]) == 1);
+       "aten::eq.bool_list(bool[] a, bool[] b) -> bool", "aten::eq.str_list(str[] a, str[] b) -> bool",
+       "aten::eq.Tensor_list(Tensor[] a, Tensor[] b) -> bool") {
+  bool same;
+  PEN_TRY(lists_equal(c, &same));
+  return c.give(same);
 }
 PEN_OP(ne_list, "aten::ne.int_list(int[] a, int[] b) -> bool", "aten::ne.float_list(float[] a, float[] b) -> bool",
-       "aten::ne.bool_list(bool[] a, bool[] b) -> bool", "aten::ne.str_list(str[] a, str[] b) -> bool") {
-  return c.give(values_equal(c.args[0], c.args[1]) != 1);
+       "aten::ne.bool_list(bool[] a, bool[] b) -> bool", "aten::ne.str_list(str[] a, str[] b) -> bool",
+       "aten::ne.Tensor_list(Tensor[] a, Tensor[] b) -> bool") {
+  bool same;
+  PEN_TRY(lists_equal(c, &same));
+  return c.give(!same);
 }
 
 // None is None; numbers are what they are equal to, of one kind; all else is itself.

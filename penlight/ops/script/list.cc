@@ -169,19 +169,27 @@ PEN_OP(range_list, "prim::rangelist(int n) -> int[]") {
 
 // ---- looking for items ----
 // The place of args[1] in the list args[0]; -1: not there.
-static int64_t find_item(const Call& c) {
+static Status find_item(const Call& c, int64_t* place) {
   const ListObject& l = c.list(0);
-  for (int64_t i = 0; i < l.count; ++i)
-    if (values_equal(l.items[i], c.args[1]) == 1) return i;
-  return -1;
+  bool same = false;
+  for (*place = 0; *place < l.count; ++*place) {
+    PEN_TRY(script::items_equal(c, l.items[*place], c.args[1], &same));
+    if (same) return PEN_OK;
+  }
+  *place = -1;
+  return PEN_OK;
 }
 PEN_OP(contains_list, "aten::__contains__.int_list(int[] l, int item) -> bool",
        "aten::__contains__.float_list(float[] l, float item) -> bool", "aten::__contains__.str_list(str[] l, str item) -> bool") {
-  return c.give(find_item(c) >= 0);
+  int64_t at;
+  PEN_TRY(find_item(c, &at));
+  return c.give(at >= 0);
 }
 PEN_OP(index_list, "aten::index.list_int(int[] self, int el) -> int", "aten::index.list_float(float[] self, float el) -> int",
-       "aten::index.list_bool(bool[] self, bool el) -> int", "aten::index.list_str(str[] self, str el) -> int") {
-  int64_t at = find_item(c);
+       "aten::index.list_bool(bool[] self, bool el) -> int", "aten::index.list_str(str[] self, str el) -> int",
+       "aten::index.list_Tensor(Tensor[] self, Tensor el) -> int") {
+  int64_t at;
+  PEN_TRY(find_item(c, &at));
   script::Text text;
   script::write_value(&text, c, c.args[1]);
   text.add('\0');
@@ -189,15 +197,22 @@ PEN_OP(index_list, "aten::index.list_int(int[] self, int el) -> int", "aten::ind
   return c.give(at);
 }
 PEN_OP(count_list, "aten::count.int(int[] self, int el) -> int", "aten::count.float(float[] self, float el) -> int",
-       "aten::count.bool(bool[] self, bool el) -> int", "aten::count.str(str[] self, str el) -> int") {
+       "aten::count.bool(bool[] self, bool el) -> int", "aten::count.str(str[] self, str el) -> int",
+       "aten::count.Tensor(Tensor[] self, Tensor el) -> int") {
   const ListObject& l = c.list(0);
   int64_t count = 0;
-  for (int64_t i = 0; i < l.count; ++i) count += values_equal(l.items[i], c.args[1]) == 1;
+  for (int64_t i = 0; i < l.count; ++i) {
+    bool same;
+    PEN_TRY(script::items_equal(c, l.items[i], c.args[1], &same));
+    count += same;
+  }
   return c.give(count);
 }
 PEN_OP(remove_list, "[direct]", "aten::remove.int(int[](a!) self, int el) -> ()", "aten::remove.float(float[](a!) self, float el) -> ()",
-       "aten::remove.bool(bool[](a!) self, bool el) -> ()", "aten::remove.str(str[](a!) self, str el) -> ()") {
-  int64_t at = find_item(c);
+       "aten::remove.bool(bool[](a!) self, bool el) -> ()", "aten::remove.str(str[](a!) self, str el) -> ()",
+       "aten::remove.Tensor(Tensor[](a!) self, Tensor el) -> ()") {
+  int64_t at;
+  PEN_TRY(find_item(c, &at));
   if (at < 0) return c.raise("list.remove(x): x not in list");
   list_remove(&c.list(0), at);
   return PEN_OK;

@@ -29,6 +29,8 @@ Status give_text(Call& c, const char* text, int64_t size, int result = 0);
 
 // A value as torch writes it into a string: "[1., 0.5]", a tensor over several lines.
 void write_value(Text* text, const Call& c, const Value& value);
+// Whether two items of lists are the same; tensors must have one element each.
+Status items_equal(const Call& c, const Value& a, const Value& b, bool* same);
 void write_tensor(Text* text, const Call& c, const TensorObject& tensor);
 
 static PEN_INLINE bool both_integers(const Value& a, const Value& b) { return a.tag() != Tag::real && b.tag() != Tag::real; }

@@ -44,11 +44,7 @@ PEN_OP(nbytes, "[quantized]", "prim::nbytes(Tensor a) -> int") {
   return c.give(c.tensor(0).numel() * int64_t{dtype_size(c.tensor(0).dtype())});
 }
 // ---- kind and place ----
-static int64_t dtype_code(const TensorObject& t) {
-  if (!t.quantizer) return code_of_dtype(t.dtype());
-  return t.dtype() == DType::i8 ? 12 : t.dtype() == DType::u8 ? 13 : 14;
-}
-PEN_OP(dtype, "[quantized]", "prim::dtype(Tensor a) -> int") { return c.give(dtype_code(c.tensor(0))); }
+PEN_OP(dtype, "[quantized]", "prim::dtype(Tensor a) -> int") { return c.give(code_of_dtype(c.tensor(0))); }
 PEN_OP(layout, "[quantized]", "prim::layout(Tensor a) -> Layout") { return c.give(int64_t{0}); }  // strided
 PEN_OP(device, "[quantized]", "prim::device(Tensor a) -> Device") { return c.give(string_create("cpu")); }
 PEN_OP(is_cpu, "[quantized]", "prim::is_cpu(Tensor a) -> bool") { return c.give(true); }

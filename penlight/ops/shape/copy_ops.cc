@@ -1,5 +1,6 @@
 // Copies and casts: clone, contiguous, to, copy_, fill_; tensors that take on another storage; memory formats.
 #include "penlight/ops/shape/views.h"
+#include "penlight/runtime/vm/calls.h"
 #include "penlight/runtime/vm/rows.h"
 
 namespace pen {
@@ -134,7 +135,7 @@ Status fill(const Call& c, TensorObject* t, const Value& number) {
 }
 
 // ---- copies ----
-PEN_OP(clone, "[quantized]", "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor") {
+PEN_OP(clone, "[quantized][out]", "aten::clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor") {
   Format format;
   PEN_TRY(format_of(c, 1, Format::preserve, &format));
   return make_copy(c, c.tensor(0), c.tensor(0).dtype(), format, &c.results[0]);
@@ -157,7 +158,7 @@ PEN_OP(detach, "[quantized]", "aten::{detach,data,alias}(Tensor(a) self) -> Tens
   const TensorObject& t = c.tensor(0);
   return give_view(c, t, shape_of(t), t.shape.strides);
 }
-PEN_OP(lift, "aten::{lift,lift_fresh_copy,detach_copy,alias_copy}(Tensor self) -> Tensor") {
+PEN_OP(lift, "[out]", "aten::{lift,lift_fresh_copy,detach_copy,alias_copy}(Tensor self) -> Tensor") {
   return make_copy(c, c.tensor(0), c.tensor(0).dtype(), Format::preserve, &c.results[0]);
 }
 
@@ -186,7 +187,7 @@ PEN_OP(to_dtype_layout, "[quantized]",
   PEN_TRY(c.dtype(1, c.tensor(0).dtype(), &dtype));
   return give_cast(c, dtype, c.flag(6), 7);
 }
-PEN_OP(to_copy,
+PEN_OP(to_copy, "[out]",
        "aten::_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool "
        "non_blocking=False, MemoryFormat? memory_format=None) -> Tensor") {
   DType dtype;
@@ -278,11 +279,48 @@ static void become(TensorObject* self, const TensorObject& other) {
   if (other.quantizer) ++other.quantizer->refs;
   tensor_set_quantizer(self, other.quantizer);
 }
+static Status need_one_dtype(const Call& c) {
+  if (c.tensor(0).dtype() == c.tensor(1).dtype()) return PEN_OK;
+  return c.fail("tensors of one dtype", "%s and %s", dtype_name(c.tensor(0).dtype()), dtype_name(c.tensor(1).dtype()));
+}
 PEN_OP(set_tensor, "[direct][quantized]", "aten::set_.source_Tensor(Tensor(a!) self, Tensor source) -> Tensor(a!)") {
-  if (c.tensor(0).dtype() != c.tensor(1).dtype())
-    return c.fail("tensors of one dtype", "%s and %s", dtype_name(c.tensor(0).dtype()), dtype_name(c.tensor(1).dtype()));
+  PEN_TRY(need_one_dtype(c));
   become(&c.tensor(0), c.tensor(1));
   return c.give(Value(c.args[0]));
+}
+PEN_OP(set_part, "[direct]",
+       "aten::set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, SymInt storage_offset, SymInt[] size, SymInt[] stride=[]) "
+       "-> Tensor(a!)") {
+  const TensorObject& source = c.tensor(1);
+  Shape shape;
+  int64_t strides[kMaxRank], start;
+  PEN_TRY(need_one_dtype(c));
+  PEN_TRY(sizes_of(c, 3, &shape));
+  row_major_strides(shape.rank, shape.dims, strides);
+  if (__builtin_add_overflow(c.integer(2), source.offset / dtype_size(source.dtype()), &start))
+    return c.fail("a place inside of the source's memory", "%lld", static_cast<long long>(c.integer(2)));
+  Calls t(c);
+  Value part = t("aten::as_strided", source, c.args[3], c.list(4).count ? c.args[4] : t.ints_of(strides, shape.rank), start);
+  PEN_TRY(t.status);
+  become(&c.tensor(0), *part.tensor());
+  return c.give(Value(c.args[0]));
+}
+static Status make_nothing(const Call& c, Value* made) {
+  Shape none;
+  none.rank = 1;
+  none.dims[0] = 0;
+  return make_fresh(c, c.tensor(0).dtype(), none, Format::contiguous, nullptr, made);
+}
+PEN_OP(set_nothing, "[direct]", "aten::set_(Tensor(a!) self) -> Tensor(a!)") {
+  Value nothing;
+  PEN_TRY(make_nothing(c, &nothing));
+  become(&c.tensor(0), *nothing.tensor());
+  return c.give(Value(c.args[0]));
+}
+PEN_OP(set_copy, "[out]", "aten::set(Tensor self) -> Tensor", "aten::set.source_Tensor(Tensor self, Tensor source) -> Tensor") {
+  if (c.form() == 0) return make_nothing(c, &c.results[0]);
+  PEN_TRY(need_one_dtype(c));
+  return give_view(c, c.tensor(1), shape_of(c.tensor(1)), c.tensor(1).shape.strides);
 }
 // The storage grows where it must; what was in it stays.
 static Status resize(const Call& c, TensorObject* t, const Shape& shape, Format format) {
@@ -315,21 +353,28 @@ static Status resize(const Call& c, TensorObject* t, const Shape& shape, Format 
   format_strides(format == Format::preserve ? Format::contiguous : format, shape, t->shape.strides);
   return PEN_OK;
 }
-PEN_OP(resize_in_place, "[direct]", "aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)") {
+// Argument 0 as its operator says: of the sizes in argument 1, or of the tensor there.
+static Status resize_as_said(const Call& c, TensorObject* t) {
   Shape shape;
   Format format;
-  PEN_TRY(sizes_of(c, 1, &shape));
   PEN_TRY(format_of(c, 2, Format::contiguous, &format));
-  PEN_TRY(resize(c, &c.tensor(0), shape, format));
+  if (c.form() == 0) {
+    PEN_TRY(sizes_of(c, 1, &shape));
+  } else {
+    shape = shape_of(c.tensor(1));
+    if (format == Format::preserve) format = suggested_format(c.tensor(1));
+  }
+  return resize(c, t, shape, format);
+}
+PEN_OP(resize_in_place, "[direct]", "aten::resize_(Tensor(a!) self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)",
+       "aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)") {
+  PEN_TRY(resize_as_said(c, &c.tensor(0)));
   return c.give(Value(c.args[0]));
 }
-PEN_OP(resize_as_in_place, "[direct]",
-       "aten::resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)") {
-  Format format;
-  PEN_TRY(format_of(c, 2, Format::contiguous, &format));
-  if (format == Format::preserve) format = suggested_format(c.tensor(1));
-  PEN_TRY(resize(c, &c.tensor(0), shape_of(c.tensor(1)), format));
-  return c.give(Value(c.args[0]));
+PEN_OP(resize_copy, "[out]", "aten::resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor",
+       "aten::resize_as(Tensor self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor") {
+  PEN_TRY(make_copy(c, c.tensor(0), c.tensor(0).dtype(), Format::preserve, &c.results[0]));
+  return resize_as_said(c, c.results[0].tensor());
 }
 
 // ---- questions ----

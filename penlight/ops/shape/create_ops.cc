@@ -11,8 +11,8 @@ static DType dtype_of_number(const Value& v) {
 static Status give_filled(Call& c, int sizes, int dtype, DType otherwise, const Value& number) {
   Shape shape;
   PEN_TRY(sizes_of(c, sizes, &shape));
-  DType d = otherwise;
-  if (dtype >= 0) PEN_TRY(c.dtype(dtype, otherwise, &d));
+  DType d;
+  PEN_TRY(c.dtype(dtype, otherwise, &d));
   PEN_TRY(make_fresh(c, d, shape, Format::contiguous, nullptr, &c.results[0]));
   return fill(c, c.results[0].tensor(), number);
 }
@@ -27,27 +27,18 @@ static Status give_filled_like(Call& c, int dtype, int format, const Value& numb
   return fill(c, c.results[0].tensor(), number);
 }
 
-PEN_OP(zeros,
+PEN_OP(zeros, "[out]",
        "aten::zeros(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
   return give_filled(c, 0, 1, DType::f32, number_of(0));
 }
-PEN_OP(zeros_out, "aten::zeros.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_filled(c, 0, -1, c.tensor(1).dtype(), number_of(0));
-}
-PEN_OP(ones,
+PEN_OP(ones, "[out]",
        "aten::ones(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
   return give_filled(c, 0, 1, DType::f32, number_of(1));
 }
-PEN_OP(ones_out, "aten::ones.out(SymInt[] size, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_filled(c, 0, -1, c.tensor(1).dtype(), number_of(1));
-}
-PEN_OP(full,
+PEN_OP(full, "[out]",
        "aten::full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   return give_filled(c, 0, 2, dtype_of_number(c.args[1]), c.args[1]);
-}
-PEN_OP(full_out, "aten::full.out(SymInt[] size, Scalar fill_value, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_filled(c, 0, -1, c.tensor(2).dtype(), c.args[1]);
 }
 // Files of operator version 4 and before: a float, whatever the number.
 PEN_OP(full_old,
@@ -56,7 +47,7 @@ PEN_OP(full_old,
   return give_filled(c, 0, 2, DType::f32, c.args[1]);
 }
 // Memory that a file leaves uninitialized is zeros here: the same on every run.
-PEN_OP(empty,
+PEN_OP(empty, "[out=out]",
        "aten::empty.memory_format(SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
   Shape shape;
@@ -89,14 +80,14 @@ static Status give_strided(Call& c, int sizes, int strides_at, DType dtype) {
   PEN_TRY(fill(c, all, number_of(0)));
   return give_view(c, *all, shape, strides);
 }
-PEN_OP(empty_strided,
+PEN_OP(empty_strided, "[out]",
        "aten::empty_strided(SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   DType dtype;
   PEN_TRY(c.dtype(2, DType::f32, &dtype));
   return give_strided(c, 0, 1, dtype);
 }
-PEN_OP(new_empty_strided,
+PEN_OP(new_empty_strided, "[out]",
        "aten::new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? "
        "device=None, bool? pin_memory=None) -> Tensor") {
   DType dtype;
@@ -104,38 +95,38 @@ PEN_OP(new_empty_strided,
   return give_strided(c, 1, 2, dtype);
 }
 
-PEN_OP(zeros_like,
+PEN_OP(zeros_like, "[out]",
        "aten::{zeros_like,empty_like}(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
   return give_filled_like(c, 1, 5, number_of(0));
 }
-PEN_OP(ones_like,
+PEN_OP(ones_like, "[out]",
        "aten::ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, "
        "MemoryFormat? memory_format=None) -> Tensor") {
   return give_filled_like(c, 1, 5, number_of(1));
 }
-PEN_OP(full_like,
+PEN_OP(full_like, "[out]",
        "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None, MemoryFormat? memory_format=None) -> Tensor") {
   return give_filled_like(c, 2, 6, c.args[1]);
 }
-PEN_OP(new_zeros,
+PEN_OP(new_zeros, "[out]",
        "aten::{new_zeros,new_empty}(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   return give_filled(c, 1, 2, c.tensor(0).dtype(), number_of(0));
 }
-PEN_OP(new_ones,
+PEN_OP(new_ones, "[out]",
        "aten::new_ones(Tensor self, SymInt[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   return give_filled(c, 1, 2, c.tensor(0).dtype(), number_of(1));
 }
-PEN_OP(new_full,
+PEN_OP(new_full, "[out]",
        "aten::new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
        "bool? pin_memory=None) -> Tensor") {
   return give_filled(c, 1, 3, c.tensor(0).dtype(), c.args[2]);
 }
 PEN_OP(
-    scalar_tensor,
+    scalar_tensor, "[out]",
     "aten::scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
   DType dtype;
   PEN_TRY(c.dtype(1, DType::f32, &dtype));
@@ -152,9 +143,10 @@ static Status give_row(Call& c, DType dtype, int64_t count, Rule rule) {
   for (int64_t i = 0; i < count; ++i) number_into(rule(i), dtype, t->data() + i * size);
   return PEN_OK;
 }
-static Status give_range(Call& c, const Value& start, const Value& end, const Value& step, int dtype_at, bool with_end, DType dtype) {
+static Status give_range(Call& c, const Value& start, const Value& end, const Value& step, int dtype_at, bool with_end) {
   bool reals = start.tag() == Tag::real || end.tag() == Tag::real || step.tag() == Tag::real;
-  if (dtype_at >= 0) PEN_TRY(c.dtype(dtype_at, with_end || reals ? DType::f32 : DType::i64, &dtype));
+  DType dtype;
+  PEN_TRY(c.dtype(dtype_at, with_end || reals ? DType::f32 : DType::i64, &dtype));
   double s = start.number(), e = end.number(), by = step.number(), length;
   if (dtype == DType::i64 && reals) s = trunc(s), e = trunc(e), by = trunc(by);
   constexpr double kMost = 1e15;
@@ -184,35 +176,29 @@ static Status give_range(Call& c, const Value& start, const Value& end, const Va
     });
   return give_row(c, dtype, count, [&](int64_t i) { return Value(s + static_cast<double>(i) * by); });
 }
-PEN_OP(arange,
+PEN_OP(arange, "[out]",
        "aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
-  return give_range(c, Value(int64_t{0}), c.args[0], Value(int64_t{1}), 1, false, DType::f32);
+  return give_range(c, Value(int64_t{0}), c.args[0], Value(int64_t{1}), 1, false);
 }
 PEN_OP(arange_start,
        "aten::arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
-  return give_range(c, c.args[0], c.args[1], Value(int64_t{1}), 2, false, DType::f32);
+  return give_range(c, c.args[0], c.args[1], Value(int64_t{1}), 2, false);
 }
-PEN_OP(arange_step,
+PEN_OP(arange_step, "[out=start_out]",
        "aten::arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? "
        "device=None, bool? pin_memory=None) -> Tensor") {
-  return give_range(c, c.args[0], c.args[1], c.args[2], 3, false, DType::f32);
+  return give_range(c, c.args[0], c.args[1], c.args[2], 3, false);
 }
-PEN_OP(arange_out, "aten::arange.out(Scalar end, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_range(c, Value(int64_t{0}), c.args[0], Value(int64_t{1}), -1, false, c.tensor(1).dtype());
-}
-PEN_OP(arange_step_out, "aten::arange.start_out(Scalar start, Scalar end, Scalar step=1, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_range(c, c.args[0], c.args[1], c.args[2], -1, false, c.tensor(3).dtype());
-}
-PEN_OP(range_step,
+PEN_OP(range_step, "[out=out]",
        "aten::range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
        "bool? pin_memory=None) -> Tensor") {
-  return give_range(c, c.args[0], c.args[1], c.args[2], 3, true, DType::f32);
+  return give_range(c, c.args[0], c.args[1], c.args[2], 3, true);
 }
-PEN_OP(range,
+PEN_OP(range, "[out=out_]",
        "aten::range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) "
        "-> Tensor") {
-  return give_range(c, c.args[0], c.args[1], Value(int64_t{1}), 2, true, DType::f32);
+  return give_range(c, c.args[0], c.args[1], Value(int64_t{1}), 2, true);
 }
 
 // `steps` numbers from the one in argument 0 to the one in argument 1; base: powers of it.
@@ -234,7 +220,7 @@ static Status give_spaced(Call& c, int64_t steps, DType dtype, const double* bas
     return Value(base ? pow(*base, v) : v);
   });
 }
-PEN_OP(linspace,
+PEN_OP(linspace, "[out]",
        "aten::linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor",
        "aten::linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? "
@@ -249,24 +235,21 @@ PEN_OP(linspace,
   PEN_TRY(c.dtype(3, DType::f32, &dtype));
   return give_spaced(c, c.given(2) ? c.integer(2) : 100, dtype, nullptr);
 }
-PEN_OP(linspace_out, "aten::linspace.out(Scalar start, Scalar end, int steps, *, Tensor(a!) out) -> Tensor(a!)",
-       "upgrade::linspace_0_7.out(Scalar start, Scalar end, int? steps=None, *, Tensor(a!) out) -> Tensor(a!)") {
-  return give_spaced(c, c.given(2) ? c.integer(2) : 100, c.tensor(3).dtype(), nullptr);
-}
-PEN_OP(logspace,
+PEN_OP(logspace, "[out]",
        "aten::logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? "
        "device=None, bool? pin_memory=None) -> Tensor",
+       "aten::logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, "
+       "Device? device=None, bool? pin_memory=None) -> Tensor",
+       "aten::logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, "
+       "Device? device=None, bool? pin_memory=None) -> Tensor",
+       "aten::logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, "
+       "Device? device=None, bool? pin_memory=None) -> Tensor",
        "upgrade::logspace_0_8(Scalar start, Scalar end, int? steps=None, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, "
        "Device? device=None, bool? pin_memory=None) -> Tensor") {
   DType dtype;
   PEN_TRY(c.dtype(4, DType::f32, &dtype));
   double base = c.number(3);
   return give_spaced(c, c.given(2) ? c.integer(2) : 100, dtype, &base);
-}
-PEN_OP(logspace_out, "aten::logspace.out(Scalar start, Scalar end, int steps, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)",
-       "upgrade::logspace_0_8.out(Scalar start, Scalar end, int? steps=None, float base=10.0, *, Tensor(a!) out) -> Tensor(a!)") {
-  double base = c.number(3);
-  return give_spaced(c, c.given(2) ? c.integer(2) : 100, c.tensor(4).dtype(), &base);
 }
 
 static Status give_eye(Call& c, int64_t n, int64_t m, int dtype_at) {
@@ -283,17 +266,18 @@ static Status give_eye(Call& c, int64_t n, int64_t m, int dtype_at) {
   for (int64_t i = 0; i < n && i < m; ++i) number_into(number_of(1), dtype, t->data() + i * (m + 1) * size);
   return PEN_OK;
 }
-PEN_OP(eye, "aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
+PEN_OP(eye, "[out]",
+       "aten::eye(SymInt n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor") {
   return give_eye(c, c.integer(0), c.integer(0), 1);
 }
-PEN_OP(eye_m,
+PEN_OP(eye_m, "[out]",
        "aten::eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> "
        "Tensor") {
   return give_eye(c, c.integer(0), c.integer(1), 2);
 }
 
 // Rows and columns of what lies below (or above) a diagonal of a matrix of row x col.
-PEN_OP(triangle_indices,
+PEN_OP(triangle_indices, "[out]",
        "aten::{tril,triu}_indices(int row, int col, int offset=0, *, ScalarType? dtype=4, Layout? layout=None, Device? device=None, bool? "
        "pin_memory=None) -> Tensor") {
   int64_t rows = c.integer(0), columns = c.integer(1), offset = c.integer(2);

@@ -77,7 +77,7 @@ static Status give_joined(Call& c, const ListObject& tensors, int64_t dim, Look 
   }
   return cat(c, views->items, views->count, dim, &c.results[0]);
 }
-PEN_OP(stack, "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "aten::_stack(Tensor[] tensors, int dim=0) -> Tensor",
+PEN_OP(stack, "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "[out]aten::_stack(Tensor[] tensors, int dim=0) -> Tensor",
        "aten::stack.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)") {
   const ListObject& tensors = c.list(0);
   if (tensors.count == 0) return c.fail("at least one tensor", "none");
@@ -117,19 +117,19 @@ PEN_OP(atleast_all, "aten::atleast_{1,2,3}d.Sequence(Tensor[] tensors) -> Tensor
   }
   return PEN_OK;
 }
-PEN_OP(hstack, "aten::hstack(Tensor[] tensors) -> Tensor") {
+PEN_OP(hstack, "[out]", "aten::hstack(Tensor[] tensors) -> Tensor") {
   const ListObject& tensors = c.list(0);
   if (tensors.count == 0) return c.fail("at least one tensor", "none");
   int rank = tensors.items[0].tensor()->rank();
   return give_joined(c, tensors, rank <= 1 ? 0 : 1, [&](const TensorObject& t, Value* view) { return at_least(c, t, 1, view); });
 }
-PEN_OP(vstack, "aten::{vstack,row_stack}(Tensor[] tensors) -> Tensor") {
+PEN_OP(vstack, "[out]", "aten::{vstack,row_stack}(Tensor[] tensors) -> Tensor") {
   return give_joined(c, c.list(0), 0, [&](const TensorObject& t, Value* view) { return at_least(c, t, 2, view); });
 }
-PEN_OP(dstack, "aten::dstack(Tensor[] tensors) -> Tensor") {
+PEN_OP(dstack, "[out]", "aten::dstack(Tensor[] tensors) -> Tensor") {
   return give_joined(c, c.list(0), 2, [&](const TensorObject& t, Value* view) { return at_least(c, t, 3, view); });
 }
-PEN_OP(column_stack, "aten::column_stack(Tensor[] tensors) -> Tensor") {
+PEN_OP(column_stack, "[out]", "aten::column_stack(Tensor[] tensors) -> Tensor") {
   return give_joined(c, c.list(0), 1, [&](const TensorObject& t, Value* view) {
     if (t.rank() > 1) {
       *view = Value::share(const_cast<TensorObject*>(&t));
@@ -189,7 +189,7 @@ static Status give_repeated(Call& c, const int64_t* times, int count) {
   }
   return c.give(static_cast<Value&&>(now));
 }
-PEN_OP(repeat, "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor") {
+PEN_OP(repeat, "[out]", "aten::repeat(Tensor self, SymInt[] repeats) -> Tensor") {
   int64_t times[kMaxRank];
   return give_repeated(c, times, c.ints(1, times, kMaxRank));
 }
@@ -255,7 +255,7 @@ static Status places_of(const Call& c, const TensorObject& repeats, int64_t n, i
     for (int64_t k = times(i); k > 0; --k, ++at) number_into(Value(i), repeats.dtype(), places->data() + at * dtype_size(repeats.dtype()));
   return PEN_OK;
 }
-PEN_OP(repeat_places, "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor") {
+PEN_OP(repeat_places, "[out]", "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor") {
   if (c.tensor(0).rank() != 1) return c.fail("repeats of rank 1", "rank %d", c.tensor(0).rank());
   return places_of(c, c.tensor(0), c.tensor(0).dim(0), 1, &c.results[0]);
 }
@@ -282,7 +282,7 @@ PEN_OP(repeat_interleave_tensor,
 }
 
 // ---- around ----
-PEN_OP(roll, "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor") {
+PEN_OP(roll, "[out]", "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor") {
   int64_t shifts[kMaxRank], dims[kMaxRank];
   int count = c.ints(1, shifts, kMaxRank), dim_count = c.ints(2, dims, kMaxRank);
   if (count > kMaxRank || count == 0) return c.fail("one shift, or one for each of at most 8 dims", "%d", count);

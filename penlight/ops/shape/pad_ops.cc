@@ -50,7 +50,7 @@ static Status give_constant_pad(Call& c, const Value& number) {
   }
   return move_elements(c, to, from);
 }
-PEN_OP(constant_pad, "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor") {
+PEN_OP(constant_pad, "[out]", "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor") {
   return give_constant_pad(c, c.args[2]);
 }
 
@@ -100,7 +100,7 @@ static Status give_bordered(Call& c, Border border, int dims) {
   if (format == Format::contiguous) return c.give(static_cast<Value&&>(now));
   return make_copy(c, *now.tensor(), t.dtype(), format, &c.results[0]);
 }
-PEN_OP(border_pad, "aten::{reflection,replication}_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
+PEN_OP(border_pad, "[out]", "aten::{reflection,replication}_pad1d(Tensor self, SymInt[2] padding) -> Tensor",
        "aten::{reflection,replication}_pad2d(Tensor self, SymInt[4] padding) -> Tensor",
        "aten::{reflection,replication}_pad3d(Tensor self, SymInt[6] padding) -> Tensor") {
   return give_bordered(c, c.word() == 0 ? Border::reflect : Border::replicate, c.form() + 1);
@@ -140,7 +140,7 @@ static Status flipped(const Call& c, const TensorObject& t, const bool* mirror, 
   copy_range(make_runs(from, from, made->tensor()->view()), made->tensor()->data(), from.data, size, 0, t.numel());
   return PEN_OK;
 }
-PEN_OP(flip, "aten::flip(Tensor self, int[] dims) -> Tensor") {
+PEN_OP(flip, "[out]", "aten::flip(Tensor self, int[] dims) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   bool mirror[kMaxRank] = {};
   int64_t dims[kMaxRank];
@@ -160,7 +160,7 @@ PEN_OP(flip_one, "aten::{fliplr,flipud}(Tensor self) -> Tensor") {
   mirror[dim] = true;
   return flipped(c, c.tensor(0), mirror, &c.results[0]);
 }
-PEN_OP(rot90, "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor") {
+PEN_OP(rot90, "[out]", "aten::rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t dims[2], turns = (c.integer(1) % 4 + 4) % 4;
   int first, second;
@@ -226,7 +226,7 @@ static Status embedded(const Call& c, const TensorObject& t, int64_t offset, int
   to.data = whole.data + (offset >= 0 ? offset * whole.strides[second] : away * whole.strides[first]) * dtype_size(t.dtype());
   return move_elements(c, to, t.view());
 }
-PEN_OP(diag_embed, "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor") {
+PEN_OP(diag_embed, "[out]", "aten::diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor") {
   return embedded(c, c.tensor(0), c.integer(1), c.integer(2), c.integer(3), &c.results[0]);
 }
 PEN_OP(diagflat, "aten::diagflat(Tensor self, int offset=0) -> Tensor") {
@@ -237,7 +237,7 @@ PEN_OP(diagflat, "aten::diagflat(Tensor self, int offset=0) -> Tensor") {
   PEN_TRY(reshaped(c, c.tensor(0), flat, &row));
   return embedded(c, *row.tensor(), c.integer(1), 0, 1, &c.results[0]);
 }
-PEN_OP(diag, "aten::diag(Tensor self, int diagonal=0) -> Tensor") {
+PEN_OP(diag, "[out]", "aten::diag(Tensor self, int diagonal=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   if (t.rank() == 1) return embedded(c, t, c.integer(1), 0, 1, &c.results[0]);
   if (t.rank() != 2) return c.fail("a row or a matrix", "rank %d", t.rank());
@@ -251,7 +251,7 @@ PEN_OP(diag, "aten::diag(Tensor self, int diagonal=0) -> Tensor") {
   PEN_TRY(make_view(c, t, shape, &stride, start, &view));
   return make_copy(c, *view.tensor(), t.dtype(), Format::contiguous, &c.results[0]);
 }
-PEN_OP(block_diag, "aten::block_diag(Tensor[] tensors) -> Tensor") {
+PEN_OP(block_diag, "[out]", "aten::block_diag(Tensor[] tensors) -> Tensor") {
   const ListObject& tensors = c.list(0);
   Shape shape;
   shape.rank = 2;

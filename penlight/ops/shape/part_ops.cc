@@ -74,7 +74,7 @@ PEN_OP(narrow_tensor, "aten::narrow.Tensor(Tensor(a) self, int dim, Tensor start
   if (start.tag() != Tag::integer) return c.fail("a start that is an integer", "a %s", start.tag_name());
   return narrowed(c, start.integer(), &c.results[0]);
 }
-PEN_OP(narrow_copy, "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor") {
+PEN_OP(narrow_copy, "[out]", "aten::narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor") {
   Value view;
   PEN_TRY(narrowed(c, c.integer(2), &view));
   return make_copy(c, *view.tensor(), view.tensor()->dtype(), Format::contiguous, &c.results[0]);
@@ -107,7 +107,7 @@ static Status give_split(Call& c, int dim, int64_t each) {
   for (int64_t i = 0; i < count; ++i) PEN_TRY(parts.add(i * each, size - i * each < each ? size - i * each : each));
   return PEN_OK;
 }
-PEN_OP(split, "[quantized]", "aten::{split,unsafe_split}.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]") {
+PEN_OP(split, "[quantized]", "aten::{split,unsafe_split[out]}.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(dim_of(c, 2, c.tensor(0), &dim));
   return give_split(c, dim, c.integer(1));
@@ -126,7 +126,7 @@ PEN_OP(chunk, "[quantized]", "aten::{chunk,unsafe_chunk}(Tensor(a -> *) self, in
   return PEN_OK;
 }
 PEN_OP(split_sizes, "[quantized]",
-       "aten::{split_with_sizes,unsafe_split_with_sizes}(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
+       "aten::{split_with_sizes,unsafe_split_with_sizes[out]}(Tensor(a -> *) self, SymInt[] split_sizes, int dim=0) -> Tensor(a)[]",
        "aten::split.sizes(Tensor(a -> *) self, SymInt[] split_size, int dim=0) -> Tensor(a)[]",
        "aten::split(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]") {
   int dim;

@@ -26,7 +26,7 @@ static Status give_shuffled(Call& c, const Shape& split, const int* order, const
   return make_copy(c, *view.tensor(), t.dtype(), format, &c.results[0]);
 }
 
-PEN_OP(pixel_shuffle, "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor") {
+PEN_OP(pixel_shuffle, "[out]", "aten::pixel_shuffle(Tensor self, int upscale_factor) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t r = c.integer(1);
   if (t.rank() < 3 || t.rank() > 5) return c.fail("from 3 to 5 dims", "%d", t.rank());
@@ -44,7 +44,7 @@ PEN_OP(pixel_shuffle, "aten::pixel_shuffle(Tensor self, int upscale_factor) -> T
   split.rank = lead + 5, whole.rank = lead + 3;
   return give_shuffled(c, split, order, whole);
 }
-PEN_OP(pixel_unshuffle, "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor") {
+PEN_OP(pixel_unshuffle, "[out]", "aten::pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t r = c.integer(1);
   if (t.rank() < 3 || t.rank() > 5) return c.fail("from 3 to 5 dims", "%d", t.rank());
@@ -63,7 +63,7 @@ PEN_OP(pixel_unshuffle, "aten::pixel_unshuffle(Tensor self, int downscale_factor
   split.rank = lead + 5, whole.rank = lead + 3;
   return give_shuffled(c, split, order, whole);
 }
-PEN_OP(channel_shuffle, "aten::{channel_shuffle,native_channel_shuffle}(Tensor self, SymInt groups) -> Tensor") {
+PEN_OP(channel_shuffle, "aten::{channel_shuffle[out],native_channel_shuffle}(Tensor self, SymInt groups) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t groups = c.integer(1);
   if (t.rank() < 3 || t.rank() == kMaxRank) return c.fail("from 3 to 7 dims", "%d", t.rank());
@@ -152,14 +152,14 @@ static Status give_with_part(Call& c, OpFn look) {
 Status op_slice(Call& c);
 Status op_select(Call& c);
 Status op_diagonal(Call& c);
-PEN_OP(slice_scatter,
+PEN_OP(slice_scatter, "[out]",
        "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor") {
   return give_with_part(c, op_slice);
 }
-PEN_OP(select_scatter, "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor") {
+PEN_OP(select_scatter, "[out]", "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor") {
   return give_with_part(c, op_select);
 }
-PEN_OP(diagonal_scatter, "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor") {
+PEN_OP(diagonal_scatter, "[out]", "aten::diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor") {
   return give_with_part(c, op_diagonal);
 }
 

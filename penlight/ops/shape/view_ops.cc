@@ -131,7 +131,7 @@ PEN_OP(view, "[quantized]", "aten::view(Tensor(a) self, SymInt[] size) -> Tensor
   return give_viewed(c, shape);
 }
 PEN_OP(reshape, "[quantized]", "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
-       "aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor") {
+       "[out]aten::_unsafe_view(Tensor self, SymInt[] size) -> Tensor") {
   Shape shape;
   PEN_TRY(sizes_of(c, 1, c.tensor(0).numel(), &shape));
   return reshaped(c, c.tensor(0), shape, &c.results[0]);
@@ -249,12 +249,12 @@ PEN_OP(t, "[quantized]", "aten::t(Tensor(a) self) -> Tensor(a)") {
   PEN_TRY(swapped(c, 0, c.tensor(0).rank() == 2 ? 1 : 0, order));
   return give_permuted(c, c.tensor(0), order);
 }
-PEN_OP(numpy_T, "aten::numpy_T(Tensor(a) self) -> Tensor(a)") {
+PEN_OP(numpy_T, "aten::{numpy_T,numpy_T.a}(Tensor(a) self) -> Tensor(a)") {
   int order[kMaxRank], rank = c.tensor(0).rank();
   for (int d = 0; d < rank; ++d) order[d] = rank - 1 - d;
   return give_permuted(c, c.tensor(0), order);
 }
-PEN_OP(matrix_T, "aten::{mT,mH,adjoint}(Tensor(a) self) -> Tensor(a)") {
+PEN_OP(matrix_T, "aten::{mT,mH,adjoint,mT.a,mH.a}(Tensor(a) self) -> Tensor(a)") {
   if (c.tensor(0).rank() < 2) return c.fail("at least two dims", "%d", c.tensor(0).rank());
   int order[kMaxRank];
   PEN_TRY(swapped(c, -1, -2, order));
@@ -372,6 +372,10 @@ PEN_OP(squeeze_in_place, "[direct]", "aten::squeeze_(Tensor(a!) self) -> Tensor(
 }
 PEN_OP(squeeze_dim_in_place, "[direct]", "aten::squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)") {
   PEN_TRY(op_squeeze_dim(c));
+  return give_itself_as(c);
+}
+PEN_OP(squeeze_dims_in_place, "[direct]", "aten::squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)") {
+  PEN_TRY(op_squeeze_dims(c));
   return give_itself_as(c);
 }
 

@@ -41,7 +41,7 @@ PEN_BIND(topk) {
 }
 
 // The outputs of an operator that leaves one element of each row.
-static Status one_of_row(Bind& b, int64_t* dim, SortParams** p) {
+static PEN_SMALL Status one_of_row(Bind& b, int64_t* dim, SortParams** p) {
   PEN_TRY(order_dim(b, dim));
   const Tensor& x = b.in(0);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");

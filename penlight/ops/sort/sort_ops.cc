@@ -46,10 +46,11 @@ static Status sorted_like(const Call& c, int dim_at, int descending, Value* valu
   PEN_TRY(laid_like(c, c.tensor(0), values));
   return laid_like(c, c.tensor(0), places);
 }
-PEN_OP(sort, "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)") {
+PEN_OP(sort, "[out=values values indices]",
+       "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)") {
   return sorted_like(c, 1, 2, &c.results[0], &c.results[1]);
 }
-PEN_OP(sort_stable,
+PEN_OP(sort_stable, "[out=values_stable values indices]",
        "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)") {
   return sorted_like(c, 2, 3, &c.results[0], &c.results[1]);
 }
@@ -57,11 +58,11 @@ PEN_OP(argsort, "aten::argsort(Tensor self, int dim=-1, bool descending=False) -
   Value values;
   return sorted_like(c, 1, 2, &values, &c.results[0]);
 }
-PEN_OP(argsort_stable, "aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor") {
+PEN_OP(argsort_stable, "[out]", "aten::argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor") {
   Value values;
   return sorted_like(c, 2, 3, &values, &c.results[0]);
 }
-PEN_OP(msort, "aten::msort(Tensor self) -> Tensor") {
+PEN_OP(msort, "[out]", "aten::msort(Tensor self) -> Tensor") {
   Value places;
   PEN_TRY(sorted(c, c.tensor(0), 0, false, &c.results[0], &places));
   return laid_like(c, c.tensor(0), &c.results[0]);
@@ -75,7 +76,8 @@ static Status first_of(const Call& c, const TensorObject& t, int dim, int64_t k,
   PEN_TRY(make_view(c, t, shape, t.shape.strides, 0, &view));
   return make_copy(c, *view.tensor(), t.dtype(), Format::contiguous, made);
 }
-PEN_OP(topk, "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)") {
+PEN_OP(topk, "[out=values values indices]",
+       "aten::topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)") {
   const TensorObject& t = c.tensor(0);
   int64_t k = c.integer(1);
   int dim;
@@ -175,7 +177,7 @@ static Status right_of(const Call& c, bool flag, int side, bool* right) {
   if (flag && !*right) return c.fail("side and right that agree", "right=True and side 'left'");
   return PEN_OK;
 }
-PEN_OP(searchsorted,
+PEN_OP(searchsorted, "[out]",
        "aten::searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? "
        "sorter=None) -> Tensor") {
   bool right;
@@ -191,18 +193,19 @@ static Status give_place_of_number(Call& c, const TensorObject& row, const Value
   Value kept = Value::own(value);
   return give_places(c, row, *value, sorter, right, out_int32);
 }
-PEN_OP(searchsorted_number,
+PEN_OP(searchsorted_number, "[out]",
        "aten::searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? "
        "sorter=None) -> Tensor") {
   bool right;
   PEN_TRY(right_of(c, c.flag(3), 4, &right));
   return give_place_of_number(c, c.tensor(0), c.args[1], c.given(5) ? &c.tensor(5) : nullptr, right, c.flag(2));
 }
-PEN_OP(bucketize, "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor") {
+PEN_OP(bucketize, "[out]", "aten::bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor") {
   if (c.tensor(1).rank() != 1) return c.fail("one row of boundaries", "rank %d", c.tensor(1).rank());
   return give_places(c, c.tensor(1), c.tensor(0), nullptr, c.flag(3), c.flag(2));
 }
-PEN_OP(bucketize_number, "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor") {
+PEN_OP(bucketize_number, "[out]",
+       "aten::bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor") {
   return give_place_of_number(c, c.tensor(1), c.args[0], nullptr, c.flag(3), c.flag(2));
 }
 
@@ -236,14 +239,15 @@ static Status give_members(Call& c, const Value& elements, const Value& test, bo
   }
   return PEN_OK;
 }
-PEN_OP(isin, "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+PEN_OP(isin, "[out]",
+       "aten::isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
        "aten::isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor",
        "aten::isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor") {
   return give_members(c, c.args[0], c.args[1], c.flag(3));
 }
 
 // ---- counts ----
-PEN_OP(bincount, "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor") {
+PEN_OP(bincount, "[out]", "aten::bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   int64_t least = c.integer(2), most = -1, n = t.numel();
   if (least < 0) return c.fail("a minlength of 0 or more", "%lld", static_cast<long long>(least));
@@ -282,7 +286,7 @@ static void count_bins(const T* x, int64_t n, T low, T high, int64_t bins, T* co
     counts[at < bins ? at : bins - 1] += 1;
   }
 }
-PEN_OP(histc, "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor") {
+PEN_OP(histc, "[out]", "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);
   if (!is_floating(t.dtype())) return c.fail("a tensor of floats", "%s", dtype_name(t.dtype()));
   DType wide = t.dtype() == DType::f64 ? DType::f64 : DType::f32;

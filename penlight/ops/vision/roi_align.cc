@@ -16,7 +16,7 @@ struct RoiParams {
   float scale;
 };
 
-static Status roi_bind(Bind& b, bool align) {
+static PEN_SMALL Status roi_bind(Bind& b, bool align) {
   for (int i = 0; i < 2; ++i) {
     if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
   }

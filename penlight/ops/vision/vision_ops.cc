@@ -11,8 +11,8 @@ static Status need_single(const Call& c, const TensorObject& t) {
 static int in_f32(Graph* g, const TensorObject& t) { return g->input(t, DType::f32); }
 
 PEN_OP(grid_sampler,
-       "aten::{grid_sampler,grid_sampler_2d,grid_sampler_3d}(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool "
-       "align_corners) -> Tensor") {
+       "aten::{grid_sampler,grid_sampler_2d[out],grid_sampler_3d[out]}(Tensor input, Tensor grid, int interpolation_mode, int "
+       "padding_mode, bool align_corners) -> Tensor") {
   static const char* const kModes[] = {"linear", "nearest", "cubic"};
   static const char* const kPaddings[] = {"zeros", "border", "reflection"};
   const TensorObject &x = c.tensor(0), &grid = c.tensor(1);

@@ -11,8 +11,9 @@ namespace pen {
 
 // m of layout "winograd<m>"; 0 for others.
 static PEN_INLINE int64_t winograd_outputs(const char* layout) {
-  bool known = strcmp(layout, "winograd2") == 0 || strcmp(layout, "winograd4") == 0 || strcmp(layout, "winograd6") == 0;
-  return known ? layout[8] - '0' : 0;
+  if (strncmp(layout, "winograd", 8) != 0) return 0;
+  const char m = layout[8];
+  return (m == '2' || m == '4' || m == '6') && layout[9] == 0 ? m - '0' : 0;
 }
 
 // -1: these dims or groups have no such layout, or it would be too large.

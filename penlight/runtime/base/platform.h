@@ -13,7 +13,7 @@
 #if defined(__clang__)
 #define PEN_SMALL __attribute__((minsize))
 #else
-#define PEN_SMALL __attribute__((optimize("Os")))
+#define PEN_SMALL __attribute__((cold))
 #endif
 
 // Builds under AddressSanitizer lay memory out so that it sees every step outside (memory.cc, exec/guard.h).

@@ -29,7 +29,7 @@ struct ElementwisePlan : Loops<kMaxInputs> {
   double args[kMaxArgs];
 };
 
-Status broadcast_inputs(Bind& b, Shape* shape) {
+PEN_SMALL Status broadcast_inputs(Bind& b, Shape* shape) {
   for (int i = 0; i < b.input_count(); ++i) {
     const Tensor& t = b.in(i);
     int wrong = broadcast(shape, t.dims, t.rank);
@@ -148,7 +148,7 @@ void run_blocks(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t e
 
 }  // namespace
 
-Status elementwise_bind(Bind& b) {
+PEN_SMALL Status elementwise_bind(Bind& b) {
   Shape shape;
   DType dtype = b.elementwise_dtype();
   if (b.input_count() < 1 || b.input_count() > kMaxInputs) return b.fail(-1, "one to three inputs", "%d", b.input_count());

@@ -9,7 +9,7 @@
 namespace pen {
 
 // Of every elementwise operator; defined in elementwise.cc.
-Status elementwise_bind(Bind& b);
+PEN_SMALL Status elementwise_bind(Bind& b);
 void elementwise_run(const Run& r);
 
 namespace PEN_ISA {

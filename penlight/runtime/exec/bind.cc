@@ -49,11 +49,6 @@ int Bind::input_count() const { return state->step->in_count; }
 bool Bind::has(int i) const { return i < state->step->in_count && state->input_value(i) != format::kNone; }
 const Tensor& Bind::in(int i) const { return state->step->in[i]; }
 const char* Bind::in_layout(int i) const { return has(i) ? state->values[state->input_value(i)].layout : "plain"; }
-const void* Bind::constant(int i) const {
-  if (!has(i)) return nullptr;
-  const Buffer& b = state->plan->buffers[state->step->in_at[i].buffer];
-  return b.kind == Buffer::Kind::constant ? b.base + state->step->in_at[i].offset : nullptr;
-}
 int64_t Bind::in_bytes(int i) const {
   return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
 }
@@ -276,7 +271,7 @@ Status Bind::need_out(int index, Need need) {
 
 void Bind::may_reuse(int index, int input, bool alone) {
   State::Reuse r = {state->step_index, index, input, alone};
-  state->reuses->push(r);  // without memory for it, there is no reuse
+  state->reuses->push(r);  // when out of memory, there is no reuse
 }
 
 void Bind::may_place(int input, int index, int64_t offset) {
@@ -305,7 +300,7 @@ Status Bind::shared(int64_t bytes) {
 void* Bind::params_bytes(size_t size) {
   state->step->params = state->plan->pool.take(size);
   if (state->step->params) return state->step->params;
-  // Rules fill params right away: without memory they fill a block that is thrown away with the failed plan.
+  // Rules fill params right away: when out of memory, a block that is thrown away with the failed plan.
   state->starved = true;
   return size <= kMaxParams ? state->spare : nullptr;
 }
@@ -330,7 +325,6 @@ RowFn Bind::row_function(const char* name) const {
   return entry && is_activation(*entry) ? pen::row_function(*entry, state->isa) : nullptr;
 }
 RowFn Bind::row_function() const { return pen::row_function(*state->entry, state->isa); }
-Isa Bind::isa() const { return state->isa; }
 const char* Bind::key() const { return state->entry->key; }
 DType Bind::elementwise_dtype() const { return state->entry->dtype; }
 DType Bind::elementwise_result() const { return state->entry->result; }

@@ -1,4 +1,4 @@
-// What stands behind Bind while a plan is built: the node at hand and everything known so far.
+// The inside of Bind while a plan is built: the node being bound, and everything known so far.
 #pragma once
 #include "penlight/runtime/exec/plan.h"
 

@@ -1,6 +1,6 @@
 // The contract between an operator's C++ file and the runtime. An operator has
-//   one PEN_BIND(op): called once per set of input shapes. Checks, computes output shapes, says where outputs lie, how
-//     the work is cut into tasks and how much scratch it takes, and fills a params struct for the kernel;
+//   one PEN_BIND(op), its bind rule: called once per set of input shapes. Checks, computes output shapes, says where outputs
+//     lie, how the work is cut into tasks and how much scratch it takes, and fills a params struct for the kernel;
 //   one PEN_KERNEL(op, dtype[, variant]) per key "op.dtype.variant": called in every run for a range of tasks. Checks
 //     nothing, allocates nothing.
 // Files with a PEN_KERNEL are compiled once per instruction set, inside that set's namespace; PEN_BIND is emitted by
@@ -40,12 +40,13 @@ struct FloatList {
 // broadcast). `out` is dense and may be the same memory as an input with step 1. `args`: its float attributes.
 using RowFn = void (*)(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args);
 
-// What data did wrong in a run: an index out of range, or what the words say. Tasks run at once, and the first to fail is told.
+// An error that only the data of a run can show: an index out of range, or what `expected` and `found` say. Of tasks that fail at the
+// same time, one is reported.
 struct Fault {
   int32_t set;  // 0 or 1, by atomic exchange
   int32_t input;
   int64_t got, low, high;        // allowed: low <= index < high
-  const char *expected, *found;  // literals instead, if not null: "an invertible matrix", "a zero at diagonal element " (and `got`)
+  const char *expected, *found;  // if not null, literals for the message: "an invertible matrix", "a zero at diagonal element " (and `got`)
 };
 
 // Where random operators draw from: the session's seed, and how many stages it has run since it got that.
@@ -89,7 +90,7 @@ struct Run {
 };
 using RunFn = void (*)(const Run&);
 
-// How an operator needs an input to lie. If it does not, the runtime copies it, right before the kernel, into memory
+// How an operator needs an input to lie in memory. If it does not, the runtime copies it, right before the kernel, into memory
 // planned at bind; the layout pass sees to it that this is rare.
 enum class Need {
   dense,     // row-major, no gaps
@@ -110,9 +111,7 @@ class Bind {
   const char* in_layout(int input) const;
   // Makes sure that in(input) lies as needed from here on: its strides may change by this call.
   Status need(int input, Need need);
-  // The bytes of a constant input (null for others); at bind already.
-  const void* constant(int input) const;
-  // How many bytes this input's memory has from its first element on: the only truth about a packed one.
+  // How many bytes this input's memory has from its first element on. A packed one's dims and strides do not tell that.
   int64_t in_bytes(int input) const;
 
   // attributes: present and of the schema's kind (the loader proved it); dims already evaluated. Lists live until the
@@ -162,7 +161,7 @@ class Bind {
     static_assert(sizeof(T) <= kMaxParams, "use params_bytes and look for null");
     return static_cast<T*>(params_bytes(sizeof(T)));
   }
-  // Without memory: a block to scribble on (the plan fails after the rule), or null for more than kMaxParams bytes.
+  // When out of memory: a block that is thrown away (the plan fails after the rule), or null for more than kMaxParams bytes.
   static constexpr size_t kMaxParams = 4096;
   void* params_bytes(size_t size);
 
@@ -174,7 +173,6 @@ class Bind {
   RowFn row_function() const;
   DType elementwise_dtype() const;
   DType elementwise_result() const;
-  Isa isa() const;
   const char* key() const;  // "conv2d.f32.gemm"
 
   // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
@@ -238,9 +236,6 @@ static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) { retu
 
 }  // namespace pen
 
-#define PEN_CAT3_(a, b, c) a##_##b##c
-#define PEN_CAT_(a, b) a##b
-#define PEN_CAT(a, b) PEN_CAT_(a, b)
 #define PEN_KERNEL_NAME2(op, dtype) op##_##dtype
 #define PEN_KERNEL_NAME3(op, dtype, variant) op##_##dtype##_##variant
 #define PEN_KERNEL_PICK(a, b, c, name, ...) name

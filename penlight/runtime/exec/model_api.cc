@@ -18,20 +18,42 @@ void model_release(Model* model) {
 
 namespace {
 
-Status open_model(pen_model** out, pen_error* error, uint32_t flags, const char* name, Status (*map)(Model*, const void*, pen_error*),
-                  const void* context) {
-  *out = nullptr;
+// Where a file is: one of the three.
+struct Source {
+  const char* path;
+  const void* bytes;
+  int fd;
+  uint64_t offset, size;
+};
+
+Status map_source(const Source& s, bool copy, const char* name, Model* model, pen_error* error) {
+  if (s.path) return map_path(s.path, copy, model, error);
+  if (s.fd < 0) return map_memory(s.bytes, s.size, copy, model, error);
+  return map_fd(s.fd, s.offset, s.size, copy, name, model, error);
+}
+
+// With `out` null: only looks whether it can be opened.
+Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_needs* needs, pen_error* error) {
+  const char* name = source.path ? source.path : source.fd < 0 ? "model in memory" : "file descriptor";
+  if (out) *out = nullptr;
+  memset(needs, 0, sizeof *needs);
+  needs->newest_version = format::kVersion;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
   if (!model) return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for a model", "none"});
-  Status status = map(model, context, error);
-  if (status == PEN_OK) status = load_tables(model, name, error);
+  Status status = map_source(source, flags & PEN_LOAD_COPY, name, model, error);
+  if (status == PEN_OK) status = load_tables(model, name, needs, error);
   if (status == PEN_OK && (flags & PEN_LOAD_VERIFY)) status = verify_hash(*model, name, error);
-  if (status != PEN_OK) {
+  if (status == PEN_OK && out)
+    *out = model;
+  else
     pen_model_close(model);
-    return status;
-  }
-  *out = model;
-  return PEN_OK;
+  return status;
+}
+
+Status check_model(const Source& source, uint32_t flags, pen_needs* needs, pen_error* error) {
+  Status status = open_model(source, flags, nullptr, needs, error);
+  if (status != PEN_OK || needs->missing_count == 0) return status;  // operators of VM code: a model without them opens
+  return report_missing(*needs, source.path ? source.path : "model", error);
 }
 
 pen_status port_info(const pen_model* m, uint32_t port, bool input, pen_tensor_info* info) {
@@ -58,42 +80,26 @@ extern "C" {
 const char* pen_version(void) { return PEN_VERSION_STRING; }
 
 pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error) {
-  if (!path) path = "";
-  struct Context {
-    const char* path;
-    bool copy;
-  } context = {path, (flags & PEN_LOAD_COPY) != 0};
-  auto map = [](Model* m, const void* c, pen_error* e) {
-    const Context& x = *static_cast<const Context*>(c);
-    return map_path(x.path, x.copy, m, e);
-  };
-  return open_model(model, error, flags, path, map, &context);
+  pen_needs needs;
+  return open_model({path ? path : "", nullptr, -1, 0, 0}, flags, model, &needs, error);
 }
-
 pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model, pen_error* error) {
-  struct Context {
-    const void* bytes;
-    size_t size;
-    bool copy;
-  } context = {bytes, size, (flags & PEN_LOAD_COPY) != 0};
-  auto map = [](Model* m, const void* c, pen_error* e) {
-    const Context& x = *static_cast<const Context*>(c);
-    return map_memory(x.bytes, x.size, x.copy, m, e);
-  };
-  return open_model(model, error, flags, "model in memory", map, &context);
+  pen_needs needs;
+  return open_model({nullptr, bytes, -1, 0, size}, flags, model, &needs, error);
+}
+pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error) {
+  pen_needs needs;
+  return open_model({nullptr, nullptr, fd, offset, size}, flags, model, &needs, error);
 }
 
-pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error) {
-  struct Context {
-    int fd;
-    uint64_t offset, size;
-    bool copy;
-  } context = {fd, offset, size, (flags & PEN_LOAD_COPY) != 0};
-  auto map = [](Model* m, const void* c, pen_error* e) {
-    const Context& x = *static_cast<const Context*>(c);
-    return map_fd(x.fd, x.offset, x.size, x.copy, "file descriptor", m, e);
-  };
-  return open_model(model, error, flags, "file descriptor", map, &context);
+pen_status pen_model_check(const char* path, uint32_t flags, pen_needs* needs, pen_error* error) {
+  return check_model({path ? path : "", nullptr, -1, 0, 0}, flags, needs, error);
+}
+pen_status pen_model_check_memory(const void* bytes, size_t size, uint32_t flags, pen_needs* needs, pen_error* error) {
+  return check_model({nullptr, bytes, -1, 0, size}, flags, needs, error);
+}
+pen_status pen_model_check_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_needs* needs, pen_error* error) {
+  return check_model({nullptr, nullptr, fd, offset, size}, flags, needs, error);
 }
 
 void pen_model_close(pen_model* model) {

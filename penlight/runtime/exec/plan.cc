@@ -73,7 +73,7 @@ struct Builder {
   Plan* plan = nullptr;
   Pool scrap = {};  // what only the planning needs
   ValueState* registers = nullptr;
-  uint16_t* used = nullptr;         // of each register: which dims were asked for. Null where only inputs can be: the key has those
+  uint16_t* used = nullptr;         // of each register: which dims were asked for. Null in the first stage: inputs are in the key anyway
   uint32_t begin = 0, regions = 0;  // instructions of the stage
   List<Bind::State::Reuse> reuses = {};
   List<Bind::State::Placement> placements = {};
@@ -292,7 +292,7 @@ struct Builder {
         ValueState& v = registers[index];
         Buffer& b = plan->buffers[v.at.buffer];
         Tensor t = v.tensor;
-        // A file's next stage would take a packed one for a plain one.
+        // The next stage of a file would read a packed result as a plain one.
         bool packed = crosses != MethodCode::given && strcmp(v.layout, "plain") != 0;
         bool wrong = b.kind != Buffer::Kind::arena || v.at.offset != 0 || !v.fresh || packed;
         if (wrong || (crosses == MethodCode::returned && !lies_as(&t, Need::dense)))

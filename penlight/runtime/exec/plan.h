@@ -29,10 +29,12 @@ struct Place {
 struct ValueState {
   Tensor tensor;
   Place at;
-  const char* layout;  // "plain", or the name of a packed layout
-  bool bound, fresh, returned;
+  const char* layout;    // "plain", or the name of a packed layout
+  bool bound;            // its node was bound
+  bool fresh;            // its node computes it into memory of its own: it is no view, and no input
+  bool returned;         // an output of its region
   const int64_t* count;  // where a run puts the size of dim 0, of which tensor has the upper bound; null: it is known
-  int32_t target;        // placed inside this value (cat elision), or -1
+  int32_t target;        // computed inside of this value, a concatenation; or -1
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
   int32_t nested;        // how many placements deep others lie in it

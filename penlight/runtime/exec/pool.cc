@@ -17,8 +17,8 @@ PEN_INLINE void pause_cpu() {
 
 }  // namespace
 
-// A thread's own tasks. They are neighbours, and the next node's tasks of the same thread lie about where these do, so that
-// what one node has written is in the right core's cache for the next.
+// The range of tasks that is a thread's own. It is about the same part of each node's work, so that what a thread has written for one
+// node is in its core's cache for the next.
 struct alignas(64) Share {
   int32_t next, end;
 };

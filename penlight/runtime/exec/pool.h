@@ -1,4 +1,4 @@
-// A session's threads. Work is a count of tasks; every thread has a share of neighbours, whoever is done helps the others. The threads
+// A session's threads. Work is a number of tasks; every thread gets a range of them, and helps the others when it is done. The threads
 // start with the first piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are started anew.
 #pragma once
 #include "penlight/runtime/base/platform.h"

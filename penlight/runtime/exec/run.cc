@@ -32,8 +32,8 @@ void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
            job.random});
 }
 
-// Memory for a plan's buffers. Of a large one, the whole huge pages in it are asked for as such: an arena is touched from
-// end to end in the first run, and page faults of 4 KB were a fifth of MobileNetV2's. Where there are none, nothing changes.
+// Memory for a plan's buffers. The system is asked for huge pages where it is large: the first run touches all of it, and page faults
+// of 4 KB took a fifth of MobileNetV2's first run. A system without huge pages ignores that.
 Status grow_arena(Runner* r, int64_t need) {
   if (need <= r->arena_size && r->arena) return PEN_OK;
   free(r->arena);

@@ -1,5 +1,4 @@
-// Running a plan: its kernels one after the other, each cut into tasks over the threads of a pool. What a session and the VM
-// both need for that.
+// Running a plan: its kernels one after the other, each cut into tasks over the threads of a pool. Sessions and the VM both use it.
 #pragma once
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
@@ -17,12 +16,12 @@ struct Runner {
   pen_error* error;
 };
 
-// Threads (0: one per core). False without memory.
+// Threads (0: one per core). False when out of memory.
 bool runner_create(Runner* r, int threads, pen_error* error);
 void runner_destroy(Runner* r);
 // Memory for this plan, and its operands pointing into it.
 Status runner_prepare(Runner* r, Plan* plan);
-// Memory for the plan's outputs is in `registers` by now; the sizes that data decided are in plan->outputs[].count afterwards.
+// Before: the plan's outputs have memory in `registers`. After: the sizes that the data decided are in plan->outputs[].count.
 Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
 // The size of dim 0 that the run found out, where the plan had only a bound.
 int64_t counted_rows(const Plan::Output& out);

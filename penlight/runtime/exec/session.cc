@@ -172,7 +172,7 @@ Status place_outputs(pen_session* s, const Plan& plan) {
   return PEN_OK;
 }
 
-// Now the sizes are known that the stage's data decided.
+// Puts the sizes that the stage's data decided into the registers.
 void settle(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) {
     const Plan::Output& out = plan.outputs[i];

@@ -34,6 +34,8 @@ struct Loader : Verifier {
     }
     Header h;
     memcpy(&h, m->bytes, sizeof h);
+    needs->version = h.version;
+    for (int i = 0; i < 32; ++i) set_text(needs->hash + 2 * i, 3, "%02x", h.hash[i]);
     if (h.version > kVersion) {
       char expected[64], got[64];
       set_text(expected, sizeof expected, "format version %u or older", kVersion);
@@ -75,61 +77,58 @@ struct Loader : Verifier {
     return PEN_OK;
   }
 
-  template <class T>
-  Status table(const char* id, Table<T>* out, bool optional = false) {
+  // Where a section's records go, whatever they are: one piece of code for all.
+  struct Wanted {
+    char id[5];
+    bool optional;
+    uint16_t record_size, at;  // of its Table in Model
+  };
+  Status table(const Wanted& w) {
     const Section* s;
+    const char* id = w.id;
     PEN_TRY(find(id, &s));
-    if (!s && optional) return PEN_OK;
-    if (!s) return fail(id, "a section of this name", "none");
+    if (!s) return w.optional ? PEN_OK : fail(id, "a section of this name", "none");
     if (s->record_size < 1 || s->record_size > 4096) return fail(id, "records of 1 to 4096 bytes", "%u", s->record_size);
     if (s->offset % 8 != 0 || s->offset > tables_size || s->count > (tables_size - s->offset) / s->record_size || s->count >= kNone)
       return fail(id, "a section inside the tables", "%llu records of %u bytes at offset %llu of %llu",
                   static_cast<unsigned long long>(s->count), s->record_size, static_cast<unsigned long long>(s->offset),
                   static_cast<unsigned long long>(tables_size));
-    out->count = static_cast<uint32_t>(s->count);
-    if (s->record_size == sizeof(T)) {
-      out->data = reinterpret_cast<const T*>(tables + s->offset);
-      return PEN_OK;
+    const uint32_t count = static_cast<uint32_t>(s->count);
+    const uint8_t* rows = tables + s->offset;
+    if (s->record_size != w.record_size) {
+      if (w.record_size < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
+      copies_left -= static_cast<int64_t>(count) * w.record_size;
+      if (copies_left < 0) return fail(id, "tables below 256 MB", "%u records of %u bytes", count, s->record_size);
+      // Zeroed: fields that an older writer did not know mean "as before".
+      uint8_t* copied = m->pool.take_array<uint8_t>(static_cast<int64_t>(count) * w.record_size);
+      if (!copied) return out_of_memory();
+      size_t part = s->record_size < w.record_size ? s->record_size : w.record_size;
+      for (uint32_t i = 0; i < count; ++i) memcpy(copied + uint64_t{i} * w.record_size, rows + uint64_t{i} * s->record_size, part);
+      rows = copied;
     }
-    if (sizeof(T) < 16) return fail(id, "records of the size this section has in every version", "%u bytes", s->record_size);
-    copies_left -= static_cast<int64_t>(out->count) * static_cast<int64_t>(sizeof(T));
-    if (copies_left < 0) return fail(id, "tables below 256 MB", "%u records of %u bytes", out->count, s->record_size);
-    T* rows = m->pool.take_array<T>(out->count);  // zeroed: fields that an older writer did not know mean "as before"
-    if (!rows) return out_of_memory();
-    size_t part = s->record_size < sizeof(T) ? s->record_size : sizeof(T);
-    for (uint32_t i = 0; i < out->count; ++i) memcpy(static_cast<void*>(&rows[i]), tables + s->offset + uint64_t{i} * s->record_size, part);
-    out->data = rows;
+    char* to = reinterpret_cast<char*>(m) + w.at;
+    memcpy(to + offsetof(Table<uint8_t>, data), &rows, sizeof rows);
+    memcpy(to + offsetof(Table<uint8_t>, count), &count, sizeof count);
     return PEN_OK;
   }
 
   Status all_sections() {
-    PEN_TRY(table("STRS", &m->strings));
-    PEN_TRY(table("CNST", &m->constants));
-    PEN_TRY(table("EXPR", &m->exprs));
-    PEN_TRY(table("STEP", &m->steps));
-    PEN_TRY(table("VALS", &m->values));
-    PEN_TRY(table("NODE", &m->nodes));
-    PEN_TRY(table("ATTR", &m->attrs));
-    PEN_TRY(table("REGN", &m->regions));
-    PEN_TRY(table("CODE", &m->code));
-    PEN_TRY(table("PORT", &m->ports));
-    PEN_TRY(table("METH", &m->methods));
-    PEN_TRY(table("KEYS", &m->keys));
-    PEN_TRY(table("TEXT", &m->text));
-    PEN_TRY(table("INTS", &m->ints));
-    PEN_TRY(table("FLTS", &m->floats));
-    PEN_TRY(table("INDX", &m->indices));
-    PEN_TRY(table("META", &m->metadata));
+#define PEN_SECTION(id, member, optional) {id, optional, sizeof(*Model().member.data), offsetof(Model, member)}
+    static const Wanted kWanted[] = {
+        PEN_SECTION("STRS", strings, false), PEN_SECTION("CNST", constants, false), PEN_SECTION("EXPR", exprs, false),
+        PEN_SECTION("STEP", steps, false),   PEN_SECTION("VALS", values, false),    PEN_SECTION("NODE", nodes, false),
+        PEN_SECTION("ATTR", attrs, false),   PEN_SECTION("REGN", regions, false),   PEN_SECTION("CODE", code, false),
+        PEN_SECTION("PORT", ports, false),   PEN_SECTION("METH", methods, false),   PEN_SECTION("KEYS", keys, false),
+        PEN_SECTION("TEXT", text, false),    PEN_SECTION("INTS", ints, false),      PEN_SECTION("FLTS", floats, false),
+        PEN_SECTION("INDX", indices, false), PEN_SECTION("META", metadata, false),  PEN_SECTION("FUNC", functions, true),
+        PEN_SECTION("VMCD", vm_code, true),  PEN_SECTION("OPER", operators, true),  PEN_SECTION("DATM", data_values, true),
+        PEN_SECTION("CLAS", classes, true),  PEN_SECTION("BNDL", bundles, true),    PEN_SECTION("PROG", programs, true),
+    };
+#undef PEN_SECTION
+    for (const Wanted& w : kWanted) PEN_TRY(table(w));
     const Section* d;
     PEN_TRY(find("DATA", &d));
     if (!d) return fail("DATA", "a section of this name", "none");
-    PEN_TRY(table("FUNC", &m->functions, true));
-    PEN_TRY(table("VMCD", &m->vm_code, true));
-    PEN_TRY(table("OPER", &m->operators, true));
-    PEN_TRY(table("DATM", &m->data_values, true));
-    PEN_TRY(table("CLAS", &m->classes, true));
-    PEN_TRY(table("BNDL", &m->bundles, true));
-    PEN_TRY(table("PROG", &m->programs, true));
     if (d->record_size != 1) return fail("DATA", "records of 1 byte", "%u", d->record_size);
     if (d->offset % kAlignment != 0 || d->offset < tables_size || d->offset > m->size || d->count > m->size - d->offset)
       return fail("DATA", "weights inside the file, 64-byte aligned", "%llu bytes at offset %llu of %zu",
@@ -507,18 +506,10 @@ struct Loader : Verifier {
 
   // ---- kernels ----
   Status check_keys() {
-    char missing[512];
-    size_t used = 0;
-    uint32_t count = 0;
-    auto note = [&](const char* key) {
-      ++count;
-      int n = snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", key);
-      if (n > 0) used = used + static_cast<size_t>(n) < sizeof missing ? used + static_cast<size_t>(n) : sizeof missing - 1;
-    };
     for (uint32_t i = 0; i < m->keys.count; ++i) {
       PEN_TRY(check_string(m->keys[i].key, "KEYS"));
       PEN_TRY(spend(16));
-      if (!find_kernel(m->string(m->keys[i].key))) note(m->string(m->keys[i].key));
+      if (!find_kernel(m->string(m->keys[i].key))) lacks(m->string(m->keys[i].key));
     }
     m->kernels = m->pool.take_array<const KernelEntry*>(m->nodes.count);
     if (!m->kernels) return out_of_memory();
@@ -526,13 +517,9 @@ struct Loader : Verifier {
       PEN_TRY(check_string(m->nodes[i].key, "NODE"));
       const char* key = m->string(m->nodes[i].key);
       m->kernels[i] = find_kernel(key);
-      if (!m->kernels[i] && count == 0) note(key);  // a node whose key KEYS does not list
+      if (!m->kernels[i] && needs->missing_count == 0) lacks(key);  // a node whose key KEYS does not list
     }
-    if (count == 0) return PEN_OK;
-    char got[160];
-    set_text(got, sizeof got, "none for %s", missing);
-    return report(error, {PEN_ERROR_KERNEL, name, "", "", "a kernel for every operator in the file", got, "",
-                          "Use a library built with them: penlight build --model FILE, or a full build of this or a later version"});
+    return needs->missing_count == 0 ? PEN_OK : report_missing(*needs, name, error);
   }
 
   Status run() {
@@ -562,6 +549,11 @@ Status Verifier::fail(const char* where, const char* expected, const char* got_f
   set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
   return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
 }
+void Verifier::lacks(const char* key) {
+  size_t used = strlen(needs->missing), room = sizeof needs->missing - used;
+  ++needs->missing_count;
+  if (strlen(key) + 3 < room) set_text(needs->missing + used, room, "%s%s", used ? ", " : "", key);
+}
 Status Verifier::out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
 Status Verifier::check_string(uint32_t s, const char* where, bool optional) {
   if (s < m->strings.count || (optional && s == format::kNone)) return PEN_OK;
@@ -589,8 +581,25 @@ Status Verifier::check_indices(uint32_t start, uint32_t count, uint32_t below, c
   return PEN_OK;
 }
 
-Status load_tables(Model* model, const char* name, pen_error* error) {
-  Loader loader{{model, name, error}};
+#if defined(PEN_TARGET)  // the build driver's name for what this library was built for
+#define PEN_REMEDY \
+  "Build one that has them: penlight build --model %s --target " PEN_TARGET " (and --model for each other file that it runs)"
+#else
+#define PEN_REMEDY "Update Penlight, or build a library that has them: penlight build --model %s"
+#endif
+
+Status report_missing(const pen_needs& needs, const char* name, pen_error* error) {
+  const char* file = name;
+  for (const char* c = name; *c; ++c)
+    if (*c == '/') file = c + 1;
+  char got[sizeof needs.missing + 64], advice[256];
+  set_text(got, sizeof got, "a file that needs %u more: %s", needs.missing_count, needs.missing);
+  set_text(advice, sizeof advice, PEN_REMEDY, file);
+  return report(error, {PEN_ERROR_KERNEL, name, "", "", "kernels and operators that this library has", got, "", advice});
+}
+
+Status load_tables(Model* model, const char* name, pen_needs* needs, pen_error* error) {
+  Loader loader{{model, name, error, needs}};
   return loader.run();
 }
 
@@ -608,18 +617,7 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
                         "The file was changed or damaged after it was written: copy it again"});
 }
 
-const KernelEntry* find_kernel(const char* key) {
-  int low = 0, high = kKernelCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(key, kKernels[middle].key);
-    if (order == 0) return &kKernels[middle];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
-}
+const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
 const format::Method* find_method(const Model& model, const char* name) {
   for (uint32_t i = 0; i < model.methods.count; ++i)

@@ -82,10 +82,27 @@ Status map_memory(const void* bytes, size_t size, bool copy, Model* model, pen_e
 void unmap(Model* model);
 
 // Verifies everything and fills the tables. After PEN_OK no later code needs to check structure again.
-Status load_tables(Model* model, const char* name, pen_error* error);
+Status load_tables(Model* model, const char* name, pen_needs* needs, pen_error* error);
+// That a library lacks what a file needs, and how to build one that does not.
+Status report_missing(const pen_needs& needs, const char* name, pen_error* error);
 Status verify_hash(const Model& model, const char* name, pen_error* error);
 
 const KernelEntry* find_kernel(const char* key);
+// Of a table that is sorted by name, the row of this name; null: there is none.
+template <class Row, class Name>
+static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::* name, const char* wanted) {
+  int low = 0, high = count - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(wanted, rows[middle].*name);
+    if (order == 0) return &rows[middle];
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return nullptr;
+}
+
 // The model is freed by the last to let go of it: pen_model_close, or a value that came from it.
 void model_keep(Model* model);
 void model_release(Model* model);

@@ -8,12 +8,14 @@ struct Verifier {
   Model* m;
   const char* name;
   pen_error* error;
+  pen_needs* needs;
   // Tables may share storage (two nodes one list of inputs), so a small file can describe a huge model. These bound
   // the time that verifying takes, and the memory that a plan takes later.
   int64_t steps_left = format::kMaxVerifySteps, links_left = format::kMaxLinks;
 
   Status fail(const char* where, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5)));
   Status out_of_memory();
+  void lacks(const char* key);  // notes what this library does not have
   Status spend(uint64_t steps);
   Status link(uint64_t count);
   Status check_string(uint32_t s, const char* where, bool optional = false);

@@ -6,8 +6,8 @@ namespace pen {
 
 Status check_script(Verifier* v) {
   if (v->m->functions.count == 0) return PEN_OK;
-  return report(v->error, {PEN_ERROR_KERNEL, v->name, "", "", "a model that is planned as a whole", "VM code, and this library has no VM", "",
-                           "Use a library built for this file: penlight build --model FILE"});
+  v->lacks("the VM");
+  return report_missing(*v->needs, v->name, v->error);
 }
 
 }  // namespace pen

@@ -100,6 +100,18 @@ PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uin
 /* After all its sessions and modules. Values that they gave may live on: they keep what they need of it. NULL is allowed. */
 PEN_API void pen_model_close(pen_model* model);
 
+/* Whether this library can run a file, before an app takes it from elsewhere: PEN_OK, or what would go wrong. Nothing of it is kept. */
+typedef struct pen_needs {
+  uint32_t version;        /* of the file's format; 0: it is no .pen file */
+  uint32_t newest_version; /* that this library reads */
+  char hash[65];           /* SHA-256 of its content, in hexadecimal, as the file says it (PEN_LOAD_VERIFY: and as it is) */
+  uint32_t missing_count;  /* kernels and VM operators that it needs and this library lacks … */
+  char missing[512];       /* … by name, between commas; the last ones left out where they have no room */
+} pen_needs;
+PEN_API pen_status pen_model_check(const char* path, uint32_t flags, pen_needs* needs, pen_error* error);
+PEN_API pen_status pen_model_check_memory(const void* bytes, size_t size, uint32_t flags, pen_needs* needs, pen_error* error);
+PEN_API pen_status pen_model_check_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_needs* needs, pen_error* error);
+
 /* JSON text, "{}" where there is none: name, labels, preprocessing, licence. */
 PEN_API const char* pen_model_metadata(const pen_model* model);
 PEN_API int32_t pen_model_method_count(const pen_model* model);

@@ -23,8 +23,15 @@ static PEN_INLINE V load(const float* p) { return {_mm512_loadu_ps(p)}; }
 static PEN_INLINE void store(float* p, V a) { _mm512_storeu_ps(p, a.v); }
 static PEN_INLINE V load_partial(const float* p, int64_t n) { return {_mm512_maskz_loadu_ps(first_lanes(n), p)}; }
 static PEN_INLINE void store_partial(float* p, V a, int64_t n) { _mm512_mask_storeu_ps(p, first_lanes(n), a.v); }
-// Half vectors are the same registers by their 256-bit names (%t). Casting back and forth would do, if GCC did not warn of
-// the upper half that it leaves undefined.
+#if defined(__clang__)  // which has no %t for registers past the fifteenth
+static PEN_INLINE V load_half(const float* p) { return {_mm512_castps256_ps512(_mm256_loadu_ps(p))}; }
+static PEN_INLINE void store_half(float* p, V a) { _mm256_storeu_ps(p, _mm512_castps512_ps256(a.v)); }
+static PEN_INLINE V fma_half(V a, V b, V c) {
+  return {_mm512_castps256_ps512(_mm256_fmadd_ps(_mm512_castps512_ps256(a.v), _mm512_castps512_ps256(b.v), _mm512_castps512_ps256(c.v)))};
+}
+#else
+// Half vectors are the same registers by their 256-bit names (%t). Casting back and forth, as
+// above, would do, if GCC did not warn of the upper half that it leaves undefined.
 struct Half {
   float lanes[kLanes / 2];
 };
@@ -38,6 +45,7 @@ static PEN_INLINE V fma_half(V a, V b, V c) {
   __asm__("vfmadd231ps %t2, %t1, %t0" : "+v"(c.v) : "v"(a.v), "v"(b.v));
   return c;
 }
+#endif
 static PEN_INLINE V set1(float f) { return {_mm512_set1_ps(f)}; }
 static PEN_INLINE V zero() { return {_mm512_setzero_ps()}; }
 

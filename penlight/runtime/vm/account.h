@@ -24,7 +24,7 @@ struct Account {
   uint8_t lock;  // a value may be given back by another thread than the one that runs the module
 };
 
-// Null without memory. The model may be null.
+// Null when out of memory. The model may be null.
 Account* account_create(uint64_t limit, const Model* model);
 void account_release(Account* account);
 // The account of the values that this thread makes from here on. Returns the one before it: what to enter when done.
@@ -39,12 +39,12 @@ void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
 // Frees what is held by cycles only: containers that nothing outside of them refers to.
 void account_collect(Account* account);
-// A caller takes and gives back a container. With the last one, after the machine is gone, what contains itself is freed.
+// The caller takes a container, and gives it back. With the last one, if the machine is gone, cycles are freed.
 void account_box(Account* account);
 void account_unbox(Account* account);
 // The machine lets go of it.
 void account_orphan(Account* account);
-// As above, where there are twice as many containers as after the last time.
+// account_collect, if there are more than twice as many containers as after the last time.
 void account_collect_sometimes(Account* account);
 
 }  // namespace pen

@@ -8,7 +8,7 @@ static Storage* storage_of(Data* d, uint32_t constant) {
   const format::Constant& c = d->model->constants[constant];
   int64_t bytes = static_cast<int64_t>(c.size);
   Packed packed = {};
-  if (c.groups) {  // the loader proved that it is
+  if (c.groups) {  // packed, as the loader has checked
     describe_packed(d->model->string(c.layout), c.rank, d->model->ints.data + c.dims, c.groups, &packed);
     bytes = packed.outputs * packed.inputs * packed.taps * 4;
   }

@@ -12,7 +12,7 @@ struct Data {
   Storage** storages;  // by constant
   bool any_packed;     // there are some to be unpacked (storage_unpack)
 };
-// All of them, or only what the datum `root` needs (others stay None). False without memory.
+// All of them, or only what the datum `root` needs (others stay None). False when out of memory.
 bool data_create(Data* data, const Model& model, uint32_t root = format::kNone);
 void data_destroy(Data* data);
 

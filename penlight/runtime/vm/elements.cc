@@ -1,4 +1,5 @@
 // Elements of tensors, moved, cast and read one by one: what every operator of the VM may need of them.
+#include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/machine.h"
@@ -38,35 +39,33 @@ Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
 
 static bool overlap(const Storage& a, const Storage& b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
 
+// A tensor as a shape that it broadcasts to sees it.
+static Tensor spread(const Tensor& t, const Shape& shape) {
+  Tensor made = t;
+  made.rank = shape.rank;
+  for (int d = 0; d < shape.rank; ++d) {
+    made.dims[d] = shape.dims[d];
+    made.strides[d] = broadcast_stride(shape, d, t, t.rank);
+  }
+  return made;
+}
 Status copy_into(const Call& c, TensorObject* to, const TensorObject& from) {
-  Tensor source = from.view();
-  if (source.rank > to->rank()) {
-    int extra = source.rank - to->rank();
-    for (int d = 0; d < extra; ++d)
-      if (source.dims[d] != 1) return c.fail("a source that can be broadcast", "rank %d into rank %d", source.rank, to->rank());
-  }
-  Tensor spread = to->shape;  // the source as the target's shape sees it
-  spread.dtype = source.dtype;
-  spread.data = source.data;
-  for (int d = to->rank() - 1, s = source.rank - 1; d >= 0; --d, --s) {
-    bool one = s < 0 || source.dims[s] == 1;
-    if (!one && source.dims[s] != to->dim(d))
-      return c.fail("a source that can be broadcast", "size %lld in dim %d of %lld", static_cast<long long>(source.dims[s]), d,
-                    static_cast<long long>(to->dim(d)));
-    spread.strides[d] = one ? 0 : source.strides[s];
-  }
+  const Tensor source = from.view();
+  const Shape shape = shape_of(*to);
+  Shape joined = shape;
+  int wrong = broadcast(&joined, source.dims, source.rank), extra = joined.rank - shape.rank;
+  for (int d = 0; wrong < 0 && d < joined.rank; ++d)
+    if (joined.dims[d] != (d < extra ? 1 : shape.dims[d - extra])) wrong = d - (joined.rank - source.rank);
+  if (wrong >= 0)
+    return c.fail("a source that can be broadcast to what is written", "size %lld in dim %d, rank %d into rank %d",
+                  static_cast<long long>(source.dims[wrong]), wrong, source.rank, to->rank());
   if (!tensor_make_writable(to)) return c.out_of_memory();
   if (to->numel() == 0) return PEN_OK;
-  if (from.dtype() == to->dtype() && !overlap(*from.storage, *to->storage)) return move_elements(c, to->view(), spread);
+  if (from.dtype() == to->dtype() && !overlap(*from.storage, *to->storage)) return move_elements(c, to->view(), spread(from.view(), shape));
   Status status;
   Value between = Value::own(tensor_cast(c, from, to->dtype(), &status));  // fresh memory: the two may overlap
   PEN_TRY(status);
-  const TensorObject& cast = *between.tensor();
-  spread.dtype = to->dtype();
-  spread.data = cast.data();
-  for (int d = to->rank() - 1, s = cast.rank() - 1; d >= 0; --d, --s)
-    spread.strides[d] = s < 0 || cast.dim(s) == 1 ? 0 : cast.shape.strides[s];
-  return move_elements(c, to->view(), spread);
+  return move_elements(c, to->view(), spread(between.tensor()->view(), shape));
 }
 
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status) {

@@ -38,7 +38,7 @@ Shape reduced_shape(const TensorObject& t, const DimSet& dims, bool keepdim) {
 }
 TensorObject* tensor_create(DType dtype, const Shape& shape) { return tensor_create(dtype, shape.rank, shape.dims); }
 
-// Row-major memory of the tensor's own may be used as it lies.
+// The tensor itself where it is row-major and of this dtype, else a copy.
 static Status as_dtype(const Call& c, TensorObject* t, DType dtype, Value* to) {
   if (t->dtype() == dtype && tensor_is_contiguous(*t)) {
     *to = Value::share(t);

@@ -34,7 +34,7 @@ struct RowArray {
 Status rows_of(const Call& c, const TensorObject& t, const DimSet& dims, DType dtype, RowArray* to);
 // All elements in order.
 Status elements_of(const Call& c, const TensorObject& t, DType dtype, Value* to);
-// A view in this shape of a tensor that is row-major; null without memory.
+// A view in this shape of a tensor that is row-major; null when out of memory.
 TensorObject* in_shape(const TensorObject& t, const Shape& shape);
 // Gives a tensor cast to this dtype; takes it over.
 Status give_as(Call& c, Value&& tensor, DType dtype, int result = 0);

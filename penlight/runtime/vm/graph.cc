@@ -174,8 +174,7 @@ void machine_forget_plans(Machine* m) {
   m->plan_count = 0;
 }
 
-Graph::Graph(const Call& c)
-    : call_(c), code_(static_cast<GraphCode*>(calloc(1, sizeof(GraphCode)))), held_(nullptr), results_(), result_count_(0) {}
+Graph::Graph(const Call& c) : call_(c), code_(static_cast<GraphCode*>(calloc(1, sizeof(GraphCode)))), held_(nullptr), results_() {}
 Graph::~Graph() {
   destroy(code_);
   if (held_) heap_release(held_);
@@ -183,7 +182,7 @@ Graph::~Graph() {
     if (t) heap_release(t);
 }
 
-// What the operator's schema calls the argument that a tensor lies in the memory of.
+// The name that the operator's schema has for the argument in whose memory a tensor lies.
 const char* Graph::parameter(const Tensor& t) const {
   const char* near = "a value made on the way";
   for (int i = call_.op->param_count - 1; i >= 0 && t.data; --i) {
@@ -233,7 +232,7 @@ int Graph::node_of(const char* key, const int* inputs, int count) {
   g->starved |= !g->nodes.push(n);
   g->starved |= !g->kernels.push(entry);
   int made = output();
-  // What is made of one value alone (cast, reshaped) goes by its name.
+  // In messages, what is made of a single value (cast, reshaped) has the name of that.
   if (!g->starved && count == 1 && inputs[0] >= 0) g->values[made].name = g->values[inputs[0]].name;
   return made;
 }
@@ -302,7 +301,7 @@ int Graph::cast(int value, DType from, DType to) {
   return made;
 }
 
-// Plans and kernels know neither the operator that they work for nor its line.
+// Plans and kernels do not know the VM operator that called them: its name and source line are put into their error here.
 Status Graph::fault(Status status) {
   if (status == PEN_OK) return PEN_OK;
   call_.machine->error.op[0] = 0;
@@ -365,7 +364,6 @@ Status Graph::run_all(const int* wanted, int count) {
     const Plan::Output& out = plan->outputs[i];
     if (out.count) results_[out.index - static_cast<uint32_t>(planned->inputs.count)]->shape.dims[0] = counted_rows(out);
   }
-  result_count_ = count;
   return PEN_OK;
 }
 

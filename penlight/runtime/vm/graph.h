@@ -78,7 +78,6 @@ class Graph {
   GraphCode* code_;
   ListObject* held_;
   TensorObject* results_[8];
-  int result_count_;
 };
 
 // "add" and f32 → "add.f32", in a buffer of the caller's.

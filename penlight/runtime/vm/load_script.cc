@@ -2,6 +2,7 @@
 // are part of, and nothing is nested deeper than recursive code over values allows. What depends on values (is it a list, is it
 // a bool) is checked when the code runs.
 #include "penlight/runtime/file/verify.h"
+#include "penlight/runtime/vm/op.h"
 
 namespace pen {
 namespace {
@@ -322,7 +323,10 @@ struct ScriptVerifier {
   Status run() {
     PEN_TRY(check_classes());
     PEN_TRY(check_data());
-    for (uint32_t i = 0; i < m->operators.count; ++i) PEN_TRY(v.check_string(m->operators[i].name, "OPER"));
+    for (uint32_t i = 0; i < m->operators.count; ++i) {
+      PEN_TRY(v.check_string(m->operators[i].name, "OPER"));
+      if (!find_operator(m->string(m->operators[i].name))) v.lacks(m->string(m->operators[i].name));
+    }
     for (uint32_t i = 0; i < m->functions.count; ++i) PEN_TRY(check_function(m->functions[i]));
     PEN_TRY(check_names(false));
     PEN_TRY(check_names(true));

@@ -73,7 +73,7 @@ struct Interpreter {
   Frame* frame;
   Value* registers;  // of this frame
 
-  // An argument: slots are emptied by it.
+  // Reads an argument; reading a slot empties it.
   void take(uint32_t arg, Value* to) const {
     if (arg & kConstant)
       *to = m->data.values[arg & ~kConstant];
@@ -230,7 +230,7 @@ struct Interpreter {
     int64_t base = frame->base + frame->function->registers;
     if (base + function->registers > format::kMaxLiveRegisters)
       return fail(m, PEN_ERROR_LIMIT, "call", "at most 4194304 registers in all calls that wait for each other", "more");
-    m->machine.steps += function->registers >> 5;  // they are emptied when it returns
+    m->machine.steps += function->registers >> 5;  // to empty them on return takes time
     if (!reserve_registers(m, base + function->registers)) return out_of_memory(m);
     registers = m->registers + frame->base;
     for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &m->registers[base + i]);
@@ -520,7 +520,7 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
     return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
   }
   for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
-  for (uint32_t f = 0; f < model->functions.count; ++f)  // what is no function's code, nothing has proven
+  for (uint32_t f = 0; f < model->functions.count; ++f)  // the loader has checked no other code
     for (uint32_t i = 0; i < model->functions[f].code_count; ++i) {
       const format::VmInstruction& in = model->vm_code[model->functions[f].code + i];
       if (static_cast<format::VmOp>(in.op) == format::VmOp::planned && !m->parts[in.target].call) m->parts[in.target].call = &in;

@@ -7,30 +7,10 @@
 
 namespace pen {
 
-const OpEntry* find_operator(const char* name) {
-  int low = 0, high = kOperatorCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(name, kOperators[middle].name);
-    if (order == 0) return &kOperators[middle];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
-}
-
+const OpEntry* find_operator(const char* name) { return find_by_name(kOperators, kOperatorCount, &OpEntry::name, name); }
 OpFn find_quantized_form(const char* name) {
-  int low = 0, high = kQuantizedFormCount - 1;
-  while (low <= high) {
-    int middle = low + (high - low) / 2, order = strcmp(name, kQuantizedForms[middle].name);
-    if (order == 0) return kOperatorFunctions[kQuantizedForms[middle].function];
-    if (order < 0)
-      high = middle - 1;
-    else
-      low = middle + 1;
-  }
-  return nullptr;
+  const QuantizedForm* found = find_by_name(kQuantizedForms, kQuantizedFormCount, &QuantizedForm::name, name);
+  return found ? kOperatorFunctions[found->function] : nullptr;
 }
 
 // ---- errors ----
@@ -100,6 +80,10 @@ int64_t code_of_dtype(DType dtype) {
   for (const auto& row : kDTypeCodes)
     if (row.dtype == dtype) return row.code;
   return 6;
+}
+int64_t code_of_dtype(const TensorObject& t) {
+  if (!t.quantizer) return code_of_dtype(t.dtype());
+  return t.dtype() == DType::i8 ? 12 : t.dtype() == DType::u8 ? 13 : 14;
 }
 const char* dtype_name(DType dtype) {
   for (const auto& row : kDTypeCodes)
@@ -229,21 +213,20 @@ static bool fill_default(const Param& p, Value* v) {
 
 // torch writes a result into a tensor of another dtype unless that would lose its kind: no floats into integers, no numbers
 // into bools.
-static Status write_back(Call& c) {
-  TensorObject& to = *c.args[c.op->writes].tensor();
-  if (c.results[0].tag() != Tag::tensor) return PEN_OK;
-  const TensorObject& from = *c.results[0].tensor();
+static Status write_back(const Call& c, const Value& target, Value* result) {
+  TensorObject& to = *target.tensor();
+  if (result->tag() != Tag::tensor) return PEN_OK;
+  const TensorObject& from = *result->tensor();
   if (&from == &to) return PEN_OK;
+  if (!from.quantizer && to.quantizer) return c.fail("a tensor to write that is not quantized", "a quantized one");
   if (category(from.dtype()) > category(to.dtype()))
     return c.fail("a result that can be cast to the tensor written", "result type %s can't be cast to the desired output type %s",
                   dtype_name(from.dtype()), dtype_name(to.dtype()));
   bool same = from.rank() == to.rank();
   for (int d = 0; same && d < from.rank(); ++d) same = from.dim(d) == to.dim(d);
-  bool is_out = strcmp(c.op->param(c.op->writes).name, "out") == 0;
-  if (!same && !is_out)
+  if (!same && !c.op->outs)
     return c.fail("a result of the shape of the tensor that is written in place", "rank %d, another shape", from.rank());
   if (!same) {  // out= takes on the result's shape
-    Value kept = c.results[0];
     Status status;
     Value cast = Value::own(tensor_cast(c, from, to.dtype(), &status));
     PEN_TRY(status);
@@ -260,7 +243,33 @@ static Status write_back(Call& c) {
     ++from.quantizer->refs;
     tensor_set_quantizer(&to, from.quantizer);
   }
-  c.results[0] = c.args[c.op->writes];
+  *result = target;
+  return PEN_OK;
+}
+
+// The out= form of an operator that makes a tensor, by the function of the operator itself: what is written says the dtype.
+static Status call_with_options(Call& c, OpFn run) {
+  const OpEntry& whole = kWholes[c.op->whole];
+  const int options = c.op->options_at;
+  constexpr int kMost = 16;
+  Value args[kMost];
+  if (whole.param_count > kMost) return c.fail("at most 12 arguments before out", "%d", c.inputs());
+  for (int i = 0; i < c.inputs(); ++i) args[i < options ? i : i + 4] = c.args[i];
+  args[options] = Value(code_of_dtype(c.tensor(c.op->writes)));
+  Call inner = {c.machine, &whole, args, whole.param_count, c.results};
+  return run(inner);
+}
+
+// The out= form of one that gives a list of tensors: out is a list of as many.
+static Status call_into_list(Call& c, OpFn run) {
+  Value made;
+  Call inner = {c.machine, c.op, c.args, c.count, &made};
+  PEN_TRY(run(inner));
+  ListObject &from = *made.list(), &to = c.list(c.inputs());
+  if (from.count != to.count)
+    return c.fail("as many tensors in out as there are results", "%lld for %lld", static_cast<long long>(to.count),
+                  static_cast<long long>(from.count));
+  for (int64_t i = 0; i < from.count; ++i) PEN_TRY(write_back(c, to.items[i], &from.items[i]));
   return PEN_OK;
 }
 
@@ -295,7 +304,8 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
       if (args[i].tag() == Tag::object && !attributes_unpack(*args[i].object())) return c.out_of_memory();
-      if (!op.quantized && run == op.run() && is_quantized(args[i])) {
+      bool is_out = i >= c.inputs();
+      if (!op.quantized && !is_out && run == op.run() && is_quantized(args[i])) {
         run = find_quantized_form(op.name);
         if (!run) return c.fail("a tensor that is not quantized", "a quantized %s", p.name.text());
       }
@@ -305,8 +315,10 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name.text());
     return c.fail(expected, "%s", args[i].tag_name());
   }
-  PEN_TRY(run(c));
-  return op.writes >= 0 ? write_back(c) : PEN_OK;
+  if (op.outs && op.result_count == 0) return call_into_list(c, run);
+  PEN_TRY(op.whole >= 0 ? call_with_options(c, run) : run(c));
+  for (int i = 0; op.writes >= 0 && i < (op.outs ? op.outs : 1); ++i) PEN_TRY(write_back(c, args[op.writes + i], &results[i]));
+  return PEN_OK;
 }
 
 bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit) {

@@ -13,6 +13,7 @@
 // Where the schema says that the result is an argument written in place, "Tensor(a!)", the function only computes the result:
 // the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
+// Of an out= form every result is copied into its out argument, which may have another shape.
 // Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
 // add those forms of each schema, and "aten::conv{1,2,3}d(…)" is one schema for each word (ops/vm_operators.py). Call::form()
 // says by which of the schemas the function was called, Call::word() by which of the words.
@@ -68,7 +69,7 @@ struct Machine;
 struct Call;
 using OpFn = Status (*)(Call& c);
 
-// What an operator of the VM must know of the elementwise rule that it is (ops/elementwise/rules.py).
+// What an elementwise operator of the VM knows of its rule. Takes: what torch accepts (`of` in ops/elementwise/rules.py).
 enum class Takes : uint8_t { any, floats, alike, quotients, numbers, integers, wholes, counts };
 struct OpRule {
   OperatorText kernel, on_bool;  // on_bool: the kernel for bools, if it is another one; else ""
@@ -88,11 +89,14 @@ struct OpEntry {
   uint16_t function;     // in kOperatorFunctions
   uint16_t first_param;  // in kParams
   int16_t rule_number;   // in kRules, of an elementwise operator; else -1
+  int16_t whole;         // in kWholes, of an out= form whose function takes dtype, layout, device and pin_memory, and no out; else -1
   uint8_t param_count, result_count;
   int8_t writes;       // the argument that result 0 is copied into by the machine; -1: none
+  uint8_t outs;        // how many of the last arguments are out=, results being copied into them one by one
   bool variadic;       // takes any number of further arguments
   bool quantized;      // takes quantized tensors
   uint8_t form, word;  // which of the PEN_OP's schemas this is, and which of the words in its braces
+  uint8_t options_at;  // with `whole`: where dtype stands among the arguments
 
   OpFn run() const { return kOperatorFunctions[function]; }
   const Param& param(int i) const { return kParams[first_param + i]; }
@@ -101,6 +105,7 @@ struct OpEntry {
 extern const OpEntry kOperators[];  // sorted by name
 extern const int kOperatorCount;
 const OpEntry* find_operator(const char* name);
+extern const OpEntry kWholes[];
 
 struct Call {
   Machine* machine;
@@ -111,6 +116,7 @@ struct Call {
 
   int form() const { return op->form; }
   int word() const { return op->word; }
+  int inputs() const { return op->param_count - op->outs; }  // how many arguments its schema has before out=
   bool given(int i) const { return i < count && !args[i].is_none(); }
   TensorObject& tensor(int i) const { return *args[i].tensor(); }
   int64_t integer(int i) const { return args[i].integer(); }
@@ -152,6 +158,7 @@ struct Call {
 // torch's numbers of dtypes (c10::ScalarType).
 DType dtype_of_code(int64_t code, bool* known);
 int64_t code_of_dtype(DType dtype);
+int64_t code_of_dtype(const TensorObject& t);  // a quantized one has a number of its own
 
 // Elements of one dtype and shape from one place to another, whatever the strides of both; `from` may have strides of 0. They
 // share no memory.
@@ -161,7 +168,7 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
 // A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status);
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status);
-// A rank-0 tensor of a number. Null without memory.
+// A rank-0 tensor of a number. Null when out of memory.
 TensorObject* tensor_of(const Value& number, DType dtype);
 // A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.
 void number_into(const Value& number, DType dtype, void* to);

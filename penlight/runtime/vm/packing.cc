@@ -40,7 +40,7 @@ void keep_packed(const Call& c, const TensorObject& owner, const Tensor& w, cons
   List<PackedWeight>& kept = c.machine->packed;
   if (!owner.storage->read_only) return;
   if (kept.count == kMaxKept) machine_forget_weights(c.machine);
-  if (!kept.push({owner.storage, owner.quantizer, w, made, groups, packed})) return;  // without memory: the next call packs again
+  if (!kept.push({owner.storage, owner.quantizer, w, made, groups, packed})) return;  // out of memory: the next call packs again
   ++packed->refs;
   ++owner.storage->refs;
   if (owner.quantizer) ++owner.quantizer->refs;

@@ -11,8 +11,9 @@ namespace pen {
 Status pack_weight(const Call& c, Graph* g, const TensorObject& owner, const Tensor& w, bool split, const char* layout, int64_t groups,
                    int* value);
 
-// What was made of a constant before, or null; and to keep it, with a reference of its own. `made`: the literal that names what.
+// What was made of a constant before and kept, or null. `made`: a literal that names it, mostly the layout.
 TensorObject* find_packed(const Call& c, const TensorObject& owner, const Tensor& w, const char* made, int64_t groups);
+// Keeps it, with a reference of its own.
 void keep_packed(const Call& c, const TensorObject& owner, const Tensor& w, const char* made, int64_t groups, TensorObject* packed);
 
 }  // namespace pen

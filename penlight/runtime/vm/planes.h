@@ -15,8 +15,8 @@ struct Planes {
 };
 Status planes_of(const Call& c, const TensorObject& x, int spatial, Planes* to);
 
-// torch's argument for the spatial dims: one number stands for all; an empty list is `otherwise` (the kernel's, of a stride)
-// where that is given. `missing`: for the height of one spatial dim.
+// torch's argument for the spatial dims: one number stands for all; an empty list means `otherwise` where that is given (of a stride:
+// the kernel's size). `missing`: what the height gets where there is one spatial dim.
 Status sides_of(const Call& c, int arg, int spatial, int64_t missing, int64_t* to, const int64_t* otherwise = nullptr);
 
 // Computes `values` of the graph, which are planes in channels-last order, and gives them as torch has them: in x's form, and

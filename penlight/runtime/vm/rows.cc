@@ -288,7 +288,7 @@ bool Rows::fits_in(const TensorObject& to, DType dtype, const Shape& shape) cons
   if (reach != numel) return false;
   int64_t strides[kMaxRank];
   const Tensor own = to.view();
-  result_strides(shape, &own, 1, strides);  // of what is dense in some order: its own, else two elements share a place
+  result_strides(shape, &own, 1, strides);  // its own, if it is dense in some order; else elements share a place
   for (int d = 0; d < shape.rank; ++d)
     if (shape.dims[d] > 1 && strides[d] != own.strides[d]) return false;
   for (int i = 0; i < tensor_count_; ++i) {

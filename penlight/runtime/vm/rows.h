@@ -1,5 +1,5 @@
 // Elementwise work of the VM: a few row functions of Penlight's elementwise kernels one after the other over broadcast inputs,
-// chunk by chunk, in one pass over memory. Nothing is planned: a call costs its loop.
+// chunk by chunk, in one pass over memory. Nothing is planned, so a call costs little more than its loop.
 //
 //   Rows r(c);
 //   int x = r.cast(r.input(c.tensor(0)), DType::f32);

@@ -12,7 +12,7 @@ struct Storage {
   int64_t bytes;
   bool owned;      // freed with the storage
   bool read_only;  // weights: a write makes them the module's own first (tensor_make_writable)
-  Packed packed;   // its layout is not null: `data` is a packed weight of at least `bytes`, see storage_unpack
+  Packed packed;   // where its layout is not null, `data` is a packed weight, of at least `bytes`: see storage_unpack
   void (*release)(void* owner);
   void* owner;
   Account* account;  // that its own memory is counted by; null: none
@@ -51,12 +51,12 @@ struct TensorObject : Heap {
   }
 };
 
-// All null without memory (or for sizes no memory has).
+// All return null when out of memory, or for sizes that no memory has.
 Storage* storage_create(int64_t bytes);  // 64-byte aligned, not cleared
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner);
 Storage* storage_adopt(void* data, int64_t bytes);  // takes over memory of malloc's; where it returns null, that is freed
-// A weight that lies packed in the file becomes memory of the module's own: what must happen before its numbers are read. No
-// register, list, tuple or dict ever holds one that it has not happened to; attributes of objects may. False without memory.
+// Unpacks a weight that lies packed in the file into memory of the module's own: needed before its numbers are read. Only attributes
+// of objects may hold packed tensors; registers, lists, tuples and dicts never do. False when out of memory.
 bool storage_unpack(Storage* storage);
 // The same, of a value that is a tensor; others are left alone.
 bool value_unpack(const Value& value);
@@ -77,7 +77,7 @@ void row_major_strides(int rank, const int64_t* dims, int64_t* strides);
 bool tensor_is_contiguous(const TensorObject& t);
 bool tensor_is_channels_last(const TensorObject& t);  // rank 4, nhwc without gaps
 // Before the first write into a tensor: weights are moved to memory of the module's own, for all who share the storage.
-// False without memory.
+// False when out of memory.
 bool tensor_make_writable(TensorObject* t);
 // Whether all elements of a view of this shape lie inside the storage.
 bool tensor_fits(const Storage& storage, const Tensor& shape, int64_t offset_bytes);

@@ -38,7 +38,7 @@ bool inside(Text t, const char* name, Text* in) {
   return true;
 }
 
-constexpr int64_t kMaxLooks = int64_t{1} << 24;  // parts may be shared, so that a little memory is a lot to look at
+constexpr int64_t kMaxLooks = int64_t{1} << 24;  // shared parts are looked at each time: a small value may be much work
 
 bool fits(const Value& v, Text type, int depth, int64_t* left);
 

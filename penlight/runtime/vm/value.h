@@ -147,12 +147,12 @@ struct Instance : Heap {
   int32_t count;
 };
 
-// All of these return null without memory.
+// All of these return null when out of memory.
 StringObject* string_create(const char* text, int64_t size);
 StringObject* string_create(const char* text);
 StringObject* string_format(const char* format, ...) __attribute__((format(printf, 1, 2)));
 ListObject* list_create(int64_t capacity);
-// False without memory; the list is then as before.
+// False when out of memory; the list is then as before.
 bool list_append(ListObject* list, const Value& item);
 bool list_insert(ListObject* list, int64_t at, const Value& item);
 void list_remove(ListObject* list, int64_t at);
@@ -168,7 +168,7 @@ bool dict_can_hold(const Value& key);
 // The entries that are there, in order: for (int64_t i = -1; dict_next(dict, &i);) … dict->entries[i]
 bool dict_next(const DictObject* dict, int64_t* at);
 Instance* instance_create(const char* type_name, const ClassInfo* type, int32_t slots);
-// Makes room for this slot, None where it is new. False without memory.
+// Makes room for this slot, None where it is new. False when out of memory.
 bool instance_reserve(Instance* object, int32_t slot);
 // The number of an attribute; -1: there is none of that name.
 int instance_slot(const Instance* object, const char* name);

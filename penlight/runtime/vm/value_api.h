@@ -10,7 +10,7 @@ struct pen_value {
 
 namespace pen {
 
-// Null without memory.
+// Null when out of memory.
 pen_value* box(const Value& value);
 
 }  // namespace pen

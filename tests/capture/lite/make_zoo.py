@@ -15,6 +15,12 @@ import torch
 HERE = os.path.dirname(os.path.abspath(__file__))
 SIZES = {"vit_b_16": 224, "inception_v3": 96, "quantized_inception_v3": 96}  # pixels; 64 for others
 
+# Deep families with fewer of the same blocks: each stage, and what is between stages, stays.
+SHALLOW = {
+    "densenet121": lambda models: models.DenseNet(32, (2, 3, 3, 2), 64),
+    "swin_t": lambda models: models.SwinTransformer([4, 4], 96, [2, 2, 2, 2], [3, 6, 12, 24], [7, 7]),
+}
+
 
 def example(name):
     size = SIZES.get(name, 64)
@@ -37,7 +43,8 @@ def make_models(folder, names):
         else:
             make = getattr(torchvision.models, name, None) or getattr(torchvision.models.segmentation, name)
             options = {"weights_backbone": None} if hasattr(torchvision.models.segmentation, name) else {}
-            model = make(weights=None, **options)
+            shallow = SHALLOW.get(name)
+            model = shallow(torchvision.models) if shallow else make(weights=None, **options)
             randomise(model)
             with torch.no_grad():
                 script = torch.jit.trace(model.eval(), x, strict=False, check_trace=False)

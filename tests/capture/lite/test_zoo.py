@@ -5,11 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import penlight
 from penlight.capture.lite import read
+from penlight.capture.lite.program import Function
+from penlight.ir.values import ScriptObject, ScriptTensor
 from tests.capture.lite import legacy
 from tests.capture.lite.test_run import compare
 from tests.runtime.native import locked
@@ -46,9 +50,34 @@ def families(shared_folder: Path) -> Path:
 def test_family(name: str, families: Path) -> None:
     cases = list(legacy.cases(families, f"{name}."))
     assert [c.version for c in cases] == [4, 8, 9]
-    for case in cases:
-        program = read(case.path)
+    programs = [read(case.path) for case in cases]
+    for case, program in zip(cases, programs, strict=True):
         assert program.bytecode_version == case.version
         assert program.methods == ["forward"]
-    for case in cases[1:]:
-        compare(case, penlight.optimize(str(case.path)))
+    _, old, new = programs  # the same program, as pickles and as a flatbuffer: then compiling one is compiling both
+    _assert_same(*([p.module, *map(_parts, p.functions.values())] for p in (old, new)))
+    compare(cases[2], penlight.optimize(str(cases[2].path)))
+
+
+def _parts(function: Function) -> dict[str, Any]:
+    """All but source lines, which flatbuffers leave out."""
+    return {name: part for name, part in vars(function).items() if name != "sources"}
+
+
+def _assert_same(a: Any, b: Any) -> None:
+    if isinstance(a, ScriptTensor):
+        assert (a.dtype, a.shape, a.strides) == (b.dtype, b.shape, b.strides)
+        assert a.quantizer == b.quantizer
+        np.testing.assert_array_equal(a.array(), b.array())
+    elif isinstance(a, ScriptObject):
+        assert (a.type_name, a.has_state) == (b.type_name, b.has_state)
+        _assert_same((a.attributes, a.state), (b.attributes, b.state))
+    elif isinstance(a, dict):
+        assert list(a) == list(b)
+        _assert_same(list(a.values()), list(b.values()))
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            _assert_same(x, y)
+    else:
+        assert a == b

@@ -16,6 +16,7 @@ import sys
 import pytest
 
 from penlight.build.generate import ISAS
+from tests.runtime import native
 
 ROOT = pathlib.Path(__file__).parents[3]
 SOURCE = pathlib.Path(__file__).parent / "simd_test.cc"
@@ -24,9 +25,9 @@ FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno",
 X86 = {name: flags for name, (_, flags) in ISAS.items()}
 CPU_FLAG = {"avx512": "avx512dq", "avx2": "avx2", "sse4": "sse4_1"}
 ARM = {
-    "arm64": (["-target", "aarch64-linux-musl"], "qemu-aarch64-static"),
-    "armv7": (["-target", "arm-linux-musleabihf", "-mcpu=cortex_a7"], "qemu-arm-static"),
-}
+    "arm64": [],
+    "armv7": ["-mcpu=cortex_a7"],
+}  # which has fused multiply-add: the whole runtime is tested without (test_arm.py)
 
 
 def cpu_has(isa: str) -> bool:
@@ -42,14 +43,14 @@ def check_x86(source: pathlib.Path, isa: str, folder: pathlib.Path, *arguments: 
 
 
 def check_arm(source: pathlib.Path, target: str, folder: pathlib.Path, *arguments: str) -> None:
-    flags, emulator = ARM[target]
+    emulator = native.TARGETS[target][1]
     if importlib.util.find_spec("ziglang") is None or shutil.which(emulator) is None:
         pytest.skip(f"needs the ziglang package and {emulator}")
-    zig = [sys.executable, "-m", "ziglang"]
     # Linked as C: as C++ zig would first compile its whole C++ library for the target, for minutes.
-    build_and_run(
-        [*zig, "c++"], [*zig, "cc", "-static"], flags, ["-DPEN_ISA=neon"], source, folder, [emulator], arguments
-    )
+    zig = [sys.executable, "-m", "ziglang"]
+    words = native.link_words(target)
+    flags = [*ARM[target], "-DPEN_ISA=neon"]
+    build_and_run([*zig, "c++"], [*zig, "cc", "-static"], words, flags, source, folder, [emulator], arguments)
 
 
 def check_wasm(source: pathlib.Path, folder: pathlib.Path, *arguments: str) -> None:

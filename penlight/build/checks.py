@@ -1,0 +1,101 @@
+"""What a shared library must be before anybody ships it, read off the file that was linked: pages, relocations, what it needs, what it
+exports. A library that is none of this loads on the developer's phone and fails on somebody else's, or in the store's review.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from penlight.build.formats import elf_tools
+from penlight.build.targets import Target
+from penlight.errors import BuildError
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+PAGE = 16384
+NEEDED = {
+    "android": {"libc.so", "libm.so", "libdl.so", "liblog.so"},
+    "linux": {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"},
+}
+EXPORTS = ("pen_", "Java_", "JNI_")
+_DF_TEXTREL = 4
+_NEWEST_GLIBC = (2, 17)
+
+
+def check_library(path: Path, target: Target) -> None:
+    """A BuildError that names everything that is wrong with it."""
+    if not target.elf:
+        return
+    elf_tools()
+    from elftools.elf.elffile import ELFFile
+
+    with open(path, "rb") as file:
+        wrong = list(_problems(ELFFile(file), target))
+    if wrong:
+        raise BuildError(f"{path}: not fit for {target.name}:\n" + "\n".join(f"  {text}" for text in wrong))
+
+
+def _problems(elf: ELFFile, target: Target) -> Iterator[str]:
+    from elftools.elf.dynamic import DynamicSegment
+
+    segments = list(elf.iter_segments())
+    for s in segments:
+        if s["p_type"] == "PT_LOAD" and s["p_align"] % PAGE:
+            yield f"page alignment: expected a multiple of {PAGE} bytes in every segment, got {s['p_align']} (-z max-page-size={PAGE})"
+            break
+    stack = [s for s in segments if s["p_type"] == "PT_GNU_STACK"]
+    if not stack or stack[0]["p_flags"] & 1:
+        yield "stack: expected one that cannot be executed, got one that can (-z noexecstack)"
+    dynamic = next((s for s in segments if isinstance(s, DynamicSegment)), None)
+    if dynamic is None:
+        yield "expected a shared library, got a file without a dynamic section"
+        return
+    tags = list(dynamic.iter_tags())
+    if any(
+        t.entry.d_tag == "DT_TEXTREL" or (t.entry.d_tag == "DT_FLAGS" and t.entry.d_val & _DF_TEXTREL) for t in tags
+    ):
+        yield "text relocations: expected none, got some: code was compiled without -fPIC"
+    needed = [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"]  # type: ignore[attr-defined]
+    if (allowed := NEEDED.get(target.system)) and (others := sorted(set(needed) - allowed)):
+        yield f"needed libraries: expected {', '.join(sorted(allowed))} at most, got {', '.join(others)} too"
+    names = [t.soname for t in tags if t.entry.d_tag == "DT_SONAME"]  # type: ignore[attr-defined]
+    if names != [target.library]:
+        yield f"soname: expected {target.library}, got {names[0] if names else 'none'}"
+    yield from _symbol_problems(elf, target)
+
+
+def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
+    from elftools.elf.gnuversions import GNUVerNeedSection
+    from elftools.elf.sections import SymbolTableSection
+
+    symbols = elf.get_section_by_name(".dynsym")
+    exported = []
+    if isinstance(symbols, SymbolTableSection):
+        exported = [
+            s.name
+            for s in symbols.iter_symbols()
+            if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] != "STB_LOCAL"
+        ]
+    if others := sorted(name for name in exported if not name.startswith(EXPORTS)):
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        yield f"exported symbols: expected {', '.join(f'{e}*' for e in EXPORTS)} only, got {shown} too"
+    if "pen_version" not in exported:
+        yield "exported symbols: expected pen_version among them, got a library without the C interface"
+    versions = elf.get_section_by_name(".gnu.version_r")
+    if target.system == "host" or not isinstance(versions, GNUVerNeedSection):
+        return
+    wanted = sorted({v.name for _, of_file in versions.iter_versions() for v in of_file})
+    if target.system == "android":
+        yield f"symbol versions: expected none, as Android has none, got {', '.join(wanted)}"
+    elif late := [v for v in wanted if _glibc(v) > _NEWEST_GLIBC]:
+        yield f"symbol versions: expected GLIBC_{'.'.join(map(str, _NEWEST_GLIBC))} or older, got {', '.join(late)}"
+
+
+def _glibc(version: str) -> tuple[int, ...]:
+    """(2, 17) of GLIBC_2.17; of any other name a version that is too new."""
+    name, _, numbers = version.partition("_")
+    parts = numbers.split(".")
+    return tuple(map(int, parts)) if name == "GLIBC" and all(p.isdigit() for p in parts) else (999,)

@@ -1,0 +1,280 @@
+"""Builds a library: a target and a Selection in, the stripped library out, with its symbol file beside it.
+
+generate.py writes tables and lists sources; ninja compiles what is out of date, in parallel; the linker runs twice, with and without
+symbols, under one build-id. Objects lie in a cache folder per target and flags, named by their source (generated ones by their
+content): a second model's library compiles only what the first did not need.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import penlight
+from penlight.build.checks import check_library
+from penlight.build.formats import build_id_of, without_definitions
+from penlight.build.generate import ROOT, Sources, generate
+from penlight.build.selection import Selection
+from penlight.build.stubs import assembly, stub_libraries, version_script
+from penlight.build.targets import Target
+from penlight.build.toolchain import Toolchain, find_ninja, toolchain
+from penlight.errors import BuildError
+
+Progress = Callable[[int, int, str], None]  # how many of how many, and what was done last
+_STATUS = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
+
+
+@dataclass(frozen=True)
+class Library:
+    target: Target
+    selection: Selection
+    path: Path  # as it is shipped
+    symbols: Path  # the same code with names and lines, for crash reports and for report.py
+    build_id: str  # the same in both
+    sha256: str
+    toolchain: str
+    compiled: int  # files, this time; the others were up to date
+    seconds: float
+    link_map: str = field(default="", repr=False)  # which part of which object went where, as the linker tells it
+
+
+def cache_folder() -> Path:
+    """Where objects are kept between builds, as the system likes it."""
+    if named := os.environ.get("PENLIGHT_CACHE"):
+        return Path(named)
+    home = Path.home()
+    if sys.platform == "darwin":
+        return home / "Library/Caches/penlight"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", home / "AppData/Local")) / "penlight/Cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "penlight"
+
+
+def build_library(
+    target: Target,
+    selection: Selection,
+    out: Path,
+    *,
+    cache: Path | None = None,
+    jobs: int = 0,
+    progress: Progress | None = None,
+) -> Library:
+    """Writes `out`/<target>/libpenlight.so (or .dylib, .a) and its symbol file."""
+    start = time.perf_counter()
+    tools = toolchain(target)
+    flags = repr(
+        [tools, *(tools.compile_flags(target, isa) for isa in ("", *target.isas)), str(ROOT), penlight.__version__]
+    )
+    work = (cache or cache_folder()) / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+    folder = out / target.name
+    folder.mkdir(parents=True, exist_ok=True)
+    with alone(work):
+        objects, compiled = _compile(target, tools, selection, work, jobs, progress)
+        made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
+        link_map.write_text("")
+        if target.system == "ios":
+            _archive(tools, objects, work, made)
+            build_id = hashlib.sha1(made.read_bytes()).hexdigest()
+            symbols = folder / target.library  # an app's linker takes them off
+        else:
+            _link(target, tools, objects, work, whole, "sha1", link_map)
+            build_id = build_id_of(whole)
+            _link(target, tools, objects, work, made, build_id)
+            check_library(made, target)
+            symbols = folder / f"{target.library}.{build_id}.sym"
+            for old in folder.glob(f"{target.library}.*.sym"):
+                old.unlink()
+            _place(whole, symbols)
+        path = folder / target.library
+        _place(made, path)
+        placed = link_map.read_text(errors="replace")
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    seconds = time.perf_counter() - start
+    return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
+
+
+def _place(made: Path, path: Path) -> None:
+    """As a new file: whoever has the old one loaded keeps that."""
+    shutil.copy(made, f"{path}.part")
+    os.replace(f"{path}.part", path)
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """One build at a time in a folder; others wait."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as handle:
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+# --- compile ---
+def _compile(
+    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None
+) -> tuple[list[Path], int]:
+    sources = _generate(target, chosen, work)
+    rules = {"once": sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
+    lines = ["ninja_required_version = 1.5", "builddir = ."]
+    objects = []
+    for rule, files in rules.items():
+        flags = tools.compile_flags(target, "" if rule == "once" else rule)
+        fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f'-DPEN_TARGET="{target.name}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
+                 f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
+        command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
+        lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
+                  f"  description = {'' if rule == 'once' else rule + ' '}$in"]  # fmt: skip
+        for source in files:
+            named = source.relative_to(ROOT if source.is_relative_to(ROOT) else work)
+            made = Path("objects") / rule / named.with_suffix(".o")
+            objects.append(work / made)
+            lines.append(f"build {_path(made)}: {rule} {_path(source)}")
+    (work / "build.ninja").write_text("\n".join(lines) + "\n")
+    return objects, _ninja(work, jobs, progress)
+
+
+def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
+    """The tables, in files named by their content, so that libraries with other ones do not overwrite each other's."""
+    into = work / "generated"
+    with tempfile.TemporaryDirectory() as folder:
+        made = generate(Path(folder), list(target.isas), chosen)
+        placed = {}
+        for path in sorted(Path(folder).iterdir()):
+            text = path.read_bytes()
+            there = into / path.name
+            if path.suffix == ".cc":
+                there = into / hashlib.sha256(text).hexdigest()[:12] / path.name
+            elif path.suffix != ".h":
+                continue
+            placed[path] = there
+            if not there.exists() or there.read_bytes() != text:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                there.write_bytes(text)
+    return Sources([placed.get(p, p) for p in made.per_isa], [placed.get(p, p) for p in made.once])
+
+
+def _ninja(work: Path, jobs: int, progress: Progress | None) -> int:
+    """Brings all objects up to date; says how many were not."""
+    command = [find_ninja(), "-C", str(work), *([f"-j{jobs}"] if jobs else [])]
+    environment = {**os.environ, "NINJA_STATUS": "[%f/%t] ", "TERM": "dumb"}
+    said: list[str] = []
+    done = 0
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, errors="replace"
+    ) as process:
+        assert process.stdout
+        for line in process.stdout:
+            if found := _STATUS.match(line):
+                done = int(found[1])
+                if progress:
+                    progress(done, int(found[2]), found[3])
+            else:
+                said.append(line.rstrip())
+    if process.returncode == 0:
+        return done
+    first = next((i for i, line in enumerate(said) if line.startswith("FAILED")), 0)
+    raise BuildError("a file does not compile; the command and what it said:\n" + "\n".join(said[first:][:60]))
+
+
+# --- link ---
+def _link(
+    target: Target,
+    tools: Toolchain,
+    objects: Sequence[Path],
+    work: Path,
+    out: Path,
+    build_id: str,
+    link_map: Path | None = None,
+) -> None:
+    """With `link_map` the library keeps its symbols, and the map is written; without, it is stripped."""
+    listed = work / "objects.txt"
+    listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
+    libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
+    run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), "-o", str(out), f"@{listed}", *libraries])
+
+
+def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> None:
+    out.unlink(missing_ok=True)  # ar adds to what is there
+    listed = work / "objects.txt"
+    listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
+    run_tool([*tools.archiver, "rcs", str(out), f"@{listed}"])
+
+
+def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
+    """Libraries to link with, where the system's are not at hand; with them what 32-bit processors need."""
+    folder, zig, libraries = work / "stubs", Path(tools.zig), stub_libraries(target)
+    found = [
+        str(stub_library(zig, target.triple, target.flags, target.emulation, name, functions, folder))
+        for name, functions in libraries.items()
+    ]
+    if target.needs_builtins:
+        found.append(str(_builtins(target, zig, folder, {n for names in libraries.values() for n in names})))
+    return found
+
+
+def stub_library(
+    zig: Path, triple: str, flags: Sequence[str], emulation: str, name: str, functions: Mapping[str, str], folder: Path
+) -> Path:
+    """A shared library of this name with these functions, all empty, to link with."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source, made, versions = folder / f"{name}.s", folder / name, folder / f"{name}.map"
+    text, script = assembly(functions), version_script(functions)
+    if made.exists() and source.read_text() == text and versions.read_text() == script:
+        return made
+    versions.write_text(script)
+    source.write_text(text)
+    run_tool([str(zig), "clang", f"--target={triple}", *flags, "-c", str(source), "-o", f"{source}.o"])
+    options = ["-m", emulation, "-shared", "-soname", name, *(["--version-script", str(versions)] if script else [])]
+    run_tool([str(zig), "ld.lld", *options, f"{source}.o", "-o", str(made)])
+    return made
+
+
+def _builtins(target: Target, zig: Path, folder: Path, taken: set[str]) -> Path:
+    """The compiler's own functions, such as a 64-bit division. They come in one object with a memcpy and an expf of their own: names
+    that the system has (`taken`) are made undefined in it, and what is then unused goes with --gc-sections."""
+    made = folder / "builtins.o"
+    if not made.exists():
+        source = zig.parent / "lib/compiler_rt.zig"
+        kind = {"arm": "arm-linux-androideabi", "i386": "x86-linux-android"}[target.processor]
+        if target.system == "linux":
+            kind = "arm-linux-gnueabihf"
+        whole = folder / "whole-builtins.o"
+        run_tool([str(zig), "build-obj", str(source), "-target", kind, "-O", "ReleaseSmall", "-fPIC", "-ffunction-sections",
+              "-fdata-sections", "-fstrip", f"-femit-bin={whole}"])  # fmt: skip
+        made.write_bytes(without_definitions(whole.read_bytes(), taken))
+    return made
+
+
+def run_tool(command: Sequence[str]) -> None:
+    """A linker, a compiler, an archiver; what it says is in the error, should it fail."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        raise BuildError(f"this command failed: {_shell(command)}\n{done.stdout}{done.stderr}".rstrip())
+
+
+def _shell(words: Sequence[str]) -> str:
+    import shlex
+
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+
+
+def _quoted(path: Path) -> str:
+    """For a response file."""
+    return f'"{path.as_posix()}"'
+
+
+def _path(path: Path) -> str:
+    """As ninja reads it."""
+    return re.sub(r"([$ :])", r"$\1", str(path))

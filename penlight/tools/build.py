@@ -1,0 +1,183 @@
+"""`penlight build`: libraries with just what some models need, for phones and other targets, each tried at once with the models."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+import penlight
+from penlight.build.generate import ROOT
+from penlight.build.library import build_library, cache_folder
+from penlight.build.report import Sizes, sizes_of
+from penlight.build.report_page import page
+from penlight.build.selection import EVERYTHING, Selection
+from penlight.build.targets import GROUPS, TARGETS, Target, targets
+from penlight.build.verify import Verified, verify
+from penlight.file_kinds import file_kind
+from penlight.tools.screen import error_screen, heading, in_bytes, in_seconds, screen, table
+
+_BAR = 30  # characters
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("build")
+@click.option(
+    "--model",
+    "models",
+    type=_FILE,
+    multiple=True,
+    help="A .pen file (or a .pt, .ptl, .pt2) that the library must run; repeatable.",
+)
+@click.option(
+    "--ops",
+    type=_FILE,
+    multiple=True,
+    help="YAML with operators, as `penlight trace` or PyTorch's model_tracer writes it; repeatable.",
+)
+@click.option("--all", "everything", is_flag=True, help="Everything there is, whatever models come.")
+@click.option("--target", "names", multiple=True, default=("host",), show_default=True, metavar="T",
+              help=f"What to build for; repeatable. {', '.join([*GROUPS, *TARGETS])}.")  # fmt: skip
+@click.option("--backends", default="cpu", show_default=True, help="Where models run, between commas.")
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("dist"),
+    show_default=True,
+    help="Folder for the libraries.",
+)
+@click.option("--no-verify", is_flag=True, help="Do not run the models with what was built.")
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    help=f"Folder for compiled files. [default: {cache_folder()}]",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
+)
+def build_command(
+    models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, no_verify: bool,
+    cache: Path | None, jobs: int,
+) -> None:  # fmt: skip
+    """Builds a library that holds just what some models need.
+
+    \b
+    penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
+    penlight build --ops ops.yaml --target ios                          static libraries for iOS
+    penlight build --all --target host                                  everything, for this machine
+
+    Each library is checked, and run with the models on the inputs bundled with them, under an emulator where it is for another
+    processor. Beside it lies its symbol file, for crash reports; report.html shows where the bytes went.
+    """
+    if not (models or ops or everything):
+        raise click.UsageError("what should the library hold? Give --model FILE, --ops FILE or --all")
+    check_backends(backends)
+    chosen = targets(names)
+    with ExitStack() as stack:
+        files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
+        selection = select(files, ops, everything)
+        built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
+    shutil.copytree(ROOT / "runtime/include", out / "include", dirs_exist_ok=True)
+    report = out / "report.html"
+    report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
+    show(built)
+    error_screen().print(f"report: {report}", style="dim")
+
+
+def check_backends(backends: str) -> None:
+    if unknown := [b for b in backends.split(",") if b.strip() != "cpu"]:
+        raise click.BadParameter(
+            f"expected cpu, which is all there is so far, got {unknown[0]!r}", param_hint="--backends"
+        )
+
+
+def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:
+    """The models as .pen files: those that are none yet are compiled, as penlight.optimize does."""
+    files = []
+    for model in models:
+        if file_kind(model) != "pen":
+            made = folder / f"{model.stem}.pen"
+            penlight.optimize(model).save(made)
+            model = made
+        files.append(model)
+    return files
+
+
+def select(files: Sequence[Path], ops: Sequence[Path], everything: bool) -> Selection:
+    """What all of these need together."""
+    if everything:
+        return EVERYTHING
+    from penlight.build.model_selection import selection_of_models
+
+    selection = selection_of_models(files)
+    for path in ops:
+        from penlight.build.yaml_file import selection_of_yaml
+
+        selection |= selection_of_yaml(path)
+    return selection
+
+
+def build_one(
+    target: Target, selection: Selection, files: Sequence[Path], out: Path, cache: Path | None, jobs: int
+) -> tuple[Sizes, list[Verified]]:
+    """Builds for a target and tries every model, with progress on stderr."""
+    shown = error_screen()
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[file]}"),
+    )
+    with Progress(*columns, console=shown, transient=True) as progress:
+        task = progress.add_task(target.name, total=None, file="")
+
+        def step(done: int, total: int, what: str) -> None:
+            progress.update(task, completed=done, total=total, file=Path(what).name)
+
+        library = build_library(target, selection, out, cache=cache, jobs=jobs, progress=step)
+    compiled = f"{library.compiled} files compiled" if library.compiled else "nothing to compile"
+    shown.print(
+        f"  {target.name}: {in_bytes(library.path.stat().st_size)}, {compiled}, {in_seconds(library.seconds)}",
+        style="dim",
+    )
+    tried = [verify(library, file, cache) for file in files]
+    for result in tried:
+        shown.print(f"    {result.model}: {result.text}", style="dim")
+    if any(result.calls for result in tried):
+        shown.print(f"    with {library.path}, SHA-256 {library.sha256}", style="dim")
+    return sizes_of(library), tried
+
+
+def show(built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> None:
+    """Sizes by target, and of the first one where they come from."""
+    out = screen()
+    columns = table("", "target", "bytes", "file", "tried", right=("bytes",))
+    for sizes, tried in built:
+        library = sizes.library
+        calls = sum(t.calls for t in tried)
+        ran = f"{calls} run{'' if calls == 1 else 's'} right" if calls else tried[0].how if tried else "no"
+        columns.add_row(library.target.name, f"{sizes.total:,}", str(library.path), ran)
+    out.print(columns)
+    for sizes, _ in built[:1]:
+        if sizes.parts:
+            out.print()
+            out.print(heading(f"Where the bytes of {sizes.library.target.name} go"))
+            _show_parts(sizes)
+
+
+def _show_parts(sizes: Sizes) -> None:
+    out, largest = screen(), max(sizes.parts.values())
+    sections = sorted(sizes.sections.items(), key=lambda s: -s[1])[:5]
+    out.print("sections: " + ", ".join(f"{name} {in_bytes(size)}" for name, size in sections), style="dim")
+    parts = table("", "part", "bytes", "", right=("bytes",))
+    for name, size in list(sizes.parts.items())[:15]:
+        parts.add_row(name, f"{size:,}", "█" * max(round(_BAR * size / largest), 1))
+    out.print(parts)

@@ -1,0 +1,59 @@
+"""`penlight build` as users call it: what comes out, and what it says when it cannot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.call import Penlight
+
+
+@pytest.fixture
+def penlight_command(capsys: pytest.CaptureFixture[str]) -> Penlight:
+    return Penlight(capsys)
+
+
+def test_a_library_and_its_report(
+    penlight_command: Penlight,
+    models: dict[str, Path],
+    cache: Path,
+    tmp_path: Path,
+) -> None:
+    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path, "--jobs", 2)
+    called = penlight_command("build", "--model", models["planned"], *options)
+    assert called.code == 0, called.err
+    assert (tmp_path / "android-arm64/libpenlight.so").stat().st_size > 30_000
+    assert len(list(tmp_path.glob("android-arm64/libpenlight.so.*.sym"))) == 1
+    assert (tmp_path / "include/penlight.h").exists()
+    assert "<svg" in (tmp_path / "report.html").read_text()
+    assert "runtime/file/load" in called.out
+    assert "2 runs right" in called.out or "not run here" in called.out
+    assert "SHA-256" in called.err or "not run here" in called.err
+    quiet = penlight_command("build", "--model", models["planned"], *options, "--no-verify")
+    assert quiet.code == 0
+    assert "nothing to compile" in quiet.err
+    assert "runs right" not in quiet.out
+
+
+def test_what_it_needs_to_know(penlight_command: Penlight, tmp_path: Path) -> None:
+    nothing = penlight_command("build", "--target", "android")
+    assert (nothing.code, "Give --model FILE, --ops FILE or --all" in nothing.err) == (2, True)
+    unknown = penlight_command("build", "--all", "--target", "windows")
+    assert (unknown.code, "got 'windows'" in unknown.err) == (1, True)
+    device = penlight_command("build", "--all", "--backends", "cpu,metal")
+    assert (device.code, "got 'metal'" in device.err) == (2, True)
+    (tmp_path / "m.pen").write_bytes(b"no model")
+    damaged = penlight_command("build", "--model", tmp_path / "m.pen")
+    assert damaged.code == 1
+    assert "m.pen" in damaged.err
+
+
+def test_a_model_of_another_kind_is_compiled_first(penlight_command: Penlight, cache: Path, tmp_path: Path) -> None:
+    """And tried with random inputs, since it carries none."""
+    torch = pytest.importorskip("torch")
+    torch.jit.trace(torch.nn.Linear(40, 7).eval(), torch.ones(2, 40)).save(tmp_path / "linear.pt")
+    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path)
+    called = penlight_command("build", "--model", tmp_path / "linear.pt", *options)
+    assert called.code == 0, called.err
+    assert "linear.pen: " in called.err

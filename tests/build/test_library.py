@@ -1,0 +1,218 @@
+"""Libraries for every target: built, checked, and run as they are; what is out of date is compiled, and nothing else."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penlight.build import toolchain as toolchains
+from penlight.build.emulation import NotHere, runner
+from penlight.build.formats import build_id_of
+from penlight.build.library import build_library
+from penlight.build.model_selection import selection_of_models
+from penlight.build.report import sizes_of
+from penlight.build.report_page import page
+from penlight.build.selection import NOTHING, Selection
+from penlight.build.targets import GROUPS, TARGETS, targets
+from penlight.build.toolchain import toolchain
+from penlight.build.verify import verify
+from penlight.errors import BuildError
+
+ELF = [name for name, target in TARGETS.items() if target.elf]
+APPLE = [name for name, target in TARGETS.items() if target.system in ("macos", "ios")]
+
+
+@pytest.mark.parametrize("name", ELF)
+def test_built_checked_and_run(name: str, library: Any, models: dict[str, Path], cache: Path) -> None:
+    made = library(name)
+    assert made.path.name == "libpenlight.so"
+    assert hashlib.sha256(made.path.read_bytes()).hexdigest() == made.sha256
+    assert made.build_id == build_id_of(made.path) == build_id_of(made.symbols)
+    assert made.symbols.name == f"libpenlight.so.{made.build_id}.sym"
+    assert b"pen_session_run" in made.symbols.read_bytes()
+    assert b"kKernels" not in made.path.read_bytes(), "stripped"
+    if isinstance(runner(made.target, cache), NotHere):
+        pytest.skip(runner(made.target, cache).why)  # type: ignore[union-attr]
+    ran = verify(made, models["planned"], cache)
+    assert ran.calls == 2
+    assert ran.largest_error < 1
+    sizes = sizes_of(made)
+    assert sizes.total == made.path.stat().st_size < 200_000 * len(made.target.isas)
+    assert sum(sizes.parts.values()) == sizes.total
+    assert sizes.parts["matmul/linear"] > 200
+    assert sizes.parts["dynamic tables, merged strings"] < 0.25 * sizes.total, "the map was read"
+    assert any(s.name == "pen::base::linear_f32" and s.part == "matmul/linear" for s in sizes.symbols)
+    html = page("planned.pen", [(sizes, [ran])])
+    assert "<svg" in html
+    assert made.build_id in html
+    assert "2 runs right" in html
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", APPLE)
+def test_apple_libraries_are_built_and_not_run(name: str, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
+    made = build_library(TARGETS[name], selection_of_models([models["planned"]]), tmp_path, cache=cache)
+    head = made.path.read_bytes()[:8]
+    assert head == (b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01" if name.startswith("macos") else b"!<arch>\n")
+    ran = verify(made, models["planned"], cache)
+    assert (ran.calls, ran.how[:12]) == (0, "not run here")
+
+
+def test_only_what_is_out_of_date_is_compiled(library: Any, cache: Path, tmp_path: Path) -> None:
+    first = library("android-arm64")
+    again = build_library(first.target, first.selection, tmp_path, cache=cache)
+    assert again.compiled == 0
+    assert again.path.read_bytes() == first.path.read_bytes(), "the same on every run"
+    held = again.path.stat().st_ino  # as of a program that has it loaded
+    assert build_library(first.target, first.selection, tmp_path, cache=cache).path.stat().st_ino != held
+    steps: list[tuple[int, int, str]] = []
+    fewer = Selection(first.selection.keys - {"sigmoid.f32"}, frozenset(), vm=False)
+    build_library(first.target, fewer, tmp_path, cache=cache, progress=lambda *step: steps.append(step))
+    assert all("generated" in what for _, _, what in steps), "tables alone"
+    back = build_library(first.target, first.selection, tmp_path, cache=cache)
+    assert back.compiled == 0, "tables of other libraries are kept"
+    assert back.path.read_bytes() == first.path.read_bytes()
+
+
+def test_a_model_with_vm_code(models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
+    """Its library has the VM and the operators that it names; a library of planned models has not."""
+    selection = selection_of_models([models["interpreted"]])
+    assert selection.vm
+    assert selection.operators is not None
+    assert "aten::stack" in selection.operators
+    made = build_library(TARGETS["android-arm64"], selection, tmp_path, cache=cache)
+    if isinstance(runner(made.target, cache), NotHere):
+        pytest.skip(runner(made.target, cache).why)  # type: ignore[union-attr]
+    assert verify(made, models["interpreted"], cache).calls == 2
+
+
+def test_nothing_but_the_runtime(cache: Path, tmp_path: Path, models: dict[str, Path]) -> None:
+    made = build_library(TARGETS["android-arm64"], NOTHING, tmp_path, cache=cache)
+    assert made.path.stat().st_size < 62_000
+    if not isinstance(runner(made.target, cache), NotHere):
+        command = "penlight build --model planned.pen --target android-arm64 "
+        with pytest.raises(BuildError, match=rf"needs \d+ more: .*linear\.f32.*{command}"):
+            verify(made, models["planned"], cache)
+
+
+# --- what may go wrong ---
+def test_a_compile_that_fails_says_what_and_how(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchains, "SPEED", ("-O2", "-DRun=}"))
+    with pytest.raises(BuildError) as raised:
+        build_library(
+            TARGETS["android-arm64"], Selection(frozenset({"linear.f32"}), frozenset(), False), tmp_path, cache=tmp_path
+        )
+    assert "does not compile" in str(raised.value)
+    assert "--target=aarch64-linux-android21" in str(raised.value), "the command"
+    assert "error: " in str(raised.value), "what the compiler said"
+    assert not (tmp_path / "android-arm64/libpenlight.so").exists()
+
+
+def test_another_file_in_its_place_is_noticed(
+    library: Any, models: dict[str, Path], cache: Path, tmp_path: Path
+) -> None:
+    import dataclasses
+
+    made = library("host")
+    other = dataclasses.replace(made, path=Path(shutil.copy(made.symbols, tmp_path / "libpenlight.so")))
+    with pytest.raises(BuildError, match="expected the file that was built"):
+        verify(other, models["planned"], cache)
+
+
+def test_a_wrong_result_is_found(library: Any, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
+    """A weight changed after the expected results were noted."""
+    import numpy as np
+
+    from penlight.file import format as f
+    from penlight.file.reader import read
+
+    image = np.fromfile(models["planned"], np.uint8)
+    weight = next(c for c in read(image).constants if c.layout.startswith("panel"))
+    image[weight.offset : weight.offset + 4] = np.frombuffer(np.float32(3).tobytes(), np.uint8)
+    image[f.HASH_OFFSET : f.HASH_OFFSET + 32] = 0
+    image[f.HASH_OFFSET : f.HASH_OFFSET + 32] = np.frombuffer(hashlib.sha256(image).digest(), np.uint8)
+    image.tofile(tmp_path / "wrong.pen")
+    with pytest.raises(BuildError, match=r"wrong.pen, forward on host: result\['y'\]: expected within .* off"):
+        verify(library("host"), tmp_path / "wrong.pen", cache)
+
+
+def test_names_of_targets() -> None:
+    assert [t.abi for t in targets(["android", "android-x86"])] == ["arm64-v8a", "armeabi-v7a", "x86", "x86_64"]
+    assert set(GROUPS) == {"android", "ios"}
+    with pytest.raises(BuildError, match="expected one of android, ios, host, .* got 'windows'"):
+        targets(["windows"])
+
+
+def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    toolchains.find_zig.cache_clear()
+    monkeypatch.setattr(toolchains.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BuildError, match=r"zig, .*pip install 'penlight\[build\]'"):
+        toolchains.find_zig()
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(BuildError, match=r"ninja, .*pip install 'penlight\[build\]'"):
+        toolchains.find_ninja()
+
+
+def test_missing_emulator_is_named(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    found = runner(TARGETS["android-armv7"], cache)
+    assert isinstance(found, NotHere)
+    assert found.why.startswith("not run here: it needs an emulator; on Debian: apt-get install qemu-user-static")
+
+
+# --- an NDK ---
+@pytest.fixture
+def ndk(tmp_path: Path, cache: Path, library: Any) -> Path:
+    """A stand-in for an NDK: its folders, zig's clang and lld under its names, noting how they are called."""
+    library("android-arm64")
+    stubs = next(cache.glob("android-arm64-*/stubs"))
+    root = tmp_path / "ndk"
+    prebuilt = root / "toolchains/llvm/prebuilt/linux-x86_64"
+    libraries = prebuilt / "sysroot/usr/lib/aarch64-linux-android/21"
+    builtins = prebuilt / "lib/clang/18/lib/linux/libclang_rt.builtins-aarch64-android.a"
+    for folder in (prebuilt / "bin", libraries, builtins.parent):
+        folder.mkdir(parents=True)
+    for name in ("libc.so", "libm.so", "libdl.so", "liblog.so"):
+        shutil.copy(stubs / name, libraries)
+    builtins.write_bytes(b"!<arch>\n")
+    zig = toolchains.find_zig()
+    commands = {"clang": f"clang -isystem {zig.parent / 'lib/include'}", "ld.lld": "ld.lld", "llvm-ar": "ar"}
+    for name, command in commands.items():
+        script = prebuilt / "bin" / name
+        script.write_text(f'#!/bin/sh\necho "{name} $*" >>{tmp_path}/called\nexec {zig} {command} "$@"\n')
+        script.chmod(0o755)
+    return root
+
+
+def test_an_ndk_is_used_where_it_is_set(
+    ndk: Path, library: Any, models: dict[str, Path], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANDROID_NDK_HOME", str(ndk))
+    target = TARGETS["android-arm64"]
+    made = build_library(target, NOTHING, tmp_path / "dist", cache=tmp_path / "cache")
+    assert made.toolchain.startswith("NDK: ")
+    called = (tmp_path / "called").read_text().splitlines()
+    compiled = [c for c in called if " -c " in c]
+    assert all("--target=aarch64-linux-android21" in c and "-nostdlibinc" in c for c in compiled)
+    (link,) = [c for c in called if c.startswith("ld.lld") and "--build-id=0x" in c]
+    for words in ("-z max-page-size=16384", "--gc-sections", f"-L{ndk}", "-lc -lm -ldl -llog", "builtins-aarch64"):
+        assert words in link
+    monkeypatch.setenv("ANDROID_NDK_HOME", str(tmp_path / "nowhere"))
+    with pytest.raises(BuildError, match=r"ANDROID_NDK_HOME=.*nowhere: expected an NDK"):
+        toolchain(target)
+
+
+def test_a_compiler_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "own-c++"
+    script.write_text(f'#!/bin/sh\nexec {shutil.which("g++") or "c++"} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("CXX", str(script))
+    assert toolchain(TARGETS["host"]).compiler == (str(script),)
+    monkeypatch.setenv("CXX", os.devnull)
+    with pytest.raises(BuildError, match="no such compiler"):
+        toolchain(TARGETS["host"])
