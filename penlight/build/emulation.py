@@ -49,6 +49,7 @@ class Machine:
     qemu: str = ""
 
 
+_ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone", "wasm": "Node or a browser: penlight serve"}
 _SOFT = ("-mfloat-abi=softfp", "-march=armv7-a", "-mfpu=neon")
 _MACHINES = {
     "x86_64": Machine("x86_64-linux-gnu", "", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
@@ -76,13 +77,9 @@ class NotHere:
 
 def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     """The program that runs a library of this target on this machine."""
-    if target.system in ("macos", "ios"):
-        return NotHere(
-            "not run here: it needs a Mac"
-            if target.system == "macos"
-            else "not run here: it needs Xcode's simulator or a phone"
-        )
-    folder = (cache or cache_folder()) / f"proof-{target.name}-{_version(target)}"
+    if target.system in _ELSEWHERE:
+        return NotHere(f"not run here: it needs {_ELSEWHERE[target.system]}")
+    folder = (cache or cache_folder()).resolve() / f"proof-{target.name}-{_version(target)}"
     if target.system == "host":
         with alone(folder):
             return Runner((str(_host_program(target, folder)),), "natively")
