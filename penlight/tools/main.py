@@ -59,7 +59,15 @@ def cli() -> None:
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, build_command, serve_command):
+for _command in (
+    optimize_command,
+    run_command,
+    inspect_command,
+    bench_command,
+    lint_command,
+    build_command,
+    serve_command,
+):
     cli.add_command(_command)
 
 

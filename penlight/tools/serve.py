@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import functools
-import hashlib
 import json
-import os
 import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -21,6 +19,8 @@ import numpy as np
 
 import penlight
 from penlight.build import wasm
+from penlight.build.library import alone, cache_folder
+from penlight.build.model_selection import selection_of_file
 from penlight.file.contents import PenFile
 from penlight.file.reader import read
 from penlight.ir.containers import flatten
@@ -81,14 +81,16 @@ def serve_command(
     facts = {**model_facts(file, pen, method, shapes, given, options), "top": top}
     if host != LOCAL:
         _qr_code("")  # says now, not after the build, if it cannot
-    with Stages() as stage:
+    folder = cache_folder() / "serve"  # objects of all models, so that the next one's module takes seconds
+    with Stages() as stage, alone(folder):
         if module is None:
             stage("building the WebAssembly module")
-            module = wasm.build(_cache(pen), wasm.selection(pen))
-    server = make_server(host, port, file, module, facts)
+            module, _ = wasm.build(folder, selection_of_file(pen))
+        size = module.stat().st_size
+        server = make_server(host, port, file, module, facts)
     own = f"http://{_own_address() if host == '0.0.0.0' else host}:{server.server_port}/"
     out = screen()
-    out.print(f"{own}   {in_bytes(file.stat().st_size)} model, {in_bytes(module.stat().st_size)} WebAssembly")
+    out.print(f"{own}   {in_bytes(file.stat().st_size)} model, {in_bytes(size)} WebAssembly")
     if host != LOCAL:
         out.print(_qr_code(own))
         out.print("Anyone in this network can open it. Ctrl-C ends it.", style="dim")
@@ -204,13 +206,6 @@ def _written(value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return {"int": str(value)}
     return {"float": repr(value)} if isinstance(value, float) else value
-
-
-def _cache(pen: PenFile) -> Path:
-    """Where modules for models of the same needs are kept."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    needs = f"{sorted(pen.keys)} {sorted(pen.script_operators)} {wasm.ROOT}"
-    return base / "penlight/wasm" / hashlib.sha256(needs.encode()).hexdigest()[:16]
 
 
 def _own_address() -> str:

@@ -125,15 +125,7 @@ class Memory {
 export class Penlight {
   /** wasm: a URL, a Response, bytes, or a compiled WebAssembly.Module. pen: the bytes of a .pen file. */
   static async load(wasm, pen, { verify = false } = {}) {
-    const module = await compile(wasm);
-    let memory = null;
-    const clock_time_get = (id, precision, at) => {
-      memory.view.setBigUint64(at, BigInt(Math.round(performance.now() * NANOSECONDS)), true);
-      return OK;
-    };
-    const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: { clock_time_get } });
-    memory = new Memory(instance.exports);
-    instance.exports._initialize();
+    const memory = await instantiate(wasm);
     const bytes = ArrayBuffer.isView(pen) ? pen : new Uint8Array(pen);
     return new Penlight(memory, memory.copy(bytes, 64), bytes.byteLength, verify);
   }
@@ -384,6 +376,19 @@ export class Penlight {
       c.pen_value_release(value);
     }
   }
+}
+
+/** A module's functions and memory, which Penlight is made of: for programs that call the C interface themselves. */
+export async function instantiate(wasm) {
+  let memory = null;
+  const clock_time_get = (id, precision, at) => {
+    memory.view.setBigUint64(at, BigInt(Math.round(performance.now() * NANOSECONDS)), true);
+    return OK;
+  };
+  const instance = await WebAssembly.instantiate(await compile(wasm), { wasi_snapshot_preview1: { clock_time_get } });
+  memory = new Memory(instance.exports);
+  instance.exports._initialize();
+  return memory;
 }
 
 async function compile(wasm) {

@@ -14,21 +14,25 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penlight.build import wasm
+from penlight.build.library import Library, build_library
 from penlight.build.selection import Selection
+from penlight.build.targets import TARGETS
 from penlight.ir.types import numpy_dtype
 from penlight.tools.serve import _written
-from tests.runtime.native import ROOT, locked
+from tests.runtime.native import ROOT
 
 HERE = Path(__file__).parent
 
 
-def module(name: str, chosen: Selection) -> Path:
-    """An up-to-date penlight.wasm with what is chosen."""
+def built(name: str, chosen: Selection) -> Library:
+    """An up-to-date module with what is chosen; all share their objects."""
     if importlib.util.find_spec("ziglang") is None:
         pytest.skip("the ziglang package is not installed")
-    with locked(ROOT / f"build/wasm-{name}.lock"):
-        return wasm.build(ROOT / "build/wasm" / name, chosen)
+    return build_library(TARGETS["wasm"], chosen, ROOT / "build/wasm" / name, cache=ROOT / "build/wasm/cache")
+
+
+def module(name: str, chosen: Selection) -> Path:
+    return built(name, chosen).path
 
 
 def node(script: Path, *arguments: object, given: str = "") -> str:

@@ -23,7 +23,7 @@ import pytest
 import torch
 
 import penlight
-from penlight.build import wasm
+from penlight.build.model_selection import selection_of_file
 from penlight.file.reader import read
 from penlight.preprocess import IMAGENET, INTERPOLATIONS, Preprocessing
 from penlight.tools import serve
@@ -178,7 +178,7 @@ def test_a_picture(tmp_path: Path) -> None:
         models.build("efficientnet_lite0"), models.example("efficientnet_lite0"), metadata=metadata
     )
     model.save(file)
-    built = module("efficientnet_lite0", wasm.selection(read(file)))
+    built = module("efficientnet_lite0", selection_of_file(read(file)))
     cat = next(p for p in find_photographs() if "chelsea" in p.name)
     turned = tmp_path / "turned.jpg"
     exif = pillow.Exif()
@@ -211,7 +211,7 @@ def test_a_picture(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_without_a_picture(two: Path, tmp_path: Path) -> None:
-    with served(two, module("two", wasm.selection(read(two)))) as url, chromium(tmp_path / "profile") as page:
+    with served(two, module("two", selection_of_file(read(two)))) as url, chromium(tmp_path / "profile") as page:
         page.open(url)
         text = settled(page)
         rows = page.evaluate(

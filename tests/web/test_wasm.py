@@ -13,9 +13,10 @@ import pytest
 import torch
 
 import penlight
-from penlight.build import wasm
 from penlight.build.generate import ROOT
+from penlight.build.model_selection import selection_of_file
 from penlight.build.selection import EVERYTHING
+from penlight.build.toolchain import find_zig
 from penlight.file.reader import read
 from tests import models
 from tests.ops.recording import record_all
@@ -43,7 +44,7 @@ def mobilenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_mobilenet(mobilenet: Path) -> None:
     """Its module holds what it needs and no VM, takes the clock from outside and nothing else, and stays small."""
-    built = module("mobilenet_v2", wasm.selection(read(mobilenet)))
+    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
     (x,) = models.example("mobilenet_v2", size=96)
     with torch.no_grad():
         expected = models.build("mobilenet_v2")(x)
@@ -58,7 +59,7 @@ def test_mobilenet(mobilenet: Path) -> None:
 @pytest.fixture(scope="module")
 def network_module(cases: dict[str, tuple[Path, list[Path]]]) -> Path:
     return module(
-        "networks", functools.reduce(operator.or_, (wasm.selection(read(file)) for file, _ in cases.values()))
+        "networks", functools.reduce(operator.or_, (selection_of_file(read(file)) for file, _ in cases.values()))
     )
 
 
@@ -77,7 +78,7 @@ def test_networks(name: str, cases: dict[str, tuple[Path, list[Path]]], network_
 
 
 def test_errors_and_memory(mobilenet: Path) -> None:
-    built = module("mobilenet_v2", wasm.selection(read(mobilenet)))
+    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
     told = json.loads(node(HERE / "errors.mjs", built, mobilenet))
     said = told["messages"]
     for name, parts in {
@@ -124,7 +125,7 @@ def test_interpreted(tmp_path: Path) -> None:
     file = tmp_path / "counting.pen"
     penlight.optimize(script).save(file)
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]])
-    built = module("interpreted", wasm.selection(read(file)) | wasm.selection(read(GOLDEN)))
+    built = module("interpreted", selection_of_file(read(file)) | selection_of_file(read(GOLDEN)))
     results = run(
         built, file,
         [("forward", [x.numpy(), 30.0, ["a", "b"]]), ("forward", [x.numpy(), 90.5, ["b", "a"], [7, False]]), ("forward", [1])],
@@ -145,7 +146,7 @@ def test_interpreted(tmp_path: Path) -> None:
 
 
 def test_another_models_module(mobilenet: Path) -> None:
-    built = module("mobilenet_v2", wasm.selection(read(mobilenet)))
+    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
     with pytest.raises(
         AssertionError, match=r"got none for mul.f32, sigmoid.f32. Use a library built with them: penlight build"
     ):
@@ -162,6 +163,6 @@ def test_samples(recording: Path, tmp_path: Path) -> None:
     flags = ["-target", "wasm32-wasi", "-O2", "-Wl,-z,stack-size=1048576", "-Wl,--initial-memory=1073741824"]
     flags += [f"-I{ROOT / 'runtime/include'}"]
     source = HERE.parent / "runtime/samples.c"
-    command = [str(wasm._zig()), "cc", *flags, *map(str, objects), str(source), "-lm", "-o", str(program)]
+    command = [str(find_zig()), "cc", *flags, *map(str, objects), str(source), "-lm", "-o", str(program)]
     subprocess.run(command, check=True)
     node(HERE / "wasi.mjs", program, record_all(recording), "base")
