@@ -90,10 +90,10 @@ def serve_command(
         server = make_server(host, port, file, module, facts)
     own = f"http://{_own_address() if host == '0.0.0.0' else host}:{server.server_port}/"
     out = screen()
-    out.print(f"{own}   {in_bytes(file.stat().st_size)} model, {in_bytes(size)} WebAssembly")
     if host != LOCAL:
         out.print(_qr_code(own))
-        out.print("Anyone in this network can open it. Ctrl-C ends it.", style="dim")
+        out.print("Anyone in this network can open it.", style="dim")
+    out.print(f"{own}   {in_bytes(file.stat().st_size)} model, {in_bytes(size)} WebAssembly; Ctrl-C ends it")
     try:
         server.serve_forever()
     except KeyboardInterrupt:

@@ -17,14 +17,16 @@ from penlight.build.generate import ROOT
 from penlight.build.model_selection import selection_of_file
 from penlight.build.selection import EVERYTHING
 from penlight.build.toolchain import find_zig
+from penlight.build.verify import verify
+from penlight.build.wasm import build
 from penlight.file.reader import read
 from tests import models
 from tests.ops.recording import record_all
-from tests.runtime import networks
-from tests.web.node import HERE, module, node, run
+from tests.runtime import native, networks
+from tests.web.node import HERE, built, module, node, run
 
 GOLDEN = HERE.parent / "file/golden/v2.pen"
-MOBILENET_BYTES = 266_000  # what it is, and 5 %
+MOBILENET_BYTES = 202_000  # what it is, and 5 %
 
 
 def check(got: np.ndarray, expected: torch.Tensor, tolerance: float = 1e-5) -> None:
@@ -44,14 +46,15 @@ def mobilenet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_mobilenet(mobilenet: Path) -> None:
     """Its module holds what it needs and no VM, takes the clock from outside and nothing else, and stays small."""
-    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
+    made = built("mobilenet_v2", selection_of_file(read(mobilenet)))
     (x,) = models.example("mobilenet_v2", size=96)
     with torch.no_grad():
         expected = models.build("mobilenet_v2")(x)
-    ((got,),) = run(built, mobilenet, [("forward", [x.numpy()])])
+    ((got,),) = run(made.path, mobilenet, [("forward", [x.numpy()])])
     check(got, expected)
-    assert built.stat().st_size < MOBILENET_BYTES
-    facts = json.loads(node(HERE / "module.mjs", built))
+    assert verify(made, mobilenet).calls == 1
+    assert made.path.stat().st_size < MOBILENET_BYTES
+    facts = json.loads(node(HERE / "module.mjs", made.path))
     assert facts["imports"] == ["wasi_snapshot_preview1.clock_time_get"]
     assert not [name for name in facts["exports"] if name.startswith(("pen_module", "pen_value"))]
 
@@ -78,8 +81,8 @@ def test_networks(name: str, cases: dict[str, tuple[Path, list[Path]]], network_
 
 
 def test_errors_and_memory(mobilenet: Path) -> None:
-    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
-    told = json.loads(node(HERE / "errors.mjs", built, mobilenet))
+    path = module("mobilenet_v2", selection_of_file(read(mobilenet)))
+    told = json.loads(node(HERE / "errors.mjs", path, mobilenet))
     said = told["messages"]
     for name, parts in {
         "few": ("argument: forward takes 1 inputs (", "f32[1, 3, 96, 96]", "got 0"),
@@ -125,15 +128,13 @@ def test_interpreted(tmp_path: Path) -> None:
     file = tmp_path / "counting.pen"
     penlight.optimize(script).save(file)
     x = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -3.0]])
-    built = module("interpreted", selection_of_file(read(file)) | selection_of_file(read(GOLDEN)))
+    made = built("interpreted", selection_of_file(read(file)) | selection_of_file(read(GOLDEN)))
     results = run(
-        built, file,
+        made.path, file,
         [("forward", [x.numpy(), 30.0, ["a", "b"]]), ("forward", [x.numpy(), 90.5, ["b", "a"], [7, False]]), ("forward", [1])],
     )  # fmt: skip
-    for got, expected in zip(
-        results, (script(x, 30.0, ["a", "b"]), script(x, 90.5, ["b", "a"], (7, False))), strict=False
-    ):
-        turned, table, rest = expected
+    expected = script(x, 30.0, ["a", "b"]), script(x, 90.5, ["b", "a"], (7, False))
+    for got, (turned, table, rest) in zip(results[:2], expected, strict=True):
         check(got[0], turned.contiguous())
         assert list(got[1]) == list(table)
         for name, row in table.items():
@@ -141,22 +142,25 @@ def test_interpreted(tmp_path: Path) -> None:
         assert got[2][:6] == [rest[0], rest[1], rest[2], None, rest[4], rest[5]]
         check(got[2][6].astype(bool), rest[6])
     assert "3 to 4" in results[2]["error"]
-    (golden,) = run(built, GOLDEN, [("forward", [np.zeros((2, 3), np.float32), 3, "twice"])])
+    (golden,) = run(made.path, GOLDEN, [("forward", [np.zeros((2, 3), np.float32), 3, "twice"])])
     assert golden[0][0]["text"] == "twice: 1"
+    assert verify(made, GOLDEN).calls == 3  # two bundled inputs of VM code, and a planned method
 
 
 def test_another_models_module(mobilenet: Path) -> None:
-    built = module("mobilenet_v2", selection_of_file(read(mobilenet)))
+    path = module("mobilenet_v2", selection_of_file(read(mobilenet)))
     with pytest.raises(
-        AssertionError, match=r"got none for mul.f32, sigmoid.f32. Use a library built with them: penlight build"
+        AssertionError, match=r"needs 2 more: mul.f32, sigmoid.f32. Build one that has them: penlight build"
     ):
-        run(built, GOLDEN, [])
+        run(path, GOLDEN, [])
 
 
 @pytest.mark.slow
 def test_samples(recording: Path, tmp_path: Path) -> None:
     """Every sample of every operator gives torch's result."""
-    folder = module("everything", EVERYTHING).parent
+    folder = native.ROOT / "build/wasm-everything"
+    with native.locked(native.ROOT / "build/wasm-everything.lock"):
+        build(folder, EVERYTHING)
     objects = sorted(folder.glob("objects/**/*.o"), key=lambda p: p.name != "platform_wasm.cc.o")
     program = tmp_path / "samples.wasm"
     # All memory at once: Node 20 may crash where it collects garbage while a program under its WASI asks for more.
