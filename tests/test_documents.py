@@ -19,6 +19,7 @@ PROSE = [
         "docs/GLOSSARY.md",
         "docs/WEB.md",
         "docs/BUILD.md",
+        "docs/SPEED_BENCHMARK.md",
         "penlight/file/SPEC.md",
     )
 ]

@@ -52,7 +52,7 @@ class Machine:
 _ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone"}
 _SOFT = ("-mfloat-abi=softfp", "-march=armv7-a", "-mfpu=neon")
 _MACHINES = {
-    "x86_64": Machine("x86_64-linux-gnu", "", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
+    "x86_64": Machine("x86_64-linux-gnu", "/usr/x86_64-linux-gnu", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
     "aarch64": Machine("aarch64-linux-gnu", "/usr/aarch64-linux-gnu", "libc6-arm64-cross", "/lib/ld-linux-aarch64.so.1", "aarch64linux",
                        ("-mno-outline-atomics",), "qemu-aarch64"),
     "i386": Machine("i686-linux-gnu", "/usr/i686-linux-gnu", "libc6-i386-cross", "/lib/ld-linux.so.2", "elf_i386", (), "qemu-i386"),
@@ -91,6 +91,8 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     own = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine()) == target.processor
     machine = _MACHINES.get(target.processor) or _MACHINES[f"arm-{target.system}"]
     start: list[str] = []
+    if own and not Path(machine.loader).exists():
+        return NotHere(f"not run here: it needs glibc, whose {machine.loader} is missing")
     if not own:
         emulator = shutil.which(f"{machine.qemu}-static") or shutil.which(machine.qemu)
         missing = [] if emulator else ["qemu-user-static"]
