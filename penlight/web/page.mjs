@@ -1,6 +1,6 @@
 // What the page of `penlight serve` does: loads the model that the server offers (model.json says what it is), runs it on a picture or
 // on the inputs that come with it, shows results and how long a run takes here. All on this device: nothing is sent back.
-import { Penlight } from "./penlight.mjs";
+import { ARRAYS, Penlight } from "./penlight.mjs";
 import { preprocess } from "./preprocess.mjs";
 
 const WARM_UP_MS = 500, MEASURE_MS = 4000, FEWEST = 5, MOST = 50, SAMPLE_MS = 5; // a sample: runs until the clock can tell
@@ -8,8 +8,6 @@ const element = (id) => document.getElementById(id);
 const show = (id) => (element(id).hidden = false);
 const state = (name) => (document.querySelector("main").dataset.state = name);
 const pause = () => new Promise((next) => setTimeout(next)); // lets the page be drawn
-const arrays = { f32: Float32Array, f16: Uint16Array, f64: Float64Array, i8: Int8Array, u8: Uint8Array, i16: Int16Array, i32: Int32Array,
-                 i64: BigInt64Array, bool: Uint8Array, bf16: Uint16Array };
 const in_bytes = (n) => (n >= 1e6 ? `${(n / 1e6).toPrecision(3)} MB` : `${Math.ceil(n / 1e3)} kB`);
 const in_ms = (ms) => (ms < 0.995 ? `${(ms * 1e3).toPrecision(3)} µs` : ms < 999.5 ? `${ms.toPrecision(3)} ms` : `${(ms / 1e3).toPrecision(3)} s`);
 
@@ -65,7 +63,7 @@ function value(written) {
   if (written.list) return written.list.map(value);
   if (written.dict) return new Map(written.dict.map(([k, v]) => [value(k), value(v)]));
   const { dtype, shape, base64 } = written.tensor;
-  return { data: new arrays[dtype](Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer), shape, dtype };
+  return { data: new ARRAYS[dtype](Uint8Array.from(atob(base64), (c) => c.charCodeAt(0)).buffer), shape, dtype };
 }
 
 async function look(file) {
@@ -83,7 +81,7 @@ async function look(file) {
   canvas.drawImage(bitmap, 0, 0);
   const tensor = preprocess(canvas.getImageData(0, 0, bitmap.width, bitmap.height), about.preprocessing);
   const wanted = model.inputs(about.method)[0].dtype ?? "f32";
-  const data = wanted === "f32" ? tensor.data : arrays[wanted].from(tensor.data, wanted === "i64" ? (x) => BigInt(Math.trunc(x)) : undefined);
+  const data = wanted === "f32" ? tensor.data : ARRAYS[wanted].from(tensor.data, wanted === "i64" ? (x) => BigInt(Math.trunc(x)) : undefined);
   await run([{ data, shape: tensor.shape, dtype: wanted }]);
 }
 

@@ -8,7 +8,7 @@
 
 // dtype -> the array that holds it, by the number it has in the C interface. f16 and bf16 are given as their bits.
 const DTYPES = ["f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"];
-const ARRAYS = {
+export const ARRAYS = {
   f32: Float32Array, f16: Uint16Array, f64: Float64Array, i8: Int8Array, u8: Uint8Array, i16: Int16Array, i32: Int32Array,
   i64: BigInt64Array, bool: Uint8Array, bf16: Uint16Array,
 };
@@ -28,7 +28,8 @@ export class PenlightError extends Error {
   }
 }
 
-// Calls into a module's memory. Views are made anew for each access: the memory moves when it grows.
+// Calls into a module's memory. Views are made anew for each access: the memory moves when it grows. Addresses come as signed numbers: past
+// 2 GB, >>> 0 makes them what they are.
 class Memory {
   constructor(exports) {
     this.c = exports;
@@ -59,7 +60,8 @@ class Memory {
   pointer(at) {
     return this.view.getUint32(at, true);
   }
-  text(at, length = undefined) {
+  text(address, length = undefined) {
+    const at = address >>> 0;
     if (at === 0) return null;
     const all = new Uint8Array(this.c.memory.buffer);
     return new TextDecoder().decode(all.slice(at, length === undefined ? all.indexOf(0, at) : at + length));
@@ -71,7 +73,8 @@ class Memory {
       return use(at, bytes.length - 1);
     });
   }
-  error(at) {
+  error(address) {
+    const at = address >>> 0;
     const parts = { status: STATUS[this.view.getInt32(at, true)] ?? "unknown" };
     for (const part of ["op", "tensor", "expected", "got", "source"]) parts[part] = this.text(at + ERROR[part]);
     return new PenlightError(this.text(at + ERROR.message), parts);

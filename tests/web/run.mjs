@@ -1,10 +1,7 @@
 // node run.mjs MODULE MODEL: calls from stdin, [[method, [argument, …]], …], results to stdout; values as penlight/tools/serve.py
 // writes them. What fails gives {"dict": [["error", message], …]}.
 import { readFileSync } from "node:fs";
-import { Penlight } from "../../penlight/web/penlight.mjs";
-
-const ARRAYS = { f32: Float32Array, f16: Uint16Array, f64: Float64Array, i8: Int8Array, u8: Uint8Array, i16: Int16Array, i32: Int32Array,
-                 i64: BigInt64Array, bool: Uint8Array, bf16: Uint16Array };
+import { ARRAYS, Penlight } from "../../penlight/web/penlight.mjs";
 
 function read(value) {
   if (value === null || typeof value !== "object") return value;
