@@ -205,7 +205,7 @@ def _written(value: Any) -> Any:
         return {"dict": [[_written(k), _written(v)] for k, v in value.items()]}
     if isinstance(value, int) and not isinstance(value, bool):
         return {"int": str(value)}
-    return {"float": repr(value)} if isinstance(value, float) else value
+    return {"float": json.dumps(value)} if isinstance(value, float) else value  # Infinity, as JavaScript has it
 
 
 def _own_address() -> str:
