@@ -93,7 +93,6 @@ def test_a_model_with_vm_code(models: dict[str, Path], cache: Path, tmp_path: Pa
 
 def test_nothing_but_the_runtime(cache: Path, tmp_path: Path, models: dict[str, Path]) -> None:
     made = build_library(TARGETS["android-arm64"], NOTHING, tmp_path, cache=cache)
-    assert made.path.stat().st_size < 62_000
     if not isinstance(runner(made.target, cache), NotHere):
         command = "penlight build --model planned.pen --target android-arm64 "
         with pytest.raises(BuildError, match=rf"needs \d+ more: .*linear\.f32.*{command}"):
