@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 import penlight
 from penlight.build.generate import ROOT
 from penlight.build.library import build_library, cache_folder
+from penlight.build.package.aar import write_aar
 from penlight.build.report import Sizes, sizes_of
 from penlight.build.report_page import page
 from penlight.build.selection import EVERYTHING, Selection
@@ -53,6 +54,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Folder for the libraries.",
 )
+@click.option(
+    "--aar", is_flag=True, help="Also an Android archive, in a folder that Gradle takes as a Maven repository."
+)
 @click.option("--no-verify", is_flag=True, help="Do not run the models with what was built.")
 @click.option(
     "--cache",
@@ -63,13 +67,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
 )
 def build_command(
-    models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, no_verify: bool,
-    cache: Path | None, jobs: int,
+    models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, aar: bool,
+    no_verify: bool, cache: Path | None, jobs: int,
 ) -> None:  # fmt: skip
     """Builds a library that holds just what some models need.
 
     \b
     penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
+    penlight build --model m.pen --target android --aar                 an Android archive of them
     penlight build --ops ops.yaml --target ios                          static libraries for iOS
     penlight build --all --target host                                  everything, for this machine
 
@@ -80,6 +85,8 @@ def build_command(
         raise click.UsageError("what should the library hold? Give --model FILE, --ops FILE or --all")
     check_backends(backends)
     chosen = targets(names)
+    if aar and not any(t.system == "android" for t in chosen):
+        raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
         selection = select(files, ops, everything)
@@ -88,6 +95,8 @@ def build_command(
     report = out / "report.html"
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
     show(built)
+    if aar:
+        screen().print(f"\nAAR: {write_aar([sizes.library for sizes, _ in built], out)}", soft_wrap=True)
     error_screen().print(f"report: {report}", style="dim")
 
 
