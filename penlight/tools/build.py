@@ -16,6 +16,7 @@ import penlight
 from penlight.build.generate import ROOT
 from penlight.build.library import build_library, cache_folder
 from penlight.build.package.aar import write_aar
+from penlight.build.package.xcframework import write_xcframework
 from penlight.build.report import Sizes, sizes_of
 from penlight.build.report_page import page
 from penlight.build.selection import EVERYTHING, Selection
@@ -75,7 +76,7 @@ def build_command(
     \b
     penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
     penlight build --model m.pen --target android --aar                 an Android archive of them
-    penlight build --ops ops.yaml --target ios                          static libraries for iOS
+    penlight build --ops ops.yaml --target ios                          an XCFramework for iOS
     penlight build --all --target host                                  everything, for this machine
 
     Each library is checked, and run with the models on the inputs bundled with them, under an emulator where it is for another
@@ -95,15 +96,18 @@ def build_command(
     report = out / "report.html"
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
     show(built)
+    libraries = [sizes.library for sizes, _ in built]
     if aar:
-        screen().print(f"\nAAR: {write_aar([sizes.library for sizes, _ in built], out)}", soft_wrap=True)
+        screen().print(f"\nAAR: {write_aar(libraries, out)}", soft_wrap=True)
+    if any(t.system == "ios" for t in chosen):
+        screen().print(f"\nXCFramework: {write_xcframework(libraries, out)}", soft_wrap=True)
     error_screen().print(f"report: {report}", style="dim")
 
 
 def check_backends(backends: str) -> None:
     if unknown := [b for b in backends.split(",") if b.strip() != "cpu"]:
         raise click.BadParameter(
-            f"expected cpu, which is all there is so far, got {unknown[0]!r}", param_hint="--backends"
+            f"this version has no GPU backend: expected cpu, got {unknown[0]!r}", param_hint="--backends"
         )
 
 

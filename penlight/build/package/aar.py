@@ -27,6 +27,7 @@ GROUP, ARTIFACT = "org.pytorch", "penlight"
 PAGE = 16384  # what Android maps at a time, at most
 OLDEST_NDK = 21  # that prefab knows; nothing here asks for more
 _PADDING = 0xD935  # the extra field of a zip entry that Android's own tools pad with
+_ENTRY_HEAD = 30  # bytes before the name of a zip entry
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first day a zip knows
 
 
@@ -82,7 +83,7 @@ def packed(contents: Mapping[str, bytes]) -> bytes:
             entry.compress_type = zipfile.ZIP_DEFLATED
             if name.startswith("jni/"):
                 entry.compress_type = zipfile.ZIP_STORED
-                entry.extra = _padding(made.tell() + zipfile.sizeFileHeader + len(name.encode()))
+                entry.extra = _padding(made.tell() + _ENTRY_HEAD + len(name.encode()))
             archive.writestr(entry, data)
             entry.extra = b""  # it counts before the data; the directory at the end need not repeat it
     return made.getvalue()
