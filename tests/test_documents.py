@@ -18,6 +18,7 @@ PROSE = [
         "docs/TOUR.md",
         "docs/GLOSSARY.md",
         "docs/BUILD.md",
+        "docs/SPEED_BENCHMARK.md",
         "penlight/file/SPEC.md",
     )
 ]

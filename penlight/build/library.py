@@ -8,6 +8,7 @@ content): a second model's library compiles only what the first did not need.
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -39,7 +40,7 @@ class Library:
     target: Target
     selection: Selection
     path: Path  # as it is shipped
-    symbols: Path  # the same code with names and lines, for crash reports and for report.py
+    symbols: Path  # the same code with names and lines, for crash reports
     build_id: str  # the same in both
     sha256: str
     toolchain: str
@@ -75,9 +76,11 @@ def build_library(
     flags = repr(
         [tools, *(tools.compile_flags(target, isa) for isa in ("", *target.isas)), str(ROOT), penlight.__version__]
     )
-    work = (cache or cache_folder()) / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+    work = (cache or cache_folder()).resolve() / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
+    if target.system == "wasm":
+        return _build_wasm(target, selection, folder, work, tools.name)
     with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress)
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
@@ -101,6 +104,22 @@ def build_library(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
     return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
+
+
+def _build_wasm(target: Target, selection: Selection, folder: Path, work: Path, tools: str) -> Library:
+    """By wasm.py, which has flags and a C library of its own; the ES module comes with it."""
+    start = time.perf_counter()
+    if importlib.util.find_spec("penlight.build.wasm") is None:
+        raise BuildError("target wasm: this copy of Penlight has no penlight/build/wasm.py, which builds for it")
+    from penlight.build.wasm import build
+
+    with alone(work):
+        made = build(work, selection)
+        for part in (made, made.with_suffix(".mjs")):
+            _place(part, folder / part.name)
+    path = folder / target.library
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Library(target, selection, path, path, digest[:40], digest, tools, 0, time.perf_counter() - start)
 
 
 def _place(made: Path, path: Path) -> None:

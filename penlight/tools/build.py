@@ -149,7 +149,7 @@ def build_one(
         TimeElapsedColumn(),
         TextColumn("{task.fields[file]}"),
     )
-    with Progress(*columns, console=shown, transient=True) as progress:
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task(target.name, total=None, file="")
 
         def step(done: int, total: int, what: str) -> None:

@@ -20,6 +20,7 @@ from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
+from penlight.tools.trace import trace_command
 
 
 class Commands(click.Group):
@@ -52,12 +53,22 @@ def cli() -> None:
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
+    penlight bench mobilenet_v2.pen --adb                              how fast it is on the phone that is connected
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
+    penlight trace mobilenet_v2.pen -o ops.yaml                        what it uses of the library
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     """
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, build_command):
+for _command in (
+    optimize_command,
+    run_command,
+    inspect_command,
+    bench_command,
+    lint_command,
+    trace_command,
+    build_command,
+):
     cli.add_command(_command)
 
 

@@ -257,5 +257,11 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
 const pen_error* pen_operators_error(const pen_operators* operators) { return &operators->machine.error; }
 int32_t pen_operator_count(void) { return kOperatorCount; }
 const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
+#if defined(PEN_TRACE)
+pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) { return machine_set_trace(&operators->machine, trace); }
+int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index) {
+  return trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
+}
+#endif
 
 }  // extern "C"
