@@ -13,8 +13,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.generate import ROOT
 from penlight.build.library import build_library, cache_folder
+from penlight.build.package import HEADER
 from penlight.build.package.aar import write_aar
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.report import Sizes, sizes_of
@@ -92,7 +92,8 @@ def build_command(
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
         selection = select(files, ops, everything)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
-    shutil.copytree(ROOT / "runtime/include", out / "include", dirs_exist_ok=True)
+    (out / "include").mkdir(exist_ok=True)
+    shutil.copy(HEADER, out / "include")
     report = out / "report.html"
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
     show(built)

@@ -72,6 +72,7 @@ def test_prefab(libraries: list[Library], tmp_path: Path) -> None:
     module = "prefab/modules/penlight"
     assert json.loads(archive.read(f"{module}/module.json"))["export_libraries"] == []
     assert b"pen_session_run" in archive.read(f"{module}/include/penlight.h")
+    assert sum("/include/" in name for name in archive.namelist()) == 1, "no header without its functions"
     for library in libraries:
         abi = library.target.abi
         about = json.loads(archive.read(f"{module}/libs/android.{abi}/abi.json"))

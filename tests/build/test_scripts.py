@@ -65,7 +65,7 @@ def checkout(tmp_path: Path, models: dict[str, Path], cache: Path) -> Checkout:
 @pytest.fixture
 def yaml(tmp_path: Path, models: dict[str, Path]) -> Path:
     """What `penlight trace` writes for the small model, less what only PyTorch reads."""
-    pytest.importorskip("penlight.build.yaml_file")
+    pytest.importorskip("yaml")
     keys = selection_of_models([models["planned"]]).keys
     assert keys
     path = tmp_path / "deeplabv3_scripted.yaml"
@@ -113,7 +113,6 @@ def test_a_library_for_android(checkout: Checkout, abi: str) -> None:
 
 @pytest.mark.slow
 def test_the_benchmark_program(checkout: Checkout) -> None:
-    pytest.importorskip("penlight.build.benchmark")
     command = "rm -rf build_android; BUILD_PYTORCH_MOBILE=1 ANDROID_ABI=arm64-v8a ./scripts/build_android.sh -DBUILD_BINARY=ON"
     checkout(command)
     program = checkout.folder / "build_android/bin/speed_benchmark_torch"

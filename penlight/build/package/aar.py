@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import penlight
-from penlight.build.generate import ROOT
 from penlight.build.library import Library
+from penlight.build.package import HEADER
 from penlight.build.targets import ANDROID_API
 from penlight.errors import BuildError
 
@@ -57,8 +57,7 @@ def _contents(libraries: Mapping[str, Path], version: str) -> dict[str, bytes]:
     }
     contents = {name: text.encode() for name, text in files.items()}
     contents["classes.jar"] = classes_jar()
-    for header in (ROOT / "runtime/include").glob("*.h"):
-        contents[f"prefab/modules/{ARTIFACT}/include/{header.name}"] = header.read_bytes()
+    contents[f"prefab/modules/{ARTIFACT}/include/{HEADER.name}"] = HEADER.read_bytes()
     for abi, path in libraries.items():
         for_linkers = f"prefab/modules/{ARTIFACT}/libs/android.{abi}"
         about = _json(abi=abi, api=ANDROID_API, ndk=OLDEST_NDK, stl="none")  # no C++ library in it: goes with every one

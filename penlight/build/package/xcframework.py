@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import penlight
-from penlight.build.generate import ROOT
 from penlight.build.library import Library
+from penlight.build.package import HEADER
 from penlight.build.targets import IOS_VERSION, Target
 from penlight.errors import BuildError
 
@@ -71,10 +71,12 @@ def _processor(target: Target) -> str:
 
 def _write_framework(folder: Path, archives: Mapping[str, bytes], variant: str) -> None:
     headers, modules = folder / "Headers", folder / "Modules"
-    shutil.copytree(ROOT / "runtime/include", headers)
+    headers.mkdir(parents=True)
     modules.mkdir()
-    lines = [f'    header "{path.name}"\n' for path in sorted(headers.iterdir())]
-    (modules / "module.modulemap").write_text(f"framework module {NAME} {{\n{''.join(lines)}    export *\n}}\n")
+    shutil.copy(HEADER, headers)
+    (modules / "module.modulemap").write_text(
+        f'framework module {NAME} {{\n    umbrella header "{HEADER.name}"\n    export *\n}}\n'
+    )
     (folder / NAME).write_bytes(fat_file(archives))
     _write_plist(folder / "PrivacyInfo.xcprivacy", PRIVACY)
     about = {
