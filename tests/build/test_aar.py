@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 import penlight
-from penlight.build.library import Library
+from penlight.build.library import Library, run_tool
 from penlight.build.package.aar import PAGE, write_aar
 from penlight.build.selection import NOTHING
 from penlight.build.targets import GROUPS, TARGETS
+from penlight.build.toolchain import toolchain
 from penlight.errors import BuildError
 from tests.tools.call import Penlight
 
@@ -126,3 +127,19 @@ def test_the_command(
     assert str(path) in called.out.replace("\n", "")
     shipped = zipfile.ZipFile(path).read("jni/arm64-v8a/libpenlight.so")
     assert hashlib.sha256(shipped).hexdigest() == library("android-arm64").sha256
+    link_with_prefab(path, tmp_path)
+
+
+def link_with_prefab(path: Path, folder: Path) -> None:
+    """C++ code of an app, with header and library as prefab gives them to its build."""
+    zipfile.ZipFile(path).extractall(folder / "aar")
+    module = folder / "aar/prefab/modules/penlight"
+    (folder / "app.cc").write_text(
+        '#include <penlight.h>\npen_status ask(pen_needs* n, pen_error* e) { return pen_model_check("a", 0, n, e); }\n'
+    )
+    target, tools = TARGETS["android-arm64"], toolchain(TARGETS["android-arm64"])
+    made = [str(folder / "app.cc"), "-o", str(folder / "app.o")]
+    run_tool([*tools.compiler, *tools.compile_flags(target), f"-I{module / 'include'}", "-c", *made])
+    libraries = module / "libs/android.arm64-v8a/libpenlight.so"
+    options = ["-m", target.emulation, "-shared", "--no-undefined", "-o", str(folder / "libapp.so")]
+    run_tool([*tools.linker, *options, str(folder / "app.o"), str(libraries)])

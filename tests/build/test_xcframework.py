@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 import penlight
-from penlight.build.library import build_library
+from penlight.build.library import build_library, run_tool
 from penlight.build.model_selection import selection_of_models
 from penlight.build.package.xcframework import fat_file, write_xcframework
 from penlight.build.targets import GROUPS, TARGETS
+from penlight.build.toolchain import toolchain
 from penlight.errors import BuildError
 from tests.build.test_aar import stand_in
 from tests.tools.call import Penlight
@@ -107,6 +108,19 @@ def test_what_is_in_it(tmp_path: Path) -> None:
         )
     device = stand_in("ios-arm64", tmp_path)
     assert (path / "ios-arm64/Penlight.framework/Penlight").read_bytes() == device.path.read_bytes()
+
+
+@pytest.mark.parametrize("target", GROUPS["ios"])
+def test_code_imports_the_module(target: str, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    path = write_xcframework([stand_in(target, tmp_path)], tmp_path)
+    (tmp_path / "app.m").write_text(
+        "@import Penlight;\npen_status ask(pen_needs* n) { return pen_model_check(0, 0, n, 0); }\n"
+    )
+    tools = toolchain(TARGETS[target])
+    options = [f"--target={TARGETS[target].triple}", "-nostdlibinc", "-fmodules", f"-fmodules-cache-path={tmp_path}"]
+    framework = next(path.glob("ios-*"))
+    run_tool([*tools.compiler, *options, "-F", str(framework), "-fsyntax-only", str(tmp_path / "app.m")])
 
 
 def test_one_file_for_two_processors() -> None:
