@@ -49,7 +49,7 @@ class Machine:
     qemu: str = ""
 
 
-_ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone", "wasm": "Node or a browser: penlight serve"}
+_ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone"}
 _SOFT = ("-mfloat-abi=softfp", "-march=armv7-a", "-mfpu=neon")
 _MACHINES = {
     "x86_64": Machine("x86_64-linux-gnu", "/usr/x86_64-linux-gnu", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
@@ -79,6 +79,9 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     """The program that runs a library of this target on this machine."""
     if target.system in _ELSEWHERE:
         return NotHere(f"not run here: it needs {_ELSEWHERE[target.system]}")
+    if target.system == "wasm":
+        node = shutil.which("node")
+        return Runner((node, str(_PROOF / "runner.mjs")), "in Node") if node else NotHere("not run here: it needs Node")
     folder = (cache or cache_folder()).resolve() / f"proof-{target.name}-{_version(target)}"
     if target.system == "host":
         with alone(folder):

@@ -8,7 +8,6 @@ content): a second model's library compiles only what the first did not need.
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
@@ -80,7 +79,7 @@ def build_library(
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
     if target.system == "wasm":
-        return _build_wasm(target, selection, folder, work, tools.name)
+        return _build_wasm(target, selection, folder, work, tools.name, jobs, progress)
     with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress)
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
@@ -106,20 +105,20 @@ def build_library(
     return Library(target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed)
 
 
-def _build_wasm(target: Target, selection: Selection, folder: Path, work: Path, tools: str) -> Library:
+def _build_wasm(
+    target: Target, selection: Selection, folder: Path, work: Path, tools: str, jobs: int, progress: Progress | None
+) -> Library:
     """By wasm.py, which has flags and a C library of its own; the ES module comes with it."""
     start = time.perf_counter()
-    if importlib.util.find_spec("penlight.build.wasm") is None:
-        raise BuildError("target wasm: this copy of Penlight has no penlight/build/wasm.py, which builds for it")
     from penlight.build.wasm import build
 
     with alone(work):
-        made = build(work, selection)
+        made, compiled = build(work, selection, jobs, progress)
         for part in (made, made.with_suffix(".mjs")):
             _place(part, folder / part.name)
     path = folder / target.library
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Library(target, selection, path, path, digest[:40], digest, tools, 0, time.perf_counter() - start)
+    return Library(target, selection, path, path, digest[:40], digest, tools, compiled, time.perf_counter() - start)
 
 
 def _place(made: Path, path: Path) -> None:
@@ -161,7 +160,7 @@ def _compile(
             objects.append(work / made)
             lines.append(f"build {_path(made)}: {rule} {_path(source)}")
     (work / "build.ninja").write_text("\n".join(lines) + "\n")
-    return objects, _ninja(work, jobs, progress)
+    return objects, run_ninja(work, jobs, progress)
 
 
 def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
@@ -184,7 +183,7 @@ def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
     return Sources([placed.get(p, p) for p in made.per_isa], [placed.get(p, p) for p in made.once])
 
 
-def _ninja(work: Path, jobs: int, progress: Progress | None) -> int:
+def run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
     """Brings all objects up to date; says how many were not."""
     command = [find_ninja(), "-C", str(work), *([f"-j{jobs}"] if jobs else [])]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] ", "TERM": "dumb"}

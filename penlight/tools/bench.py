@@ -122,9 +122,9 @@ def bench_command(
         if inputs:
             leaves = read_arrays(inputs, declared.inputs)
         elif isinstance(declared, Interpreted):
-            leaves = _interpreted_inputs(declared, penlight.load(file), method, shapes)
+            leaves = interpreted_inputs(declared, penlight.load(file), method, shapes)
         else:
-            leaves = _noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
+            leaves = noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
         if channels_last:
             leaves = [_channels_last(x) for x in leaves]
         if isinstance(declared, Interpreted) and not given:
@@ -251,9 +251,7 @@ def _is_pen(path: Path) -> bool:
     return head[:2] != b"PK" and head[4:] != b"PTMF"
 
 
-def _interpreted_inputs(
-    declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]
-) -> list[Any]:
+def interpreted_inputs(declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]) -> list[Any]:
     """Noise of the shapes given, or else what is bundled with the model."""
     bundled = model.bundled_inputs(method)
     if shapes:
@@ -272,7 +270,7 @@ def _interpreted_inputs(
     return list(bundled[0].args)
 
 
-def _noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Noise for floats, zeros for all else: they may be indices."""
     rand = np.random.default_rng(0)
     return [

@@ -20,6 +20,7 @@ from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
+from penlight.tools.serve import serve_command
 from penlight.tools.trace import trace_command
 
 
@@ -57,6 +58,7 @@ def cli() -> None:
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
     penlight trace mobilenet_v2.pen -o ops.yaml                        what it uses of the library
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
+    penlight serve mobilenet_v2.pen --open                             try it in a phone's browser
     """
 
 
@@ -68,6 +70,7 @@ for _command in (
     lint_command,
     trace_command,
     build_command,
+    serve_command,
 ):
     cli.add_command(_command)
 

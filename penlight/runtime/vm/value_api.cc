@@ -77,6 +77,10 @@ pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), vo
   storage_release(storage);
   return boxed;
 }
+#if defined(__wasm__)
+// For JavaScript, which has no function to give: memory of malloc's, freed with the last tensor on it.
+PEN_API pen_value* pen_value_owned_tensor(const pen_tensor* tensor) { return pen_value_tensor(tensor, free, tensor->data); }
+#endif
 
 pen_status pen_value_make_constant(pen_value* tensor) {
   if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
