@@ -102,4 +102,4 @@ class RunError(PenlightError):
 
 
 class BuildError(PenlightError):
-    """A library cannot be built, or what came out is not what it must be."""
+    """A library or program cannot be built, or what came out is not what it must be."""

@@ -117,6 +117,7 @@ class Model:
         self._script = (
             VmModule(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
         )
+        self._trace: Any = None
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
         self._specs: dict[str, Any] = {}
@@ -159,6 +160,16 @@ class Model:
     def bundled_inputs(self, method: str = "forward", as_torch: bool = False) -> list[Bundle]:
         """Example inputs that the file carries for a method, with what they should give: as numpy arrays or torch tensors."""
         return bundled(self._handle, method, as_torch)
+
+    def trace(self) -> Any:
+        """From here on, what runs use of the library: an object with the lists `kernels` and `operators` (build/trace.py). Before the
+        first run: what was planned before is not seen. One thread at a time may run then."""
+        from penlight import _runtime
+
+        self._trace = _runtime.Trace()
+        if self._script:
+            self._script.set_trace(self._trace)
+        return self._trace
 
     def reset(self) -> None:
         """Takes the state of interpreted methods back to what the file says."""
@@ -270,7 +281,7 @@ class Model:
             session.set_profiling(False)
         steps = session.steps()
         seconds = 1e-9 * np.median(times, axis=0) if runs else np.zeros(len(steps))
-        return [_step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
+        return [step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]
 
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
@@ -391,6 +402,8 @@ class Model:
             if problem:
                 raise RunError(**problem)
             session.seed(getattr(self._local, "seed", 0))
+            if self._trace is not None:
+                session.set_trace(self._trace)
             sessions[method] = session
         return sessions[method]
 
@@ -417,7 +430,8 @@ def _info(name: str, code: int, dims: list[int], least: list[int], most: list[in
     return TensorInfo(name, _NAMES[code], shape, tuple(zip(least, most, strict=True)))
 
 
-def _step_time(seconds: float, key: str, output: str, source: str, inputs: list[Any], outputs: list[Any]) -> StepTime:
+def step_time(seconds: float, key: str, output: str, source: str, inputs: list[Any], outputs: list[Any]) -> StepTime:
+    """From what the runtime tells of a step; of each operand its shape, bytes, and whether it is copied first."""
     from penlight.ops import registry
 
     given = [operand for operand in inputs if operand is not None]

@@ -114,6 +114,10 @@ class VmModule:
         if problem:
             raise RunError(**problem)
 
+    def set_trace(self, trace: Any) -> None:
+        with self._lock:
+            self._module.set_trace(trace)
+
     def seed(self, seed: int) -> None:
         with self._lock:
             self._module.seed(seed)

@@ -17,7 +17,9 @@ PROSE = [
         "CHANGELOG.md",
         "docs/TOUR.md",
         "docs/GLOSSARY.md",
+        "docs/WEB.md",
         "docs/BUILD.md",
+        "docs/SPEED_BENCHMARK.md",
         "penlight/file/SPEC.md",
     )
 ]

@@ -15,6 +15,7 @@ using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 using pen_python::as_dict;
 using pen_python::dtype_code;
+using pen_python::Trace;
 
 namespace {
 
@@ -27,14 +28,14 @@ struct Model {
 
 struct Session {
   pen_session* handle = nullptr;
-  nb::object model;
+  nb::object model, trace;
 
   ~Session() { pen_session_destroy(handle); }
 };
 
 struct Module {
   pen_module* handle = nullptr;
-  nb::object model;
+  nb::object model, trace;
 
   ~Module() { pen_module_destroy(handle); }
 };
@@ -291,6 +292,11 @@ NB_MODULE(_runtime, m) {
              return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(*pen_module_error(self.handle));
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
+      .def("set_trace",
+           [](Module& self, nb::object trace) {
+             if (pen_module_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
+             self.trace = trace;
+           })
       .def_prop_ro("planned_parts", &planned_parts)
       .def("state", [](const Module& self) {
         pen_python::Owned state(pen_module_state(self.handle));
@@ -318,6 +324,11 @@ NB_MODULE(_runtime, m) {
       .def("read_output", &read_output)
       .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
       .def("output_shapes", &output_shapes)
+      .def("set_trace",
+           [](Session& self, nb::object trace) {
+             pen_session_set_trace(self.handle, nb::cast<Trace&>(trace).handle);
+             self.trace = trace;
+           })
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)
       .def("steps", &steps)

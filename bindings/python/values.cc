@@ -260,6 +260,8 @@ namespace {
 
 struct Operators {
   pen_operators* handle = nullptr;
+  nb::object trace;
+
   ~Operators() { pen_operators_destroy(handle); }
 };
 
@@ -321,8 +323,29 @@ void add_values(nb::module_& m) {
       .def_ro("names", &Fields::names)
       .def_ro("items", &Fields::items)
       .def_ro("is_tuple", &Fields::is_tuple);
+  nb::class_<Trace>(m, "Trace")
+      .def(nb::init<>())
+      .def("interpret", [](Trace& self, bool on) { pen_trace_interpret(self.handle, on); })
+      .def_prop_ro("kernels",
+                   [](const Trace& self) {
+                     nb::list out;
+                     for (int i = 0; i < pen_kernel_count(); ++i)
+                       if (pen_trace_used_kernel(self.handle, i)) out.append(pen_kernel_key(i));
+                     return out;
+                   })
+      .def_prop_ro("operators", [](const Trace& self) {
+        nb::list out;
+        for (int i = 0; i < pen_operator_count(); ++i)
+          if (pen_trace_used_operator(self.handle, i)) out.append(pen_operator_name(i));
+        return out;
+      });
   nb::class_<Operators>(m, "Operators")
       .def(nb::init<>())
+      .def("set_trace",
+           [](Operators& self, nb::object trace) {
+             if (pen_operators_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
+             self.trace = trace;
+           })
       .def("create",
            [](Operators& self, int threads, uint64_t arena_limit) -> nb::object {
              pen_error e = {};

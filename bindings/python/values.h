@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "penlight.h"
+#include "penlight_trace.h"
 
 namespace pen_python {
 
@@ -14,6 +15,15 @@ struct Release {
   void operator()(pen_value* v) const { pen_value_release(v); }
 };
 using Owned = std::unique_ptr<pen_value, Release>;
+
+struct Trace {
+  pen_trace* handle = pen_trace_create();
+
+  Trace() {
+    if (!handle) throw std::bad_alloc();
+  }
+  ~Trace() { pen_trace_destroy(handle); }
+};
 
 // A new reference. Throws TypeError, naming where in the arguments it is, for what has no counterpart.
 pen_value* to_value(nanobind::handle object, const char* where);

@@ -179,7 +179,9 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
             storage = ["Truth"]
         kind = "chunk" if _is_chunked(op, row) else "number"
         loop = f"{kind}_row{arity}<{', '.join([_struct(op), STORAGE[row.output], *storage])}>"
-    small = "" if _is_per_isa(op, row) else "PEN_SMALL "  # numbers one by one: hundreds of such functions, and no loop to unroll
+    small = (
+        "" if _is_per_isa(op, row) else "PEN_SMALL "
+    )  # numbers one by one: hundreds of such functions, and no loop to unroll
     return [
         f"{small}void {row.symbol}({ROW_PARAMETERS});",
         f"{small}void {row.symbol}({ROW_PARAMETERS}) {{",

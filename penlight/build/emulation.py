@@ -49,9 +49,10 @@ class Machine:
     qemu: str = ""
 
 
+_ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone"}
 _SOFT = ("-mfloat-abi=softfp", "-march=armv7-a", "-mfpu=neon")
 _MACHINES = {
-    "x86_64": Machine("x86_64-linux-gnu", "", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
+    "x86_64": Machine("x86_64-linux-gnu", "/usr/x86_64-linux-gnu", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
     "aarch64": Machine("aarch64-linux-gnu", "/usr/aarch64-linux-gnu", "libc6-arm64-cross", "/lib/ld-linux-aarch64.so.1", "aarch64linux",
                        ("-mno-outline-atomics",), "qemu-aarch64"),
     "i386": Machine("i686-linux-gnu", "/usr/i686-linux-gnu", "libc6-i386-cross", "/lib/ld-linux.so.2", "elf_i386", (), "qemu-i386"),
@@ -76,13 +77,12 @@ class NotHere:
 
 def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     """The program that runs a library of this target on this machine."""
-    if target.system in ("macos", "ios"):
-        return NotHere(
-            "not run here: it needs a Mac"
-            if target.system == "macos"
-            else "not run here: it needs Xcode's simulator or a phone"
-        )
-    folder = (cache or cache_folder()) / f"proof-{target.name}-{_version(target)}"
+    if target.system in _ELSEWHERE:
+        return NotHere(f"not run here: it needs {_ELSEWHERE[target.system]}")
+    if target.system == "wasm":
+        node = shutil.which("node")
+        return Runner((node, str(_PROOF / "runner.mjs")), "in Node") if node else NotHere("not run here: it needs Node")
+    folder = (cache or cache_folder()).resolve() / f"proof-{target.name}-{_version(target)}"
     if target.system == "host":
         with alone(folder):
             return Runner((str(_host_program(target, folder)),), "natively")
@@ -91,6 +91,8 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     own = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine()) == target.processor
     machine = _MACHINES.get(target.processor) or _MACHINES[f"arm-{target.system}"]
     start: list[str] = []
+    if own and not Path(machine.loader).exists():
+        return NotHere(f"not run here: it needs glibc, whose {machine.loader} is missing")
     if not own:
         emulator = shutil.which(f"{machine.qemu}-static") or shutil.which(machine.qemu)
         missing = [] if emulator else ["qemu-user-static"]

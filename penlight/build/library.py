@@ -39,7 +39,7 @@ class Library:
     target: Target
     selection: Selection
     path: Path  # as it is shipped
-    symbols: Path  # the same code with names and lines, for crash reports and for report.py
+    symbols: Path  # the same code with names and lines, for crash reports
     build_id: str  # the same in both
     sha256: str
     toolchain: str
@@ -76,9 +76,11 @@ def build_library(
     flags = repr(
         [tools, *(tools.compile_flags(target, isa) for isa in ("", *target.isas)), str(ROOT), penlight.__version__]
     )
-    work = (cache or cache_folder()) / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+    work = (cache or cache_folder()).resolve() / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
+    if target.system == "wasm":
+        return _build_wasm(target, selection, folder, work, tools.name, jobs, progress)
     with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress)
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
@@ -104,6 +106,22 @@ def build_library(
     return Library(
         target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed, tuple(objects)
     )
+
+
+def _build_wasm(
+    target: Target, selection: Selection, folder: Path, work: Path, tools: str, jobs: int, progress: Progress | None
+) -> Library:
+    """By wasm.py, which has flags and a C library of its own; the ES module comes with it."""
+    start = time.perf_counter()
+    from penlight.build.wasm import build
+
+    with alone(work):
+        made, compiled = build(work, selection, jobs, progress)
+        for part in (made, made.with_suffix(".mjs")):
+            _place(part, folder / part.name)
+    path = folder / target.library
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Library(target, selection, path, path, digest[:40], digest, tools, compiled, time.perf_counter() - start)
 
 
 def _place(made: Path, path: Path) -> None:
@@ -145,7 +163,7 @@ def _compile(
             objects.append(work / made)
             lines.append(f"build {_path(made)}: {rule} {_path(source)}")
     (work / "build.ninja").write_text("\n".join(lines) + "\n")
-    return objects, _ninja(work, jobs, progress)
+    return objects, run_ninja(work, jobs, progress)
 
 
 def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
@@ -168,7 +186,7 @@ def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
     return Sources([placed.get(p, p) for p in made.per_isa], [placed.get(p, p) for p in made.once])
 
 
-def _ninja(work: Path, jobs: int, progress: Progress | None) -> int:
+def run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
     """Brings all objects up to date; says how many were not."""
     command = [find_ninja(), "-C", str(work), *([f"-j{jobs}"] if jobs else [])]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] ", "TERM": "dumb"}

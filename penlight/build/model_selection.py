@@ -23,27 +23,28 @@ from penlight.ops.vm_operators import operators
 
 def selection_of_models(paths: Iterable[str | os.PathLike[str]]) -> Selection:
     """What all these files need together."""
-    return reduce(or_, (selection_of_file(pen_file(path)) for path in paths), NOTHING)
+    return reduce(or_, (selection_of_file(read(pen_image(path))) for path in paths), NOTHING)
 
 
-def pen_file(path: str | os.PathLike[str]) -> PenFile:
-    """A .pen file as it stands; any other model file as penlight.optimize compiles it."""
+def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
+    """A .pen file as it stands; any other model file as penlight.optimize compiles it, in memory."""
     if file_kind(path) == "pen":
-        return read(path)
+        return path
     import penlight
 
-    return read(penlight.optimize(path).to_bytes())
+    return penlight.optimize(path).to_bytes()
 
 
 def selection_of_file(pen: PenFile) -> Selection:
-    """Kernels that its nodes name, copies that the runtime may put before them, and with VM code the operators that it names."""
-    keys = {*pen.keys, *_copies(pen)}
-    if not pen.functions:
-        return Selection(frozenset(keys), frozenset(), vm=False)
-    # A name that no library has is none to build: the model loads without it, and fails where it calls it.
-    called = frozenset(pen.script_operators) & operators().keys()
-    reached, called = kernels_of(called)
-    return Selection(reached | keys, called, vm=True)
+    """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
+    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False)
+    return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
+
+
+def selection_of_calls(names: Iterable[str]) -> Selection:
+    """The VM with these operators, those that they call in turn, and the kernels that any of them may use. A name that no library has
+    is none to build: a model loads without it, and fails where it calls it."""
+    return Selection(*kernels_of(name for name in names if name in operators()), vm=True)
 
 
 def _copies(pen: PenFile) -> set[str]:

@@ -50,12 +50,13 @@ def kernels_of(names: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:
         found |= literals
         waiting += [other for other in table if other in literals and other not in seen]
     families = {literal.partition(".%")[0] for literal in found}  # "add", and "cast.%s.%s" for formats
-    keys = {key for key in _all_keys() if key in found or key.partition(".")[0] in families}
+    keys = {key for key in all_keys() if key in found or key.partition(".")[0] in families}
     return frozenset(keys | set(COPIES.values())), frozenset(seen)
 
 
 @lru_cache(maxsize=1)
-def _all_keys() -> frozenset[str]:
+def all_keys() -> frozenset[str]:
+    """Of every kernel that there is."""
     ops = registry.load_all()
     return frozenset(scan(ops).kernels) | {entry.key for entry in elementwise_entries(ops)}
 

@@ -31,7 +31,9 @@ class Target:
     @property
     def library(self) -> str:
         """The file name of a library."""
-        suffix = {"ios": ".a", "macos": ".dylib", "wasm": ".wasm"}.get(self.system, ".so")
+        if self.system == "wasm":
+            return "penlight.wasm"
+        suffix = {"ios": ".a", "macos": ".dylib"}.get(self.system, ".so")
         if self.system == "host" and platform.system() == "Darwin":
             suffix = ".dylib"
         return f"libpenlight{suffix}"

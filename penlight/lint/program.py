@@ -8,15 +8,9 @@ from functools import lru_cache
 from typing import Any
 
 from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.registers import to_script
+from penlight.capture.lite.registers import TRANSLATED, to_script
 from penlight.ir.script import Script
 from penlight.ir.values import ScriptObject, ScriptTensor
-
-# Taken apart or dropped when code is read (capture/lite/registers.py).
-TRANSLATED = {
-    "prim::TupleUnpack", "prim::ListUnpack", "prim::Uninitialized", "prim::unchecked_cast", "prim::unchecked_unwrap_optional",
-    "aten::_unwrap_optional",
-}  # fmt: skip
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""`penlight bench`: how fast a model is on this machine, and where the time goes.
+"""`penlight bench`: how fast a model is on this machine, or on a phone (device_bench.py), and where the time goes.
 
 Every number of threads gets a model of its own, so each has its own time from load to the end of the first run. Runs are
 timed one by one as Python sees them, a few microseconds of which are Python's. Nothing else is compared here: `./dev bench`
@@ -24,6 +24,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Method
 from penlight.ir.types import numpy_dtype
+from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
 from penlight.tools.inspect import example_shapes
 from penlight.tools.optimize import optimize_file
 from penlight.tools.options import Argument, Shape, ShapeType, argument_option
@@ -88,17 +89,31 @@ class PeakType(click.ParamType[Peak]):
 )
 @click.option("--peak", type=PeakType(), metavar="GFLOP/s,GB/s", help="What the machine can do: shows fractions of it.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option("--adb", is_flag=True, help="Time it on the Android device that is connected. Its inputs are ones.")
+@click.option("--serial", help="Which device, where several are connected: as `adb devices` names it.")
+@click.option(
+    "--binary", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The program to run there, speed_benchmark_torch. [default: compiled now, or from the cache]",
+)  # fmt: skip
+@click.option("--keep", is_flag=True, help="Leave program and model on the device, for the next time.")
 def bench_command(
     model: Path, threads: tuple[int, ...] | None, seconds: float, runs: int | None, isa: str | None, shapes: tuple[Shape, ...],
     inputs: tuple[str, ...], channels_last: bool, method: str, profile: bool, peak: Peak | None, as_json: bool,
-    given: tuple[Argument, ...],
+    given: tuple[Argument, ...], adb: bool, serial: str | None, binary: Path | None, keep: bool,
 ) -> None:  # fmt: skip
     """Time MODEL: a .pen file, or what `penlight optimize` takes.
 
     \b
     penlight bench mobilenet_v2.pen --threads 1,2
     penlight bench mobilenet_v2.pt --shape 1,3,224,224 --profile
+    penlight bench mobilenet_v2.pen --adb --threads 1,4
     """
+    if adb and (inputs or given):
+        raise click.UsageError(
+            "--adb: inputs are ones of the shapes given, or bundled with the model: no --input, no --arg"
+        )
+    if not adb and (serial or binary or keep):
+        raise click.UsageError("--serial, --binary and --keep are for --adb")
     with tempfile.TemporaryDirectory() as folder, Stages() as stage:
         file = model if _is_pen(model) else Path(folder) / "model.pen"
         if file != model:
@@ -107,9 +122,9 @@ def bench_command(
         if inputs:
             leaves = read_arrays(inputs, declared.inputs)
         elif isinstance(declared, Interpreted):
-            leaves = _interpreted_inputs(declared, penlight.load(file), method, shapes)
+            leaves = interpreted_inputs(declared, penlight.load(file), method, shapes)
         else:
-            leaves = _noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
+            leaves = noise(declared, example_shapes(declared, penlight.load(file).metadata, shapes))
         if channels_last:
             leaves = [_channels_last(x) for x in leaves]
         if isinstance(declared, Interpreted) and not given:
@@ -123,7 +138,19 @@ def bench_command(
             "inputs": {p.name: list(np.shape(x)) for p, x in zip(declared.inputs, leaves, strict=False)},
             "threads": {},
         }
-        for count in threads or dict.fromkeys((1, os.cpu_count() or 1)):
+        if adb:
+            flags = run_flags(method, isa, profile, runs, seconds)
+            if isinstance(declared, Interpreted) and not shapes:
+                if channels_last:
+                    raise click.UsageError("--channels-last: bundled inputs go to the device as they are; give --shape")
+                flags += ["--use_bundled_input", "0"]
+            else:
+                flags += input_flags(declared.inputs, leaves, not isinstance(declared, Interpreted), channels_last)
+            unplanned = penlight.load(file).metadata.get("unplanned", [])
+            facts["device"], facts["threads"] = bench_on_device(
+                file, flags, threads, unplanned, serial, binary, keep, stage
+            )
+        for count in () if adb else threads or dict.fromkeys((1, os.cpu_count() or 1)):
             stage(f"timing with {_threads(count)}")
 
             def load(count: int = count) -> penlight.Model:
@@ -196,7 +223,8 @@ def _show(facts: dict[str, Any], peak: Peak | None) -> None:
     first = next(iter(facts["threads"].values()))
     inputs = ", ".join(f"{name} {' × '.join(map(str, dims))}" for name, dims in facts["inputs"].items())
     work = f"{first['multiply_adds'] / 1e9:.3g} G multiply-adds"
-    out.print(heading(facts["file"], f"{in_bytes(facts['bytes'])}; {inputs}; {work}; {first['isa']}"))
+    where = f"; on {facts['device']}" if "device" in facts else ""
+    out.print(heading(facts["file"], f"{in_bytes(facts['bytes'])}; {inputs}; {work}; {first['isa']}{where}"))
     numbers = ("threads", "best ms", "median", "90 %", "runs", "GFLOP/s", "load + first run", "arena", "peak memory")
     shown = table("", *numbers, right=numbers)
     for count, r in facts["threads"].items():
@@ -223,9 +251,7 @@ def _is_pen(path: Path) -> bool:
     return head[:2] != b"PK" and head[4:] != b"PTMF"
 
 
-def _interpreted_inputs(
-    declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]
-) -> list[Any]:
+def interpreted_inputs(declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]) -> list[Any]:
     """Noise of the shapes given, or else what is bundled with the model."""
     bundled = model.bundled_inputs(method)
     if shapes:
@@ -244,7 +270,7 @@ def _interpreted_inputs(
     return list(bundled[0].args)
 
 
-def _noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+def noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Noise for floats, zeros for all else: they may be indices."""
     rand = np.random.default_rng(0)
     return [

@@ -13,8 +13,10 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.generate import ROOT
 from penlight.build.library import build_library, cache_folder
+from penlight.build.package import HEADER
+from penlight.build.package.aar import write_aar
+from penlight.build.package.xcframework import write_xcframework
 from penlight.build.report import Sizes, sizes_of
 from penlight.build.report_page import page
 from penlight.build.selection import EVERYTHING, Selection
@@ -53,6 +55,9 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     show_default=True,
     help="Folder for the libraries.",
 )
+@click.option(
+    "--aar", is_flag=True, help="Also an Android archive, in a folder that Gradle takes as a Maven repository."
+)
 @click.option("--no-verify", is_flag=True, help="Do not run the models with what was built.")
 @click.option(
     "--cache",
@@ -63,14 +68,15 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
 )
 def build_command(
-    models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, no_verify: bool,
-    cache: Path | None, jobs: int,
+    models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, aar: bool,
+    no_verify: bool, cache: Path | None, jobs: int,
 ) -> None:  # fmt: skip
     """Builds a library that holds just what some models need.
 
     \b
     penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
-    penlight build --ops ops.yaml --target ios                          static libraries for iOS
+    penlight build --model m.pen --target android --aar                 an Android archive of them
+    penlight build --ops ops.yaml --target ios                          an XCFramework for iOS
     penlight build --all --target host                                  everything, for this machine
 
     Each library is checked, and run with the models on the inputs bundled with them, under an emulator where it is for another
@@ -80,21 +86,29 @@ def build_command(
         raise click.UsageError("what should the library hold? Give --model FILE, --ops FILE or --all")
     check_backends(backends)
     chosen = targets(names)
+    if aar and not any(t.system == "android" for t in chosen):
+        raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
         selection = select(files, ops, everything)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
-    shutil.copytree(ROOT / "runtime/include", out / "include", dirs_exist_ok=True)
+    (out / "include").mkdir(exist_ok=True)
+    shutil.copy(HEADER, out / "include")
     report = out / "report.html"
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
     show(built)
+    libraries = [sizes.library for sizes, _ in built]
+    if aar:
+        screen().print(f"\nAAR: {write_aar(libraries, out)}", soft_wrap=True)
+    if any(t.system == "ios" for t in chosen):
+        screen().print(f"\nXCFramework: {write_xcframework(libraries, out)}", soft_wrap=True)
     error_screen().print(f"report: {report}", style="dim")
 
 
 def check_backends(backends: str) -> None:
     if unknown := [b for b in backends.split(",") if b.strip() != "cpu"]:
         raise click.BadParameter(
-            f"expected cpu, which is all there is so far, got {unknown[0]!r}", param_hint="--backends"
+            f"this version has no GPU backend: expected cpu, got {unknown[0]!r}", param_hint="--backends"
         )
 
 
@@ -136,7 +150,7 @@ def build_one(
         TimeElapsedColumn(),
         TextColumn("{task.fields[file]}"),
     )
-    with Progress(*columns, console=shown, transient=True) as progress:
+    with Progress(*columns, console=shown, transient=True, disable=not shown.is_terminal) as progress:
         task = progress.add_task(target.name, total=None, file="")
 
         def step(done: int, total: int, what: str) -> None:

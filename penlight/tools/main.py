@@ -23,6 +23,8 @@ from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
+from penlight.tools.serve import serve_command
+from penlight.tools.trace import trace_command
 
 
 class Commands(click.Group):
@@ -63,8 +65,11 @@ def cli(context: click.Context, cflags: bool, libs: bool) -> None:
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
+    penlight bench mobilenet_v2.pen --adb                              how fast it is on the phone that is connected
     penlight lint mobilenet_v2.pt --backend vulkan                     what to mend before it goes to a phone
+    penlight trace mobilenet_v2.pen -o ops.yaml                        what it uses of the library
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
+    penlight serve mobilenet_v2.pen --open                             try it in a phone's browser
     """
     if cflags or libs:
         click.echo(" ".join(compiler_words(cflags, libs)))
@@ -88,7 +93,16 @@ def compiler_words(cflags: bool, libs: bool) -> list[str]:
     return [shlex.quote(word) for word in words]
 
 
-for _command in (optimize_command, run_command, inspect_command, bench_command, lint_command, build_command):
+for _command in (
+    optimize_command,
+    run_command,
+    inspect_command,
+    bench_command,
+    lint_command,
+    trace_command,
+    build_command,
+    serve_command,
+):
     cli.add_command(_command)
 
 

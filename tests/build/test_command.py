@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from penlight.build.model_selection import selection_of_models
+from penlight.tools.build import select
 from tests.tools.call import Penlight
 
 
@@ -25,7 +27,7 @@ def test_a_library_and_its_report(
     assert called.code == 0, called.err
     assert (tmp_path / "android-arm64/libpenlight.so").stat().st_size > 30_000
     assert len(list(tmp_path.glob("android-arm64/libpenlight.so.*.sym"))) == 1
-    assert (tmp_path / "include/penlight.h").exists()
+    assert [p.name for p in (tmp_path / "include").iterdir()] == ["penlight.h"]
     assert "<svg" in (tmp_path / "report.html").read_text()
     assert "runtime/file/load" in called.out
     assert "2 runs right" in called.out or "not run here" in called.out
@@ -57,3 +59,18 @@ def test_a_model_of_another_kind_is_compiled_first(penlight_command: Penlight, c
     called = penlight_command("build", "--model", tmp_path / "linear.pt", *options)
     assert called.code == 0, called.err
     assert "linear.pen: " in called.err
+
+
+def test_what_a_trace_wrote_is_enough(
+    penlight_command: Penlight, models: dict[str, Path], cache: Path, tmp_path: Path
+) -> None:
+    """A library built from the YAML of a trace runs the model that was traced."""
+    traced = penlight_command("trace", models["planned"], "-o", tmp_path / "ops.yaml")
+    assert traced.code == 0, traced.err
+    selection = select([], [tmp_path / "ops.yaml"], everything=False)
+    assert selection.keys == selection_of_models([models["planned"]]).keys
+    assert not selection.vm
+    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path)
+    called = penlight_command("build", "--ops", tmp_path / "ops.yaml", "--model", models["planned"], *options)
+    assert called.code == 0, called.err
+    assert "2 runs right" in called.err or "not run here" in called.err

@@ -137,17 +137,18 @@ def build(kind: str, shown: bool = False) -> Path:
     return folder
 
 
-def program(kind: str, *sources: Path, flags: Sequence[str] = ()) -> Path:
-    """Compiles test sources against the static library: .c files with the C compiler alone, which is the point."""
+def program(kind: str, *sources: Path, flags: Sequence[str] = (), name: str = "") -> Path:
+    """Compiles sources against the static library: .c files with the C compiler alone, which is the point. Named like the first of them,
+    if not otherwise."""
     folder = build(kind)
     cpp = any(s.suffix == ".cc" for s in sources)
     c, cxx = {"fuzz": ("clang-14", "clang++-14")}.get(kind, ("gcc", "g++"))
     if kind in TARGETS:
         c, cxx = str(folder / "cc"), str(folder / "c++")
     compiler = cxx if cpp else c
-    out = folder / "tests" / sources[0].stem
+    out = folder / "tests" / (name or sources[0].stem)
     inputs = [*sources, folder / "libpenlight.a", *sources[0].parent.glob("*.h")]
-    with locked(folder / "tests" / f"{sources[0].stem}.lock"):
+    with locked(out.with_suffix(".lock")):
         if not out.exists() or any(out.stat().st_mtime < i.stat().st_mtime for i in inputs):
             standard = "-std=c++17" if cpp else "-std=c11"
             _call([

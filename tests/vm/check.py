@@ -5,6 +5,7 @@ everything that can be seen: results, dtypes, shapes, and what in-place operator
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ import pytest
 import torch
 
 from penlight import _runtime
+from penlight.build.model_selection import selection_of_calls
+from penlight.build.selection import Selection
 from penlight.ir.types import DTYPES
 
 _TORCH = {"f32": torch.float32, "f16": torch.float16, "f64": torch.float64, "i8": torch.int8, "u8": torch.uint8, "i16": torch.int16,
@@ -21,6 +24,7 @@ _NUMBERS = {dtype: code for code, dtype in _CODES.items()}
 _QUANTIZED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 _operators = _runtime.Operators()
 _operators.create(1, 0)
+_traces: dict[str, tuple[Any, Selection]] = {}  # what an operator used in all calls so far, and what it may use
 
 
 class OperatorError(Exception):
@@ -34,11 +38,25 @@ def run(name: str, *args: Any) -> Any:
 
 def run_keeping(name: str, *args: Any) -> tuple[Any, list[Any]]:
     """The result, and the arguments after the call: lists and dicts go in as copies, so changes in place show here only."""
-    problem, results, after = _operators.run(name, [_to_vm(a) for a in args], keep=True)
+    problem, results, after = call(name, args, keep=True)
     if problem:
         raise OperatorError(problem["message"])
     made = [_from_vm(r) for r in results]
     return made[0] if len(made) == 1 else tuple(made), [_from_vm(a) for a in after]
+
+
+def call(name: str, args: Sequence[Any], **options: bool) -> tuple[Any, list[Any], list[Any]]:
+    """What the extension gives. What the operator used must be what a library built for it has."""
+    if name not in _traces:
+        _traces[name] = _runtime.Trace(), selection_of_calls([name])
+    trace, needs = _traces[name]
+    _operators.set_trace(trace)
+    called = _operators.run(name, [_to_vm(a) for a in args], **options)
+    lost = [key for key in trace.kernels if not needs.has_key(key)] + [
+        op for op in trace.operators if not needs.has_operator(op)
+    ]
+    assert not lost, f"{name}: a library for it would lack {', '.join(lost)}"
+    return called
 
 
 def _to_vm(value: Any) -> Any:

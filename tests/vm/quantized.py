@@ -36,7 +36,7 @@ def pack(name: str, *args: Any) -> Packed:
     """Calls an operator that packs weights, here and in torch."""
     ours = [a.ours if isinstance(a, Packed) else a for a in args]
     theirs = [a.theirs if isinstance(a, Packed) else a for a in args]
-    problem, held, _ = check._operators.run(name, [check._to_vm(a) for a in ours], hold=True)
+    problem, held, _ = check.call(name, ours, hold=True)
     assert problem is None, problem["message"]
     return Packed(held[0], check.torch_run(name, *theirs))
 

@@ -125,7 +125,7 @@ def test_in_place() -> None:
     """relu_ writes the integers of its argument; sigmoid_ gives it another scale too."""
     for name in ("relu_", "sigmoid_"):
         x = quantized(3, 4)
-        problem, _, after = check._operators.run(f"aten::{name}", [check._to_vm(x)], keep=True)
+        problem, _, after = check.call(f"aten::{name}", [x], keep=True)
         got = check._from_vm(after[0])
         expected = getattr(torch, name.rstrip("_"))(x)
         assert problem is None

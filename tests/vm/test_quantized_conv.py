@@ -133,7 +133,7 @@ def test_signed_input(name: str) -> None:
     torch.manual_seed(0)
     w = weight(outputs, channels // groups, *kernel, axis=0)
     args = [w, None, list(stride), list(padding), list(dilation), groups]
-    _, held, _ = check._operators.run("quantized::conv2d_prepack", [check._to_vm(a) for a in args], hold=True)
+    _, held, _ = check.call("quantized::conv2d_prepack", args, hold=True)
     x = quantized(batch, channels, height, width, dtype=torch.qint8, zero=-9)
     got = check.run("quantized::conv2d.new", x, held[0], 0.7, 5)
     real = torch.nn.functional.conv2d(
@@ -145,7 +145,7 @@ def test_signed_input(name: str) -> None:
 
 def test_refused() -> None:
     def prepack(*args: Any) -> Any:
-        problem, held, _ = check._operators.run("quantized::conv2d_prepack", [check._to_vm(a) for a in args], hold=True)
+        problem, held, _ = check.call("quantized::conv2d_prepack", args, hold=True)
         assert problem is None, problem["message"]
         return held[0]
 

@@ -40,7 +40,7 @@ def byte_table() -> tuple[Packed, torch.Tensor]:
     ours = _runtime.TensorValue(
         np.ascontiguousarray(theirs.int_repr().numpy()), 4, 0, scales.double().tolist(), zeros.tolist()
     )
-    problem, held, _ = check._operators.run("quantized::embedding_bag_prepack", [ours], hold=True)
+    problem, held, _ = check.call("quantized::embedding_bag_prepack", [ours], hold=True)
     assert problem is None, problem
     return Packed(held[0], torch.ops.quantized.embedding_bag_prepack(theirs)), theirs
 

@@ -79,7 +79,7 @@ def test_signed_input() -> None:
     torch.manual_seed(0)
     w, b = weight(11, 30, axis=0), torch.randn(11)
     x = quantized(6, 30, dtype=torch.qint8, zero=3)
-    problem, held, _ = check._operators.run("quantized::linear_prepack", [check._to_vm(w), check._to_vm(b)], hold=True)
+    problem, held, _ = check.call("quantized::linear_prepack", [w, b], hold=True)
     got = check.run("quantized::linear", x, held[0], 0.31, -4)
     real = x.dequantize().double() @ w.dequantize().double().t() + b.double()
     expected = ((real / 0.31).round() - 4).clamp(-128, 127)

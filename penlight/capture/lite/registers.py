@@ -17,6 +17,11 @@ from penlight.capture.lite.stack import MAX_DEPTH, StackCode
 from penlight.ir.script import Const, Script, ScriptFunction
 from penlight.ops.vm_operators import operators
 
+# Operators that code does not call any more once it is read: taken apart, or dropped.
+TRANSLATED = {
+    "prim::TupleUnpack", "prim::ListUnpack", "prim::Uninitialized", "prim::unchecked_cast", "prim::unchecked_unwrap_optional",
+    "aten::_unwrap_optional",
+}  # fmt: skip
 # Instructions that are operators in other versions: name, how many they take, how many they give.
 _AS_OPERATORS = {
     "TUPLE_INDEX": ("prim::TupleIndex", 2, 1),

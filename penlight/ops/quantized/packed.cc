@@ -159,6 +159,7 @@ static Status run_tasks(const Call& c, const char* key, const void* params, int6
   const KernelEntry* entry = find_kernel(key);
   RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
   if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for quantized products", key});
+  trace_kernel(c.machine->runner.trace, entry);
   if (tasks <= 0) return PEN_OK;
   int threads = pool_threads(c.machine->runner.pool);
   int64_t each = round_up(scratch_bytes, 64), bytes;

@@ -11,9 +11,9 @@ namespace pen {
 
 // m of layout "winograd<m>"; 0 for others.
 static PEN_INLINE int64_t winograd_outputs(const char* layout) {
-  if (strncmp(layout, "winograd", 8) != 0) return 0;
+  if (strlen(layout) != 9 || memcmp(layout, "winograd", 8) != 0) return 0;
   const char m = layout[8];
-  return (m == '2' || m == '4' || m == '6') && layout[9] == 0 ? m - '0' : 0;
+  return m == '2' || m == '4' || m == '6' ? m - '0' : 0;
 }
 
 // -1: these dims or groups have no such layout, or it would be too large.

@@ -190,6 +190,10 @@ constexpr int kPageSizeName = 39;
 constexpr int kCoresName = 97;
 constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
+#elif defined(__wasm__)  // platform_wasm.cc has what asks for these
+constexpr int kCoresName = 84;
+constexpr int kMonotonic = 1;  // WASI's
+constexpr int kAdviceHugePages = 0;
 #else
 constexpr int kPageSizeName = 30;
 constexpr int kCoresName = 84;
@@ -199,7 +203,7 @@ constexpr int kAdviceHugePages = 14;
 // Room for pthread_mutex_t and pthread_cond_t of any of them.
 constexpr size_t kLockBytes = 64, kConditionBytes = 64;
 
-#if !defined(PEN_PLATFORM_CHECK)
+#if !defined(PEN_PLATFORM_CHECK) && !defined(__wasm__)
 static PEN_INLINE int last_error() {
 #if defined(__APPLE__)
   return *__error();

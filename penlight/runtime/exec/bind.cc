@@ -34,6 +34,7 @@ Status Bind::State::find_copy(DType dtype, RunFn* run) {
   if (!found)
     return report(error, {PEN_ERROR_KERNEL, "", entry->key, "", "a kernel that lays an input as this operator needs it", key, "",
                           "Use a library built with it: penlight build --model FILE"});
+  trace_kernel(trace, found);
   *run = run_function(*found, isa);
   return PEN_OK;
 }
@@ -322,7 +323,9 @@ RowFn Bind::row_function(const char* name) const {
   char key[96];
   set_text(key, sizeof key, "%s.f32", name);
   const KernelEntry* entry = find_kernel(key);
-  return entry && is_activation(*entry) ? pen::row_function(*entry, state->isa) : nullptr;
+  if (!entry || !is_activation(*entry)) return nullptr;
+  trace_kernel(state->trace, entry);
+  return pen::row_function(*entry, state->isa);
 }
 RowFn Bind::row_function() const { return pen::row_function(*state->entry, state->isa); }
 const char* Bind::key() const { return state->entry->key; }
@@ -422,6 +425,7 @@ Status bind_node(Bind::State& s) {
   Step& step = *s.step;
   Pool& pool = s.plan->pool;
   step.entry = s.entry;
+  trace_kernel(s.trace, s.entry);
   step.in_count = static_cast<int32_t>(s.node->input_count);
   step.out_count = static_cast<int32_t>(s.node->output_count);
   step.in = pool.take_array<Tensor>(step.in_count + 1);

@@ -49,6 +49,7 @@ struct Bind::State {
   };
   List<Placement>* placements;
   pen_error* error;
+  pen_trace* trace;
   void* spare;   // kMaxParams bytes, see params_bytes
   bool starved;  // the rule was given no memory for its params
 

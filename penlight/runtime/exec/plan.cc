@@ -115,6 +115,7 @@ struct Builder {
     s.reuses = &reuses;
     s.placements = &placements;
     s.error = request.error;
+    s.trace = request.trace;
     s.spare = scrap.take(Bind::kMaxParams);
     if (!s.spare) return out_of_memory();
     Status status = PEN_OK;

@@ -4,6 +4,7 @@
 #pragma once
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/exec/trace.h"
 #include "penlight/runtime/file/model.h"
 
 namespace pen {
@@ -123,6 +124,7 @@ struct PlanRequest {
   uint64_t arena_limit;     // 0: none
   int workers;
   pen_error* error;
+  pen_trace* trace;
   const InputLayout* layouts = nullptr;  // of the method's inputs; null: none is packed
 };
 // Null on error.

@@ -2,6 +2,7 @@
 #pragma once
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
+#include "penlight/runtime/exec/trace.h"
 
 namespace pen {
 
@@ -14,6 +15,7 @@ struct Runner {
   Fault fault;
   Random random;
   pen_error* error;
+  pen_trace* trace;  // null: nobody asks what is used
 };
 
 // Threads (0: one per core). False when out of memory.

@@ -101,8 +101,9 @@ Status find_plan(pen_session* s, uint32_t stage) {
   }
   Status status;
   current = nullptr;
-  Plan* plan =
-      plan_create({s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error}, &status);
+  Plan* plan = plan_create(
+      {s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error, s->runner->trace},
+      &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room; all stages of one run fit in
     int oldest = 0;
@@ -457,5 +458,8 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
   if (!step.run) out->bytes = 0;
   return PEN_OK;
 }
+#if defined(PEN_TRACE)
+void pen_session_set_trace(pen_session* s, pen_trace* trace) { s->runner->trace = trace; }
+#endif
 
 }  // extern "C"

@@ -28,6 +28,8 @@ struct Loader : Verifier {
         set_text(got, sizeof got, "%zu bytes", m->size);
       else if (m->bytes[0] == 'P' && m->bytes[1] == 'K')
         set_text(got, sizeof got, "a zip archive (a TorchScript .pt or .ptl? convert it with penlight optimize)");
+      else if (memcmp(m->bytes + 4, "PTMF", 4) == 0)
+        set_text(got, sizeof got, "a .ptl file (convert it with penlight optimize)");
       else
         set_text(got, sizeof got, "a file that begins with %02x %02x %02x %02x", m->bytes[0], m->bytes[1], m->bytes[2], m->bytes[3]);
       return report(error, {PEN_ERROR_FORMAT, name, "", "", "a .pen file", got});

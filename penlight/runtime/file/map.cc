@@ -3,6 +3,16 @@
 
 namespace pen {
 
+#if defined(__wasm__)
+
+static Status no_files(const char* name, pen_error* error) {
+  return report(error, {PEN_ERROR_IO, name, "", "", "a model in memory: pen_model_open_memory", "a file, and WebAssembly has none"});
+}
+Status map_fd(int, uint64_t, uint64_t, bool, const char* name, Model*, pen_error* error) { return no_files(name, error); }
+Status map_path(const char* path, bool, Model*, pen_error* error) { return no_files(path, error); }
+
+#else
+
 static Status io_error(pen_error* error, const char* name, const char* what) {
   return report(error, {PEN_ERROR_IO, name, "", "", what, strerror(platform::last_error())});
 }
@@ -57,6 +67,8 @@ Status map_path(const char* path, bool copy, Model* model, pen_error* error) {
   return status;
 }
 
+#endif
+
 Status map_memory(const void* bytes, size_t size, bool copy, Model* model, pen_error* error) {
   if (!bytes || size == 0) return report(error, {PEN_ERROR_FORMAT, "model in memory", "", "", "a .pen file", "no bytes"});
   if (copy || reinterpret_cast<uintptr_t>(bytes) % 64 != 0) {
@@ -71,7 +83,9 @@ Status map_memory(const void* bytes, size_t size, bool copy, Model* model, pen_e
 }
 
 void unmap(Model* model) {
+#if !defined(__wasm__)
   if (model->mapping) munmap(model->mapping, model->mapping_size);
+#endif
   free(model->owned);
   model->mapping = model->owned = nullptr;
   model->bytes = nullptr;

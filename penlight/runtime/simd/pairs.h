@@ -56,6 +56,14 @@ static PEN_INLINE P load_pairs(const int8_t* p) {
   return {apart.val[0], apart.val[1]};
 }
 static PEN_INLINE I dot(I acc, P b, const int16_t* a) { return {vmlal_n_s16(vmlal_n_s16(acc.v, b.even, a[0]), b.odd, a[1])}; }
+#elif defined(__wasm_simd128__)
+struct P {
+  v128_t v;
+};
+static PEN_INLINE P load_pairs(const int8_t* p) { return {wasm_i16x8_load8x8(p)}; }
+static PEN_INLINE I dot(I acc, P b, const int16_t* a) {
+  return {wasm_i32x4_add(acc.v, wasm_i32x4_dot_i16x8(b.v, wasm_v128_load32_splat(a)))};
+}
 #else
 struct P {
   int32_t even, odd;

@@ -36,6 +36,8 @@
 #include <immintrin.h>
 #elif defined(__ARM_NEON)
 #include <arm_neon.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 // Before a loop over registers: unrolls it completely. GCC keeps an array of vectors in memory as soon as one loop over
@@ -53,6 +55,8 @@ namespace PEN_ISA {
 #include "penlight/runtime/simd/sse4.h"
 #elif defined(__ARM_NEON)
 #include "penlight/runtime/simd/neon.h"
+#elif defined(__wasm_simd128__)
+#include "penlight/runtime/simd/wasm.h"
 #else
 #include "penlight/runtime/simd/scalar.h"
 #endif

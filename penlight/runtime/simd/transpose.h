@@ -64,6 +64,18 @@ static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, ui
   vst1q_u32(out + 2 * out_stride, vcombine_u32(vget_high_u32(ab.val[0]), vget_high_u32(cd.val[0])));
   vst1q_u32(out + 3 * out_stride, vcombine_u32(vget_high_u32(ab.val[1]), vget_high_u32(cd.val[1])));
 }
+#elif defined(__wasm_simd128__)
+constexpr int kTransposeBlock = 4;
+static PEN_INLINE void transpose_block(const uint32_t* in, int64_t in_stride, uint32_t* out, int64_t out_stride) {
+  v128_t a = wasm_v128_load(in), b = wasm_v128_load(in + in_stride);
+  v128_t c = wasm_v128_load(in + 2 * in_stride), d = wasm_v128_load(in + 3 * in_stride);
+  v128_t ab_low = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), ab_high = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+  v128_t cd_low = wasm_i32x4_shuffle(c, d, 0, 4, 1, 5), cd_high = wasm_i32x4_shuffle(c, d, 2, 6, 3, 7);
+  wasm_v128_store(out, wasm_i64x2_shuffle(ab_low, cd_low, 0, 2));
+  wasm_v128_store(out + out_stride, wasm_i64x2_shuffle(ab_low, cd_low, 1, 3));
+  wasm_v128_store(out + 2 * out_stride, wasm_i64x2_shuffle(ab_high, cd_high, 0, 2));
+  wasm_v128_store(out + 3 * out_stride, wasm_i64x2_shuffle(ab_high, cd_high, 1, 3));
+}
 #else
 constexpr int kTransposeBlock = 1;
 static PEN_INLINE void transpose_block(const uint32_t* in, int64_t, uint32_t* out, int64_t) { *out = *in; }
@@ -172,6 +184,21 @@ static PEN_INLINE void deinterleave_pixels(const uint32_t* in, uint32_t* out, in
   vst1q_u32(out, planes.val[0]);
   vst1q_u32(out + plane, planes.val[1]);
   vst1q_u32(out + 2 * plane, planes.val[2]);
+}
+#elif defined(__wasm_simd128__)
+#define PEN_FOUR_PIXELS 1
+static PEN_INLINE void interleave_pixels(const uint32_t* in, int64_t plane, uint32_t* out) {
+  v128_t a = wasm_v128_load(in), b = wasm_v128_load(in + plane), c = wasm_v128_load(in + 2 * plane);
+  v128_t ab_low = wasm_i32x4_shuffle(a, b, 0, 4, 1, 5), ab_high = wasm_i32x4_shuffle(a, b, 2, 6, 3, 7);
+  wasm_v128_store(out, wasm_i32x4_shuffle(ab_low, c, 0, 1, 4, 2));
+  wasm_v128_store(out + 4, wasm_i32x4_shuffle(wasm_i32x4_shuffle(ab_low, c, 3, 3, 5, 5), ab_high, 0, 2, 4, 5));
+  wasm_v128_store(out + 8, wasm_i32x4_shuffle(ab_high, c, 6, 2, 3, 7));
+}
+static PEN_INLINE void deinterleave_pixels(const uint32_t* in, uint32_t* out, int64_t plane) {
+  v128_t a = wasm_v128_load(in), b = wasm_v128_load(in + 4), c = wasm_v128_load(in + 8);  // x0 y0 z0 x1, y1 z1 x2 y2, z2 x3 y3 z3
+  wasm_v128_store(out, wasm_i32x4_shuffle(wasm_i32x4_shuffle(a, b, 0, 3, 6, 6), c, 0, 1, 2, 5));
+  wasm_v128_store(out + plane, wasm_i32x4_shuffle(wasm_i32x4_shuffle(a, b, 1, 4, 7, 7), c, 0, 1, 2, 6));
+  wasm_v128_store(out + 2 * plane, wasm_i32x4_shuffle(wasm_i32x4_shuffle(a, b, 2, 5, 5, 5), c, 0, 1, 4, 7));
 }
 #else
 #define PEN_FOUR_PIXELS 0

@@ -15,6 +15,7 @@ Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
   const KernelEntry* entry = find_kernel(key);
   RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
   if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for copying", key.text});
+  trace_kernel(c.machine->runner.trace, entry);
   Fault fault = {};
   struct Work {
     RunFn run;

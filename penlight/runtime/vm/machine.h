@@ -40,6 +40,9 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
 void machine_destroy(Machine* m);
 void machine_forget_plans(Machine* m);    // graph.cc
 void machine_forget_weights(Machine* m);  // packing.cc
+#if defined(PEN_TRACE)
+Status machine_set_trace(Machine* m, pen_trace* trace);
+#endif
 // For messages when there is no more: "memory", or the limit that the caller set.
 const char* memory_expected(const Machine& m, char (&buffer)[64]);
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:

@@ -275,6 +275,7 @@ struct Interpreter {
     PlannedPart& part = m->parts[in.target];
     pen_session*& session = part.session;
     *done = false;
+    if (trace_interprets(m->machine.runner.trace)) return PEN_OK;
     m->machine.error.status = PEN_OK;
     if (!session) {
       pen_session_options options = {};
@@ -578,6 +579,9 @@ pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_plann
   }
   return PEN_ERROR_ARGUMENT;
 }
+#if defined(PEN_TRACE)
+pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) { return machine_set_trace(&m->machine, trace); }
+#endif
 pen_value* pen_module_state(const pen_module* m) { return box(m->data.values[m->model->programs[0].module]); }
 
 }  // extern "C"

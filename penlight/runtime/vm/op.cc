@@ -298,6 +298,9 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   }
   c.args = args;
   OpFn run = op.run();
+#if defined(PEN_TRACE)
+  if (m->runner.trace) m->runner.trace->operators[&op - kOperators] = 1;
+#endif
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.param(i);
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
@@ -331,6 +334,14 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->runner.guard_weights = false;  // a step's inputs may be weights too
   return true;
 }
+#if defined(PEN_TRACE)
+Status machine_set_trace(Machine* m, pen_trace* trace) {
+  if (trace && !trace->operators) trace->operators = static_cast<uint8_t*>(calloc(static_cast<size_t>(kOperatorCount) + 1, 1));
+  if (trace && !trace->operators) return report(&m->error, {PEN_ERROR_MEMORY, "trace", "", "", "memory", "none"});
+  m->runner.trace = trace;
+  return PEN_OK;
+}
+#endif
 const char* memory_expected(const Machine& m, char (&buffer)[64]) {
   if (!m.account || !m.account->refused) return "memory";
   set_text(buffer, sizeof buffer, "values of at most %llu bytes (memory_limit)", static_cast<unsigned long long>(m.memory_limit));

@@ -39,17 +39,18 @@ int Rows::number(const Value& v, DType dtype) {
   return made;
 }
 
-static RowFn find_row(const char* key, Isa isa, DType* result) {
+static RowFn find_row(const char* key, const Machine& machine, DType* result) {
   const KernelEntry* entry = find_kernel(key);
   if (!entry) return nullptr;
+  trace_kernel(machine.runner.trace, entry);
   *result = entry->result;
-  return row_function(*entry, isa);
+  return row_function(*entry, machine.isa);
 }
 
 int Rows::node(const char* kernel, DType dtype, int a, int b, int d) {
   Key key(kernel, dtype);
   DType result = dtype;
-  RowFn row = find_row(key, call_.machine->isa, &result);
+  RowFn row = find_row(key, *call_.machine, &result);
   if (!row) {
     if (!missing_[0]) set_text(missing_, sizeof missing_, "%s", key.text);
     return a;

@@ -77,6 +77,10 @@ pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), vo
   storage_release(storage);
   return boxed;
 }
+#if defined(__wasm__)
+// For JavaScript, which has no function to give: memory of malloc's, freed with the last tensor on it.
+PEN_API pen_value* pen_value_owned_tensor(const pen_tensor* tensor) { return pen_value_tensor(tensor, free, tensor->data); }
+#endif
 
 pen_status pen_value_make_constant(pen_value* tensor) {
   if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
@@ -257,5 +261,11 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
 const pen_error* pen_operators_error(const pen_operators* operators) { return &operators->machine.error; }
 int32_t pen_operator_count(void) { return kOperatorCount; }
 const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
+#if defined(PEN_TRACE)
+pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) { return machine_set_trace(&operators->machine, trace); }
+int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index) {
+  return trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
+}
+#endif
 
 }  // extern "C"

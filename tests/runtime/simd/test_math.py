@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from tests.runtime.simd.test_simd import X86, check_arm, check_x86
+from tests.runtime.simd.test_simd import X86, check_arm, check_wasm, check_x86
 
 SOURCE = pathlib.Path(__file__).parent / "math_test.cc"
 
@@ -18,3 +18,7 @@ def test_x86(isa: str, tmp_path: pathlib.Path) -> None:
 
 def test_neon(tmp_path: pathlib.Path) -> None:
     check_arm(SOURCE, "arm64", tmp_path, "65521")
+
+
+def test_wasm(tmp_path: pathlib.Path) -> None:
+    check_wasm(SOURCE, tmp_path, "65521")

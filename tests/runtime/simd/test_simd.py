@@ -1,6 +1,7 @@
 """The simd layer under each instruction set: one C++ program (simd_test.cc), compiled and run once per set.
 
-x86 sets run natively where the CPU has them. NEON is cross-compiled by zig, where that is installed, and run by qemu.
+x86 sets run natively where the CPU has them. NEON is cross-compiled by zig, where that is installed, and run by qemu; WebAssembly's
+vectors likewise, by Node.
 """
 
 from __future__ import annotations
@@ -52,6 +53,14 @@ def check_arm(source: pathlib.Path, target: str, folder: pathlib.Path, *argument
     build_and_run([*zig, "c++"], [*zig, "cc", "-static"], words, flags, source, folder, [emulator], arguments)
 
 
+def check_wasm(source: pathlib.Path, folder: pathlib.Path, *arguments: str) -> None:
+    if importlib.util.find_spec("ziglang") is None or shutil.which("node") is None:
+        pytest.skip("needs the ziglang package and Node")
+    zig, node = [sys.executable, "-m", "ziglang"], ["node", "--no-warnings", str(ROOT / "tests/web/wasi.mjs")]
+    target = ["-target", "wasm32-wasi"]
+    build_and_run([*zig, "c++"], [*zig, "cc"], target, ["-DPEN_ISA=wasm", "-msimd128"], source, folder, node, arguments)
+
+
 def build_and_run(
     compiler: list[str], linker: list[str], target: list[str], flags: list[str], source: pathlib.Path, folder: pathlib.Path,
     runner: list[str], arguments: tuple[str, ...],
@@ -71,3 +80,7 @@ def test_x86(isa: str, tmp_path: pathlib.Path) -> None:
 @pytest.mark.parametrize("target", ARM)
 def test_neon(target: str, tmp_path: pathlib.Path) -> None:
     check_arm(SOURCE, target, tmp_path)
+
+
+def test_wasm(tmp_path: pathlib.Path) -> None:
+    check_wasm(SOURCE, tmp_path)

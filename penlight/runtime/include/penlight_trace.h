@@ -1,0 +1,35 @@
+/* What runs really used of the library: which kernels and which operators of the VM. For `penlight trace`, which chooses by it what a
+ * small library holds. Only a library built with PEN_TRACE has these functions, and no shared one exports them: the Python extension
+ * links the static one.
+ *
+ *   pen_trace* trace = pen_trace_create();
+ *   pen_session_set_trace(session, trace);
+ *   … runs …
+ *   for (int i = 0; i < pen_kernel_count(); ++i) if (pen_trace_used_kernel(trace, i)) puts(pen_kernel_key(i)); */
+#ifndef PENLIGHT_TRACE_H_
+#define PENLIGHT_TRACE_H_
+
+#include "penlight.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pen_trace pen_trace;
+/* NULL: no memory. It must outlive the sessions and modules that write into it; one of them may run at a time. */
+pen_trace* pen_trace_create(void);
+void pen_trace_destroy(pen_trace* trace);
+/* On: planned parts of VM code are interpreted, as where tensors do not fit their plan or memory for it lacks. */
+void pen_trace_interpret(pen_trace* trace, int32_t on);
+/* Before the first run: what was planned before is not seen. */
+void pen_session_set_trace(pen_session* session, pen_trace* trace);
+pen_status pen_module_set_trace(pen_module* module, pen_trace* trace);
+pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace);
+/* 1 where the kernel of pen_kernel_key(index), or the operator of pen_operator_name(index), was used; else 0. */
+int32_t pen_trace_used_kernel(const pen_trace* trace, int32_t index);
+int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PENLIGHT_TRACE_H_ */

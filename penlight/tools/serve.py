@@ -1,0 +1,231 @@
+"""`penlight serve`: a local page that runs a model in the browser that opens it, so that a phone can be tried with no app.
+
+The WebAssembly module is built for this very model (build/wasm.py) and kept in the user's cache. The server offers a handful of files
+from memory and gets nothing: pictures, results and times stay on the device.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import socket
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import penlight
+from penlight.build import wasm
+from penlight.build.library import alone, cache_folder
+from penlight.build.model_selection import selection_of_file
+from penlight.file.contents import PenFile
+from penlight.file.reader import read
+from penlight.ir.containers import flatten
+from penlight.ir.types import DTYPES
+from penlight.preprocess import Preprocessing
+from penlight.tools.bench import interpreted_inputs, noise
+from penlight.tools.inspect import example_shapes
+from penlight.tools.options import Argument, Shape, ShapeType, argument_option, preprocessing, preprocessing_options
+from penlight.tools.run import Interpreted, read_method
+from penlight.tools.screen import Stages, in_bytes, screen
+
+WEB = Path(penlight.__file__).parent / "web"
+PAGES = {
+    "/": "page.html",
+    "/page.mjs": "page.mjs",
+    "/penlight.mjs": "penlight.mjs",
+    "/preprocess.mjs": "preprocess.mjs",
+}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".mjs": "text/javascript",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+}
+LOCAL = "127.0.0.1"
+_NAMES = {np.dtype(numpy_name): name for name, (_, numpy_name) in DTYPES.items() if name != "bf16"}
+
+
+@click.command("serve")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--host", default=LOCAL, show_default=True, help="Address to listen at; 0.0.0.0: all of this machine's.")
+@click.option("--open", "opened", is_flag=True, help="For other devices of this network: --host 0.0.0.0.")
+@click.option("--port", default=8020, show_default=True, type=click.IntRange(0, 65535), help="0: any that is free.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1), help="How many labels to show.")
+@click.option("--method", default="forward", show_default=True, help="Which method to run.")
+@click.option(
+    "--shape", "shapes", type=ShapeType(), multiple=True, metavar="[NAME=]DIMS[:DTYPE]",
+    help="Shape of an input whose sizes are free, where no picture is asked for; once per input.",
+)  # fmt: skip
+@click.option(
+    "--wasm", "module", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A module that was built for this model before. [default: builds one]",
+)  # fmt: skip
+@argument_option
+@preprocessing_options
+def serve_command(
+    file: Path, host: str, opened: bool, port: int, top: int, method: str, shapes: tuple[Shape, ...], module: Path | None,
+    given: tuple[Argument, ...], **options: Any,
+) -> None:  # fmt: skip
+    """A page that runs the model in FILE in the browser: pick or photograph an image, see the result and how long it takes.
+
+    \b
+    penlight serve mobilenet_v2.pen             on this machine
+    penlight serve mobilenet_v2.pen --open      on a phone of the same network: shows a QR code
+    """
+    host = "0.0.0.0" if opened else host
+    pen = read(file)
+    facts = {**model_facts(file, pen, method, shapes, given, options), "top": top}
+    if host != LOCAL:
+        _qr_code("")  # says now, not after the build, if it cannot
+    folder = cache_folder() / "serve"  # objects of all models, so that the next one's module takes seconds
+    with Stages() as stage, alone(folder):
+        if module is None:
+            stage("building the WebAssembly module")
+            module, _ = wasm.build(folder, selection_of_file(pen))
+        size = module.stat().st_size
+        server = make_server(host, port, file, module, facts)
+    own = f"http://{_own_address() if host == '0.0.0.0' else host}:{server.server_port}/"
+    out = screen()
+    if host != LOCAL:
+        out.print(_qr_code(own))
+        out.print("Anyone in this network can open it.", style="dim")
+    out.print(f"{own}   {in_bytes(file.stat().st_size)} model, {in_bytes(size)} WebAssembly; Ctrl-C ends it")
+    try:
+        server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        server.server_close()
+
+
+def model_facts(
+    file: Path, pen: PenFile, method: str, shapes: tuple[Shape, ...], given: tuple[Argument, ...], options: dict[str, Any]
+) -> dict[str, Any]:  # fmt: skip
+    """What the page is told: model.json."""
+    metadata = pen.metadata
+    declared = read_method(file, method, given)
+    steps = preprocessing(options, metadata.get("preprocessing"))
+    if len(declared.inputs) != 1 or given:
+        steps = None  # a picture is one tensor, and nothing else
+    labels = metadata.get("labels")
+    facts = {
+        "name": str(metadata.get("name") or file.stem),
+        "bytes": file.stat().st_size,
+        "method": method,
+        "labels": labels if isinstance(labels, list) else [],
+        "scores": str(metadata.get("scores", "")),
+        "preprocessing": _filled(steps) if steps else None,
+    }
+    if steps is None:
+        values, where = _inputs(file, method, declared, shapes, given)
+        facts |= {"inputs": [_written(v) for v in values], "inputs_from": where}
+    return facts
+
+
+def make_server(host: str, port: int, file: Path, module: Path, facts: dict[str, Any]) -> ThreadingHTTPServer:
+    facts = {**facts, "wasm_bytes": module.stat().st_size}
+    files = {path: (WEB / name).read_bytes() for path, name in PAGES.items()}
+    files |= {
+        "/model.json": json.dumps(facts).encode(),
+        "/model.pen": file.read_bytes(),
+        "/penlight.wasm": module.read_bytes(),
+    }
+    try:
+        return ThreadingHTTPServer((host, port), functools.partial(_Handler, files))
+    except OSError as e:
+        raise click.UsageError(
+            f"cannot listen at {host}, port {port}: {e.strerror}. Another --port, or 0 for any that is free"
+        ) from None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    def __init__(self, files: dict[str, bytes], *arguments: Any) -> None:
+        self.files = files
+        super().__init__(*arguments)
+
+    def do_GET(self) -> None:
+        path = self.path.split("?")[0]
+        body = self.files.get(path)
+        if body is None:
+            return self.send_error(404)
+        self.send_response(200)
+        self.send_header("Content-Type", TYPES.get(Path(PAGES.get(path, path)).suffix, "application/octet-stream"))
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        # A page of its own, that nothing else shares, gets a finer clock.
+        self.send_header("Cross-Origin-Opener-Policy", "same-origin")
+        self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        self.end_headers()
+        self.wfile.write(body)
+        return None
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
+
+
+def _filled(steps: Preprocessing) -> dict[str, Any]:
+    """With all fields, defaults too."""
+    return {"resize": None, "crop": None, **steps.to_metadata()}
+
+
+def _inputs(
+    file: Path, method: str, declared: Any, shapes: tuple[Shape, ...], given: tuple[Argument, ...]
+) -> tuple[list[Any], str]:
+    """Values for a run without a picture, in the order that the ES module takes them; and where they are from."""
+    model = penlight.load(file)
+    bundled = model.bundled_inputs(method)
+    if isinstance(declared, Interpreted):
+        if given and not shapes:
+            raise click.UsageError(
+                "--arg: the inputs bundled with the model are whole; with it, give --shape for each tensor"
+            )
+        values = interpreted_inputs(declared, model, method, shapes)
+        if given:  # in their places among the tensors
+            parts = declared.input_spec["kwargs"].values()
+            values = [values[part] if isinstance(part, int) else part.get("const") for part in parts]
+        return values, "random numbers" if shapes else "the inputs bundled with it"
+    if bundled and not shapes:
+        return flatten(declared.input_spec, bundled[0].args), "the inputs bundled with it"
+    return list(noise(declared, example_shapes(declared, model.metadata, shapes))), "random numbers"
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON, which tells ints from floats and tensors from lists: page.mjs reads it."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        array = np.ascontiguousarray(value).reshape(np.shape(value))
+        data = base64.b64encode(array.tobytes()).decode()
+        return {"tensor": {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "base64": data}}
+    if isinstance(value, (list, tuple)):
+        return {"list": [_written(v) for v in value]}
+    if isinstance(value, dict):
+        return {"dict": [[_written(k), _written(v)] for k, v in value.items()]}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return {"int": str(value)}
+    return {"float": json.dumps(value)} if isinstance(value, float) else value  # Infinity, as JavaScript has it
+
+
+def _own_address() -> str:
+    """This machine's, as others of its network see it. Nothing is sent: a UDP socket only picks the way."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        try:
+            s.connect(("192.0.2.1", 9))
+            return str(s.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
+def _qr_code(text: str) -> str:
+    try:
+        import segno
+    except ImportError:
+        raise click.UsageError("a QR code of the address needs segno: pip install penlight[serve]") from None
+    rows = [list(row) for row in segno.make(text or "-", error="m", micro=False).matrix_iter(border=2)]
+    rows += [[0] * len(rows[0])] * (len(rows) % 2)
+    # Two rows to a line; light modules are drawn, as most terminals are dark.
+    blocks = {(1, 1): " ", (0, 1): "▀", (1, 0): "▄", (0, 0): "█"}
+    pairs = zip(rows[::2], rows[1::2], strict=True)
+    return "\n".join("".join(blocks[bool(a), bool(b)] for a, b in zip(*pair, strict=True)) for pair in pairs)

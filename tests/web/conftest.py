@@ -1,0 +1,3 @@
+from __future__ import annotations
+
+from tests.runtime.conftest import cases  # noqa: F401 (a fixture)
