@@ -42,7 +42,17 @@ def test_help(words: tuple[str, ...], status: int) -> None:
     done = dev(DEV.parent, *words)
     first, *lines = done.stdout.splitlines()
     assert (done.returncode, first.split()[0]) == (status, "Everything")
-    assert {line.split()[1] for line in lines} >= {"demo", "test", "build", "lint", "size", "bench", "load", "setup", "wheel"}
+    assert {line.split()[1] for line in lines} >= {
+        "demo",
+        "test",
+        "build",
+        "lint",
+        "size",
+        "bench",
+        "load",
+        "setup",
+        "wheel",
+    }
     assert all(line.startswith("  ./dev ") for line in lines)
     assert status == 0 or "./dev tset: there is no such command" in done.stderr
 

@@ -27,7 +27,9 @@ ELF = [name for name, target in TARGETS.items() if target.elf]
 APPLE = [name for name, target in TARGETS.items() if target.system in ("macos", "ios")]
 
 
-@pytest.mark.parametrize("name", ELF)
+@pytest.mark.parametrize(
+    "name", [n if n in ("host", "android-arm64") else pytest.param(n, marks=pytest.mark.slow) for n in ELF]
+)
 def test_built_checked_and_run(name: str, library: Any, models: dict[str, Path], cache: Path) -> None:
     made = library(name)
     assert made.path.name == "libpenlight.so"

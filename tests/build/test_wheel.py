@@ -17,6 +17,7 @@ from penlight.build.toolchain import find_zig
 from penlight.build.wheel import PLATFORMS, Python, _backend, find_python, find_pythons, package_files, write_wheel
 from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
+from tests.runtime import native
 
 LINUX, MAC = PLATFORMS["linux-x86_64"].tag, PLATFORMS["macos-arm64"].tag
 EXTENSION = (
@@ -225,7 +226,17 @@ def test_cmake_makes_the_module_that_the_tag_promises(component: str, tmp_path: 
         f"-DSKBUILD_SABI_COMPONENT={component}",
     ]
     source = Path(__file__).resolve().parents[2]
-    command = ["cmake", "-S", str(source), "-B", str(tmp_path), "-G", "Ninja", "-DSKBUILD_SABI_VERSION=3.12", *options]
+    command = [
+        native.tool("cmake"),
+        "-S",
+        str(source),
+        "-B",
+        str(tmp_path),
+        "-G",
+        "Ninja",
+        "-DSKBUILD_SABI_VERSION=3.12",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, text=True)
     if not component:
         assert done.returncode

@@ -80,7 +80,7 @@ def _call(command: Sequence[str | Path], shown: bool = False, **options: object)
         pytest.fail(" ".join(str(c) for c in command) + output)
 
 
-def _tool(name: str) -> str:
+def tool(name: str) -> str:
     """From the virtual environment that runs the tests, or from the system."""
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
@@ -129,10 +129,10 @@ def build(kind: str, shown: bool = False) -> Path:
         cross = _cross_compilers(kind, folder) if kind in TARGETS else []
         if not (folder / "build.ninja").exists():
             _call(
-                [_tool("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja", "-DPENLIGHT_PYTHON=OFF",
+                [tool("cmake"), "-S", ROOT, "-B", folder, "-G", "Ninja", "-DPENLIGHT_PYTHON=OFF",
                  f"-DPython_EXECUTABLE={sys.executable}", *KINDS.get(kind, []), *cross], env=environment,
             )  # fmt: skip
-        command = [_tool("cmake"), "--build", folder, "--target", "penlight_runtime", "--parallel", JOBS]
+        command = [tool("cmake"), "--build", folder, "--target", "penlight_runtime", "--parallel", JOBS]
         _call(command, shown, env=environment)
     return folder
 

@@ -11,8 +11,7 @@ using namespace pen;
 int main(int, char** paths) {
   Machine machine = {};
   CHECK(machine_create(&machine, nullptr, Isa::base, 1, 0));
-  OpEntry entry = {};
-  entry.name = "pack";
+  OpEntry entry = {};  // without parameters
   Call call = {&machine, &entry, nullptr, 0, nullptr};
   FILE *from = fopen(paths[1], "rb"), *to = fopen(paths[2], "wb");
   CHECK(from && to);

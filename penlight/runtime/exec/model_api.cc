@@ -18,29 +18,34 @@ void model_release(Model* model) {
 
 namespace {
 
-// Where a file is: one of the three.
+// Where a file is: at a path, in memory, or behind a descriptor.
+enum class Where : uint8_t { path, memory, descriptor };
 struct Source {
+  Where where;
   const char* path;
   const void* bytes;
   int fd;
   uint64_t offset, size;
 };
+Source at_path(const char* path) { return {Where::path, path ? path : "", nullptr, 0, 0, 0}; }
+Source in_memory(const void* bytes, size_t size) { return {Where::memory, "model in memory", bytes, 0, 0, size}; }
+Source behind(int fd, uint64_t offset, uint64_t size) { return {Where::descriptor, "file descriptor", nullptr, fd, offset, size}; }
 
-Status map_source(const Source& s, bool copy, const char* name, Model* model, pen_error* error) {
-  if (s.path) return map_path(s.path, copy, model, error);
-  if (s.fd < 0) return map_memory(s.bytes, s.size, copy, model, error);
-  return map_fd(s.fd, s.offset, s.size, copy, name, model, error);
+Status map_source(const Source& s, bool copy, Model* model, pen_error* error) {
+  if (s.where == Where::path) return map_path(s.path, copy, model, error);
+  if (s.where == Where::memory) return map_memory(s.bytes, s.size, copy, model, error);
+  return map_fd(s.fd, s.offset, s.size, copy, s.path, model, error);
 }
 
 // With `out` null: only looks whether it can be opened.
 Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_needs* needs, pen_error* error) {
-  const char* name = source.path ? source.path : source.fd < 0 ? "model in memory" : "file descriptor";
+  const char* name = source.path;
   if (out) *out = nullptr;
   memset(needs, 0, sizeof *needs);
   needs->newest_version = format::kVersion;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
   if (!model) return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for a model", "none"});
-  Status status = map_source(source, flags & PEN_LOAD_COPY, name, model, error);
+  Status status = map_source(source, flags & PEN_LOAD_COPY, model, error);
   if (status == PEN_OK) status = load_tables(model, name, needs, error);
   if (status == PEN_OK && (flags & PEN_LOAD_VERIFY)) status = verify_hash(*model, name, error);
   if (status == PEN_OK && out)
@@ -53,7 +58,7 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
 Status check_model(const Source& source, uint32_t flags, pen_needs* needs, pen_error* error) {
   Status status = open_model(source, flags, nullptr, needs, error);
   if (status != PEN_OK || needs->missing_count == 0) return status;  // operators of VM code: a model without them opens
-  return report_missing(*needs, source.path ? source.path : "model", error);
+  return report_missing(*needs, source.path, error);
 }
 
 pen_status port_info(const pen_model* m, uint32_t port, bool input, pen_tensor_info* info) {
@@ -81,25 +86,25 @@ const char* pen_version(void) { return PEN_VERSION_STRING; }
 
 pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error) {
   pen_needs needs;
-  return open_model({path ? path : "", nullptr, -1, 0, 0}, flags, model, &needs, error);
+  return open_model(at_path(path), flags, model, &needs, error);
 }
 pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model, pen_error* error) {
   pen_needs needs;
-  return open_model({nullptr, bytes, -1, 0, size}, flags, model, &needs, error);
+  return open_model(in_memory(bytes, size), flags, model, &needs, error);
 }
 pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error) {
   pen_needs needs;
-  return open_model({nullptr, nullptr, fd, offset, size}, flags, model, &needs, error);
+  return open_model(behind(fd, offset, size), flags, model, &needs, error);
 }
 
 pen_status pen_model_check(const char* path, uint32_t flags, pen_needs* needs, pen_error* error) {
-  return check_model({path ? path : "", nullptr, -1, 0, 0}, flags, needs, error);
+  return check_model(at_path(path), flags, needs, error);
 }
 pen_status pen_model_check_memory(const void* bytes, size_t size, uint32_t flags, pen_needs* needs, pen_error* error) {
-  return check_model({nullptr, bytes, -1, 0, size}, flags, needs, error);
+  return check_model(in_memory(bytes, size), flags, needs, error);
 }
 pen_status pen_model_check_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_needs* needs, pen_error* error) {
-  return check_model({nullptr, nullptr, fd, offset, size}, flags, needs, error);
+  return check_model(behind(fd, offset, size), flags, needs, error);
 }
 
 void pen_model_close(pen_model* model) {

@@ -594,6 +594,8 @@ Status report_missing(const pen_needs& needs, const char* name, pen_error* error
   const char* file = name;
   for (const char* c = name; *c; ++c)
     if (*c == '/') file = c + 1;
+  for (const char* c = file; *c; ++c)
+    if (*c == ' ') file = "FILE";  // "model in memory", or a name that a shell would take apart
   char got[sizeof needs.missing + 64], advice[256];
   set_text(got, sizeof got, "a file that needs %u more: %s", needs.missing_count, needs.missing);
   set_text(advice, sizeof advice, PEN_REMEDY, file);
