@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,6 @@ except ImportError:  # some suites (file format, IR) run without torch
     torch = None  # type: ignore[assignment]
 else:
     torch.set_num_threads(1)
-
-# torch.export makes objects by the million and few cycles: looking for those as often as Python does takes a tenth of the time.
-gc.set_threshold(50_000, 10, 10)
 
 
 @pytest.hookimpl(trylast=True)

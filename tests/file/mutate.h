@@ -86,8 +86,8 @@ inline int64_t declared_dim(const File& f, uint32_t value, int last) {
 inline void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& entry) {
   Node node = f.get<Node>("NODE", index);
   Region region = f.get<Region>("REGN", 0);
-  int dtype = dtype_of_key(entry.key);
-  std::string key = entry.key;
+  int dtype = dtype_of_key(entry.key.text());
+  std::string key = entry.key.text();
   // values that may be read here: constants, region inputs, results of earlier nodes
   std::vector<uint32_t> values, typed;
   auto offer = [&](uint32_t v) {
@@ -178,7 +178,7 @@ inline void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& en
     }
     attrs.push_back(a);
   }
-  node.key = f.string(entry.key);
+  node.key = f.string(entry.key.text());
   node.inputs = static_cast<uint32_t>(f.count("INDX"));
   node.input_count = static_cast<uint32_t>(chosen.size());
   for (uint32_t v : chosen) f.append("INDX", v);
@@ -205,7 +205,7 @@ inline void solo(File& f, Rng& rng) {
   if (method.code_count != 2 || region.node_count < 2) return;
   bool two = rng.one_in(3);
   const pen::KernelEntry &first = any_kernel(rng), &second = any_kernel(rng);
-  int wanted[2] = {dtype_of_key(first.key), two ? dtype_of_key(second.key) : -1};
+  int wanted[2] = {dtype_of_key(first.key.text()), two ? dtype_of_key(second.key.text()) : -1};
   // inputs
   static const int64_t kSizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 20, 33, 0};
   int64_t favourite[3];

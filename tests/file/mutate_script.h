@@ -218,7 +218,7 @@ struct ScriptMaker {
       }
       for (uint64_t more = op.variadic ? rng.below(3) : 0; more > 0; --more) args.push_back(1u << 31 | any());
       for (int i = 0; i < op.result_count; ++i) results.push_back(registers++);
-      Operator row = {f.string(op.name), 1};
+      Operator row = {f.string(op.name.text()), 1};
       code.push_back(instruction(VmOp::op, f.append("OPER", row), args, results));
       known.insert(known.end(), results.begin(), results.end());
       if (!results.empty()) result = results[0];

@@ -132,7 +132,7 @@ inline std::string any_text(Rng& rng) {
                                        "i16", "i32",   "i64",     "bool",     "bf16",     "relu",   "clamp",     "silu",     "gelu", "elu",
                                        "add", "where", "lt",      "cast.i64", "cast.f64", "conv2d", "hardswish", "softplus", "%s%n", "x"};
   if (rng.one_in(4)) {
-    std::string key = pen::kKernels[rng.below(static_cast<uint64_t>(pen::kKernelCount))].key;
+    std::string key = pen::kKernels[rng.below(static_cast<uint64_t>(pen::kKernelCount))].key.text();
     return rng.one_in(2) ? key : key.substr(0, key.rfind('.'));
   }
   return kTexts[rng.below(sizeof kTexts / sizeof *kTexts)];

@@ -298,9 +298,7 @@ def test_errors(benchmark: Call, model: str, flags: list[str], words: str) -> No
     ("kind", "refusal"),
     [
         ("plain", "no method 'forward'; it has none (planned methods, that is: this build has no interpreter)"),
-        pytest.param(
-            "tsan", "VM code, and this library has no VM", marks=pytest.mark.slow
-        ),  # its library has none indeed
+        pytest.param("tsan", "needs 1 more: the VM", marks=pytest.mark.slow),  # its library has none indeed
     ],
 )
 def test_without_vm(models: Path, kind: str, refusal: str) -> None:

@@ -169,4 +169,6 @@ def test_samples(recording: Path, tmp_path: Path) -> None:
     source = HERE.parent / "runtime/samples.c"
     command = [str(find_zig()), "cc", *flags, *map(str, objects), str(source), "-lm", "-o", str(program)]
     subprocess.run(command, check=True)
-    node(HERE / "wasi.mjs", program, record_all(recording), "base")
+    # Node 20 may also crash as it ends, in its own collection of garbage, after the program has said how it went.
+    said = node(HERE / "wasi.mjs", program, record_all(recording), "base", last_words=" samples on base, 0 wrong")
+    assert int(said.split()[-6]) > 1900

@@ -72,6 +72,7 @@ static Status pad_dim(const Call& c, const TensorObject& t, int d, int64_t befor
   Shape shape = shape_of(t);
   shape.dims[d] = size;
   PEN_TRY(make_fresh(c, t.dtype(), shape, Format::contiguous, nullptr, made));
+  if (made->tensor()->numel() == 0) return PEN_OK;  // however long the border of an empty batch is
   Tensor to = made->tensor()->view(), from = t.view();
   int64_t first = before < 0 ? 0 : before, last = size - (after < 0 ? 0 : after);  // what comes as it is
   for (int64_t i = 0; i < first && i < size; ++i)
