@@ -16,7 +16,7 @@ from pathlib import Path
 import penlight
 from penlight.build.generate import ISAS, ROOT, generate
 from penlight.build.library import cache_folder, run_tool
-from penlight.build.toolchain import find_zig
+from penlight.build.toolchain import DIALECT, SPEED, find_zig
 from penlight.errors import BuildError
 
 PROGRAM = ROOT / "programs/speed_benchmark_torch"
@@ -27,8 +27,7 @@ ABIS = {
     "x86_64": ("x86_64", ["-target", "x86_64-linux-musl"]),
     "x86": ("x86", ["-target", "x86-linux-musl", "-mcpu=i686+sse2"]),
 }
-_FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden",
-          "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections", "-fno-sanitize=all"]  # fmt: skip
+_FLAGS = [*DIALECT, *SPEED, "-fno-sanitize=all"]
 
 
 def program_sources(with_vm: bool = True) -> list[Path]:

@@ -161,7 +161,7 @@ def _compile(
             named = source.relative_to(ROOT if source.is_relative_to(ROOT) else work)
             made = Path("objects") / rule / named.with_suffix(".o")
             objects.append(work / made)
-            lines.append(f"build {_path(made)}: {rule} {_path(source)}")
+            lines.append(f"build {ninja_path(made)}: {rule} {ninja_path(source)}")
     (work / "build.ninja").write_text("\n".join(lines) + "\n")
     return objects, run_ninja(work, jobs, progress)
 
@@ -296,6 +296,6 @@ def _quoted(path: Path) -> str:
     return f'"{path.as_posix()}"'
 
 
-def _path(path: Path) -> str:
+def ninja_path(path: Path) -> str:
     """As ninja reads it."""
     return re.sub(r"([$ :])", r"$\1", str(path))

@@ -22,9 +22,9 @@ from penlight.errors import BuildError
 INSTALL = "pip install 'penlight[build]'"
 
 # --- flags: all of them stand here -----------------------------------------------------------------------------------------
-LANGUAGE = ("-std=c++17", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden",
-            "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
-            "-g1")  # fmt: skip
+DIALECT = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden",
+           "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections")  # fmt: skip  # the runtime's, whatever it becomes
+LANGUAGE = (*DIALECT, "-fPIC", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g1")  # of libraries
 FREESTANDING = ("-ffreestanding", "-nostdlibinc", "-faddrsig")
 SPEED = ("-O2",)  # kernels, which are compiled per instruction set
 SIZE = {"clang": ("-Oz",), "gcc": ("-Os",)}  # the runtime, rules, VM operators

@@ -13,16 +13,14 @@ from pathlib import Path
 
 import penlight
 from penlight.build.generate import ROOT, generate
-from penlight.build.library import Progress, run_ninja
+from penlight.build.library import Progress, ninja_path, run_ninja
 from penlight.build.selection import Selection
-from penlight.build.toolchain import SIZE, SPEED, find_zig
+from penlight.build.toolchain import DIALECT, SIZE, SPEED, find_zig
 
 MODULE = ROOT / "web/penlight.mjs"
 PROOF = ROOT / "build/proof/runner.mjs"
 COMPILE = [
-    "--target=wasm32-wasip1", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint", "-msign-ext", "-std=c++17", "-nostdlibinc",
-    "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden", "-fno-threadsafe-statics",
-    "-ffunction-sections", "-fdata-sections",
+    "--target=wasm32-wasip1", "-msimd128", "-mbulk-memory", "-mnontrapping-fptoint", "-msign-ext", *DIALECT, "-nostdlibinc",
 ]  # fmt: skip
 LINK = ["-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--gc-sections", "-Wl,-z,stack-size=1048576"]
 ALLOCATE = ["malloc", "free", "aligned_alloc"]  # for the caller's bytes
@@ -69,8 +67,7 @@ def _ninja(folder: Path, kernels: list[Path], once: list[Path]) -> str:
         name = source.relative_to(ROOT if source.is_relative_to(ROOT) else folder)
         objects.append(f"objects/{name}.o")
         how = SPEED if source in kernels else SIZE["clang"]
-        path = re.sub(r"([$ :])", r"$\1", str(source))  # as ninja wants it
-        lines += [f"build {objects[-1]}: cc {path}", f"  how = {shlex.join(how)}"]
+        lines += [f"build {objects[-1]}: cc {ninja_path(source)}", f"  how = {shlex.join(how)}"]
     lines += [
         f"build penlight.wasm: link {' '.join(objects)}",
         f"  exports = {' '.join(f'-Wl,--export={name}' for name in exports([*kernels, *once]))}",
