@@ -4,7 +4,7 @@
     pen_dtypes.h       dtype promotion, from ir/dtypes.py
     conv_kernels.h     which kernel computes a convolution, from ops/conv/kernels.py
     elementwise_*.cc   row functions, from the scalar rules in ops/elementwise
-    registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
+    registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_SHAPE, PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
     operators.cc       the VM's operators, found by scanning for PEN_OP (ops/vm_operators.py)
     sources.cmake      which sources are compiled once and which per instruction set
 
@@ -32,7 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
 ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text())}
-_MACRO = re.compile(r"^PEN_(BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
+_MACRO = re.compile(r"^PEN_(SHAPE|BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
 
 @dataclass
@@ -46,7 +46,8 @@ class Kernel:
 
 @dataclass
 class Scan:
-    binds: dict[str, Path] = field(default_factory=dict)  # op -> file
+    shapes: dict[str, Path] = field(default_factory=dict)  # op -> file of its shape rule
+    binds: dict[str, Path] = field(default_factory=dict)  # op -> file of its schedule on the CPU
     kernels: dict[str, Kernel] = field(default_factory=dict)  # key -> kernel
 
 
@@ -60,21 +61,22 @@ def scan(ops: dict[str, Op]) -> Scan:
                 raise ValueError(
                     f"{path}: PEN_{macro}({arguments}): no operator {names[0]!r} is declared under penlight/ops"
                 )
-            if macro == "BIND":
-                found.binds[names[0]] = path
+            if macro in ("SHAPE", "BIND"):
+                (found.shapes if macro == "SHAPE" else found.binds)[names[0]] = path
             else:
                 key = ".".join(names)
                 found.kernels[key] = Kernel(key, ops[names[0]], "_".join(names), path, macro == "KERNEL")
     for kernel in found.kernels.values():
-        if kernel.op.name not in found.binds:
-            raise ValueError(f"{kernel.source}: kernel {kernel.key} has no PEN_BIND({kernel.op.name})")
+        for macro, rules in (("SHAPE", found.shapes), ("BIND", found.binds)):
+            if kernel.op.name not in rules:
+                raise ValueError(f"{kernel.source}: kernel {kernel.key} has no PEN_{macro}({kernel.op.name})")
     return found
 
 
 def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: list[str]) -> str:
     declarations: set[str] = set()
     text = TextTable()
-    binds: dict[str, int] = {}
+    rules: dict[str, int] = {}  # by the name of an operator, or "elementwise"
     rows: dict[str, tuple[str, str]] = {}  # key -> its line, its functions
 
     def functions(symbol: str, signature: str, per_isa: bool) -> str:
@@ -87,27 +89,27 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
             items.append(f"pen::{isa}::{symbol}")
         return ", ".join(items)
 
-    def add(key: str, bind: str, dtypes: tuple[str, str] | None, columns: str) -> None:
+    def add(key: str, rule: str, dtypes: tuple[str, str] | None, columns: str) -> None:
         op = ops[key.split(".")[0]]
-        declarations.add(f"namespace pen {{ Status {bind}(Bind& b); }}")
+        declarations.add(f"namespace pen {{ Status {rule}_shape(Shapes& s); Status {rule}_bind(Bind& b); }}")
         enums = ", ".join("DType::" + {"bool": "boolean"}.get(d, d) for d in dtypes or ("f32", "f32"))
-        number = binds.setdefault(bind, len(binds))
+        number = rules.setdefault(rule, len(rules))
         line = f"{text(key)}, {text(op.compact_schema())}, {number}, {op.outputs}, {str(dtypes is not None).lower()}, {enums}"
         rows[key] = (line, columns)
 
     for key, kernel in sorted(found.kernels.items()):
         if chosen.has_key(key):
             run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
-            add(key, f"{kernel.op.name}_bind", None, run)
+            add(key, kernel.op.name, None, run)
     for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
         if chosen.has_key(key):
             row = functions(
                 symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa
             )
-            add(key, "elementwise_bind", (dtype, result), row)
+            add(key, "elementwise", (dtype, result), row)
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
-    runs_rows = "elementwise_bind" in binds
+    runs_rows = "elementwise" in rules
     lines = [
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
         '#include "penlight/runtime/exec/kernel.h"',
@@ -120,7 +122,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
         *([] if rows else ["    {},"]),
         "};",
         f"const int kKernelCount = {len(rows)};",
-        f"const BindFn kBinds[] = {{{', '.join(binds) or 'nullptr'}}};",
+        f"const Rules kRules[] = {{{', '.join(f'{{{name}_shape, {name}_bind}}' for name in rules) or '{}'}}};",
         f"const Isa kIsas[] = {{{', '.join(f'Isa::{isa}' for isa in isas)}}};",
         f"const int kIsasHeld = {len(isas)};",
         "const KernelFunction kFunctions[] = {",
@@ -177,7 +179,7 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     runtime = {p for room in ("base", "file", "exec", "cpu") for p in (ROOT / "runtime" / room).glob("*.cc")}
     per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text()}
     per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}
-    once = runtime | {k.source for k in used} | {found.binds[k.op.name] for k in used}
+    once = runtime | {k.source for k in used} | {rules[k.op.name] for k in used for rules in (found.shapes, found.binds)}
     once |= {out / name for name in generated if name in tables}
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:

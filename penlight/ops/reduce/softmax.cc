@@ -15,15 +15,20 @@ struct SoftmaxParams {
 };
 constexpr int64_t kSoftmaxChunk = 64;
 
+static PEN_SMALL Status softmax_shapes(Shapes& s) {
+  const Tensor& x = s.in(0);
+  if (x.dtype != DType::f32) return s.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(x.dtype));
+  int64_t dim = s.integer("dim");
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  return s.output(0, DType::f32, shape_of(x));
+}
+PEN_SHAPE(softmax) { return softmax_shapes(s); }
+PEN_SHAPE(log_softmax) { return softmax_shapes(s); }
+
 static PEN_SMALL Status softmax_plan(Bind& b) {
-  if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
+  PEN_TRY(b.output(0));
   int rank = b.in(0).rank;
   int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), rank);
-  Shape shape;
-  shape.rank = rank;
-  for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];
-  PEN_TRY(b.output(0, DType::f32, shape));
   const Tensor& y = b.out(0);
   SoftmaxParams* p = b.params<SoftmaxParams>();
   if (!p) return PEN_ERROR_MEMORY;

@@ -2,12 +2,11 @@
 
 namespace pen {
 
-PEN_BIND(permute) {
-  const Tensor& x = b.in(0);
-  IntList dims = b.ints("dims");
+PEN_SHAPE(permute) {
+  const Tensor& x = s.in(0);
+  IntList dims = s.ints("dims");
   bool seen[kMaxRank] = {}, wrong = dims.count != x.rank;
   Shape shape;
-  int64_t strides[kMaxRank] = {};
   shape.rank = x.rank;
   for (int d = 0; d < x.rank && !wrong; ++d) {
     int64_t from = dims[d] < 0 ? dims[d] + x.rank : dims[d];
@@ -15,10 +14,17 @@ PEN_BIND(permute) {
     if (wrong) break;
     seen[from] = true;
     shape.dims[d] = x.dims[from];
-    strides[d] = x.strides[from];
   }
-  if (wrong) return b.fail(0, "each of its dims once in `dims`", "rank %d", x.rank);
-  return b.view(0, 0, shape, strides, 0);
+  if (wrong) return s.fail(0, "each of its dims once in `dims`", "rank %d", x.rank);
+  return s.output(0, x.dtype, shape);
+}
+
+PEN_BIND(permute) {
+  const Tensor& x = b.in(0);
+  IntList dims = b.ints("dims");
+  int64_t strides[kMaxRank] = {};
+  for (int d = 0; d < x.rank; ++d) strides[d] = x.strides[dims[d] < 0 ? dims[d] + x.rank : dims[d]];
+  return b.view(0, 0, strides, 0);
 }
 
 PEN_KERNEL_ANY(permute, view) { (void)r; }  // never called: the output is a view

@@ -51,4 +51,11 @@ struct Tensor {
   }
 };
 
+static PEN_INLINE Shape shape_of(const Tensor& t) {
+  Shape shape;
+  shape.rank = t.rank;
+  for (int d = 0; d < t.rank; ++d) shape.dims[d] = t.dims[d];
+  return shape;
+}
+
 }  // namespace pen

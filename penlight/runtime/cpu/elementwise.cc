@@ -29,18 +29,6 @@ struct ElementwisePlan : Loops<kMaxInputs> {
   double args[kMaxArgs];
 };
 
-PEN_SMALL Status broadcast_inputs(Bind& b, Shape* shape) {
-  for (int i = 0; i < b.input_count(); ++i) {
-    const Tensor& t = b.in(i);
-    int wrong = broadcast(shape, t.dims, t.rank);
-    if (wrong >= 0)
-      return b.fail(i, "a size that broadcasts with the other inputs", "%lld against %lld in dim %d from the end",
-                    static_cast<long long>(t.dims[wrong]), static_cast<long long>(shape->dims[shape->rank - t.rank + wrong]),
-                    t.rank - wrong);
-  }
-  return PEN_OK;
-}
-
 // rows x n elements at any strides, written out densely
 template <class T>
 void pack(char* to, const char* from, int64_t rows, int64_t n, int64_t row_stride, int64_t step) {
@@ -148,27 +136,35 @@ void run_blocks(const Run& r, const ElementwisePlan& p, int64_t begin, int64_t e
 
 }  // namespace
 
-PEN_SMALL Status elementwise_bind(Bind& b) {
+PEN_SMALL Status elementwise_shape(Shapes& s) {
   Shape shape;
-  DType dtype = b.elementwise_dtype();
-  if (b.input_count() < 1 || b.input_count() > kMaxInputs) return b.fail(-1, "one to three inputs", "%d", b.input_count());
-  for (int i = 0; i < b.input_count(); ++i) {
+  DType dtype = s.elementwise_dtype();
+  if (s.input_count() < 1 || s.input_count() > kMaxInputs) return s.fail(-1, "one to three inputs", "%d", s.input_count());
+  for (int i = 0; i < s.input_count(); ++i) {
     // Inputs of the key's dtype were checked already; the one that may differ is a condition.
-    bool fits = b.in(i).dtype == dtype || b.in(i).dtype == DType::boolean;
-    if (!fits) return b.fail(i, "the operator's dtype, or bool for a condition", "dtype code %d", static_cast<int>(b.in(i).dtype));
-    if (strcmp(b.in_layout(i), "plain") != 0) return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
+    const Tensor& t = s.in(i);
+    bool fits = t.dtype == dtype || t.dtype == DType::boolean;
+    if (!fits) return s.fail(i, "the operator's dtype, or bool for a condition", "dtype code %d", static_cast<int>(t.dtype));
+    int wrong = broadcast(&shape, t.dims, t.rank);
+    if (wrong >= 0)
+      return s.fail(i, "a size that broadcasts with the other inputs", "%lld against %lld in dim %d from the end",
+                    static_cast<long long>(t.dims[wrong]), static_cast<long long>(shape.dims[shape.rank - t.rank + wrong]), t.rank - wrong);
   }
-  PEN_TRY(broadcast_inputs(b, &shape));
-  PEN_TRY(b.output(0, b.elementwise_result(), shape));
+  return s.output(0, s.elementwise_result(), shape);
+}
 
+PEN_SMALL Status elementwise_bind(Bind& b) {
+  for (int i = 0; i < b.input_count(); ++i)
+    if (strcmp(b.in_layout(i), "plain") != 0) return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
+  PEN_TRY(b.output(0));
   ElementwisePlan* p = b.params<ElementwisePlan>();
   p->row = b.row_function();
   p->inputs = b.input_count();
   FloatList numbers = b.all_numbers();
   if (numbers.count > kMaxArgs) return b.fail(-1, "at most 8 float attributes", "%d", numbers.count);
   for (int i = 0; i < numbers.count; ++i) p->args[i] = numbers[i];
-  for (int d = 0; d < shape.rank; ++d) {
-    if (shape.dims[d] == 0) return PEN_OK;  // nothing to do
+  for (int d = 0; d < b.out(0).rank; ++d) {
+    if (b.out(0).dims[d] == 0) return PEN_OK;  // nothing to do
   }
   p->make(b.out(0), p->inputs, [&](int i) -> const Tensor& { return b.in(i); });
   p->out_size = dtype_size(b.elementwise_result());

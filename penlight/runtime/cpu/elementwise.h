@@ -9,6 +9,7 @@
 namespace pen {
 
 // Of every elementwise operator; defined in elementwise.cc.
+PEN_SMALL Status elementwise_shape(Shapes& s);
 PEN_SMALL Status elementwise_bind(Bind& b);
 void elementwise_run(const Run& r);
 

@@ -7,18 +7,18 @@ namespace pen {
 // Laying out the arena takes time that grows with the square of this.
 constexpr int32_t kMaxBuffers = 1 << 15;
 
-Status Bind::State::fail(const char* tensor, const char* expected, const char* got) {
+Status Given::State::fail(const char* tensor, const char* expected, const char* got) {
   return report(error, {PEN_ERROR_SHAPE, "", entry->key, tensor, expected, got, model->string(node->source)});
 }
 
-Status Bind::State::over_limit(int64_t bytes) {
+Status Given::State::over_limit(int64_t bytes) {
   char got[64], limit[64];
   set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(arena_limit));
   set_text(got, sizeof got, "%lld bytes", static_cast<long long>(bytes));
   return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", limit, got, model->string(node->source)});
 }
 
-Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
+Status Given::State::new_buffer(int64_t bytes, int32_t* index) {
   if (plan->buffers.count >= kMaxBuffers)
     return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", "at most 32768 tensors in a plan", "more"});
   if (arena_limit && static_cast<uint64_t>(bytes) > arena_limit) return over_limit(bytes);
@@ -27,7 +27,7 @@ Status Bind::State::new_buffer(int64_t bytes, int32_t* index) {
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
 }
 
-Status Bind::State::find_copy(DType dtype, RunFn* run) {
+Status Given::State::find_copy(DType dtype, RunFn* run) {
   char key[16];
   set_text(key, sizeof key, "copy.b%d", static_cast<int>(8 * dtype_size(dtype)));
   const KernelEntry* found = find_kernel(key);
@@ -39,16 +39,13 @@ Status Bind::State::find_copy(DType dtype, RunFn* run) {
   return PEN_OK;
 }
 
-void Bind::State::touch(int32_t buffer) {
+void Given::State::touch(int32_t buffer) {
   Buffer& b = plan->buffers[buffer];
   if (b.first > step_index) b.first = step_index;
   if (b.last < step_index) b.last = step_index;
 }
 
 // ---- inputs ----
-int Bind::input_count() const { return state->step->in_count; }
-bool Bind::has(int i) const { return i < state->step->in_count && state->input_value(i) != format::kNone; }
-const Tensor& Bind::in(int i) const { return state->step->in[i]; }
 const char* Bind::in_layout(int i) const { return has(i) ? state->values[state->input_value(i)].layout : "plain"; }
 int64_t Bind::in_bytes(int i) const {
   return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
@@ -81,36 +78,7 @@ Status Bind::need(int i, Need need) {
   return PEN_OK;
 }
 
-// ---- attributes ----
-static const BoundAttr& attribute(const Bind::State& s, const char* name) {
-  for (int i = 0; i < s.attr_count; ++i)
-    if (strcmp(s.attrs[i].name, name) == 0) return s.attrs[i];
-  __builtin_trap();  // a bind rule asks for an attribute that its own schema lacks: a bug that the operator tests meet
-}
-int64_t Bind::integer(const char* name) const { return attribute(*state, name).ints[0]; }
-double Bind::number(const char* name) const { return attribute(*state, name).floats[0]; }
-bool Bind::flag(const char* name) const { return attribute(*state, name).ints[0] != 0; }
-const char* Bind::text(const char* name) const { return attribute(*state, name).text; }
-IntList Bind::ints(const char* name) const {
-  const BoundAttr& a = attribute(*state, name);
-  return {a.ints, a.count};
-}
-FloatList Bind::floats(const char* name) const {
-  const BoundAttr& a = attribute(*state, name);
-  return {a.floats, a.count};
-}
-bool Bind::is_none(const char* name) const { return attribute(*state, name).kind == format::AttrKind::none; }
-FloatList Bind::all_numbers() const {
-  double* list = state->scrap.take_array<double>(state->attr_count + 1);
-  state->starved |= !list;
-  int n = 0;
-  for (int i = 0; list && i < state->attr_count; ++i)
-    if (state->attrs[i].kind == format::AttrKind::real) list[n++] = state->attrs[i].floats[0];
-  return {list, n};
-}
-
 // ---- outputs ----
-int Bind::output_count() const { return state->step->out_count; }
 const Tensor& Bind::out(int i) const { return state->step->out[i]; }
 bool Bind::out_is_nhwc(int i) const {
   const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
@@ -123,7 +91,7 @@ bool Bind::out_may_view(int i) const {
 
 // The buffer of a value that others are placed in, made when the first of them is bound. Its shape is known from the
 // first pass.
-Status Bind::State::placed_buffer(uint32_t target, Place* at) {
+Status Given::State::placed_buffer(uint32_t target, Place* at) {
   ValueState& t = values[target];
   if (t.at.buffer < 0) {
     const ValueState& known = earlier[target];
@@ -142,34 +110,12 @@ Status Bind::State::placed_buffer(uint32_t target, Place* at) {
   return PEN_OK;
 }
 
-// What the file says that an output is must be what the operator gives.
-Status Bind::State::check_declared(uint32_t value, DType dtype, int rank) {
-  const format::Value& declared = model->values[region->values + value];
-  if (declared.dtype == kUndeclared || (static_cast<DType>(declared.dtype) == dtype && declared.rank == rank)) return PEN_OK;
-  char expected[96], got[96];
-  set_text(expected, sizeof expected, "dtype code %u, rank %d, as the operator gives", static_cast<unsigned>(dtype), rank);
-  set_text(got, sizeof got, "dtype code %u, rank %u", declared.dtype, declared.rank);
-  return fail(value_name(value), expected, got);
-}
-
-Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes) {
-  if (index >= step->out_count) return fail("", "as many outputs as the operator has", "fewer");
+Status Given::State::fresh(int index, const char* layout, int64_t packed_bytes) {
   uint32_t v = output_value(index);
   const format::Value& declared = model->values[region->values + v];
   const char* name = value_name(v);
-  char got[96];
-  PEN_TRY(check_declared(v, dtype, shape.rank));
   ValueState& out = values[v];
-  Tensor t;
-  t.dtype = dtype;
-  t.rank = shape.rank;
-  for (int d = 0; d < shape.rank; ++d) {
-    if (shape.dims[d] < 0 || shape.dims[d] > format::kMaxDim) {
-      set_text(got, sizeof got, "%lld in dim %d", static_cast<long long>(shape.dims[d]), d);
-      return fail(name, "sizes of 0 or more", got);
-    }
-    t.dims[d] = shape.dims[d];
-  }
+  Tensor t = step->out[index];
   int64_t bytes;
   bool fits;
   if (static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc && packed_bytes < 0) {
@@ -187,7 +133,7 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
     touch(out.at.buffer);
   } else if (out.target >= 0) {
     PEN_TRY(placed_buffer(static_cast<uint32_t>(out.target), &out.at));
-    out.at.offset += out.target_offset * dtype_size(dtype);
+    out.at.offset += out.target_offset * dtype_size(t.dtype);
     memcpy(t.strides, values[out.target].tensor.strides, sizeof t.strides);
     out.tensor = t;
   } else {
@@ -200,45 +146,30 @@ Status Bind::State::fresh(int index, DType dtype, const Shape& shape, const char
   return PEN_OK;
 }
 
-Status Bind::output(int index, DType dtype, const Shape& shape) { return state->fresh(index, dtype, shape, "plain", -1); }
-Status Bind::output_at_most(int index, DType dtype, const Shape& shape) {
-  PEN_TRY(state->fresh(index, dtype, shape, "plain", -1));
-  if (shape.rank < 1) return fail(-1, "a result with dims", "rank 0");
-  PEN_TRY(need_out(index, Need::dense));
-  Step& step = *state->step;
-  if (!step.counts) step.counts = state->plan->pool.take_array<int64_t>(step.out_count);
-  if (!step.counts) return state->out_of_memory();
-  state->values[state->output_value(index)].count = &step.counts[index];
-  return PEN_OK;
+Status Bind::output(int index) {
+  PEN_TRY(state->fresh(index, "plain", -1));
+  return state->values[state->output_value(index)].count ? need_out(index, Need::dense) : PEN_OK;
 }
-Status Bind::packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes) {
-  return state->fresh(index, dtype, shape, layout, bytes < 0 ? 0 : bytes);
-}
+Status Bind::packed_output(int index, const char* layout, int64_t bytes) { return state->fresh(index, layout, bytes < 0 ? 0 : bytes); }
 
-Status Bind::view(int index, int input, const Shape& shape, const int64_t* strides, int64_t offset) {
+Status Bind::view(int index, int input, const int64_t* strides, int64_t offset) {
   State& s = *state;
-  if (index >= s.step->out_count || !has(input)) return fail(-1, "as many inputs and outputs as the operator has", "fewer");
-  uint32_t v = s.output_value(index);
-  const Tensor& source = in(input);
+  if (!has(input)) return fail(-1, "as many inputs as the operator has", "fewer");
+  ValueState& out = s.values[s.output_value(index)];
   if (strcmp(in_layout(input), "plain") != 0) return fail(input, "a tensor that is not packed", "one packed as %s", in_layout(input));
-  PEN_TRY(s.check_declared(v, source.dtype, shape.rank));
-  ValueState& out = s.values[v];
-  Tensor t;
-  t.dtype = source.dtype;
-  t.rank = shape.rank;
+  Tensor t = s.step->out[index];
   // The view must stay inside its buffer, whatever the attributes said; and however often it repeats elements, its
   // number of them must be one that kernels can count.
   int64_t size = dtype_size(t.dtype), reach = offset, logical = size;
-  bool empty = false, wrong = offset < 0, huge = false;
-  for (int d = 0; d < shape.rank; ++d) {
-    t.dims[d] = shape.dims[d];
+  bool empty = false, wrong = offset < 0 || t.dtype != in(input).dtype, huge = false;
+  for (int d = 0; d < t.rank; ++d) {
     t.strides[d] = strides[d];
     int64_t span;
-    if (shape.dims[d] < 0 || shape.dims[d] > format::kMaxDim || strides[d] < 0) wrong = true;
-    if (shape.dims[d] == 0) empty = true;
-    huge |= mul_overflows(logical, shape.dims[d] > 1 ? shape.dims[d] : 1, &logical);
+    if (strides[d] < 0) wrong = true;
+    if (t.dims[d] == 0) empty = true;
+    huge |= mul_overflows(logical, t.dims[d] > 1 ? t.dims[d] : 1, &logical);
     if (wrong || empty) continue;
-    if (mul_overflows(shape.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach)) wrong = true;
+    if (mul_overflows(t.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach)) wrong = true;
   }
   if (huge || logical > kMaxTensorBytes) return fail(input, "a tensor below 64 TB", "a larger one");
   if (s.arena_limit && !empty && static_cast<uint64_t>(logical) > s.arena_limit) return s.over_limit(logical);
@@ -328,68 +259,10 @@ RowFn Bind::row_function(const char* name) const {
   return pen::row_function(*entry, state->isa);
 }
 RowFn Bind::row_function() const { return pen::row_function(*state->entry, state->isa); }
-const char* Bind::key() const { return state->entry->key; }
-DType Bind::elementwise_dtype() const { return state->entry->dtype; }
-DType Bind::elementwise_result() const { return state->entry->result; }
-
-Status Bind::fail(int input, const char* expected, const char* got_format, ...) {
-  char got[160], tensor[96] = "";
-  __builtin_va_list args;
-  __builtin_va_start(args, got_format);
-  vsnprintf(got, sizeof got, got_format, args);
-  __builtin_va_end(args);
-  if (input >= 0 && has(input)) set_text(tensor, sizeof tensor, "input %d (%s)", input, state->value_name(state->input_value(input)));
-  return state->fail(tensor, expected, got);
-}
-
 // ---- one node ----
-static Status evaluate_attrs(Bind::State& s) {
-  const Model& m = *s.model;
-  s.attr_count = static_cast<int>(s.node->attr_count);
-  s.attrs = s.scrap.take_array<BoundAttr>(s.attr_count + 1);
-  if (!s.attrs) return s.out_of_memory();
-  for (int i = 0; i < s.attr_count; ++i) {
-    const format::Attr& a = m.attrs[s.node->attrs + static_cast<uint32_t>(i)];
-    BoundAttr& b = s.attrs[i];
-    b.name = m.string(a.name);
-    b.kind = static_cast<format::AttrKind>(a.kind);
-    b.text = "";
-    switch (b.kind) {
-      case format::AttrKind::integer:
-      case format::AttrKind::ints: {
-        b.count = b.kind == format::AttrKind::ints ? static_cast<int>(a.count) : 1;
-        int64_t* values = s.scrap.take_array<int64_t>(b.count + 1);
-        if (!values) return s.out_of_memory();
-        for (int j = 0; j < b.count; ++j)
-          PEN_TRY(evaluate_dim(m, m.ints[a.start + static_cast<uint32_t>(j)], s.registers, &values[j], s.error, s.used));
-        b.ints = values;
-        break;
-      }
-      case format::AttrKind::boolean: {
-        int64_t* value = s.scrap.take_array<int64_t>(1);
-        if (!value) return s.out_of_memory();
-        *value = a.start;
-        b.ints = value;
-        break;
-      }
-      case format::AttrKind::real:
-      case format::AttrKind::floats:
-        b.count = b.kind == format::AttrKind::floats ? static_cast<int>(a.count) : 1;
-        b.floats = m.floats.data + a.start;
-        break;
-      case format::AttrKind::str:
-        b.text = m.string(a.start);
-        break;
-      case format::AttrKind::none:
-        break;
-    }
-  }
-  return PEN_OK;
-}
-
 // The second part of a key says what its kernels read: "conv2d.f32.gemm" takes f32 tensors, "cat.b32" elements of four
 // bytes, "permute.view" anything. Parameters that the schema marks with '*' are of another dtype, which their bind rule checks.
-static Status check_dtypes(Bind::State& s) {
+static Status check_dtypes(Given::State& s) {
   const char* key = s.entry->key;
   const char* dot = key;
   while (*dot && *dot != '.') ++dot;
@@ -421,7 +294,7 @@ static Status check_dtypes(Bind::State& s) {
   return PEN_OK;
 }
 
-Status bind_node(Bind::State& s) {
+Status bind_node(Given::State& s) {
   Step& step = *s.step;
   Pool& pool = s.plan->pool;
   step.entry = s.entry;
@@ -447,14 +320,12 @@ Status bind_node(Bind::State& s) {
   PEN_TRY(evaluate_attrs(s));
   PEN_TRY(check_dtypes(s));
   s.copies.count = 0;
+  PEN_TRY(infer_shapes(s));
   Bind b;
   b.state = &s;
-  Status status = kBinds[s.entry->bind](b);
+  Status status = kRules[s.entry->rules].bind(b);
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
-  for (int i = 0; i < step.out_count; ++i)
-    if (step.out_at[i].buffer < 0)
-      return s.fail(s.value_name(s.output_value(i)), "an output that the operator computes", "one more than it has");
   step.copy_count = s.copies.count;
   step.copies = pool.take_array<Copy>(step.copy_count + 1);
   if (!step.copies) return s.out_of_memory();

@@ -1,4 +1,4 @@
-// The inside of Bind while a plan is built: the node being bound, and everything known so far.
+// The inside of Given (Shapes, Bind) while a plan is built: the node being bound, and everything known so far.
 #pragma once
 #include "penlight/runtime/exec/plan.h"
 
@@ -16,7 +16,7 @@ struct BoundAttr {
 constexpr int64_t kMaxTasks = int64_t{1} << 30;
 constexpr int kMaxActivationArgs = 4;
 
-struct Bind::State {
+struct Given::State {
   const Model* model;
   const format::Method* method;
   const format::Region* region;
@@ -36,6 +36,7 @@ struct Bind::State {
   Step* step;
   BoundAttr* attrs;
   int attr_count;
+  int inferred;  // how many outputs the shape rule has given
   List<Copy> copies;
   struct Reuse {
     int32_t step, out, in;
@@ -65,12 +66,14 @@ struct Bind::State {
   void touch(int32_t buffer);
   // The kernel of the copy operator for this dtype.
   Status find_copy(DType dtype, RunFn* run);
-  Status check_declared(uint32_t value, DType dtype, int rank);
-  Status fresh(int index, DType dtype, const Shape& shape, const char* layout, int64_t packed_bytes);
+  Status fresh(int index, const char* layout, int64_t packed_bytes);
   Status placed_buffer(uint32_t target, Place* at);
 };
 
-// Binds one node: evaluates its attributes, checks dtypes, calls its rule and completes the step.
-Status bind_node(Bind::State& s);
+Status evaluate_attrs(Given::State& s);
+// Calls the shape rule of a node: its outputs have dtype and dims afterwards.
+Status infer_shapes(Given::State& s);
+// Binds one node: evaluates its attributes, checks dtypes, calls its rules and completes the step.
+Status bind_node(Given::State& s);
 
 }  // namespace pen

@@ -1,11 +1,13 @@
 // The contract between an operator's C++ file and the runtime. An operator has
-//   one PEN_BIND(op), its bind rule: called once per set of input shapes. Checks, computes output shapes, says where outputs
-//     lie, how the work is cut into tasks and how much scratch it takes, and fills a params struct for the kernel;
+//   one PEN_SHAPE(op), its shape rule: called once per set of input shapes, for every device. Checks inputs and attributes, and
+//     says of what dtype and shape the outputs are. It looks at dims and never at strides or layouts;
+//   one PEN_BIND(op), its schedule on the CPU: called right after. Says how inputs must lie and where outputs lie, how the work is
+//     cut into tasks and how much scratch it takes, and fills a params struct for the kernel;
 //   one PEN_KERNEL(op, dtype[, variant]) per key "op.dtype.variant": called in every run for a range of tasks. Checks
 //     nothing, allocates nothing.
-// Files with a PEN_KERNEL are compiled once per instruction set, inside that set's namespace; PEN_BIND is emitted by
+// Files with a PEN_KERNEL are compiled once per instruction set, inside that set's namespace; PEN_SHAPE and PEN_BIND are emitted by
 // the base compile only. PEN_KERNEL_ANY kernels are compiled once, for the base set. The generator
-// (build/generate.py) finds all three by scanning for the macros at the start of a line.
+// (build/generate.py) finds all four by scanning for the macros at the start of a line.
 #pragma once
 #include "penlight/runtime/base/tensor.h"
 #include "penlight/runtime/exec/isas.h"
@@ -101,18 +103,14 @@ enum class Need {
 
 struct Plan;  // exec/plan.h
 
-class Bind {
+// What the rules of an operator are given: inputs and attributes of a node, and a way to complain.
+class Given {
  public:
   // inputs, as the file lists them; a list parameter takes the last places
   int input_count() const;
   bool has(int input) const;
   const Tensor& in(int input) const;
-  // "plain", or the name of a packed layout, for constants and for values made by pack operators
-  const char* in_layout(int input) const;
-  // Makes sure that in(input) lies as needed from here on: its strides may change by this call.
-  Status need(int input, Need need);
-  // How many bytes this input's memory has from its first element on. A packed one's dims and strides do not tell that.
-  int64_t in_bytes(int input) const;
+  int output_count() const;
 
   // attributes: present and of the schema's kind (the loader proved it); dims already evaluated. Lists live until the
   // rule returns: kernels get copies, in params.
@@ -126,18 +124,45 @@ class Bind {
   // All float attributes, in schema order (what a RowFn takes as args).
   FloatList all_numbers() const;
 
-  // outputs
-  int output_count() const;
-  // A fresh output in the layout that the file gives it (plain or nhwc). dims are checked against overflow and limits.
+  const char* key() const;  // "conv2d.f32.gemm"
+  // of elementwise operators
+  DType elementwise_dtype() const;
+  DType elementwise_result() const;
+
+  // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
+  Status fail(int input, const char* expected, const char* got_format, ...) const __attribute__((format(printf, 4, 5)));
+
+  struct State;
+  State* state;
+};
+
+class Shapes : public Given {
+ public:
+  // dims are checked against overflow and limits.
   Status output(int index, DType dtype, const Shape& shape);
-  // A fresh, row-major output of which only the run tells how large dim 0 is: at most shape.dims[0]. The kernel writes that
-  // many rows, and their number into Run::counts[index]. Nodes of the same stage cannot read it (file/SPEC.md).
+  // Of which only the run tells how large dim 0 is: at most shape.dims[0]. The kernel writes that many rows, and their number into
+  // Run::counts[index]. Nodes of the same stage cannot read it (file/SPEC.md).
   Status output_at_most(int index, DType dtype, const Shape& shape);
-  // A fresh output that lies in a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
-  Status packed_output(int index, DType dtype, const Shape& shape, const char* layout, int64_t bytes);
-  // An output that shares memory with an input: no kernel runs if all outputs are views (set no tasks).
-  Status view(int index, int input, const Shape& shape, const int64_t* strides, int64_t offset);
+};
+using ShapeFn = Status (*)(Shapes&);
+
+class Bind : public Given {
+ public:
+  // "plain", or the name of a packed layout, for constants and for values made by pack operators
+  const char* in_layout(int input) const;
+  // Makes sure that in(input) lies as needed from here on: its strides may change by this call.
+  Status need(int input, Need need);
+  // How many bytes this input's memory has from its first element on. A packed one's dims and strides do not tell that.
+  int64_t in_bytes(int input) const;
+
+  // outputs: dtype and dims are known from the shape rule, strides from one of the following calls on
   const Tensor& out(int index) const;
+  // In fresh memory, laid as the file says (plain or nhwc); row-major where the run tells how large it is.
+  Status output(int index);
+  // In fresh memory and a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
+  Status packed_output(int index, const char* layout, int64_t bytes);
+  // In an input's memory: no kernel runs if all outputs are views (set no tasks).
+  Status view(int index, int input, const int64_t* strides, int64_t offset);
   // Whether the file lays this output channels-last, known before output().
   bool out_is_nhwc(int index) const;
   // Whether the file lets this output be a view.
@@ -169,17 +194,8 @@ class Bind {
   // instruction set; null if there is none such (the loader has checked the file's key list, so for valid files it is
   // there).
   RowFn row_function(const char* name) const;
-  // elementwise operators: their own row function and dtypes
+  // elementwise operators: their own
   RowFn row_function() const;
-  DType elementwise_dtype() const;
-  DType elementwise_result() const;
-  const char* key() const;  // "conv2d.f32.gemm"
-
-  // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
-  Status fail(int input, const char* expected, const char* got_format, ...) __attribute__((format(printf, 4, 5)));
-
-  struct State;
-  State* state;
 };
 using BindFn = Status (*)(Bind&);
 
@@ -200,14 +216,18 @@ struct KernelText {
 struct KernelEntry {
   KernelText key;
   KernelText schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
-  uint16_t bind;      // in kBinds
+  uint16_t rules;     // in kRules
   uint8_t outputs;    // how many results it has
   bool elementwise;
   DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
-extern const BindFn kBinds[];
+struct Rules {
+  ShapeFn shape;
+  BindFn bind;
+};
+extern const Rules kRules[];
 extern const Isa kIsas[];  // that this library holds, base first
 extern const int kIsasHeld;
 // kIsasHeld of them for each kernel; null: the set before it serves. A row function where the kernel is elementwise.
@@ -247,9 +267,11 @@ static PEN_INLINE Range part(int64_t total, int64_t count, int64_t index) { retu
   void PEN_ISA::PEN_KERNEL_PICK(__VA_ARGS__, PEN_KERNEL_NAME3, PEN_KERNEL_NAME2, )(__VA_ARGS__)(const ::pen::Run& r)
 #define PEN_KERNEL_ANY(...) PEN_KERNEL(__VA_ARGS__)
 #if defined(PEN_ISA_BASE)
-#define PEN_BIND(op)                          \
-  PEN_SMALL Status op##_bind(::pen::Bind& b); \
-  PEN_SMALL Status op##_bind(::pen::Bind& b)
+#define PEN_RULE(name, parameter)   \
+  PEN_SMALL Status name(parameter); \
+  PEN_SMALL Status name(parameter)
 #else
-#define PEN_BIND(op) [[maybe_unused]] static Status op##_bind(::pen::Bind& b)
+#define PEN_RULE(name, parameter) [[maybe_unused]] static Status name(parameter)
 #endif
+#define PEN_SHAPE(op) PEN_RULE(op##_shape, ::pen::Shapes& s)
+#define PEN_BIND(op) PEN_RULE(op##_bind, ::pen::Bind& b)

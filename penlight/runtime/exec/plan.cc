@@ -75,8 +75,8 @@ struct Builder {
   ValueState* registers = nullptr;
   uint16_t* used = nullptr;         // of each register: which dims were asked for. Null in the first stage: inputs are in the key anyway
   uint32_t begin = 0, regions = 0;  // instructions of the stage
-  List<Bind::State::Reuse> reuses = {};
-  List<Bind::State::Placement> placements = {};
+  List<Given::State::Reuse> reuses = {};
+  List<Given::State::Placement> placements = {};
 
   const format::Instruction& instruction(uint32_t i) const { return m.code[method.code + begin + i]; }
   const format::Region& region(uint32_t i) const { return m.regions[instruction(i).target]; }
@@ -103,7 +103,7 @@ struct Builder {
       registers[index].target = -1;
       if (!plan->buffers.push(b)) return out_of_memory();
     }
-    Bind::State s = {};
+    Given::State s = {};
     s.model = &m;
     s.method = &method;
     s.registers = request.registers;
@@ -186,7 +186,7 @@ struct Builder {
   bool choose_placements(ValueState** states) {
     bool any = false;
     for (int32_t i = 0; i < placements.count; ++i) {
-      const Bind::State::Placement& p = placements[i];
+      const Given::State::Placement& p = placements[i];
       uint32_t pc = p.region;
       const format::Region& r = region(pc);
       ValueState& v = states[pc][p.value];
@@ -336,7 +336,7 @@ struct Builder {
   // In-place: an elementwise result takes the memory of an input that dies there and lies exactly alike.
   void reuse_inputs() {
     for (int32_t i = 0; i < reuses.count; ++i) {
-      const Bind::State::Reuse& r = reuses[i];
+      const Given::State::Reuse& r = reuses[i];
       Step& step = plan->steps[r.step];
       Place in = step.in_at[r.in], out = step.out_at[r.out];
       if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0) continue;
