@@ -10,34 +10,46 @@
 
 namespace pen {
 
-static PEN_SMALL Status bind_weight(Bind& b, Conv2d* p, int spatial, const char* layout) {
-  const Tensor &x = b.in(0), &w = b.in(1);
-  if (x.rank != 2 + spatial) return b.fail(0, spatial == 2 ? "rank 4" : "rank 5", "rank %d", x.rank);
-  if (w.rank != 2 + spatial) return b.fail(1, spatial == 2 ? "rank 4" : "rank 5", "rank %d", w.rank);
-  int64_t groups = p->groups, co = w.dims[0], ci_g = w.dims[1];
+// Products of sizes that may be hostile: saturates.
+static int64_t times(int64_t a, int64_t b) {
+  int64_t r;
+  return mul_overflows(a, b, &r) ? INT64_MAX : r;
+}
+
+static PEN_SMALL Status shape_conv(Shapes& s, int spatial, bool transposed) {
+  const Tensor &x = s.in(0), &w = s.in(1);
+  if (x.rank != 2 + spatial) return s.fail(0, spatial == 2 ? "rank 4" : "rank 5", "rank %d", x.rank);
+  if (w.rank != 2 + spatial) return s.fail(1, spatial == 2 ? "rank 4" : "rank 5", "rank %d", w.rank);
+  int64_t groups = s.integer("groups"), co = w.dims[0], ci_g = w.dims[1];
   if (groups < 1 || groups > kConvLimit || ci_g > kConvLimit || co % groups != 0 || ci_g * groups != x.dims[1])
-    return b.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
+    return s.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
                   static_cast<long long>(co), static_cast<long long>(ci_g), static_cast<long long>(groups),
                   static_cast<long long>(x.dims[1]));
-  p->ci_g = ci_g;
-  p->co_g = co / groups;
-  for (int side = 0; side < 3; ++side) p->kernel[side] = map_side(w, side);
+  if (s.has(2) && (s.in(2).rank != 1 || s.in(2).dims[0] != co))
+    return s.fail(2, "one bias per output channel", "rank %d, %lld for %lld channels", s.in(2).rank,
+                  static_cast<long long>(s.in(2).rank > 0 ? s.in(2).dims[0] : 1), static_cast<long long>(co));
+  PEN_TRY(shape_maps(s, transposed, 1, 3));
+  int64_t taps = 1;
+  for (int d = 2; d < w.rank; ++d) taps = times(taps, w.dims[d]);
+  return taps > kConvLimit ? s.fail(1, "a kernel of at most 2^24 positions", "%lld", static_cast<long long>(taps)) : PEN_OK;
+}
+
+PEN_SHAPE(conv2d) { return shape_conv(s, 2, false); }
+PEN_SHAPE(conv3d) { return shape_conv(s, 3, false); }
+PEN_SHAPE(conv_transpose2d) { return shape_conv(s, 2, true); }
+PEN_SHAPE(conv_transpose3d) { return shape_conv(s, 3, true); }
+
+static PEN_SMALL Status bind_weight(Bind& b, const char* layout, int64_t groups) {
   if (strcmp(b.in_layout(1), layout) != 0) return b.fail(1, layout, "layout %s", b.in_layout(1));
   int64_t bytes = 0;
   if (strcmp(layout, "plain") == 0)
     PEN_TRY(b.need(1, Need::dense));
   else
-    bytes = packed_bytes(layout, w, groups);
+    bytes = packed_bytes(layout, b.in(1), groups);
   if (bytes < 0 || b.in_bytes(1) < bytes)
     return b.fail(1, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(b.in_bytes(1)),
                   static_cast<long long>(bytes));
-  if (b.has(2)) {
-    if (b.in(2).rank != 1 || b.in(2).dims[0] != co)
-      return b.fail(2, "one bias per output channel", "rank %d, %lld for %lld channels", b.in(2).rank,
-                    static_cast<long long>(b.in(2).rank > 0 ? b.in(2).dims[0] : 1), static_cast<long long>(co));
-    PEN_TRY(b.need(2, Need::dense));
-  }
-  return PEN_OK;
+  return b.has(2) ? b.need(2, Need::dense) : PEN_OK;
 }
 
 // How much of the kernel falls above or below the image, over all output rows, in 1/256.
@@ -60,20 +72,14 @@ static constexpr int64_t kNearBytes = 256 * 1024;
 
 static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
-// Products of sizes that may be hostile: saturates.
-static int64_t times(int64_t a, int64_t b) {
-  int64_t r;
-  return mul_overflows(a, b, &r) ? INT64_MAX : r;
-}
-
 // Rows of all phases: a transposed convolution goes by them.
-static int64_t phase_rows(const Conv2d& p, const Shape& out) {
+static int64_t phase_rows(const Conv2d& p, const Tensor& out) {
   int64_t ow = out.dims[out.rank - 1];
   return ow == 0 ? 0 : times(p.pixels / ow, phase_count(p, 1, ow));
 }
 
-static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p, const Shape& out) {
-  const Tensor& x = b.in(0);
+static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
+  const Tensor &x = b.in(0), &out = b.out(0);
   int64_t oh = out.dims[out.rank - 2], ow = out.dims[out.rank - 1];
   p->runs = !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
   p->by_rows = p->transposed || (ow >= 4 && rows_on_padding(*p, map_side(x, 0), oh) >= 32);
@@ -122,7 +128,7 @@ static PEN_SMALL Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   return b.scratch(direct_sizes(*p, ow).total);
 }
 
-static PEN_SMALL Status bind_conv(Bind& b, int spatial, bool transposed) {
+static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
     if (*c == '.') variant = c + 1;
@@ -137,21 +143,20 @@ static PEN_SMALL Status bind_conv(Bind& b, int spatial, bool transposed) {
 
   p->transposed = transposed;
   p->groups = b.integer("groups");
-  PEN_TRY(bind_weight(b, p, spatial, packed));
+  p->ci_g = b.in(1).dims[1];
+  p->co_g = b.in(1).dims[0] / p->groups;
+  PEN_TRY(bind_weight(b, packed, p->groups));
   if (depthwise && (p->ci_g != 1 || p->co_g != 1))
     return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p->ci_g),
                   static_cast<long long>(p->co_g));
   PEN_TRY(bind_activation(b, &p->act));
   if (!direct) PEN_TRY(b.need(0, Need::channels));
-  const Tensor& x = b.in(0);
-  Shape out;
-  PEN_TRY(bind_maps(b, p, 3, &out));
-  int64_t taps = times(p->kernel[0], times(p->kernel[1], p->kernel[2]));
-  if (taps > kConvLimit) return b.fail(1, "a kernel of at most 2^24 positions", "%lld", static_cast<long long>(taps));
+  PEN_TRY(bind_maps(b, p, 1, 3));
+  const Tensor &x = b.in(0), &out = b.out(0);
   p->pixels = out.dims[0];
   for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);
   if (p->pixels == 0 || out.dims[1] == 0) return PEN_OK;
-  if (gemm) return cut_gemm(b, p, out);
+  if (gemm) return cut_gemm(b, p);
   if (direct) {
     if (p->groups != 1) return b.fail(-1, "one group", "%lld", static_cast<long long>(p->groups));
     return cut_direct(b, p, out.dims[2], out.dims[3]);
@@ -169,7 +174,7 @@ static PEN_SMALL Status bind_conv(Bind& b, int spatial, bool transposed) {
   }
   // The others go by output rows.
   int64_t rows = phase_rows(*p, out), ow = out.dims[out.rank - 1];
-  int64_t row_work = times(times(ow, taps * p->ci_g + 1), out.dims[1]);
+  int64_t row_work = times(times(ow, kernel_taps(*p) * p->ci_g + 1), out.dims[1]);
   // Depthwise reads far more than it computes: a quarter of the work makes a task.
   p->pixel_units = rows;
   p->pixel_tasks = task_count(rows, kTaskWork / 4 / row_work + 1);
@@ -183,9 +188,9 @@ static PEN_SMALL Status bind_conv(Bind& b, int spatial, bool transposed) {
   return depthwise ? PEN_OK : b.scratch(grouped_sizes(*p, x.dims[1], out.dims[1]).total);
 }
 
-PEN_BIND(conv2d) { return bind_conv(b, 2, false); }
-PEN_BIND(conv3d) { return bind_conv(b, 3, false); }
-PEN_BIND(conv_transpose2d) { return bind_conv(b, 2, true); }
-PEN_BIND(conv_transpose3d) { return bind_conv(b, 3, true); }
+PEN_BIND(conv2d) { return bind_conv(b, false); }
+PEN_BIND(conv3d) { return bind_conv(b, false); }
+PEN_BIND(conv_transpose2d) { return bind_conv(b, true); }
+PEN_BIND(conv_transpose3d) { return bind_conv(b, true); }
 
 }  // namespace pen

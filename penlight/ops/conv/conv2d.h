@@ -38,7 +38,7 @@ static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 
 // Bind has seen as many weights.
 static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
 
-// What a worker of the matrix kernel keeps in scratch, in bytes from its start. Bind has bounded all factors (conv2d.cc,
+// What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv2d.cc,
 // kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
   int64_t taps;                                    // rows of pointers: kernel positions, or kernel rows where each is one run
@@ -102,56 +102,76 @@ static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
 // No attribute may be larger: keeps every product below far from overflow, and is more than any image's side.
 constexpr int64_t kConvLimit = int64_t{1} << 24;
 
+// Which side dim 2 + i of a map is: dims and attributes go D, H, W.
+static PEN_INLINE int side_of(int i, int spatial) { return spatial == 2 ? i : (i + 2) % 3; }
+
+// The window: the attributes, and the sides of the weights, which are input `weights`.
+static PEN_INLINE void place_window(const Given& g, Conv2d* p, int weights) {
+  IntList stride = g.ints("stride"), padding = g.ints("padding"), dilation = g.ints("dilation");
+  for (int side = 0; side < 3; ++side) {
+    p->kernel[side] = map_side(g.in(weights), side);
+    p->stride[side] = p->dilation[side] = 1;
+  }
+  int spatial = g.in(0).rank - 2;
+  for (int i = 0; i < spatial; ++i) {
+    int side = side_of(i, spatial);
+    p->stride[side] = stride[i];
+    p->pad[side] = padding[i];
+    p->dilation[side] = dilation[i];
+  }
+}
+
 // One side of the image: attributes checked, output size.
-static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end, int64_t in, int64_t* out) {
-  int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], pad = p->pad[side];
+static PEN_INLINE Status shape_side(const Shapes& shapes, const Conv2d& p, int side, int64_t pad_end, int64_t in, int64_t* out) {
+  int64_t k = p.kernel[side], s = p.stride[side], d = p.dilation[side], pad = p.pad[side];
   if (k < 1 || s < 1 || d < 1 || k > kConvLimit || s > kConvLimit || d > kConvLimit)
-    return b.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
-                  static_cast<long long>(s), static_cast<long long>(d));
+    return shapes.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
+                       static_cast<long long>(s), static_cast<long long>(d));
   // What a transposed convolution cuts off its end may be less than nothing (output_padding).
-  if (pad < 0 || pad_end < (p->transposed ? -kConvLimit : 0) || pad > kConvLimit || pad_end > kConvLimit)
-    return b.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
+  if (pad < 0 || pad_end < (p.transposed ? -kConvLimit : 0) || pad > kConvLimit || pad_end > kConvLimit)
+    return shapes.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
   const WindowSide w = {in, k, s, d, pad, pad_end};
-  if (p->transposed) {
-    if (in < 1 || in > kConvLimit) return b.fail(0, "an image with sides from 1 to 2^24", "%lld", static_cast<long long>(in));
+  if (p.transposed) {
+    if (in < 1 || in > kConvLimit) return shapes.fail(0, "an image with sides from 1 to 2^24", "%lld", static_cast<long long>(in));
     *out = transposed_size(w);
-    if (*out < 1) return b.fail(-1, "padding that leaves something of the result", "size %lld", static_cast<long long>(*out));
+    if (*out < 1) return shapes.fail(-1, "padding that leaves something of the result", "size %lld", static_cast<long long>(*out));
     return PEN_OK;
   }
   *out = window_count(w);
   if (*out < 1)
-    return b.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
-                  static_cast<long long>(in + pad + pad_end), static_cast<long long>(window_reach(w)));
+    return shapes.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
+                       static_cast<long long>(in + pad + pad_end), static_cast<long long>(window_reach(w)));
   return PEN_OK;
 }
 
-// The attributes of the window, the output's shape and the residual, which is input `residual`. The weights are bound, and
-// x (input 0) lies as its kernel needs it.
-static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int residual, Shape* out) {
-  IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
-  const Tensor& x = b.in(0);
+// The attributes of the window, the output's shape and the residual, which is input `residual`. Channels are those of input 1. The
+// ranks of x and of the weights are checked.
+static PEN_INLINE Status shape_maps(Shapes& s, bool transposed, int weights, int residual) {
+  IntList stride = s.ints("stride"), padding = s.ints("padding"), dilation = s.ints("dilation");
+  const Tensor& x = s.in(0);
   int spatial = x.rank - 2;
   if (stride.count != spatial || padding.count != 2 * spatial || dilation.count != spatial)
-    return b.fail(-1, "a stride, two paddings and a dilation for each spatial dim", "%d, %d and %d", stride.count, padding.count,
+    return s.fail(-1, "a stride, two paddings and a dilation for each spatial dim", "%d, %d and %d", stride.count, padding.count,
                   dilation.count);
-  out->rank = x.rank;
-  out->dims[0] = x.dims[0];
-  out->dims[1] = b.in(1).dims[0];
-  for (int i = 0; i < spatial; ++i) {
-    int side = spatial == 2 ? i : (i + 2) % 3;  // attributes go D, H, W
-    p->stride[side] = stride[i];
-    p->pad[side] = padding[i];
-    p->dilation[side] = dilation[i];
-    PEN_TRY(bind_side(b, p, side, padding[i + spatial], x.dims[2 + i], &out->dims[2 + i]));
-  }
-  if (spatial == 2) p->kernel[2] = p->stride[2] = p->dilation[2] = 1;
-  PEN_TRY(b.output(0, x.dtype, *out));
+  Conv2d p = {};
+  p.transposed = transposed;
+  place_window(s, &p, weights);
+  Shape out = shape_of(x);
+  out.dims[1] = s.in(1).dims[0];
+  for (int i = 0; i < spatial; ++i) PEN_TRY(shape_side(s, p, side_of(i, spatial), padding[i + spatial], x.dims[2 + i], &out.dims[2 + i]));
+  PEN_TRY(s.output(0, x.dtype, out));
+  if (!s.has(residual)) return PEN_OK;
+  bool same = s.in(residual).rank == x.rank;
+  for (int d = 0; same && d < x.rank; ++d) same = s.in(residual).dims[d] == out.dims[d];
+  return same ? PEN_OK : s.fail(residual, "a residual of the output's shape", "another shape, rank %d", s.in(residual).rank);
+}
+
+// The window, the output and the residual. x (input 0) lies as its kernel needs it.
+static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int weights, int residual) {
+  place_window(b, p, weights);
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
-  if (!b.has(residual)) return PEN_OK;
-  bool same = b.in(residual).rank == x.rank;
-  for (int d = 0; same && d < x.rank; ++d) same = b.in(residual).dims[d] == out->dims[d];
-  if (!same) return b.fail(residual, "a residual of the output's shape", "another shape, rank %d", b.in(residual).rank);
-  return b.need(residual, Need::channels);
+  return b.has(residual) ? b.need(residual, Need::channels) : PEN_OK;
 }
 
 // The image row or column that tap `k` of output `o` reads; may lie outside.

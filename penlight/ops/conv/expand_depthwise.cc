@@ -25,15 +25,24 @@ constexpr int64_t kExpandedBytes = 128 * 1024;     // of expanded rows, with roo
 constexpr int64_t kExpandInputBytes = 512 * 1024;  // of x that the tasks of one part of the rows read again and again
 constexpr int64_t kExpandTasks = 8;                // enough for some threads to share
 
-static PEN_SMALL Status bind_expand_weights(Bind& b, ExpandDepthwise* p) {
-  const Tensor &x = b.in(0), &w = b.in(1), &w2 = b.in(3);
-  if (x.rank != 4) return b.fail(0, "rank 4", "rank %d", x.rank);
+PEN_SHAPE(expand_depthwise) {
+  const Tensor &x = s.in(0), &w = s.in(1), &w2 = s.in(3);
+  if (x.rank != 4) return s.fail(0, "rank 4", "rank %d", x.rank);
   if (w.rank != 4 || w.dims[1] != x.dims[1] || w.dims[2] != 1 || w.dims[3] != 1)
-    return b.fail(1, "pointwise weights [C, Ci, 1, 1] for the channels of x", "rank %d, [%lld, %lld, ...]", w.rank,
+    return s.fail(1, "pointwise weights [C, Ci, 1, 1] for the channels of x", "rank %d, [%lld, %lld, ...]", w.rank,
                   static_cast<long long>(w.rank > 0 ? w.dims[0] : 0), static_cast<long long>(w.rank > 1 ? w.dims[1] : 0));
   if (w2.rank != 4 || w2.dims[0] != w.dims[0] || w2.dims[1] != 1)
-    return b.fail(3, "depthwise weights [C, 1, kh, kw] for the channels of w", "rank %d, [%lld, ...]", w2.rank,
+    return s.fail(3, "depthwise weights [C, 1, kh, kw] for the channels of w", "rank %d, [%lld, ...]", w2.rank,
                   static_cast<long long>(w2.rank > 0 ? w2.dims[0] : 0));
+  for (int bias = 2; bias <= 4; bias += 2)
+    if (s.has(bias) && (s.in(bias).rank != 1 || s.in(bias).dims[0] != w.dims[0]))
+      return s.fail(bias, "one bias per channel", "rank %d", s.in(bias).rank);
+  if (x.dims[2] < 1 || x.dims[3] < 1)  // the pointwise convolution has nothing to stand on, whatever the padding after it
+    return s.fail(0, "an image of at least one pixel", "%lld x %lld", static_cast<long long>(x.dims[2]), static_cast<long long>(x.dims[3]));
+  return shape_maps(s, false, 3, 5);
+}
+
+static PEN_SMALL Status bind_expand_weights(Bind& b) {
   static const struct {
     int input;
     const char* layout;
@@ -46,31 +55,23 @@ static PEN_SMALL Status bind_expand_weights(Bind& b, ExpandDepthwise* p) {
       return b.fail(packed.input, "as many bytes as its packed layout takes", "%lld of %lld",
                     static_cast<long long>(b.in_bytes(packed.input)), static_cast<long long>(bytes));
   }
-  for (int bias = 2; bias <= 4; bias += 2) {
-    if (!b.has(bias)) continue;
-    if (b.in(bias).rank != 1 || b.in(bias).dims[0] != w.dims[0]) return b.fail(bias, "one bias per channel", "rank %d", b.in(bias).rank);
-    PEN_TRY(b.need(bias, Need::dense));
-  }
-  p->ci = w.dims[1];
-  p->groups = w.dims[0];
-  p->ci_g = p->co_g = 1;
-  p->kernel[0] = w2.dims[2];
-  p->kernel[1] = w2.dims[3];
+  for (int bias = 2; bias <= 4; bias += 2)
+    if (b.has(bias)) PEN_TRY(b.need(bias, Need::dense));
   return PEN_OK;
 }
 
 PEN_BIND(expand_depthwise) {
   ExpandDepthwise* p = b.params<ExpandDepthwise>();
   if (!p) return PEN_ERROR_MEMORY;
-  PEN_TRY(bind_expand_weights(b, p));
+  PEN_TRY(bind_expand_weights(b));
+  p->ci = b.in(1).dims[1];
+  p->groups = b.in(1).dims[0];
+  p->ci_g = p->co_g = 1;
   PEN_TRY(bind_activation(b, &p->inner));
   PEN_TRY(bind_activation(b, &p->act, "act2", "act2_args"));
   PEN_TRY(b.need(0, Need::channels));
-  const Tensor& x = b.in(0);
-  if (x.dims[2] < 1 || x.dims[3] < 1)  // the pointwise convolution has nothing to stand on, whatever the padding after it
-    return b.fail(0, "an image of at least one pixel", "%lld x %lld", static_cast<long long>(x.dims[2]), static_cast<long long>(x.dims[3]));
-  Shape out;
-  PEN_TRY(bind_maps(b, p, 5, &out));
+  PEN_TRY(bind_maps(b, p, 3, 5));
+  const Tensor &x = b.in(0), &out = b.out(0);
   if (out.dims[0] == 0 || out.dims[1] == 0) return PEN_OK;
 
   int64_t h = x.dims[2], w = x.dims[3], oh = out.dims[2], reach = (p->kernel[0] - 1) * p->dilation[0] + 1;

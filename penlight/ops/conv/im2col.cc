@@ -14,78 +14,91 @@ struct Im2Col {
   int64_t channels, units, tasks;
 };
 
-// Attributes, and how many windows an image of the given size has.
-static PEN_SMALL Status bind_windows(Bind& b, Im2Col* p) {
+// One side of the image: the attributes, and how many windows they make.
+static PEN_SMALL void set_side(const Given& g, Im2Col* p, int side, int64_t image) {
+  p->image[side] = image;
+  p->kernel[side] = g.ints("kernel")[side];
+  p->stride[side] = g.ints("stride")[side];
+  p->pad[side] = g.ints("padding")[side];
+  p->dilation[side] = g.ints("dilation")[side];
+  p->windows[side] = window_count({image, p->kernel[side], p->stride[side], p->dilation[side], p->pad[side], p->pad[side]});
+}
+
+static PEN_SMALL Status shape_windows(const Shapes& s, Im2Col* p, const int64_t* image) {
   constexpr int64_t kLimit = 1 << 24;  // keeps every product below far from overflow
-  IntList kernel = b.ints("kernel"), stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
+  IntList kernel = s.ints("kernel"), stride = s.ints("stride"), padding = s.ints("padding"), dilation = s.ints("dilation");
   if (kernel.count != 2 || stride.count != 2 || padding.count != 2 || dilation.count != 2)
-    return b.fail(-1, "2 kernel sizes, 2 strides, 2 paddings and 2 dilations", "%d, %d, %d and %d", kernel.count, stride.count,
+    return s.fail(-1, "2 kernel sizes, 2 strides, 2 paddings and 2 dilations", "%d, %d, %d and %d", kernel.count, stride.count,
                   padding.count, dilation.count);
   for (int i = 0; i < 2; ++i) {
     if (kernel[i] < 1 || stride[i] < 1 || dilation[i] < 1 || padding[i] < 0 || kernel[i] > kLimit || stride[i] > kLimit ||
-        dilation[i] > kLimit || padding[i] > kLimit || p->image[i] > kLimit)
-      return b.fail(-1, "kernel, stride and dilation from 1 to 2^24, padding from 0", "other numbers");
-    p->kernel[i] = kernel[i];
-    p->stride[i] = stride[i];
-    p->pad[i] = padding[i];
-    p->dilation[i] = dilation[i];
-    p->windows[i] = window_count({p->image[i], kernel[i], stride[i], dilation[i], padding[i], padding[i]});
+        dilation[i] > kLimit || padding[i] > kLimit || image[i] > kLimit)
+      return s.fail(-1, "kernel, stride and dilation from 1 to 2^24, padding from 0", "other numbers");
+    set_side(s, p, i, image[i]);
     if (p->windows[i] < 1)
-      return b.fail(0, "a padded image at least as large as the kernel", "size %lld", static_cast<long long>(p->image[i]));
+      return s.fail(0, "a padded image at least as large as the kernel", "size %lld", static_cast<long long>(image[i]));
   }
   return PEN_OK;
 }
 
-PEN_BIND(im2col) {
-  PEN_TRY(b.need(0, Need::rows));
-  const Tensor& x = b.in(0);
-  if (x.rank != 4) return b.fail(0, "rank 4", "rank %d", x.rank);
-  Im2Col* p = b.params<Im2Col>();
-  if (!p) return PEN_ERROR_MEMORY;
-  p->image[0] = x.dims[2];
-  p->image[1] = x.dims[3];
-  PEN_TRY(bind_windows(b, p));
-  p->channels = x.dims[1];
-  int64_t rows, columns = p->windows[0] * p->windows[1];
-  if (mul_overflows(p->channels, p->kernel[0] * p->kernel[1], &rows)) return b.fail(0, "a matrix that fits in memory", "more");
+PEN_SHAPE(im2col) {
+  const Tensor& x = s.in(0);
+  if (x.rank != 4) return s.fail(0, "rank 4", "rank %d", x.rank);
+  Im2Col p = {};
+  PEN_TRY(shape_windows(s, &p, x.dims + 2));
   Shape out;
   out.rank = 3;
   out.dims[0] = x.dims[0];
-  out.dims[1] = rows;
-  out.dims[2] = columns;
-  PEN_TRY(b.output(0, x.dtype, out));
-  p->units = x.dims[0] * rows;
-  p->tasks = task_count(p->units, 16384 / columns + 1);
+  if (mul_overflows(x.dims[1], p.kernel[0] * p.kernel[1], &out.dims[1])) return s.fail(0, "a matrix that fits in memory", "more");
+  out.dims[2] = p.windows[0] * p.windows[1];
+  return s.output(0, x.dtype, out);
+}
+
+PEN_BIND(im2col) {
+  PEN_TRY(b.need(0, Need::rows));
+  PEN_TRY(b.output(0));
+  const Tensor &x = b.in(0), &out = b.out(0);
+  Im2Col* p = b.params<Im2Col>();
+  if (!p) return PEN_ERROR_MEMORY;
+  for (int i = 0; i < 2; ++i) set_side(b, p, i, x.dims[2 + i]);
+  p->channels = x.dims[1];
+  p->units = out.dims[0] * out.dims[1];
+  p->tasks = task_count(p->units, 16384 / out.dims[2] + 1);
   if (p->units > 0) b.tasks(p->tasks);
   return PEN_OK;
 }
 
-PEN_BIND(col2im) {
-  PEN_TRY(b.need(0, Need::dense));
-  const Tensor& x = b.in(0);
-  IntList size = b.ints("size");
-  if (x.rank != 3) return b.fail(0, "rank 3", "rank %d", x.rank);
-  if (size.count != 2 || size[0] < 0 || size[1] < 0) return b.fail(-1, "an image's height and width", "%d numbers", size.count);
-  Im2Col* p = b.params<Im2Col>();
-  if (!p) return PEN_ERROR_MEMORY;
-  p->image[0] = size[0];
-  p->image[1] = size[1];
-  PEN_TRY(bind_windows(b, p));
-  int64_t taps = p->kernel[0] * p->kernel[1], columns = p->windows[0] * p->windows[1];
+PEN_SHAPE(col2im) {
+  const Tensor& x = s.in(0);
+  IntList size = s.ints("size");
+  if (x.rank != 3) return s.fail(0, "rank 3", "rank %d", x.rank);
+  if (size.count != 2 || size[0] < 0 || size[1] < 0) return s.fail(-1, "an image's height and width", "%d numbers", size.count);
+  Im2Col p = {};
+  PEN_TRY(shape_windows(s, &p, size.data));
+  int64_t taps = p.kernel[0] * p.kernel[1], columns = p.windows[0] * p.windows[1];
   if (x.dims[1] % taps != 0 || x.dims[2] != columns)
-    return b.fail(0, "[N, C * kh * kw, windows]", "%lld rows for %lld taps, %lld columns for %lld windows",
+    return s.fail(0, "[N, C * kh * kw, windows]", "%lld rows for %lld taps, %lld columns for %lld windows",
                   static_cast<long long>(x.dims[1]), static_cast<long long>(taps), static_cast<long long>(x.dims[2]),
                   static_cast<long long>(columns));
-  p->channels = x.dims[1] / taps;
   Shape out;
   out.rank = 4;
   out.dims[0] = x.dims[0];
-  out.dims[1] = p->channels;
+  out.dims[1] = x.dims[1] / taps;
   out.dims[2] = size[0];
   out.dims[3] = size[1];
-  PEN_TRY(b.output(0, DType::f32, out));
-  p->units = x.dims[0] * p->channels;
-  p->tasks = task_count(p->units, 16384 / (taps * columns + 1) + 1);
+  return s.output(0, DType::f32, out);
+}
+
+PEN_BIND(col2im) {
+  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(b.output(0));
+  const Tensor &x = b.in(0), &out = b.out(0);
+  Im2Col* p = b.params<Im2Col>();
+  if (!p) return PEN_ERROR_MEMORY;
+  for (int i = 0; i < 2; ++i) set_side(b, p, i, out.dims[2 + i]);
+  p->channels = out.dims[1];
+  p->units = out.dims[0] * out.dims[1];
+  p->tasks = task_count(p->units, 16384 / (p->kernel[0] * p->kernel[1] * x.dims[2] + 1) + 1);
   if (p->units > 0) b.tasks(p->tasks);
   return PEN_OK;
 }

@@ -12,6 +12,16 @@ struct Pack {
   char layout;  // 'p'anel16, 't'aps, 'g'rouped
 };
 
+PEN_SHAPE(pack) {
+  const char* layout = s.text("layout");
+  int64_t groups = s.integer("groups");
+  const Tensor& w = s.in(0);
+  if (winograd_outputs(layout) || packed_bytes(layout, w, groups) < 0)  // transforms happen at export only
+    return s.fail(0, "a weight [Co, Ci, kh, kw] that this layout can hold", "rank %d in %lld groups as \"%s\"", w.rank,
+                  static_cast<long long>(groups), layout);
+  return s.output(0, DType::f32, shape_of(w));
+}
+
 PEN_BIND(pack) {
   const char* layout = b.text("layout");
   int64_t groups = b.integer("groups");
@@ -19,10 +29,7 @@ PEN_BIND(pack) {
   const Tensor& w = b.in(0);
   // The name goes on as the value's layout: it has to outlive this call, so it is one of ours.
   const char* known = strcmp(layout, "panel16") == 0 ? "panel16" : strcmp(layout, "taps") == 0 ? "taps" : "grouped";
-  int64_t bytes = winograd_outputs(layout) ? -1 : packed_bytes(layout, w, groups);  // transforms happen at export only
-  if (bytes < 0)
-    return b.fail(0, "a weight [Co, Ci, kh, kw] that this layout can hold", "rank %d in %lld groups as \"%s\"", w.rank,
-                  static_cast<long long>(groups), layout);
+  int64_t bytes = packed_bytes(known, w, groups);
   Pack* p = b.params<Pack>();
   if (!p) return PEN_ERROR_MEMORY;
   p->groups = groups;
@@ -31,10 +38,7 @@ PEN_BIND(pack) {
   p->taps = 1;
   for (int d = 2; d < w.rank; ++d) p->taps *= w.dims[d];
   p->layout = known[0];
-  Shape shape;
-  shape.rank = w.rank;
-  for (int d = 0; d < w.rank; ++d) shape.dims[d] = w.dims[d];
-  PEN_TRY(b.packed_output(0, DType::f32, shape, known, bytes));
+  PEN_TRY(b.packed_output(0, known, bytes));
   int64_t panels = (p->n + 15) / 16;
   if (bytes > 0) b.tasks(known[0] == 'p' ? groups * panels : known[0] == 't' ? p->taps : (groups * p->n + 15) / 16);
   return PEN_OK;
