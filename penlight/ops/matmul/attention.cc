@@ -33,19 +33,40 @@ constexpr int64_t kKeyBlock = 256;
 static PEN_INLINE int64_t packed_keys(int64_t keys, int64_t e) { return panel_count(keys) * 16 * e; }
 static PEN_INLINE int64_t packed_values(int64_t keys, int64_t ev) { return panel_count(ev) * 16 * keys; }
 
-PEN_BIND(attention) {
+// The mask's last dims may be missing: 0 are its rows, 1 its columns.
+static PEN_INLINE int64_t mask_size(const Tensor& mask, int dim) { return mask.rank - 2 + dim >= 0 ? mask.dims[mask.rank - 2 + dim] : 1; }
+
+PEN_SHAPE(attention) {
   static const char* const kShape[3] = {"a tensor [..., L, E]", "a tensor [..., S, E] with the E of q",
                                         "a tensor [..., S, Ev] with the S of k"};
-  Shape shape;
+  Shape out;
   for (int i = 0; i < 4; ++i) {
-    if (!b.has(i)) continue;
-    PEN_TRY(need_unpacked(b, i));
-    PEN_TRY(need_countable(b, i));
-    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
-    if (b.in(i).rank < 2 && i < 3) return b.fail(i, kShape[i], "rank %d", b.in(i).rank);
-    int lead = b.in(i).rank - 2;
-    if (lead > 0 && broadcast(&shape, b.in(i).dims, lead) >= 0) return b.fail(i, "leading dims equal to those of q, or 1", "others");
+    if (!s.has(i)) continue;
+    PEN_TRY(need_countable(s, i));
+    if (s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
+    if (s.in(i).rank < 2 && i < 3) return s.fail(i, kShape[i], "rank %d", s.in(i).rank);
+    int lead = s.in(i).rank - 2;
+    if (lead > 0 && broadcast(&out, s.in(i).dims, lead) >= 0) return s.fail(i, "leading dims equal to those of q, or 1", "others");
   }
+  const Tensor &q = s.in(0), &k = s.in(1), &v = s.in(2);
+  int64_t length = q.dims[q.rank - 2], keys = k.dims[k.rank - 2];
+  if (k.dims[k.rank - 1] != q.dims[q.rank - 1]) return s.fail(1, kShape[1], "E = %lld", static_cast<long long>(k.dims[k.rank - 1]));
+  if (v.dims[v.rank - 2] != keys) return s.fail(2, kShape[2], "S = %lld", static_cast<long long>(v.dims[v.rank - 2]));
+  if (s.has(3)) {
+    int64_t rows = mask_size(s.in(3), 0), columns = mask_size(s.in(3), 1);
+    if ((rows != 1 && rows != length) || (columns != 1 && columns != keys))
+      return s.fail(3, "a mask that can be broadcast to [..., L, S]", "[..., %lld, %lld]", static_cast<long long>(rows),
+                    static_cast<long long>(columns));
+  }
+  if (out.rank + 2 > kMaxRank) return s.fail(-1, "a result of rank 8 at most", "rank %d", out.rank + 2);
+  out.dims[out.rank++] = length;
+  out.dims[out.rank++] = v.dims[v.rank - 1];
+  return s.output(0, DType::f32, out);
+}
+
+PEN_BIND(attention) {
+  for (int i = 0; i < 4; ++i)
+    if (b.has(i)) PEN_TRY(need_unpacked(b, i));
   PEN_TRY(b.need(0, Need::rows));
   AttentionParams* p = b.params<AttentionParams>();
   if (!p) return PEN_ERROR_MEMORY;
@@ -54,30 +75,20 @@ PEN_BIND(attention) {
   p->e = q.dims[q.rank - 1];
   p->s = k.dims[k.rank - 2];
   p->ev = v.dims[v.rank - 1];
-  if (k.dims[k.rank - 1] != p->e) return b.fail(1, kShape[1], "E = %lld", static_cast<long long>(k.dims[k.rank - 1]));
-  if (v.dims[v.rank - 2] != p->s) return b.fail(2, kShape[2], "S = %lld", static_cast<long long>(v.dims[v.rank - 2]));
   p->has_mask = b.has(3);
   if (p->has_mask) {
-    // The last dims may be missing or 1; what is left must be contiguous along the keys.
-    int rank = b.in(3).rank;
-    int64_t rows = rank > 1 ? b.in(3).dims[rank - 2] : 1, columns = rank > 0 ? b.in(3).dims[rank - 1] : 1;
-    if ((rows != 1 && rows != p->l) || (columns != 1 && columns != p->s))
-      return b.fail(3, "a mask that can be broadcast to [..., L, S]", "[..., %lld, %lld]", static_cast<long long>(rows),
-                    static_cast<long long>(columns));
-    if (columns != 1) PEN_TRY(b.need(3, Need::rows));
+    // What is not broadcast must be contiguous along the keys.
     const Tensor& mask = b.in(3);
-    p->mask_row = rows != 1 ? mask.strides[rank - 2] : 0;
-    p->mask_column = columns != 1 ? 1 : 0;
+    p->mask_column = mask_size(mask, 1) != 1;
+    if (p->mask_column) PEN_TRY(b.need(3, Need::rows));
+    p->mask_row = mask_size(mask, 0) != 1 ? mask.strides[mask.rank - 2] : 0;
   }
-  Shape out = shape;
-  out.rank = shape.rank + 2;
-  if (out.rank > kMaxRank) return b.fail(-1, "a result of rank 8 at most", "rank %d", out.rank);
-  out.dims[shape.rank] = p->l;
-  out.dims[shape.rank + 1] = p->ev;
-  PEN_TRY(b.output(0, DType::f32, out));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::rows));
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;
+  Shape shape = shape_of(y);
+  shape.rank -= 2;
   p->keys = packed_batch(shape, k, 2);
   p->values = packed_batch(shape, v, 2);
   p->batch.rank = shape.rank;

@@ -28,13 +28,25 @@ constexpr int64_t kLinearTaskWork = int64_t{1} << 19;  // multiply-adds
 constexpr int64_t kLinearCliff = 2048;
 constexpr int64_t kLinearCopyColumns = 256;  // columns from which on the copy pays
 
+PEN_SHAPE(linear) {
+  const Tensor &x = s.in(0), &w = s.in(1);
+  if (x.rank < 1) return s.fail(0, "rank 1 or more", "rank 0");
+  if (w.rank != 2) return s.fail(1, "rank 2", "rank %d", w.rank);
+  if (w.dims[1] != x.dims[x.rank - 1])
+    return s.fail(1, "as many columns as x has", "%lld for %lld", static_cast<long long>(w.dims[1]),
+                  static_cast<long long>(x.dims[x.rank - 1]));
+  if (s.has(2) && (s.in(2).rank != 1 || s.in(2).dims[0] != w.dims[0])) return s.fail(2, "one bias per column", "rank %d", s.in(2).rank);
+  Shape shape = shape_of(x);
+  shape.dims[x.rank - 1] = w.dims[0];
+  PEN_TRY(s.output(0, DType::f32, shape));
+  if (!s.has(3)) return PEN_OK;
+  bool same = s.in(3).rank == shape.rank;
+  for (int d = 0; same && d < shape.rank; ++d) same = s.in(3).dims[d] == shape.dims[d];
+  return same ? PEN_OK : s.fail(3, "a residual of the output's shape", "another shape, rank %d", s.in(3).rank);
+}
+
 PEN_BIND(linear) {
   const Tensor& w = b.in(1);
-  if (b.in(0).rank < 1) return b.fail(0, "rank 1 or more", "rank 0");
-  if (w.rank != 2) return b.fail(1, "rank 2", "rank %d", w.rank);
-  if (w.dims[1] != b.in(0).dims[b.in(0).rank - 1])
-    return b.fail(1, "as many columns as x has", "%lld for %lld", static_cast<long long>(w.dims[1]),
-                  static_cast<long long>(b.in(0).dims[b.in(0).rank - 1]));
   if (strcmp(b.in_layout(1), "panel16") != 0) return b.fail(1, "panel16", "layout %s", b.in_layout(1));
   int64_t bytes = packed_bytes("panel16", w, 1);
   if (bytes < 0 || b.in_bytes(1) < bytes)
@@ -44,26 +56,13 @@ PEN_BIND(linear) {
   if (!p) return PEN_ERROR_MEMORY;
   p->n = w.dims[0];
   p->k = w.dims[1];
-  if (b.has(2)) {
-    if (b.in(2).rank != 1 || b.in(2).dims[0] != p->n) return b.fail(2, "one bias per column", "rank %d", b.in(2).rank);
-    PEN_TRY(b.need(2, Need::dense));
-  }
+  if (b.has(2)) PEN_TRY(b.need(2, Need::dense));
   PEN_TRY(bind_activation(b, &p->act));
   PEN_TRY(b.need(0, Need::rows));
-  const Tensor& x = b.in(0);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  shape.dims[x.rank - 1] = p->n;
-  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::rows));
-  const Tensor& y = b.out(0);
-  if (b.has(3)) {
-    bool same = b.in(3).rank == shape.rank;
-    for (int d = 0; same && d < shape.rank; ++d) same = b.in(3).dims[d] == shape.dims[d];
-    if (!same) return b.fail(3, "a residual of the output's shape", "another shape, rank %d", b.in(3).rank);
-    PEN_TRY(b.need(3, Need::rows));
-  }
+  if (b.has(3)) PEN_TRY(b.need(3, Need::rows));
+  const Tensor &x = b.in(0), &y = b.out(0);
 
   p->m = 1;
   for (int d = 0; d < x.rank - 1; ++d) {

@@ -7,36 +7,40 @@ namespace pen {
 
 constexpr int64_t kDirectRows = 3;
 
-PEN_BIND(matmul) {
+PEN_SHAPE(matmul) {
   for (int i = 0; i < 2; ++i) {
-    if (b.in(i).dtype != b.in(0).dtype) return b.fail(i, "a tensor of a's dtype", "dtype code %d", static_cast<int>(b.in(i).dtype));
-    if (b.in(i).rank < 2) return b.fail(i, "a tensor of rank 2 or more", "rank %d", b.in(i).rank);
+    if (s.in(i).dtype != s.in(0).dtype) return s.fail(i, "a tensor of a's dtype", "dtype code %d", static_cast<int>(s.in(i).dtype));
+    if (s.in(i).rank < 2) return s.fail(i, "a tensor of rank 2 or more", "rank %d", s.in(i).rank);
   }
+  PEN_TRY(need_countable(s, 1));
+  const Tensor &a = s.in(0), &w = s.in(1);
+  Shape out;
+  if (broadcast(&out, a.dims, a.rank - 2) >= 0 || broadcast(&out, w.dims, w.rank - 2) >= 0)
+    return s.fail(1, "leading dims equal to those of a, or 1", "others");
+  if (w.dims[w.rank - 2] != a.dims[a.rank - 1])
+    return s.fail(1, "as many rows as a has columns", "%lld, not %lld", static_cast<long long>(w.dims[w.rank - 2]),
+                  static_cast<long long>(a.dims[a.rank - 1]));
+  if (out.rank + 2 > kMaxRank) return s.fail(-1, "a result of rank 8 at most", "rank %d", out.rank + 2);
+  out.dims[out.rank++] = a.dims[a.rank - 2];
+  out.dims[out.rank++] = w.dims[w.rank - 1];
+  return s.output(0, a.dtype, out);
+}
+
+PEN_BIND(matmul) {
   PEN_TRY(b.need(0, Need::rows));
   if (b.in(0).dtype != DType::f32) PEN_TRY(b.need(1, Need::rows));
   PEN_TRY(need_unpacked(b, 1));
-  PEN_TRY(need_countable(b, 1));
-  const Tensor &a = b.in(0), &w = b.in(1);
-  Shape shape;
-  if (broadcast(&shape, a.dims, a.rank - 2) >= 0 || broadcast(&shape, w.dims, w.rank - 2) >= 0)
-    return b.fail(1, "leading dims equal to those of a, or 1", "others");
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, Need::rows));
   MatmulParams* p = b.params<MatmulParams>();
   if (!p) return PEN_ERROR_MEMORY;
+  const Tensor &a = b.in(0), &w = b.in(1), &y = b.out(0);
+  if (is_empty(y)) return PEN_OK;
+  Shape shape = shape_of(y);
+  shape.rank -= 2;
   p->m = a.dims[a.rank - 2];
   p->k = a.dims[a.rank - 1];
   p->n = w.dims[w.rank - 1];
-  if (w.dims[w.rank - 2] != p->k)
-    return b.fail(1, "as many rows as a has columns", "%lld, not %lld", static_cast<long long>(w.dims[w.rank - 2]),
-                  static_cast<long long>(p->k));
-  Shape out = shape;
-  out.rank = shape.rank + 2;
-  if (out.rank > kMaxRank) return b.fail(-1, "a result of rank 8 at most", "rank %d", out.rank);
-  out.dims[shape.rank] = p->m;
-  out.dims[shape.rank + 1] = p->n;
-  PEN_TRY(b.output(0, a.dtype, out));
-  PEN_TRY(b.need_out(0, Need::rows));
-  const Tensor& y = b.out(0);
-  if (is_empty(y)) return PEN_OK;
   p->packed = packed_batch(shape, w, 2);
   p->batch.rank = shape.rank;
   p->batch.count = 1;
