@@ -150,10 +150,7 @@ struct CopyFirst {
 };
 static PEN_INLINE Status bind_copy_first(Bind& b, CopyFirst* c) {
   const Tensor& x = b.in(0);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  PEN_TRY(b.output(0, x.dtype, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (is_empty(x)) return PEN_OK;
   b.may_reuse(0, 0, true);

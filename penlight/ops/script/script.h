@@ -1,5 +1,6 @@
 // What TorchScript's own operators share: text that grows, numbers of either kind, places in lists and strings.
 #pragma once
+#include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/vm/op.h"
 
 namespace pen::script {
@@ -49,8 +50,7 @@ static PEN_INLINE int64_t wrap_mul(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
 }
 
-// A place counted from the end where it is negative; still negative where it lies before the beginning.
-static PEN_INLINE int64_t from_end(int64_t index, int64_t count) { return index < 0 ? index + count : index; }
+using pen::from_end;
 // What start:end:step picks out of `count` items, by Python's rules: `picked` items from `from` on. A None is the respective end.
 struct Slice {
   int64_t from, step, picked;

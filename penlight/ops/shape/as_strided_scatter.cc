@@ -10,14 +10,27 @@ struct StridedScatterParams {
   int64_t numel, offset, tasks;
 };
 
+PEN_SHAPE(as_strided_scatter) {
+  PEN_TRY(need_countable(s, 1));
+  const Tensor &x = s.in(0), &src = s.in(1);
+  IntList stride = s.ints("stride");
+  int64_t last = s.integer("offset");
+  if (stride.count != src.rank) return s.fail(1, "a stride for each dim", "%d strides for rank %d", stride.count, src.rank);
+  PEN_TRY(s.output(0, x.dtype, shape_of(x)));
+  if (is_empty(src)) return PEN_OK;
+  bool wrong = last < 0 || is_empty(x);
+  for (int d = 0; d < src.rank && !wrong; ++d) {
+    int64_t span, step = src.dims[d] == 1 ? 0 : stride[d];
+    wrong = step < 0 || __builtin_mul_overflow(src.dims[d] - 1, step, &span) || __builtin_add_overflow(last, span, &last);
+  }
+  return wrong || last >= x.numel() ? s.fail(-1, "places inside the tensor", "some outside") : PEN_OK;
+}
+
 PEN_BIND(as_strided_scatter) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_unpacked(b, 1));
-  PEN_TRY(need_countable(b, 1));
-  const Tensor &x = b.in(0), &src = b.in(1);
+  const Tensor& src = b.in(1);
   IntList stride = b.ints("stride");
-  int64_t offset = b.integer("offset"), last = offset, numel = 1;
-  if (stride.count != src.rank) return b.fail(1, "a stride for each dim", "%d strides for rank %d", stride.count, src.rank);
   StridedScatterParams* p = b.params<StridedScatterParams>();
   PEN_TRY(bind_copy_first(b, &p->copy));
   if (is_empty(src)) {
@@ -25,15 +38,7 @@ PEN_BIND(as_strided_scatter) {
     return PEN_OK;
   }
   Tensor view = src;
-  bool wrong = offset < 0 || is_empty(x);
-  for (int d = 0; d < src.rank && !wrong; ++d) {
-    int64_t span;
-    view.strides[d] = src.dims[d] == 1 ? 0 : stride[d];
-    wrong =
-        view.strides[d] < 0 || __builtin_mul_overflow(src.dims[d] - 1, view.strides[d], &span) || __builtin_add_overflow(last, span, &last);
-    numel *= src.dims[d];
-  }
-  if (wrong || last >= x.numel()) return b.fail(-1, "places inside the tensor", "some outside");
+  for (int d = 0; d < src.rank; ++d) view.strides[d] = stride[d];
   p->runs = make_runs(src, src, view);
   bool overlaps = false;  // then what comes last stays: one task
   int64_t reach = 0;
@@ -41,9 +46,9 @@ PEN_BIND(as_strided_scatter) {
     if (p->runs.dims[d] > 1 && p->runs.out[d] <= reach) overlaps = true;
     reach += (p->runs.dims[d] - 1) * p->runs.out[d];
   }
-  p->numel = numel;
-  p->offset = offset;
-  p->tasks = overlaps ? 1 : task_count(numel * dtype_size(x.dtype), 1 << 16);
+  p->numel = src.numel();
+  p->offset = b.integer("offset");
+  p->tasks = overlaps ? 1 : task_count(p->numel * dtype_size(src.dtype), 1 << 16);
   b.tasks(p->copy.tasks, p->tasks);
   return PEN_OK;
 }

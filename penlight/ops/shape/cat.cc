@@ -10,38 +10,39 @@ struct CatInput {
   int64_t numel, first_task, tasks;
 };
 
-PEN_BIND(cat) {
-  int count = b.input_count();
-  if (count < 1) return b.fail(-1, "one tensor or more", "none");
-  Shape shape;
-  shape.rank = b.in(0).rank;
-  int64_t dim = b.integer("dim");
-  if (dim < -shape.rank || dim >= shape.rank)
-    return b.fail(-1, "a dim that the tensors have", "dim %lld of rank %d", static_cast<long long>(dim), shape.rank);
-  if (dim < 0) dim += shape.rank;
-  for (int i = 0; i < shape.rank; ++i) shape.dims[i] = b.in(0).dims[i];
-  PEN_TRY(need_unpacked(b, 0));
+PEN_SHAPE(cat) {
+  int count = s.input_count();
+  if (count < 1) return s.fail(-1, "one tensor or more", "none");
+  Shape shape = shape_of(s.in(0));
+  int64_t dim = from_end(s.integer("dim"), shape.rank);
+  if (dim < 0 || dim >= shape.rank)
+    return s.fail(-1, "a dim that the tensors have", "dim %lld of rank %d", static_cast<long long>(s.integer("dim")), shape.rank);
   for (int k = 1; k < count; ++k) {
-    PEN_TRY(need_unpacked(b, k));
-    const Tensor& x = b.in(k);
-    if (x.rank != shape.rank) return b.fail(k, "the rank of the first tensor", "rank %d, not %d", x.rank, shape.rank);
-    if (x.dtype != b.in(0).dtype)
-      return b.fail(k, "the dtype of the first tensor", "dtype code %d, not %d", static_cast<int>(x.dtype),
-                    static_cast<int>(b.in(0).dtype));
+    const Tensor& x = s.in(k);
+    if (x.rank != shape.rank) return s.fail(k, "the rank of the first tensor", "rank %d, not %d", x.rank, shape.rank);
+    if (x.dtype != s.in(0).dtype)
+      return s.fail(k, "the dtype of the first tensor", "dtype code %d, not %d", static_cast<int>(x.dtype),
+                    static_cast<int>(s.in(0).dtype));
     for (int i = 0; i < shape.rank; ++i) {
       if (i == dim) {
-        if (__builtin_add_overflow(shape.dims[i], x.dims[i], &shape.dims[i])) return b.fail(k, "a size that fits", "overflow");
+        if (__builtin_add_overflow(shape.dims[i], x.dims[i], &shape.dims[i])) return s.fail(k, "a size that fits", "overflow");
       } else if (x.dims[i] != shape.dims[i]) {
-        return b.fail(k, "the sizes of the first tensor in all dims but one", "%lld in dim %d, not %lld", static_cast<long long>(x.dims[i]),
+        return s.fail(k, "the sizes of the first tensor in all dims but one", "%lld in dim %d, not %lld", static_cast<long long>(x.dims[i]),
                       i, static_cast<long long>(shape.dims[i]));
       }
     }
   }
-  PEN_TRY(b.output(0, b.in(0).dtype, shape));
+  return s.output(0, s.in(0).dtype, shape);
+}
+
+PEN_BIND(cat) {
+  int count = b.input_count();
+  for (int k = 0; k < count; ++k) PEN_TRY(need_unpacked(b, k));
+  PEN_TRY(b.output(0));
   auto* inputs = static_cast<CatInput*>(b.params_bytes(sizeof(CatInput) * static_cast<size_t>(count)));
   if (!inputs) return PEN_ERROR_MEMORY;
   const Tensor& y = b.out(0);
-  int64_t tasks = 0, at = 0;
+  int64_t tasks = 0, at = 0, dim = from_end(b.integer("dim"), y.rank);
   for (int k = 0; k < count; ++k) {
     const Tensor& x = b.in(k);
     CatInput& c = inputs[k];

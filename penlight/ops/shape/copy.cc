@@ -22,14 +22,13 @@ static bool lies_so(const Tensor& x, bool nhwc) {
   return true;
 }
 
+PEN_SHAPE(copy) { return s.output(0, s.in(0).dtype, shape_of(s.in(0))); }
+
 PEN_BIND(copy) {
   const Tensor& x = b.in(0);
   if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  if (!b.flag("force") && lies_so(x, b.out_is_nhwc(0))) return b.view(0, 0, shape, x.strides, 0);
-  PEN_TRY(b.output(0, x.dtype, shape));
+  if (!b.flag("force") && lies_so(x, b.out_is_nhwc(0))) return b.view(0, 0, x.strides, 0);
+  PEN_TRY(b.output(0));
   CopyPlan* p = b.params<CopyPlan>();
   plan_copy(x, b.out(0), p);
   b.tasks(p->tasks);

@@ -8,23 +8,31 @@ struct FlipParams {
   int64_t start, numel, tasks;
 };
 
-PEN_BIND(flip) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
-  Tensor x = b.in(0);
-  IntList dims = b.ints("dims");
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  PEN_TRY(b.output(0, x.dtype, shape));
-  FlipParams* p = b.params<FlipParams>();
+PEN_SHAPE(flip) {
+  PEN_TRY(need_countable(s, 0));
+  const Tensor& x = s.in(0);
+  IntList dims = s.ints("dims");
+  PEN_TRY(s.output(0, x.dtype, shape_of(x)));
   if (is_empty(x)) return PEN_OK;
   bool seen[kMaxRank] = {};
   for (int i = 0; i < dims.count; ++i) {
     int64_t d = dims[i];
     if (d < 0 || d >= x.rank || seen[d])
-      return b.fail(-1, "different dims of the tensor", "dim %lld of rank %d", static_cast<long long>(d), x.rank);
+      return s.fail(-1, "different dims of the tensor", "dim %lld of rank %d", static_cast<long long>(d), x.rank);
     seen[d] = true;
+  }
+  return PEN_OK;
+}
+
+PEN_BIND(flip) {
+  PEN_TRY(need_unpacked(b, 0));
+  Tensor x = b.in(0);
+  IntList dims = b.ints("dims");
+  PEN_TRY(b.output(0));
+  FlipParams* p = b.params<FlipParams>();
+  if (is_empty(x)) return PEN_OK;
+  for (int i = 0; i < dims.count; ++i) {
+    int64_t d = dims[i];
     p->start += (x.dims[d] - 1) * x.strides[d];
     x.strides[d] = -x.strides[d];
   }

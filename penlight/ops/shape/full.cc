@@ -9,19 +9,23 @@ struct FullParams {
   int64_t elements, tasks;
 };
 
-PEN_BIND(full) {
-  IntList dims = b.ints("shape");
+PEN_SHAPE(full) {
+  IntList dims = s.ints("shape");
   DType dtype;
-  if (dims.count > kMaxRank) return b.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
-  if (!parse_dtype(b.text("dtype"), &dtype) || !size_fits(b.key(), dtype))
-    return b.fail(-1, "a dtype of the kernel's size", "%s", b.text("dtype"));
+  if (dims.count > kMaxRank) return s.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
+  if (!parse_dtype(s.text("dtype"), &dtype) || !size_fits(s.key(), dtype))
+    return s.fail(-1, "a dtype of the kernel's size", "%s", s.text("dtype"));
   Shape shape;
   shape.rank = dims.count;
   for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
-  PEN_TRY(b.output(0, dtype, shape));
+  return s.output(0, dtype, shape);
+}
+
+PEN_BIND(full) {
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   FullParams* p = b.params<FullParams>();
-  p->bits = element_bits(b.number("value"), dtype);
+  p->bits = element_bits(b.number("value"), b.out(0).dtype);
   p->elements = b.out(0).numel();
   p->tasks = p->elements == 0 ? 0 : task_count(p->elements, 65536);
   b.tasks(p->tasks);
@@ -45,15 +49,15 @@ struct ArangeParams {
   int64_t start, step, elements;
 };
 
-PEN_BIND(arange) {
-  int64_t start = b.integer("start"), end = b.integer("end"), step = b.integer("step"), span;
+PEN_SHAPE(arange) {
+  int64_t start = s.integer("start"), end = s.integer("end"), step = s.integer("step"), span;
   DType dtype;
-  const char* part = b.key();
+  const char* part = s.key();
   while (*part && *part != '.') ++part;
-  if (!parse_dtype(b.text("dtype"), &dtype) || !*part || strcmp(part + 1, b.text("dtype")) != 0)
-    return b.fail(-1, "the kernel's dtype", "%s", b.text("dtype"));
-  if (step == 0 || step == INT64_MIN) return b.fail(-1, "a step other than 0", "%lld", static_cast<long long>(step));
-  if (__builtin_sub_overflow(end, start, &span)) return b.fail(-1, "bounds that 64 bits hold", "more");
+  if (!parse_dtype(s.text("dtype"), &dtype) || !*part || strcmp(part + 1, s.text("dtype")) != 0)
+    return s.fail(-1, "the kernel's dtype", "%s", s.text("dtype"));
+  if (step == 0 || step == INT64_MIN) return s.fail(-1, "a step other than 0", "%lld", static_cast<long long>(step));
+  if (__builtin_sub_overflow(end, start, &span)) return s.fail(-1, "bounds that 64 bits hold", "more");
   if (step < 0) {
     span = span == INT64_MIN ? INT64_MAX : -span;
     step = -step;
@@ -61,11 +65,15 @@ PEN_BIND(arange) {
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = span <= 0 ? 0 : span / step + (span % step != 0);
-  PEN_TRY(b.output(0, dtype, shape));
+  return s.output(0, dtype, shape);
+}
+
+PEN_BIND(arange) {
+  PEN_TRY(b.output(0));
   ArangeParams* p = b.params<ArangeParams>();
-  p->start = start;
+  p->start = b.integer("start");
   p->step = b.integer("step");
-  p->elements = shape.dims[0];
+  p->elements = b.out(0).dims[0];
   b.tasks(p->elements > 0);
   return PEN_OK;
 }

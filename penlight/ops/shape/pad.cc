@@ -17,7 +17,7 @@ struct PadParams {
   uint64_t value;                                          // bits of one element
 };
 
-// The place that padding before 0 and from n on takes its value from; one turn is enough (bind checked).
+// The place that padding before 0 and from n on takes its value from; one turn is enough (the shape rule checked).
 static PEN_INLINE int64_t source_place(PadMode mode, int64_t at, int64_t n) {
   switch (mode) {
     case PadMode::reflect:
@@ -29,47 +29,61 @@ static PEN_INLINE int64_t source_place(PadMode mode, int64_t at, int64_t n) {
   }
 }
 
-PEN_BIND(pad) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
-  const Tensor& x = b.in(0);
-  IntList padding = b.ints("padding");
-  if (padding.count % 2 != 0 || padding.count > 2 * x.rank)
-    return b.fail(-1, "two paddings for each of the last dims", "%d paddings for rank %d", padding.count, x.rank);
-  int64_t before[kMaxRank] = {};
-  Shape shape;
-  shape.rank = x.rank;
-  for (int i = 0; i < x.rank; ++i) {
-    int pair = 2 * (x.rank - 1 - i);  // torch lists the last dim first
-    int64_t after = 0;
-    if (pair < padding.count) {
-      before[i] = padding[pair];
-      after = padding[pair + 1];
-    }
-    int64_t n;
-    if (__builtin_add_overflow(x.dims[i], before[i], &n) || n < 0 || __builtin_add_overflow(n, after, &n) || n < 0 ||
-        (after < 0 && after < -x.dims[i]))
-      return b.fail(-1, "padding that leaves a size of 0 or more", "%lld and %lld around %lld", static_cast<long long>(before[i]),
-                    static_cast<long long>(after), static_cast<long long>(x.dims[i]));
-    shape.dims[i] = n;
-  }
-  PEN_TRY(b.output(0, x.dtype, shape));
-  PadParams* p = b.params<PadParams>();
-  const Tensor& y = b.out(0);
-  if (is_empty(y)) return PEN_OK;
-  p->value = element_bits(b.number("value"), x.dtype);
+// How many elements are put before dim i (side 0) or after it (1); torch lists the last dim first.
+static PEN_SMALL int64_t pad_size(const Given& g, int i, int side) {
+  IntList padding = g.ints("padding");
+  int pair = 2 * (g.in(0).rank - 1 - i);
+  return pair < padding.count ? padding[pair + side] : 0;
+}
+
+// false: there is no such mode.
+static PEN_SMALL bool parse_mode(const char* name, PadMode* mode) {
   static constexpr const char* kModes[] = {"constant", "reflect", "replicate", "circular"};
-  int mode = 0;
-  while (mode < 4 && strcmp(b.text("mode"), kModes[mode]) != 0) ++mode;
-  if (mode == 4) return b.fail(-1, "a mode of constant, reflect, replicate or circular", "%s", b.text("mode"));
-  p->mode = static_cast<PadMode>(mode);
-  for (int i = 0; i < x.rank && mode; ++i) {
-    int64_t after = y.dims[i] - x.dims[i] - before[i], most = before[i] > after ? before[i] : after;
-    if (most > 0 &&
-        (x.dims[i] == 0 || (p->mode == PadMode::reflect && most >= x.dims[i]) || (p->mode == PadMode::circular && most > x.dims[i])))
-      return b.fail(0, "a dim that is larger than its padding", "%lld in dim %d, padded by %lld", static_cast<long long>(x.dims[i]), i,
+  for (int i = 0; i < 4; ++i) {
+    *mode = static_cast<PadMode>(i);
+    if (strcmp(name, kModes[i]) == 0) return true;
+  }
+  return false;
+}
+
+PEN_SHAPE(pad) {
+  PEN_TRY(need_countable(s, 0));
+  const Tensor& x = s.in(0);
+  IntList padding = s.ints("padding");
+  if (padding.count % 2 != 0 || padding.count > 2 * x.rank)
+    return s.fail(-1, "two paddings for each of the last dims", "%d paddings for rank %d", padding.count, x.rank);
+  Shape shape = shape_of(x);
+  for (int i = 0; i < x.rank; ++i) {
+    int64_t before = pad_size(s, i, 0), after = pad_size(s, i, 1), &n = shape.dims[i];
+    if (__builtin_add_overflow(n, before, &n) || n < 0 || __builtin_add_overflow(n, after, &n) || n < 0 ||
+        (after < 0 && after < -x.dims[i]))
+      return s.fail(-1, "padding that leaves a size of 0 or more", "%lld and %lld around %lld", static_cast<long long>(before),
+                    static_cast<long long>(after), static_cast<long long>(x.dims[i]));
+  }
+  PEN_TRY(s.output(0, x.dtype, shape));
+  if (is_empty(shape)) return PEN_OK;
+  PadMode mode;
+  if (!parse_mode(s.text("mode"), &mode)) return s.fail(-1, "a mode of constant, reflect, replicate or circular", "%s", s.text("mode"));
+  for (int i = 0; i < x.rank && mode != PadMode::constant; ++i) {
+    int64_t before = pad_size(s, i, 0), after = pad_size(s, i, 1), most = before > after ? before : after;
+    if (most > 0 && (x.dims[i] == 0 || (mode == PadMode::reflect && most >= x.dims[i]) || (mode == PadMode::circular && most > x.dims[i])))
+      return s.fail(0, "a dim that is larger than its padding", "%lld in dim %d, padded by %lld", static_cast<long long>(x.dims[i]), i,
                     static_cast<long long>(most));
   }
+  return PEN_OK;
+}
+
+PEN_BIND(pad) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.output(0));
+  PadParams* p = b.params<PadParams>();
+  const Tensor &x = b.in(0), &y = b.out(0);
+  if (is_empty(y)) return PEN_OK;
+  p->value = element_bits(b.number("value"), x.dtype);
+  parse_mode(b.text("mode"), &p->mode);
+  const bool mode = p->mode != PadMode::constant;
+  int64_t before[kMaxRank];
+  for (int i = 0; i < x.rank; ++i) before[i] = pad_size(b, i, 0);
 
   // Dims that are 1 in the output but not in the input (cropped) must stay: order by a shape where they are larger.
   Tensor ordered = y;

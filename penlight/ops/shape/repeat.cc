@@ -31,20 +31,25 @@ static void close_runs(R* r) {
   r->dims[0] = r->in[0] = r->out[0] = 1;
 }
 
-PEN_BIND(repeat) {
-  PEN_TRY(need_unpacked(b, 0));
-  const Tensor& x = b.in(0);
-  IntList repeats = b.ints("repeats");
-  if (repeats.count != x.rank) return b.fail(0, "a number of repeats for each dim", "rank %d, %d repeats", x.rank, repeats.count);
+PEN_SHAPE(repeat) {
+  const Tensor& x = s.in(0);
+  IntList repeats = s.ints("repeats");
+  if (repeats.count != x.rank) return s.fail(0, "a number of repeats for each dim", "rank %d, %d repeats", x.rank, repeats.count);
   Shape shape;
   shape.rank = x.rank;
   for (int d = 0; d < x.rank; ++d) {
     if (repeats[d] < 0 || __builtin_mul_overflow(x.dims[d], repeats[d], &shape.dims[d]))
-      return b.fail(-1, "repeats of 0 or more", "%lld", static_cast<long long>(repeats[d]));
+      return s.fail(-1, "repeats of 0 or more", "%lld", static_cast<long long>(repeats[d]));
   }
-  PEN_TRY(b.output(0, x.dtype, shape));
+  return s.output(0, x.dtype, shape);
+}
+
+PEN_BIND(repeat) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
-  const Tensor& y = b.out(0);
+  const Tensor &x = b.in(0), &y = b.out(0);
+  IntList repeats = b.ints("repeats");
   if (is_empty(y)) return PEN_OK;
   RepeatParams* p = b.params<RepeatParams>();
   int split = 0;  // the innermost dim that is repeated: it and what is inside are the row

@@ -46,29 +46,33 @@ static int64_t count(const int64_t* dims, int rank) {
   return n;
 }
 
-PEN_BIND(reshape) {
-  const Tensor& x = b.in(0);
-  IntList dims = b.ints("shape");
-  if (dims.count > kMaxRank) return b.fail(0, "a shape of rank 8 or less", "rank %d", dims.count);
-  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
+PEN_SHAPE(reshape) {
+  const Tensor& x = s.in(0);
+  IntList dims = s.ints("shape");
+  if (dims.count > kMaxRank) return s.fail(0, "a shape of rank 8 or less", "rank %d", dims.count);
   Shape shape;
   shape.rank = dims.count;
   for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
   int64_t elements = count(x.dims, x.rank), wanted = count(shape.dims, shape.rank);
   if (elements < 0 || elements != wanted) {
-    return b.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(elements),
+    return s.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(elements),
                   static_cast<long long>(wanted));
   }
+  return s.output(0, x.dtype, shape);
+}
+
+PEN_BIND(reshape) {
+  const Tensor& x = b.in(0);
+  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
+  bool empty = count(x.dims, x.rank) == 0;
   int64_t strides[kMaxRank] = {};
-  if (b.out_may_view(0) && (elements == 0 || view_strides(x, shape, strides))) return b.view(0, 0, shape, strides, 0);
-  PEN_TRY(b.output(0, x.dtype, shape));
-  if (elements == 0) return PEN_OK;
+  if (b.out_may_view(0) && (empty || view_strides(x, shape_of(b.out(0)), strides))) return b.view(0, 0, strides, 0);
+  PEN_TRY(b.output(0));
+  if (empty) return PEN_OK;
   if (!b.out_is_nhwc(0)) PEN_TRY(b.need_out(0, Need::dense));
   Tensor seen = x;  // the output, seen with the input's dims
-  Shape old;
-  old.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) old.dims[d] = x.dims[d];
-  if (!view_strides(b.out(0), old, seen.strides)) return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
+  if (!view_strides(b.out(0), shape_of(x), seen.strides))
+    return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
   CopyPlan* p = b.params<CopyPlan>();
   plan_copy(x, seen, p);
   b.tasks(p->tasks);

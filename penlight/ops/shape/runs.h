@@ -27,18 +27,19 @@ static PEN_INLINE Status need_unpacked(Bind& b, int input) {
 
 // A view may repeat elements (stride 0), so it may have more of them than memory has bytes: for operators whose output
 // does not bound their input.
-static PEN_INLINE Status need_countable(Bind& b, int input) {
+static PEN_INLINE Status need_countable(const Given& g, int input) {
   int64_t n = 1;
-  const Tensor& t = b.in(input);
+  const Tensor& t = g.in(input);
   for (int i = 0; i < t.rank; ++i) {
     if (__builtin_mul_overflow(n, t.dims[i] > 1 ? t.dims[i] : 1, &n) || n > int64_t{1} << 44)
-      return b.fail(input, "at most 2**44 elements", "more");
+      return g.fail(input, "at most 2**44 elements", "more");
   }
   return PEN_OK;
 }
 
-// Asked first: the product of the other dims of an empty tensor may overflow.
-static PEN_INLINE bool is_empty(const Tensor& t) {
+// Of a tensor or a shape. Asked first: the product of the other dims of an empty tensor may overflow.
+template <class Dims>
+static PEN_INLINE bool is_empty(const Dims& t) {
   for (int i = 0; i < t.rank; ++i) {
     if (t.dims[i] == 0) return true;
   }

@@ -3,70 +3,76 @@
 
 namespace pen {
 
-PEN_BIND(as_strided) {
-  PEN_TRY(b.need(0, Need::dense));
-  IntList size = b.ints("size"), stride = b.ints("stride");
+PEN_SHAPE(as_strided) {
+  IntList size = s.ints("size"), stride = s.ints("stride");
   if (size.count > kMaxRank || size.count != stride.count)
-    return b.fail(-1, "as many strides as sizes, 8 at most", "%d and %d", stride.count, size.count);
+    return s.fail(-1, "as many strides as sizes, 8 at most", "%d and %d", stride.count, size.count);
   Shape shape;
   shape.rank = size.count;
-  int64_t strides[kMaxRank] = {};
-  for (int d = 0; d < size.count; ++d) {
-    shape.dims[d] = size[d];
-    strides[d] = stride[d];
-  }
-  return b.view(0, 0, shape, strides, b.integer("offset"));
+  for (int d = 0; d < size.count; ++d) shape.dims[d] = size[d];
+  return s.output(0, s.in(0).dtype, shape);
 }
 
-PEN_BIND(diagonal) {
-  const Tensor& x = b.in(0);
-  int64_t shift = b.integer("offset"), row = b.integer("dim1"), column = b.integer("dim2");
+PEN_BIND(as_strided) {
+  PEN_TRY(b.need(0, Need::dense));
+  return b.view(0, 0, b.ints("stride").data, b.integer("offset"));
+}
+
+PEN_SHAPE(diagonal) {
+  const Tensor& x = s.in(0);
+  int64_t shift = s.integer("offset"), row = s.integer("dim1"), column = s.integer("dim2");
   if (row < 0 || column < 0 || row >= x.rank || column >= x.rank || row == column)
-    return b.fail(0, "two dims that it has", "dims %lld and %lld of rank %d", static_cast<long long>(row), static_cast<long long>(column),
+    return s.fail(0, "two dims that it has", "dims %lld and %lld of rank %d", static_cast<long long>(row), static_cast<long long>(column),
                   x.rank);
   Shape shape;
-  int64_t strides[kMaxRank] = {}, rows = x.dims[row], columns = x.dims[column];
-  bool empty = false;
+  int64_t rows = x.dims[row], columns = x.dims[column];
   for (int d = 0; d < x.rank; ++d) {
-    empty |= x.dims[d] == 0;
-    if (d == row || d == column) continue;
-    shape.dims[shape.rank] = x.dims[d];
-    strides[shape.rank++] = x.strides[d];
+    if (d != row && d != column) shape.dims[shape.rank++] = x.dims[d];
   }
-  int64_t offset = 0;
   if (shift >= columns || shift <= -rows) {
     rows = 0;
   } else if (shift >= 0) {
     columns -= shift;
-    offset = shift * x.strides[column];
   } else {
     rows += shift;
-    offset = -shift * x.strides[row];
   }
-  shape.dims[shape.rank] = rows < columns ? rows : columns;
-  strides[shape.rank] = x.strides[row] + x.strides[column];
-  empty |= shape.dims[shape.rank++] == 0;
-  return b.view(0, 0, shape, strides, empty ? 0 : offset);
+  shape.dims[shape.rank++] = rows < columns ? rows : columns;
+  return s.output(0, x.dtype, shape);
+}
+
+PEN_BIND(diagonal) {
+  const Tensor& x = b.in(0);
+  int64_t shift = b.integer("offset"), row = b.integer("dim1"), column = b.integer("dim2"), strides[kMaxRank] = {};
+  int rank = 0;
+  for (int d = 0; d < x.rank; ++d) {
+    if (d != row && d != column) strides[rank++] = x.strides[d];
+  }
+  strides[rank] = x.strides[row] + x.strides[column];
+  bool empty = false;
+  for (int d = 0; d <= rank; ++d) empty |= b.out(0).dims[d] == 0;
+  return b.view(0, 0, strides, empty ? 0 : shift >= 0 ? shift * x.strides[column] : -shift * x.strides[row]);
+}
+
+PEN_SHAPE(unfold) {
+  const Tensor& x = s.in(0);
+  int64_t dim = s.integer("dim"), size = s.integer("size"), step = s.integer("step");
+  if (dim < 0 || dim >= x.rank || x.rank == kMaxRank) return s.fail(0, "a rank above `dim`, 7 at most", "rank %d", x.rank);
+  if (size < 0 || step < 1 || size > x.dims[dim])
+    return s.fail(0, "a dim as long as a window, and a step of 1 or more", "%lld, windows of %lld, step %lld",
+                  static_cast<long long>(x.dims[dim]), static_cast<long long>(size), static_cast<long long>(step));
+  Shape shape = shape_of(x);
+  shape.dims[dim] = (x.dims[dim] - size) / step + 1;
+  shape.dims[shape.rank++] = size;
+  return s.output(0, x.dtype, shape);
 }
 
 PEN_BIND(unfold) {
   const Tensor& x = b.in(0);
-  int64_t dim = b.integer("dim"), size = b.integer("size"), step = b.integer("step");
-  if (dim < 0 || dim >= x.rank || x.rank == kMaxRank) return b.fail(0, "a rank above `dim`, 7 at most", "rank %d", x.rank);
-  if (size < 0 || step < 1 || size > x.dims[dim])
-    return b.fail(0, "a dim as long as a window, and a step of 1 or more", "%lld, windows of %lld, step %lld",
-                  static_cast<long long>(x.dims[dim]), static_cast<long long>(size), static_cast<long long>(step));
-  Shape shape;
-  int64_t strides[kMaxRank] = {};
-  shape.rank = x.rank + 1;
-  for (int d = 0; d < x.rank; ++d) {
-    shape.dims[d] = d == dim ? (x.dims[d] - size) / step + 1 : x.dims[d];
-    strides[d] = x.strides[d];
-  }
-  if (shape.dims[dim] > 1) strides[dim] *= step;  // the product stays within the tensor
-  shape.dims[x.rank] = size;
+  int64_t dim = b.integer("dim"), strides[kMaxRank] = {};
+  for (int d = 0; d < x.rank; ++d) strides[d] = x.strides[d];
+  if (b.out(0).dims[dim] > 1) strides[dim] *= b.integer("step");  // the product stays within the tensor
   strides[x.rank] = x.strides[dim];
-  return b.view(0, 0, shape, strides, 0);
+  return b.view(0, 0, strides, 0);
 }
 
 // never called: the outputs are views

@@ -10,14 +10,16 @@ struct TriangleParams {
   bool upper;
 };
 
+PEN_SHAPE(triangle) {
+  const Tensor& x = s.in(0);
+  if (x.rank < 2) return s.fail(0, "rank 2 or more", "rank %d", x.rank);
+  return s.output(0, x.dtype, shape_of(x));
+}
+
 PEN_BIND(triangle) {
   PEN_TRY(need_unpacked(b, 0));
   const Tensor& x = b.in(0);
-  if (x.rank < 2) return b.fail(0, "rank 2 or more", "rank %d", x.rank);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) shape.dims[d] = x.dims[d];
-  PEN_TRY(b.output(0, x.dtype, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (is_empty(x)) return PEN_OK;
   TriangleParams* p = b.params<TriangleParams>();

@@ -5,6 +5,9 @@
 
 namespace pen {
 
+// A place counted from the end where it is negative; still negative where it lies before the beginning.
+static PEN_INLINE int64_t from_end(int64_t index, int64_t count) { return index < 0 ? index + count : index; }
+
 // Joins dims to a shape, counted from the last: a size of 1 repeats. -1 where they fit, else the dim that does not.
 static PEN_INLINE int broadcast(Shape* shape, const int64_t* dims, int rank) {
   for (; shape->rank < rank; ++shape->rank) {
