@@ -102,9 +102,6 @@ static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
 // No attribute may be larger: keeps every product below far from overflow, and is more than any image's side.
 constexpr int64_t kConvLimit = int64_t{1} << 24;
 
-// Which side dim 2 + i of a map is: dims and attributes go D, H, W.
-static PEN_INLINE int side_of(int i, int spatial) { return spatial == 2 ? i : (i + 2) % 3; }
-
 // The window: the attributes, and the sides of the weights, which are input `weights`.
 static PEN_INLINE void place_window(const Given& g, Conv2d* p, int weights) {
   IntList stride = g.ints("stride"), padding = g.ints("padding"), dilation = g.ints("dilation");

@@ -5,6 +5,9 @@
 
 namespace pen {
 
+// Which side dim 2 + i of an image is, and number i of an attribute: those go D, H, W, and sides H, W, D.
+static PEN_INLINE int side_of(int i, int spatial) { return spatial == 2 ? i : (i + 2) % 3; }
+
 struct WindowSide {
   int64_t size, kernel, stride, dilation;
   int64_t before, after;  // padding; of a transposed convolution: what is cut off its result

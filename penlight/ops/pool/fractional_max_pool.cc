@@ -10,31 +10,37 @@ struct FractionalParams {
   int64_t planes, samples, tasks;
 };
 
-PEN_BIND(fractional_max_pool) {
-  PEN_TRY(b.need(0, Need::dense));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &x = b.in(0), &samples = b.in(1);
-  IntList kernel = b.ints("kernel"), size = b.ints("size");
-  if (x.rank != 5) return b.fail(0, "rank 5", "rank %d", x.rank);
-  if (kernel.count != 3 || size.count != 3) return b.fail(-1, "3 kernel sizes and 3 output sizes", "%d and %d", kernel.count, size.count);
+PEN_SHAPE(fractional_max_pool) {
+  const Tensor &x = s.in(0), &samples = s.in(1);
+  IntList kernel = s.ints("kernel"), size = s.ints("size");
+  if (x.rank != 5) return s.fail(0, "rank 5", "rank %d", x.rank);
+  if (kernel.count != 3 || size.count != 3) return s.fail(-1, "3 kernel sizes and 3 output sizes", "%d and %d", kernel.count, size.count);
   if (samples.rank != 3 || samples.dims[0] != x.dims[0] || samples.dims[1] != x.dims[1] || samples.dims[2] < 2 || samples.dims[2] > 3)
-    return b.fail(1, "two or three samples for each plane", "rank %d", samples.rank);
-  FractionalParams* p = b.params<FractionalParams>();
-  if (!p) return PEN_ERROR_MEMORY;
-  Shape out;
-  out.rank = 5;
-  for (int d = 0; d < 2; ++d) out.dims[d] = x.dims[d];
+    return s.fail(1, "two or three samples for each plane", "rank %d", samples.rank);
+  Shape out = shape_of(x);
   for (int i = 0; i < 3; ++i) {
-    p->in[i] = x.dims[2 + i];
-    p->out[i] = out.dims[2 + i] = size[i];
-    p->kernel[i] = kernel[i];
-    if (kernel[i] < 1 || size[i] < 0 || p->in[i] > (1 << 24) || kernel[i] + size[i] - 1 > p->in[i])
-      return b.fail(0, "an image as large as kernel and output size, less one", "%lld for %lld and %lld", static_cast<long long>(p->in[i]),
+    int64_t in = x.dims[2 + i];
+    out.dims[2 + i] = size[i];
+    if (kernel[i] < 1 || size[i] < 0 || in > (1 << 24) || kernel[i] + size[i] - 1 > in)
+      return s.fail(0, "an image as large as kernel and output size, less one", "%lld for %lld and %lld", static_cast<long long>(in),
                     static_cast<long long>(kernel[i]), static_cast<long long>(size[i]));
   }
-  PEN_TRY(b.output(0, DType::f32, out));
-  PEN_TRY(b.output(1, DType::i64, out));
-  p->samples = samples.dims[2];
+  PEN_TRY(s.output(0, DType::f32, out));
+  return s.output(1, DType::i64, out);
+}
+
+PEN_BIND(fractional_max_pool) {
+  for (int i = 0; i < 2; ++i) PEN_TRY(b.need(i, Need::dense));
+  for (int i = 0; i < 2; ++i) PEN_TRY(b.output(i));
+  const Tensor& x = b.in(0);
+  FractionalParams* p = b.params<FractionalParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  for (int i = 0; i < 3; ++i) {
+    p->in[i] = x.dims[2 + i];
+    p->out[i] = b.out(0).dims[2 + i];
+    p->kernel[i] = b.ints("kernel")[i];
+  }
+  p->samples = b.in(1).dims[2];
   p->planes = x.dims[0] * x.dims[1];
   int64_t outputs = p->out[0] * p->out[1] * p->out[2];
   p->tasks = task_count(p->planes, 8192 / (outputs + 1) + 1);

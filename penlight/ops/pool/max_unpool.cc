@@ -7,24 +7,26 @@ struct UnpoolParams {
   int64_t planes, count, size, tasks;
 };
 
+PEN_SHAPE(max_unpool) {
+  const Tensor &x = s.in(0), &indices = s.in(1);
+  if (x.rank != 2) return s.fail(0, "planes as rows", "rank %d", x.rank);
+  if (indices.dtype != DType::i64) return s.fail(1, "an i64 tensor", "dtype code %d", static_cast<int>(indices.dtype));
+  if (indices.rank != 2 || indices.dims[0] != x.dims[0] || indices.dims[1] != x.dims[1])
+    return s.fail(1, "an index for each value", "another shape");
+  Shape out = shape_of(x);
+  out.dims[1] = s.integer("size");
+  return s.output(0, x.dtype, out);
+}
+
 PEN_BIND(max_unpool) {
   PEN_TRY(b.need(0, Need::dense));
   PEN_TRY(b.need(1, Need::dense));
-  const Tensor &x = b.in(0), &indices = b.in(1);
-  if (x.rank != 2) return b.fail(0, "planes as rows", "rank %d", x.rank);
-  if (indices.dtype != DType::i64) return b.fail(1, "an i64 tensor", "dtype code %d", static_cast<int>(indices.dtype));
-  if (indices.rank != 2 || indices.dims[0] != x.dims[0] || indices.dims[1] != x.dims[1])
-    return b.fail(1, "an index for each value", "another shape");
+  PEN_TRY(b.output(0));
   UnpoolParams* p = b.params<UnpoolParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->planes = x.dims[0];
-  p->count = x.dims[1];
-  p->size = b.integer("size");
-  Shape out;
-  out.rank = 2;
-  out.dims[0] = p->planes;
-  out.dims[1] = p->size;
-  PEN_TRY(b.output(0, x.dtype, out));
+  p->planes = b.in(0).dims[0];
+  p->count = b.in(0).dims[1];
+  p->size = b.out(0).dims[1];
   p->tasks = task_count(p->planes, 32768 / (p->size + p->count + 1) + 1);
   if (p->planes > 0) b.tasks(p->tasks);
   return PEN_OK;

@@ -1,4 +1,4 @@
-// The bind rules of pooling: attributes, output size by torch's rules, tasks. Windows slide (max_pool, avg_pool) or follow from
+// The rules of pooling: attributes, output size by torch's rules, tasks. Windows slide (max_pool, avg_pool) or follow from
 // the output size (adaptive); over two dims or three; with indices, the place of each maximum is a second output.
 #include "penlight/ops/pool/window.h"
 
@@ -14,90 +14,121 @@ static void cut_rows(Bind& b, PoolParams* p, int64_t n, int64_t channels, int64_
   b.tasks(p->rows == 0 ? 0 : p->tasks);
 }
 
+// The image and its windows, as the attributes say. Those are as many as spatial dims.
+static PEN_SMALL void place_windows(const Given& g, bool adaptive, bool dilated, PoolParams* p) {
+  const Tensor& x = g.in(0);
+  p->adaptive = adaptive;
+  p->in[2] = p->out[2] = p->kernel[2] = p->stride[2] = p->dilation[2] = 1;
+  for (int i = 0; i < x.rank - 2; ++i) {
+    int side = side_of(i, x.rank - 2);
+    p->in[side] = x.dims[2 + i];
+    p->dilation[side] = dilated && !adaptive ? g.ints("dilation")[i] : 1;
+    if (adaptive) {
+      int64_t size = g.ints("size")[i];
+      p->kernel[side] = size == 0 ? 1 : p->in[side] / size + 1;  // about that: for the cutting of work
+      continue;
+    }
+    p->kernel[side] = g.ints("kernel")[i];
+    p->stride[side] = g.ints("stride")[i];
+    p->pad[side] = g.ints("padding")[i];
+    p->pad_end[side] = g.ints("padding")[i + x.rank - 2];
+  }
+}
+
 // One side of a sliding window: attributes checked, output size.
-static PEN_SMALL Status slide(Bind& b, PoolParams* p, int side, bool ceil_mode) {
+static PEN_SMALL Status slide(const Shapes& shapes, const PoolParams& p, int side, int64_t* out) {
   constexpr int64_t kLimit = 1 << 20;  // keeps every product below far from overflow
-  int64_t k = p->kernel[side], s = p->stride[side], d = p->dilation[side], in = p->in[side];
+  int64_t k = p.kernel[side], s = p.stride[side], d = p.dilation[side], in = p.in[side];
   if (k < 1 || s < 1 || d < 1 || k > kLimit || s > kLimit || d > kLimit)
-    return b.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
-                  static_cast<long long>(s), static_cast<long long>(d));
-  const WindowSide w = {in, k, s, d, p->pad[side], p->pad_end[side]};
+    return shapes.fail(-1, "kernel, stride and dilation of 1 or more", "%lld, %lld and %lld", static_cast<long long>(k),
+                       static_cast<long long>(s), static_cast<long long>(d));
+  const WindowSide w = {in, k, s, d, p.pad[side], p.pad_end[side]};
   int64_t reach = window_reach(w);
-  if (p->pad[side] < 0 || p->pad_end[side] < 0 || p->pad[side] > reach / 2 || p->pad_end[side] > reach / 2)
-    return b.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld", static_cast<long long>(p->pad[side]),
-                  static_cast<long long>(p->pad_end[side]), static_cast<long long>(reach));
-  p->out[side] = window_count(w, ceil_mode);
-  if (in < 1 || p->out[side] < 1)
-    return b.fail(0, "an image at least as large as the window", "size %lld, window %lld", static_cast<long long>(in),
-                  static_cast<long long>(reach));
+  if (w.before < 0 || w.after < 0 || w.before > reach / 2 || w.after > reach / 2)
+    return shapes.fail(-1, "padding from 0 to half the window", "padding %lld and %lld, window %lld", static_cast<long long>(w.before),
+                       static_cast<long long>(w.after), static_cast<long long>(reach));
+  *out = window_count(w, shapes.flag("ceil_mode"));
+  if (in < 1 || *out < 1)
+    return shapes.fail(0, "an image at least as large as the window", "size %lld, window %lld", static_cast<long long>(in),
+                       static_cast<long long>(reach));
   return PEN_OK;
 }
 
-// How windows slide, as the attributes say.
-static PEN_SMALL Status bind_sliding(Bind& b, PoolParams* p, int spatial, bool dilated) {
-  IntList kernel = b.ints("kernel"), stride = b.ints("stride"), padding = b.ints("padding");
-  IntList dilation = dilated ? b.ints("dilation") : IntList{nullptr, spatial};
-  if (kernel.count != spatial || stride.count != spatial || padding.count != 2 * spatial || dilation.count != spatial)
-    return b.fail(-1, "kernel, stride, dilation and two paddings for each spatial dim", "%d, %d, %d and %d", kernel.count, stride.count,
-                  dilation.count, padding.count);
-  for (int i = 0; i < spatial; ++i) {
-    int side = spatial == 2 ? i : (i + 2) % 3;  // attributes go D, H, W
-    p->kernel[side] = kernel[i];
-    p->stride[side] = stride[i];
-    p->pad[side] = padding[i];
-    p->pad_end[side] = padding[i + spatial];
-    p->dilation[side] = dilated ? dilation[i] : 1;
-    PEN_TRY(slide(b, p, side, b.flag("ceil_mode")));
-  }
-  return PEN_OK;
-}
-
-static PEN_SMALL Status bind_adaptive(Bind& b, PoolParams* p, int spatial) {
+static PEN_SMALL Status adapt(const Shapes& s, int64_t in, int64_t size, int64_t* out) {
   constexpr int64_t kMost = INT32_MAX;  // products of an input and an output side must fit
-  IntList size = b.ints("size");
-  if (size.count != spatial) return b.fail(-1, "an output size for each spatial dim", "%d", size.count);
-  p->adaptive = true;
+  if (size < 0 || size > kMost) return s.fail(-1, "output sizes from 0 to 2**31 - 1", "%lld", static_cast<long long>(size));
+  if (in < 1 || in > kMost) return s.fail(0, "an image with sides from 1 to 2**31 - 1", "%lld", static_cast<long long>(in));
+  *out = size;
+  return PEN_OK;
+}
+
+static PEN_SMALL Status count_windows(const Shapes& s, int spatial, bool adaptive, bool dilated) {
+  if (adaptive) {
+    int sizes = s.ints("size").count;
+    return sizes == spatial ? PEN_OK : s.fail(-1, "an output size for each spatial dim", "%d", sizes);
+  }
+  int kernel = s.ints("kernel").count, stride = s.ints("stride").count, padding = s.ints("padding").count;
+  int dilation = dilated ? s.ints("dilation").count : spatial;
+  if (kernel != spatial || stride != spatial || padding != 2 * spatial || dilation != spatial)
+    return s.fail(-1, "kernel, stride, dilation and two paddings for each spatial dim", "%d, %d, %d and %d", kernel, stride, dilation,
+                  padding);
+  return PEN_OK;
+}
+
+static PEN_SMALL Status pool_shape(Shapes& s, int spatial, bool adaptive, bool dilated, bool indices) {
+  const Tensor& x = s.in(0);
+  if (x.rank != spatial + 2) return s.fail(0, spatial == 2 ? "a tensor of rank 4" : "a tensor of rank 5", "rank %d", x.rank);
+  PEN_TRY(count_windows(s, spatial, adaptive, dilated));
+  PoolParams p = {};
+  place_windows(s, adaptive, dilated, &p);
+  Shape out = shape_of(x);
+  for (int i = 0; i < spatial; ++i)
+    PEN_TRY(adaptive ? adapt(s, x.dims[2 + i], s.ints("size")[i], &out.dims[2 + i]) : slide(s, p, side_of(i, spatial), &out.dims[2 + i]));
+  PEN_TRY(s.output(0, x.dtype, out));
+  if (!indices) return PEN_OK;
+  PEN_TRY(s.output(1, DType::i64, out));
+  int64_t pixels = 1;
   for (int i = 0; i < spatial; ++i) {
-    int side = spatial == 2 ? i : (i + 2) % 3;
-    if (size[i] < 0 || size[i] > kMost) return b.fail(-1, "output sizes from 0 to 2**31 - 1", "%lld", static_cast<long long>(size[i]));
-    if (p->in[side] < 1 || p->in[side] > kMost)
-      return b.fail(0, "an image with sides from 1 to 2**31 - 1", "%lld", static_cast<long long>(p->in[side]));
-    p->out[side] = size[i];
-    p->dilation[side] = 1;
-    p->kernel[side] = size[i] == 0 ? 1 : p->in[side] / size[i] + 1;  // about that: for the cutting of work
+    if (x.dims[2 + i] > INT32_MAX || (pixels *= x.dims[2 + i]) > INT32_MAX)
+      return s.fail(0, "images of at most 2**31 - 1 pixels, where their numbers are wanted", "more");
   }
   return PEN_OK;
 }
 
-static PEN_SMALL Status pool_bind(Bind& b, int spatial, bool adaptive, bool dilated, bool indices, PoolParams** params) {
-  if (b.in(0).rank != spatial + 2) return b.fail(0, spatial == 2 ? "a tensor of rank 4" : "a tensor of rank 5", "rank %d", b.in(0).rank);
+static PEN_SMALL Status shape_average(Shapes& s, int spatial) {
+  PEN_TRY(pool_shape(s, spatial, false, false, false));
+  return !s.is_none("divisor") && s.integer("divisor") == 0 ? s.fail(-1, "a divisor other than 0", "0") : PEN_OK;
+}
+static PEN_SMALL Status shape_maximum(Shapes& s, int spatial, bool adaptive, bool indices) {
+  return pool_shape(s, spatial, adaptive, true, indices);
+}
+
+PEN_SHAPE(avg_pool2d) { return shape_average(s, 2); }
+PEN_SHAPE(avg_pool3d) { return shape_average(s, 3); }
+PEN_SHAPE(max_pool2d) { return shape_maximum(s, 2, false, false); }
+PEN_SHAPE(max_pool3d) { return shape_maximum(s, 3, false, false); }
+PEN_SHAPE(max_pool_indices) { return shape_maximum(s, s.in(0).rank == 5 ? 3 : 2, false, true); }
+PEN_SHAPE(adaptive_avg_pool2d) { return shape_maximum(s, 2, true, false); }
+PEN_SHAPE(adaptive_avg_pool3d) { return shape_maximum(s, 3, true, false); }
+PEN_SHAPE(adaptive_max_pool2d) { return shape_maximum(s, 2, true, false); }
+PEN_SHAPE(adaptive_max_pool3d) { return shape_maximum(s, 3, true, false); }
+PEN_SHAPE(adaptive_max_pool_indices) { return shape_maximum(s, s.in(0).rank == 5 ? 3 : 2, true, true); }
+
+static PEN_SMALL Status pool_bind(Bind& b, bool adaptive, bool dilated, bool indices, PoolParams** params) {
   PEN_TRY(b.need(0, Need::channels));
-  const Tensor& x = b.in(0);
+  for (int i = 0; i < (indices ? 2 : 1); ++i) {
+    PEN_TRY(b.output(i));
+    PEN_TRY(b.need_out(i, Need::channels));
+  }
+  const Tensor &x = b.in(0), &y = b.out(0);
   PoolParams* p = b.params<PoolParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->in[2] = p->out[2] = p->kernel[2] = p->stride[2] = p->dilation[2] = 1;
-  for (int i = 0; i < spatial; ++i) p->in[spatial == 2 ? i : (i + 2) % 3] = x.dims[2 + i];
-  PEN_TRY(adaptive ? bind_adaptive(b, p, spatial) : bind_sliding(b, p, spatial, dilated));
-  Shape out;
-  out.rank = x.rank;
-  out.dims[0] = x.dims[0];
-  out.dims[1] = x.dims[1];
-  for (int i = 0; i < spatial; ++i) out.dims[2 + i] = p->out[spatial == 2 ? i : (i + 2) % 3];
-  PEN_TRY(b.output(0, x.dtype, out));
-  PEN_TRY(b.need_out(0, Need::channels));
-  if (indices) {
-    PEN_TRY(b.output(1, DType::i64, out));
-    PEN_TRY(b.need_out(1, Need::channels));
-    int64_t pixels = 1;
-    for (int i = 0; i < spatial; ++i) {
-      if (x.dims[2 + i] > INT32_MAX || (pixels *= x.dims[2 + i]) > INT32_MAX)
-        return b.fail(0, "images of at most 2**31 - 1 pixels, where their numbers are wanted", "more");
-    }
-  }
-  for (int i = 0; i < spatial; ++i) {
-    int side = spatial == 2 ? i : (i + 2) % 3;
+  place_windows(b, adaptive, dilated, p);
+  for (int i = 0; i < x.rank - 2; ++i) {
+    int side = side_of(i, x.rank - 2);
+    p->out[side] = y.dims[2 + i];
     p->in_step[side] = x.strides[2 + i];
-    p->out_step[side] = b.out(0).strides[2 + i];
+    p->out_step[side] = y.strides[2 + i];
     p->index_step[side] = indices ? b.out(1).strides[2 + i] : 0;
   }
   p->indices = indices;
@@ -109,31 +140,28 @@ static PEN_SMALL Status pool_bind(Bind& b, int spatial, bool adaptive, bool dila
   return PEN_OK;
 }
 
-static PEN_SMALL Status bind_average(Bind& b, int spatial) {
+static PEN_SMALL Status bind_average(Bind& b) {
   PoolParams* p = nullptr;
-  PEN_TRY(pool_bind(b, spatial, false, false, false, &p));
+  PEN_TRY(pool_bind(b, false, false, false, &p));
   p->count_include_pad = b.flag("count_include_pad");
-  if (!b.is_none("divisor")) {
-    p->divisor = b.integer("divisor");
-    if (p->divisor == 0) return b.fail(-1, "a divisor other than 0", "0");
-  }
+  if (!b.is_none("divisor")) p->divisor = b.integer("divisor");
   return PEN_OK;
 }
 
-static PEN_SMALL Status bind_maximum(Bind& b, int spatial, bool adaptive, bool indices) {
+static PEN_SMALL Status bind_maximum(Bind& b, bool adaptive, bool indices) {
   PoolParams* p = nullptr;
-  return pool_bind(b, spatial, adaptive, true, indices, &p);
+  return pool_bind(b, adaptive, true, indices, &p);
 }
 
-PEN_BIND(avg_pool2d) { return bind_average(b, 2); }
-PEN_BIND(avg_pool3d) { return bind_average(b, 3); }
-PEN_BIND(max_pool2d) { return bind_maximum(b, 2, false, false); }
-PEN_BIND(max_pool3d) { return bind_maximum(b, 3, false, false); }
-PEN_BIND(max_pool_indices) { return bind_maximum(b, b.in(0).rank == 5 ? 3 : 2, false, true); }
-PEN_BIND(adaptive_avg_pool2d) { return bind_maximum(b, 2, true, false); }
-PEN_BIND(adaptive_avg_pool3d) { return bind_maximum(b, 3, true, false); }
-PEN_BIND(adaptive_max_pool2d) { return bind_maximum(b, 2, true, false); }
-PEN_BIND(adaptive_max_pool3d) { return bind_maximum(b, 3, true, false); }
-PEN_BIND(adaptive_max_pool_indices) { return bind_maximum(b, b.in(0).rank == 5 ? 3 : 2, true, true); }
+PEN_BIND(avg_pool2d) { return bind_average(b); }
+PEN_BIND(avg_pool3d) { return bind_average(b); }
+PEN_BIND(max_pool2d) { return bind_maximum(b, false, false); }
+PEN_BIND(max_pool3d) { return bind_maximum(b, false, false); }
+PEN_BIND(max_pool_indices) { return bind_maximum(b, false, true); }
+PEN_BIND(adaptive_avg_pool2d) { return bind_maximum(b, true, false); }
+PEN_BIND(adaptive_avg_pool3d) { return bind_maximum(b, true, false); }
+PEN_BIND(adaptive_max_pool2d) { return bind_maximum(b, true, false); }
+PEN_BIND(adaptive_max_pool3d) { return bind_maximum(b, true, false); }
+PEN_BIND(adaptive_max_pool_indices) { return bind_maximum(b, true, true); }
 
 }  // namespace pen
