@@ -13,22 +13,32 @@ struct ArgParams {
   int64_t items, tasks;
 };
 
+static PEN_SMALL Status arg_shapes(Shapes& s) {
+  PEN_TRY(need_countable(s, 0));
+  const Tensor& x = s.in(0);
+  if (x.dtype != DType::f32 && x.dtype != DType::f64 && x.dtype != DType::i64)
+    return s.fail(0, "an f32, f64 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
+  int64_t dim = s.integer("dim");
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  bool reduced[kMaxRank] = {};
+  reduced[dim] = true;
+  Shape shape = reduce_shape(x, reduced, s.flag("keepdim"));
+  if (is_empty(x) && !is_empty(shape)) return s.fail(0, "at least one element to compare", "none");
+  return s.output(0, DType::i64, shape);
+}
+PEN_SHAPE(argmax) { return arg_shapes(s); }
+PEN_SHAPE(argmin) { return arg_shapes(s); }
+
 static PEN_SMALL Status arg_bind(Bind& b) {
   PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 && x.dtype != DType::f64 && x.dtype != DType::i64)
-    return b.fail(0, "an f32, f64 or i64 tensor", "dtype code %d", static_cast<int>(x.dtype));
-  int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  int64_t dim = b.integer("dim"), out[kMaxRank];
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   reduced[dim] = true;
-  PEN_TRY(b.output(0, DType::i64, reduce_shape(x, reduced, keepdim)));
+  PEN_TRY(b.output(0));
   ArgParams* p = b.params<ArgParams>();
   if (!p) return PEN_ERROR_MEMORY;
   if (is_empty(b.out(0))) return PEN_OK;
-  if (is_empty(x)) return b.fail(0, "at least one element to compare", "none");
-  int64_t out[kMaxRank];
   reduce_out_strides(x, b.out(0), reduced, keepdim, out);
   p->length = x.dims[dim];
   p->step = x.strides[dim];

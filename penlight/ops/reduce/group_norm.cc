@@ -19,36 +19,40 @@ struct GroupNormParams {
 constexpr int64_t kNormPiece = 8192;  // values: 32 KB
 constexpr int64_t kNormPixels = 16;   // nhwc: at least as many pixels to a piece
 
-PEN_BIND(group_norm) {
+PEN_SHAPE(group_norm) {
   for (int i = 0; i < 3; ++i) {
-    if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (s.has(i) && s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
   }
+  const Tensor& x = s.in(0);
+  if (x.rank < 2) return s.fail(0, "rank 2 or more", "rank %d", x.rank);
+  int64_t channels = x.dims[1], groups = s.integer("groups");
+  if (groups < 1 || channels % groups != 0)
+    return s.fail(0, "channels that the groups divide", "%lld in %lld groups", static_cast<long long>(channels),
+                  static_cast<long long>(groups));
+  for (int k = 1; k < 3; ++k) {
+    if (s.has(k) && (s.in(k).rank != 1 || s.in(k).dims[0] != channels)) return s.fail(k, "one number per channel", "rank %d", s.in(k).rank);
+  }
+  return s.output(0, DType::f32, shape_of(x));
+}
+
+PEN_BIND(group_norm) {
   int rank = b.in(0).rank;
-  if (rank < 2) return b.fail(0, "rank 2 or more", "rank %d", rank);
   GroupNormParams* p = b.params<GroupNormParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->batch = b.in(0).dims[0];
   p->channels = b.in(0).dims[1];
   p->groups = b.integer("groups");
-  if (p->groups < 1 || p->channels % p->groups != 0)
-    return b.fail(0, "channels that the groups divide", "%lld in %lld groups", static_cast<long long>(p->channels),
-                  static_cast<long long>(p->groups));
   for (int k = 1; k < 3; ++k) {
-    if (!b.has(k)) continue;
-    if (b.in(k).rank != 1 || b.in(k).dims[0] != p->channels) return b.fail(k, "one number per channel", "rank %d", b.in(k).rank);
-    PEN_TRY(b.need(k, Need::dense));
+    if (b.has(k)) PEN_TRY(b.need(k, Need::dense));
   }
-  Shape shape;
-  shape.rank = rank;
   p->pixels = 1;
-  for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];
   p->nhwc = b.out_is_nhwc(0);
-  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.output(0));
   if (is_empty(b.out(0))) return PEN_OK;
   PEN_TRY(b.need(0, p->nhwc ? Need::channels : Need::dense));
   PEN_TRY(b.need_out(0, p->nhwc ? Need::channels : Need::dense));
-  for (int i = 2; i < rank; ++i) p->pixels *= shape.dims[i];
   const Tensor &x = b.in(0), &y = b.out(0);
+  for (int i = 2; i < rank; ++i) p->pixels *= y.dims[i];
   bool same = true;
   for (int i = 0; i < rank; ++i) same = same && (x.dims[i] == 1 || x.strides[i] == y.strides[i]);
   if (same) b.may_reuse(0, 0);

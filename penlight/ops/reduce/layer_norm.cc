@@ -11,30 +11,36 @@ struct LayerNormParams {
   double eps;
 };
 
-static PEN_SMALL Status norm_plan(Bind& b, int operands) {
-  DType dtype = b.in(0).dtype;
+static PEN_SMALL Status norm_shapes(Shapes& s, int operands) {
+  const Tensor& x = s.in(0);
   for (int i = 0; i < operands; ++i) {
-    if (b.has(i) && (b.in(i).dtype != dtype || (dtype != DType::f32 && dtype != DType::f64)))
-      return b.fail(i, "f32 or f64 tensors, all alike", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (s.has(i) && (s.in(i).dtype != x.dtype || (x.dtype != DType::f32 && x.dtype != DType::f64)))
+      return s.fail(i, "f32 or f64 tensors, all alike", "dtype code %d", static_cast<int>(s.in(i).dtype));
   }
-  int64_t dims = b.integer("dims");
-  int rank = b.in(0).rank;
-  if (dims < 1 || dims > rank) return b.fail(-1, "between 1 dim and all dims", "%lld of %d", static_cast<long long>(dims), rank);
-  int outer = rank - static_cast<int>(dims);
-  Shape shape;
-  shape.rank = rank;
-  for (int i = 0; i < rank; ++i) shape.dims[i] = b.in(0).dims[i];
+  int64_t dims = s.integer("dims");
+  if (dims < 1 || dims > x.rank) return s.fail(-1, "between 1 dim and all dims", "%lld of %d", static_cast<long long>(dims), x.rank);
+  const int64_t* normalized = x.dims + x.rank - dims;
   for (int k = 1; k < operands; ++k) {
-    if (!b.has(k)) continue;
-    if (b.in(k).rank != dims) return b.fail(k, "the normalized dims", "rank %d, not %d", b.in(k).rank, static_cast<int>(dims));
+    if (!s.has(k)) continue;
+    if (s.in(k).rank != dims) return s.fail(k, "the normalized dims", "rank %d, not %d", s.in(k).rank, static_cast<int>(dims));
     for (int i = 0; i < dims; ++i) {
-      if (b.in(k).dims[i] != shape.dims[outer + i])
-        return b.fail(k, "the normalized dims", "%lld in dim %d, not %lld", static_cast<long long>(b.in(k).dims[i]), i,
-                      static_cast<long long>(shape.dims[outer + i]));
+      if (s.in(k).dims[i] != normalized[i])
+        return s.fail(k, "the normalized dims", "%lld in dim %d, not %lld", static_cast<long long>(s.in(k).dims[i]), i,
+                      static_cast<long long>(normalized[i]));
     }
-    PEN_TRY(b.need(k, Need::dense));
   }
-  PEN_TRY(b.output(0, dtype, shape));
+  return s.output(0, x.dtype, shape_of(x));
+}
+PEN_SHAPE(layer_norm) { return norm_shapes(s, 3); }
+PEN_SHAPE(rms_norm) { return norm_shapes(s, 2); }
+
+static PEN_SMALL Status norm_plan(Bind& b, int operands) {
+  int64_t dims = b.integer("dims");
+  int rank = b.in(0).rank, outer = rank - static_cast<int>(dims);
+  for (int k = 1; k < operands; ++k) {
+    if (b.has(k)) PEN_TRY(b.need(k, Need::dense));
+  }
+  PEN_TRY(b.output(0));
   LayerNormParams* p = b.params<LayerNormParams>();
   if (!p) return PEN_ERROR_MEMORY;
   if (is_empty(b.out(0))) return PEN_OK;

@@ -5,41 +5,53 @@ namespace pen {
 
 // The reduction of no elements is a value for sums and products, an error for the extremes, as in torch. `out` as the key
 // says: the dtype of x, but the sum of bools is an i64.
-static PEN_SMALL Status reduce_bind(Bind& b, bool has_neutral, bool counts, Finish finish = Finish::as_it_is, double power = 0) {
+static PEN_SMALL Status reduced_shapes(Shapes& s, bool has_neutral, bool counts) {
+  PEN_TRY(need_countable(s, 0));
+  const Tensor& x = s.in(0);
+  bool reduced[kMaxRank] = {};
+  PEN_TRY(mark_dims(s, reduced));
+  Shape shape = reduce_shape(x, reduced, s.flag("keepdim"));
+  if (is_empty(x) && !is_empty(shape) && !has_neutral) return s.fail(0, "at least one element to reduce", "none");
+  return s.output(0, counts && x.dtype == DType::boolean ? DType::i64 : x.dtype, shape);
+}
+
+PEN_SHAPE(sum) { return reduced_shapes(s, true, true); }
+PEN_SHAPE(mean) { return reduced_shapes(s, true, false); }
+PEN_SHAPE(prod) { return reduced_shapes(s, true, false); }
+PEN_SHAPE(nansum) { return reduced_shapes(s, true, false); }
+PEN_SHAPE(amax) { return reduced_shapes(s, false, false); }
+PEN_SHAPE(amin) { return reduced_shapes(s, false, false); }
+PEN_SHAPE(norm) {
+  double p = s.number("p");
+  bool finite = p - p == 0;
+  if (p != p || (finite && p != 0 && p != 1 && p != 2)) return s.fail(-1, "p of 0, 1, 2, inf or -inf", "%g", p);
+  return reduced_shapes(s, finite, false);
+}
+
+static PEN_SMALL Status reduce_bind(Bind& b, Finish finish = Finish::as_it_is, double power = 0) {
   PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  IntList dims = b.ints("dims");
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
-  for (int i = 0; i < dims.count; ++i) {
-    if (dims[i] < 0 || dims[i] >= x.rank || reduced[dims[i]])
-      return b.fail(-1, "each dim once, from 0 up", "dim %lld of rank %d", static_cast<long long>(dims[i]), x.rank);
-    reduced[dims[i]] = true;
-  }
-  Shape shape = reduce_shape(x, reduced, keepdim);
-  DType y = counts && x.dtype == DType::boolean ? DType::i64 : x.dtype;
-  PEN_TRY(b.output(0, y, shape));
+  PEN_TRY(mark_dims(b, reduced));
+  PEN_TRY(b.output(0));
   ReduceParams* p = b.params<ReduceParams>();
   p->power = power;
   p->finish = finish;
   if (is_empty(b.out(0))) return PEN_OK;
-  if (is_empty(x) && !has_neutral) return b.fail(0, "at least one element to reduce", "none");
   int64_t out[kMaxRank];
   reduce_out_strides(x, b.out(0), reduced, keepdim, out);
-  return reduce_plan(b, reduced, out, dtype_size(y), p);
+  return reduce_plan(b, reduced, out, dtype_size(b.out(0).dtype), p);
 }
 
-PEN_BIND(sum) { return reduce_bind(b, true, true); }
-PEN_BIND(mean) { return reduce_bind(b, true, false, Finish::over_count); }
-PEN_BIND(prod) { return reduce_bind(b, true, false); }
-PEN_BIND(nansum) { return reduce_bind(b, true, false); }
-PEN_BIND(amax) { return reduce_bind(b, false, false); }
-PEN_BIND(amin) { return reduce_bind(b, false, false); }
+PEN_BIND(sum) { return reduce_bind(b); }
+PEN_BIND(mean) { return reduce_bind(b, Finish::over_count); }
+PEN_BIND(prod) { return reduce_bind(b); }
+PEN_BIND(nansum) { return reduce_bind(b); }
+PEN_BIND(amax) { return reduce_bind(b); }
+PEN_BIND(amin) { return reduce_bind(b); }
 PEN_BIND(norm) {
   double p = b.number("p");
-  bool finite = p - p == 0;
-  if (p != p || (finite && p != 0 && p != 1 && p != 2)) return b.fail(-1, "p of 0, 1, 2, inf or -inf", "%g", p);
-  return reduce_bind(b, finite, false, p == 2 ? Finish::root : Finish::as_it_is, p);
+  return reduce_bind(b, p == 2 ? Finish::root : Finish::as_it_is, p);
 }
 
 namespace PEN_ISA {

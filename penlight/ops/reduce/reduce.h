@@ -137,6 +137,17 @@ static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t
   return PEN_OK;
 }
 
+// Marks the dims that the attribute `dims` lists.
+static inline __attribute__((unused)) PEN_SMALL Status mark_dims(const Given& g, bool* reduced) {
+  IntList dims = g.ints("dims");
+  for (int i = 0; i < dims.count; ++i) {
+    if (dims[i] < 0 || dims[i] >= g.in(0).rank || reduced[dims[i]])
+      return g.fail(-1, "each dim once, from 0 up", "dim %lld of rank %d", static_cast<long long>(dims[i]), g.in(0).rank);
+    reduced[dims[i]] = true;
+  }
+  return PEN_OK;
+}
+
 // The output shape of a reduction, and for each dim of x whether it is reduced. `out`: see reduce_plan; after output().
 static PEN_INLINE Shape reduce_shape(const Tensor& x, const bool* reduced, bool keepdim) {
   Shape y;

@@ -16,17 +16,35 @@ struct ScanParams {
   int mode;
 };
 
+// 0 to 2; 3: there is no such mode.
+static PEN_SMALL int scan_mode(const Given& g) {
+  static constexpr const char* kModes[] = {"sum", "prod", "logsumexp"};
+  int mode = 0;
+  while (mode < 3 && strcmp(g.text("mode"), kModes[mode]) != 0) ++mode;
+  return mode;
+}
+
+static PEN_SMALL Status scan_shapes(Shapes& s, bool with_indices) {
+  PEN_TRY(need_countable(s, 0));
+  const Tensor& x = s.in(0);
+  int64_t dim = s.integer("dim");
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  PEN_TRY(s.output(0, x.dtype, shape_of(x)));
+  return with_indices ? s.output(1, DType::i64, shape_of(x)) : PEN_OK;
+}
+
+PEN_SHAPE(scan) {
+  if (scan_mode(s) == 3) return s.fail(-1, "mode sum, prod or logsumexp", "%s", s.text("mode"));
+  return scan_shapes(s, false);
+}
+PEN_SHAPE(scan_extreme) { return scan_shapes(s, true); }
+
 static PEN_SMALL Status scan_bind(Bind& b, int mode, bool with_indices) {
   PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
   int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int i = 0; i < x.rank; ++i) shape.dims[i] = x.dims[i];
-  PEN_TRY(b.output(0, x.dtype, shape));
-  if (with_indices) PEN_TRY(b.output(1, DType::i64, shape));
+  PEN_TRY(b.output(0));
+  if (with_indices) PEN_TRY(b.output(1));
   ScanParams* p = b.params<ScanParams>();
   if (is_empty(x)) return PEN_OK;
   const Tensor& y = b.out(0);
@@ -54,13 +72,7 @@ static PEN_SMALL Status scan_bind(Bind& b, int mode, bool with_indices) {
   return PEN_OK;
 }
 
-PEN_BIND(scan) {
-  static constexpr const char* kModes[] = {"sum", "prod", "logsumexp"};
-  for (int i = 0; i < 3; ++i) {
-    if (strcmp(b.text("mode"), kModes[i]) == 0) return scan_bind(b, i, false);
-  }
-  return b.fail(-1, "mode sum, prod or logsumexp", "%s", b.text("mode"));
-}
+PEN_BIND(scan) { return scan_bind(b, scan_mode(b), false); }
 PEN_BIND(scan_extreme) { return scan_bind(b, b.flag("largest"), true); }
 
 namespace PEN_ISA {

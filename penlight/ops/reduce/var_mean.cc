@@ -15,20 +15,22 @@ struct Moments {
   float base, mean, squares;
 };
 
+PEN_SHAPE(var_mean) {
+  PEN_TRY(need_countable(s, 0));
+  bool reduced[kMaxRank] = {};
+  PEN_TRY(mark_dims(s, reduced));
+  Shape shape = reduce_shape(s.in(0), reduced, s.flag("keepdim"));
+  PEN_TRY(s.output(0, DType::f32, shape));
+  return s.output(1, DType::f32, shape);
+}
+
 PEN_BIND(var_mean) {
   PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
   const Tensor& x = b.in(0);
-  IntList dims = b.ints("dims");
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
-  for (int i = 0; i < dims.count; ++i) {
-    if (dims[i] < 0 || dims[i] >= x.rank || reduced[dims[i]])
-      return b.fail(-1, "each dim once, from 0 up", "dim %lld of rank %d", static_cast<long long>(dims[i]), x.rank);
-    reduced[dims[i]] = true;
-  }
-  Shape shape = reduce_shape(x, reduced, keepdim);
-  PEN_TRY(b.output(0, DType::f32, shape));
-  PEN_TRY(b.output(1, DType::f32, shape));
+  PEN_TRY(mark_dims(b, reduced));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.output(1));
   VarMeanParams* p = b.params<VarMeanParams>();
   p->correction = b.number("correction");
   if (is_empty(b.out(0))) return PEN_OK;
