@@ -8,19 +8,22 @@ struct EmbeddingParams {
   int64_t row_stride, column_stride;  // in elements
 };
 
+PEN_SHAPE(embedding) {
+  const Tensor &w = s.in(0), &indices = s.in(1);
+  if (w.rank != 2) return s.fail(0, "a table of rank 2", "rank %d", w.rank);
+  PEN_TRY(check_indices(s, 1));
+  if (indices.rank == kMaxRank) return s.fail(1, "indices of rank 7 at most", "rank %d", indices.rank);
+  Shape shape = shape_of(indices);
+  shape.dims[shape.rank++] = w.dims[1];
+  return s.output(0, w.dtype, shape);
+}
+
 PEN_BIND(embedding) {
   PEN_TRY(need_unpacked(b, 0));
-  const Tensor& w = b.in(0);
-  if (w.rank != 2) return b.fail(0, "a table of rank 2", "rank %d", w.rank);
-  PEN_TRY(indices_bind(b, 1));
-  const Tensor& indices = b.in(1);
-  Shape shape;
-  shape.rank = indices.rank + 1;
-  if (shape.rank > kMaxRank) return b.fail(1, "indices of rank 7 at most", "rank %d", indices.rank);
-  for (int i = 0; i < indices.rank; ++i) shape.dims[i] = indices.dims[i];
-  shape.dims[indices.rank] = w.dims[1];
-  PEN_TRY(b.output(0, w.dtype, shape));
+  PEN_TRY(b.need(1, Need::dense));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
+  const Tensor &w = b.in(0), &indices = b.in(1);
   EmbeddingParams* p = b.params<EmbeddingParams>();
   if (!p) return PEN_ERROR_MEMORY;
   if (is_empty(indices)) return PEN_OK;

@@ -13,37 +13,41 @@ struct BagParams {
   int64_t row_stride;
 };
 
+PEN_SHAPE(embedding_bag) {
+  const Tensor& w = s.in(0);
+  if (w.rank != 2) return s.fail(0, "a table of rank 2", "rank %d", w.rank);
+  for (int i = 1; i <= 2; ++i) {
+    PEN_TRY(check_long_indices(s, i));
+    if (s.in(i).rank != 1) return s.fail(i, "rank 1", "rank %d", s.in(i).rank);
+  }
+  if (s.has(3) && (s.in(3).rank != 1 || s.in(3).dims[0] != s.in(1).dims[0])) return s.fail(3, "a weight for each index", "another size");
+  int64_t mode = s.integer("mode");
+  if (mode < 0 || mode > 2) return s.fail(-1, "mode 0, 1 or 2: sum, mean, max", "%lld", static_cast<long long>(mode));
+  Shape shape;
+  shape.rank = 2;
+  shape.dims[0] = s.in(2).dims[0] - (s.flag("include_last_offset") ? 1 : 0);
+  shape.dims[1] = w.dims[1];
+  if (shape.dims[0] < 0) return s.fail(2, "an offset or more", "none");
+  return s.output(0, w.dtype, shape);
+}
+
 PEN_BIND(embedding_bag) {
   PEN_TRY(b.need(0, Need::rows));
+  for (int i = 1; i <= 3; ++i) {
+    if (b.has(i)) PEN_TRY(b.need(i, Need::dense));
+  }
   const Tensor& w = b.in(0);
-  if (w.rank != 2) return b.fail(0, "a table of rank 2", "rank %d", w.rank);
-  for (int i = 1; i <= 2; ++i) {
-    PEN_TRY(index_tensor(b, i));
-    PEN_TRY(b.need(i, Need::dense));
-    if (b.in(i).rank != 1) return b.fail(i, "rank 1", "rank %d", b.in(i).rank);
-  }
-  if (b.has(3)) {
-    PEN_TRY(b.need(3, Need::dense));
-    if (b.in(3).rank != 1 || b.in(3).dims[0] != b.in(1).dims[0]) return b.fail(3, "a weight for each index", "another size");
-  }
   BagParams* p = b.params<BagParams>();
-  int64_t mode = b.integer("mode");
-  if (mode < 0 || mode > 2) return b.fail(-1, "mode 0, 1 or 2: sum, mean, max", "%lld", static_cast<long long>(mode));
-  p->mode = static_cast<BagMode>(mode);
+  p->mode = static_cast<BagMode>(b.integer("mode"));
   p->last_offset = b.flag("include_last_offset");
   p->rows = w.dims[0];
   p->width = w.dims[1];
   p->row_stride = w.strides[0];
   p->count = b.in(1).dims[0];
   p->offsets = b.in(2).dims[0];
-  p->bags = p->offsets - (p->last_offset ? 1 : 0);
-  if (p->bags < 0) return b.fail(2, "an offset or more", "none");
+  p->bags = b.out(0).dims[0];
   p->padding = b.integer("padding");
-  Shape shape;
-  shape.rank = 2;
-  shape.dims[0] = p->bags;
-  shape.dims[1] = p->width;
-  PEN_TRY(b.output(0, w.dtype, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (p->bags == 0) return PEN_OK;
   p->tasks = task_count(p->bags, 16384 / ((p->count / p->bags + 1) * (p->width + 1)) + 1);

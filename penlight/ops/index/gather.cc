@@ -9,24 +9,27 @@ struct GatherParams {
   int64_t size, stride, tasks;  // of x's dim
 };
 
-PEN_BIND(gather) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(index_tensor(b, 1));
-  const Tensor &x = b.in(0), &index = b.in(1);
-  int64_t dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
-  if (index.rank != x.rank) return b.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
-  Shape shape;
-  shape.rank = x.rank;
+PEN_SHAPE(gather) {
+  PEN_TRY(check_long_indices(s, 1));
+  const Tensor &x = s.in(0), &index = s.in(1);
+  int64_t dim = s.integer("dim");
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (index.rank != x.rank) return s.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
   for (int d = 0; d < x.rank; ++d) {
-    shape.dims[d] = index.dims[d];
     if (d != dim && index.dims[d] > x.dims[d])
-      return b.fail(1, "at most the tensor's size in the other dims", "%lld in dim %d, for %lld", static_cast<long long>(index.dims[d]), d,
+      return s.fail(1, "at most the tensor's size in the other dims", "%lld in dim %d, for %lld", static_cast<long long>(index.dims[d]), d,
                     static_cast<long long>(x.dims[d]));
   }
-  PEN_TRY(b.output(0, x.dtype, shape));
+  return s.output(0, x.dtype, shape_of(index));
+}
+
+PEN_BIND(gather) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.output(0));
   GatherParams* p = b.params<GatherParams>();
-  const Tensor& y = b.out(0);
+  const Tensor &x = b.in(0), &index = b.in(1), &y = b.out(0);
+  int64_t dim = b.integer("dim");
   if (is_empty(y)) return PEN_OK;
   for (int d = 0; d < x.rank; ++d) p->walk.add(y.dims[d], index.strides[d], y.strides[d], d == dim ? 0 : x.strides[d]);
   p->walk.close();

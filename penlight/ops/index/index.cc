@@ -11,19 +11,31 @@ struct IndexParams {
   int64_t tasks;
 };
 
+static PEN_SMALL Status index_shapes(Shapes& s, int64_t at) {
+  const Tensor& x = s.in(0);
+  Shape shape, places;
+  PEN_TRY(places_shape(s, 1, at, &places));
+  int count = s.input_count() - 1;
+  if (x.rank - count + places.rank > kMaxRank) return s.fail(0, "a result of rank 8 at most", "rank %d", x.rank - count + places.rank);
+  for (int d = 0; d < at; ++d) shape.dims[shape.rank++] = x.dims[d];
+  for (int d = 0; d < places.rank; ++d) shape.dims[shape.rank++] = places.dims[d];
+  for (int d = static_cast<int>(at) + count; d < x.rank; ++d) shape.dims[shape.rank++] = x.dims[d];
+  return s.output(0, x.dtype, shape);
+}
+
+PEN_SHAPE(index) { return index_shapes(s, s.integer("at")); }
+PEN_SHAPE(index_select) {
+  if (s.in(1).rank != 1) return s.fail(1, "indices of rank 1", "rank %d", s.in(1).rank);
+  return index_shapes(s, s.integer("dim"));
+}
+
 static PEN_SMALL Status bind_index(Bind& b, int64_t at, bool negative) {
   PEN_TRY(need_unpacked(b, 0));
   const Tensor& x = b.in(0);
   IndexParams* p = b.params<IndexParams>();
-  PEN_TRY(bind_places(b, &p->places, 1, at, x, negative));
-  Shape shape;
+  PEN_TRY(bind_places(b, &p->places, 1, at, negative));
   int count = p->places.count;
-  if (x.rank - count + p->places.shape.rank > kMaxRank)
-    return b.fail(0, "a result of rank 8 at most", "rank %d", x.rank - count + p->places.shape.rank);
-  for (int d = 0; d < at; ++d) shape.dims[shape.rank++] = x.dims[d];
-  for (int d = 0; d < p->places.shape.rank; ++d) shape.dims[shape.rank++] = p->places.shape.dims[d];
-  for (int d = static_cast<int>(at) + count; d < x.rank; ++d) shape.dims[shape.rank++] = x.dims[d];
-  PEN_TRY(b.output(0, x.dtype, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (p->places.numel == 0) return PEN_OK;
   place_in(&p->places, x, at);
@@ -58,11 +70,7 @@ static PEN_SMALL Status bind_index(Bind& b, int64_t at, bool negative) {
 }
 
 PEN_BIND(index) { return bind_index(b, b.integer("at"), true); }
-
-PEN_BIND(index_select) {
-  if (b.in(1).rank != 1) return b.fail(1, "indices of rank 1", "rank %d", b.in(1).rank);
-  return bind_index(b, b.integer("dim"), false);
-}
+PEN_BIND(index_select) { return bind_index(b, b.integer("dim"), false); }
 
 template <class T>
 static inline void index_elements(const Run& r) {

@@ -23,23 +23,33 @@ static bool walks_as_one(const Tensor& value, int64_t at, int count) {
   return true;
 }
 
+PEN_SHAPE(index_put) {
+  const Tensor &x = s.in(0), &value = s.in(1);
+  int64_t at = s.integer("at");
+  Combine how;
+  if (!parse_combine(s.text("reduce"), &how)) return s.fail(-1, "reduce of add, mul, max, min or nothing", "%s", s.text("reduce"));
+  Shape places;
+  PEN_TRY(places_shape(s, 2, at, &places));
+  int count = s.input_count() - 2, rank = x.rank - count + places.rank;
+  if (value.rank != rank) return s.fail(1, "the rank of what the indices select", "rank %d, not %d", value.rank, rank);
+  for (int d = 0; d < rank; ++d) {
+    int64_t wanted = d < at ? x.dims[d] : d < at + places.rank ? places.dims[d - at] : x.dims[d - places.rank + count];
+    if (value.dims[d] != wanted)
+      return s.fail(1, "the shape of what the indices select", "%lld in dim %d, not %lld", static_cast<long long>(value.dims[d]), d,
+                    static_cast<long long>(wanted));
+  }
+  return s.output(0, x.dtype, shape_of(x));
+}
+
 PEN_BIND(index_put) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_unpacked(b, 1));
   const Tensor& x = b.in(0);
   IndexPutParams* p = b.params<IndexPutParams>();
   int64_t at = b.integer("at");
-  if (!parse_combine(b.text("reduce"), &p->how)) return b.fail(-1, "reduce of add, mul, max, min or nothing", "%s", b.text("reduce"));
-  PEN_TRY(bind_places(b, &p->places, 2, at, x, true));
+  parse_combine(b.text("reduce"), &p->how);
+  PEN_TRY(bind_places(b, &p->places, 2, at, true));
   int count = p->places.count, index_rank = p->places.shape.rank;
-  if (b.in(1).rank != x.rank - count + index_rank)
-    return b.fail(1, "the rank of what the indices select", "rank %d, not %d", b.in(1).rank, x.rank - count + index_rank);
-  for (int d = 0; d < b.in(1).rank; ++d) {
-    int64_t wanted = d < at ? x.dims[d] : d < at + index_rank ? p->places.shape.dims[d - at] : x.dims[d - index_rank + count];
-    if (b.in(1).dims[d] != wanted)
-      return b.fail(1, "the shape of what the indices select", "%lld in dim %d, not %lld", static_cast<long long>(b.in(1).dims[d]), d,
-                    static_cast<long long>(wanted));
-  }
   if (!walks_as_one(b.in(1), at, index_rank)) PEN_TRY(b.need(1, Need::dense));
   const Tensor& value = b.in(1);
   PEN_TRY(bind_copy_first(b, &p->copy));

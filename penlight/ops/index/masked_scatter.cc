@@ -4,20 +4,22 @@
 
 namespace pen {
 
+PEN_SHAPE(masked_scatter) {
+  const Tensor &x = s.in(0), &mask = s.in(1);
+  if (mask.dtype != DType::boolean) return s.fail(1, "a mask of bool", "dtype %s", kDTypeNames[static_cast<int>(mask.dtype)]);
+  if (mask.rank != x.rank) return s.fail(1, "the tensor's rank", "rank %d, not %d", mask.rank, x.rank);
+  for (int d = 0; d < x.rank; ++d) {
+    if (mask.dims[d] != x.dims[d]) return s.fail(1, "the tensor's shape", "%lld in dim %d", static_cast<long long>(mask.dims[d]), d);
+  }
+  return s.output(0, x.dtype, shape_of(x));
+}
+
 PEN_BIND(masked_scatter) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(need_unpacked(b, 1));
   PEN_TRY(b.need(2, Need::dense));
   const Tensor &x = b.in(0), &mask = b.in(1);
-  if (mask.dtype != DType::boolean) return b.fail(1, "a mask of bool", "dtype %s", kDTypeNames[static_cast<int>(mask.dtype)]);
-  if (mask.rank != x.rank) return b.fail(1, "the tensor's rank", "rank %d, not %d", mask.rank, x.rank);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) {
-    shape.dims[d] = x.dims[d];
-    if (mask.dims[d] != x.dims[d]) return b.fail(1, "the tensor's shape", "%lld in dim %d", static_cast<long long>(mask.dims[d]), d);
-  }
-  PEN_TRY(b.output(0, x.dtype, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (is_empty(x)) return PEN_OK;
   Walk* p = b.params<Walk>();  // mask, x, output

@@ -14,38 +14,48 @@ struct Places {
   int64_t steps[kMaxRank][kMaxRank];         // of the index tensors, along `shape`
 };
 
-static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_t at, const Tensor& x, bool negative) {
+// For shape rules: the index tensors are the inputs from `first_input` on, x is input 0.
+static PEN_INLINE Status places_shape(const Given& g, int first_input, int64_t at, Shape* shape) {
+  const Tensor& x = g.in(0);
+  int count = g.input_count() - first_input;
+  if (count < 1) return g.fail(-1, "an index tensor or more", "none");
+  if (at < 0 || at + count > x.rank)
+    return g.fail(0, "a dim for every index tensor", "rank %d, indices from dim %lld on", x.rank, static_cast<long long>(at));
+  for (int k = 0; k < count; ++k) {
+    PEN_TRY(check_long_indices(g, first_input + k));
+    const Tensor& index = g.in(first_input + k);
+    int wrong = broadcast(shape, index.dims, index.rank);
+    if (wrong >= 0)
+      return g.fail(first_input + k, "a shape that can be broadcast with the other indices", "%lld in dim %d",
+                    static_cast<long long>(index.dims[wrong]), wrong);
+  }
+  int64_t numel = 1;
+  for (int d = 0; d < shape->rank; ++d) {
+    if (__builtin_mul_overflow(numel, shape->dims[d] > 1 ? shape->dims[d] : 1, &numel) || numel > int64_t{1} << 44)
+      return g.fail(first_input, "at most 2**44 indices", "more");
+  }
+  for (int k = 0; k < count && !is_empty(*shape); ++k) {
+    if (x.dims[at + k] == 0)
+      return g.fail(first_input + k, "no indices, into a dim of size 0", "%lld of them", static_cast<long long>(numel));
+  }
+  return PEN_OK;
+}
+
+static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_t at, bool negative) {
   p->count = b.input_count() - first_input;
   p->first_input = first_input;
   p->negative = negative;
-  if (p->count < 1) return b.fail(-1, "an index tensor or more", "none");
-  if (at < 0 || at + p->count > x.rank)
-    return b.fail(0, "a dim for every index tensor", "rank %d, indices from dim %lld on", x.rank, static_cast<long long>(at));
   for (int k = 0; k < p->count; ++k) {
-    PEN_TRY(index_tensor(b, first_input + k));
-    const Tensor& index = b.in(first_input + k);
-    int wrong = broadcast(&p->shape, index.dims, index.rank);
-    if (wrong >= 0)
-      return b.fail(first_input + k, "a shape that can be broadcast with the other indices", "%lld in dim %d",
-                    static_cast<long long>(index.dims[wrong]), wrong);
-    p->size[k] = x.dims[at + k];
+    PEN_TRY(need_unpacked(b, first_input + k));
+    broadcast(&p->shape, b.in(first_input + k).dims, b.in(first_input + k).rank);
+    p->size[k] = b.in(0).dims[at + k];
   }
   for (int k = 0; k < p->count; ++k) {
     const Tensor& index = b.in(first_input + k);
     for (int d = 0; d < p->shape.rank; ++d) p->steps[k][d] = broadcast_stride(p->shape, d, index, index.rank);
   }
-  p->numel = 1;
-  bool empty = false;
-  for (int d = 0; d < p->shape.rank; ++d) {
-    empty |= p->shape.dims[d] == 0;
-    if (__builtin_mul_overflow(p->numel, p->shape.dims[d] > 1 ? p->shape.dims[d] : 1, &p->numel) || p->numel > int64_t{1} << 44)
-      return b.fail(first_input, "at most 2**44 indices", "more");
-  }
-  if (empty) p->numel = 0;
-  for (int k = 0; k < p->count && p->numel; ++k) {
-    if (p->size[k] == 0)
-      return b.fail(first_input + k, "no indices, into a dim of size 0", "%lld of them", static_cast<long long>(p->numel));
-  }
+  p->numel = !is_empty(p->shape);
+  for (int d = 0; d < p->shape.rank && p->numel; ++d) p->numel *= p->shape.dims[d];
   p->tasks = p->numel == 0 ? 0 : task_count(p->numel, 16384);
   return PEN_OK;
 }

@@ -12,21 +12,28 @@ struct ScatterParams {
   Combine how;
 };
 
+PEN_SHAPE(scatter) {
+  PEN_TRY(check_long_indices(s, 1));
+  const Tensor &x = s.in(0), &index = s.in(1), &src = s.in(2);
+  int64_t dim = s.integer("dim");
+  Combine how;
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (index.rank != x.rank) return s.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
+  if (src.rank != x.rank) return s.fail(2, "the tensor's rank", "rank %d, not %d", src.rank, x.rank);
+  if (!parse_combine(s.text("reduce"), &how)) return s.fail(-1, "reduce of add, mul, max, min or nothing", "%s", s.text("reduce"));
+  for (int d = 0; d < x.rank; ++d) {
+    if (index.dims[d] > src.dims[d] || (d != dim && index.dims[d] > x.dims[d]))
+      return s.fail(1, "at most the sizes of tensor and src", "%lld in dim %d", static_cast<long long>(index.dims[d]), d);
+  }
+  return s.output(0, x.dtype, shape_of(x));
+}
+
 PEN_BIND(scatter) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(index_tensor(b, 1));
-  PEN_TRY(need_unpacked(b, 2));
+  for (int i = 0; i < 3; ++i) PEN_TRY(need_unpacked(b, i));
   const Tensor &x = b.in(0), &index = b.in(1), &src = b.in(2);
   int64_t dim = b.integer("dim");
   ScatterParams* p = b.params<ScatterParams>();
-  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
-  if (index.rank != x.rank) return b.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
-  if (src.rank != x.rank) return b.fail(2, "the tensor's rank", "rank %d, not %d", src.rank, x.rank);
-  if (!parse_combine(b.text("reduce"), &p->how)) return b.fail(-1, "reduce of add, mul, max, min or nothing", "%s", b.text("reduce"));
-  for (int d = 0; d < x.rank; ++d) {
-    if (index.dims[d] > src.dims[d] || (d != dim && index.dims[d] > x.dims[d]))
-      return b.fail(1, "at most the sizes of tensor and src", "%lld in dim %d", static_cast<long long>(index.dims[d]), d);
-  }
+  parse_combine(b.text("reduce"), &p->how);
   PEN_TRY(bind_copy_first(b, &p->copy));
   if (is_empty(index)) {
     b.tasks(p->copy.tasks);
