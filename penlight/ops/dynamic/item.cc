@@ -3,10 +3,14 @@
 
 namespace pen {
 
+PEN_SHAPE(item) {
+  if (s.in(0).rank != 0) return s.fail(0, "a tensor of rank 0", "rank %d", s.in(0).rank);
+  return s.output(0, DType::i64, Shape{});
+}
+
 PEN_BIND(item) {
-  if (b.in(0).rank != 0) return b.fail(0, "a tensor of rank 0", "rank %d", b.in(0).rank);
   PEN_TRY(b.need(0, Need::dense));
-  PEN_TRY(b.output(0, DType::i64, Shape{}));
+  PEN_TRY(b.output(0));
   b.tasks(1);
   return PEN_OK;
 }

@@ -8,27 +8,32 @@ struct MaskedSelectParams {
   int64_t row_bytes;
 };
 
-PEN_BIND(masked_select) {
-  PEN_TRY(b.need(0, Need::dense));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &x = b.in(0), &mask = b.in(1);
-  if (mask.dtype != DType::boolean) return b.fail(1, "a mask of bools", "%s", kDTypeNames[static_cast<int>(mask.dtype)]);
-  if (mask.rank > x.rank) return b.fail(1, "a mask over the first dims of x", "rank %d for rank %d", mask.rank, x.rank);
+PEN_SHAPE(masked_select) {
+  const Tensor &x = s.in(0), &mask = s.in(1);
+  if (mask.dtype != DType::boolean) return s.fail(1, "a mask of bools", "%s", kDTypeNames[static_cast<int>(mask.dtype)]);
+  if (mask.rank > x.rank) return s.fail(1, "a mask over the first dims of x", "rank %d for rank %d", mask.rank, x.rank);
   for (int d = 0; d < mask.rank; ++d) {
     if (mask.dims[d] != x.dims[d])
-      return b.fail(1, "a mask over the first dims of x", "size %lld for %lld in dim %d", static_cast<long long>(mask.dims[d]),
+      return s.fail(1, "a mask over the first dims of x", "size %lld for %lld in dim %d", static_cast<long long>(mask.dims[d]),
                     static_cast<long long>(x.dims[d]), d);
   }
   Shape shape;
   shape.rank = x.rank - mask.rank + 1;
-  if (shape.rank > kMaxRank) return b.fail(0, "a result of rank 8 at most", "rank %d", shape.rank);
+  if (shape.rank > kMaxRank) return s.fail(0, "a result of rank 8 at most", "rank %d", shape.rank);
   shape.dims[0] = mask.numel();
-  int64_t row = 1;
-  for (int d = mask.rank; d < x.rank; ++d) row *= shape.dims[d - mask.rank + 1] = x.dims[d];
-  PEN_TRY(b.output_at_most(0, x.dtype, shape));
+  for (int d = mask.rank; d < x.rank; ++d) shape.dims[d - mask.rank + 1] = x.dims[d];
+  return s.output_at_most(0, x.dtype, shape);
+}
+
+PEN_BIND(masked_select) {
+  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(b.need(1, Need::dense));
+  PEN_TRY(b.output(0));
+  const Tensor& y = b.out(0);
   MaskedSelectParams* p = b.params<MaskedSelectParams>();
-  p->row_bytes = row * dtype_size(x.dtype);
-  return mask_bind(b, &p->mask, shape.dims[0]);
+  p->row_bytes = dtype_size(y.dtype);
+  for (int d = 1; d < y.rank; ++d) p->row_bytes *= y.dims[d];
+  return mask_bind(b, &p->mask, y.dims[0]);
 }
 
 template <class T>

@@ -21,21 +21,25 @@ static float float_below(double x) {
   return f;
 }
 
-PEN_BIND(nms) {
-  PEN_TRY(b.need(0, Need::dense));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &boxes = b.in(0), &order = b.in(1);
+PEN_SHAPE(nms) {
+  const Tensor &boxes = s.in(0), &order = s.in(1);
   if (boxes.rank != 2 || boxes.dims[1] != 4)
-    return b.fail(0, "boxes of four numbers", "rank %d, the last dim of %lld", boxes.rank,
+    return s.fail(0, "boxes of four numbers", "rank %d, the last dim of %lld", boxes.rank,
                   static_cast<long long>(boxes.rank ? boxes.dims[boxes.rank - 1] : 0));
   if (order.dtype != DType::i64 || order.rank != 1 || order.dims[0] != boxes.dims[0])
-    return b.fail(1, "a place for each box", "%s of rank %d", kDTypeNames[static_cast<int>(order.dtype)], order.rank);
+    return s.fail(1, "a place for each box", "%s of rank %d", kDTypeNames[static_cast<int>(order.dtype)], order.rank);
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = boxes.dims[0];
-  PEN_TRY(b.output_at_most(0, DType::i64, shape));
+  return s.output_at_most(0, DType::i64, shape);
+}
+
+PEN_BIND(nms) {
+  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(b.need(1, Need::dense));
+  PEN_TRY(b.output(0));
   NmsParams* p = b.params<NmsParams>();
-  p->count = boxes.dims[0];
+  p->count = b.in(0).dims[0];
   double threshold = b.number("threshold");
   p->threshold = threshold > 3e38 ? 3e38f : threshold < -3e38 ? -3e38f : float_below(threshold);
   PEN_TRY(b.shared(p->count * 24 + 64));  // four coordinates, area, whether it is gone; and a vector more

@@ -10,19 +10,22 @@ struct NonzeroParams {
   int64_t dims[kMaxRank];
 };
 
-PEN_BIND(nonzero) {
-  PEN_TRY(b.need(0, Need::dense));
-  const Tensor& x = b.in(0);
-  int64_t count = x.numel();
+PEN_SHAPE(nonzero) {
   Shape shape;
   shape.rank = 2;
-  shape.dims[0] = count;
-  shape.dims[1] = x.rank;
-  PEN_TRY(b.output_at_most(0, DType::i64, shape));
+  shape.dims[0] = s.in(0).numel();
+  shape.dims[1] = s.in(0).rank;
+  return s.output_at_most(0, DType::i64, shape);
+}
+
+PEN_BIND(nonzero) {
+  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(b.output(0));
+  const Tensor& x = b.in(0);
   NonzeroParams* p = b.params<NonzeroParams>();
   p->rank = x.rank;
   for (int d = 0; d < x.rank; ++d) p->dims[d] = x.dims[d];
-  return mask_bind(b, &p->mask, count);
+  return mask_bind(b, &p->mask, b.out(0).dims[0]);
 }
 
 PEN_KERNEL_ANY(nonzero, bool) {

@@ -3,13 +3,17 @@
 
 namespace pen {
 
-PEN_BIND(repeat_places) {
-  PEN_TRY(b.need(0, Need::dense));
-  if (b.in(0).rank != 1) return b.fail(0, "a number for each place", "rank %d", b.in(0).rank);
+PEN_SHAPE(repeat_places) {
+  if (s.in(0).rank != 1) return s.fail(0, "a number for each place", "rank %d", s.in(0).rank);
   Shape shape;
   shape.rank = 1;
-  shape.dims[0] = b.integer("size");
-  PEN_TRY(b.output(0, DType::i64, shape));
+  shape.dims[0] = s.integer("size");
+  return s.output(0, DType::i64, shape);
+}
+
+PEN_BIND(repeat_places) {
+  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(b.output(0));
   b.tasks(1);  // also for a size of 0: the numbers are checked
   return PEN_OK;
 }

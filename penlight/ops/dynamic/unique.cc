@@ -16,28 +16,29 @@ static int64_t row_width(const Tensor& x) {
   return width;
 }
 
-PEN_BIND(unique_consecutive) {
-  PEN_TRY(b.need(0, Need::dense));
-  const Tensor& x = b.in(0);
-  if (x.rank < 1) return b.fail(0, "rank 1 or more", "rank 0");
-  Shape rows, each;
-  rows.rank = x.rank;
-  for (int d = 0; d < x.rank; ++d) rows.dims[d] = x.dims[d];
+PEN_SHAPE(unique_consecutive) {
+  const Tensor &x = s.in(0), &order = s.in(1);
+  if (x.rank < 1) return s.fail(0, "rank 1 or more", "rank 0");
+  if (s.has(1) && (order.dtype != DType::i64 || order.rank != 1 || order.dims[0] != x.dims[0]))
+    return s.fail(1, "an i64 place for each row", "%s of rank %d", kDTypeNames[static_cast<int>(order.dtype)], order.rank);
+  Shape each;
   each.rank = 1;
   each.dims[0] = x.dims[0];
-  if (b.has(1)) {
-    PEN_TRY(b.need(1, Need::dense));
-    const Tensor& order = b.in(1);
-    if (order.dtype != DType::i64 || order.rank != 1 || order.dims[0] != x.dims[0])
-      return b.fail(1, "an i64 place for each row", "%s of rank %d", kDTypeNames[static_cast<int>(order.dtype)], order.rank);
-  }
-  PEN_TRY(b.output_at_most(0, x.dtype, rows));
-  PEN_TRY(b.output(1, DType::i64, each));
+  PEN_TRY(s.output_at_most(0, x.dtype, shape_of(x)));
+  PEN_TRY(s.output(1, DType::i64, each));
+  return s.output_at_most(2, DType::i64, each);
+}
+
+PEN_BIND(unique_consecutive) {
+  PEN_TRY(b.need(0, Need::dense));
+  if (b.has(1)) PEN_TRY(b.need(1, Need::dense));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.output(1));
   PEN_TRY(b.need_out(1, Need::dense));
-  PEN_TRY(b.output_at_most(2, DType::i64, each));
+  PEN_TRY(b.output(2));
   RowsParams* p = b.params<RowsParams>();
-  p->width = row_width(x);
-  return mask_bind(b, &p->parts, x.dims[0]);
+  p->width = row_width(b.in(0));
+  return mask_bind(b, &p->parts, b.in(0).dims[0]);
 }
 
 template <class T>
@@ -110,14 +111,19 @@ PEN_KERNEL_ANY(unique_consecutive, f32) { find_runs<float>(r); }
 PEN_KERNEL_ANY(unique_consecutive, f64) { find_runs<double>(r); }
 PEN_KERNEL_ANY(unique_consecutive, i64) { find_runs<int64_t>(r); }
 
-PEN_BIND(lexsort) {
-  PEN_TRY(b.need(0, Need::dense));
-  const Tensor& x = b.in(0);
-  if (x.rank < 1) return b.fail(0, "rank 1 or more", "rank 0");
+PEN_SHAPE(lexsort) {
+  const Tensor& x = s.in(0);
+  if (x.rank < 1) return s.fail(0, "rank 1 or more", "rank 0");
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = x.dims[0];
-  PEN_TRY(b.output(0, DType::i64, shape));
+  return s.output(0, DType::i64, shape);
+}
+
+PEN_BIND(lexsort) {
+  PEN_TRY(b.need(0, Need::dense));
+  const Tensor& x = b.in(0);
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   RowsParams* p = b.params<RowsParams>();
   p->parts.count = x.dims[0];

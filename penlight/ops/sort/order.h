@@ -39,21 +39,25 @@ static PEN_INLINE Status order_rows(Bind& b, int64_t dim, const int64_t* out, Or
   return PEN_OK;
 }
 
-static PEN_INLINE Status order_dim(Bind& b, int64_t* dim) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
-  *dim = b.integer("dim");
-  if (*dim >= 0 && *dim < b.in(0).rank) return PEN_OK;
-  return b.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(*dim), b.in(0).rank);
+static PEN_INLINE Status order_dim(const Given& g, int64_t* dim) {
+  PEN_TRY(need_countable(g, 0));
+  *dim = g.integer("dim");
+  if (*dim >= 0 && *dim < g.in(0).rank) return PEN_OK;
+  return g.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(*dim), g.in(0).rank);
 }
 
-// Two outputs (values, indices) of these dims, which must lie alike; strides of a single element do not matter (one output may
-// lie in a cat).
-static PEN_INLINE Status order_outputs(Bind& b, const Shape& shape) {
-  PEN_TRY(b.output(0, b.in(0).dtype, shape));
-  PEN_TRY(b.output(1, DType::i64, shape));
-  for (int i = 0; i < shape.rank; ++i) {
-    if (shape.dims[i] > 1 && b.out(0).strides[i] != b.out(1).strides[i])
+// Two outputs of these dims: values, indices.
+static PEN_INLINE Status order_shapes(Shapes& s, const Shape& shape) {
+  PEN_TRY(s.output(0, s.in(0).dtype, shape));
+  return s.output(1, DType::i64, shape);
+}
+// They must lie alike; strides of a single element do not matter (one output may lie in a cat).
+static PEN_INLINE Status order_outputs(Bind& b) {
+  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.output(1));
+  for (int i = 0; i < b.out(0).rank; ++i) {
+    if (b.out(0).dims[i] > 1 && b.out(0).strides[i] != b.out(1).strides[i])
       return b.fail(-1, "two outputs that lie alike", "another stride in dim %d", i);
   }
   return PEN_OK;

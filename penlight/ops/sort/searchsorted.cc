@@ -9,41 +9,37 @@ struct SearchParams {
   bool right, narrow, has_sorter;
 };
 
-PEN_BIND(searchsorted) {
-  for (int i = 0; i < 2; ++i) {
-    PEN_TRY(need_unpacked(b, i));
-    PEN_TRY(need_countable(b, i));
-    PEN_TRY(b.need(i, Need::dense));
-  }
-  const Tensor &row = b.in(0), &values = b.in(1);
-  if (row.rank < 1) return b.fail(0, "a sorted tensor of rank 1 or more", "rank 0");
+PEN_SHAPE(searchsorted) {
+  for (int i = 0; i < 2; ++i) PEN_TRY(need_countable(s, i));
+  const Tensor &row = s.in(0), &values = s.in(1);
+  if (row.rank < 1) return s.fail(0, "a sorted tensor of rank 1 or more", "rank 0");
   bool shared = row.rank == 1;
   if (!shared && row.rank != values.rank)
-    return b.fail(1, "values of the same rank as the rows, or rows of rank 1", "rank %d", values.rank);
+    return s.fail(1, "values of the same rank as the rows, or rows of rank 1", "rank %d", values.rank);
   for (int i = 0; !shared && i + 1 < row.rank; ++i) {
     if (row.dims[i] != values.dims[i])
-      return b.fail(1, "the dims of the rows, but for the last", "size %lld in dim %d", static_cast<long long>(values.dims[i]), i);
+      return s.fail(1, "the dims of the rows, but for the last", "size %lld in dim %d", static_cast<long long>(values.dims[i]), i);
   }
+  if (s.has(2)) PEN_TRY(check_indices(s, 2));
+  for (int i = 0; s.has(2) && i < row.rank; ++i) {
+    if (s.in(2).rank != row.rank || s.in(2).dims[i] != row.dims[i]) return s.fail(2, "a sorter of the rows' shape", "another");
+  }
+  return s.output(0, s.flag("out_int32") ? DType::i32 : DType::i64, shape_of(values));
+}
+
+PEN_BIND(searchsorted) {
   SearchParams* p = b.params<SearchParams>();
   p->has_sorter = b.has(2);
-  if (p->has_sorter) {
-    PEN_TRY(need_unpacked(b, 2));
-    PEN_TRY(indices_bind(b, 2));
-    for (int i = 0; i < row.rank; ++i) {
-      if (b.in(2).rank != row.rank || b.in(2).dims[i] != row.dims[i]) return b.fail(2, "a sorter of the rows' shape", "another");
-    }
-  }
-  Shape shape;
-  shape.rank = values.rank;
-  for (int i = 0; i < values.rank; ++i) shape.dims[i] = values.dims[i];
+  for (int i = 0; i < (p->has_sorter ? 3 : 2); ++i) PEN_TRY(b.need(i, Need::dense));
+  const Tensor &row = b.in(0), &values = b.in(1);
   p->right = b.flag("right");
   p->narrow = b.flag("out_int32");
-  PEN_TRY(b.output(0, p->narrow ? DType::i32 : DType::i64, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   if (is_empty(values)) return PEN_OK;
   p->length = row.dims[row.rank - 1];
   p->count = values.numel();
-  p->per_row = shared ? p->count : values.dims[values.rank - 1];
+  p->per_row = row.rank == 1 ? p->count : values.dims[values.rank - 1];
   p->tasks = task_count(p->count, 4096);
   b.tasks(p->tasks);
   return PEN_OK;
@@ -104,29 +100,31 @@ struct BinParams {
   bool has_weight, strict;
 };
 
-PEN_BIND(bin_sum) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
-  PEN_TRY(b.need(0, Need::dense));
-  BinParams* p = b.params<BinParams>();
-  p->count = is_empty(b.in(0)) ? 0 : b.in(0).numel();
-  p->size = b.integer("size");
-  p->has_weight = b.has(1);
-  p->strict = b.flag("strict");
-  if (p->has_weight) {
-    PEN_TRY(need_unpacked(b, 1));
-    PEN_TRY(need_countable(b, 1));
-    if (b.in(1).dtype != DType::f32) return b.fail(1, "f32 weights", "dtype code %d", static_cast<int>(b.in(1).dtype));
-    if ((is_empty(b.in(1)) ? 0 : b.in(1).numel()) != p->count) return b.fail(1, "a weight for each index", "another number");
-    PEN_TRY(b.need(1, Need::dense));
+static PEN_SMALL int64_t element_count(const Tensor& t) { return is_empty(t) ? 0 : t.numel(); }
+
+PEN_SHAPE(bin_sum) {
+  PEN_TRY(need_countable(s, 0));
+  if (s.has(1)) {
+    PEN_TRY(need_countable(s, 1));
+    if (s.in(1).dtype != DType::f32) return s.fail(1, "f32 weights", "dtype code %d", static_cast<int>(s.in(1).dtype));
+    if (element_count(s.in(1)) != element_count(s.in(0))) return s.fail(1, "a weight for each index", "another number");
   }
   Shape shape;
   shape.rank = 1;
-  shape.dims[0] = p->size;
-  if (p->size < 0) return b.fail(-1, "a size of 0 or more", "%lld", static_cast<long long>(p->size));
-  bool exact = p->strict && !p->has_weight;
-  PEN_TRY(b.output(0, exact ? DType::i64 : DType::f32, shape));
-  if (!exact) PEN_TRY(b.shared(p->size * static_cast<int64_t>(sizeof(double))));
+  shape.dims[0] = s.integer("size");
+  if (shape.dims[0] < 0) return s.fail(-1, "a size of 0 or more", "%lld", static_cast<long long>(shape.dims[0]));
+  return s.output(0, s.flag("strict") && !s.has(1) ? DType::i64 : DType::f32, shape);
+}
+
+PEN_BIND(bin_sum) {
+  BinParams* p = b.params<BinParams>();
+  p->count = element_count(b.in(0));
+  p->size = b.out(0).dims[0];
+  p->has_weight = b.has(1);
+  p->strict = b.flag("strict");
+  for (int i = 0; i < (p->has_weight ? 2 : 1); ++i) PEN_TRY(b.need(i, Need::dense));
+  PEN_TRY(b.output(0));
+  if (b.out(0).dtype != DType::i64) PEN_TRY(b.shared(p->size * static_cast<int64_t>(sizeof(double))));
   b.tasks(p->size > 0 || (p->strict && p->count > 0));  // without bins, every index is outside of them
   return PEN_OK;
 }

@@ -11,67 +11,87 @@ struct SortParams {
   int nan_rule;  // kth: 0 last, 1 wins, 2 left out
 };
 
-PEN_BIND(sort) {
+PEN_SHAPE(sort) {
   int64_t dim;
-  PEN_TRY(order_dim(b, &dim));
-  const Tensor& x = b.in(0);
-  Shape shape;
-  shape.rank = x.rank;
-  for (int i = 0; i < x.rank; ++i) shape.dims[i] = x.dims[i];
-  PEN_TRY(order_outputs(b, shape));
+  PEN_TRY(order_dim(s, &dim));
+  return order_shapes(s, shape_of(s.in(0)));
+}
+
+PEN_BIND(sort) {
+  PEN_TRY(order_outputs(b));
   SortParams* p = b.params<SortParams>();
   p->flag = b.flag("descending");
-  return is_empty(x) ? PEN_OK : order_rows(b, dim, b.out(0).strides, &p->rows);
+  return is_empty(b.out(0)) ? PEN_OK : order_rows(b, b.integer("dim"), b.out(0).strides, &p->rows);
+}
+
+PEN_SHAPE(topk) {
+  int64_t dim, k = s.integer("k");
+  PEN_TRY(order_dim(s, &dim));
+  Shape shape = shape_of(s.in(0));
+  if (k < 0 || k > shape.dims[dim])
+    return s.fail(-1, "k of 0 up to the size of the dim", "%lld of %lld", static_cast<long long>(k),
+                  static_cast<long long>(shape.dims[dim]));
+  shape.dims[dim] = k;
+  return order_shapes(s, shape);
 }
 
 PEN_BIND(topk) {
-  int64_t dim, k = b.integer("k");
-  PEN_TRY(order_dim(b, &dim));
-  const Tensor& x = b.in(0);
-  if (k < 0 || k > x.dims[dim])
-    return b.fail(-1, "k of 0 up to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(x.dims[dim]));
-  Shape shape;
-  shape.rank = x.rank;
-  for (int i = 0; i < x.rank; ++i) shape.dims[i] = i == dim ? k : x.dims[i];
-  PEN_TRY(order_outputs(b, shape));
+  PEN_TRY(order_outputs(b));
   SortParams* p = b.params<SortParams>();
-  p->k = k;
+  p->k = b.integer("k");
   p->flag = b.flag("largest");
-  return is_empty(b.out(0)) ? PEN_OK : order_rows(b, dim, b.out(0).strides, &p->rows);
+  return is_empty(b.out(0)) ? PEN_OK : order_rows(b, b.integer("dim"), b.out(0).strides, &p->rows);
 }
 
-// The outputs of an operator that leaves one element of each row.
-static PEN_SMALL Status one_of_row(Bind& b, int64_t* dim, SortParams** p) {
-  PEN_TRY(order_dim(b, dim));
-  const Tensor& x = b.in(0);
-  bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
+// Operators that leave one element of each row.
+static PEN_SMALL Status one_of_row_shapes(Shapes& s, int64_t* dim) {
+  PEN_TRY(order_dim(s, dim));
+  const Tensor& x = s.in(0);
+  bool reduced[kMaxRank] = {};
   reduced[*dim] = true;
-  PEN_TRY(order_outputs(b, reduce_shape(x, reduced, keepdim)));
-  *p = b.params<SortParams>();
+  Shape shape = reduce_shape(x, reduced, s.flag("keepdim"));
+  if (x.dims[*dim] == 0 && !is_empty(shape)) return s.fail(0, "at least one element to choose from", "none");
+  return order_shapes(s, shape);
+}
+static PEN_SMALL Status one_of_row(Bind& b, SortParams* p) {
+  int64_t dim = b.integer("dim"), out[kMaxRank];
+  bool reduced[kMaxRank] = {};
+  reduced[dim] = true;
+  PEN_TRY(order_outputs(b));
   if (is_empty(b.out(0))) return PEN_OK;
-  if (x.dims[*dim] == 0) return b.fail(0, "at least one element to choose from", "none");
-  int64_t out[kMaxRank];
-  reduce_out_strides(x, b.out(0), reduced, keepdim, out);
-  return order_rows(b, *dim, out, &(*p)->rows);
+  reduce_out_strides(b.in(0), b.out(0), reduced, b.flag("keepdim"), out);
+  return order_rows(b, dim, out, &p->rows);
+}
+
+// 0 to 2; 3: there is no such rule.
+static PEN_SMALL int nan_rule(const Given& g) {
+  static constexpr const char* kNanRules[] = {"last", "wins", "left out"};
+  int rule = 0;
+  while (rule < 3 && strcmp(g.text("nan"), kNanRules[rule]) != 0) ++rule;
+  return rule;
+}
+
+PEN_SHAPE(kth) {
+  int64_t dim, k = s.integer("k");
+  PEN_TRY(one_of_row_shapes(s, &dim));
+  if (nan_rule(s) == 3) return s.fail(-1, "nan last, wins or left out", "%s", s.text("nan"));
+  int64_t length = s.in(0).dims[dim];
+  if (is_empty(s.in(0)) || (k >= 1 && k <= length)) return PEN_OK;
+  return s.fail(-1, "k of 1 up to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(length));
 }
 
 PEN_BIND(kth) {
-  int64_t dim, k = b.integer("k");
-  SortParams* p;
-  PEN_TRY(one_of_row(b, &dim, &p));
-  static constexpr const char* kRules[] = {"last", "wins", "left out"};
-  for (p->nan_rule = 0; p->nan_rule < 3 && strcmp(b.text("nan"), kRules[p->nan_rule]) != 0;) ++p->nan_rule;
-  if (p->nan_rule == 3) return b.fail(-1, "nan last, wins or left out", "%s", b.text("nan"));
-  p->k = k;
-  if (is_empty(b.out(0)) || (k >= 1 && k <= p->rows.length)) return PEN_OK;
-  return b.fail(-1, "k of 1 up to the size of the dim", "%lld of %lld", static_cast<long long>(k), static_cast<long long>(p->rows.length));
+  SortParams* p = b.params<SortParams>();
+  p->nan_rule = nan_rule(b);
+  p->k = b.integer("k");
+  return one_of_row(b, p);
 }
 
-PEN_BIND(mode) {
+PEN_SHAPE(mode) {
   int64_t dim;
-  SortParams* p;
-  return one_of_row(b, &dim, &p);
+  return one_of_row_shapes(s, &dim);
 }
+PEN_BIND(mode) { return one_of_row(b, b.params<SortParams>()); }
 
 namespace PEN_ISA {
 
