@@ -10,16 +10,20 @@ struct CholeskyParams {
   bool upper, check;
 };
 
+PEN_SHAPE(cholesky) {
+  PEN_TRY(check_squares(s, 0));
+  PEN_TRY(s.output(0, DType::f32, shape_of(s.in(0))));
+  return s.output(1, DType::i32, matrix_shape(s.in(0), -1, -1));
+}
+
 PEN_BIND(cholesky) {
-  PEN_TRY(square_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   CholeskyParams* p = b.params<CholeskyParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
   p->upper = b.flag("upper");
   p->check = b.flag("check");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->n)));
-  PEN_TRY(dense_output(b, 1, DType::i32, matrix_shape(x, -1, -1)));
   p->batch = cut_batch(b, x, p->n * p->n * p->n / 3);
   return b.scratch((p->n * p->n + 1) * 8);
 }

@@ -35,17 +35,23 @@ static inline Complex square_root(Complex a) {
   return other >= 0 ? Complex{other, size} : Complex{-other, -size};
 }
 
+PEN_SHAPE(eig) {
+  PEN_TRY(check_squares(s, 0));
+  int64_t n = rows_of(s.in(0));
+  for (int i = 0; i < 2; ++i) {
+    PEN_TRY(s.output(i, DType::f32, matrix_shape(s.in(0), n, -1)));
+    PEN_TRY(s.output(2 + i, DType::f32, matrix_shape(s.in(0), n, s.flag("vectors") ? n : 0)));
+  }
+  return PEN_OK;
+}
+
 PEN_BIND(eig) {
-  PEN_TRY(square_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   EigParams* p = b.params<EigParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
   p->vectors = b.flag("vectors");
-  for (int i = 0; i < 2; ++i) {
-    PEN_TRY(dense_output(b, i, DType::f32, matrix_shape(x, p->n, -1)));
-    PEN_TRY(dense_output(b, 2 + i, DType::f32, matrix_shape(x, p->n, p->vectors ? p->n : 0)));
-  }
   p->batch = cut_batch(b, x, 40 * p->n * p->n * p->n);
   return b.scratch((6 * p->n * p->n + 3 * p->n + 1) * 8);
 }

@@ -9,16 +9,21 @@ struct EighParams {
   bool upper, vectors;  // without vectors the second output is empty
 };
 
+PEN_SHAPE(eigh) {
+  PEN_TRY(check_squares(s, 0));
+  int64_t n = rows_of(s.in(0));
+  PEN_TRY(s.output(0, DType::f32, matrix_shape(s.in(0), n, -1)));
+  return s.output(1, DType::f32, matrix_shape(s.in(0), n, s.flag("vectors") ? n : 0));
+}
+
 PEN_BIND(eigh) {
-  PEN_TRY(square_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   EighParams* p = b.params<EighParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
   p->upper = b.flag("upper");
   p->vectors = b.flag("vectors");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, -1)));
-  PEN_TRY(dense_output(b, 1, DType::f32, matrix_shape(x, p->n, p->vectors ? p->n : 0)));
   p->batch = cut_batch(b, x, 8 * p->n * p->n * p->n);
   return b.scratch((2 * p->n * p->n + 5 * p->n + 1) * 8);
 }

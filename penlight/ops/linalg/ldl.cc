@@ -10,16 +10,21 @@ struct LdlParams {
   bool check;
 };
 
+PEN_SHAPE(ldl) {
+  PEN_TRY(check_squares(s, 0));
+  const Tensor& x = s.in(0);
+  PEN_TRY(s.output(0, DType::f32, shape_of(x)));
+  PEN_TRY(s.output(1, DType::i32, matrix_shape(x, rows_of(x), -1)));
+  return s.output(2, DType::i32, matrix_shape(x, -1, -1));
+}
+
 PEN_BIND(ldl) {
-  PEN_TRY(square_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   LdlParams* p = b.params<LdlParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
   p->check = b.flag("check");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->n)));
-  PEN_TRY(dense_output(b, 1, DType::i32, matrix_shape(x, p->n, -1)));
-  PEN_TRY(dense_output(b, 2, DType::i32, matrix_shape(x, -1, -1)));
   p->batch = cut_batch(b, x, p->n * p->n * p->n / 3);
   return b.scratch((p->n * p->n + 1) * 8);
 }
@@ -102,21 +107,15 @@ PEN_KERNEL_ANY(ldl, f32) {
   });
 }
 
+PEN_SHAPE(ldl_solve) { return solution_shape(s, 2); }
+
 PEN_BIND(ldl_solve) {
-  PEN_TRY(square_bind(b, 0));
-  PEN_TRY(matrix_bind(b, 2));
-  PEN_TRY(same_batch(b, 0, 2));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &a = b.in(0), &pivots = b.in(1), &x = b.in(2);
-  bool fits = pivots.dtype == DType::i32 && pivots.rank == a.rank - 1;
-  for (int i = 0; fits && i < pivots.rank; ++i) fits = pivots.dims[i] == a.dims[i];
-  if (!fits) return b.fail(1, "an i32 pivot for each row", "another shape or dtype");
+  PEN_TRY(dense_matrices(b));
+  const Tensor& x = b.in(2);
   LdlParams* p = b.params<LdlParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->n = rows_of(a);
+  p->n = rows_of(x);
   p->k = columns_of(x);
-  if (rows_of(x) != p->n) return b.fail(2, "as many rows as the matrix has", "%lld", static_cast<long long>(rows_of(x)));
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->k)));
   p->batch = cut_batch(b, x, p->n * p->n * p->k);
   return b.scratch((p->n * p->n + p->n * p->k + 1) * 8);
 }

@@ -11,18 +11,23 @@ struct LuParams {
   bool check, adjoint;
 };
 
+PEN_SHAPE(lu) {
+  PEN_TRY(check_matrices(s, 0));
+  const Tensor& x = s.in(0);
+  PEN_TRY(s.output(0, DType::f32, shape_of(x)));
+  PEN_TRY(s.output(1, DType::i32, matrix_shape(x, short_side(x), -1)));
+  return s.output(2, DType::i32, matrix_shape(x, -1, -1));
+}
+
 PEN_BIND(lu) {
-  PEN_TRY(matrix_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   LuParams* p = b.params<LuParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->m = rows_of(x);
   p->n = columns_of(x);
-  p->k = p->m < p->n ? p->m : p->n;
+  p->k = short_side(x);
   p->check = b.flag("check");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->m, p->n)));
-  PEN_TRY(dense_output(b, 1, DType::i32, matrix_shape(x, p->k, -1)));
-  PEN_TRY(dense_output(b, 2, DType::i32, matrix_shape(x, -1, -1)));
   p->batch = cut_batch(b, x, p->m * p->n * p->k);
   return b.scratch((p->m * p->n + 1) * 8);
 }
@@ -64,22 +69,16 @@ PEN_KERNEL_ANY(lu, f32) {
   });
 }
 
+PEN_SHAPE(lu_solve) { return solution_shape(s, 2); }
+
 PEN_BIND(lu_solve) {
-  PEN_TRY(square_bind(b, 0));
-  PEN_TRY(matrix_bind(b, 2));
-  PEN_TRY(same_batch(b, 0, 2));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &a = b.in(0), &pivots = b.in(1), &x = b.in(2);
-  bool fits = pivots.dtype == DType::i32 && pivots.rank == a.rank - 1;
-  for (int i = 0; fits && i < pivots.rank; ++i) fits = pivots.dims[i] == a.dims[i];
-  if (!fits) return b.fail(1, "an i32 pivot for each row", "another shape or dtype");
+  PEN_TRY(dense_matrices(b));
+  const Tensor& x = b.in(2);
   LuParams* p = b.params<LuParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->n = rows_of(a);
+  p->n = rows_of(x);
   p->k = columns_of(x);
-  if (rows_of(x) != p->n) return b.fail(2, "as many rows as the matrix has", "%lld", static_cast<long long>(rows_of(x)));
   p->adjoint = b.flag("adjoint");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->k)));
   p->batch = cut_batch(b, x, p->n * p->n * p->k);
   return b.scratch((p->n * p->n + p->n * p->k + 1) * 8);
 }

@@ -5,23 +5,20 @@
 
 namespace pen {
 
-// Need::dense, f32, rank 2 at least.
-static inline Status matrix_bind(Bind& b, int input) {
-  PEN_TRY(need_unpacked(b, input));
-  PEN_TRY(b.need(input, Need::dense));
-  const Tensor& x = b.in(input);
-  if (x.dtype != DType::f32 || x.rank < 2)
-    return b.fail(input, "f32 matrices", "%s of rank %d", kDTypeNames[static_cast<int>(x.dtype)], x.rank);
-  return PEN_OK;
+static inline Status check_matrices(const Given& g, int input) {
+  const Tensor& x = g.in(input);
+  if (x.dtype == DType::f32 && x.rank >= 2) return PEN_OK;
+  return g.fail(input, "f32 matrices", "%s of rank %d", kDTypeNames[static_cast<int>(x.dtype)], x.rank);
 }
 static inline int64_t rows_of(const Tensor& x) { return x.dims[x.rank - 2]; }
 static inline int64_t columns_of(const Tensor& x) { return x.dims[x.rank - 1]; }
+static inline int64_t short_side(const Tensor& x) { return rows_of(x) < columns_of(x) ? rows_of(x) : columns_of(x); }
 
-static inline Status square_bind(Bind& b, int input) {
-  PEN_TRY(matrix_bind(b, input));
-  const Tensor& x = b.in(input);
+static inline Status check_squares(const Given& g, int input) {
+  PEN_TRY(check_matrices(g, input));
+  const Tensor& x = g.in(input);
   if (rows_of(x) != columns_of(x))
-    return b.fail(input, "square matrices", "%lld x %lld", static_cast<long long>(rows_of(x)), static_cast<long long>(columns_of(x)));
+    return g.fail(input, "square matrices", "%lld x %lld", static_cast<long long>(rows_of(x)), static_cast<long long>(columns_of(x)));
   return PEN_OK;
 }
 
@@ -35,18 +32,35 @@ static inline Shape matrix_shape(const Tensor& like, int64_t rows, int64_t colum
   return s;
 }
 
-// An output in its plain order.
-static inline Status dense_output(Bind& b, int index, DType dtype, const Shape& shape) {
-  PEN_TRY(b.output(index, dtype, shape));
-  return b.need_out(index, Need::dense);
+// All inputs and outputs in their plain order.
+static inline Status dense_matrices(Bind& b) {
+  for (int i = 0; i < b.input_count(); ++i) PEN_TRY(b.need(i, Need::dense));
+  for (int i = 0; i < b.output_count(); ++i) {
+    PEN_TRY(b.output(i));
+    PEN_TRY(b.need_out(i, Need::dense));
+  }
+  return PEN_OK;
 }
 
 // Whether input `other` has the leading dims of input `first`.
-static inline Status same_batch(Bind& b, int first, int other) {
-  const Tensor &x = b.in(first), &y = b.in(other);
+static inline Status same_batch(const Given& g, int first, int other) {
+  const Tensor &x = g.in(first), &y = g.in(other);
   bool same = x.rank == y.rank;
   for (int i = 0; same && i < x.rank - 2; ++i) same = x.dims[i] == y.dims[i];
-  return same ? PEN_OK : b.fail(other, "as many matrices as the first input has", "other leading dims");
+  return same ? PEN_OK : g.fail(other, "as many matrices as the first input has", "other leading dims");
+}
+
+// Of operators that solve for input `right` with the square matrices of input 0, and where there is an input in between, its pivots.
+static inline Status solution_shape(Shapes& s, int right) {
+  PEN_TRY(check_squares(s, 0));
+  PEN_TRY(check_matrices(s, right));
+  PEN_TRY(same_batch(s, 0, right));
+  const Tensor &a = s.in(0), &pivots = s.in(1), &x = s.in(right);
+  bool fits = right == 1 || (pivots.dtype == DType::i32 && pivots.rank == a.rank - 1);
+  for (int i = 0; right > 1 && fits && i < pivots.rank; ++i) fits = pivots.dims[i] == a.dims[i];
+  if (!fits) return s.fail(1, "an i32 pivot for each row", "another shape or dtype");
+  if (rows_of(x) != rows_of(a)) return s.fail(right, "as many rows as the matrix has", "%lld", static_cast<long long>(rows_of(x)));
+  return s.output(0, DType::f32, shape_of(x));
 }
 
 struct Batch {

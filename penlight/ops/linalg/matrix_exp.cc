@@ -8,13 +8,17 @@ struct MatrixExpParams {
   int64_t n;
 };
 
+PEN_SHAPE(matrix_exp) {
+  PEN_TRY(check_squares(s, 0));
+  return s.output(0, DType::f32, shape_of(s.in(0)));
+}
+
 PEN_BIND(matrix_exp) {
-  PEN_TRY(square_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   MatrixExpParams* p = b.params<MatrixExpParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->n = rows_of(x);
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->n)));
   p->batch = cut_batch(b, x, 16 * p->n * p->n * p->n);
   return b.scratch((3 * p->n * p->n + 1) * 8);
 }

@@ -7,21 +7,25 @@ struct PermutationParams {
   int64_t lines, k, n;
 };
 
+PEN_SHAPE(permutation) {
+  const Tensor& x = s.in(0);
+  if (x.dtype != DType::i32 || x.rank < 1) return s.fail(0, "i32 pivots", "rank %d", x.rank);
+  int64_t n = s.integer("n");
+  if (n < x.dims[x.rank - 1]) return s.fail(-1, "as many rows as pivots", "n = %lld", static_cast<long long>(n));
+  Shape shape = shape_of(x);
+  shape.dims[x.rank - 1] = n;
+  return s.output(0, DType::i64, shape);
+}
+
 PEN_BIND(permutation) {
-  PEN_TRY(b.need(0, Need::dense));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
-  if (x.dtype != DType::i32 || x.rank < 1) return b.fail(0, "i32 pivots", "rank %d", x.rank);
   PermutationParams* p = b.params<PermutationParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->k = x.dims[x.rank - 1];
   p->n = b.integer("n");
-  if (p->n < p->k) return b.fail(-1, "as many rows as pivots", "n = %lld", static_cast<long long>(p->n));
-  Shape shape;
-  shape.rank = x.rank;
   p->lines = 1;
-  for (int i = 0; i < x.rank - 1; ++i) p->lines *= shape.dims[i] = x.dims[i];
-  shape.dims[x.rank - 1] = p->n;
-  PEN_TRY(dense_output(b, 0, DType::i64, shape));
+  for (int i = 0; i < x.rank - 1; ++i) p->lines *= x.dims[i];
   if (p->lines * p->n > 0) b.tasks(1);
   return PEN_OK;
 }

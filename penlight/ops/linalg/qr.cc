@@ -10,16 +10,21 @@ struct QrParams {
   bool transposed;
 };
 
+PEN_SHAPE(geqrf) {
+  PEN_TRY(check_matrices(s, 0));
+  const Tensor& x = s.in(0);
+  PEN_TRY(s.output(0, DType::f32, shape_of(x)));
+  return s.output(1, DType::f32, matrix_shape(x, short_side(x), -1));
+}
+
 PEN_BIND(geqrf) {
-  PEN_TRY(matrix_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   QrParams* p = b.params<QrParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->m = rows_of(x);
   p->n = columns_of(x);
-  p->k = p->m < p->n ? p->m : p->n;
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->m, p->n)));
-  PEN_TRY(dense_output(b, 1, DType::f32, matrix_shape(x, p->k, -1)));
+  p->k = short_side(x);
   p->batch = cut_batch(b, x, 2 * p->m * p->n * p->k);
   return b.scratch((p->m * p->n + p->n + 1) * 8);
 }
@@ -39,24 +44,28 @@ PEN_KERNEL_ANY(geqrf, f32) {
   });
 }
 
-PEN_BIND(reflect) {
-  PEN_TRY(matrix_bind(b, 0));
-  PEN_TRY(matrix_bind(b, 2));
-  PEN_TRY(same_batch(b, 0, 2));
-  PEN_TRY(b.need(1, Need::dense));
-  const Tensor &a = b.in(0), &tau = b.in(1), &c = b.in(2);
+PEN_SHAPE(reflect) {
+  PEN_TRY(check_matrices(s, 0));
+  PEN_TRY(check_matrices(s, 2));
+  PEN_TRY(same_batch(s, 0, 2));
+  const Tensor &a = s.in(0), &tau = s.in(1), &c = s.in(2);
   bool fits = tau.dtype == DType::f32 && tau.rank == a.rank - 1;
   for (int i = 0; fits && i < tau.rank - 1; ++i) fits = tau.dims[i] == a.dims[i];
+  if (!fits || tau.dims[tau.rank - 1] > short_side(a)) return s.fail(1, "f32, a factor for each vector at most", "another shape or dtype");
+  if (rows_of(c) != rows_of(a)) return s.fail(2, "as many rows as the vectors have", "%lld", static_cast<long long>(rows_of(c)));
+  return s.output(0, DType::f32, shape_of(c));
+}
+
+PEN_BIND(reflect) {
+  PEN_TRY(dense_matrices(b));
+  const Tensor &a = b.in(0), &tau = b.in(1), &c = b.in(2);
   QrParams* p = b.params<QrParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->m = rows_of(a);
   p->n = columns_of(a);
-  p->k = fits ? tau.dims[tau.rank - 1] : 0;
-  if (!fits || p->k > p->n || p->k > p->m) return b.fail(1, "f32, a factor for each vector at most", "another shape or dtype");
+  p->k = tau.dims[tau.rank - 1];
   p->columns = columns_of(c);
-  if (rows_of(c) != p->m) return b.fail(2, "as many rows as the vectors have", "%lld", static_cast<long long>(rows_of(c)));
   p->transposed = b.flag("transposed");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(c, p->m, p->columns)));
   p->batch = cut_batch(b, c, 2 * p->m * p->k * p->columns);
   return b.scratch((p->m * p->n + p->m * p->columns + p->columns + 1) * 8);
 }

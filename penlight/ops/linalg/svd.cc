@@ -14,22 +14,28 @@ struct SvdParams {
   int64_t u_columns, v_rows, wide;
 };
 
+PEN_SHAPE(svd) {
+  PEN_TRY(check_matrices(s, 0));
+  const Tensor& x = s.in(0);
+  bool full = s.flag("full");
+  int64_t rows = rows_of(x), columns = columns_of(x), n = short_side(x);
+  PEN_TRY(s.output(0, DType::f32, matrix_shape(x, rows, full ? rows : n)));
+  PEN_TRY(s.output(1, DType::f32, matrix_shape(x, n, -1)));
+  return s.output(2, DType::f32, matrix_shape(x, full ? columns : n, columns));
+}
+
 PEN_BIND(svd) {
-  PEN_TRY(matrix_bind(b, 0));
+  PEN_TRY(dense_matrices(b));
   const Tensor& x = b.in(0);
   SvdParams* p = b.params<SvdParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->rows = rows_of(x);
   p->columns = columns_of(x);
-  bool full = b.flag("full");
   p->m = p->rows > p->columns ? p->rows : p->columns;
-  p->n = p->rows > p->columns ? p->columns : p->rows;
-  p->u_columns = full ? p->rows : p->n;
-  p->v_rows = full ? p->columns : p->n;
-  p->wide = full ? p->m : p->n;
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->rows, p->u_columns)));
-  PEN_TRY(dense_output(b, 1, DType::f32, matrix_shape(x, p->n, -1)));
-  PEN_TRY(dense_output(b, 2, DType::f32, matrix_shape(x, p->v_rows, p->columns)));
+  p->n = short_side(x);
+  p->u_columns = columns_of(b.out(0));
+  p->v_rows = rows_of(b.out(2));
+  p->wide = b.flag("full") ? p->m : p->n;
   p->batch = cut_batch(b, x, 2 * p->m * p->n * p->n + 8 * p->n * p->n * p->n);
   // `sums` is used for the columns of either matrix
   int64_t numbers = 2 * p->m * p->n + 2 * p->n * p->n + p->m * p->wide + 6 * p->n + p->wide + 1;

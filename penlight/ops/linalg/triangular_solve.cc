@@ -9,20 +9,18 @@ struct TriangularParams {
   bool upper, transposed, unit;
 };
 
+PEN_SHAPE(triangular_solve) { return solution_shape(s, 1); }
+
 PEN_BIND(triangular_solve) {
-  PEN_TRY(square_bind(b, 0));
-  PEN_TRY(matrix_bind(b, 1));
-  PEN_TRY(same_batch(b, 0, 1));
-  const Tensor &a = b.in(0), &x = b.in(1);
+  PEN_TRY(dense_matrices(b));
+  const Tensor& x = b.in(1);
   TriangularParams* p = b.params<TriangularParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->n = rows_of(a);
+  p->n = rows_of(x);
   p->k = columns_of(x);
-  if (rows_of(x) != p->n) return b.fail(1, "as many rows as the matrix has", "%lld", static_cast<long long>(rows_of(x)));
   p->upper = b.flag("upper");
   p->transposed = b.flag("transposed");
   p->unit = b.flag("unit");
-  PEN_TRY(dense_output(b, 0, DType::f32, matrix_shape(x, p->n, p->k)));
   p->batch = cut_batch(b, x, p->n * p->n * p->k / 2);
   return b.scratch((p->n * p->n + p->n * p->k + 1) * 8);
 }

@@ -4,14 +4,19 @@
 
 namespace pen {
 
+PEN_SHAPE(random_integers) {
+  int64_t low = s.integer("low"), high = s.integer("high");
+  if (!s.flag("whole") && low >= high)
+    return s.fail(-1, "high above low", "%lld and %lld", static_cast<long long>(high), static_cast<long long>(low));
+  return random_shape(s, DType::i64);
+}
+
 PEN_BIND(random_integers) {
   RandomParams* p = b.params<RandomParams>();
   int64_t low = b.integer("low"), high = b.integer("high");
   p->low = low;
   p->range = b.flag("whole") ? 0 : static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
-  if (!b.flag("whole") && low >= high)
-    return b.fail(-1, "high above low", "%lld and %lld", static_cast<long long>(high), static_cast<long long>(low));
-  return random_output(b, DType::i64, p);
+  return random_plan(b, p);
 }
 
 // The upper half of a product.
@@ -44,14 +49,17 @@ PEN_KERNEL_ANY(random_integers, i64) {
   });
 }
 
-PEN_BIND(random_permutation) {
-  RandomParams* p = b.params<RandomParams>();
+PEN_SHAPE(random_permutation) {
   Shape shape;
   shape.rank = 1;
-  shape.dims[0] = b.integer("n");
+  shape.dims[0] = s.integer("n");
   if (shape.dims[0] < 0 || shape.dims[0] > int64_t{1} << 31)
-    return b.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
-  PEN_TRY(b.output(0, DType::i64, shape));
+    return s.fail(-1, "n from 0 to 2**31", "%lld", static_cast<long long>(shape.dims[0]));
+  return random_shape(s, DType::i64, shape);
+}
+
+PEN_BIND(random_permutation) {
+  RandomParams* p = b.params<RandomParams>();
   PEN_TRY(random_plan(b, p));
   b.tasks(p->elements > 0);  // each exchange builds on the one before it
   return PEN_OK;
@@ -74,16 +82,14 @@ PEN_KERNEL_ANY(random_permutation, i64) {
   }
 }
 
+PEN_SHAPE(random_poisson) {
+  PEN_TRY(need_countable(s, 0));
+  return random_shape(s, DType::f32, shape_of(s.in(0)));
+}
+
 PEN_BIND(random_poisson) {
-  RandomParams* p = b.params<RandomParams>();
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_countable(b, 0));
   PEN_TRY(b.need(0, Need::dense));
-  Shape shape;
-  shape.rank = b.in(0).rank;
-  for (int i = 0; i < shape.rank; ++i) shape.dims[i] = b.in(0).dims[i];
-  PEN_TRY(b.output(0, DType::f32, shape));
-  return random_plan(b, p);
+  return random_plan(b, b.params<RandomParams>());
 }
 
 // Fractions in (0, 1) for one element, as many as it takes: fours numbered by element and by how many came before.

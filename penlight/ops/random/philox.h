@@ -86,26 +86,31 @@ struct RandomParams {
   uint64_t range;  // high - low; 0: 2**64
 };
 
-// The stream, and the work for an output of so many elements that is known to be dense.
+static PEN_INLINE Status random_shape(Shapes& s, DType dtype, const Shape& shape) {
+  PEN_TRY(s.output(0, dtype, shape));
+  int64_t stream = s.integer("stream");
+  return stream >= 0 && stream <= 0xffff ? PEN_OK : s.fail(-1, "a stream from 0 to 65535", "%lld", static_cast<long long>(stream));
+}
+
+// Of the attribute `shape`.
+static PEN_INLINE Status random_shape(Shapes& s, DType dtype) {
+  IntList dims = s.ints("shape");
+  if (dims.count > kMaxRank) return s.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
+  Shape shape;
+  shape.rank = dims.count;
+  for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
+  return random_shape(s, dtype, shape);
+}
+
+// The stream, and the work for a dense output.
 static PEN_INLINE Status random_plan(Bind& b, RandomParams* p) {
   p->stream = b.integer("stream");
-  if (p->stream < 0 || p->stream > 0xffff) return b.fail(-1, "a stream from 0 to 65535", "%lld", static_cast<long long>(p->stream));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   p->elements = is_empty(b.out(0)) ? 0 : b.out(0).numel();
   p->tasks = p->elements ? task_count((p->elements + kRandomChunk - 1) / kRandomChunk, 16) : 0;
   b.tasks(p->tasks);
   return PEN_OK;
-}
-
-// An output of the attribute `shape`.
-static PEN_INLINE Status random_output(Bind& b, DType dtype, RandomParams* p) {
-  IntList dims = b.ints("shape");
-  if (dims.count > kMaxRank) return b.fail(-1, "a shape of rank 8 or less", "rank %d", dims.count);
-  Shape shape;
-  shape.rank = dims.count;
-  for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
-  PEN_TRY(b.output(0, dtype, shape));
-  return random_plan(b, p);
 }
 
 // Calls chunk(its number, where it begins, how many elements) for every chunk of these tasks.

@@ -4,20 +4,23 @@
 
 namespace pen {
 
+PEN_SHAPE(random_uniform) { return random_shape(s, DType::f32); }
+PEN_SHAPE(random_normal) { return random_shape(s, DType::f32); }
+
 PEN_BIND(random_uniform) {
   RandomParams* p = b.params<RandomParams>();
   p->from = static_cast<float>(b.number("low"));
   p->below = static_cast<float>(b.number("high"));
   p->by = p->below - p->from;
   p->open = b.flag("open");
-  return random_output(b, DType::f32, p);
+  return random_plan(b, p);
 }
 
 PEN_BIND(random_normal) {
   RandomParams* p = b.params<RandomParams>();
   p->from = static_cast<float>(b.number("mean"));
   p->by = static_cast<float>(b.number("std"));
-  return random_output(b, DType::f32, p);
+  return random_plan(b, p);
 }
 
 namespace PEN_ISA {
