@@ -30,55 +30,73 @@ struct FftParams {
 
 static const float* tables_of(const FftParams& p) { return reinterpret_cast<const float*>(&p + 1); }
 
-static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
-  const bool framed = kind != FftKind::to_real;  // (re, im, window) or (x, window); to_real: (re, im)
-  const int im_at = kind == FftKind::from_real ? -1 : 1, window_at = kind == FftKind::complex ? 2 : (framed ? 1 : -1);
-  PEN_TRY(need_unpacked(b, 0));
-  if (im_at >= 0 && b.has(im_at)) PEN_TRY(need_unpacked(b, im_at));
-  Tensor x = b.in(0);
-  if (x.dtype != DType::f32) return b.fail(0, "f32", "%s", kDTypeNames[static_cast<int>(x.dtype)]);
-  if (x.rank < 1) return b.fail(0, "rank 1 at least", "rank 0");
-  int64_t n = b.integer("n"), dim = b.integer("dim");
-  if (dim < 0 || dim >= x.rank) return b.fail(-1, "a dim of the input", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
-  if (n < 1 || n > (int64_t{1} << 30)) return b.fail(-1, "a length from 1 to 2**30", "n = %lld", static_cast<long long>(n));
-  Tensor im = x;
-  const bool has_im = im_at >= 0 && b.has(im_at);
-  if (has_im) {
-    im = b.in(im_at);
+// Inputs: (re, im, window), (x, window) or (re, im); -1 where there is none.
+static PEN_SMALL int imaginary_at(FftKind kind) { return kind == FftKind::from_real ? -1 : 1; }
+static PEN_SMALL int window_at(FftKind kind) { return kind == FftKind::complex ? 2 : kind == FftKind::from_real ? 1 : -1; }
+// 0: lines are not cut into frames.
+static PEN_SMALL int64_t hop_of(const Given& g, FftKind kind) {
+  int64_t hop = kind == FftKind::to_real ? 0 : g.integer("hop");
+  return hop > 0 ? hop : 0;
+}
+
+static PEN_SMALL Status shape_lines(Shapes& s, FftKind kind) {
+  const int im_at = imaginary_at(kind), w_at = window_at(kind);
+  const Tensor& x = s.in(0);
+  if (x.dtype != DType::f32) return s.fail(0, "f32", "%s", kDTypeNames[static_cast<int>(x.dtype)]);
+  if (x.rank < 1) return s.fail(0, "rank 1 at least", "rank 0");
+  int64_t n = s.integer("n"), dim = s.integer("dim"), hop = hop_of(s, kind);
+  if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim of the input", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
+  if (n < 1 || n > (int64_t{1} << 30)) return s.fail(-1, "a length from 1 to 2**30", "n = %lld", static_cast<long long>(n));
+  if (im_at >= 0 && s.has(im_at)) {
+    const Tensor& im = s.in(im_at);
     bool same = im.rank == x.rank && im.dtype == x.dtype;
     for (int i = 0; same && i < x.rank; ++i) same = im.dims[i] == x.dims[i];
-    if (!same) return b.fail(im_at, "an imaginary part like the real one", "another shape or dtype");
+    if (!same) return s.fail(im_at, "an imaginary part like the real one", "another shape or dtype");
   }
-  int64_t hop = framed ? b.integer("hop") : 0;
+  Shape shape = shape_of(x);
   if (hop > 0) {  // the last dim is cut into frames, which overlap: [..., frames, n]
-    int last = x.rank - 1;
-    if (dim != last || x.rank == kMaxRank) return b.fail(0, "frames of the last dim, and rank 7 at most", "rank %d", x.rank);
-    int64_t size = x.dims[last];
-    if (size < n) return b.fail(0, "a last dim as long as a frame", "%lld", static_cast<long long>(size));
+    if (dim != x.rank - 1 || x.rank == kMaxRank) return s.fail(0, "frames of the last dim, and rank 7 at most", "rank %d", x.rank);
+    int64_t size = x.dims[dim];
+    if (size < n) return s.fail(0, "a last dim as long as a frame", "%lld", static_cast<long long>(size));
+    shape.dims[dim++] = (size - n) / hop + 1;
+    ++shape.rank;
+  }
+  if (w_at >= 0 && s.has(w_at)) {
+    const Tensor& w = s.in(w_at);
+    if (w.rank != 1 || w.dims[0] != n || w.dtype != DType::f32) return s.fail(w_at, "f32, as long as the lines", "another shape or dtype");
+  }
+  shape.dims[dim] = kind == FftKind::from_real ? n / 2 + 1 : n;
+  for (int i = 0; i < s.output_count(); ++i) PEN_TRY(s.output(i, DType::f32, shape));
+  return PEN_OK;
+}
+
+PEN_SHAPE(fft) { return shape_lines(s, FftKind::complex); }
+PEN_SHAPE(rfft) { return shape_lines(s, FftKind::from_real); }
+PEN_SHAPE(irfft) { return shape_lines(s, FftKind::to_real); }
+
+static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
+  const int im_at = imaginary_at(kind), w_at = window_at(kind);
+  const bool has_im = im_at >= 0 && b.has(im_at);
+  PEN_TRY(need_unpacked(b, 0));
+  if (has_im) PEN_TRY(need_unpacked(b, im_at));
+  if (w_at >= 0 && b.has(w_at)) PEN_TRY(b.need(w_at, Need::dense));
+  for (int i = 0; i < b.output_count(); ++i) {
+    PEN_TRY(b.output(i));
+    PEN_TRY(b.need_out(i, Need::dense));
+  }
+  const Tensor& out = b.out(0);
+  Tensor x = b.in(0), im = has_im ? b.in(im_at) : x;
+  int64_t n = b.integer("n"), dim = b.integer("dim"), hop = hop_of(b, kind);
+  if (hop > 0) {
     Tensor* both[] = {&x, &im};
     for (Tensor* t : both) {
-      t->dims[last] = (size - n) / hop + 1;
-      t->dims[last + 1] = n;
-      t->strides[last + 1] = t->strides[last];
-      t->strides[last] *= hop;
+      t->dims[dim] = out.dims[dim];
+      t->dims[dim + 1] = n;
+      t->strides[dim + 1] = t->strides[dim];
+      t->strides[dim] *= hop;
       ++t->rank;
     }
-    dim = last + 1;
-  }
-  if (window_at >= 0 && b.has(window_at)) {
-    PEN_TRY(b.need(window_at, Need::dense));
-    const Tensor& w = b.in(window_at);
-    if (w.rank != 1 || w.dims[0] != n || w.dtype != DType::f32)
-      return b.fail(window_at, "f32, as long as the lines", "another shape or dtype");
-  }
-
-  Shape shape;
-  shape.rank = x.rank;
-  for (int i = 0; i < x.rank; ++i) shape.dims[i] = x.dims[i];
-  shape.dims[dim] = kind == FftKind::from_real ? n / 2 + 1 : n;
-  for (int i = 0; i < b.output_count(); ++i) {
-    PEN_TRY(b.output(i, DType::f32, shape));
-    PEN_TRY(b.need_out(i, Need::dense));
+    ++dim;
   }
 
   FftParams layout = {};
@@ -105,10 +123,9 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   p->scale = static_cast<float>(norm == 0 ? 1.0 : (norm == 1 ? 1.0 / __builtin_sqrt(length) : 1.0 / length));
   int64_t wanted = kind == FftKind::to_real ? n / 2 + 1 : n;
   p->available = x.dims[dim] < wanted ? x.dims[dim] : wanted;
-  p->results = shape.dims[dim];
+  p->results = out.dims[dim];
   p->in_step = x.strides[dim];
   p->im_step = im.strides[dim];
-  const Tensor& out = b.out(0);
   p->out_step = out.strides[dim];
   p->lines = 1;
   for (int i = 0; i < x.rank; ++i) {

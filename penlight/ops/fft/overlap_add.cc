@@ -9,32 +9,36 @@ struct OverlapParams {
   int64_t lines, parts, tasks;        // each line in `parts` parts
 };
 
+PEN_SHAPE(overlap_add) {
+  const Tensor& x = s.in(0);
+  if (x.dtype != DType::f32 || x.rank < 2) return s.fail(0, "frames: f32 of rank 2 at least", "rank %d", x.rank);
+  int64_t hop = s.integer("hop"), frames = x.dims[x.rank - 2], length = x.dims[x.rank - 1];
+  if (hop < 1) return s.fail(-1, "hop >= 1", "%lld", static_cast<long long>(hop));
+  if (s.has(1)) {
+    const Tensor& w = s.in(1);
+    if (w.rank != 1 || w.dims[0] != length || w.dtype != DType::f32) return s.fail(1, "f32, as long as a frame", "another shape or dtype");
+  }
+  Shape shape = shape_of(x);
+  --shape.rank;
+  shape.dims[shape.rank - 1] = frames > 0 ? (frames - 1) * hop + length : 0;
+  return s.output(0, DType::f32, shape);
+}
+
 PEN_BIND(overlap_add) {
   PEN_TRY(need_unpacked(b, 0));
   PEN_TRY(b.need(0, Need::dense));
-  const Tensor& x = b.in(0);
-  if (x.dtype != DType::f32 || x.rank < 2) return b.fail(0, "frames: f32 of rank 2 at least", "rank %d", x.rank);
-  int64_t hop = b.integer("hop");
-  if (hop < 1) return b.fail(-1, "hop >= 1", "%lld", static_cast<long long>(hop));
-  if (b.has(1)) {
-    PEN_TRY(b.need(1, Need::dense));
-    const Tensor& w = b.in(1);
-    if (w.rank != 1 || w.dims[0] != x.dims[x.rank - 1] || w.dtype != DType::f32)
-      return b.fail(1, "f32, as long as a frame", "another shape or dtype");
-  }
+  if (b.has(1)) PEN_TRY(b.need(1, Need::dense));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, Need::dense));
   OverlapParams* p = b.params<OverlapParams>();
   if (!p) return PEN_ERROR_MEMORY;
+  const Tensor& x = b.in(0);
   p->frames = x.dims[x.rank - 2];
   p->length = x.dims[x.rank - 1];
-  p->hop = hop;
-  p->size = p->frames > 0 ? (p->frames - 1) * hop + p->length : 0;
-  Shape shape;
-  shape.rank = x.rank - 1;
+  p->hop = b.integer("hop");
+  p->size = b.out(0).dims[x.rank - 2];
   p->lines = 1;
-  for (int i = 0; i < x.rank - 2; ++i) p->lines *= shape.dims[i] = x.dims[i];
-  shape.dims[x.rank - 2] = p->size;
-  PEN_TRY(b.output(0, DType::f32, shape));
-  PEN_TRY(b.need_out(0, Need::dense));
+  for (int i = 0; i < x.rank - 2; ++i) p->lines *= x.dims[i];
   if (p->lines * p->size == 0) return PEN_OK;
   p->parts = task_count(p->size, 8192);
   p->tasks = p->lines * p->parts > 256 ? 256 : p->lines * p->parts;

@@ -62,7 +62,7 @@ static PEN_SMALL Status adapt(const Shapes& s, int64_t in, int64_t size, int64_t
   return PEN_OK;
 }
 
-static PEN_SMALL Status count_windows(const Shapes& s, int spatial, bool adaptive, bool dilated) {
+static PEN_SMALL Status check_counts(const Shapes& s, int spatial, bool adaptive, bool dilated) {
   if (adaptive) {
     int sizes = s.ints("size").count;
     return sizes == spatial ? PEN_OK : s.fail(-1, "an output size for each spatial dim", "%d", sizes);
@@ -78,7 +78,7 @@ static PEN_SMALL Status count_windows(const Shapes& s, int spatial, bool adaptiv
 static PEN_SMALL Status pool_shape(Shapes& s, int spatial, bool adaptive, bool dilated, bool indices) {
   const Tensor& x = s.in(0);
   if (x.rank != spatial + 2) return s.fail(0, spatial == 2 ? "a tensor of rank 4" : "a tensor of rank 5", "rank %d", x.rank);
-  PEN_TRY(count_windows(s, spatial, adaptive, dilated));
+  PEN_TRY(check_counts(s, spatial, adaptive, dilated));
   PoolParams p = {};
   place_windows(s, adaptive, dilated, &p);
   Shape out = shape_of(x);
@@ -99,20 +99,17 @@ static PEN_SMALL Status shape_average(Shapes& s, int spatial) {
   PEN_TRY(pool_shape(s, spatial, false, false, false));
   return !s.is_none("divisor") && s.integer("divisor") == 0 ? s.fail(-1, "a divisor other than 0", "0") : PEN_OK;
 }
-static PEN_SMALL Status shape_maximum(Shapes& s, int spatial, bool adaptive, bool indices) {
-  return pool_shape(s, spatial, adaptive, true, indices);
-}
 
 PEN_SHAPE(avg_pool2d) { return shape_average(s, 2); }
 PEN_SHAPE(avg_pool3d) { return shape_average(s, 3); }
-PEN_SHAPE(max_pool2d) { return shape_maximum(s, 2, false, false); }
-PEN_SHAPE(max_pool3d) { return shape_maximum(s, 3, false, false); }
-PEN_SHAPE(max_pool_indices) { return shape_maximum(s, s.in(0).rank == 5 ? 3 : 2, false, true); }
-PEN_SHAPE(adaptive_avg_pool2d) { return shape_maximum(s, 2, true, false); }
-PEN_SHAPE(adaptive_avg_pool3d) { return shape_maximum(s, 3, true, false); }
-PEN_SHAPE(adaptive_max_pool2d) { return shape_maximum(s, 2, true, false); }
-PEN_SHAPE(adaptive_max_pool3d) { return shape_maximum(s, 3, true, false); }
-PEN_SHAPE(adaptive_max_pool_indices) { return shape_maximum(s, s.in(0).rank == 5 ? 3 : 2, true, true); }
+PEN_SHAPE(max_pool2d) { return pool_shape(s, 2, false, true, false); }
+PEN_SHAPE(max_pool3d) { return pool_shape(s, 3, false, true, false); }
+PEN_SHAPE(max_pool_indices) { return pool_shape(s, s.in(0).rank == 5 ? 3 : 2, false, true, true); }
+PEN_SHAPE(adaptive_avg_pool2d) { return pool_shape(s, 2, true, true, false); }
+PEN_SHAPE(adaptive_avg_pool3d) { return pool_shape(s, 3, true, true, false); }
+PEN_SHAPE(adaptive_max_pool2d) { return pool_shape(s, 2, true, true, false); }
+PEN_SHAPE(adaptive_max_pool3d) { return pool_shape(s, 3, true, true, false); }
+PEN_SHAPE(adaptive_max_pool_indices) { return pool_shape(s, s.in(0).rank == 5 ? 3 : 2, true, true, true); }
 
 static PEN_SMALL Status pool_bind(Bind& b, bool adaptive, bool dilated, bool indices, PoolParams** params) {
   PEN_TRY(b.need(0, Need::channels));

@@ -208,7 +208,8 @@ static void depthwise_row(const Depthwise& p, int64_t line, char* scratch) {
 }  // namespace PEN_ISA
 
 // Only the VM's operators call these: no file names them.
-PEN_BIND(quantized_product) { return b.fail(-1, "an operator of a file", "quantized_product, which only the VM runs"); }
+PEN_SHAPE(quantized_product) { return s.fail(-1, "an operator of a file", "quantized_product, which only the VM runs"); }
+PEN_BIND(quantized_product) { return (void)b, PEN_ERROR_SHAPE; }  // never called: the shape rule refuses
 
 PEN_KERNEL(quantized_product, u8, rows) {
   const IntegerProduct& p = r.as<IntegerProduct>();

@@ -21,31 +21,54 @@ struct RecurrentParams {
 
 constexpr int64_t kRecurrentRows = 28;  // of a task: two tall tiles
 
-static PEN_SMALL Status need_packed(Bind& b, int input, int64_t rows, int64_t columns) {
-  const Tensor& w = b.in(input);
-  if (w.rank != 2 || w.dims[0] != rows || w.dims[1] != columns)
-    return b.fail(input, "a weight that fits the gates and the state", "rank %d, not [%lld, %lld]", w.rank, static_cast<long long>(rows),
-                  static_cast<long long>(columns));
-  int64_t bytes = packed_bytes("panel16", w, 1);
+static PEN_SMALL Status check_matrix(const Shapes& s, int input, const char* expected, int64_t rows, int64_t columns) {
+  const Tensor& t = s.in(input);
+  if (t.rank == 2 && t.dims[0] == rows && t.dims[1] == columns) return PEN_OK;
+  return s.fail(input, expected, "rank %d, not [%lld, %lld]", t.rank, static_cast<long long>(rows), static_cast<long long>(columns));
+}
+
+// Inputs: x, w, h, then c and the projection (lstm), or the state's bias (gru).
+static PEN_SMALL Status recurrent_shapes(Shapes& s, Cell cell, int64_t gates) {
+  static const char kWeight[] = "a weight that fits the gates and the state", kState[] = "a state [B, size]";
+  for (int i = 0; i < s.input_count(); ++i) {
+    if (s.has(i) && s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
+  }
+  const Tensor& x = s.in(0);
+  if (x.rank != 3 || x.dims[2] % gates != 0) return s.fail(0, "gates [T, B, gates * H]", "rank %d", x.rank);
+  bool lstm = cell == Cell::lstm, projected = lstm && s.has(4);
+  int64_t batch = x.dims[1], hidden = x.dims[2] / gates, state = projected ? s.in(4).dims[0] : hidden;
+  PEN_TRY(check_matrix(s, 1, kWeight, x.dims[2], state));
+  PEN_TRY(check_matrix(s, 2, kState, batch, state));
+  if (lstm) PEN_TRY(check_matrix(s, 3, kState, batch, hidden));
+  if (projected) PEN_TRY(check_matrix(s, 4, kWeight, state, hidden));
+  if (cell == Cell::gru && s.has(3) && (s.in(3).rank != 1 || s.in(3).dims[0] != x.dims[2]))
+    return s.fail(3, "one bias per gate", "rank %d", s.in(3).rank);
+  Shape y = shape_of(x), h;
+  y.dims[2] = h.dims[1] = state;
+  h.dims[0] = batch;
+  h.rank = 2;
+  PEN_TRY(s.output(0, DType::f32, y));
+  PEN_TRY(s.output(1, DType::f32, h));
+  h.dims[1] = hidden;
+  return lstm ? s.output(2, DType::f32, h) : PEN_OK;
+}
+
+PEN_SHAPE(lstm) { return recurrent_shapes(s, Cell::lstm, 4); }
+PEN_SHAPE(gru) { return recurrent_shapes(s, Cell::gru, 3); }
+PEN_SHAPE(rnn) {
+  if (strcmp(s.text("nonlinearity"), "tanh") != 0 && strcmp(s.text("nonlinearity"), "relu") != 0)
+    return s.fail(-1, "nonlinearity tanh or relu", "\"%s\"", s.text("nonlinearity"));
+  return recurrent_shapes(s, Cell::tanh, 1);
+}
+
+static PEN_SMALL Status need_packed(Bind& b, int input) {
+  int64_t bytes = packed_bytes("panel16", b.in(input), 1);
   if (strcmp(b.in_layout(input), "panel16") != 0 || bytes < 0 || b.in_bytes(input) < bytes)
     return b.fail(input, "panel16 and all its bytes", "layout %s", b.in_layout(input));
   return PEN_OK;
 }
 
-static PEN_SMALL Status need_state(Bind& b, int input, int64_t rows, int64_t columns) {
-  const Tensor& h = b.in(input);
-  if (h.rank != 2 || h.dims[0] != rows || h.dims[1] != columns)
-    return b.fail(input, "a state [B, size]", "rank %d, not [%lld, %lld]", h.rank, static_cast<long long>(rows),
-                  static_cast<long long>(columns));
-  return b.need(input, Need::rows);
-}
-
-// Inputs: x, w, h, then c and the projection (lstm), or the state's bias (gru).
-static PEN_SMALL Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
-  for (int i = 0; i < b.input_count(); ++i) {
-    if (b.has(i) && b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
-  }
-  if (b.in(0).rank != 3 || b.in(0).dims[2] % gates != 0) return b.fail(0, "gates [T, B, gates * H]", "rank %d", b.in(0).rank);
+static PEN_SMALL Status recurrent_plan(Bind& b, Cell cell, int64_t gates) {
   RecurrentParams* p = b.params<RecurrentParams>();
   if (!p) return PEN_ERROR_MEMORY;
   p->cell = cell;
@@ -54,31 +77,17 @@ static PEN_SMALL Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
   p->steps = b.in(0).dims[0];
   p->batch = b.in(0).dims[1];
   p->hidden = b.in(0).dims[2] / gates;
+  p->state = b.out(0).dims[2];
   bool lstm = cell == Cell::lstm, projected = lstm && b.has(4);
-  p->state = projected ? b.in(4).dims[0] : p->hidden;
-  PEN_TRY(need_packed(b, 1, gates * p->hidden, p->state));
-  PEN_TRY(need_state(b, 2, p->batch, p->state));
-  if (lstm) PEN_TRY(need_state(b, 3, p->batch, p->hidden));
-  if (projected) PEN_TRY(need_packed(b, 4, p->state, p->hidden));
-  if (cell == Cell::gru && b.has(3)) {
-    if (b.in(3).rank != 1 || b.in(3).dims[0] != gates * p->hidden) return b.fail(3, "one bias per gate", "rank %d", b.in(3).rank);
-    PEN_TRY(b.need(3, Need::dense));
-  }
+  PEN_TRY(need_packed(b, 1));
+  PEN_TRY(b.need(2, Need::rows));
+  if (lstm) PEN_TRY(b.need(3, Need::rows));
+  if (projected) PEN_TRY(need_packed(b, 4));
+  if (cell == Cell::gru && b.has(3)) PEN_TRY(b.need(3, Need::dense));
   PEN_TRY(b.need(0, Need::rows));
-  Shape y, h;
-  y.rank = 3;
-  y.dims[0] = p->steps;
-  y.dims[1] = h.dims[0] = p->batch;
-  y.dims[2] = h.dims[1] = p->state;
-  h.rank = 2;
-  PEN_TRY(b.output(0, DType::f32, y));
-  PEN_TRY(b.need_out(0, Need::rows));
-  PEN_TRY(b.output(1, DType::f32, h));
-  PEN_TRY(b.need_out(1, Need::dense));
-  if (lstm) {
-    h.dims[1] = p->hidden;
-    PEN_TRY(b.output(2, DType::f32, h));
-    PEN_TRY(b.need_out(2, Need::dense));
+  for (int i = 0; i < (lstm ? 3 : 2); ++i) {
+    PEN_TRY(b.output(i));
+    PEN_TRY(b.need_out(i, i == 0 ? Need::rows : Need::dense));
   }
   if (p->batch == 0 || p->state == 0 || p->hidden == 0) return PEN_OK;
   p->x_step = b.in(0).strides[0];
@@ -99,13 +108,9 @@ static PEN_SMALL Status recurrent_bind(Bind& b, Cell cell, int64_t gates) {
   return PEN_OK;
 }
 
-PEN_BIND(lstm) { return recurrent_bind(b, Cell::lstm, 4); }
-PEN_BIND(gru) { return recurrent_bind(b, Cell::gru, 3); }
-PEN_BIND(rnn) {
-  if (strcmp(b.text("nonlinearity"), "tanh") != 0 && strcmp(b.text("nonlinearity"), "relu") != 0)
-    return b.fail(-1, "nonlinearity tanh or relu", "\"%s\"", b.text("nonlinearity"));
-  return recurrent_bind(b, b.text("nonlinearity")[0] == 't' ? Cell::tanh : Cell::relu, 1);
-}
+PEN_BIND(lstm) { return recurrent_plan(b, Cell::lstm, 4); }
+PEN_BIND(gru) { return recurrent_plan(b, Cell::gru, 3); }
+PEN_BIND(rnn) { return recurrent_plan(b, b.text("nonlinearity")[0] == 't' ? Cell::tanh : Cell::relu, 1); }
 
 namespace PEN_ISA {
 

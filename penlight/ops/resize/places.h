@@ -22,29 +22,33 @@ static PEN_INLINE int64_t plane_offset(const Planes& p, int64_t outer) {
   return outer / p.channels * p.batch_step + outer % p.channels * p.channel_step;
 }
 
-// Checks what both resizes share and makes the output. factors: for H and W, 0 where none was given.
-static PEN_INLINE Status resize_bind(Bind& b, double* factors) {
-  if (b.in(0).rank != 4) return b.fail(0, "a tensor of rank 4", "rank %d", b.in(0).rank);
-  IntList size = b.ints("size");
-  FloatList scales = b.floats("scales");
+// What both resizes share.
+static PEN_INLINE Status resize_shapes(Shapes& s) {
+  const Tensor& x = s.in(0);
+  if (x.rank != 4) return s.fail(0, "a tensor of rank 4", "rank %d", x.rank);
+  IntList size = s.ints("size");
+  FloatList scales = s.floats("scales");
   if (size.count != 2 || (scales.count != 0 && scales.count != 2))
-    return b.fail(-1, "2 sizes and 0 or 2 scales", "%d and %d", size.count, scales.count);
-  Shape out;
-  out.rank = 4;
-  out.dims[0] = b.in(0).dims[0];
-  out.dims[1] = b.in(0).dims[1];
+    return s.fail(-1, "2 sizes and 0 or 2 scales", "%d and %d", size.count, scales.count);
+  Shape out = shape_of(x);
   for (int i = 0; i < 2; ++i) {
-    int64_t in = b.in(0).dims[2 + i];
+    int64_t in = x.dims[2 + i];
     if (in < 1 || in > kMaxSide || size[i] < 1 || size[i] > kMaxSide)
-      return b.fail(-1, "sides from 1 to 16777216", "%lld to %lld", static_cast<long long>(in), static_cast<long long>(size[i]));
+      return s.fail(-1, "sides from 1 to 16777216", "%lld to %lld", static_cast<long long>(in), static_cast<long long>(size[i]));
     out.dims[2 + i] = size[i];
     if (scales.count == 2 && !(scales[i] <= 0 || (scales[i] >= 1e-30 && scales[i] <= 1e30)))  // NaN, or inf in f32
-      return b.fail(-1, "scales from 1e-30 to 1e30", "%g", scales[i]);
-    factors[i] = scales.count == 2 && scales[i] > 0 ? scales[i] : 0;
+      return s.fail(-1, "scales from 1e-30 to 1e30", "%g", scales[i]);
   }
+  return s.output(0, x.dtype, out);
+}
+
+// factors: for H and W, 0 where none was given.
+static PEN_INLINE Status resize_maps(Bind& b, double* factors) {
+  FloatList scales = b.floats("scales");
+  for (int i = 0; i < 2; ++i) factors[i] = scales.count == 2 && scales[i] > 0 ? scales[i] : 0;
   Need need = b.out_is_nhwc(0) ? Need::channels : Need::rows;
   PEN_TRY(b.need(0, need));
-  PEN_TRY(b.output(0, b.in(0).dtype, out));
+  PEN_TRY(b.output(0));
   return b.need_out(0, need);
 }
 

@@ -48,8 +48,8 @@ struct SideRule {
 };
 
 template <class T>
-static SideRule<T> side_rule(Bind& b, int64_t in, int64_t out, double factor) {
-  SideRule<T> s = {in, out, strcmp(b.text("mode"), "cubic") == 0, b.flag("align_corners"), b.flag("antialias"), 0};
+static SideRule<T> side_rule(const Given& g, int64_t in, int64_t out, double factor) {
+  SideRule<T> s = {in, out, strcmp(g.text("mode"), "cubic") == 0, g.flag("align_corners"), g.flag("antialias"), 0};
   s.step = s.align ? (out > 1 ? static_cast<T>(in - 1) / static_cast<T>(out - 1) : 0) : resize_step<T>(in, out, factor);
   return s;
 }
@@ -128,12 +128,18 @@ static void side_windows(const SideRule<T>& s, int64_t taps, Window* windows, T*
   }
 }
 
+PEN_SHAPE(resize) {
+  DType dtype = s.in(0).dtype;
+  if (dtype != DType::f64 && dtype != DType::f32) return s.fail(0, "an f32 or f64 tensor", "dtype code %d", static_cast<int>(dtype));
+  if (strcmp(s.text("mode"), "linear") != 0 && strcmp(s.text("mode"), "cubic") != 0)
+    return s.fail(-1, "mode linear or cubic", "\"%s\"", s.text("mode"));
+  return resize_shapes(s);
+}
+
 template <class T>
 static PEN_SMALL Status bind_resize(Bind& b) {
-  if (strcmp(b.text("mode"), "linear") != 0 && strcmp(b.text("mode"), "cubic") != 0)
-    return b.fail(-1, "mode linear or cubic", "\"%s\"", b.text("mode"));
   double factors[2];
-  PEN_TRY(resize_bind(b, factors));
+  PEN_TRY(resize_maps(b, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
   SideRule<T> sides[2] = {side_rule<T>(b, x.dims[2], y.dims[2], factors[0]), side_rule<T>(b, x.dims[3], y.dims[3], factors[1])};
@@ -167,11 +173,7 @@ static PEN_SMALL Status bind_resize(Bind& b) {
   b.tasks(p->tasks);
   return PEN_OK;
 }
-PEN_BIND(resize) {
-  if (b.in(0).dtype == DType::f64) return bind_resize<double>(b);
-  if (b.in(0).dtype != DType::f32) return b.fail(0, "an f32 or f64 tensor", "dtype code %d", static_cast<int>(b.in(0).dtype));
-  return bind_resize<float>(b);
-}
+PEN_BIND(resize) { return b.in(0).dtype == DType::f64 ? bind_resize<double>(b) : bind_resize<float>(b); }
 
 namespace PEN_ISA {
 

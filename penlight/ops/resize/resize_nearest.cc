@@ -29,9 +29,11 @@ static void nearest_places(int64_t in, int64_t out, bool exact, double factor, i
   }
 }
 
+PEN_SHAPE(resize_nearest) { return resize_shapes(s); }
+
 PEN_BIND(resize_nearest) {
   double factors[2];
-  PEN_TRY(resize_bind(b, factors));
+  PEN_TRY(resize_maps(b, factors));
   const Tensor &x = b.in(0), &y = b.out(0);
   bool exact = b.flag("exact");
   if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;

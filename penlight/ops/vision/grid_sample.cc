@@ -24,40 +24,50 @@ struct GridSampleParams {
   int64_t places, blocks, items, tasks;  // places and blocks of one image
 };
 
-PEN_BIND(grid_sample) {
+static PEN_SMALL int grid_taps(const char* mode) {
+  return strcmp(mode, "nearest") == 0 ? 1 : strcmp(mode, "linear") == 0 ? 2 : strcmp(mode, "cubic") == 0 ? 4 : 0;
+}
+
+PEN_SHAPE(grid_sample) {
   for (int i = 0; i < 2; ++i) {
-    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
   }
-  int rank = b.in(0).rank, spatial = rank - 2;
-  if (rank != 4 && rank != 5) return b.fail(0, "a tensor of rank 4 or 5", "rank %d", rank);
-  IntList size = b.ints("size");
-  GridSampleParams* p = b.params<GridSampleParams>();
-  if (!p) return PEN_ERROR_MEMORY;
-  if (size.count != spatial) return b.fail(-1, "a size for each spatial dim", "%d", size.count);
-  Shape shape;
-  shape.rank = rank;
-  shape.dims[0] = b.in(0).dims[0];
-  shape.dims[1] = b.in(0).dims[1];
+  const Tensor &x = s.in(0), &grid = s.in(1);
+  int spatial = x.rank - 2;
+  if (x.rank != 4 && x.rank != 5) return s.fail(0, "a tensor of rank 4 or 5", "rank %d", x.rank);
+  IntList size = s.ints("size");
+  if (size.count != spatial) return s.fail(-1, "a size for each spatial dim", "%d", size.count);
+  Shape shape = shape_of(x);
   for (int i = 0; i < spatial; ++i) {
-    int64_t side = b.in(0).dims[2 + i];
-    if (side < 1 || side > (1 << 24)) return b.fail(0, "sides from 1 to 16777216", "%lld", static_cast<long long>(side));
+    int64_t side = x.dims[2 + i];
+    if (side < 1 || side > (1 << 24)) return s.fail(0, "sides from 1 to 16777216", "%lld", static_cast<long long>(side));
     shape.dims[2 + i] = size[i];
   }
-  bool nhwc = b.out_is_nhwc(0);
-  PEN_TRY(b.output(0, DType::f32, shape));
-  PEN_TRY(b.need_out(0, nhwc ? Need::channels : Need::dense));
-  p->places = 1;
-  for (int i = 0; i < spatial; ++i) p->places *= shape.dims[2 + i];
-  const Tensor& given = b.in(1);
-  if (given.rank != 3 || given.dims[0] != shape.dims[0] || given.dims[1] != p->places || given.dims[2] != spatial)
-    return b.fail(1, "a grid [N, places, 2 or 3] with the N of x, one place per output pixel, one number per spatial dim", "rank %d",
-                  given.rank);
-  const char *mode = b.text("mode"), *padding = b.text("padding");
-  p->taps = strcmp(mode, "nearest") == 0 ? 1 : strcmp(mode, "linear") == 0 ? 2 : strcmp(mode, "cubic") == 0 ? 4 : 0;
-  if (p->taps == 0 || (p->taps == 4 && spatial == 3)) return b.fail(-1, "mode nearest, linear, or cubic of rank 4", "\"%s\"", mode);
+  PEN_TRY(s.output(0, DType::f32, shape));
+  int64_t places = 1;
+  bool endless = false;
+  for (int i = 0; i < spatial; ++i) endless |= __builtin_mul_overflow(places, size[i], &places);
+  if (endless || grid.rank != 3 || grid.dims[0] != shape.dims[0] || grid.dims[1] != places || grid.dims[2] != spatial)
+    return s.fail(1, "a grid [N, places, 2 or 3] with the N of x, one place per output pixel, one number per spatial dim", "rank %d",
+                  grid.rank);
+  const char *mode = s.text("mode"), *padding = s.text("padding");
+  int taps = grid_taps(mode);
+  if (taps == 0 || (taps == 4 && spatial == 3)) return s.fail(-1, "mode nearest, linear, or cubic of rank 4", "\"%s\"", mode);
   if (strcmp(padding, "zeros") != 0 && strcmp(padding, "border") != 0 && strcmp(padding, "reflection") != 0)
-    return b.fail(-1, "padding zeros, border or reflection", "\"%s\"", padding);
-  p->padding = padding[0];
+    return s.fail(-1, "padding zeros, border or reflection", "\"%s\"", padding);
+  return PEN_OK;
+}
+
+PEN_BIND(grid_sample) {
+  GridSampleParams* p = b.params<GridSampleParams>();
+  if (!p) return PEN_ERROR_MEMORY;
+  int spatial = b.in(0).rank - 2;
+  bool nhwc = b.out_is_nhwc(0);
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, nhwc ? Need::channels : Need::dense));
+  p->places = b.in(1).dims[1];
+  p->taps = grid_taps(b.text("mode"));
+  p->padding = b.text("padding")[0];
   p->align = b.flag("align_corners");
   p->pixels = b.flag("pixels");
   p->spatial = spatial;

@@ -16,48 +16,51 @@ struct RoiParams {
   float scale;
 };
 
-static PEN_SMALL Status roi_bind(Bind& b, bool align) {
+static PEN_SMALL Status roi_shapes(Shapes& s, bool align) {
   for (int i = 0; i < 2; ++i) {
-    if (b.in(i).dtype != DType::f32) return b.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(b.in(i).dtype));
+    if (s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
   }
-  if (b.in(0).rank != 4) return b.fail(0, "a tensor of rank 4", "rank %d", b.in(0).rank);
-  if (b.in(0).dims[2] < 1 || b.in(0).dims[3] < 1)
-    return b.fail(0, "images with a pixel at least", "%lld x %lld", static_cast<long long>(b.in(0).dims[2]),
-                  static_cast<long long>(b.in(0).dims[3]));
-  if (b.in(1).rank != 2 || b.in(1).dims[1] != 5) return b.fail(1, "regions [R, 5]: image, x1, y1, x2, y2", "rank %d", b.in(1).rank);
-  IntList size = b.ints("size");
+  const Tensor& x = s.in(0);
+  if (x.rank != 4) return s.fail(0, "a tensor of rank 4", "rank %d", x.rank);
+  if (x.dims[2] < 1 || x.dims[3] < 1)
+    return s.fail(0, "images with a pixel at least", "%lld x %lld", static_cast<long long>(x.dims[2]), static_cast<long long>(x.dims[3]));
+  if (s.in(1).rank != 2 || s.in(1).dims[1] != 5) return s.fail(1, "regions [R, 5]: image, x1, y1, x2, y2", "rank %d", s.in(1).rank);
+  IntList size = s.ints("size");
   if (size.count != 2 || size[0] < 1 || size[1] < 1 || size[0] > (1 << 15) || size[1] > (1 << 15))
-    return b.fail(-1, "two sizes from 1 to 32768", "%d sizes", size.count);
+    return s.fail(-1, "two sizes from 1 to 32768", "%d sizes", size.count);
+  int64_t sampling = align ? s.integer("sampling") : 0, bins = s.flag("sensitive") ? size[0] * size[1] : 1;
+  if (sampling > 1024) return s.fail(-1, "at most 1024 samples a side", "%lld", static_cast<long long>(sampling));
+  if (x.dims[1] % bins != 0) return s.fail(0, "channels that the bins divide", "%lld", static_cast<long long>(x.dims[1]));
+  Shape shape;
+  shape.rank = 4;
+  shape.dims[0] = s.in(1).dims[0];
+  shape.dims[1] = x.dims[1] / bins;
+  shape.dims[2] = size[0];
+  shape.dims[3] = size[1];
+  return s.output(0, DType::f32, shape);
+}
+
+PEN_SHAPE(roi_align) { return roi_shapes(s, true); }
+PEN_SHAPE(roi_pool) { return roi_shapes(s, false); }
+
+static PEN_SMALL Status roi_bind(Bind& b, bool align) {
   RoiParams* p = b.params<RoiParams>();
   if (!p) return PEN_ERROR_MEMORY;
-  p->bins_h = size[0];
-  p->bins_w = size[1];
   p->scale = static_cast<float>(b.number("scale"));
   p->sensitive = b.flag("sensitive");
   p->sampling = align ? b.integer("sampling") : 0;
   p->aligned = align && b.flag("aligned");
   p->mean = !align && b.flag("mean");
-  if (p->sampling > 1024) return b.fail(-1, "at most 1024 samples a side", "%lld", static_cast<long long>(p->sampling));
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.need(1, Need::rows));
-  const Tensor& x = b.in(0);
-  p->images = x.dims[0];
-  p->channels = x.dims[1];
-  if (p->sensitive) {
-    if (x.dims[1] % (p->bins_h * p->bins_w) != 0)
-      return b.fail(0, "channels that the bins divide", "%lld", static_cast<long long>(x.dims[1]));
-    p->channels /= p->bins_h * p->bins_w;
-  }
-  Shape shape;
-  shape.rank = 4;
-  shape.dims[0] = b.in(1).dims[0];
-  shape.dims[1] = p->channels;
-  shape.dims[2] = p->bins_h;
-  shape.dims[3] = p->bins_w;
-  PEN_TRY(b.output(0, DType::f32, shape));
+  PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
-  const Tensor& y = b.out(0);
+  const Tensor &x = b.in(0), &y = b.out(0);
   if (is_empty(y)) return PEN_OK;
+  p->images = x.dims[0];
+  p->channels = y.dims[1];
+  p->bins_h = y.dims[2];
+  p->bins_w = y.dims[3];
   p->height = x.dims[2];
   p->width = x.dims[3];
   p->x_batch = x.strides[0];
@@ -67,7 +70,7 @@ static PEN_SMALL Status roi_bind(Bind& b, bool align) {
   p->y_row = y.strides[2];
   p->y_pitch = y.strides[3];
   p->roi_row = b.in(1).strides[0];
-  p->items = shape.dims[0] * p->bins_h * p->bins_w;
+  p->items = y.dims[0] * p->bins_h * p->bins_w;
   p->tasks = task_count(p->items, 4096 / p->channels + 1);
   b.tasks(p->tasks);
   return PEN_OK;
