@@ -122,7 +122,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
         *([] if rows else ["    {},"]),
         "};",
         f"const int kKernelCount = {len(rows)};",
-        f"const Rules kRules[] = {{{', '.join(f'{{{name}_shape, {name}_bind}}' for name in rules) or '{}'}}};",
+        f"const NodeRules kNodeRules[] = {{{', '.join(f'{{{name}_shape, {name}_bind}}' for name in rules) or '{}'}}};",
         f"const Isa kIsas[] = {{{', '.join(f'Isa::{isa}' for isa in isas)}}};",
         f"const int kIsasHeld = {len(isas)};",
         "const KernelFunction kFunctions[] = {",

@@ -323,7 +323,7 @@ Status bind_node(Given::State& s) {
   PEN_TRY(infer_shapes(s));
   Bind b;
   b.state = &s;
-  Status status = kRules[s.entry->rules].bind(b);
+  Status status = kNodeRules[s.entry->rules].bind(b);
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
   step.copy_count = s.copies.count;

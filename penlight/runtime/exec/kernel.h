@@ -216,18 +216,18 @@ struct KernelText {
 struct KernelEntry {
   KernelText key;
   KernelText schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
-  uint16_t rules;     // in kRules
+  uint16_t rules;     // in kNodeRules
   uint8_t outputs;    // how many results it has
   bool elementwise;
   DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
-struct Rules {
+struct NodeRules {
   ShapeFn shape;
   BindFn bind;
 };
-extern const Rules kRules[];
+extern const NodeRules kNodeRules[];
 extern const Isa kIsas[];  // that this library holds, base first
 extern const int kIsasHeld;
 // kIsasHeld of them for each kernel; null: the set before it serves. A row function where the kernel is elementwise.
