@@ -1,6 +1,7 @@
 // overlap_add: frames laid `hop` apart over a line, and summed where they overlap. Each element of the result is summed by
 // one task, in the order of the frames.
 #include "penlight/ops/shape/runs.h"
+#include "penlight/runtime/base/memory.h"
 
 namespace pen {
 
@@ -20,7 +21,10 @@ PEN_SHAPE(overlap_add) {
   }
   Shape shape = shape_of(x);
   --shape.rank;
-  shape.dims[shape.rank - 1] = frames > 0 ? (frames - 1) * hop + length : 0;
+  int64_t& total = shape.dims[shape.rank - 1] = 0;
+  if (frames > 0 && (mul_overflows(frames - 1, hop, &total) || add_overflows(total, length, &total)))
+    return s.fail(-1, "a result whose length fits in 64 bits", "%lld frames, %lld apart", static_cast<long long>(frames),
+                  static_cast<long long>(hop));
   return s.output(0, DType::f32, shape);
 }
 

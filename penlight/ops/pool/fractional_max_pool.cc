@@ -21,7 +21,7 @@ PEN_SHAPE(fractional_max_pool) {
   for (int i = 0; i < 3; ++i) {
     int64_t in = x.dims[2 + i];
     out.dims[2 + i] = size[i];
-    if (kernel[i] < 1 || size[i] < 0 || in > (1 << 24) || kernel[i] + size[i] - 1 > in)
+    if (kernel[i] < 1 || size[i] < 0 || in > (1 << 24) || kernel[i] > in || size[i] > in - kernel[i] + 1)
       return s.fail(0, "an image as large as kernel and output size, less one", "%lld for %lld and %lld", static_cast<long long>(in),
                     static_cast<long long>(kernel[i]), static_cast<long long>(size[i]));
   }
