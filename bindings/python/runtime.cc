@@ -280,7 +280,7 @@ NB_MODULE(_runtime, m) {
           [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit,
              const std::optional<std::string>& isa) -> nb::object {
             pen_error e = {};
-            pen_module_options options = {threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr};
+            pen_module_options options = {sizeof options, nullptr, threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr};
             if (pen_module_create(nb::cast<const Model&>(model).handle, &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
@@ -310,7 +310,7 @@ NB_MODULE(_runtime, m) {
           [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
              const std::optional<std::string>& isa) -> nb::object {
             pen_error e = {};
-            pen_session_options options = {threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
+            pen_session_options options = {sizeof options, nullptr, threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
             const Model& owner = nb::cast<const Model&>(model);
             if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;

@@ -349,7 +349,7 @@ void add_values(nb::module_& m) {
       .def("create",
            [](Operators& self, int threads, uint64_t arena_limit) -> nb::object {
              pen_error e = {};
-             pen_session_options options = {};
+             pen_session_options options = PEN_SESSION_OPTIONS;
              options.threads = threads;
              options.arena_limit = arena_limit;
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);

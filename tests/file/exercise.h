@@ -245,8 +245,8 @@ inline void exercise_module(const pen_model* model, Rng& rng, Statistics* statis
   }
   int isas = 0;
   while (pen_isa_name(isas)) ++isas;
-  pen_module_options options = {rng.one_in(32) ? 2 : 1, 4 << 20, 3000,
-                                pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
+  pen_module_options options = {sizeof options, nullptr, rng.one_in(32) ? 2 : 1,
+                                4 << 20,        3000,    pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
   pen_module* module;
   if (pen_module_create(model, &options, &module, &report->error) == PEN_OK) {
     ++statistics->modules;
@@ -306,7 +306,11 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
       const char* method = pen_model_method_name(model, m);
       int isas = 0;
       while (pen_isa_name(isas)) ++isas;
-      pen_session_options options = {rng.one_in(32) ? 2 : 1, 2, 4 << 20,
+      pen_session_options options = {sizeof options,
+                                     nullptr,
+                                     rng.one_in(32) ? 2 : 1,
+                                     2,
+                                     4 << 20,
                                      pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
       pen_session* session;
       if (pen_session_create(model, method, &options, &session, &report.error) != PEN_OK) continue;

@@ -2,6 +2,7 @@
  * MODEL is the classifier of networks.py: image f32[n, 3, h, w] and name i64[n] in, scores f32[n, 10] and map
  * f32[n, 16, (h + 1) / 2, (w + 1) / 2] out, n, h and w free. */
 #define _POSIX_C_SOURCE 200809L
+#include <stddef.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -158,7 +159,7 @@ static void test_session_options(const pen_model* model) {
   pen_session* session = (pen_session*)&error;
   expect_failure(pen_session_create(model, "predict", NULL, &session, &error), PEN_ERROR_ARGUMENT, "one of forward");
   CHECK(session == NULL);
-  pen_session_options options = {-1, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, -1, 0, 0, NULL};
   expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "threads");
   options.threads = 1;
   options.isa = "mmx";
@@ -169,6 +170,26 @@ static void test_session_options(const pen_model* model) {
   CHECK(strcmp(pen_session_isa(session), "base") == 0);
   pen_session_destroy(session);
   pen_session_destroy(NULL);
+  options.device = "abacus";
+  expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "abacus");
+  CHECK_TEXT(error.message, "cpu");
+  options.device = "cpu";
+  options.size = 0;
+  expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "PEN_SESSION_OPTIONS");
+  /* Of an older header: what it did not have is left as it is by default. */
+  options.size = offsetof(pen_session_options, isa);
+  options.isa = "mmx";
+  CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
+  pen_session_destroy(session);
+  /* Of a newer one: what it has more is fine as long as nobody wants it. */
+  struct {
+    pen_session_options known;
+    int64_t more;
+  } newer = {{sizeof newer, NULL, 1, 0, 0, NULL}, 0};
+  CHECK(pen_session_create(model, NULL, &newer.known, &session, &error) == PEN_OK);
+  pen_session_destroy(session);
+  newer.more = 1;
+  expect_failure(pen_session_create(model, NULL, &newer.known, &session, &error), PEN_ERROR_ARGUMENT, "newer library");
 }
 
 static void expect_input_failure(pen_session* session, pen_status status, pen_status expected, const char* a, const char* b) {
@@ -326,7 +347,7 @@ static void test_data_fault(const pen_model* model, const case_file* c) {
 }
 
 static void test_plan_cache(const pen_model* model, const case_file* c) {
-  pen_session_options options = {1, 2, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, 1, 2, 0, NULL};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   CHECK(pen_session_plan_count(session) == 0 && pen_session_arena_bytes(session) == 0 && pen_session_step_count(session) == 0);
@@ -354,7 +375,7 @@ static void test_plan_cache(const pen_model* model, const case_file* c) {
 }
 
 static void test_arena_limit(const pen_model* model, const case_file* c) {
-  pen_session_options options = {1, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   case_set_inputs(c, session);
@@ -416,7 +437,7 @@ static void test_profile(const pen_model* model, const case_file* c) {
 
 static void test_many_sessions(const pen_model* model, const case_file* c) {
   for (int i = 0; i < 60; ++i) {
-    pen_session_options options = {1 + i % 5, 0, 0, NULL};
+    pen_session_options options = {sizeof options, NULL, 1 + i % 5, 0, 0, NULL};
     pen_session* session;
     CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
     if (i % 3 != 0) { /* others are destroyed before they did anything */

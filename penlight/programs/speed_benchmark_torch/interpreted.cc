@@ -276,7 +276,7 @@ bool interpreted_create(const Flags& flags, const pen_model* model, const Inputs
   Interpreted* m = *made = static_cast<Interpreted*>(calloc(1, sizeof(Interpreted)));
   if (!m) return fail("no memory for a module");
   m->method = flags.method;
-  pen_module_options options = {};
+  pen_module_options options = PEN_MODULE_OPTIONS;
   options.threads = static_cast<int32_t>(flags.threads);
   options.isa = *flags.isa ? flags.isa : nullptr;
   pen_error error;

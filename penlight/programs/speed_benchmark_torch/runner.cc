@@ -18,7 +18,7 @@ bool fail_method(const pen_model* model, const char* method) {
 }
 
 bool session_create(const Flags& flags, const pen_model* model, const Inputs& inputs, pen_session** session) {
-  pen_session_options options = {};
+  pen_session_options options = PEN_SESSION_OPTIONS;
   options.threads = static_cast<int32_t>(flags.threads);
   options.isa = *flags.isa ? flags.isa : nullptr;
   pen_error error;

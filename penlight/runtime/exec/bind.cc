@@ -1,6 +1,6 @@
+// Binding one node: its shape rule, then its schedule on the device of the plan; and what any schedule may ask for (Lay).
 #include "penlight/runtime/exec/bind.h"
-#include "penlight/runtime/cpu/copy.h"
-#include "penlight/runtime/exec/guard.h"
+#include "penlight/runtime/exec/backend.h"
 
 namespace pen {
 
@@ -27,18 +27,6 @@ Status Given::State::new_buffer(int64_t bytes, int32_t* index) {
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
 }
 
-Status Given::State::find_copy(DType dtype, RunFn* run) {
-  char key[16];
-  set_text(key, sizeof key, "copy.b%d", static_cast<int>(8 * dtype_size(dtype)));
-  const KernelEntry* found = find_kernel(key);
-  if (!found)
-    return report(error, {PEN_ERROR_KERNEL, "", entry->key, "", "a kernel that lays an input as this operator needs it", key, "",
-                          "Use a library built with it: penlight build --model FILE"});
-  trace_kernel(trace, found);
-  *run = run_function(*found, isa);
-  return PEN_OK;
-}
-
 void Given::State::touch(int32_t buffer) {
   Buffer& b = plan->buffers[buffer];
   if (b.first > step_index) b.first = step_index;
@@ -46,12 +34,12 @@ void Given::State::touch(int32_t buffer) {
 }
 
 // ---- inputs ----
-const char* Bind::in_layout(int i) const { return has(i) ? state->values[state->input_value(i)].layout : "plain"; }
-int64_t Bind::in_bytes(int i) const {
+const char* Lay::in_layout(int i) const { return has(i) ? state->values[state->input_value(i)].layout : "plain"; }
+int64_t Lay::in_bytes(int i) const {
   return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
 }
 
-Status Bind::need(int i, Need need) {
+Status Lay::need(int i, Need need) {
   if (!has(i)) return fail(i, "an input", "none");
   Tensor& t = state->step->in[i];
   if (strcmp(in_layout(i), "plain") != 0) return fail(i, "a tensor that is not packed", "one packed as %s", in_layout(i));
@@ -63,15 +51,10 @@ Status Bind::need(int i, Need need) {
   c.to = t;
   c.to.data = nullptr;
   int64_t bytes;
-  if (!(need == Need::channels ? lay_channels(&c.to, channels_pitch(t), &bytes) : lay_plain(&c.to, &bytes)))
+  if (!(need == Need::channels ? lay_channels(&c.to, state->backend->pitch(t), &bytes) : lay_plain(&c.to, &bytes)))
     return fail(i, "a tensor below 64 TB", "a larger one");
   PEN_TRY(state->new_buffer(bytes, &c.to_at.buffer));
-  CopyPlan* plan = state->plan->pool.take_array<CopyPlan>(1);
-  if (!plan) return state->out_of_memory();
-  plan_copy(c.from, c.to, plan);
-  PEN_TRY(state->find_copy(t.dtype, &c.run));
-  c.params = plan;
-  c.tasks = plan->tasks;
+  PEN_TRY(state->backend->bind_copy(*state, &c));
   if (!state->copies.push(c)) return state->out_of_memory();
   t = c.to;
   state->step->in_at[i] = c.to_at;
@@ -79,12 +62,12 @@ Status Bind::need(int i, Need need) {
 }
 
 // ---- outputs ----
-const Tensor& Bind::out(int i) const { return state->step->out[i]; }
-bool Bind::out_is_nhwc(int i) const {
+const Tensor& Lay::out(int i) const { return state->step->out[i]; }
+bool Lay::out_is_nhwc(int i) const {
   const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
   return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc;
 }
-bool Bind::out_may_view(int i) const {
+bool Lay::out_may_view(int i) const {
   const format::Value& declared = state->model->values[state->region->values + state->output_value(i)];
   return static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::strided;
 }
@@ -119,7 +102,7 @@ Status Given::State::fresh(int index, const char* layout, int64_t packed_bytes) 
   int64_t bytes;
   bool fits;
   if (static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc && packed_bytes < 0) {
-    fits = lay_channels(&t, channels_pitch(t), &bytes);
+    fits = lay_channels(&t, backend->pitch(t), &bytes);
   } else {
     fits = lay_plain(&t, &bytes);
     if (packed_bytes >= 0) bytes = packed_bytes;
@@ -146,13 +129,13 @@ Status Given::State::fresh(int index, const char* layout, int64_t packed_bytes) 
   return PEN_OK;
 }
 
-Status Bind::output(int index) {
+Status Lay::output(int index) {
   PEN_TRY(state->fresh(index, "plain", -1));
   return state->values[state->output_value(index)].count ? need_out(index, Need::dense) : PEN_OK;
 }
-Status Bind::packed_output(int index, const char* layout, int64_t bytes) { return state->fresh(index, layout, bytes < 0 ? 0 : bytes); }
+Status Lay::packed_output(int index, const char* layout, int64_t bytes) { return state->fresh(index, layout, bytes < 0 ? 0 : bytes); }
 
-Status Bind::view(int index, int input, const int64_t* strides, int64_t offset) {
+Status Lay::view(int index, int input, const int64_t* strides, int64_t offset) {
   State& s = *state;
   if (!has(input)) return fail(-1, "as many inputs as the operator has", "fewer");
   ValueState& out = s.values[s.output_value(index)];
@@ -191,7 +174,7 @@ Status Bind::view(int index, int input, const int64_t* strides, int64_t offset) 
   return PEN_OK;
 }
 
-Status Bind::need_out(int index, Need need) {
+Status Lay::need_out(int index, Need need) {
   Tensor t = state->step->out[index];
   if (lies_as(&t, need)) {
     state->step->out[index] = t;
@@ -201,64 +184,18 @@ Status Bind::need_out(int index, Need need) {
                      need == Need::channels ? "an output in layout nhwc" : "a row-major output", "another layout");
 }
 
-void Bind::may_reuse(int index, int input, bool alone) {
+void Lay::may_reuse(int index, int input, bool alone) {
   State::Reuse r = {state->step_index, index, input, alone};
   state->reuses->push(r);  // when out of memory, there is no reuse
 }
 
-void Bind::may_place(int input, int index, int64_t offset) {
+void Lay::may_place(int input, int index, int64_t offset) {
   if (state->earlier || !has(input)) return;
   State::Placement p = {state->region_index, static_cast<int32_t>(state->input_value(input)),
                         static_cast<int32_t>(state->output_value(index)), offset};
   state->placements->push(p);
 }
 
-// ---- work ----
-void Bind::tasks(int64_t count, int64_t phase1, int64_t phase2) {
-  int64_t all[3] = {count, phase1, phase2};
-  for (int i = 0; i < 3; ++i) state->step->tasks[i] = all[i];
-}
-Status Bind::scratch(int64_t bytes) {
-  if (bytes < 0 || bytes > (int64_t{1} << 40)) return fail(-1, "scratch memory below 1 TB", "%lld bytes", static_cast<long long>(bytes));
-  if (bytes == 0) return PEN_OK;
-  state->step->scratch = bytes;
-  state->step->scratch_stride = round_up(bytes + kGuardGap, 64);
-  return state->new_buffer(state->step->scratch_stride * state->workers, &state->step->scratch_at.buffer);
-}
-Status Bind::shared(int64_t bytes) {
-  if (bytes < 0 || bytes > (int64_t{1} << 44)) return fail(-1, "scratch memory below 16 TB", "%lld bytes", static_cast<long long>(bytes));
-  return state->new_buffer(bytes, &state->step->shared.buffer);
-}
-void* Bind::params_bytes(size_t size) {
-  state->step->params = state->plan->pool.take(size);
-  if (state->step->params) return state->step->params;
-  // Rules fill params right away: when out of memory, a block that is thrown away with the failed plan.
-  state->starved = true;
-  return size <= kMaxParams ? state->spare : nullptr;
-}
-
-// Whether an elementwise operator maps one f32 to one f32, with at most as many float attributes as an activation can
-// carry. The name comes from the file: "cast.i64" and "add" are operators too.
-static bool is_activation(const KernelEntry& entry) {
-  if (entry.dtype != DType::f32 || entry.result != DType::f32) return false;
-  int tensors = 0, numbers = 0, others = 0;
-  for (const char* p = entry.schema; *p; ++p) {
-    if (*p != ':') continue;
-    bool single = p[2] == 0 || p[2] == ' ';
-    ++(single && p[1] == 'T' ? tensors : single && p[1] == 'f' ? numbers : others);
-  }
-  return tensors == 1 && numbers <= kMaxActivationArgs && others == 0;
-}
-
-RowFn Bind::row_function(const char* name) const {
-  char key[96];
-  set_text(key, sizeof key, "%s.f32", name);
-  const KernelEntry* entry = find_kernel(key);
-  if (!entry || !is_activation(*entry)) return nullptr;
-  trace_kernel(state->trace, entry);
-  return pen::row_function(*entry, state->isa);
-}
-RowFn Bind::row_function() const { return pen::row_function(*state->entry, state->isa); }
 // ---- one node ----
 // The second part of a key says what its kernels read: "conv2d.f32.gemm" takes f32 tensors, "cat.b32" elements of four
 // bytes, "permute.view" anything. Parameters that the schema marks with '*' are of another dtype, which their bind rule checks.
@@ -321,19 +258,13 @@ Status bind_node(Given::State& s) {
   PEN_TRY(check_dtypes(s));
   s.copies.count = 0;
   PEN_TRY(infer_shapes(s));
-  Bind b;
-  b.state = &s;
-  Status status = kNodeRules[s.entry->rules].bind(b);
+  Status status = s.backend->bind(s);
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
   step.copy_count = s.copies.count;
   step.copies = pool.take_array<Copy>(step.copy_count + 1);
   if (!step.copies) return s.out_of_memory();
   if (step.copy_count) memcpy(static_cast<void*>(step.copies), s.copies.data, sizeof(Copy) * static_cast<size_t>(step.copy_count));
-  for (int64_t count : step.tasks)
-    if (count < 0 || count > kMaxTasks) return s.fail("", "at most 2^30 pieces of work", "more");
-  step.run = step.tasks[0] || step.tasks[1] || step.tasks[2] ? run_function(*s.entry, s.isa) : nullptr;
-  if ((step.tasks[0] || step.tasks[1] || step.tasks[2]) && !step.run) return s.fail("", "a kernel for this CPU", "none");
   return PEN_OK;
 }
 

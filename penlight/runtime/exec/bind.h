@@ -13,9 +13,6 @@ struct BoundAttr {
   int count;
 };
 
-constexpr int64_t kMaxTasks = int64_t{1} << 30;
-constexpr int kMaxActivationArgs = 4;
-
 struct Given::State {
   const Model* model;
   const format::Method* method;
@@ -25,6 +22,7 @@ struct Given::State {
   const KernelEntry* entry;
   const Tensor* registers;  // of the method: inputs, and results of earlier stages
   uint16_t* used;           // see evaluate_dim
+  const Backend* backend;
   Isa isa;
   int workers;
   uint64_t arena_limit;
@@ -64,8 +62,6 @@ struct Given::State {
   // A new arena buffer that is in use from this step on.
   Status new_buffer(int64_t bytes, int32_t* index);
   void touch(int32_t buffer);
-  // The kernel of the copy operator for this dtype.
-  Status find_copy(DType dtype, RunFn* run);
   Status fresh(int index, const char* layout, int64_t packed_bytes);
   Status placed_buffer(uint32_t target, Place* at);
 };

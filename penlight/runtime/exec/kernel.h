@@ -146,7 +146,8 @@ class Shapes : public Given {
 };
 using ShapeFn = Status (*)(Shapes&);
 
-class Bind : public Given {
+// Where inputs and outputs lie, on any device.
+class Lay : public Given {
  public:
   // "plain", or the name of a packed layout, for constants and for values made by pack operators
   const char* in_layout(int input) const;
@@ -175,7 +176,11 @@ class Bind : public Given {
   // This input may be computed straight into output `index`, `offset` elements in, at the output's strides (cat). Where
   // that is done, the input's memory is part of the output's in a run, and nothing is left to copy.
   void may_place(int input, int index, int64_t offset);
+};
 
+// A schedule on the CPU.
+class Bind : public Lay {
+ public:
   // work: kernels are called for ranges of [0, count) in each phase, phases one after another. Cut by shape only.
   void tasks(int64_t count, int64_t phase1 = 0, int64_t phase2 = 0);
   Status scratch(int64_t bytes_per_worker);

@@ -108,6 +108,7 @@ struct Builder {
     s.method = &method;
     s.registers = request.registers;
     s.used = used;
+    s.backend = request.backend;
     s.isa = request.isa;
     s.workers = request.workers;
     s.arena_limit = request.arena_limit;

@@ -114,7 +114,10 @@ struct InputLayout {
   int64_t bytes;
 };
 
+struct Backend;  // exec/backend.h
+
 struct PlanRequest {
+  const Backend* backend;
   const Model* model;
   const format::Method* method;
   const MethodCode* code;
@@ -144,8 +147,6 @@ Status evaluate_dim(const Model& model, int64_t stored, const Tensor* registers,
 // Lays a tensor of known dims densely: row-major, or with dim 1 innermost at a pixel pitch. False on overflow.
 bool lay_plain(Tensor* t, int64_t* bytes);
 bool lay_channels(Tensor* t, int64_t pitch, int64_t* bytes);
-// The pixel pitch that a fresh tensor of these dims should have.
-int64_t channels_pitch(const Tensor& t);
 // Whether `t` lies as needed; then its strides of size-1 dims become canonical.
 bool lies_as(Tensor* t, Need need);
 

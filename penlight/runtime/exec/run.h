@@ -1,4 +1,4 @@
-// Running a plan: its kernels one after the other, each cut into tasks over the threads of a pool. Sessions and the VM both use it.
+// Running plans, on any device. Sessions and the VM both use it.
 #pragma once
 #include "penlight/runtime/exec/plan.h"
 #include "penlight/runtime/exec/pool.h"
@@ -7,6 +7,7 @@
 namespace pen {
 
 struct Runner {
+  const Backend* backend;
   ThreadPool* pool;
   int threads;
   char* arena;  // memory of the plans' buffers; grows
@@ -19,12 +20,14 @@ struct Runner {
 };
 
 // Threads (0: one per core). False when out of memory.
-bool runner_create(Runner* r, int threads, pen_error* error);
+bool runner_create(Runner* r, const Backend* backend, int threads, pen_error* error);
 void runner_destroy(Runner* r);
 // Memory for this plan, and its operands pointing into it.
 Status runner_prepare(Runner* r, Plan* plan);
 // Before: the plan's outputs have memory in `registers`. After: the sizes that the data decided are in plan->outputs[].count.
 Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
+// What the data of a run showed to be wrong, in r->fault: reported, and forgotten.
+Status report_fault(Runner* r, const Model& model, const Step& step);
 // The size of dim 0 that the run found out, where the plan had only a bound.
 int64_t counted_rows(const Plan::Output& out);
 // The instruction set asked for; by default what PENLIGHT_ISA names, or the best that this CPU has.

@@ -2,6 +2,8 @@
 // stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
 #include "penlight/runtime/exec/session.h"
 
+#include "penlight/runtime/exec/backend.h"
+
 using namespace pen;
 
 namespace {
@@ -101,9 +103,9 @@ Status find_plan(pen_session* s, uint32_t stage) {
   }
   Status status;
   current = nullptr;
-  Plan* plan = plan_create(
-      {s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit, s->runner->threads, &s->error, s->runner->trace},
-      &status);
+  Plan* plan = plan_create({s->runner->backend, s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit,
+                            s->runner->threads, &s->error, s->runner->trace},
+                           &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room; all stages of one run fit in
     int oldest = 0;
@@ -230,20 +232,22 @@ Status session_create(const Model& model, const char* method, const pen_session_
           snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model.string(model.methods[i].name)));
     return report(error, {PEN_ERROR_ARGUMENT, "method", "", "", names, method ? method : "forward"});
   }
-  pen_session_options defaults = {};
-  if (!options) options = &defaults;
-  if (options->threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
+  pen_session_options own;
+  PEN_TRY(take_options(options, &own, sizeof own, error));
+  const Backend* backend;
+  PEN_TRY(choose_backend(own.device, &backend, error));
+  if (own.threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
   Isa isa;
-  PEN_TRY(choose_isa(options->isa, &isa, error));
+  PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_session* s = static_cast<pen_session*>(calloc(1, sizeof(pen_session)));
   if (s) {
     s->model = &model;
-    s->runner = shared ? shared : &s->own;
+    s->runner = shared && shared->backend == backend ? shared : &s->own;
     s->method = found;
     s->code = &model.method_code[found - model.methods.data];
     s->isa = isa;
-    s->arena_limit = options->arena_limit;
-    s->plan_capacity = options->plan_cache <= 0 ? kDefaultPlans : (options->plan_cache > kMaxPlans ? kMaxPlans : options->plan_cache);
+    s->arena_limit = own.arena_limit;
+    s->plan_capacity = own.plan_cache <= 0 ? kDefaultPlans : (own.plan_cache > kMaxPlans ? kMaxPlans : own.plan_cache);
     s->plan_capacity *= static_cast<int>(s->code->stage_count);
     s->plans = static_cast<Plan**>(calloc(static_cast<size_t>(s->plan_capacity), sizeof(Plan*)));
     s->current = static_cast<Plan**>(calloc(s->code->stage_count, sizeof(Plan*)));
@@ -252,8 +256,8 @@ Status session_create(const Model& model, const char* method, const pen_session_
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
   }
-  if (!s || (!shared && !runner_create(&s->own, options->threads, &s->error)) || !s->plans || !s->current || !s->registers || !s->known ||
-      !s->memory || !s->next_outputs) {
+  if (!s || (s->runner == &s->own && !runner_create(&s->own, backend, own.threads, &s->error)) || !s->plans || !s->current ||
+      !s->registers || !s->known || !s->memory || !s->next_outputs) {
     pen_session_destroy(s);
     return report(error, {PEN_ERROR_MEMORY, "session", "", "", "memory for a session", "none"});
   }

@@ -3,11 +3,6 @@
 
 namespace pen {
 
-// A pixel pitch that is a multiple of this many bytes puts neighbouring rows into the same cache sets: measured as a
-// 2-3x slowdown of convolutions. One more cache line spreads them.
-constexpr int64_t kPitchCliff = 2048;
-constexpr int64_t kPitchPad = 64;
-
 bool lay_plain(Tensor* t, int64_t* bytes) {
   int64_t stride = 1;
   for (int d = t->rank - 1; d >= 0; --d) {
@@ -31,13 +26,6 @@ bool lay_channels(Tensor* t, int64_t pitch, int64_t* bytes) {
   int64_t n;
   if (mul_overflows(stride, t->dims[0] > 0 ? t->dims[0] : 1, &n)) return false;
   return !mul_overflows(empty ? 0 : n, dtype_size(t->dtype), bytes) && *bytes <= kMaxTensorBytes;
-}
-
-int64_t channels_pitch(const Tensor& t) {
-  int64_t size = dtype_size(t.dtype), bytes = t.dims[1] * size;
-  bool one_pixel = true;
-  for (int d = 2; d < t.rank; ++d) one_pixel &= t.dims[d] <= 1;
-  return !one_pixel && bytes > 0 && bytes % kPitchCliff == 0 ? t.dims[1] + kPitchPad / size : t.dims[1];
 }
 
 bool lies_as(Tensor* t, Need need) {

@@ -1,6 +1,7 @@
 // The interpreter: runs functions of register code (file/SPEC.md, VM instructions) over values. The loader proved every
 // register, constant and target; what depends on values (is it a list, is it a bool) is checked here, in words. Calls are
 // frames on a stack of our own, so code may call itself to any depth that is allowed, whatever the thread's stack.
+#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/session.h"
 #include "penlight/runtime/vm/data.h"
 #include "penlight/runtime/vm/machine.h"
@@ -34,6 +35,7 @@ struct PlannedPart {
 
 struct pen_module {
   Machine machine;
+  const Backend* backend;  // that its planned parts run on
   const Model* model;
   Data data;
   const OpEntry** operators;  // by OPER; null: not in this library
@@ -278,9 +280,10 @@ struct Interpreter {
     if (trace_interprets(m->machine.runner.trace)) return PEN_OK;
     m->machine.error.status = PEN_OK;
     if (!session) {
-      pen_session_options options = {};
+      pen_session_options options = PEN_SESSION_OPTIONS;
       options.arena_limit = m->machine.memory_limit;
       options.isa = isa_name(m->machine.isa);
+      options.device = m->backend->name;
       const char* name = model.string(model.methods[in.target].name);
       PEN_TRY(session_create(model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
@@ -500,19 +503,22 @@ extern "C" {
 
 pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** out, pen_error* error) {
   *out = nullptr;
-  pen_module_options defaults = {};
-  if (!options) options = &defaults;
+  pen_module_options own;
+  PEN_TRY(take_options(options, &own, sizeof own, error));
+  const Backend* backend;
+  PEN_TRY(choose_backend(own.device, &backend, error));
   if (model->programs.count == 0)
     return report(error, {PEN_ERROR_ARGUMENT, "module", "", "", "a model with VM code", "one that is planned as a whole", "",
                           "Run it with pen_session_create"});
-  if (options->threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
+  if (own.threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
   Isa isa;
-  PEN_TRY(choose_isa(options->isa, &isa, error));
+  PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
-  bool made = m && machine_create(&m->machine, model, isa, options->threads, options->memory_limit);
+  bool made = m && machine_create(&m->machine, model, isa, own.threads, own.memory_limit);
   if (m) {
+    m->backend = backend;
     m->model = model;
-    m->machine.step_limit = options->step_limit;
+    m->machine.step_limit = own.step_limit;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
     m->parts = static_cast<PlannedPart*>(calloc(model->methods.count + 1, sizeof(PlannedPart)));
   }

@@ -2,6 +2,7 @@
 #include "penlight/runtime/vm/op.h"
 
 #include "pen_dtypes.h"  // generated from penlight/ir/dtypes.py
+#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/vm/machine.h"
 #include "penlight/runtime/vm/rows.h"
 
@@ -330,7 +331,7 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->account = account_create(memory_limit, model);
   m->isa = isa;
   m->source = "";
-  if (!m->account || !runner_create(&m->runner, threads, &m->error)) return false;
+  if (!m->account || !runner_create(&m->runner, &kCpu, threads, &m->error)) return false;
   m->runner.guard_weights = false;  // a step's inputs may be weights too
   return true;
 }

@@ -1,7 +1,7 @@
 // The C interface to values, and single operators.
 #include "penlight/runtime/vm/value_api.h"
 
-#include "penlight/runtime/exec/isa.h"
+#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/vm/machine.h"
 
 using namespace pen;
@@ -216,12 +216,12 @@ int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* out) {
 // ---- single operators ----
 pen_status pen_operators_create(const pen_session_options* options, pen_operators** out, pen_error* error) {
   *out = nullptr;
-  pen_session_options defaults = {};
-  if (!options) options = &defaults;
+  pen_session_options own;
+  PEN_TRY(take_options(options, &own, sizeof own, error));
   Isa isa;
-  PEN_TRY(choose_isa(options->isa, &isa, error));
+  PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
-  if (!made || !machine_create(&made->machine, nullptr, isa, options->threads, options->arena_limit)) {
+  if (!made || !machine_create(&made->machine, nullptr, isa, own.threads, own.arena_limit)) {
     pen_operators_destroy(made);
     return report(error, {PEN_ERROR_MEMORY, "operators", "", "", "memory", "none"});
   }

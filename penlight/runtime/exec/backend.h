@@ -1,0 +1,28 @@
+// A device that plans run on. Planner, sessions and VM know devices by this alone; the CPU is the first (cpu/backend.cc).
+#pragma once
+#include "penlight/runtime/exec/bind.h"
+#include "penlight/runtime/exec/run.h"
+
+namespace pen {
+
+struct Backend {
+  const char* name;  // as callers ask for it
+  // Planning. The schedule of a node, after its shape rule; a copy of an input that does not lie as its kernel needs it; and how far
+  // apart the pixels of a fresh nhwc value lie.
+  Status (*bind)(Given::State& s);
+  Status (*bind_copy)(Given::State& s, Copy* copy);
+  int64_t (*pitch)(const Tensor& t);
+  // Memory for a plan, and its operands pointing into it; then runs of it, with memory in `registers` for inputs and outputs.
+  Status (*prepare)(Runner* r, Plan* plan);
+  Status (*run)(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
+};
+
+extern const Backend kCpu;
+// What runs where the caller names this device; null and "": the CPU.
+Status choose_backend(const char* device, const Backend** backend, pen_error* error);
+
+// Options as a caller gave them, whose header may be older or newer: what it does not know is 0 in `own`, which has `size` bytes and
+// begins with their number. An error where it wants something that this library does not know.
+Status take_options(const void* given, void* own, size_t size, pen_error* error);
+
+}  // namespace pen
