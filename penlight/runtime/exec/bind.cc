@@ -449,7 +449,7 @@ Status bind_node(Bind::State& s) {
   s.copies.count = 0;
   Bind b;
   b.state = &s;
-  Status status = kBinds[s.entry->bind](b);
+  Status status = bind_function(s.entry->bind)(b);
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
   for (int i = 0; i < step.out_count; ++i)
