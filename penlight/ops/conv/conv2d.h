@@ -127,7 +127,7 @@ static PEN_INLINE Status bind_side(Bind& b, Conv2d* p, int side, int64_t pad_end
 
 // The attributes of the window, the output's shape and the residual, which is input `residual`. The weights are bound, and
 // x (input 0) lies as its kernel needs it.
-static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int residual, Shape* out) {
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status bind_maps(Bind& b, Conv2d* p, int residual, Shape* out) {
   IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
   const Tensor& x = b.in(0);
   int spatial = x.rank - 2;
