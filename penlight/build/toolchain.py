@@ -31,7 +31,7 @@ SIZE = {"clang": ("-Oz",), "gcc": ("-Os",)}  # the runtime, rules, VM operators
 # Of the linker. ICF folds functions of equal code into one, as nothing in the runtime tells two functions apart by their address, and
 # equal tables whose address nobody compares: -faddrsig says which.
 ELF_LINK = ("-z", "max-page-size=16384", "-z", "noexecstack", "-z", "now", "-z", "relro", "-z", "text", "--hash-style=gnu",
-            "--no-undefined", "--as-needed", "--gc-sections", "--exclude-libs=ALL")  # fmt: skip
+            "--no-undefined", "-Bsymbolic-functions", "--as-needed", "--gc-sections", "--exclude-libs=ALL")  # fmt: skip
 LLD_LINK = ("--icf=all", "-O2")
 
 
