@@ -25,8 +25,9 @@ from penlight.file import format as pen_format
 from penlight.ir import dtypes
 from penlight.ops import registry
 from penlight.ops.conv import kernels as conv_kernels
+from penlight.ops.cpp_tables import INT64_CODE, Function, TextTable, function_table
 from penlight.ops.registry import Op
-from penlight.ops.vm_operators import TextTable, operators, operators_source
+from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
@@ -74,61 +75,56 @@ def scan(ops: dict[str, Op]) -> Scan:
 
 
 def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: list[str]) -> str:
-    declarations: set[str] = set()
     text = TextTable()
     rules: dict[str, int] = {}  # by the name of an operator, or "elementwise"
-    rows: dict[str, tuple[str, str]] = {}  # key -> its line, its functions
+    functions: list[Function] = []
+    rows: dict[str, str] = {}  # by key
 
-    def functions(symbol: str, signature: str, per_isa: bool) -> str:
-        items = []
-        for isa in isas:
-            if isa != "base" and not per_isa:
-                items.append("{}")
-                continue
-            declarations.add(f"namespace pen::{isa} {{ {signature.format(symbol)}; }}")
-            items.append(f"pen::{isa}::{symbol}")
-        return ", ".join(items)
-
-    def add(key: str, rule: str, dtypes: tuple[str, str] | None, columns: str) -> None:
+    def add(
+        key: str, rule: str, symbol: str, takes: tuple[str, str], per_isa: bool, dtypes: tuple[str, str] | None
+    ) -> None:
         op = ops[key.split(".")[0]]
-        declarations.add(f"namespace pen {{ Status {rule}_shape(Shapes& s); Status {rule}_bind(Bind& b); }}")
         enums = ", ".join("DType::" + {"bool": "boolean"}.get(d, d) for d in dtypes or ("f32", "f32"))
         number = rules.setdefault(rule, len(rules))
-        line = f"{text(key)}, {text(op.compact_schema())}, {number}, {op.outputs}, {str(dtypes is not None).lower()}, {enums}"
-        rows[key] = (line, columns)
+        flags = ", ".join(str(flag).lower() for flag in (dtypes is not None, per_isa))
+        rows[key] = (
+            f"{text(key)}, {text(op.compact_schema())}, {number}, {len(functions)}, {op.outputs}, {flags}, {enums}"
+        )
+        for isa in isas if per_isa else ["base"]:
+            functions.append(Function(("pen", isa, symbol), *takes))
 
     for key, kernel in sorted(found.kernels.items()):
         if chosen.has_key(key):
-            run = functions(kernel.symbol, "void {}(const Run& r)", kernel.per_isa)
-            add(key, kernel.op.name, None, run)
+            add(key, kernel.op.name, kernel.symbol, ("const Run&", "RKNS_3RunE"), kernel.per_isa, None)
     for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
         if chosen.has_key(key):
-            row = functions(
-                symbol, "void {}(void*, const void* const*, const int64_t*, int64_t, const double*)", per_isa
-            )
-            add(key, "elementwise", (dtype, result), row)
+            row = "void*, const void* const*, const int64_t*, int64_t, const double*"
+            takes = (row, "PvPKPKvPK{int64}{int64}PKd")
+            add(key, "elementwise", symbol, takes, per_isa, (dtype, result))
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
+    shapes = [Function(("pen", f"{rule}_shape"), "Shapes& s", "RNS_6ShapesE") for rule in rules]
+    binds = [Function(("pen", f"{rule}_bind"), "Bind& b", "RNS_4BindE") for rule in rules]
     runs_rows = "elementwise" in rules
     lines = [
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
         '#include "penlight/runtime/exec/kernel.h"',
-        *sorted(declarations),
+        *INT64_CODE,
+        *(function.declaration("Status") for function in rules),
+        *(function.declaration("void") for function in functions),
         "namespace pen {",
         *(["void elementwise_run(const Run& r);"] if runs_rows else []),
         *text.array("kKernelText"),
         "const KernelEntry kKernels[] = {",
-        *(f"    {{{rows[key][0]}}}," for key in sorted(rows)),
+        *(f"    {{{rows[key]}}}," for key in sorted(rows)),
         *([] if rows else ["    {},"]),
         "};",
         f"const int kKernelCount = {len(rows)};",
-        f"const NodeRules kNodeRules[] = {{{', '.join(f'{{{name}_shape, {name}_bind}}' for name in rules) or '{}'}}};",
         f"const Isa kIsas[] = {{{', '.join(f'Isa::{isa}' for isa in isas)}}};",
         f"const int kIsasHeld = {len(isas)};",
-        "const KernelFunction kFunctions[] = {",
-        *(f"    {rows[key][1]}," for key in sorted(rows)),
-        *([] if rows else ["    {},"]),
-        "};",
+        *function_table("ShapeFn", "shape_function", shapes),
+        *function_table("BindFn", "bind_function", binds),
+        *function_table("AnyFn", "kernel_function", functions),
         f"const RunFn kElementwiseRun = {'elementwise_run' if runs_rows else 'nullptr'};",
         "}  // namespace pen",
     ]

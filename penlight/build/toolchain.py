@@ -28,10 +28,11 @@ LANGUAGE = (*DIALECT, "-fPIC", "-fno-asynchronous-unwind-tables", "-fno-unwind-t
 FREESTANDING = ("-ffreestanding", "-nostdlibinc", "-faddrsig")
 SPEED = ("-O2",)  # kernels, which are compiled per instruction set
 SIZE = {"clang": ("-Oz",), "gcc": ("-Os",)}  # the runtime, rules, VM operators
-# Of the linker. ICF folds functions whose address nobody compares (-faddrsig says which): bind rules are told apart by theirs.
+# Of the linker. ICF folds functions of equal code into one, as nothing in the runtime tells two functions apart by their address, and
+# equal tables whose address nobody compares: -faddrsig says which.
 ELF_LINK = ("-z", "max-page-size=16384", "-z", "noexecstack", "-z", "now", "-z", "relro", "-z", "text", "--hash-style=gnu",
-            "--no-undefined", "--as-needed", "--gc-sections", "--exclude-libs=ALL")  # fmt: skip
-LLD_LINK = ("--icf=safe", "-O2")
+            "--no-undefined", "-Bsymbolic-functions", "--as-needed", "--gc-sections", "--exclude-libs=ALL")  # fmt: skip
+LLD_LINK = ("--icf=all", "-O2")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.cpp_tables import Function, TextTable, function_table
+
 if TYPE_CHECKING:
     from penlight.ops.elementwise.rules import ElementwiseOp
 
@@ -44,29 +46,6 @@ _SOMETIMES_THE_ARGUMENT = {"aten::dropout", "aten::feature_dropout", "aten::alph
                            "aten::type_as", "aten::ravel", "aten::unflatten", "aten::set"}  # fmt: skip
 DIVISIONS = ("floor_divide", "trunc_divide", "remainder", "fmod")  # rules whose integers torch refuses to divide by 0
 _LISTS = {"integer": "integers", "real": "reals", "boolean": "booleans", "tensor": "tensors", "string": "strings"}
-
-
-class TextTable:
-    """The strings of a generated table in one C array, each once: a place in it costs no relocation, as a pointer would."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-        self._size = 0
-
-    def place(self, text: str) -> int:
-        if text not in self._places:
-            self._places[text] = self._size
-            self._size += len(text.encode()) + 1
-        return self._places[text]
-
-    def __call__(self, text: str) -> str:
-        return f"{{{self.place(text)}}}"
-
-    def array(self, name: str) -> list[str]:
-        def literal(text: str) -> str:
-            return "".join(c if " " <= c <= "~" and c not in '"\\' else f"\\{ord(c):03o}" for c in text)
-
-        return [f"const char {name}[] =", *(f'    "{literal(text)}\\0"' for text in self._places), '    "";']
 
 
 @dataclass(frozen=True)
@@ -304,7 +283,9 @@ class _Tables:
 
     def first_param(self, params: tuple[Param, ...]) -> int:
         items = tuple(
-            f"{{{self.text(p.name)}, Kind::{p.kind}, {str(p.optional).lower()}, {self.default(p)}}}" for p in params
+            f"{{{self.text(p.name)}, {value}, Kind::{p.kind}, {str(p.optional).lower()}, {default}}}"
+            for p in params
+            for value, default in [self.default(p)]
         )
         if items not in self.lists:  # its beginnings are lists too: most out= forms begin as what they are forms of
             self.lists |= {items[:n]: len(self.params) for n in range(len(items) + 1) if items[:n] not in self.lists}
@@ -320,22 +301,22 @@ class _Tables:
             f"{flags}, {op.form}, {op.word}, {max(op.options_at, 0)}}}"
         )
 
-    def default(self, p: Param) -> str:
-        """The last fields of a Param in C++: has_default, default_tag, value."""
+    def default(self, p: Param) -> tuple[int, str]:
+        """Of a Param in C++: value; has_default and default_tag."""
         if p.default is None:
-            return "false, Tag::none, 0"
+            return 0, "false, Tag::none"
         value = p.value
         if value is None:
-            return "true, Tag::none, 0"
+            return 0, "true, Tag::none"
         if isinstance(value, bool):
-            return f"true, Tag::boolean, {self.integer(value)}"
+            return self.integer(value), "true, Tag::boolean"
         if isinstance(value, str):
-            return f"true, Tag::string, {self.text.place(value)}"
+            return self.text.place(value), "true, Tag::string"
         if isinstance(value, list):
-            return f"true, Tag::list, {self.text.place(','.join(str(v) for v in value))}"
+            return self.text.place(",".join(str(v) for v in value)), "true, Tag::list"
         if isinstance(value, float) or p.kind == "real":
-            return f"true, Tag::real, {self.reals.setdefault(repr(float(value)), len(self.reals))}"
-        return f"true, Tag::integer, {self.integer(value)}"
+            return self.reals.setdefault(repr(float(value)), len(self.reals)), "true, Tag::real"
+        return self.integer(value), "true, Tag::integer"
 
     def integer(self, value: int) -> int:
         return self.integers.setdefault(int(value), len(self.integers))
@@ -374,20 +355,22 @@ def operators_source(table: dict[str, VmOperator]) -> str:
     ]
     written = [made.rule(rule) for rule in rules.values()]
 
+    functions = [Function(("pen", symbol), "Call& c", "RNS_4CallE") for symbol in made.functions]
+
     def array(declared: str, items: Iterable[object], empty: str) -> list[str]:
         return [f"const {declared}[] = {{", *([f"    {item}," for item in items] or [f"    {empty},"]), "};"]
 
     lines = [
         "// Generated from PEN_OP lines by penlight/ops/vm_operators.py. Do not edit.",
         '#include "penlight/runtime/vm/op.h"',
+        *(function.declaration("Status") for function in functions),
         "namespace pen {",
-        *(f"Status {symbol}(Call& c);" for symbol in sorted(made.functions)),
         *made.text.array("kOperatorText"),
         *array("int64_t kDefaultIntegers", made.integers, "0"),
         *array("double kDefaultReals", made.reals, "0"),
         *array("Param kParams", made.params, "{}"),
         *array("OpRule kRules", written, "{}"),
-        *array("OpFn kOperatorFunctions", made.functions, "nullptr"),
+        *function_table("OpFn", "operator_function", functions),
         *array("OpEntry kOperators", rows, "{}"),
         f"const int kOperatorCount = {len(rows)};",
         *array("OpEntry kWholes", wholes, "{}"),

@@ -49,6 +49,8 @@ def test_built_checked_and_run(name: str, library: Any, models: dict[str, Path],
     assert sizes.parts["matmul/linear"] > 200
     assert sizes.parts["dynamic tables, merged strings"] < 0.25 * sizes.total, "the map was read"
     assert any(s.name == "pen::base::linear_f32" and s.part == "matmul/linear" for s in sizes.symbols)
+    table = next(s for s in sizes.symbols if s.name == "pen_kernel_functions")
+    assert 0 < table.size <= 4 * len(made.selection.keys) * len(made.target.isas), "distances, which nobody relocates"
     html = page("planned.pen", [(sizes, [ran])])
     assert "<svg" in html
     assert made.build_id in html

@@ -64,7 +64,7 @@ def activation_of_two_operands(edit: Edit) -> None:
 
 @hostile("small", "elementwise operator")
 def activation_of_another_dtype(edit: Edit) -> None:
-    _set_text(edit, "conv2d.f32.depthwise", "act", "cast.i64")  # "cast.i64.f32" is a kernel
+    _set_text(edit, "conv2d.f32.depthwise3", "act", "cast.i64")  # "cast.i64.f32" is a kernel
 
 
 @hostile("small", "elementwise operator")

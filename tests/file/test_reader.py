@@ -25,7 +25,7 @@ def test_a_whole_file() -> None:
     assert (pen.version, pen.size, pen.verify_hash()) == (f.VERSION_WITHOUT_VM, len(WHOLE), True)
     assert pen.metadata == {"labels": ["dark", "bright"], "name": "small ☀"}
     assert [m.name for m in pen.methods] == ["forward"]
-    assert {"conv2d.f32.direct", "conv2d.f32.depthwise", "conv2d.f32.grouped", "linear.f32"} <= set(pen.keys)
+    assert {"conv2d.f32.direct", "conv2d.f32.depthwise3", "conv2d.f32.grouped", "linear.f32"} <= set(pen.keys)
     assert "clamp.f32" not in pen.keys, "an activation that kernels do by themselves"
     assert pen.operators["conv2d"] == 3
 

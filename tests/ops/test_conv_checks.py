@@ -156,6 +156,27 @@ def test_expand_depthwise(case: str) -> None:
     assert str(error.value)
 
 
+@pytest.mark.parametrize("width", [3, 4, 5, 7])
+def test_every_depthwise_kernel_is_right_for_every_width(width: int) -> None:
+    """Lowering names the one with the code for its width. A file may name any; files from before there were widths name `depthwise`."""
+    conv = nn.Conv2d(40, 40, width, padding=width // 2, groups=40)
+    for op, module, channels in (
+        ("conv2d", conv, 40),
+        ("expand_depthwise", nn.Sequential(nn.Conv2d(9, 40, 1), conv), 9),
+    ):
+        x = torch.randn(2, channels, 9, 23)
+        expected = module(x).detach()
+        chosen: list[str] = []
+        broken(module, x, op, lambda node, chosen=chosen: chosen.append(node.kernel))  # type: ignore[misc]
+        assert chosen == [f"{op}.f32.depthwise{'_other' if width == 4 else width}"]
+        for variant in (".depthwise", ".depthwise3", ".depthwise5", ".depthwise7", ".depthwise_other", ""):
+            if op == "conv2d" and not variant:
+                continue
+            key = f"{op}.f32{variant}"
+            data = broken(module, x, op, lambda node, key=key: setattr(node, "kernel", key))  # type: ignore[misc]
+            torch.testing.assert_close(penlight.load(data)(x), expected, rtol=1e-5, atol=1e-5)
+
+
 def test_expand_depthwise_of_nothing() -> None:
     auto = torch.export.Dim.AUTO
     model = penlight.optimize(expand(), (torch.randn(1, 12, 9, 9),), dynamic_shapes=[{2: auto, 3: auto}])

@@ -32,7 +32,10 @@ def _layouts(x: torch.Tensor) -> list[torch.Tensor]:
 SHAPES = [
     (12, 20, 3, 1, 1, 1, 1),  # gemm
     (3, 20, 3, 2, 1, 1, 1),  # direct
-    (12, 12, 3, 1, 1, 1, 12),  # depthwise
+    (12, 12, 3, 1, 1, 1, 12),  # depthwise, of all widths that have a kernel of their own, and another
+    (19, 19, 5, 2, 2, 1, 19),
+    (19, 19, 7, 1, 3, 1, 19),
+    (19, 19, 4, 1, 2, 1, 19),
     (12, 24, 2, 1, 0, 2, 6),  # grouped
     (8, 32, 1, 1, 0, 1, 2),  # 1 x 1 in groups of 16
     (6, 5, 3, 3, 2, 2, 1),

@@ -132,7 +132,7 @@ static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
     if (*c == '.') variant = c + 1;
-  bool gemm = strcmp(variant, "gemm") == 0, depthwise = strcmp(variant, "depthwise") == 0;
+  bool gemm = strcmp(variant, "gemm") == 0, depthwise = strncmp(variant, "depthwise", 9) == 0;
   bool direct = strcmp(variant, "direct") == 0;
   bool winograd = strncmp(variant, "winograd", 8) == 0, plain = strcmp(variant, "i64") == 0 || strcmp(variant, "f64") == 0;
   const char* packed = winograd ? variant : "plain";

@@ -143,7 +143,7 @@ static PEN_INLINE Status shape_side(const Shapes& shapes, const Conv2d& p, int s
 
 // The attributes of the window, the output's shape and the residual, which is input `residual`. Channels are those of input 1. The
 // ranks of x and of the weights are checked.
-static PEN_INLINE Status shape_maps(Shapes& s, bool transposed, int weights, int residual) {
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status shape_maps(Shapes& s, bool transposed, int weights, int residual) {
   IntList stride = s.ints("stride"), padding = s.ints("padding"), dilation = s.ints("dilation");
   const Tensor& x = s.in(0);
   int spatial = x.rank - 2;
@@ -164,7 +164,7 @@ static PEN_INLINE Status shape_maps(Shapes& s, bool transposed, int weights, int
 }
 
 // The window, the output and the residual. x (input 0) lies as its kernel needs it.
-static PEN_INLINE Status bind_maps(Bind& b, Conv2d* p, int weights, int residual) {
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status bind_maps(Bind& b, Conv2d* p, int weights, int residual) {
   place_window(b, p, weights);
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));

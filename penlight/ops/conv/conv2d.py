@@ -37,8 +37,8 @@ def select(node: Node) -> Selection:
     assert isinstance(groups, int)
     if weight.dtype != "f32":
         return Selection(f"{node.op}.{weight.dtype}")
-    outputs, inputs = (n if isinstance(n, int) else MANY for n in weight.shape[:2])
-    kernel = choose(node.op, groups, inputs, outputs // groups)
+    outputs, inputs, *_, width = (n if isinstance(n, int) else MANY for n in weight.shape)
+    kernel = choose(node.op, groups, inputs, outputs // groups, width)
     return Selection(f"{node.op}.f32.{kernel.variant}", {1: kernel.layout})
 
 

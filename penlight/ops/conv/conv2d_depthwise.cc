@@ -1,5 +1,5 @@
-// conv2d.f32.depthwise, conv3d.f32.depthwise: every channel for itself (groups == Ci == Co). NHWC, weights "taps"
-// [kd * kh * kw][Co]. Finds the rows; runtime/cpu/depthwise.cc does them.
+// conv2d.f32.depthwise, conv3d.f32.depthwise and their variants by width (kernels.py): every channel for itself (groups == Ci == Co). NHWC,
+// weights "taps" [kd * kh * kw][Co]. Finds the rows; runtime/cpu/depthwise.cc does them.
 #include "penlight/ops/conv/conv2d.h"
 #include "penlight/runtime/cpu/depthwise.h"
 
@@ -25,7 +25,7 @@ static DepthwiseLine place_line(const Conv2d& p, const Run& r, int64_t line) {
   return l;
 }
 
-static void conv_depthwise(const Run& r) {
+static void conv_depthwise(const Run& r, DepthwiseTiles tiles) {
   const Conv2d& p = r.as<Conv2d>();
   const Tensor &x = r.in[0], &y = r.out[0];
   DepthwiseLine lines[kDepthwiseLines];
@@ -55,14 +55,22 @@ static void conv_depthwise(const Run& r) {
     for (int64_t line = range.begin; line < range.end; line += kDepthwiseLines) {
       l.count = range.end - line < kDepthwiseLines ? range.end - line : kDepthwiseLines;
       for (int64_t i = 0; i < l.count; ++i) lines[i] = place_line(p, r, line + i);
-      run_depthwise(l);
+      run_depthwise(l, tiles);
     }
   }
 }
 
 }  // namespace PEN_ISA
 
-PEN_KERNEL(conv2d, f32, depthwise) { PEN_ISA::conv_depthwise(r); }
-PEN_KERNEL(conv3d, f32, depthwise) { PEN_ISA::conv_depthwise(r); }
+PEN_KERNEL(conv2d, f32, depthwise) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles); }
+PEN_KERNEL(conv2d, f32, depthwise3) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles3); }
+PEN_KERNEL(conv2d, f32, depthwise5) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles5); }
+PEN_KERNEL(conv2d, f32, depthwise7) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles7); }
+PEN_KERNEL(conv2d, f32, depthwise_other) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles_other); }
+PEN_KERNEL(conv3d, f32, depthwise) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles); }
+PEN_KERNEL(conv3d, f32, depthwise3) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles3); }
+PEN_KERNEL(conv3d, f32, depthwise5) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles5); }
+PEN_KERNEL(conv3d, f32, depthwise7) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles7); }
+PEN_KERNEL(conv3d, f32, depthwise_other) { PEN_ISA::conv_depthwise(r, PEN_ISA::depthwise_tiles_other); }
 
 }  // namespace pen

@@ -47,7 +47,7 @@ static const ConvKernel& kernel_of(const Convolution& v, const ConvWeight& w, in
   auto inside = [](const auto& bounds, int64_t n) { return n >= bounds.least && n <= bounds.most; };
   const ConvKernel* k = kConvKernels;
   while (!k->ops[2 * v.transposed + (spatial == 3)] || !inside(k->groups, v.groups) || !inside(k->inputs, w.inputs) ||
-         !inside(k->outputs, w.outputs / v.groups))
+         !inside(k->outputs, w.outputs / v.groups) || !inside(k->width, w.w.dims[w.w.rank - 1]))
     ++k;  // the last one fits all
   return *k;
 }

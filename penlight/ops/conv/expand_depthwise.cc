@@ -130,10 +130,7 @@ static void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64
   if (p.inner.row) apply_row(p.inner, to, count * wide);
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(expand_depthwise, f32) {
-  using namespace PEN_ISA;
+static void expand_depthwise(const Run& r, DepthwiseTiles tiles) {
   const ExpandDepthwise& p = r.as<ExpandDepthwise>();
   const Tensor &x = r.in[0], &residual = r.in[5], &y = r.out[0];
   int64_t h = x.dims[2], w = x.dims[3], oh = y.dims[2];
@@ -183,10 +180,19 @@ PEN_KERNEL(expand_depthwise, f32) {
           if (lines[i].taps > 0) lines[i].x += (tap_at(p, 0, oy + i, taps.begin) - have.begin) * w * l.x_pitch;
           if (residual.data) lines[i].residual = residual.as<float>() + n * residual.strides[0] + (oy + i) * l.out_width * l.residual_pitch;
         }
-        run_depthwise(l);
+        run_depthwise(l, tiles);
       }
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(expand_depthwise, f32) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles); }  // of files before there were widths
+PEN_KERNEL(expand_depthwise, f32, depthwise) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles); }
+PEN_KERNEL(expand_depthwise, f32, depthwise3) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles3); }
+PEN_KERNEL(expand_depthwise, f32, depthwise5) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles5); }
+PEN_KERNEL(expand_depthwise, f32, depthwise7) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles7); }
+PEN_KERNEL(expand_depthwise, f32, depthwise_other) { PEN_ISA::expand_depthwise(r, PEN_ISA::depthwise_tiles_other); }
 
 }  // namespace pen

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.conv.kernels import MANY, choose
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
@@ -17,7 +18,11 @@ if TYPE_CHECKING:
 
 
 def _select(node: Node) -> Selection:
-    return Selection("expand_depthwise.f32", {1: "panel16", 3: "taps"})
+    weight = node.inputs[3]
+    assert weight is not None
+    width = weight.shape[-1]
+    kernel = choose("conv2d", 2, 1, 1, width if isinstance(width, int) else MANY)  # which its second half would be
+    return Selection(f"expand_depthwise.f32.{kernel.variant}", {1: "panel16", 3: kernel.layout})
 
 
 expand_depthwise = Op(

@@ -3,7 +3,8 @@ the VM: the generator writes it as conv_kernels.h.
 
     direct     one group of up to 4 input channels: a pixel's values are fewer than a vector's lanes on every instruction set
     gemm       one group, or 16 and more outputs per group, a panel
-    depthwise  one input and one output channel per group
+    depthwise  one input and one output channel per group; by the kernel's width, so that a library holds the tiles that its models
+               use: depthwise3, 5 and 7, depthwise_other, and depthwise, which has all of them, where the width is not known
     grouped    other small groups
 """
 
@@ -19,7 +20,7 @@ FEW_CHANNELS, PANEL = 4, 16
 
 @dataclass(frozen=True)
 class ConvKernel:
-    """Bounds, both included. `inputs`, `outputs`: channels of a group."""
+    """Bounds, both included. `inputs`, `outputs`: channels of a group. `width`: of the kernel, along a row."""
 
     variant: str
     layout: str
@@ -27,6 +28,11 @@ class ConvKernel:
     groups: tuple[int, int] = (1, MANY)
     inputs: tuple[int, int] = (0, MANY)
     outputs: tuple[int, int] = (0, MANY)
+    width: tuple[int, int] = (0, MANY)
+
+
+def _depthwise(variant: str, *width: int) -> ConvKernel:
+    return ConvKernel(variant, "taps", PLAIN, inputs=(1, 1), outputs=(1, 1), width=(width[0], width[-1]))
 
 
 # The first one that fits; the last fits all.
@@ -34,16 +40,18 @@ KERNELS = (
     ConvKernel("direct", "panel16", ("conv2d",), groups=(1, 1), inputs=(0, FEW_CHANNELS)),
     ConvKernel("gemm", "panel16", ALL, groups=(1, 1)),
     ConvKernel("gemm", "panel16", ALL, outputs=(PANEL, MANY)),
-    ConvKernel("depthwise", "taps", PLAIN, inputs=(1, 1), outputs=(1, 1)),
+    *(_depthwise(f"depthwise{width}", width) for width in (3, 5, 7)),
+    _depthwise("depthwise_other", 0, MANY - 1),
+    _depthwise("depthwise", MANY),
     ConvKernel("grouped", "grouped", ALL),
 )
 
 
-def choose(op: str, groups: int, inputs: int, outputs: int) -> ConvKernel:
-    """`inputs`, `outputs`: channels of a group; MANY where they are not known."""
+def choose(op: str, groups: int, inputs: int, outputs: int, width: int) -> ConvKernel:
+    """`inputs`, `outputs`: channels of a group. They and `width` are MANY where they are not known."""
 
     def fits(k: ConvKernel) -> bool:
-        bounds = ((k.groups, groups), (k.inputs, inputs), (k.outputs, outputs))
+        bounds = ((k.groups, groups), (k.inputs, inputs), (k.outputs, outputs), (k.width, width))
         return op in k.ops and all(least <= n <= most for (least, most), n in bounds)
 
     return next(k for k in KERNELS if fits(k))
@@ -53,7 +61,7 @@ def cpp_header() -> str:
     rows = []
     for k in KERNELS:
         ops = ", ".join(str(op in k.ops).lower() for op in ALL)
-        bounds = ", ".join(f"{{{least}, {most}}}" for least, most in (k.groups, k.inputs, k.outputs))
+        bounds = ", ".join(f"{{{least}, {most}}}" for least, most in (k.groups, k.inputs, k.outputs, k.width))
         rows.append(f'    {{"{k.variant}", "{k.layout}", {{{ops}}}, {bounds}}},')
     return "\n".join(
         [
@@ -62,11 +70,11 @@ def cpp_header() -> str:
             "#include <stdint.h>",
             "namespace pen {",
             "struct ConvKernel {",
-            "  const char *variant, *layout;",
+            "  char variant[16], layout[8];",
             f"  bool ops[4];  // {', '.join(ALL)}",
             "  struct {",
             "    int64_t least, most;",
-            "  } groups, inputs, outputs;  // channels of a group",
+            "  } groups, inputs, outputs, width;  // channels of a group; of the kernel, along a row",
             "};",
             "constexpr ConvKernel kConvKernels[] = {",
             *rows,

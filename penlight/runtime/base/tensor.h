@@ -9,7 +9,7 @@ constexpr int kMaxRank = 8;
 // Codes are those of the .pen format (ir/types.py DTYPES) and of pen_dtype.
 enum class DType : uint8_t { f32 = 0, f16, f64, i8, u8, i16, i32, i64, boolean, bf16 };
 constexpr int kDTypeCount = 10;
-constexpr const char* kDTypeNames[kDTypeCount] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
+constexpr char kDTypeNames[kDTypeCount][5] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
 
 static PEN_INLINE int64_t dtype_size(DType d) {
   switch (d) {

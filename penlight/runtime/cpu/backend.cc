@@ -72,7 +72,7 @@ int64_t pitch(const Tensor& t) {
 Status bind(Given::State& s) {
   Bind b;
   b.state = &s;
-  PEN_TRY(kNodeRules[s.entry->rules].bind(b));
+  PEN_TRY(bind_function(s.entry->rules)(b));
   Step& step = *s.step;
   bool works = false;
   for (int64_t count : step.tasks) {

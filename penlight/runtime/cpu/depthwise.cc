@@ -38,7 +38,7 @@ struct DepthwiseCall {
 };
 
 // How much of a tile may be missing: a template parameter, so that whole tiles check nothing.
-enum class Tile {
+enum class Tile : int {
   whole,  // all outputs, all pixels that they read, all channels
   edge,   // all outputs and channels; of the pixels, at most half a kernel is missing on either side
   few,    // all channels
@@ -185,39 +185,33 @@ static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
 }
 
 template <int kWidth, int kStride>
-static PEN_INLINE void run_reuse(Tile tile, const DepthwiseCall& d) {
-  if (tile == Tile::whole) return depthwise_reuse<kWidth, kStride, Tile::whole>(d);
-  if (tile == Tile::edge) return depthwise_reuse<kWidth, kStride, Tile::edge>(d);
-  depthwise_reuse<kWidth, kStride, Tile::few>(d);
+static PEN_INLINE DepthwiseTile reuse_tile(Tile tile) {
+  if (tile == Tile::whole) return depthwise_reuse<kWidth, kStride, Tile::whole>;
+  if (tile == Tile::edge) return depthwise_reuse<kWidth, kStride, Tile::edge>;
+  return depthwise_reuse<kWidth, kStride, Tile::few>;
 }
 
-static PEN_INLINE void run_outputs(int kernel, Tile tile, const DepthwiseCall& d) {
-  switch (kernel) {
-    case 31:
-      return run_reuse<3, 1>(tile, d);
-    case 32:
-      return run_reuse<3, 2>(tile, d);
-    case 51:
-      return run_reuse<5, 1>(tile, d);
-    case 52:
-      return run_reuse<5, 2>(tile, d);
-    case 71:
-      return run_reuse<7, 1>(tile, d);
-    case 72:
-      return run_reuse<7, 2>(tile, d);
-    default:
-      return depthwise_any(d);
-  }
+template <int kWidth>
+static PEN_INLINE DepthwiseTile tile_of_width(int64_t width, int64_t stride, Tile tile) {
+  if (width != kWidth) return nullptr;
+  return stride == 1 ? reuse_tile<kWidth, 1>(tile) : stride == 2 ? reuse_tile<kWidth, 2>(tile) : nullptr;
 }
+DepthwiseTile depthwise_tiles3(int64_t width, int64_t stride, Tile tile) { return tile_of_width<3>(width, stride, tile); }
+DepthwiseTile depthwise_tiles5(int64_t width, int64_t stride, Tile tile) { return tile_of_width<5>(width, stride, tile); }
+DepthwiseTile depthwise_tiles7(int64_t width, int64_t stride, Tile tile) { return tile_of_width<7>(width, stride, tile); }
+DepthwiseTile depthwise_tiles(int64_t width, int64_t stride, Tile tile) {
+  if (width == 3) return depthwise_tiles3(width, stride, tile);
+  return width == 5 ? depthwise_tiles5(width, stride, tile) : depthwise_tiles7(width, stride, tile);
+}
+DepthwiseTile depthwise_tiles_other(int64_t, int64_t, Tile) { return nullptr; }
 
-void run_depthwise(const DepthwiseLines& l) {
+void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
   // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = l.stride == 1 ? l.dilation : 1;
   int64_t channels = l.c_end - l.c_begin;
-  bool reuse = l.dilation == phases && (l.kernel == 3 || l.kernel == 5 || l.kernel == 7) && l.stride <= 2 && channels >= kTileChannels;
+  bool reuse = l.dilation == phases && channels >= kTileChannels && tiles(l.kernel, l.stride, Tile::whole);
   for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0 && l.lines[i].planes > 0;
-  int kernel = reuse ? static_cast<int>(l.kernel * 10 + l.stride) : 0;
   int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
   int64_t wide = reuse ? kTileChannels : kLanes;
 
@@ -255,7 +249,7 @@ void run_depthwise(const DepthwiseLines& l) {
       d.low = at < 0 ? (-at + phases - 1) / phases : 0;
       d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
       bool edge = d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
-      Tile tile = whole ? Tile::whole : edge ? Tile::edge : Tile::few;
+      DepthwiseTile run = reuse ? tiles(l.kernel, l.stride, whole ? Tile::whole : edge ? Tile::edge : Tile::few) : depthwise_any;
       for (int64_t c = l.c_begin; c < l.c_end; c += wide) {
         if (c + wide > l.c_end && channels >= wide) c = l.c_end - wide;
         d.lanes = l.c_end - c < wide ? l.c_end - c : wide;
@@ -264,7 +258,7 @@ void run_depthwise(const DepthwiseLines& l) {
         d.x_at = at * l.x_pitch + c;
         d.y_at = first * l.y_pitch + c;
         d.residual_at = first * l.residual_pitch + c;
-        run_outputs(kernel, tile, d);
+        run(d);
       }
     }
   }

@@ -35,7 +35,19 @@ struct DepthwiseLines {
   const Activation* act;
 };
 
-void run_depthwise(const DepthwiseLines& l);
+// Code for kernels of some widths and strides 1 and 2, which loads each pixel once; null for others, which there is code for that is
+// right for all. A kernel's variant names one of these, so that a library holds the code for widths that its models have.
+struct DepthwiseCall;
+enum class Tile : int;
+using DepthwiseTile = void (*)(const DepthwiseCall& d);
+using DepthwiseTiles = DepthwiseTile (*)(int64_t width, int64_t stride, Tile tile);
+DepthwiseTile depthwise_tiles(int64_t width, int64_t stride, Tile tile);  // all that there are
+DepthwiseTile depthwise_tiles3(int64_t width, int64_t stride, Tile tile);
+DepthwiseTile depthwise_tiles5(int64_t width, int64_t stride, Tile tile);
+DepthwiseTile depthwise_tiles7(int64_t width, int64_t stride, Tile tile);
+DepthwiseTile depthwise_tiles_other(int64_t width, int64_t stride, Tile tile);  // none
+
+void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles);
 
 }  // namespace PEN_ISA
 }  // namespace pen

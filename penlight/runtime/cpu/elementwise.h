@@ -183,59 +183,103 @@ constexpr int64_t kChunk = 128;
 #define PEN_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+// What a rule computes in one call: whole chunks, one after another.
+struct Chunks {
+  char* out;
+  const char* in[3];
+  int64_t steps[3];  // bytes from a chunk of an input to the next; 0: the same again
+  int64_t count;
+  const double* args;
+};
+using ChunksFn = void (*)(const Chunks& c);
+
 template <class T>
-static __attribute__((noinline)) void read_chunk(T* to, const T* from, int64_t step, int64_t n) {
-  for (int64_t k = 0; k < n; ++k) to[k] = from[k * step];
-  for (int64_t k = n; k < kChunk; ++k) to[k] = from[0];
+static PEN_INLINE void fill_chunk(char* to, const void* in, int64_t at, int64_t step, int64_t n) {
+  T* y = reinterpret_cast<T*>(to);
+  const T* x = static_cast<const T*>(in) + at * step;
+  for (int64_t k = 0; k < n; ++k) y[k] = x[k * step];
+  for (int64_t k = n; k < kChunk; ++k) y[k] = x[0];
+}
+static __attribute__((noinline, unused)) void read_chunk(int size, char* to, const void* in, int64_t at, int64_t step, int64_t n) {
+  if (size == 1) return fill_chunk<uint8_t>(to, in, at, step, n);
+  if (size == 2) return fill_chunk<uint16_t>(to, in, at, step, n);
+  if (size == 4) return fill_chunk<uint32_t>(to, in, at, step, n);
+  fill_chunk<uint64_t>(to, in, at, step, n);
 }
 
-template <class T>
-struct Chunk {
-  using Element = typename T::Element;
-  Element buffer[kChunk];
-  const Element* from;
-  int64_t step;
-
-  PEN_INLINE Chunk(const void* p, int64_t step_in) : from(static_cast<const Element*>(p)), step(step_in) {
-    if (step == 0) read_chunk(buffer, from, 0, 1);
+// A row in chunks, for all rules alike: their own code is what computes some. Sizes are those of elements, the output's first.
+static __attribute__((noinline, unused)) void chunk_row(ChunksFn compute, int inputs, const uint8_t* sizes, void* out,
+                                                        const void* const* in, const int64_t* steps, int64_t n, const double* args) {
+  alignas(64) char buffers[3][kChunk * 8], results[kChunk * 8];
+  Chunks c = {};
+  c.args = args;
+  bool gathers = false;
+  for (int k = 0; k < inputs && n > 0; ++k) {
+    c.in[k] = steps[k] == 1 ? static_cast<const char*>(in[k]) : buffers[k];
+    c.steps[k] = steps[k] == 1 ? kChunk * sizes[1 + k] : 0;
+    if (steps[k] == 0) read_chunk(sizes[1 + k], buffers[k], in[k], 0, 0, 1);
+    gathers |= steps[k] != 0 && steps[k] != 1;
   }
-  PEN_INLINE const Element* at(int64_t i, int64_t n) {
-    if (step == 1 && n == kChunk) return from + i;
-    if (step != 0) read_chunk(buffer, from + i * step, step, n);
-    return buffer;
+  for (int64_t i = 0; i < n; i += c.count * kChunk) {
+    const int64_t left = n - i;
+    c.count = left < kChunk || gathers ? 1 : left / kChunk;
+    c.out = left < kChunk ? results : static_cast<char*>(out) + i * sizes[0];
+    for (int k = 0; k < inputs; ++k) {
+      bool buffered = steps[k] != 0 && (steps[k] != 1 || left < kChunk);
+      if (buffered) read_chunk(sizes[1 + k], buffers[k], in[k], i, steps[k], left < kChunk ? left : kChunk);
+      if (steps[k] == 1) c.in[k] = buffered ? buffers[k] : static_cast<const char*>(in[k]) + i * sizes[1 + k];
+    }
+    compute(c);
+    if (left < kChunk) memcpy(static_cast<char*>(out) + i * sizes[0], results, static_cast<size_t>(left * sizes[0]));
   }
-};
+}
 
 template <class Rule, class Out, class... Ins>
-static PEN_INLINE void compute_chunk(const Rule& rule, typename Out::Element* out, const typename Ins::Element*... in) {
+static PEN_INLINE void compute_chunk(const Rule& rule, char* to, const typename Ins::Element*... in) {
+  auto out = reinterpret_cast<typename Out::Element*>(to);
   PEN_INDEPENDENT
   for (int64_t k = 0; k < kChunk; ++k) out[k] = Out::stored(rule(Ins::load(in + k)...));
 }
-
-template <class Rule, class Out, class... Ins>
-static PEN_INLINE void chunk_rows(const Rule& rule, void* out, int64_t n, Chunk<Ins>... in) {
-  auto y = static_cast<typename Out::Element*>(out);
-  typename Out::Element results[kChunk];
-  for (int64_t i = 0; i < n; i += kChunk) {
-    const int64_t count = n - i < kChunk ? n - i : kChunk;
-    compute_chunk<Rule, Out, Ins...>(rule, count < kChunk ? results : y + i, in.at(i, count)...);
-    if (count < kChunk) memcpy(y + i, results, static_cast<size_t>(count) * sizeof results[0]);
-  }
+template <class T>
+static PEN_INLINE const typename T::Element* chunk_of(const Chunks& c, int input, int64_t i) {
+  return reinterpret_cast<const typename T::Element*>(c.in[input] + i * c.steps[input]);
+}
+template <class Out>
+static PEN_INLINE char* chunk_to(const Chunks& c, int64_t i) {
+  return c.out + i * kChunk * static_cast<int64_t>(sizeof(typename Out::Element));
 }
 
 template <class Rule, class Out, class A>
+static void chunks1(const Chunks& c) {
+  const Rule rule(c.args);
+  for (int64_t i = 0; i < c.count; ++i) compute_chunk<Rule, Out, A>(rule, chunk_to<Out>(c, i), chunk_of<A>(c, 0, i));
+}
+template <class Rule, class Out, class A, class B>
+static void chunks2(const Chunks& c) {
+  const Rule rule(c.args);
+  for (int64_t i = 0; i < c.count; ++i)
+    compute_chunk<Rule, Out, A, B>(rule, chunk_to<Out>(c, i), chunk_of<A>(c, 0, i), chunk_of<B>(c, 1, i));
+}
+template <class Rule, class Out, class A, class B, class C>
+static void chunks3(const Chunks& c) {
+  const Rule rule(c.args);
+  for (int64_t i = 0; i < c.count; ++i)
+    compute_chunk<Rule, Out, A, B, C>(rule, chunk_to<Out>(c, i), chunk_of<A>(c, 0, i), chunk_of<B>(c, 1, i), chunk_of<C>(c, 2, i));
+}
+template <class... T>
+constexpr uint8_t kElementSizes[] = {sizeof(typename T::Element)...};
+
+template <class Rule, class Out, class A>
 static void chunk_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
-  if (n > 0) chunk_rows<Rule, Out, A>(Rule(args), out, n, Chunk<A>(in[0], steps[0]));
+  chunk_row(chunks1<Rule, Out, A>, 1, kElementSizes<Out, A>, out, in, steps, n, args);
 }
 template <class Rule, class Out, class A, class B>
 static void chunk_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
-  if (n > 0) chunk_rows<Rule, Out, A, B>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]));
+  chunk_row(chunks2<Rule, Out, A, B>, 2, kElementSizes<Out, A, B>, out, in, steps, n, args);
 }
 template <class Rule, class Out, class A, class B, class C>
 static void chunk_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
-  if (n > 0) {
-    chunk_rows<Rule, Out, A, B, C>(Rule(args), out, n, Chunk<A>(in[0], steps[0]), Chunk<B>(in[1], steps[1]), Chunk<C>(in[2], steps[2]));
-  }
+  chunk_row(chunks3<Rule, Out, A, B, C>, 3, kElementSizes<Out, A, B, C>, out, in, steps, n, args);
 }
 
 // All others: number by number.

@@ -5,7 +5,7 @@ namespace pen {
 namespace {
 
 #define PEN_ISA_TEXT(name, processors, flags) #name,
-constexpr const char* kNames[kIsaCount] = {PEN_ISAS(PEN_ISA_TEXT)};
+constexpr char kNames[kIsaCount][8] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -41,11 +41,10 @@ bool has(Isa isa) {
 bool has(Isa isa) { return isa == Isa::base; }
 #endif
 
-KernelFunction best(const KernelEntry& entry, Isa isa) {
-  const KernelFunction* functions = kFunctions + (&entry - kKernels) * kIsasHeld;
-  for (int i = kIsasHeld - 1; i > 0; --i)
-    if (kIsas[i] <= isa && functions[i].run) return functions[i];
-  return functions[0];
+AnyFn best(const KernelEntry& entry, Isa isa) {
+  int i = entry.per_isa ? kIsasHeld - 1 : 0;
+  while (i > 0 && kIsas[i] > isa) --i;
+  return kernel_function(entry.function + i);
 }
 
 }  // namespace
@@ -70,7 +69,9 @@ bool find_isa(const char* name, Isa* out) {
   return false;
 }
 
-RunFn run_function(const KernelEntry& entry, Isa isa) { return entry.elementwise ? kElementwiseRun : best(entry, isa).run; }
-RowFn row_function(const KernelEntry& entry, Isa isa) { return entry.elementwise ? best(entry, isa).row : nullptr; }
+RunFn run_function(const KernelEntry& entry, Isa isa) {
+  return entry.elementwise ? kElementwiseRun : reinterpret_cast<RunFn>(best(entry, isa));
+}
+RowFn row_function(const KernelEntry& entry, Isa isa) { return entry.elementwise ? reinterpret_cast<RowFn>(best(entry, isa)) : nullptr; }
 
 }  // namespace pen

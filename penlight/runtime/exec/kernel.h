@@ -211,7 +211,7 @@ using BindFn = Status (*)(Bind&);
   } while (0)
 
 // The generated registry. A pointer in a table costs a shared library three more words, for the loader that relocates it: so text
-// is told by its place in one array, rules are numbered, and functions lie apart, for the instruction sets of this library only.
+// is told by its place in one array, and functions by their number (ops/cpp_tables.py).
 extern const char kKernelText[];
 struct KernelText {
   uint32_t at;
@@ -221,29 +221,21 @@ struct KernelText {
 struct KernelEntry {
   KernelText key;
   KernelText schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
-  uint16_t rules;     // in kNodeRules
+  uint16_t rules;     // shape_function, bind_function
+  uint16_t function;  // kernel_function: a RowFn where the kernel is elementwise, else a RunFn
   uint8_t outputs;    // how many results it has
-  bool elementwise;
+  bool elementwise : 1;
+  bool per_isa : 1;     // one function for each of kIsas, one after another
   DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
 extern const int kKernelCount;
-struct NodeRules {
-  ShapeFn shape;
-  BindFn bind;
-};
-extern const NodeRules kNodeRules[];
+ShapeFn shape_function(int number);
+BindFn bind_function(int number);
+using AnyFn = void (*)();
+AnyFn kernel_function(int number);
 extern const Isa kIsas[];  // that this library holds, base first
 extern const int kIsasHeld;
-// kIsasHeld of them for each kernel; null: the set before it serves. A row function where the kernel is elementwise.
-union KernelFunction {
-  RunFn run;
-  RowFn row;
-  constexpr KernelFunction() : run(nullptr) {}
-  constexpr KernelFunction(RunFn fn) : run(fn) {}
-  constexpr KernelFunction(RowFn fn) : row(fn) {}
-};
-extern const KernelFunction kFunctions[];
 extern const RunFn kElementwiseRun;  // that calls row functions; null in a library without any
 
 // How many tasks to cut `total` units of work into. A task has `grain` units or more, so that it is worth waking a thread for; there

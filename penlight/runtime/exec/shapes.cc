@@ -139,7 +139,7 @@ Status infer_shapes(Given::State& state) {
   Shapes s;
   s.state = &state;
   state.inferred = 0;
-  PEN_TRY(kNodeRules[state.entry->rules].shape(s));
+  PEN_TRY(shape_function(state.entry->rules)(s));
   if (state.inferred == state.step->out_count) return PEN_OK;
   return state.fail("", "as many outputs as the operator computes", "more");
 }

@@ -11,7 +11,7 @@ namespace pen {
 const OpEntry* find_operator(const char* name) { return find_by_name(kOperators, kOperatorCount, &OpEntry::name, name); }
 OpFn find_quantized_form(const char* name) {
   const QuantizedForm* found = find_by_name(kQuantizedForms, kQuantizedFormCount, &QuantizedForm::name, name);
-  return found ? kOperatorFunctions[found->function] : nullptr;
+  return found ? operator_function(found->function) : nullptr;
 }
 
 // ---- errors ----
@@ -62,7 +62,7 @@ Status Call::dim(int64_t d, int rank, int* to) const {
 static const struct {
   int64_t code;
   DType dtype;
-  const char* name;
+  char name[9];
 } kDTypeCodes[] = {{0, DType::u8, "Byte"},       {1, DType::i8, "Char"},   {2, DType::i16, "Short"},  {3, DType::i32, "Int"},
                    {4, DType::i64, "Long"},      {5, DType::f16, "Half"},  {6, DType::f32, "Float"},  {7, DType::f64, "Double"},
                    {11, DType::boolean, "Bool"}, {12, DType::i8, "QInt8"}, {13, DType::u8, "QUInt8"}, {14, DType::i32, "QInt32"},

@@ -52,16 +52,21 @@ struct OperatorText {
   operator const char*() const { return kOperatorText + at; }
   const char* text() const { return kOperatorText + at; }
 };
+struct OperatorText16 {  // the text begins with what these tell
+  uint16_t at;
+  operator const char*() const { return kOperatorText + at; }
+  const char* text() const { return kOperatorText + at; }
+};
 extern const int64_t kDefaultIntegers[];
 extern const double kDefaultReals[];
 
-struct Param {
-  OperatorText name;
+struct Param {  // thousands of them: as short as can be
+  OperatorText16 name;
+  uint16_t value;  // the default's place: in kDefaultIntegers, kDefaultReals, or kOperatorText (a string; a list of ints: "1,1")
   Kind kind;
-  bool optional;  // None is allowed; in a list of tensors: as an element
-  bool has_default;
-  Tag default_tag;
-  uint32_t value;  // the default's place: in kDefaultIntegers, kDefaultReals, or kOperatorText (a string; a list of ints: "1,1")
+  bool optional : 1;  // None is allowed; in a list of tensors: as an element
+  bool has_default : 1;
+  Tag default_tag : 6;
 };
 extern const Param kParams[];
 
@@ -82,23 +87,23 @@ struct OpRule {
 };
 
 extern const OpRule kRules[];
-extern const OpFn kOperatorFunctions[];
+OpFn operator_function(int number);
 
 struct OpEntry {
   OperatorText name;     // "aten::add.Tensor"
-  uint16_t function;     // in kOperatorFunctions
+  uint16_t function;     // operator_function
   uint16_t first_param;  // in kParams
   int16_t rule_number;   // in kRules, of an elementwise operator; else -1
   int16_t whole;         // in kWholes, of an out= form whose function takes dtype, layout, device and pin_memory, and no out; else -1
   uint8_t param_count, result_count;
   int8_t writes;       // the argument that result 0 is copied into by the machine; -1: none
   uint8_t outs;        // how many of the last arguments are out=, results being copied into them one by one
-  bool variadic;       // takes any number of further arguments
-  bool quantized;      // takes quantized tensors
+  bool variadic : 1;   // takes any number of further arguments
+  bool quantized : 1;  // takes quantized tensors
   uint8_t form, word;  // which of the PEN_OP's schemas this is, and which of the words in its braces
   uint8_t options_at;  // with `whole`: where dtype stands among the arguments
 
-  OpFn run() const { return kOperatorFunctions[function]; }
+  OpFn run() const { return operator_function(function); }
   const Param& param(int i) const { return kParams[first_param + i]; }
   const OpRule* rule() const { return rule_number < 0 ? nullptr : &kRules[rule_number]; }
 };
@@ -196,7 +201,7 @@ const char* dtype_name(DType d);  // torch's: "Float", "Long"
 // "aten::relu_") { … }, with the arguments of its schema. It computes what the operator returns; the rest is as for PEN_OP.
 struct QuantizedForm {
   OperatorText name;
-  uint16_t function;  // in kOperatorFunctions
+  uint16_t function;  // operator_function
 };
 extern const QuantizedForm kQuantizedForms[];  // sorted by name
 extern const int kQuantizedFormCount;

@@ -12,7 +12,7 @@
 namespace pen {
 
 enum class Tag : uint8_t { none = 0, boolean, integer, real, string, tensor, list, tuple, dict, object };
-constexpr const char* kTagNames[] = {"None", "bool", "int", "float", "str", "Tensor", "list", "tuple", "dict", "object"};
+constexpr char kTagNames[][7] = {"None", "bool", "int", "float", "str", "Tensor", "list", "tuple", "dict", "object"};
 
 // What every heap object begins with.
 struct Heap {
