@@ -110,7 +110,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
         '#include "penlight/runtime/exec/kernel.h"',
         *INT64_CODE,
-        *(function.declaration("Status") for function in rules),
+        *(function.declaration("Status") for function in [*shapes, *binds]),
         *(function.declaration("void") for function in functions),
         "namespace pen {",
         *(["void elementwise_run(const Run& r);"] if runs_rows else []),
