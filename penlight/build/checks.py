@@ -4,11 +4,13 @@ exports. A library that is none of this loads on the developer's phone and fails
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penlight.build.formats import elf_tools
+from penlight.build.pe import ANYWHERE, ANYWHERE_64, NO_EXECUTE, X86_64, Pe, read_pe
 from penlight.build.targets import Target
 from penlight.errors import BuildError
 
@@ -20,22 +22,47 @@ NEEDED = {
     "android": {"libc.so", "libm.so", "libdl.so", "liblog.so"},
     "linux": {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"},
 }
+WINDOWS = r"KERNEL32\.dll|api-ms-win-crt-\w+-l1-1-0\.dll"
 EXPORTS = ("pen_", "Java_", "JNI_")
+_PLACING = {ANYWHERE: "DYNAMIC_BASE", ANYWHERE_64: "HIGH_ENTROPY_VA", NO_EXECUTE: "NX_COMPAT"}
 _DF_TEXTREL = 4
 _NEWEST_GLIBC = (2, 17)
 
 
 def check_library(path: Path, target: Target) -> None:
     """A BuildError that names everything that is wrong with it."""
-    if not target.elf:
+    if target.system == "windows":
+        dll = read_pe(path.read_bytes())
+        wrong = [*dll_problems(dll, WINDOWS), *_export_problems(dll.exports)]
+    elif target.elf:
+        wrong = _elf_problems(path, target)
+    else:
         return
+    if wrong:
+        raise BuildError(f"{path}: not fit for {target.name}:\n" + "\n".join(f"  {text}" for text in wrong))
+
+
+def dll_problems(dll: Pe, allowed: str) -> Iterator[str]:
+    """What a DLL must be: `allowed` are the libraries of Windows that it may need, as a pattern."""
+    if dll.machine != X86_64:
+        yield f"processor: expected x86-64 ({X86_64:#x}), got {dll.machine:#x}"
+    missing = [name for flag, name in _PLACING.items() if not dll.flags & flag]
+    if missing := [*missing, *([] if dll.relocated else ["relocations"])]:
+        yield f"flags: expected a DLL that may lie anywhere and whose data are not executed, got one without {', '.join(missing)}"
+    if not dll.unwound:
+        yield "unwind tables: expected some, as every function that calls another must have one, got none"
+    if dll.writable_code:
+        yield f"sections: expected none that is both written and executed, got {', '.join(dll.writable_code)}"
+    if others := sorted(name for name in dll.imports if not re.fullmatch(allowed, name, re.IGNORECASE)):
+        yield f"needed libraries: expected those of every Windows 10, got {', '.join(others)} too"
+
+
+def _elf_problems(path: Path, target: Target) -> list[str]:
     elf_tools()
     from elftools.elf.elffile import ELFFile
 
     with open(path, "rb") as file:
-        wrong = list(_problems(ELFFile(file), target))
-    if wrong:
-        raise BuildError(f"{path}: not fit for {target.name}:\n" + "\n".join(f"  {text}" for text in wrong))
+        return list(_problems(ELFFile(file), target))
 
 
 def _problems(elf: ELFFile, target: Target) -> Iterator[str]:
@@ -79,11 +106,7 @@ def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
             for s in symbols.iter_symbols()
             if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] != "STB_LOCAL"
         ]
-    if others := sorted(name for name in exported if not name.startswith(EXPORTS)):
-        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        yield f"exported symbols: expected {', '.join(f'{e}*' for e in EXPORTS)} only, got {shown} too"
-    if "pen_version" not in exported:
-        yield "exported symbols: expected pen_version among them, got a library without the C interface"
+    yield from _export_problems(exported)
     versions = elf.get_section_by_name(".gnu.version_r")
     if target.system == "host" or not isinstance(versions, GNUVerNeedSection):
         return
@@ -92,6 +115,14 @@ def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
         yield f"symbol versions: expected none, as Android has none, got {', '.join(wanted)}"
     elif late := [v for v in wanted if glibc_version(v) > _NEWEST_GLIBC]:
         yield f"symbol versions: expected GLIBC_{'.'.join(map(str, _NEWEST_GLIBC))} or older, got {', '.join(late)}"
+
+
+def _export_problems(exported: Iterable[str]) -> Iterator[str]:
+    if others := sorted(name for name in exported if not name.startswith(EXPORTS)):
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        yield f"exported symbols: expected {', '.join(f'{e}*' for e in EXPORTS)} only, got {shown} too"
+    if "pen_version" not in exported:
+        yield "exported symbols: expected pen_version among them, got a library without the C interface"
 
 
 def glibc_version(version: str) -> tuple[int, ...]:

@@ -1,6 +1,7 @@
 """How a library that was built here is run here: the program that loads it (proof/runner.c), compiled for the same processor, and what
 stands between it and this machine: nothing, or qemu with Debian's C library for that processor. An Android library finds libc.so,
-libm.so, libdl.so and liblog.so as small stand-ins over glibc (proof/android_libc.c); the library itself is taken as it is.
+libm.so, libdl.so and liblog.so as small stand-ins over glibc (proof/android_libc.c); the library itself is taken as it is. A DLL runs
+under wine.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from penlight.build.generate import ROOT
-from penlight.build.library import alone, cache_folder, run_tool, stub_library
+from penlight.build.library import alone, cache_folder, check_stack, import_library, run_tool, stub_library
 from penlight.build.targets import Target
 from penlight.build.toolchain import find_zig, toolchain
 
@@ -33,6 +34,13 @@ _RUNNER_CALLS = (
     "dlerror",
     "__libc_start_main",
 )
+_WINDOWS_CALLS = {  # of runner.c and windows.c, by library
+    "KERNEL32": ("MultiByteToWideChar", "WideCharToMultiByte", "LoadLibraryW", "GetProcAddress", "GetLastError"),
+    "api-ms-win-crt-heap-l1-1-0": ("malloc", "free"),
+    "api-ms-win-crt-runtime-l1-1-0": ("exit", "_configure_wide_argv", "__p___argc", "__p___wargv"),
+    "api-ms-win-crt-stdio-l1-1-0": ("_wfopen", "fread", "fwrite", "fclose", "__acrt_iob_func", "__stdio_common_vfprintf",
+                                    "__stdio_common_vsprintf"),
+}  # fmt: skip
 _SHIM_CALLS = ("dlopen", "dlsym", "abort", "__errno_location", "dprintf", "vdprintf")
 
 
@@ -68,6 +76,7 @@ _MACHINES = {
 class Runner:
     command: tuple[str, ...]  # followed by LIBRARY MODEL CALLS RESULTS
     how: str  # in words: "natively", "under qemu-aarch64"
+    root: str = ""  # what paths from the root begin with there
 
 
 @dataclass(frozen=True)
@@ -86,6 +95,8 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
     if target.system == "host":
         with alone(folder):
             return Runner((str(_host_program(target, folder)),), "natively")
+    if target.system == "windows":
+        return _windows(target, folder)
     if platform.system() != "Linux":
         return NotHere("not run here: it needs Linux")
     own = {"AMD64": "x86_64"}.get(platform.machine(), platform.machine()) == target.processor
@@ -110,6 +121,41 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         start = [*start, "-E", search] if start else ["env", search]
         how += ", libc.so by a shim"
     return Runner((*start, str(program)), how)
+
+
+def _windows(target: Target, folder: Path) -> Runner | NotHere:
+    """Elsewhere under wine, with a Windows of its own, about 700 MB, made in some seconds. It lies in the user's cache, whichever `folder`
+    is: its drive Z: is a link to the root, and who packs a project's folder may follow links."""
+    if platform.system() == "Windows":
+        with alone(folder):
+            return Runner((str(_windows_program(target, folder)),), "natively")
+    names = ("wine64", "/usr/lib/wine/wine64", "wine")  # Debian's 64-bit one is on no PATH
+    wine = next((found for name in names if (found := shutil.which(name))), None)
+    if not wine:
+        return NotHere(
+            "not run here: it needs Windows or wine; on Debian: apt-get install --no-install-recommends wine64 wine"
+        )
+    prefix = cache_folder().resolve() / "wine"
+    # Nothing is to be asked for or shown: no .NET, no browser.
+    start = ("env", f"WINEPREFIX={prefix}", "WINEDEBUG=-all", "WINEDLLOVERRIDES=mscoree,mshtml=", wine)
+    with alone(prefix):
+        if not (prefix / "system.reg").exists():
+            run_tool([*start, "wineboot", "--init"])
+    with alone(folder):
+        program = _windows_program(target, folder)
+    return Runner((*start, str(program)), "under wine", "Z:")
+
+
+def _windows_program(target: Target, folder: Path) -> Path:
+    out, zig = folder / "runner.exe", find_zig()
+    if not out.exists():
+        machine = Machine(target.triple, "", "", "", "")
+        made = [_compiled(machine, folder, _PROOF / name, "-DPEN_DLOPEN=0") for name in ("runner.c", "windows.c")]
+        stubs = [import_library(zig, f"{name}.dll", calls, folder / "stubs") for name, calls in _WINDOWS_CALLS.items()]
+        stubs.append(check_stack(zig, target.triple, folder / "stubs"))
+        link = ["lld-link", f"/out:{out}", "/entry:start", "/subsystem:console", "/nologo"]
+        run_tool([str(zig), *link, *map(str, [*made, *stubs])])
+    return out
 
 
 def _version(target: Target) -> str:

@@ -1,4 +1,5 @@
-"""Object files and libraries as bytes: what they say of themselves (an ELF file's build-id, a Mach-O file's UUID), and symbols taken out."""
+"""Object files and libraries as bytes: what they say of themselves (an ELF file's build-id, a Mach-O file's UUID, the number that a DLL and
+its symbol file share), and symbols taken out."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import io
 import struct
 from pathlib import Path
 
+from penlight.build.pe import read_pe
 from penlight.build.toolchain import INSTALL
 from penlight.errors import BuildError
 
@@ -31,7 +33,8 @@ def build_id_of(path: Path) -> str:
                 raise BuildError(f"{path}: expected a build-id, found none")
             return str(next(iter(notes.iter_notes()))["n_desc"])
         file.seek(0)
-        return _uuid(file.read())
+        data = file.read()
+    return read_pe(data).pdb_id if data[:2] == b"MZ" else _uuid(data)
 
 
 def _uuid(macho: bytes) -> str:

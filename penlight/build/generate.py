@@ -32,7 +32,7 @@ from penlight.ops.vm_operators import operators, operators_source
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
-ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text())}
+ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
 _MACRO = re.compile(r"^PEN_(SHAPE|BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
 
@@ -56,7 +56,7 @@ def scan(ops: dict[str, Op]) -> Scan:
     """All bind rules and kernels in the operators' C++ files; an error where one has no operator or no partner."""
     found = Scan()
     for path in sorted((ROOT / "ops").rglob("*.cc")):
-        for macro, arguments in _MACRO.findall(path.read_text()):
+        for macro, arguments in _MACRO.findall(path.read_text("utf-8")):
             names = [a.strip() for a in arguments.split(",")]
             if names[0] not in ops:
                 raise ValueError(
@@ -164,8 +164,8 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         path = out / name
-        if not path.exists() or path.read_text() != text:  # unchanged files keep their time: no needless rebuild
-            path.write_text(text)
+        if not path.exists() or path.read_text("utf-8") != text:  # unchanged files keep their time: no needless rebuild
+            path.write_text(text, "utf-8")
     return sources
 
 
@@ -173,7 +173,7 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     used = [k for k in found.kernels.values() if chosen.has_key(k.key)]
     tables = {"registry.cc", "operators.cc"}
     runtime = {p for room in ("base", "file", "exec", "cpu") for p in (ROOT / "runtime" / room).glob("*.cc")}
-    per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text()}
+    per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text("utf-8")}
     per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}
     once = runtime | {k.source for k in used} | {rules[k.op.name] for k in used for rules in (found.shapes, found.binds)}
     once |= {out / name for name in generated if name in tables}
@@ -201,7 +201,7 @@ def main() -> None:
     )
     parser.add_argument("--no-vm", action="store_true", help="without the operators of VM code")
     arguments = parser.parse_args()
-    keys = frozenset(arguments.keys.read_text().split()) | set(COPIES.values()) if arguments.keys else None
+    keys = frozenset(arguments.keys.read_text("utf-8").split()) | set(COPIES.values()) if arguments.keys else None
     processor = {"AMD64": "x86_64"}.get(arguments.processor, arguments.processor)
     isas = arguments.isas.split(",") if arguments.isas else [n for n, (p, _) in ISAS.items() if p in ("any", processor)]
     if unknown := [isa for isa in isas if isa not in ISAS]:

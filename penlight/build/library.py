@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +24,10 @@ import penlight
 from penlight.build.checks import check_library
 from penlight.build.formats import build_id_of, without_definitions
 from penlight.build.generate import ROOT, Sources, generate
+from penlight.build.package import HEADER
+from penlight.build.pe import defined_symbols
 from penlight.build.selection import Selection
-from penlight.build.stubs import assembly, stub_libraries, version_script
+from penlight.build.stubs import CHECK_STACK, assembly, definitions, stub_libraries, version_script
 from penlight.build.targets import Target
 from penlight.build.toolchain import Toolchain, find_ninja, toolchain
 from penlight.errors import BuildError
@@ -69,8 +71,10 @@ def build_library(
     cache: Path | None = None,
     jobs: int = 0,
     progress: Progress | None = None,
+    traced: bool = False,
 ) -> Library:
-    """Writes `out`/<target>/libpenlight.so (or .dylib, .a) and its symbol file."""
+    """Writes `out`/<target>/libpenlight.so (or .dylib, .a, .dll) and its symbol file. `traced`: it notes what it uses when asked to, as
+    the Python extension asks (penlight_trace.h)."""
     start = time.perf_counter()
     tools = toolchain(target)
     flags = repr(
@@ -82,13 +86,20 @@ def build_library(
     if target.system == "wasm":
         return _build_wasm(target, selection, folder, work, tools.name, jobs, progress)
     with alone(work):
-        objects, compiled = _compile(target, tools, selection, work, jobs, progress)
+        objects, compiled = _compile(target, tools, selection, work, jobs, progress, "traced" if traced else "once")
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
         link_map.write_text("")
         if target.system == "ios":
             _archive(tools, objects, work, made)
             build_id = hashlib.sha1(made.read_bytes()).hexdigest()
             symbols = folder / target.library  # an app's linker takes them off
+        elif target.system == "windows":
+            _link(target, tools, objects, work, made, "", link_map)
+            build_id = build_id_of(made)
+            check_library(made, target)
+            symbols = folder / "penlight.pdb"  # as debuggers look for it, by name and number
+            for beside in (symbols, symbols.with_suffix(".lib")):
+                _place(work / beside.name, beside)
         else:
             _link(target, tools, objects, work, whole, "sha1", link_map)
             build_id = build_id_of(whole)
@@ -144,19 +155,20 @@ def alone(folder: Path) -> Iterator[None]:
 
 # --- compile ---
 def _compile(
-    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None
+    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None, once: str
 ) -> tuple[list[Path], int]:
     sources = _generate(target, chosen, work)
-    rules = {"once": sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
+    rules = {once: sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
     lines = ["ninja_required_version = 1.5", "builddir = ."]
     objects = []
     for rule, files in rules.items():
-        flags = tools.compile_flags(target, "" if rule == "once" else rule)
+        flags = tools.compile_flags(target, "" if rule == once else rule)
         fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f'-DPEN_TARGET="{target.name}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
+        fixed += ["-DPEN_TRACE"] if rule == "traced" else []
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
-                  f"  description = {'' if rule == 'once' else rule + ' '}$in"]  # fmt: skip
+                  f"  description = {'' if rule == once else rule + ' '}$in"]  # fmt: skip
         for source in files:
             named = source.relative_to(ROOT if source.is_relative_to(ROOT) else work)
             made = Path("objects") / rule / named.with_suffix(".o")
@@ -223,7 +235,8 @@ def _link(
     listed = work / "objects.txt"
     listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
     libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
-    run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), "-o", str(out), f"@{listed}", *libraries])
+    written = _dll_files(target, objects, work, out) if target.system == "windows" else ["-o", str(out)]
+    run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), *written, f"@{listed}", *libraries])
 
 
 def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> None:
@@ -236,6 +249,11 @@ def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -
 def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
     """Libraries to link with, where the system's are not at hand; with them what 32-bit processors need."""
     folder, zig, libraries = work / "stubs", Path(tools.zig), stub_libraries(target)
+    if target.system == "windows":
+        return [
+            *(str(import_library(zig, name, functions, folder)) for name, functions in libraries.items()),
+            str(check_stack(zig, target.triple, folder)),
+        ]
     found = [
         str(stub_library(zig, target.triple, target.flags, target.emulation, name, functions, folder))
         for name, functions in libraries.items()
@@ -243,6 +261,33 @@ def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
     if target.needs_builtins:
         found.append(str(_builtins(target, zig, folder, {n for names in libraries.values() for n in names})))
     return found
+
+
+def _dll_files(target: Target, objects: Sequence[Path], work: Path, out: Path) -> list[str]:
+    """What is written for Windows: the DLL, which exports the header's functions, the library to link programs with, symbols."""
+    declared = set(re.findall(r"^PEN_API [^(]*?\b(pen_\w+)\(", HEADER.read_text("utf-8"), re.MULTILINE))
+    exports = sorted(declared & {name for path in objects for name in defined_symbols(path.read_bytes())})
+    (work / "penlight.def").write_text(definitions(target.library, exports))
+    return [f"/out:{out}", *(f"/{kind}:{work / f'penlight.{end}'}" for kind, end in (("def", "def"), ("implib", "lib"), ("pdb", "pdb"))),
+            "/pdbaltpath:penlight.pdb"]  # fmt: skip
+
+
+def import_library(zig: Path, name: str, functions: Iterable[str], folder: Path) -> Path:
+    """To link with a DLL of Windows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    listed, made, text = folder / f"{name}.def", folder / f"{name}.lib", definitions(name, functions)
+    if not made.exists() or listed.read_text() != text:
+        listed.write_text(text)
+        run_tool([str(zig), "dlltool", "-m", "i386:x86-64", "-d", str(listed), "-l", str(made)])
+    return made
+
+
+def check_stack(zig: Path, triple: str, folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    source = folder / "check_stack.s"
+    source.write_text(CHECK_STACK)
+    run_tool([str(zig), "clang", f"--target={triple}", "-c", str(source), "-o", f"{source}.o"])
+    return Path(f"{source}.o")
 
 
 def stub_library(

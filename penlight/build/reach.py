@@ -85,7 +85,7 @@ def _chunks() -> dict[tuple[str, str], list[tuple[Chunk, str]]]:
     found: dict[tuple[str, str], list[tuple[Chunk, str]]] = {}
     for room in (ROOT / "ops", ROOT / "runtime/vm"):
         for path in sorted([*room.rglob("*.cc"), *room.rglob("*.h")]):
-            for chunk in _definitions(path.read_text()):
+            for chunk in _definitions(path.read_text("utf-8")):
                 home = str(path) if chunk.own and path.suffix == ".cc" else ""
                 found.setdefault((home, chunk.name), []).append((chunk, str(path)))
     return found

@@ -12,15 +12,16 @@ from dataclasses import dataclass, field
 
 from penlight.build.formats import elf_tools
 from penlight.build.library import Library
+from penlight.build.pe import read_pe
 
 _ALLOCATED = 2  # SHF_ALLOC: part of the process, not of the file alone
-# lld: address, address, size, alignment, object:(section). GNU ld: section, address, size, object.
-_LLD = re.compile(r"^ *[0-9a-f]+ +[0-9a-f]+ +([0-9a-f]+) +\d+ +(\S+\.o):\((\S+)\)$")
+# lld: one address or (ELF) two, size, alignment, object:(section). GNU ld: section, address, size, object.
+_LLD = re.compile(r"^ *(?:[0-9a-f]+ +){1,2}([0-9a-f]+) +\d+ +(\S+\.o):\((\S+)\)$")
 _GNU = re.compile(r"^ (\.\S+)\s+0x[0-9a-f]+\s+0x([0-9a-f]+) (\S+\.o)$", re.MULTILINE)
 _ALONE = re.compile(r"^( \.\S+)\n +", re.MULTILINE)
 _ROW = re.compile(r"(\w+?)_(?:[fiu]\d+|bf16|bool)(?:_\w+)?$")  # a function of an elementwise rule
-_KEPT = re.compile(r"^\.(text|rodata|data|init_array|eh_frame|ARM)")
-_NAMED = re.compile(r"^\.(?:text|rodata|data\.rel\.ro|data|bss)\.(?:cst\d+\.|str\d+\.\d+\.)?(.+)")
+_KEPT = re.compile(r"^\.(text|rodata|rdata|data|init_array|eh_frame|ARM|xdata|pdata)")
+_NAMED = re.compile(r"^\.(?:text|rodata|data\.rel\.ro|data|bss|rdata|xdata|pdata)[.$](?:cst\d+\.|str\d+\.\d+\.)?(.+)")
 
 
 @dataclass(frozen=True)
@@ -43,18 +44,11 @@ class Sizes:
 
 
 def sizes_of(library: Library) -> Sizes:
-    """Only the total for what is not ELF."""
+    """Only the total for what is neither ELF nor for Windows."""
     sizes = Sizes(library, library.path.stat().st_size)
-    if not library.target.elf:
+    if not (found := _sections(library)):
         return sizes
-    elf_tools()
-    from elftools.elf.elffile import ELFFile
-
-    with open(library.path, "rb") as file:
-        found = [
-            s for s in ELFFile(file).iter_sections() if s["sh_flags"] & _ALLOCATED and s["sh_type"] != "SHT_NOBITS"
-        ]
-        sizes.sections = dict(Counter({s.name: s["sh_size"] for s in found if s["sh_size"]}).most_common())
+    sizes.sections = dict(Counter(found).most_common())
     sizes.symbols = sorted(_symbols(library.link_map), key=lambda s: (-s.size, s.name))
     counted: Counter[str] = Counter()
     for symbol in sizes.symbols:
@@ -66,6 +60,22 @@ def sizes_of(library: Library) -> Sizes:
         counted[part] = max(size - sum(counted.values()), 0)
     sizes.parts = dict(counted.most_common())
     return sizes
+
+
+def _sections(library: Library) -> dict[str, int]:
+    """What becomes part of a process, in the file."""
+    if library.target.system == "windows":
+        return {s.name: s.size for s in read_pe(library.path.read_bytes()).sections}
+    if not library.target.elf:
+        return {}
+    elf_tools()
+    from elftools.elf.elffile import ELFFile
+
+    with open(library.path, "rb") as file:
+        found = [
+            s for s in ELFFile(file).iter_sections() if s["sh_flags"] & _ALLOCATED and s["sh_type"] != "SHT_NOBITS"
+        ]
+        return {s.name: s["sh_size"] for s in found if s["sh_size"]}
 
 
 def _symbols(link_map: str) -> list[Symbol]:
@@ -83,7 +93,7 @@ def _symbols(link_map: str) -> list[Symbol]:
 def _part(obj: str, section: str) -> tuple[str, str]:
     """The part that an object belongs to, and its instruction set: objects lie in objects/<rule>/<path of the source>."""
     rule, _, path = obj.partition("objects/")[2].partition("/")
-    isa = "" if rule == "once" else rule
+    isa = "" if rule in ("once", "traced") else rule
     folder, _, stem = path.removesuffix(".o").rpartition("/")
     if not path:
         return "compiler's own functions", ""

@@ -20,7 +20,7 @@ MACOS_VERSION = "11.0"  # the first for arm64
 @dataclass(frozen=True)
 class Target:
     name: str
-    system: str  # host, android, linux, macos, ios, wasm: who links and who runs it
+    system: str  # host, android, linux, windows, macos, ios, wasm: who links and who runs it
     processor: str  # as qemu and Debian call it
     triple: str = ""  # as clang calls it; "": whatever the host's compiler makes
     flags: tuple[str, ...] = ()  # what every processor of this target has, and how it is called
@@ -31,8 +31,8 @@ class Target:
     @property
     def library(self) -> str:
         """The file name of a library."""
-        if self.system == "wasm":
-            return "penlight.wasm"
+        if self.system in ("wasm", "windows"):
+            return {"wasm": "penlight.wasm", "windows": "penlight.dll"}[self.system]
         suffix = {"ios": ".a", "macos": ".dylib"}.get(self.system, ".so")
         if self.system == "host" and platform.system() == "Darwin":
             suffix = ".dylib"
@@ -55,6 +55,8 @@ def _isas(processor: str) -> tuple[str, ...]:
 
 _HOST = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
 _ARMV7 = ("-march=armv7-a", "-mfpu=neon", "-mthumb")
+# Windows' calling convention wants unwind tables of every function; its debuggers read CodeView.
+_WINDOWS = ("-fasynchronous-unwind-tables", "-gcodeview")
 # Android's x86 promises SSSE3 only, for which there are no vectors; what runs it today is an emulator on a processor with AVX2.
 # Its arm64 libraries run from the first 64-bit phones on: without the atomics of later ones, which would be calls otherwise.
 _ROWS = (
@@ -70,6 +72,7 @@ _ROWS = (
     Target("linux-x86_64", "linux", "x86_64", "x86_64-linux-gnu", (), _isas("x86_64"), "elf_x86_64"),
     Target("linux-arm64", "linux", "aarch64", "aarch64-linux-gnu", ("-mno-outline-atomics",), emulation="aarch64linux"),
     Target("linux-armv7", "linux", "arm", "armv7a-linux-gnueabihf", (*_ARMV7, "-mfloat-abi=hard"), emulation="armelf_linux_eabi"),
+    Target("windows-x86_64", "windows", "x86_64", "x86_64-windows-gnu", _WINDOWS, _isas("x86_64")),
     Target("macos-arm64", "macos", "aarch64", f"arm64-apple-macos{MACOS_VERSION}"),
     Target("macos-x86_64", "macos", "x86_64", f"x86_64-apple-macos{MACOS_VERSION}", ("-msse4.2",), ("base", "avx2")),
     Target("ios-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}"),

@@ -33,6 +33,9 @@ SIZE = {"clang": ("-Oz",), "gcc": ("-Os",)}  # the runtime, rules, VM operators
 ELF_LINK = ("-z", "max-page-size=16384", "-z", "noexecstack", "-z", "now", "-z", "relro", "-z", "text", "--hash-style=gnu",
             "--no-undefined", "-Bsymbolic-functions", "--as-needed", "--gc-sections", "--exclude-libs=ALL")  # fmt: skip
 LLD_LINK = ("--icf=all", "-O2")
+# Without start files: no constructors are to be called. /lldmingw: else it would drop the unwind tables. /brepro: no clock in it.
+WINDOWS_LINK = ("/dll", "/noentry", "/machine:x64", "/lldmingw", "/dynamicbase", "/highentropyva", "/nxcompat", "/opt:ref", "/brepro",
+                "/debug", "/nologo")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,8 @@ class Toolchain:
 
     def link_flags(self, target: Target, build_id: str, link_map: Path | None = None) -> list[str]:
         """For a shared library; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for."""
+        if target.system == "windows":
+            return [*WINDOWS_LINK, *([f"/lldmap:{link_map}"] if link_map else [])]
         if not target.elf:  # Mach-O
             return [
                 "-shared",
@@ -121,9 +126,19 @@ def _zig(target: Target) -> Toolchain:
     linker: tuple[str, ...] = (str(zig), "ld.lld")
     if target.system == "host":
         compiler, linker = (str(zig), "c++"), (str(zig), "cc")
+    elif target.system == "windows":
+        linker = (str(zig), "lld-link")
     elif target.system == "macos":
         linker = (str(zig), "cc", "-target", f"{target.processor}-macos.{MACOS_VERSION}")
-    return Toolchain(name, "clang", compiler, linker, (str(zig), "ar"), None if target.elf else (), str(zig))
+    return Toolchain(
+        name,
+        "clang",
+        compiler,
+        linker,
+        (str(zig), "ar"),
+        None if target.elf or target.system == "windows" else (),
+        str(zig),
+    )
 
 
 def _system_compiler() -> Toolchain | None:

@@ -92,7 +92,7 @@ def verify(library: Library, model_path: Path, cache: Path | None = None) -> Ver
     with tempfile.TemporaryDirectory() as folder:
         given, made = Path(folder) / "calls", Path(folder) / "results"
         given.write_bytes(b"".join(_encode(call) for call in todo))
-        command = [*started.command, str(library.path.resolve()), str(model_path.resolve()), str(given), str(made)]
+        command = [*started.command, *(f"{started.root}{p.resolve()}" for p in (library.path, model_path, given, made))]
         _same(library)
         try:
             done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIMEOUT)

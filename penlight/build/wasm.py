@@ -39,8 +39,8 @@ def build(folder: Path, chosen: Selection, jobs: int = 0, progress: Progress | N
 
 def exports(sources: list[Path]) -> list[str]:
     """What penlight.mjs and the proof call, as far as these sources have it: without the VM some of it does not exist."""
-    called = set(re.findall(r"\bpen_\w+", MODULE.read_text() + PROOF.read_text()))
-    there = {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text())}
+    called = set(re.findall(r"\bpen_\w+", MODULE.read_text("utf-8") + PROOF.read_text("utf-8")))
+    there = {name for source in sources for name in re.findall(r"\b(pen_\w+)\(", source.read_text("utf-8"))}
     return [*ALLOCATE, *sorted(called & there)]
 
 

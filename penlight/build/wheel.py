@@ -27,6 +27,7 @@ from penlight.build.selection import EVERYTHING
 from penlight.build.targets import MACOS_VERSION, TARGETS
 from penlight.build.toolchain import find_zig
 from penlight.build.wheel_checks import GLIBC, STABLE, check_sdist, check_wheel
+from penlight.build.wheel_windows import PYCONFIG, python_library
 from penlight.errors import BuildError
 
 TREE = ROOT.parent
@@ -46,7 +47,7 @@ _MACHO_LINK = (
 class Platform:
     triple: str  # as zig calls it, with the oldest system
     tag: str  # as wheels call it
-    suffix: str  # of an extension for one version of Python: .cpython-311-<suffix>.so
+    suffix: str  # of an extension for one version of Python: .cpython-311-<suffix>.so; "": none but the stable ABI's
     link: tuple[str, ...]
 
 
@@ -58,7 +59,7 @@ def _linux(processor: str) -> Platform:
 
 def _macos(processor: str, name: str) -> Platform:
     return Platform(
-        f"{processor}-macos.{MACOS_VERSION}", f"macosx_{MACOS_VERSION.replace('.', '_')}_{name}", "darwin", _MACHO_LINK
+        f"{processor}-macos.{MACOS_VERSION}", f"macosx_{MACOS_VERSION.replace('.', '_')}_{name}", "", _MACHO_LINK
     )
 
 
@@ -67,6 +68,7 @@ PLATFORMS = {  # by target (targets.py)
     "linux-arm64": _linux("aarch64"),
     "macos-arm64": _macos("aarch64", "arm64"),
     "macos-x86_64": _macos("x86_64", "x86_64"),
+    "windows-x86_64": Platform("x86_64-windows-gnu", "win_amd64", "", ("-s", "-Wl,--gc-sections")),
 }
 
 
@@ -87,9 +89,9 @@ class Python:
         return f"{name}-{'abi3' if self.stable else name}-{platform.tag}"
 
     def extension(self, platform: Platform) -> str:
-        return (
-            "_runtime.abi3.so" if self.stable else "_runtime.cpython-{}{}-{}.so".format(*self.version, platform.suffix)
-        )
+        if self.stable:
+            return "_runtime.pyd" if platform.tag.startswith("win") else "_runtime.abi3.so"
+        return "_runtime.cpython-{}{}-{}.so".format(*self.version, platform.suffix)
 
 
 def find_python(program: str) -> Python | None:
@@ -125,7 +127,11 @@ def build_extension(platform: Platform, python: Python, library: Library, out: P
     zig = [str(find_zig()), "c++", "-target", platform.triple]
     headers = out / "headers"
     shutil.copytree(python.headers, headers)
-    shutil.copy(python.config, headers / "pyconfig.h")
+    windows = library.target.system == "windows"
+    if windows:
+        (headers / "pyconfig.h").write_text(PYCONFIG)
+    else:
+        shutil.copy(python.config, headers / "pyconfig.h")
     limited = [f"-DPy_LIMITED_API=0x{STABLE[0]:02X}{STABLE[1]:02X}0000"] if python.stable else []
     folders = (headers, home / "include", home / "ext/robin_map/include", ROOT / "runtime/include")
     flags = [*_FLAGS, *limited, *(f"-I{f}" for f in folders)]
@@ -134,7 +140,8 @@ def build_extension(platform: Platform, python: Python, library: Library, out: P
         objects.append(out / f"{source.stem}.o")
         run_tool([*zig, *flags, "-c", str(source), "-o", str(objects[-1])])
     listed, exports = out / "objects.txt", out / "exports.map"
-    listed.write_text("".join(f'"{p.as_posix()}"\n' for p in [*objects, *library.objects]))
+    linked = [*objects, *library.objects, *([python_library(out)] if windows else [])]
+    listed.write_text("".join(f'"{p.as_posix()}"\n' for p in linked))
     exports.write_text("{ global: PyInit__runtime; local: *; };\n")
     only = [f"-Wl,--version-script={exports}"] if library.target.elf else []
     made = out / python.extension(platform)
@@ -205,15 +212,17 @@ def build_wheels(
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
         platform = PLATFORMS[name]
-        library = build_library(TARGETS[name], EVERYTHING, TREE / "build/wheel", jobs=jobs)
+        library = build_library(TARGETS[name], EVERYTHING, TREE / "build/wheel", jobs=jobs, traced=True)
         for python in pythons:
-            if not python.stable and platform.suffix == "darwin":
+            if not python.stable and not platform.suffix:
                 continue  # other ABIs than the stable one take what that system's own headers say
             with TemporaryDirectory() as folder:
                 extension = build_extension(platform, python, library, Path(folder))
                 files = dict(package_files())
                 files[f"penlight/{extension.name}"] = extension.read_bytes()
-            files[f"penlight/lib/{library.path.name}"] = library.path.read_bytes()
+            for path in (library.path, library.path.with_suffix(".lib")):
+                if path.exists():  # Windows has a second file to link with
+                    files[f"penlight/lib/{path.name}"] = path.read_bytes()
             made = write_wheel(python.tags(platform), files, metadata, version, out)
             check_wheel(made)
             yield made, library

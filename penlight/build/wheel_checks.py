@@ -16,20 +16,23 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from penlight.build.checks import glibc_version
+from penlight.build import checks
+from penlight.build.checks import dll_problems, glibc_version
 from penlight.build.formats import elf_tools
+from penlight.build.pe import X86_64, Pe, read_pe
 from penlight.errors import BuildError
 
 STABLE = (3, 12)  # the first stable ABI that nanobind can do with
 GLIBC = (2, 28)
 LARGEST = 6_000_000  # bytes
 NEEDED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
-_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", 0x01000007: "x86_64", 0x0100000C: "arm64"}
+WINDOWS = rf"python3\.dll|{checks.WINDOWS}"
+_MACHINES = {"EM_X86_64": "x86_64", "EM_AARCH64": "aarch64", 0x01000007: "x86_64", 0x0100000C: "arm64", X86_64: "amd64"}
 
 
 @dataclass(frozen=True)
 class Binary:
-    """An extension or a library, ELF or Mach-O."""
+    """An extension or a library: ELF, Mach-O or PE."""
 
     machine: str  # as the platform tag ends
     imports: frozenset[str]
@@ -37,6 +40,7 @@ class Binary:
     needed: frozenset[str] = frozenset()
     versions: frozenset[str] = frozenset()  # of symbols: GLIBC_2.17
     macos: tuple[int, int] | None = None  # the oldest that it says it runs on
+    dll: Pe | None = None
 
 
 def check_wheel(path: Path) -> None:
@@ -58,11 +62,15 @@ def _problems(path: Path, files: dict[str, bytes]) -> Iterator[str]:
     if path.stat().st_size > LARGEST:
         yield f"size: expected {LARGEST} bytes at most, got {path.stat().st_size}"
     yield from _record_problems(files, f"{info}/RECORD")
+    windows = platform.startswith("win")
     library = f"penlight/lib/libpenlight.{'dylib' if platform.startswith('macosx') else 'so'}"
+    if windows:
+        library = "penlight/lib/penlight.dll"
     for wanted in (
         "penlight/__init__.py",
         "penlight/runtime/include/penlight.h",
         library,
+        *(["penlight/lib/penlight.lib"] if windows else []),
         f"{info}/METADATA",
         f"{info}/entry_points.txt",
     ):
@@ -72,8 +80,8 @@ def _problems(path: Path, files: dict[str, bytes]) -> Iterator[str]:
         f for f in files if not f.startswith(("penlight/", f"{info}/")) or f.endswith((".pyc", ".pen", ".o"))
     ]:
         yield f"contents: expected the package alone, got {strays[0]} too"
-    suffix = ".abi3.so" if abi == "abi3" else f".cpython-{abi.removeprefix('cp')}-"
-    extensions = [f for f in files if re.match(r"penlight/_runtime\..*\.(so|pyd)$", f)]
+    suffix = (".pyd" if windows else ".abi3.so") if abi == "abi3" else f".cpython-{abi.removeprefix('cp')}-"
+    extensions = [f for f in files if re.match(r"penlight/_runtime\.(.*\.)?(so|pyd)$", f)]
     if len(extensions) != 1 or not extensions[0].startswith(f"penlight/_runtime{suffix}"):
         yield f"extension: expected _runtime{suffix}{'' if abi == 'abi3' else '*.so'} for {abi}, got {', '.join(extensions) or 'none'}"
     for f in [*extensions, *([library] if library in files else [])]:
@@ -97,7 +105,9 @@ def check_sdist(path: Path, package: Iterable[str]) -> None:
     }
     wrong = [f"expected {name}, found none" for name in sorted(wanted - names)]
     wrong += [
-        f"expected sources only, got {n} too" for n in sorted(names) if n.endswith((".so", ".o", ".a", ".pyc", ".pen"))
+        f"expected sources only, got {n} too"
+        for n in sorted(names)
+        if n.endswith((".so", ".dll", ".pyd", ".o", ".a", ".pyc", ".pen"))
     ]
     if wrong:
         raise BuildError(f"{path}: not fit to be installed:\n" + "\n".join(f"  {text}" for text in wrong))
@@ -119,8 +129,15 @@ def _binary_problems(binary: Binary, is_library: bool, python: str, abi: str, pl
     start = "pen_version" if is_library else "PyInit__runtime"
     if start not in binary.exports:
         yield f"exported symbols: expected {start} among them, found none"
+    if others := sorted(name for name in binary.imports if name.startswith("pen_")):
+        yield f"expected the whole runtime in it, got one without {', '.join(others[:5])}"
     if abi == "abi3" and not is_library and (others := unstable(binary.imports, python)):
         yield f"expected symbols of the stable ABI of {python} only, got {', '.join(others[:5])} too"
+    if binary.dll:
+        yield from dll_problems(binary.dll, checks.WINDOWS if is_library else WINDOWS)
+        given = (start, "_ZTVN8nanobind")  # whose exceptions say themselves that they are exported
+        if others := sorted(name for name in binary.exports if not is_library and not name.startswith(given)):
+            yield f"exported symbols: expected {start} alone, got {', '.join(others[:5])} too"
     if found := re.match(r"manylinux_(\d+)_(\d+)_", platform):
         if others := sorted(binary.needed - NEEDED):
             yield f"needed libraries: expected those of every Linux, got {', '.join(others)} too"
@@ -147,6 +164,12 @@ def unstable(imports: frozenset[str], python: str) -> list[str]:
 
 # --- files ---
 def read_binary(data: bytes) -> Binary:
+    if data[:2] == b"MZ":
+        dll = read_pe(data)
+        imports = frozenset(name for names in dll.imports.values() for name in names)
+        return Binary(
+            _MACHINES.get(dll.machine, hex(dll.machine)), imports, dll.exports, frozenset(dll.imports), dll=dll
+        )
     return _elf(data) if data[:4] == b"\x7fELF" else _macho(data)
 
 

@@ -224,7 +224,7 @@ def operators() -> dict[str, VmOperator]:
         found[op.name] = op
 
     for path in sorted([*(ROOT / "ops").rglob("*.cc"), *(ROOT / "runtime/vm").glob("*.cc")]):
-        text = path.read_text()
+        text = path.read_text("utf-8")
         matches = _MACRO.findall(text)
         if len(matches) != len(re.findall(r"^PEN_OP\(", text, re.MULTILINE)):
             known = {symbol for symbol, _ in matches}
@@ -258,7 +258,7 @@ def quantized_forms() -> dict[str, tuple[str, Path]]:
     file by name."""
     found: dict[str, tuple[str, Path]] = {}
     for path in sorted((ROOT / "ops").rglob("*.cc")):
-        for symbol, strings in _QUANTIZED.findall(path.read_text()):
+        for symbol, strings in _QUANTIZED.findall(path.read_text("utf-8")):
             for name in (n for text in _STRING.findall(strings) for n in words(text)):
                 if name in found or name not in operators():
                     why = "has two forms for quantized tensors" if name in found else "is not an operator of the VM"

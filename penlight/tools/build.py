@@ -95,7 +95,7 @@ def build_command(
     (out / "include").mkdir(exist_ok=True)
     shutil.copy(HEADER, out / "include")
     report = out / "report.html"
-    report.write_text(page(", ".join(f.name for f in files) or "Penlight", built))
+    report.write_text(page(", ".join(f.name for f in files) or "Penlight", built), "utf-8")
     show(built)
     libraries = [sizes.library for sizes, _ in built]
     if aar:

@@ -84,12 +84,13 @@ def compiler_words(cflags: bool, libs: bool) -> list[str]:
     words = [f"-I{home / 'runtime/include'}"] if cflags else []
     if libs:
         folder = home / "lib"
-        if not any(folder.glob("libpenlight.*")):
+        windows = (folder / "penlight.lib").exists()
+        if not windows and not any(folder.glob("libpenlight.*")):
             raise BuildError(
                 f"{folder}: expected libpenlight, which an installed package has, found none;"
                 " in a checkout, `penlight build --all --target host` makes one"
             )
-        words += [f"-L{folder}", "-lpenlight", f"-Wl,-rpath,{folder}"]
+        words += [f"-L{folder}", "-lpenlight", *([] if windows else [f"-Wl,-rpath,{folder}"])]
     return [shlex.quote(word) for word in words]
 
 

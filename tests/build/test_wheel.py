@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from penlight.build import wheel_checks
-from penlight.build.library import run_tool, stub_library
+from penlight.build.library import import_library, run_tool, stub_library
+from penlight.build.stubs import definitions
 from penlight.build.targets import TARGETS
-from penlight.build.toolchain import find_zig
+from penlight.build.toolchain import WINDOWS_LINK, find_zig
 from penlight.build.wheel import PLATFORMS, Python, _backend, find_python, find_pythons, package_files, write_wheel
 from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
@@ -23,7 +24,7 @@ LINUX, MAC = PLATFORMS["linux-x86_64"].tag, PLATFORMS["macos-arm64"].tag
 EXTENSION = (
     'extern "C" { int CALLED(); __attribute__((visibility("default"))) int PyInit__runtime() { return CALLED(); } }'
 )
-LIBRARY = 'extern "C" __attribute__((visibility("default"))) int pen_version() { return 1; }'
+LIBRARY = 'extern "C" __attribute__((visibility("default"))) int pen_version() { volatile int x[99]; return x[9] = 1; }'
 FILES = {"penlight/__init__.py": b"", "penlight/runtime/include/penlight.h": b"//"}
 METADATA = {"METADATA": b"Metadata-Version: 2.1\n", "entry_points.txt": b""}
 
@@ -44,6 +45,7 @@ def binary(tmp_path_factory: pytest.TempPathFactory):
             (folder / "x.cc").write_text(source.replace("CALLED", called))
             compiled = [
                 f"--target={target.triple}",
+                *target.flags,
                 "-ffreestanding",
                 "-fPIC",
                 "-c",
@@ -52,6 +54,18 @@ def binary(tmp_path_factory: pytest.TempPathFactory):
                 str(folder / "x.o"),
             ]
             run_tool([str(zig), "clang", *compiled])
+            if target.system == "windows":
+                name, of = (
+                    ("PyInit__runtime", "python3.dll" if of == "libc.so.6" else of)
+                    if source == EXTENSION
+                    else ("pen_version", "KERNEL32.dll")
+                )
+                (folder / "x.def").write_text(definitions("x.dll", [name, *version.split()]))
+                called_library = import_library(zig, of, [called], folder)
+                run_tool([str(zig), "lld-link", *WINDOWS_LINK, f"/out:{folder / 'x.so'}", f"/def:{folder / 'x.def'}",
+                          str(folder / "x.o"), str(called_library)])  # fmt: skip
+                made[key] = (folder / "x.so").read_bytes()
+                return made[key]
             if target.elf:
                 called_library = stub_library(
                     zig, target.triple, (), target.emulation, of, {called: version} if version else {}, folder
@@ -67,11 +81,12 @@ def binary(tmp_path_factory: pytest.TempPathFactory):
 
 
 def _wheel(folder: Path, binary, tags: str, extension: str, target: str, *called: str, **changed: bytes | None) -> Path:
-    suffix = "dylib" if target.startswith("macos") else "so"
+    library = TARGETS[target].library
     files = {
         **FILES,
         f"penlight/{extension}": binary(target, EXTENSION, *called),
-        f"penlight/lib/libpenlight.{suffix}": binary(target, LIBRARY),
+        f"penlight/lib/{library}": binary(target, LIBRARY),
+        **({"penlight/lib/penlight.lib": b"!<arch>"} if library.endswith(".dll") else {}),
     }
     files |= {name: data for name, data in changed.items() if data is not None}
     return write_wheel(tags, {n: d for n, d in files.items() if changed.get(n, d) is not None}, METADATA, "0.1", folder)
@@ -82,6 +97,7 @@ FIT = [
     (f"cp311-cp311-{LINUX}", "_runtime.cpython-311-x86_64-linux-gnu.so", "linux-x86_64", "PyUnicode_AsUTF8"),
     (f"cp312-abi3-{PLATFORMS['linux-arm64'].tag}", "_runtime.abi3.so", "linux-arm64"),
     (f"cp312-abi3-{MAC}", "_runtime.abi3.so", "macos-arm64"),
+    ("cp312-abi3-win_amd64", "_runtime.pyd", "windows-x86_64"),
 ]
 
 
@@ -91,6 +107,7 @@ def test_a_fit_wheel_passes(wheel: tuple[str, ...], tmp_path: Path, binary) -> N
 
 
 ABI3, NAME = f"cp312-abi3-{LINUX}", "_runtime.abi3.so"
+WIN = FIT[-1]
 WRONG = {
     "extension: expected _runtime.abi3.so for abi3, got penlight/_runtime.cpython-312": (ABI3, "_runtime.cpython-312-x86_64-linux-gnu.so", "linux-x86_64"),
     r"extension: expected _runtime.cpython-310-\*.so": (f"cp310-cp310-{LINUX}", "_runtime.cpython-311-x86_64-linux-gnu.so", "linux-x86_64"),
@@ -98,6 +115,12 @@ WRONG = {
     "abi3.so: expected symbols of the stable ABI of cp312 only, got _Py_Dealloc_x": (f"cp312-abi3-{MAC}", NAME, "macos-arm64", "_Py_Dealloc_x"),
     "GLIBC_2.28 or older, as manylinux_2_28_x86_64 says, got GLIBC_2.34": (ABI3, NAME, "linux-x86_64", "dlsym", "GLIBC_2.34"),
     "needed libraries: expected those of every Linux, got libother.so too": (ABI3, NAME, "linux-x86_64", "other", "OTHER_1", "libother.so"),
+    "expected the whole runtime in it, got one without pen_trace_create": (ABI3, NAME, "linux-x86_64", "pen_trace_create"),
+    "extension: expected _runtime.pyd for abi3, got penlight/_runtime.abi3.so": ("cp312-abi3-win_amd64", NAME, "windows-x86_64"),
+    "pyd: needed libraries: expected those of every Windows 10, got MSVCP140.dll too": (*WIN, "PyList_New", "", "MSVCP140.dll"),
+    "pyd: needed libraries: expected those of every Windows 10, got python312.dll too": (*WIN, "PyList_New", "", "python312.dll"),
+    "pyd: exported symbols: expected PyInit__runtime alone, got pen_version too": (*WIN, "PyList_New", "pen_version=PyInit__runtime"),
+    "pyd: expected symbols of the stable ABI of cp312 only, got PyUnicode_AsUTF8 too": (*WIN, "PyUnicode_AsUTF8"),
     "expected code for macosx_10_9_arm64|as macosx_10_9_arm64 says, got some for": ("cp312-abi3-macosx_10_9_arm64", NAME, "macos-arm64"),
 }  # fmt: skip
 

@@ -2,9 +2,6 @@
  * Every case is run twice, then all once more (plans come from the cache), with 1 to 3 threads and each instruction set
  * in the library, the model loaded from its path, from memory and from a descriptor at an odd offset. */
 #define _POSIX_C_SOURCE 200809L
-#include <fcntl.h>
-#include <unistd.h>
-
 #include "case.h"
 
 static void replay(const pen_model* model, int count, case_file* cases, const char* isa, int threads) {
@@ -38,18 +35,16 @@ int main(int argc, char** argv) {
 
   size_t size;
   char* bytes = case_read(argv[1], &size);
-  char name[] = "/tmp/penlight-replay-XXXXXX"; /* the file inside another, 1000 bytes in */
-  int fd = mkstemp(name);
-  CHECK(fd >= 0 && unlink(name) == 0);
-  CHECK(lseek(fd, 1000, SEEK_SET) == 1000 && write(fd, bytes, size) == (ssize_t)size);
+  FILE* other = tmpfile(); /* the file inside another, 1000 bytes in */
+  CHECK(other && fseek(other, 1000, SEEK_SET) == 0 && fwrite(bytes, 1, size, other) == size && fflush(other) == 0);
 
   pen_error error;
   pen_model* models[4];
   CHECK(pen_model_open(argv[1], PEN_LOAD_VERIFY, &models[0], &error) == PEN_OK);
   CHECK(pen_model_open_memory(bytes, size, PEN_LOAD_COPY | PEN_LOAD_VERIFY, &models[1], &error) == PEN_OK);
-  CHECK(pen_model_open_fd(fd, 1000, size, PEN_LOAD_VERIFY, &models[2], &error) == PEN_OK);
+  CHECK(pen_model_open_fd(fileno(other), 1000, size, PEN_LOAD_VERIFY, &models[2], &error) == PEN_OK);
   CHECK(pen_model_open_memory(bytes, size, 0, &models[3], &error) == PEN_OK);
-  close(fd);
+  fclose(other);
   for (int i = 0; i < 4; ++i)
     for (int isa = 0; pen_isa_name(isa); ++isa)
       for (int threads = 1; threads <= 3; ++threads)

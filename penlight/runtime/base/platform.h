@@ -28,6 +28,49 @@
 #define PEN_ASAN 0
 #endif
 
+// Windows has these under other names, in other forms or not at all: platform_windows.cc defines them. Under names of their own, as the
+// C library of a program that the runtime is linked into may have some of them, and its malloc, for one, must stay another.
+#if defined(_WIN32)
+#pragma redefine_extname malloc penlight_malloc
+#pragma redefine_extname calloc penlight_calloc
+#pragma redefine_extname free penlight_free
+#pragma redefine_extname posix_memalign penlight_posix_memalign
+#pragma redefine_extname snprintf penlight_snprintf
+#pragma redefine_extname vsnprintf penlight_vsnprintf
+#pragma redefine_extname j0 penlight_j0
+#pragma redefine_extname j1 penlight_j1
+#pragma redefine_extname y0 penlight_y0
+#pragma redefine_extname y1 penlight_y1
+#pragma redefine_extname lgamma_r penlight_lgamma_r
+#pragma redefine_extname lgammaf_r penlight_lgammaf_r
+#pragma redefine_extname __errno_location penlight_errno_location
+#pragma redefine_extname open penlight_open
+#pragma redefine_extname close penlight_close
+#pragma redefine_extname lseek penlight_lseek
+#pragma redefine_extname pread penlight_pread
+#pragma redefine_extname mmap penlight_mmap
+#pragma redefine_extname munmap penlight_munmap
+#pragma redefine_extname madvise penlight_madvise
+#pragma redefine_extname sysconf penlight_sysconf
+#pragma redefine_extname clock_gettime penlight_clock_gettime
+#pragma redefine_extname getpid penlight_getpid
+#pragma redefine_extname pthread_create penlight_pthread_create
+#pragma redefine_extname pthread_join penlight_pthread_join
+#pragma redefine_extname pthread_mutex_init penlight_pthread_mutex_init
+#pragma redefine_extname pthread_mutex_destroy penlight_pthread_mutex_destroy
+#pragma redefine_extname pthread_mutex_lock penlight_pthread_mutex_lock
+#pragma redefine_extname pthread_mutex_unlock penlight_pthread_mutex_unlock
+#pragma redefine_extname pthread_cond_init penlight_pthread_cond_init
+#pragma redefine_extname pthread_cond_destroy penlight_pthread_cond_destroy
+#pragma redefine_extname sched_yield penlight_sched_yield
+#pragma redefine_extname pthread_cond_wait penlight_pthread_cond_wait
+#pragma redefine_extname pthread_cond_signal penlight_pthread_cond_signal
+#pragma redefine_extname pthread_cond_broadcast penlight_pthread_cond_broadcast
+#pragma redefine_extname pthread_key_create penlight_pthread_key_create
+#pragma redefine_extname pthread_getspecific penlight_pthread_getspecific
+#pragma redefine_extname pthread_setspecific penlight_pthread_setspecific
+#endif
+
 // platform_check.cc, and tests that include libc's headers too, have these in a namespace beside the real ones.
 #if defined(PEN_PLATFORM_CHECK)
 namespace platform_h {
@@ -126,7 +169,7 @@ int* __errno_location(void) noexcept __attribute__((const));
 #endif
 int open(const char* path, int flags, ...);
 int close(int fd);
-// off_t and time_t: a long, but for 32-bit systems of musl's, which have no macro of their own.
+// off_t and time_t: a long, but for Windows, and for 32-bit systems of musl's, which have no macro of their own.
 #if __SIZEOF_LONG__ == 4 && !defined(__GLIBC__) && !defined(__ANDROID__)
 typedef long long pen_offset;
 typedef long long pen_seconds;
@@ -147,7 +190,11 @@ struct pen_timespec {
 int clock_gettime(int clock, pen_timespec* t) noexcept;
 int getpid(void) noexcept;
 // threads
+#if defined(_WIN32)
+typedef void* pen_pthread;
+#else
 typedef unsigned long pen_pthread;
+#endif
 int pthread_create(pen_pthread* thread, const void* attributes, void* (*start)(void*), void* argument) noexcept;
 int pthread_join(pen_pthread thread, void** result);
 int pthread_mutex_init(void* mutex, const void* attributes) noexcept;
@@ -193,6 +240,11 @@ constexpr int kAdviceHugePages = 14;
 #elif defined(__wasm__)  // platform_wasm.cc has what asks for these
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;  // WASI's
+constexpr int kAdviceHugePages = 0;
+#elif defined(_WIN32)    // as platform_windows.cc takes them
+constexpr int kPageSizeName = 30;
+constexpr int kCoresName = 84;
+constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 0;
 #else
 constexpr int kPageSizeName = 30;

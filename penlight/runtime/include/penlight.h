@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #if defined(_WIN32)
-#define PEN_API __declspec(dllexport)
+#define PEN_API /* penlight.dll exports them all, by a list of names; programs link with penlight.lib */
 #else
 #define PEN_API __attribute__((visibility("default")))
 #endif
