@@ -136,6 +136,15 @@ typedef long pen_seconds;
 #endif
 pen_offset lseek(int fd, pen_offset offset, int whence) noexcept;
 ptrdiff_t pread(int fd, void* to, size_t size, pen_offset offset);
+ptrdiff_t write(int fd, const void* from, size_t size);
+int rename(const char* from, const char* to) noexcept;
+int unlink(const char* path) noexcept;
+#if defined(__APPLE__) || (defined(__ANDROID__) && __SIZEOF_LONG__ == 4)
+typedef unsigned short pen_mode;
+#else
+typedef unsigned pen_mode;
+#endif
+int mkdir(const char* path, pen_mode mode) noexcept;
 void* mmap(void* address, size_t size, int protection, int flags, int fd, pen_offset offset) noexcept;
 int munmap(void* address, size_t size) noexcept;
 int madvise(void* address, size_t size, int advice) noexcept;
@@ -146,6 +155,10 @@ struct pen_timespec {
 };
 int clock_gettime(int clock, pen_timespec* t) noexcept;
 int getpid(void) noexcept;
+// libraries that a machine may have or not
+void* dlopen(const char* name, int flags) noexcept;
+void* dlsym(void* library, const char* name) noexcept;
+char* dlerror(void) noexcept;
 // threads
 typedef unsigned long pen_pthread;
 int pthread_create(pen_pthread* thread, const void* attributes, void* (*start)(void*), void* argument) noexcept;
@@ -181,15 +194,19 @@ constexpr int kProtRead = 1;    // PROT_READ
 constexpr int kMapPrivate = 2;  // MAP_PRIVATE
 // These differ.
 #if defined(__APPLE__)
-constexpr int kPageSizeName = 29;    // _SC_PAGESIZE
-constexpr int kCoresName = 58;       // _SC_NPROCESSORS_ONLN
-constexpr int kMonotonic = 6;        // CLOCK_MONOTONIC
-constexpr int kAdviceHugePages = 0;  // MADV_HUGEPAGE; 0: there is no such advice
+constexpr int kPageSizeName = 29;      // _SC_PAGESIZE
+constexpr int kCoresName = 58;         // _SC_NPROCESSORS_ONLN
+constexpr int kMonotonic = 6;          // CLOCK_MONOTONIC
+constexpr int kAdviceHugePages = 0;    // MADV_HUGEPAGE; 0: there is no such advice
+constexpr int kCreateNew = 0x1000a01;  // O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
+constexpr int kLoadNow = 6;            // RTLD_NOW | RTLD_LOCAL
 #elif defined(__ANDROID__)
 constexpr int kPageSizeName = 39;
 constexpr int kCoresName = 97;
 constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
+constexpr int kCreateNew = 02000301;
+constexpr int kLoadNow = __SIZEOF_LONG__ == 4 ? 0 : 2;
 #elif defined(__wasm__)  // platform_wasm.cc has what asks for these
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;  // WASI's
@@ -199,6 +216,8 @@ constexpr int kPageSizeName = 30;
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
+constexpr int kCreateNew = 02000301;
+constexpr int kLoadNow = 2;
 #endif
 // Room for pthread_mutex_t and pthread_cond_t of any of them.
 constexpr size_t kLockBytes = 64, kConditionBytes = 64;
