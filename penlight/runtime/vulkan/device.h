@@ -1,6 +1,6 @@
 // The machine's Vulkan devices, what each can do, and those that are open: one compute queue each, shared by all of the process that asked
 // for the same device, counted, closed with the last. What is asked of a device that is lost, or that a parent process opened, is an
-// error in words; opening it again gives a fresh one.
+// error in words; a lost one is opened afresh.
 #pragma once
 #include "penlight/runtime/vulkan/loader.h"
 

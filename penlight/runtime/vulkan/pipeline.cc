@@ -13,7 +13,8 @@ struct Layout {
 
 struct Pipelines {
   VkPipelineCache cache;
-  uint64_t loaded_bytes, saved_bytes;  // of the cache: from the file; as it was last written or read
+  uint64_t loaded_bytes;  // from the file
+  size_t saved_bytes;     // what the driver had when it was last written or read
   List<Pipeline*> made;
   List<Layout> layouts;
 };
@@ -47,7 +48,9 @@ Status start(Device* device, pen_error* error) {
     free(p);
     return device_error(device, result, "a pipeline cache", error);
   }
-  p->loaded_bytes = p->saved_bytes = size;
+  p->loaded_bytes = size;
+  // Not what was read, as some drivers put a few bytes around that, every time. Without a file, the next save makes one.
+  if (size) device->f.GetPipelineCacheData(device->handle, p->cache, &p->saved_bytes, nullptr);
   device->pipelines = p;
   return PEN_OK;
 }
@@ -297,7 +300,7 @@ static void save(Device* device) {
   Pipelines* p = device->pipelines;
   if (!p || !p->made.count) return;
   size_t size = 0;
-  // A cache only grows: one of the same size has nothing new.
+  // A cache grows with all that it had not: one of the same size has nothing new.
   if (device->f.GetPipelineCacheData(device->handle, p->cache, &size, nullptr) != VK_SUCCESS || size == p->saved_bytes) return;
   void* data = malloc(size);
   if (data && device->f.GetPipelineCacheData(device->handle, p->cache, &size, data) == VK_SUCCESS) {

@@ -364,8 +364,33 @@ static void test_threads() {
   for (pthread_t& t : threads) pthread_join(t, nullptr);
 }
 
+// The child says what it finds, and ends.
+template <class Child>
+static void forked(Child run_child) {
+  lock_process();  // as another thread of the parent may have it
+  pid_t child = fork();
+  if (child == 0) {
+    run_child();
+    fflush(nullptr);
+    _exit(0);
+  }
+  unlock_process();
+  int status;
+  CHECK(child > 0 && waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void test_fork() {
   Device* d;
+  int32_t count;
+  OK(open_device("", &d, &error));
+  release_device(d);
+  forked([] {
+    Device* own;
+    OK(open_device("", &own, &error));
+    test_chain(own);
+    release_device(own);
+  });
   OK(open_device("", &d, &error));
   Buffer b;
   OK(create_buffer(d, Use::device, 4096, &b, &error));
@@ -377,10 +402,9 @@ static void test_fork() {
   Recording* r;
   OK(create_recording(d, &step, 1, false, &r, &error));
   OK(run(r, &error));
-  lock_process();  // as another thread of the parent may have it
-  pid_t child = fork();
-  if (child == 0) {
+  forked([&] {
     Buffer other;
+    Device* own;
     const Pipeline* none;
     PipelineRequest request = {&shader.program, nullptr, 0, 0};
     FAILS(submit(r, &error), kDeviceFailed, "after the fork");
@@ -388,22 +412,14 @@ static void test_fork() {
     FAILS(create_buffer(d, Use::device, 4, &other, &error), kDeviceFailed, "after the fork");
     FAILS(make_pipelines(d, &request, 1, &none, nullptr, &error), kDeviceFailed, "after the fork");
     FAILS(upload(&b, 0, push, 8, &error), kDeviceFailed, "after the fork");
+    FAILS(open_device("", &own, &error), kDeviceFailed, "had a device open when it forked", "spawn");
+    FAILS(list_devices(nullptr, 0, &count, &error), kDeviceFailed, "had a device open when it forked");
     save_pipelines(d);
-    Device* own;
-    OK(open_device("", &own, &error));
-    CHECK(own != d && own->physical);
-    test_chain(own);
-    release_device(own);
     destroy_recording(r);
     destroy_buffer(&b);
     release_device(d);
-    fflush(nullptr);
-    _exit(0);
-  }
-  unlock_process();
-  int status;
-  CHECK(child > 0 && waitpid(child, &status, 0) == child);
-  CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    FAILS(open_device("", &own, &error), kDeviceFailed, "had a device open when it forked");
+  });
   OK(run(r, &error));
   destroy_recording(r);
   destroy_buffer(&b);
