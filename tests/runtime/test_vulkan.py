@@ -18,7 +18,7 @@ from tests.runtime.test_symbols import declared
 HERE = Path(__file__).parent / "vulkan"
 ROOM = native.ROOT / "penlight/runtime/vulkan"
 DRIVERS = {
-    "lavapipe": Path("/usr/share/vulkan/icd.d/lvp_icd.x86_64.json"),
+    "lavapipe": next(Path("/usr/share/vulkan/icd.d").glob("lvp_icd.*.json"), Path("/no/lavapipe")),
     "swiftshader": Path("/usr/lib/chromium/vk_swiftshader_icd.json"),
 }
 PACKAGES = {"lavapipe": "mesa-vulkan-drivers", "swiftshader": "chromium-common"}
@@ -202,6 +202,77 @@ def test_a_driver_without_a_loader(shaders: Path) -> None:
     if not library.exists():
         pytest.skip("swiftshader is not installed (Debian: chromium-common)")
     assert "SwiftShader" in start(shaders, "list", PENLIGHT_VULKAN_LIBRARY=str(library))
+
+
+@pytest.fixture(scope="module")
+def between() -> str:
+    """A library that stands before the real one and behaves as other hardware does."""
+    flags = ["-O1", "-fPIC", "-shared"]
+    return str(native.program("plain", HERE / "between.cc", flags=flags, name="libbetween.so"))
+
+
+@pytest.mark.parametrize(
+    ("what", "behaviour"),
+    [
+        ("compute", "own-memory"),  # the host cannot reach it, and sees what it downloads only after it was fetched
+        ("compute", "own-memory full"),  # other memory serves
+        ("compute", "own-memory late"),  # the driver's waiting ends early
+        ("fork", "own-memory"),
+        ("loss", "lost-at-submit"),
+        ("loss", "own-memory lost-at-wait"),
+        ("broken", "broken-compiler"),
+    ],
+)
+def test_other_hardware(driver: str, what: str, behaviour: str, shaders: Path, between: str) -> None:
+    environment = {**on(driver), "PENLIGHT_VULKAN_LIBRARY": between, "BETWEEN": behaviour}
+    assert start(shaders, what, **environment).endswith("all well\n")
+
+
+def test_a_cache_with_something_in_it(driver: str, shaders: Path, between: str, tmp_path: Path) -> None:
+    """It is written with every new pipeline, and left alone where there is none; one that is too large is not kept."""
+    environment = {**on(driver, tmp_path), "PENLIGHT_VULKAN_LIBRARY": between, "BETWEEN": "cache"}
+    assert loaded(start(shaders, "cache", **environment)) == 0
+    (file,) = tmp_path.iterdir()
+    written = file.stat()
+    assert written.st_size == 80 + 32 + 2 * 16
+    assert loaded(start(shaders, "cache", **environment)) == 32 + 2 * 16
+    assert file.stat().st_mtime_ns == written.st_mtime_ns
+    assert start(shaders, "compute", **environment).endswith("all well\n")
+    assert file.stat().st_size > 80 + 32 + 40 * 16
+    start(shaders, "cache", **{**environment, "BETWEEN": "great-cache"})
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "listed", "opened"),
+    [
+        ("kinds", ["llvmpipe.*|integrated GPU|$", "SwiftShader.*|virtual GPU|$"], "llvmpipe"),
+        ("old-device", ["SwiftShader.*|CPU|its driver has Vulkan 1.0", "llvmpipe.*|CPU|$"], "llvmpipe"),
+        (
+            "no-queue",
+            ["SwiftShader.*|it has no queue", "llvmpipe.*|it has no queue"],
+            ".*: expected a device that can be used",
+        ),
+    ],
+)
+def test_which_device(behaviour: str, listed: list[str], opened: str, shaders: Path, between: str) -> None:
+    """The likeliest stands first, the first that can be used is opened; why another cannot is said."""
+    if not all(path.exists() for path in DRIVERS.values()):
+        pytest.skip("lavapipe and swiftshader are not both installed (Debian: mesa-vulkan-drivers, chromium-common)")
+    both = ":".join(str(path) for path in DRIVERS.values())
+    environment = {"VK_ICD_FILENAMES": both, "VK_DRIVER_FILES": both, "PENLIGHT_VULKAN_LIBRARY": between}
+    *lines, last, _ = start(shaders, "kinds", **environment, BETWEEN=behaviour, PENLIGHT_CACHE="").splitlines()
+    if behaviour != "kinds":  # of one kind: in the loader's order
+        lines.sort(key=lambda line: "llvmpipe" in line)
+    assert len(lines) == len(listed)
+    for line, expected in zip(lines, listed, strict=True):
+        assert re.match(expected.replace("|", r"\|"), line), line
+    assert re.match(opened, last), last
+
+
+def test_a_loader_of_vulkan_1_0(shaders: Path, between: str) -> None:
+    output = start(shaders, "none", PENLIGHT_VULKAN_LIBRARY=between, BETWEEN="old-loader")
+    assert "expected a loader of Vulkan 1.1 or later" in output
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,10 @@ namespace platform_h {
 #else
 extern "C" {
 #endif
+// libraries that a machine may have or not: in libdl, where that is one by itself
+void* dlopen(const char* name, int flags) noexcept;
+void* dlsym(void* library, const char* name) noexcept;
+char* dlerror(void) noexcept;
 // memory and strings
 void* malloc(size_t size) noexcept;
 void* calloc(size_t count, size_t size) noexcept;
@@ -155,10 +159,6 @@ struct pen_timespec {
 };
 int clock_gettime(int clock, pen_timespec* t) noexcept;
 int getpid(void) noexcept;
-// libraries that a machine may have or not
-void* dlopen(const char* name, int flags) noexcept;
-void* dlsym(void* library, const char* name) noexcept;
-char* dlerror(void) noexcept;
 // threads
 typedef unsigned long pen_pthread;
 int pthread_create(pen_pthread* thread, const void* attributes, void* (*start)(void*), void* argument) noexcept;

@@ -443,6 +443,56 @@ static void test_cache(const char* set) {
   release_device(d);
 }
 
+// A library between the runtime and the driver loses the device at the first run.
+static void test_loss() {
+  Device *d, *fresh;
+  OK(open_device("", &d, &error));
+  Shader shader("chain", 2, 8);
+  Buffer b;
+  OK(create_buffer(d, Use::device, 4096, &b, &error));
+  Range ranges[] = {{&b, 0, 256, false}, {&b, 1024, 256, true}};
+  uint32_t push[2] = {64, 1};
+  Step step = {pipeline(d, shader.program, {1}), ranges, 2, push, {1, 1, 1}};
+  Recording* r;
+  OK(create_recording(d, &step, 1, false, &r, &error));
+  FAILS(run(r, &error), kDeviceFailed, "VK_ERROR_DEVICE_LOST", d->info.name, "open it again");
+  FAILS(run(r, &error), kDeviceFailed, "lost");
+  OK(open_device("", &fresh, &error));
+  CHECK(fresh != d);
+  test_chain(fresh);
+  destroy_recording(r);
+  destroy_buffer(&b);
+  release_device(d);
+  release_device(fresh);
+}
+
+static void test_broken() {
+  Device* d;
+  OK(open_device("", &d, &error));
+  Shader shader("chain", 2, 8);
+  uint32_t constants[] = {1, 2, 3, 4, 5, 6};
+  PipelineRequest requests[6];
+  const Pipeline* made[6];
+  for (int i = 0; i < 6; ++i) requests[i] = {&shader.program, &constants[i], 1, 0};
+  FAILS(make_pipelines(d, requests, 6, made, nullptr, &error), kDeviceFailed, "the shader chain", "VK_ERROR_INVALID_SHADER_NV");
+  release_device(d);
+}
+
+// Every device, its kind, and why it cannot be used; then the first that can.
+static void test_kinds() {
+  DeviceInfo infos[8];
+  int32_t count;
+  OK(list_devices(infos, 8, &count, &error));
+  for (int32_t i = 0; i < count; ++i) printf("%s|%s|%s\n", infos[i].name, type_name(infos[i].type), infos[i].unfit);
+  Device* d = nullptr;
+  Status status = open_device("", &d, &error);
+  printf("%s\n", status ? error.message : d->info.name);
+  Device* unfit;
+  for (int32_t i = 0; i < count; ++i)
+    if (infos[i].unfit[0]) FAILS(open_device(infos[i].name, &unfit, &error), kDeviceFailed, infos[i].unfit, infos[i].name);
+  if (!status) release_device(d);
+}
+
 // No loader, no driver, no device: the same reason every time, and never more than that.
 static void test_none() {
   pen_error e;
@@ -522,13 +572,16 @@ int main(int argc, char** argv) {
   if (what == "fork") test_fork();
   if (what == "cache") test_cache(argc > 3 ? argv[3] : nullptr);
   if (what == "none") test_none();
+  if (what == "loss") test_loss();
+  if (what == "broken") test_broken();
+  if (what == "kinds") test_kinds();
   if (what == "misuse") test_misuse();
-  if (what == "compute" || what == "bench") {
+  if (what == "compute" || what == "transfer" || what == "bench") {
     Device* d;
     OK(open_device("", &d, &error));
-    if (what == "bench") {
-      bench(d);
-    } else {
+    if (what == "bench") bench(d);
+    if (what == "transfer") test_transfer(d);
+    if (what == "compute") {
       test_hazards();
       test_add(d);
       test_chain(d);
