@@ -82,12 +82,13 @@ def test_validation_layer_is_silent(driver: str, what: str, shaders: Path, tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["compute", "lost", "fork", "cache"])
-def test_memory_is_sound(what: str, shaders: Path, tmp_path: Path) -> None:
-    """Under AddressSanitizer: nothing leaks either, what a process leaves open excepted."""
+@pytest.mark.parametrize(
+    ("kind", "what"), [("asan", "compute"), ("asan", "lost"), ("asan", "fork"), ("asan", "cache"), ("tsan", "threads")]
+)
+def test_under_sanitizers(kind: str, what: str, shaders: Path, tmp_path: Path) -> None:
     if not DRIVERS["lavapipe"].exists():
         pytest.skip("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
-    assert start(shaders, what, kind="asan", **on("lavapipe", tmp_path)).endswith("all well\n")
+    assert start(shaders, what, kind=kind, **on("lavapipe", tmp_path)).endswith("all well\n")
 
 
 def loaded(output: str) -> int:
@@ -270,6 +271,25 @@ def test_which_device(behaviour: str, listed: list[str], opened: str, shaders: P
     assert re.match(opened, last), last
 
 
+@pytest.mark.parametrize(
+    ("behaviour", "told"),
+    [
+        ("khr-matrices", ["khr 1 nv 0 shapes 2", "16 x 8 x 32", "16 x 11 x 32"]),
+        ("nv-matrices", ["khr 0 nv 1 shapes 2", "8 x 8 x 32", "8 x 11 x 32"]),
+        ("khr-matrices nv-matrices", ["khr 1 nv 1 shapes 2", "16 x 8 x 32", "16 x 11 x 32"]),
+    ],
+)
+def test_cooperative_matrices(behaviour: str, told: list[str], shaders: Path, between: str) -> None:
+    """Of the shapes that a driver lists, those with f16 in and f32 accumulated; opening a device enables what they need."""
+    if not DRIVERS["lavapipe"].exists():
+        pytest.skip("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
+    output = start(shaders, "list", **on("lavapipe"), PENLIGHT_VULKAN_LIBRARY=between, BETWEEN=behaviour)
+    first, *lines, last = output.splitlines()
+    assert told[0] in first
+    assert [line.strip() for line in lines] == told[1:]
+    assert last == "all well"
+
+
 def test_a_loader_of_vulkan_1_0(shaders: Path, between: str) -> None:
     output = start(shaders, "none", PENLIGHT_VULKAN_LIBRARY=between, BETWEEN="old-loader")
     assert "expected a loader of Vulkan 1.1 or later" in output
@@ -282,37 +302,25 @@ def test_objects(target: str, tmp_path: Path) -> None:
     """Compiles for every kind of target without any header but the compiler's, takes nothing from outside that platform.h does not
     declare, and has no constructors."""
     sources = sorted(ROOM.glob("*.cc"))
-    compiler, symbols = ["g++", "-O2"], "nm"
+    compiler = ["g++", "-O2"]
     if target:
         ziglang = pytest.importorskip("ziglang")
         home = Path(ziglang.__file__).parent
         words = ["-ffreestanding", "-nostdlibinc", "-isystem", str(home / "lib/include"), "-Oz"]
+        words += ["-mno-outline-atomics"] if target.startswith("aarch64") else []
         compiler = [str(home / "zig"), "clang", f"--target={target}", *words]
     objects = []
     for source in sources:
         out = tmp_path / f"{source.stem}.o"
-        flags = [
-            "-std=c++17",
-            "-fPIC",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fno-exceptions",
-            "-fno-rtti",
-            "-fno-threadsafe-statics",
-        ]
-        done = subprocess.run(
-            [*compiler, *flags, f"-I{native.ROOT}", "-c", source, "-o", out], capture_output=True, text=True
-        )
+        flags = ["-std=c++17", "-fPIC", *native.WARNINGS, "-fno-exceptions", "-fno-rtti", f"-I{native.ROOT}", "-c"]
+        done = subprocess.run([*compiler, *flags, source, "-o", out], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         objects.append(out)
-    if target:
-        return
-    listed = subprocess.run([symbols, "-A", *objects], capture_output=True, text=True, check=True).stdout.splitlines()
-    undefined = {line.split()[-1] for line in listed if line.split()[-2] == "U"}
+    table = subprocess.run(["readelf", "-s", "-W", *objects], capture_output=True, text=True, check=True).stdout
+    undefined = {line.split()[7] for line in table.splitlines() if " UND " in line and len(line.split()) > 7}
     outside = {name for name in undefined if not name.startswith("_ZN3pen") and name != "_GLOBAL_OFFSET_TABLE_"}
-    assert outside - declared() - {"pen_version"} == set()
+    helpers = {name for name in outside if re.fullmatch(r"__aeabi_\w+|__\w+di3|__fixunsdfdi", name)}  # of 32 bits
+    assert helpers == set() or "64" not in target
+    assert outside - declared() - helpers - {"pen_version"} == set()
     sections = subprocess.run(["readelf", "-S", "-W", *objects], capture_output=True, text=True, check=True).stdout
-    assert ".init_array" not in sections
-    assert ".tbss" not in sections
-    assert ".gcc_except_table" not in sections
+    assert not re.search(r"\.(init_array|tbss|tdata|gcc_except_table)", sections)

@@ -1,6 +1,6 @@
 // A Vulkan library between the runtime and the real one (PENLIGHT_VULKAN_LIBRARY names it): it behaves as hardware does that a test machine
 // has not. BETWEEN lists what: a loader or device too old, other kinds of devices and of memory, a device that is lost, memory that runs
-// out, a compiler that fails, a pipeline cache that holds something.
+// out, a compiler that fails, a pipeline cache that holds something, cooperative matrices.
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +137,70 @@ VkResult PEN_VK_CALL cache_data(VkDevice d, VkPipelineCache cache, size_t* size,
   return VK_SUCCESS;
 }
 
+// Cooperative matrices: the extensions are listed, their features and shapes told, and nothing of them reaches the real driver.
+const char* const kMatrices[] = {"VK_KHR_cooperative_matrix", "VK_NV_cooperative_matrix"};
+bool has(int which) { return is(which ? "nv-matrices" : "khr-matrices"); }
+template <class T>
+T* in_chain(void* next) {
+  for (auto* s = static_cast<VkPhysicalDeviceFeatures2*>(next); s; s = static_cast<VkPhysicalDeviceFeatures2*>(s->pNext))
+    if (s->sType == T{}.sType) return reinterpret_cast<T*>(s);
+  return nullptr;
+}
+VkResult PEN_VK_CALL extensions(VkPhysicalDevice d, const char* layer, uint32_t* count, VkExtensionProperties* list) {
+  uint32_t real = 0;
+  instance_functions.EnumerateDeviceExtensionProperties(d, layer, &real, nullptr);
+  if (list) instance_functions.EnumerateDeviceExtensionProperties(d, layer, &real, list);
+  for (int i = 0; i < 2; ++i)
+    if (has(i)) {
+      if (list) strcpy(list[real].extensionName, kMatrices[i]);
+      ++real;
+    }
+  *count = real;
+  return VK_SUCCESS;
+}
+void PEN_VK_CALL features(VkPhysicalDevice d, VkPhysicalDeviceFeatures2* f2) {
+  instance_functions.GetPhysicalDeviceFeatures2(d, f2);
+  if (auto* s = in_chain<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(f2)) s->cooperativeMatrix = 1;
+  if (auto* s = in_chain<VkPhysicalDeviceCooperativeMatrixFeaturesNV>(f2)) s->cooperativeMatrix = 1;
+  if (auto* s = in_chain<VkPhysicalDeviceVulkanMemoryModelFeatures>(f2)) s->vulkanMemoryModel = 1;
+}
+void PEN_VK_CALL properties2(VkPhysicalDevice d, VkPhysicalDeviceProperties2* p) {
+  instance_functions.GetPhysicalDeviceProperties2(d, p);
+  if (auto* s = in_chain<VkPhysicalDeviceCooperativeMatrixPropertiesKHR>(p))
+    s->cooperativeMatrixSupportedStages = VK_SHADER_STAGE_COMPUTE_BIT;
+}
+template <class T>
+VkResult PEN_VK_CALL shapes(VkPhysicalDevice, uint32_t* count, T* list) {
+  constexpr auto f16 = VK_COMPONENT_TYPE_FLOAT16_NV, f32 = VK_COMPONENT_TYPE_FLOAT32_NV;
+  uint32_t first = sizeof(T) == sizeof(VkCooperativeMatrixPropertiesKHR) ? 16 : 8;
+  VkComponentTypeNV inputs[] = {f16, f32, f16, f16}, sums[] = {f32, f32, f16, f32};
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (list[i].sType != T{}.sType) return VK_ERROR_UNKNOWN;
+    list[i].MSize = first, list[i].NSize = 8 + i, list[i].KSize = 32;
+    list[i].AType = list[i].BType = inputs[i];
+    list[i].CType = sums[i];
+    list[i].scope = VK_SCOPE_SUBGROUP_NV;
+  }
+  *count = 4;
+  return VK_SUCCESS;
+}
+VkResult PEN_VK_CALL create(VkPhysicalDevice d, const VkDeviceCreateInfo* info, const void* a, VkDevice* device) {
+  VkDeviceCreateInfo real = *info;
+  auto* wanted = static_cast<VkPhysicalDeviceFeatures2*>(const_cast<void*>(info->pNext));
+  auto* khr = in_chain<VkPhysicalDeviceCooperativeMatrixFeaturesKHR>(wanted);
+  auto* nv = in_chain<VkPhysicalDeviceCooperativeMatrixFeaturesNV>(wanted);
+  auto* model = in_chain<VkPhysicalDeviceVulkanMemoryModelFeatures>(wanted);
+  bool all =
+      (!has(0) || (khr && khr->cooperativeMatrix)) && (!has(1) || (nv && nv->cooperativeMatrix)) && model && model->vulkanMemoryModel;
+  uint32_t more = (has(0) ? 1u : 0u) + (has(1) ? 1u : 0u);
+  if (!all || info->enabledExtensionCount < more) return VK_ERROR_FEATURE_NOT_PRESENT;
+  // They stand first, in this order, as they were linked last.
+  while (wanted->pNext == nv || wanted->pNext == khr) wanted->pNext = static_cast<VkPhysicalDeviceFeatures2*>(wanted->pNext)->pNext;
+  model->vulkanMemoryModel = 0;
+  real.enabledExtensionCount -= more;
+  return instance_functions.CreateDevice(d, &real, a, device);
+}
+
 struct Row {
   const char *when, *name;
   void* function;
@@ -156,6 +220,12 @@ const Row kRows[] = {
     AT("", WaitForFences, wait),
     AT("", GetFenceStatus, status),
     AT("", CreateComputePipelines, compile),
+    AT("matrices", EnumerateDeviceExtensionProperties, extensions),
+    AT("matrices", GetPhysicalDeviceFeatures2, features),
+    AT("matrices", GetPhysicalDeviceProperties2, properties2),
+    AT("khr-matrices", GetPhysicalDeviceCooperativeMatrixPropertiesKHR, shapes<VkCooperativeMatrixPropertiesKHR>),
+    AT("nv-matrices", GetPhysicalDeviceCooperativeMatrixPropertiesNV, shapes<VkCooperativeMatrixPropertiesNV>),
+    AT("matrices", CreateDevice, create),
     AT("cache", CreatePipelineCache, open_cache),
     AT("cache", GetPipelineCacheData, cache_data),
 };

@@ -536,7 +536,7 @@ static void bench(Device* d) {
   Buffer b;
   OK(create_buffer(d, Use::device, 1 << 20, &b, &error));
   uint32_t push[2] = {64, 1};
-  for (int count : {1, 100}) {
+  for (int count : {0, 1, 100}) {
     std::vector<Range> ranges;
     for (int i = 0; i < count; ++i) {
       uint64_t from = static_cast<uint64_t>(i % 2) * 4096;
