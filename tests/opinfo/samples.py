@@ -107,11 +107,12 @@ def calls_of(name: str, dtype: str) -> list[Call]:
 
 
 def check(name: str, dtype: str, most: int | None = None, alone: Container[int] = ()) -> Result:
-    """The samples of one operator and dtype: every one, or `most` of them, evenly chosen; those of which a failure is expected
+    """The samples of one operator and dtype: every one, or `most` of them, evenly chosen, and those of which a failure is expected:
     alone, for they would take their batch with them."""
     calls = calls_of(name, dtype)
     if most is not None and len(calls) > most:
-        calls = [calls[i * len(calls) // most] for i in range(most)]
+        chosen = {i * len(calls) // most for i in range(most)}
+        calls = [call for call in calls if call.index in chosen or call.index in alone]
     result = Result(samples=len(calls))
     computed = [(c, e) for c in calls if (e := _eager(c)) is not _NOTHING]
     singles = [one for one in computed if one[0].index in alone]
