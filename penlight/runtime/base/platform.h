@@ -77,6 +77,10 @@ namespace platform_h {
 #else
 extern "C" {
 #endif
+// libraries that a machine may have or not: in libdl, where that is one by itself
+void* dlopen(const char* name, int flags) noexcept;
+void* dlsym(void* library, const char* name) noexcept;
+char* dlerror(void) noexcept;
 // memory and strings
 void* malloc(size_t size) noexcept;
 void* calloc(size_t count, size_t size) noexcept;
@@ -179,6 +183,15 @@ typedef long pen_seconds;
 #endif
 pen_offset lseek(int fd, pen_offset offset, int whence) noexcept;
 ptrdiff_t pread(int fd, void* to, size_t size, pen_offset offset);
+ptrdiff_t write(int fd, const void* from, size_t size);
+int rename(const char* from, const char* to) noexcept;
+int unlink(const char* path) noexcept;
+#if defined(__APPLE__) || (defined(__ANDROID__) && __SIZEOF_LONG__ == 4)
+typedef unsigned short pen_mode;
+#else
+typedef unsigned pen_mode;
+#endif
+int mkdir(const char* path, pen_mode mode) noexcept;
 void* mmap(void* address, size_t size, int protection, int flags, int fd, pen_offset offset) noexcept;
 int munmap(void* address, size_t size) noexcept;
 int madvise(void* address, size_t size, int advice) noexcept;
@@ -228,15 +241,19 @@ constexpr int kProtRead = 1;    // PROT_READ
 constexpr int kMapPrivate = 2;  // MAP_PRIVATE
 // These differ.
 #if defined(__APPLE__)
-constexpr int kPageSizeName = 29;    // _SC_PAGESIZE
-constexpr int kCoresName = 58;       // _SC_NPROCESSORS_ONLN
-constexpr int kMonotonic = 6;        // CLOCK_MONOTONIC
-constexpr int kAdviceHugePages = 0;  // MADV_HUGEPAGE; 0: there is no such advice
+constexpr int kPageSizeName = 29;      // _SC_PAGESIZE
+constexpr int kCoresName = 58;         // _SC_NPROCESSORS_ONLN
+constexpr int kMonotonic = 6;          // CLOCK_MONOTONIC
+constexpr int kAdviceHugePages = 0;    // MADV_HUGEPAGE; 0: there is no such advice
+constexpr int kCreateNew = 0x1000a01;  // O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC
+constexpr int kLoadNow = 6;            // RTLD_NOW | RTLD_LOCAL
 #elif defined(__ANDROID__)
 constexpr int kPageSizeName = 39;
 constexpr int kCoresName = 97;
 constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
+constexpr int kCreateNew = 02000301;
+constexpr int kLoadNow = __SIZEOF_LONG__ == 4 ? 0 : 2;
 #elif defined(__wasm__)  // platform_wasm.cc has what asks for these
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;  // WASI's
@@ -251,6 +268,8 @@ constexpr int kPageSizeName = 30;
 constexpr int kCoresName = 84;
 constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
+constexpr int kCreateNew = 02000301;
+constexpr int kLoadNow = 2;
 #endif
 // Room for pthread_mutex_t and pthread_cond_t of any of them.
 constexpr size_t kLockBytes = 64, kConditionBytes = 64;

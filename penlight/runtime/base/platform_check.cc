@@ -4,6 +4,7 @@
 #if __STDC_HOSTED__ && __has_include(<pthread.h>) && __has_include(<sys/mman.h>)
 
 #define _GLIBCXX_INCLUDE_NEXT_C_HEADERS 1  // <math.h> and <stdlib.h> as C has them, without overloads
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -167,12 +169,19 @@ PEN_SAME(open);
 PEN_SAME(close);
 PEN_SAME(lseek);
 PEN_SAME(pread);
+PEN_SAME(write);
+PEN_SAME(rename);
+PEN_SAME(unlink);
+PEN_SAME(mkdir);
 PEN_SAME(mmap);
 PEN_SAME(munmap);
 PEN_SAME(madvise);
 PEN_SAME(sysconf);
 PEN_SAME(clock_gettime);
 PEN_SAME(getpid);
+PEN_SAME(dlopen);
+PEN_SAME(dlsym);
+PEN_SAME(dlerror);
 PEN_SAME(pthread_create);
 PEN_SAME(pthread_join);
 PEN_SAME(pthread_mutex_init);
@@ -190,6 +199,8 @@ PEN_SAME(pthread_setspecific);
 PEN_SAME(sched_yield);
 
 static_assert(kReadOnly == O_RDONLY, "O_RDONLY");
+static_assert(kCreateNew == (O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC), "O_CREAT, O_EXCL, O_CLOEXEC");
+static_assert(kLoadNow == (RTLD_NOW | RTLD_LOCAL), "RTLD_NOW, RTLD_LOCAL");
 static_assert(kSeekEnd == SEEK_END, "SEEK_END");
 static_assert(kProtRead == PROT_READ, "PROT_READ");
 static_assert(kMapPrivate == MAP_PRIVATE, "MAP_PRIVATE");
@@ -203,6 +214,7 @@ static_assert(sizeof(pthread_mutex_t) <= kLockBytes && alignof(pthread_mutex_t) 
 static_assert(sizeof(pthread_cond_t) <= kConditionBytes && alignof(pthread_cond_t) <= 64, "pthread_cond_t");
 static_assert(sizeof(platform_h::pen_pthread) == sizeof(pthread_t), "pthread_t");
 static_assert(sizeof(platform_h::pen_pthread_key) == sizeof(pthread_key_t), "pthread_key_t");
+static_assert(sizeof(platform_h::pen_mode) == sizeof(mode_t), "mode_t");
 static_assert(sizeof(platform_h::pen_timespec) == sizeof(struct timespec), "timespec");
 
 }  // namespace
