@@ -43,6 +43,11 @@ class Memory {
     return at >>> 0;
   }
   /** Memory for the length of a call. */
+  /** Options of a session or a module, which begin alike: their size, the device, and one thread. */
+  options(at) {
+    this.view.setUint32(at, OPTIONS_SIZE, true);
+    this.view.setInt32(at + 8, 1, true);
+  }
   with(size, use) {
     const at = this.take(size);
     try {
@@ -258,7 +263,7 @@ export class Penlight {
   #session(method) {
     if (!this.#sessions.has(method)) {
       const create = (name, options) => {
-        this.#m.view.setInt32(options, 1, true); // threads
+        this.#m.options(options);
         return this.#open((out, error) => this.#m.c.pen_session_create(this.#model, name, options, out, error));
       };
       this.#sessions.set(method, this.#m.withText(method, (name) => this.#m.with(OPTIONS_SIZE, (options) => create(name, options))));
@@ -297,7 +302,7 @@ export class Penlight {
     const m = this.#m, { c } = m, parameters = this.inputs(method), values = [];
     if (this.#module === 0) {
       this.#module = m.with(OPTIONS_SIZE, (options) => {
-        m.view.setInt32(options, 1, true); // threads
+        m.options(options);
         return this.#open((out, error) => c.pen_module_create(this.#model, options, out, error));
       });
     }
