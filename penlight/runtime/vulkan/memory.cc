@@ -13,7 +13,7 @@ struct Wish {
   VkFlags with, without;
 };
 constexpr int kWishes = 3;
-const Wish kDevice[kWishes] = {{kLocal, kVisible}, {kLocal, 0}, {0, 0}};
+const Wish kDevice[kWishes] = {{kLocal, kVisible}, {kLocal, 0}, {kLocal, 0}};  // never the host's: that would be slow, and nobody told
 const Wish kUnified[kWishes] = {{kLocal | kVisible | kCoherent, kCached}, {kLocal | kVisible | kCoherent, 0}, {kLocal, 0}};
 const Wish kUpload[kWishes] = {{kVisible | kCoherent, kCached | kLocal}, {kVisible | kCoherent, kLocal}, {kVisible | kCoherent, 0}};
 const Wish kDownload[kWishes] = {{kVisible | kCached | kCoherent, 0}, {kVisible | kCached, 0}, {kVisible | kCoherent, 0}};
