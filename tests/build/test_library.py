@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penlight.build import benchmark
+from penlight.build import library as libraries
 from penlight.build import toolchain as toolchains
 from penlight.build.emulation import NotHere, runner
 from penlight.build.formats import build_id_of
@@ -82,6 +86,21 @@ def test_only_what_is_out_of_date_is_compiled(library: Any, cache: Path, tmp_pat
     back = build_library(first.target, first.selection, tmp_path, cache=cache)
     assert back.compiled == 0, "tables of other libraries are kept"
     assert back.path.read_bytes() == first.path.read_bytes()
+
+
+def test_a_program_is_compiled_where_it_changed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark program, here of the runtime alone: like a library, by the same rules."""
+    monkeypatch.setenv("PENLIGHT_CACHE", str(cache))
+    monkeypatch.setattr(libraries, "EVERYTHING", NOTHING)
+    monkeypatch.setattr(benchmark, "program_sources", functools.partial(benchmark.program_sources, with_vm=False))
+    program = benchmark.benchmark_binary("x86_64")
+    made, said = program.read_bytes(), subprocess.run([program], capture_output=True, text=True)
+    assert "--model" in said.stdout + said.stderr
+    for compiled in ([], ["flags.cc"]):
+        steps: list[str] = []
+        assert benchmark.benchmark_binary("x86_64", lambda done, total, what: steps.append(Path(what).name)) == program  # noqa: B023
+        assert (steps, program.read_bytes() == made) == (compiled, True)
+        (program.parent / "objects/once/programs/speed_benchmark_torch/flags.o").unlink()
 
 
 def test_a_model_with_vm_code(models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
