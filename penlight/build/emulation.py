@@ -12,8 +12,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from penlight.build.cache import alone, cache_folder
 from penlight.build.generate import ROOT
-from penlight.build.library import alone, cache_folder, check_stack, import_library, run_tool, stub_library
+from penlight.build.library import check_stack, import_library, run_tool, stub_library
 from penlight.build.targets import Target
 from penlight.build.toolchain import find_zig, toolchain
 

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import penlight
 from penlight.build import wasm
+from penlight.build.cache import alone, cache_folder, prune
 from penlight.build.checks import check_library
 from penlight.build.formats import build_id_of, without_definitions
 from penlight.build.generate import ROOT, Sources, generate
@@ -50,18 +50,6 @@ class Library:
     seconds: float
     link_map: str = field(default="", repr=False)  # which part of which object went where, as the linker tells it
     objects: tuple[Path, ...] = field(default=(), repr=False)  # that it was linked from
-
-
-def cache_folder() -> Path:
-    """Where objects are kept between builds, as the system likes it."""
-    if named := os.environ.get("PENLIGHT_CACHE"):
-        return Path(named)
-    home = Path.home()
-    if sys.platform == "darwin":
-        return home / "Library/Caches/penlight"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData/Local")) / "penlight/Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "penlight"
 
 
 def build_library(
@@ -113,6 +101,8 @@ def build_library(
         path = folder / target.library
         _place(made, path)
         placed = link_map.read_text(errors="replace")
+    if compiled:
+        prune(work.parent)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
     return Library(
@@ -125,9 +115,11 @@ def build_program(target: Target, sources: Sequence[Path], *, progress: Progress
     tools = toolchain(target)
     work = _work_folder(target, tools, None)
     with alone(work):
-        objects, _ = _compile(target, tools, EVERYTHING, work, 0, progress, "once", sources)
+        objects, compiled = _compile(target, tools, EVERYTHING, work, 0, progress, "once", sources)
         _link(target, tools, objects, work, work / "linked", "")
         os.replace(work / "linked", work / target.library)  # whoever runs the old one keeps that
+    if compiled:
+        prune(work.parent)
     return work / target.library
 
 
@@ -142,18 +134,6 @@ def _place(made: Path, path: Path) -> None:
     """As a new file: whoever has the old one loaded keeps that."""
     shutil.copy(made, f"{path}.part")
     os.replace(f"{path}.part", path)
-
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One build at a time in a folder; others wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as handle:
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 # --- compile ---

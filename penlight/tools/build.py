@@ -16,7 +16,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.library import build_library, cache_folder
+from penlight.build.cache import LIMIT, cache_folder
+from penlight.build.library import build_library
 from penlight.build.package import HEADER
 from penlight.build.package.aar import write_aar
 from penlight.build.package.xcframework import write_xcframework
@@ -68,7 +69,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder for compiled files. [default: {cache_folder()}]",
+    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: {cache_folder()}]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
