@@ -1,7 +1,7 @@
 """Which kernels the VM's operators may use. They make kernel keys as they run ("add" and a dtype), so it is read off the C++: names of
 kernels and operators stand there as literals, in the function of the operator or in what it calls. A function is known by its name
 alone and all it names counts, so that the set may be larger than what will ever run (`penlight trace` says what does), never smaller:
-tests/build/test_reach.py holds it against what runs.
+tests/vm/check.py holds it against what runs.
 """
 
 from __future__ import annotations

@@ -15,8 +15,7 @@ export const ARRAYS = {
 const STATUS = ["ok", "io", "format", "version", "kernel", "argument", "input", "shape", "memory", "data", "checksum", "raised", "limit"];
 // Sizes and places of the C interface's structs, in bytes, pointers being 4.
 const ERROR = { size: 1476, message: 4, op: 772, tensor: 836, expected: 900, got: 1060, source: 1220 };
-const TENSOR_SIZE = 20, INFO_SIZE = 208, STEP_SIZE = 32;
-const OPTIONS = { size: 12, threads: 8 }; // of sessions and modules, as far as they are the same: the first field tells how far
+const TENSOR_SIZE = 20, INFO_SIZE = 208, OPTIONS_SIZE = 32, STEP_SIZE = 32;
 const KINDS = ["none", "bool", "int", "float", "string", "tensor", "list", "tuple", "dict", "object"];
 const OK = 0, FREE = -1n, UNBOUNDED = 2n ** 63n - 1n, NANOSECONDS = 1e6; // in a millisecond
 
@@ -44,6 +43,11 @@ class Memory {
     return at >>> 0;
   }
   /** Memory for the length of a call. */
+  /** Options of a session or a module, which begin alike: their size, the device, and one thread. */
+  options(at) {
+    this.view.setUint32(at, OPTIONS_SIZE, true);
+    this.view.setInt32(at + 8, 1, true);
+  }
   with(size, use) {
     const at = this.take(size);
     try {
@@ -73,10 +77,6 @@ class Memory {
       new Uint8Array(this.c.memory.buffer).set(bytes, at);
       return use(at, bytes.length - 1);
     });
-  }
-  oneThread(options) {
-    this.view.setUint32(options, OPTIONS.size, true);
-    this.view.setInt32(options + OPTIONS.threads, 1, true);
   }
   error(address) {
     const at = address >>> 0;
@@ -263,10 +263,10 @@ export class Penlight {
   #session(method) {
     if (!this.#sessions.has(method)) {
       const create = (name, options) => {
-        this.#m.oneThread(options);
+        this.#m.options(options);
         return this.#open((out, error) => this.#m.c.pen_session_create(this.#model, name, options, out, error));
       };
-      this.#sessions.set(method, this.#m.withText(method, (name) => this.#m.with(OPTIONS.size, (options) => create(name, options))));
+      this.#sessions.set(method, this.#m.withText(method, (name) => this.#m.with(OPTIONS_SIZE, (options) => create(name, options))));
     }
     return this.#sessions.get(method);
   }
@@ -301,8 +301,8 @@ export class Penlight {
   #interpret(method, inputs) {
     const m = this.#m, { c } = m, parameters = this.inputs(method), values = [];
     if (this.#module === 0) {
-      this.#module = m.with(OPTIONS.size, (options) => {
-        m.oneThread(options);
+      this.#module = m.with(OPTIONS_SIZE, (options) => {
+        m.options(options);
         return this.#open((out, error) => c.pen_module_create(this.#model, options, out, error));
       });
     }

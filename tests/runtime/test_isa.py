@@ -37,6 +37,7 @@ def test_environment_forces(isa: str, cases: Cases, monkeypatch: pytest.MonkeyPa
         assert (a - b).abs().max() <= 1e-4 * b.abs().max()
 
 
+@pytest.mark.slow  # the quick tests run all sets on what tests/ops/test_differential.py draws
 @pytest.mark.parametrize("isa", ISAS)
 def test_samples(isa: str, recording: Path) -> None:
     """The samples that tests/ops/test_samples.py runs from Python, replayed by a C program."""

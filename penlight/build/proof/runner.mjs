@@ -30,7 +30,7 @@ const zeroed = (size) => {
 };
 const text = (words) => m.copy(new TextEncoder().encode(`${words}\0`));
 const error = zeroed(2048), out = zeroed(8), options = zeroed(64);
-m.oneThread(options);
+m.options(options);
 const pointer = (what, call) => (call() === 0 ? m.pointer(out) : fail(what, m.text(error + ERROR_MESSAGE)));
 
 function putTensor(t) {

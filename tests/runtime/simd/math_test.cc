@@ -1,11 +1,12 @@
 // Largest error of every vector function against f64, over a sweep of all floats: one in `argv[1]` of them, and all
 // that lie near the edges of the methods. Compiled and run once per instruction set by test_math.py; prints a line per
 // function, and fails where a result is off by more than the function's bound or a special value is wrong.
-#include "penlight/runtime/simd/math.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define PEN_PLATFORM_CHECK  // keeps platform.h's declarations apart from libc's
+#include "penlight/runtime/simd/math.h"
 
 using namespace pen::PEN_ISA;
 

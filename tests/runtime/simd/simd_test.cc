@@ -1,10 +1,11 @@
 // Every function of the simd layer against plain C on ordinary and special values, lane by lane. Compiled and run once
 // per instruction set by test_simd.py; prints each difference and returns their number.
-#include "penlight/runtime/simd/simd.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+#define PEN_PLATFORM_CHECK  // keeps platform.h's declarations apart from libc's
+#include "penlight/runtime/simd/simd.h"
 
 using namespace pen::PEN_ISA;
 
