@@ -98,7 +98,7 @@ def build_command(
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
-        selection = select(files, ops, everything, models)
+        selection = select(files, ops, everything, models, names)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
     (out / "include").mkdir(exist_ok=True)
     shutil.copy(HEADER, out / "include")
@@ -132,8 +132,10 @@ def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:
     return files
 
 
-def select(files: Sequence[Path], ops: Sequence[Path], everything: bool, models: Sequence[Path]) -> Selection:
-    """What the lists hold together; without lists, what the files (as given: `models`) need together."""
+def select(
+    files: Sequence[Path], ops: Sequence[Path], everything: bool, models: Sequence[Path], names: Sequence[str]
+) -> Selection:
+    """What the lists hold together; without lists, what the files need together (`models`, as they were given; `names` of targets: for errors)."""
     if everything:
         return EVERYTHING
     from penlight.build.model_selection import lacking, selection_of_models
@@ -145,22 +147,26 @@ def select(files: Sequence[Path], ops: Sequence[Path], everything: bool, models:
     selection = reduce(or_, map(selection_of_yaml, ops))
     for file, model in zip(files, models, strict=True):
         pen = read(file)
-        if names := lacking(pen, selection):
-            trace = [
+        if missing := lacking(pen, selection):
+            static = [] if pen.bundles else ["--static"]
+            more = f"{model.stem}-more.yaml"
+            trace = ["penlight", "trace", *static, str(model), "-o", more]
+            build = [
                 "penlight",
-                "trace",
-                *([] if pen.bundles else ["--static"]),
-                str(model),
-                "-o",
-                f"{model.stem}.yaml",
+                "build",
+                *_each("--ops", [*ops, more]),
+                *_each("--model", models),
+                *_each("--target", names),
             ]
-            build = ["penlight", "build", *(w for path in ops for w in ("--ops", str(path))), "--ops", trace[-1]]
-            build += [w for m in models for w in ("--model", str(m))]
             raise BuildError(
-                f"{model} needs {len(names)} more than {', '.join(map(str, ops))} {'has' if len(ops) == 1 else 'have'}, and would not load:"
-                f" {', '.join(names)}. For a library that has both: {shlex.join(trace)} && {shlex.join(build)}"
+                f"{model} needs {len(missing)} more than {' and '.join(map(str, ops))} {'has' if len(ops) == 1 else 'have'}, and would not load:"
+                f" {', '.join(missing)}. For a library that has both: {shlex.join(trace)} && {shlex.join(build)}"
             )
     return selection
+
+
+def _each(option: str, values: Sequence[object]) -> list[str]:
+    return [word for value in values for word in (option, str(value))]
 
 
 def build_one(
