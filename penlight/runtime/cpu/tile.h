@@ -31,6 +31,14 @@ constexpr int kTileVectors = 2, kTileRows = 4;  // 8 + 2 + 4 of 16
 constexpr int kTileVectors = 4, kTileRows = 2;  // 8 + 4 + 1 of 16 scalar registers
 #endif
 
+// The lowest tile that comes in half the width too. On aarch64, whose panels are as wide as a tile, a low tile reads the same cache lines
+// in half the width and waits as long for its few sums: half as much to multiply gains nothing, and each such tile takes a kilobyte.
+#if defined(__aarch64__)
+constexpr int kNarrowRows = kTileRows - 1;
+#else
+constexpr int kNarrowRows = 1;
+#endif
+
 // A tile's columns: kVectors vectors, of the last one only the first half if kHalf.
 template <int kVectors, bool kHalf>
 struct Width {
