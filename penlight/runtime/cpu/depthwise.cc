@@ -146,27 +146,49 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   }
 }
 
-// Any kernel width, stride and dilation; one vector of channels. Sums lie in memory: what is unrolled above would be thousands of bytes
-// here, and loads that check their channels take longer than the sums.
-static PEN_OUTER void depthwise_any(const DepthwiseCall& d) {
-  V start = d.bias ? load_partial(d.bias, d.lanes) : zero();
+// Any kernel width, stride and dilation; one vector of channels, kWhole: all of it. Parts of vectors are loaded by one instruction on
+// some processors; elsewhere that takes longer than the sums do, which may then lie in memory: unrolled they would be kilobytes.
+#if defined(__AVX2__)
+constexpr bool kShortParts = true;
+#else
+constexpr bool kShortParts = false;
+#endif
+template <bool kWhole>
+static PEN_INLINE V load_lanes(const float* p, intptr_t lanes) {
+  return kWhole ? load(p) : load_partial(p, lanes);
+}
+template <bool kWhole>
+static PEN_INLINE void add_tap(const DepthwiseCall& d, intptr_t at, const float* x, V w, V* sum) {
+  if (at >= d.low && at < d.high) *sum = fma(load_lanes<kWhole>(x + at * d.x_step, d.lanes), w, *sum);
+}
+
+template <bool kWhole>
+static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
+  V start = d.bias ? load_lanes<kWhole>(d.bias, d.lanes) : zero();
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
     V acc[kOutputs];
-    for (int t = 0; t < d.count; ++t) acc[t] = start;
+    for (int t = 0; t < kOutputs; ++t) acc[t] = start;
     for (intptr_t row = 0; row < line->taps * line->planes; ++row) {
       intptr_t plane = row / line->taps, in_plane = row % line->taps;
       const float* x = line->x + d.x_at + plane * d.x_plane + in_plane * d.x_row;
       const float* weights = d.w + (line->first_tap + in_plane) * d.w_row + plane * d.w_plane;
       for (intptr_t k = 0; k < d.width; ++k, weights += d.w_step) {
-        V w = load_partial(weights, d.lanes);
+        V w = load_lanes<kWhole>(weights, d.lanes);
         intptr_t at = k * d.dilation;
-        for (int t = 0; t < d.count; ++t, at += d.stride)
-          if (at >= d.low && at < d.high) acc[t] = fma(load_partial(x + at * d.x_step, d.lanes), w, acc[t]);
+        if constexpr (kWhole || kShortParts) {
+          PEN_UNROLL for (int t = 0; t < kOutputs; ++t, at += d.stride) {
+            if (t < d.count) add_tap<kWhole>(d, at, x, w, &acc[t]);
+          }
+        } else {
+          for (int t = 0; t < d.count; ++t, at += d.stride) add_tap<kWhole>(d, at, x, w, &acc[t]);
+        }
       }
     }
+    V sums[kOutputs];  // not the array above: that stays in registers
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) sums[t] = acc[t];
     for (int t = 0; t < d.count; ++t) {
-      V sum = acc[t];
-      if (line->residual) sum = sum + load_partial(line->residual + d.residual_at + t * d.residual_step, d.lanes);
+      V sum = sums[t];
+      if (line->residual) sum = sum + load_lanes<kWhole>(line->residual + d.residual_at + t * d.residual_step, d.lanes);
       if (d.clamped) sum = clamp(sum, set1(d.lo), set1(d.hi));
       store_partial(line->y + d.y_at + t * d.y_step, sum, d.lanes);
     }
@@ -238,7 +260,12 @@ PEN_OUTER void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
       d.low = at < 0 ? (-at + phases - 1) / phases : 0;
       d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
       bool edge = d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
-      DepthwiseTile run = reuse ? tiles(l.kernel, l.stride, whole ? Tile::whole : edge ? Tile::edge : Tile::few) : depthwise_any;
+      DepthwiseTile run = reuse                ? tiles(l.kernel, l.stride,
+                                        whole  ? Tile::whole
+                                                       : edge ? Tile::edge
+                                                              : Tile::few)
+                          : channels >= kLanes ? depthwise_any<true>
+                                               : depthwise_any<false>;
       for (int64_t c = l.c_begin; c < l.c_end; c += wide) {
         if (c + wide > l.c_end && channels >= wide) c = l.c_end - wide;
         d.lanes = l.c_end - c < wide ? l.c_end - c : wide;
