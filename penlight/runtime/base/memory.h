@@ -28,6 +28,9 @@ struct Pool {
   }
 };
 
+// Room for more items of `size` bytes behind the first `capacity`; false when out of memory, and nothing has changed then.
+bool grow_list(void** data, int32_t* capacity, size_t size);
+
 // A growing array of plain data.
 template <class T>
 struct List {
@@ -36,16 +39,9 @@ struct List {
 
   // False when out of memory; the list is then as before.
   PEN_INLINE bool push(const T& item) {
-    if (count == capacity) {
-      int32_t larger = capacity ? capacity * 2 : 16;
-      if (larger < capacity) return false;
-      T* grown = static_cast<T*>(malloc(sizeof(T) * static_cast<size_t>(larger)));
-      if (!grown) return false;
-      if (data) memcpy(static_cast<void*>(grown), data, sizeof(T) * static_cast<size_t>(count));
-      free(data);
-      data = grown;
-      capacity = larger;
-    }
+    void* held = data;
+    if (count == capacity && !grow_list(&held, &capacity, sizeof(T))) return false;
+    data = static_cast<T*>(held);
     data[count++] = item;
     return true;
   }
