@@ -17,14 +17,14 @@ struct Pool {
   Chunk* chunks = nullptr;
 
   void* take(size_t size);
+  void* take_items(int64_t count, size_t size);
   void release();
   // Takes everything back and keeps a chunk for what comes next.
   void rewind();
 
   template <class T>
   PEN_INLINE T* take_array(int64_t count) {
-    if (count < 0 || static_cast<uint64_t>(count) > SIZE_MAX / 2 / sizeof(T)) return nullptr;
-    return static_cast<T*>(take(static_cast<size_t>(count) * sizeof(T)));
+    return static_cast<T*>(take_items(count, sizeof(T)));
   }
 };
 
