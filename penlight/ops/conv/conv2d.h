@@ -38,7 +38,7 @@ static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 
 // Bind has seen as many weights.
 static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
 
-// What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv2d.cc,
+// What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv_shapes.cc,
 // kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
   int64_t taps;                                    // rows of pointers: kernel positions, or kernel rows where each is one run
