@@ -35,7 +35,7 @@ Status no_memory(Device* device, Use use, uint64_t bytes, const char* got, pen_e
            "The device has %llu bytes, and gives at most %llu at once: a smaller input or batch, or the CPU, may do.",
            static_cast<unsigned long long>(device->info.limits.memory_bytes),
            static_cast<unsigned long long>(device->info.limits.allocation_bytes));
-  return report(error, {PEN_ERROR_MEMORY, device->info.name, "", "", expected, got, "", advice});
+  return report(error, PEN_ERROR_MEMORY, device->info.name, expected, got, advice);
 }
 
 // Tries every type that fits, the best first: another heap may have room where one has none.
