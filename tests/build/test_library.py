@@ -107,13 +107,14 @@ def test_a_program_is_compiled_where_it_changed(cache: Path, monkeypatch: pytest
         (program.parent / "objects/once/programs/speed_benchmark_torch/flags.o").unlink()
 
 
-def test_a_model_with_vm_code(models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["android-arm64", pytest.param("android-x86", marks=pytest.mark.slow)])
+def test_a_model_with_vm_code(target: str, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
     """Its library has the VM and the operators that it names; a library of planned models has not."""
     selection = selection_of_models([models["interpreted"]])
     assert selection.vm
     assert selection.operators is not None
     assert "aten::stack" in selection.operators
-    made = build_library(TARGETS["android-arm64"], selection, tmp_path, cache=cache)
+    made = build_library(TARGETS[target], selection, tmp_path, cache=cache)
     if isinstance(runner(made.target, cache), NotHere):
         pytest.skip(runner(made.target, cache).why)  # type: ignore[union-attr]
     assert verify(made, models["interpreted"], cache).calls == 2
