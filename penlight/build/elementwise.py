@@ -154,6 +154,7 @@ CHEAP = frozenset(
 
 # What masks, images, halves and indices are made of; others are not worth the code.
 CHUNKED = {"f32", "u8", "bool", "bf16", "i64"}
+CHUNKED_F64 = {"add", "sub", "mul", "div"}
 
 
 def _is_cheap(t: Term) -> bool:
@@ -161,8 +162,19 @@ def _is_cheap(t: Term) -> bool:
     return t.op in CHEAP and all(map(_is_cheap, t.args))
 
 
+# These have an instruction too, though not as numbers in every dtype.
+BRIEF = CHEAP | {"sqrt", "floor", "ceil", "round", "trunc"}
+
+
+def _is_long(t: Term) -> bool:
+    """Whether it takes so many instructions that one copy of them is enough (long_row1 in runtime/cpu/elementwise.h). A power is
+    faster where its exponent is one number, of which much can be found out before the loop."""
+    return t.op != "pow" and (t.op not in BRIEF or any(map(_is_long, t.args)))
+
+
 def _is_chunked(op: ElementwiseOp, row: Row) -> bool:
-    return {*row.inputs, row.output} <= CHUNKED and _is_cheap(op.trace())
+    dtypes = {*row.inputs, row.output}
+    return (dtypes <= CHUNKED and _is_cheap(op.trace())) or (dtypes == {"f64"} and op.name in CHUNKED_F64)
 
 
 def _row(op: ElementwiseOp, row: Row) -> list[str]:
@@ -170,7 +182,7 @@ def _row(op: ElementwiseOp, row: Row) -> list[str]:
     if row.loop:
         loop = row.loop
     elif _is_vector(op, row):
-        loop = f"vector_row{arity}<{_struct(op)}>"
+        loop = f"{'long' if _is_long(op.trace()) else 'vector'}_row{arity}<{_struct(op)}>"
     else:
         storage = [
             "Condition" if p.name == "condition" else STORAGE[d] for p, d in zip(op.tensors, row.inputs, strict=True)

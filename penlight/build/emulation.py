@@ -12,8 +12,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from penlight.build.cache import alone, cache_folder
 from penlight.build.generate import ROOT
-from penlight.build.library import alone, cache_folder, check_stack, import_library, run_tool, stub_library
+from penlight.build.library import check_stack, import_library, run_tool, stub_library
 from penlight.build.targets import Target
 from penlight.build.toolchain import find_zig, toolchain
 
@@ -58,6 +59,7 @@ class Machine:
 
 
 _ELSEWHERE = {"macos": "a Mac", "ios": "Xcode's simulator or a phone"}
+_OLDEST = {"i386": "Conroe", "x86_64": "Nehalem"}  # SSSE3, and SSE4.2
 _SOFT = ("-mfloat-abi=softfp", "-march=armv7-a", "-mfpu=neon")
 _MACHINES = {
     "x86_64": Machine("x86_64-linux-gnu", "/usr/x86_64-linux-gnu", "libc6-amd64-cross", "/lib64/ld-linux-x86-64.so.2", "elf_x86_64", (), "qemu-x86_64"),
@@ -74,9 +76,12 @@ _MACHINES = {
 
 @dataclass(frozen=True)
 class Runner:
-    command: tuple[str, ...]  # followed by LIBRARY MODEL CALLS RESULTS
+    command: tuple[str, ...]  # followed by LIBRARY MODEL CALLS RESULTS [ISA]
     how: str  # in words: "natively", "under qemu-aarch64"
     root: str = ""  # what paths from the root begin with there
+    oldest: str = (
+        ""  # as qemu calls it: a processor with no more than the target promises, for what is compiled for all
+    )
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,11 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         return NotHere(f"not run here: it needs {_ELSEWHERE[target.system]}")
     if target.system == "wasm":
         node = shutil.which("node")
-        return Runner((node, str(_PROOF / "runner.mjs")), "in Node") if node else NotHere("not run here: it needs Node")
+        return (
+            Runner((node, str(_PROOF / "runner.mjs")), "in Node, with 128-bit SIMD")
+            if node
+            else NotHere("not run here: it needs Node")
+        )
     folder = (cache or cache_folder()).resolve() / f"proof-{target.name}-{_version(target)}"
     if target.system == "host":
         with alone(folder):
@@ -120,7 +129,7 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         search = f"LD_LIBRARY_PATH={shims}"
         start = [*start, "-E", search] if start else ["env", search]
         how += ", libc.so by a shim"
-    return Runner((*start, str(program)), how)
+    return Runner((*start, str(program)), how, oldest="" if own else _OLDEST.get(target.processor, ""))
 
 
 def _windows(target: Target, folder: Path) -> Runner | NotHere:

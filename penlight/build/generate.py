@@ -175,7 +175,9 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     runtime = {p for room in ("base", "file", "exec", "cpu") for p in (ROOT / "runtime" / room).glob("*.cc")}
     per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text("utf-8")}
     per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}
-    once = runtime | {k.source for k in used} | {rules[k.op.name] for k in used for rules in (found.shapes, found.binds)}
+    once = (
+        runtime | {k.source for k in used} | {rules[k.op.name] for k in used for rules in (found.shapes, found.binds)}
+    )
     once |= {out / name for name in generated if name in tables}
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
@@ -186,7 +188,11 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
             *(ROOT / "ops/script").glob("*.cc"),
         }
         once |= {op.source for op in operators().values() if op.source.suffix == ".cc"}
-    return Sources(sorted(per_isa), sorted(once - per_isa))
+
+    def place(path: Path) -> str:  # what a library is linked of has the same order wherever the folders lie
+        return path.relative_to(ROOT if path.is_relative_to(ROOT) else out).as_posix()
+
+    return Sources(sorted(per_isa, key=place), sorted(once - per_isa, key=place))
 
 
 def main() -> None:

@@ -15,20 +15,21 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import penlight
+from penlight.build import wasm
+from penlight.build.cache import alone, cache_folder, prune
 from penlight.build.checks import check_library
 from penlight.build.formats import build_id_of, without_definitions
 from penlight.build.generate import ROOT, Sources, generate
 from penlight.build.package import HEADER
 from penlight.build.pe import defined_symbols
-from penlight.build.selection import Selection
+from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.stubs import CHECK_STACK, assembly, definitions, stub_libraries, version_script
-from penlight.build.targets import Target
+from penlight.build.targets import TARGETS, Target
 from penlight.build.toolchain import Toolchain, find_ninja, toolchain
 from penlight.errors import BuildError
 
@@ -51,18 +52,6 @@ class Library:
     objects: tuple[Path, ...] = field(default=(), repr=False)  # that it was linked from
 
 
-def cache_folder() -> Path:
-    """Where objects are kept between builds, as the system likes it."""
-    if named := os.environ.get("PENLIGHT_CACHE"):
-        return Path(named)
-    home = Path.home()
-    if sys.platform == "darwin":
-        return home / "Library/Caches/penlight"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", home / "AppData/Local")) / "penlight/Cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "penlight"
-
-
 def build_library(
     target: Target,
     selection: Selection,
@@ -77,14 +66,9 @@ def build_library(
     the Python extension asks (penlight_trace.h)."""
     start = time.perf_counter()
     tools = toolchain(target)
-    flags = repr(
-        [tools, *(tools.compile_flags(target, isa) for isa in ("", *target.isas)), str(ROOT), penlight.__version__]
-    )
-    work = (cache or cache_folder()).resolve() / f"{target.name}-{hashlib.sha256(flags.encode()).hexdigest()[:12]}"
+    work = _work_folder(target, tools, cache)
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
-    if target.system == "wasm":
-        return _build_wasm(target, selection, folder, work, tools.name, jobs, progress)
     with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress, "traced" if traced else "once")
         made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
@@ -93,6 +77,11 @@ def build_library(
             _archive(tools, objects, work, made)
             build_id = hashlib.sha1(made.read_bytes()).hexdigest()
             symbols = folder / target.library  # an app's linker takes them off
+        elif target.system == "wasm":
+            _link(target, tools, objects, work, made, "")
+            build_id = hashlib.sha256(made.read_bytes()).hexdigest()[:40]
+            symbols = folder / target.library  # it has none
+            _place(wasm.MODULE, folder / wasm.MODULE.name)
         elif target.system == "windows":
             _link(target, tools, objects, work, made, "", link_map)
             build_id = build_id_of(made)
@@ -112,6 +101,8 @@ def build_library(
         path = folder / target.library
         _place(made, path)
         placed = link_map.read_text(errors="replace")
+    if compiled:
+        prune(work.parent)
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
     return Library(
@@ -119,20 +110,24 @@ def build_library(
     )
 
 
-def _build_wasm(
-    target: Target, selection: Selection, folder: Path, work: Path, tools: str, jobs: int, progress: Progress | None
-) -> Library:
-    """By wasm.py, which has flags and a C library of its own; the ES module comes with it."""
-    start = time.perf_counter()
-    from penlight.build.wasm import build
-
+def build_program(target: Target, sources: Sequence[Path], *, progress: Progress | None = None) -> Path:
+    """A program of these sources with everything there is (targets.PROGRAMS), brought up to date where it lies in the cache."""
+    tools = toolchain(target)
+    work = _work_folder(target, tools, None)
     with alone(work):
-        made, compiled = build(work, selection, jobs, progress)
-        for part in (made, made.with_suffix(".mjs")):
-            _place(part, folder / part.name)
-    path = folder / target.library
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Library(target, selection, path, path, digest[:40], digest, tools, compiled, time.perf_counter() - start)
+        objects, compiled = _compile(target, tools, EVERYTHING, work, 0, progress, "once", sources)
+        _link(target, tools, objects, work, work / "linked", "")
+        os.replace(work / "linked", work / target.library)  # whoever runs the old one keeps that
+    if compiled:
+        prune(work.parent)
+    return work / target.library
+
+
+def _work_folder(target: Target, tools: Toolchain, cache: Path | None) -> Path:
+    """For all that is compiled with the same tools and flags from the same sources."""
+    flags = [tools.compile_flags(target, isa) for isa in ("", *target.isas)]
+    text = repr([tools, *flags, str(ROOT), penlight.__version__])
+    return (cache or cache_folder()).resolve() / f"{target.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def _place(made: Path, path: Path) -> None:
@@ -141,30 +136,20 @@ def _place(made: Path, path: Path) -> None:
     os.replace(f"{path}.part", path)
 
 
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """One build at a time in a folder; others wait."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as handle:
-        if sys.platform != "win32":
-            import fcntl
-
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-
-
 # --- compile ---
 def _compile(
-    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None, once: str
-) -> tuple[list[Path], int]:
+    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None, once: str, more: Sequence[Path] = (),
+) -> tuple[dict[Path, Path], int]:  # fmt: skip
+    """Objects and what each was compiled from; how many were out of date."""
     sources = _generate(target, chosen, work)
-    rules = {once: sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
+    rules = {once: [*sources.once, *more], **dict.fromkeys(target.isas, sources.per_isa)}
     lines = ["ninja_required_version = 1.5", "builddir = ."]
-    objects = []
+    objects = {}
     for rule, files in rules.items():
         flags = tools.compile_flags(target, "" if rule == once else rule)
-        fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f'-DPEN_TARGET="{target.name}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
+        fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
+        fixed += [f'-DPEN_TARGET="{target.name}"'] if target.name in TARGETS else []
         fixed += ["-DPEN_TRACE"] if rule == "traced" else []
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
@@ -172,10 +157,10 @@ def _compile(
         for source in files:
             named = source.relative_to(ROOT if source.is_relative_to(ROOT) else work)
             made = Path("objects") / rule / named.with_suffix(".o")
-            objects.append(work / made)
-            lines.append(f"build {ninja_path(made)}: {rule} {ninja_path(source)}")
+            objects[work / made] = source
+            lines.append(f"build {_ninja_path(made)}: {rule} {_ninja_path(source)}")
     (work / "build.ninja").write_text("\n".join(lines) + "\n")
-    return objects, run_ninja(work, jobs, progress)
+    return objects, _run_ninja(work, jobs, progress)
 
 
 def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
@@ -198,7 +183,7 @@ def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
     return Sources([placed.get(p, p) for p in made.per_isa], [placed.get(p, p) for p in made.once])
 
 
-def run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
+def _run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
     """Brings all objects up to date; says how many were not."""
     command = [find_ninja(), "-C", str(work), *([f"-j{jobs}"] if jobs else [])]
     environment = {**os.environ, "NINJA_STATUS": "[%f/%t] ", "TERM": "dumb"}
@@ -225,25 +210,34 @@ def run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
 def _link(
     target: Target,
     tools: Toolchain,
-    objects: Sequence[Path],
+    objects: Mapping[Path, Path],
     work: Path,
     out: Path,
     build_id: str,
     link_map: Path | None = None,
 ) -> None:
     """With `link_map` the library keeps its symbols, and the map is written; without, it is stripped."""
-    listed = work / "objects.txt"
-    listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
+    written = ["-o", str(out)]
+    if target.system == "windows":
+        written = _dll_files(target, objects, work, out)
+    elif target.system == "wasm":
+        objects = wasm.in_order(objects)
+        written += [f"-Wl,--export={name}" for name in wasm.exports(objects.values())]
+    listed = _listed(objects, work)
     libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
-    written = _dll_files(target, objects, work, out) if target.system == "windows" else ["-o", str(out)]
     run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), *written, f"@{listed}", *libraries])
 
 
-def _archive(tools: Toolchain, objects: Sequence[Path], work: Path, out: Path) -> None:
+def _archive(tools: Toolchain, objects: Iterable[Path], work: Path, out: Path) -> None:
     out.unlink(missing_ok=True)  # ar adds to what is there
-    listed = work / "objects.txt"
-    listed.write_text("".join(f"{_quoted(p)}\n" for p in objects))
-    run_tool([*tools.archiver, "rcs", str(out), f"@{listed}"])
+    run_tool([*tools.archiver, "rcs", str(out), f"@{_listed(objects, work)}"])
+
+
+def _listed(objects: Iterable[Path], work: Path) -> Path:
+    """A response file."""
+    path = work / "objects.txt"
+    path.write_text("".join(f'"{p.as_posix()}"\n' for p in objects))
+    return path
 
 
 def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
@@ -263,7 +257,7 @@ def _stubs(target: Target, tools: Toolchain, work: Path) -> list[str]:
     return found
 
 
-def _dll_files(target: Target, objects: Sequence[Path], work: Path, out: Path) -> list[str]:
+def _dll_files(target: Target, objects: Iterable[Path], work: Path, out: Path) -> list[str]:
     """What is written for Windows: the DLL, which exports the header's functions, the library to link programs with, symbols."""
     declared = set(re.findall(r"^PEN_API [^(]*?\b(pen_\w+)\(", HEADER.read_text("utf-8"), re.MULTILINE))
     exports = sorted(declared & {name for path in objects for name in defined_symbols(path.read_bytes())})
@@ -336,11 +330,6 @@ def _shell(words: Sequence[str]) -> str:
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
-def _quoted(path: Path) -> str:
-    """For a response file."""
-    return f'"{path.as_posix()}"'
-
-
-def ninja_path(path: Path) -> str:
+def _ninja_path(path: Path) -> str:
     """As ninja reads it."""
     return re.sub(r"([$ :])", r"$\1", str(path))

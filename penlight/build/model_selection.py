@@ -41,6 +41,14 @@ def selection_of_file(pen: PenFile) -> Selection:
     return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
 
 
+def lacking(pen: PenFile, chosen: Selection) -> list[str]:
+    """Kernels and operators that a file names and a library of these has not: it would not load. What runs may need beyond that, such as
+    copies, is left to traces."""
+    kernels = {key for key in pen.keys if not chosen.has_key(key)}
+    calls = {name for name in pen.script_operators if name in operators()} if pen.functions else set()
+    return sorted(kernels | {name for name in calls if not chosen.has_operator(name)})
+
+
 def selection_of_calls(names: Iterable[str]) -> Selection:
     """The VM with these operators, those that they call in turn, and the kernels that any of them may use. A name that no library has
     is none to build: a model loads without it, and fails where it calls it."""

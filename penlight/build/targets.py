@@ -20,7 +20,9 @@ MACOS_VERSION = "11.0"  # the first for arm64
 @dataclass(frozen=True)
 class Target:
     name: str
-    system: str  # host, android, linux, windows, macos, ios, wasm: who links and who runs it
+    system: (
+        str  # host, android, linux, windows, macos, ios, wasm, or musl of a static program: who links and who runs it
+    )
     processor: str  # as qemu and Debian call it
     triple: str = ""  # as clang calls it; "": whatever the host's compiler makes
     flags: tuple[str, ...] = ()  # what every processor of this target has, and how it is called
@@ -30,9 +32,11 @@ class Target:
 
     @property
     def library(self) -> str:
-        """The file name of a library."""
-        if self.system in ("wasm", "windows"):
-            return {"wasm": "penlight.wasm", "windows": "penlight.dll"}[self.system]
+        """The file name of a library, or of the one program."""
+        if other := {"wasm": "penlight.wasm", "windows": "penlight.dll", "musl": "speed_benchmark_torch"}.get(
+            self.system
+        ):
+            return other
         suffix = {"ios": ".a", "macos": ".dylib"}.get(self.system, ".so")
         if self.system == "host" and platform.system() == "Darwin":
             suffix = ".dylib"
@@ -78,9 +82,16 @@ _ROWS = (
     Target("ios-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}"),
     Target("ios-simulator-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}-simulator"),
     Target("ios-simulator-x86_64", "ios", "x86_64", f"x86_64-apple-ios{IOS_VERSION}-simulator", ("-msse4.2",), ("base", "avx2")),
-    Target("wasm", "wasm", "wasm32", "wasm32-wasi", ("-msimd128",)),
+    Target("wasm", "wasm", "wasm32", "wasm32-wasip1", ("-msimd128", "-mbulk-memory", "-mnontrapping-fptoint", "-msign-ext")),
+)  # fmt: skip
+_PROGRAMS = (  # programs for `adb shell`, linked statically with musl, so that they ask nothing of the phone but its kernel
+    Target("benchmark-arm64", "musl", "aarch64", "aarch64-linux-musl", abi="arm64-v8a"),
+    Target("benchmark-armv7", "musl", "arm", "arm-linux-musleabihf", ("-mcpu=generic+v7a+neon",), abi="armeabi-v7a"),
+    Target("benchmark-x86_64", "musl", "x86_64", "x86_64-linux-musl", (), _isas("x86_64"), abi="x86_64"),
+    Target("benchmark-x86", "musl", "i386", "x86-linux-musl", ("-mcpu=i686+sse2",), abi="x86"),
 )  # fmt: skip
 TARGETS = {target.name: target for target in _ROWS}
+PROGRAMS = {target.abi: target for target in _PROGRAMS}
 GROUPS = {
     system: tuple(t.name for t in _ROWS if t.system == system) for system in ("android", "ios")
 }  # what one name stands for

@@ -26,6 +26,12 @@ DIALECT = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ff
            "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections")  # fmt: skip  # the runtime's, whatever it becomes
 LANGUAGE = (*DIALECT, "-fPIC", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g1")  # of libraries
 FREESTANDING = ("-ffreestanding", "-nostdlibinc", "-faddrsig")
+PLATFORM = {
+    "host": (),
+    "linux": (*FREESTANDING, "-D__GLIBC__=2"),  # which platform.h asks for, as headers of the platform would say
+    "wasm": ("-nostdlibinc",),
+    "musl": ("-fno-sanitize=all",),  # with its headers, which programs need
+}
 SPEED = ("-O2",)  # kernels, which are compiled per instruction set
 SIZE = {"clang": ("-Oz",), "gcc": ("-Os",)}  # the runtime, rules, VM operators
 # Of the linker. ICF folds functions of equal code into one, as nothing in the runtime tells two functions apart by their address, and
@@ -36,6 +42,9 @@ LLD_LINK = ("--icf=all", "-O2")
 # Without start files: no constructors are to be called. /lldmingw: else it would drop the unwind tables. /brepro: no clock in it.
 WINDOWS_LINK = ("/dll", "/noentry", "/machine:x64", "/lldmingw", "/dynamicbase", "/highentropyva", "/nxcompat", "/opt:ref", "/brepro",
                 "/debug", "/nologo")  # fmt: skip
+# By zig, which brings a C library; of WASI itself the clock alone is imported.
+WASM_LINK = ("-target", "wasm32-wasi", "-mexec-model=reactor", "-s", "-Wl,--gc-sections", "-Wl,-z,stack-size=1048576")
+MUSL_LINK = ("-static", "-s", "-Wl,--gc-sections")
 
 
 @dataclass(frozen=True)
@@ -50,20 +59,20 @@ class Toolchain:
 
     def compile_flags(self, target: Target, isa: str = "") -> list[str]:
         """For a file of the kernels of an instruction set, or ("") one that is compiled once, for size."""
-        flags = [*LANGUAGE, *target.flags]
-        if target.triple:
-            flags += [f"--target={target.triple}", *FREESTANDING]
-        if target.system == "linux":
-            flags.append("-D__GLIBC__=2")  # which platform.h asks for, as headers of the platform would say
-        if not isa:
+        flags = [*(DIALECT if target.system in ("wasm", "musl") else LANGUAGE), *target.flags]
+        flags += [f"--target={target.triple}"] if target.triple else []
+        flags += PLATFORM.get(target.system, FREESTANDING)
+        if not isa and target.system != "musl":
             return [*flags, *SIZE[self.family]]
-        own = [] if isa == "base" else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
+        own = [] if isa in ("", "base") else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
         return [*flags, *SPEED, *own]
 
     def link_flags(self, target: Target, build_id: str, link_map: Path | None = None) -> list[str]:
-        """For a shared library; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for."""
+        """For a shared library, a module or a program; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for."""
         if target.system == "windows":
             return [*WINDOWS_LINK, *([f"/lldmap:{link_map}"] if link_map else [])]
+        if target.system in ("wasm", "musl"):
+            return [*WASM_LINK] if target.system == "wasm" else ["-target", target.triple, *target.flags, *MUSL_LINK]
         if not target.elf:  # Mach-O
             return [
                 "-shared",
@@ -126,6 +135,10 @@ def _zig(target: Target) -> Toolchain:
     linker: tuple[str, ...] = (str(zig), "ld.lld")
     if target.system == "host":
         compiler, linker = (str(zig), "c++"), (str(zig), "cc")
+    elif target.system == "musl":
+        compiler = linker = (str(zig), "cc")
+    elif target.system == "wasm":
+        linker = (str(zig), "cc")
     elif target.system == "windows":
         linker = (str(zig), "lld-link")
     elif target.system == "macos":

@@ -292,13 +292,15 @@ class _Tables:
             self.params += items
         return self.lists[items]
 
-    def entry(self, op: VmOperator, rule: int, whole: int) -> str:
+    def entry(self, op: VmOperator, more: int) -> str:
         """An OpEntry in C++."""
-        numbers = f"{len(op.params)}, {op.results}, {op.writes}, {op.outs}"
-        flags = f"{str(op.variadic).lower()}, {str(op.quantized).lower()}"
+        options_at = max(op.options_at, 0)
+        if len(op.params) > 63 or max(op.outs, op.results, op.word, options_at) > 15:
+            raise ValueError(f"{op.name}: more than an OpEntry holds (runtime/vm/op.h): widen its fields")
+        numbers = f"{len(op.params)}, {op.outs}, {op.results}, {int(op.variadic)}, {int(op.quantized)}, {op.writes}"
         return (
-            f"{{{self.text(op.name)}, {self.function(f'op_{op.symbol}')}, {self.first_param(op.params)}, {rule}, {whole}, {numbers}, "
-            f"{flags}, {op.form}, {op.word}, {max(op.options_at, 0)}}}"
+            f"{{{self.text(op.name)}, {self.function(f'op_{op.symbol}')}, {self.first_param(op.params)}, {more}, {numbers}, "
+            f"{op.form}, {op.word}, {options_at}}}"
         )
 
     def default(self, p: Param) -> tuple[int, str]:
@@ -343,11 +345,11 @@ def operators_source(table: dict[str, VmOperator]) -> str:
     for params in sorted((op.params for op in table.values()), key=len, reverse=True):
         made.first_param(params)
     for op in table.values():
-        whole = -1
+        more = numbers[op.rule.name] if op.rule else -1
         if op.options_at >= 0:
-            whole = len(wholes)
-            wholes.append(made.entry(op.with_options(), -1, -1))
-        rows.append(made.entry(op, numbers[op.rule.name] if op.rule else -1, whole))
+            more = -2 - len(wholes)
+            wholes.append(made.entry(op.with_options(), -1))
+        rows.append(made.entry(op, more))
     forms = [
         f"{{{made.text(name)}, {made.function(f'quantized_form_{symbol}')}}}"
         for name, (symbol, _) in quantized_forms().items()

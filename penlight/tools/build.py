@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,7 +16,8 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.library import build_library, cache_folder
+from penlight.build.cache import LIMIT, cache_folder
+from penlight.build.library import build_library
 from penlight.build.package import HEADER
 from penlight.build.package.aar import write_aar
 from penlight.build.package.xcframework import write_xcframework
@@ -22,6 +26,8 @@ from penlight.build.report_page import page
 from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.targets import GROUPS, TARGETS, Target, targets
 from penlight.build.verify import Verified, verify
+from penlight.errors import BuildError
+from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.tools.screen import error_screen, heading, in_bytes, in_seconds, screen, table
 
@@ -35,13 +41,14 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     "models",
     type=_FILE,
     multiple=True,
-    help="A .pen file (or a .pt, .ptl, .pt2) that the library must run; repeatable.",
+    help="A .pen file (or a .pt, .ptl, .pt2) that the library must run, and is tried with; repeatable.",
 )
 @click.option(
     "--ops",
     type=_FILE,
     multiple=True,
-    help="YAML with operators, as `penlight trace` or PyTorch's model_tracer writes it; repeatable.",
+    help="YAML with all that the library should hold, as `penlight trace` or PyTorch's model_tracer writes it; repeatable."
+    " Models are then only tried.",
 )
 @click.option("--all", "everything", is_flag=True, help="Everything there is, whatever models come.")
 @click.option("--target", "names", multiple=True, default=("host",), show_default=True, metavar="T",
@@ -62,7 +69,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder for compiled files. [default: {cache_folder()}]",
+    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: {cache_folder()}]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
@@ -76,7 +83,8 @@ def build_command(
     \b
     penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
     penlight build --model m.pen --target android --aar                 an Android archive of them
-    penlight build --ops ops.yaml --target ios                          an XCFramework for iOS
+    penlight build --ops ops.yaml --target ios                          an XCFramework for iOS, with what was traced
+    penlight build --ops ops.yaml --model m.pen                         what was traced alone, tried with the model
     penlight build --all --target host                                  everything, for this machine
 
     Each library is checked, and run with the models on the inputs bundled with them, under an emulator where it is for another
@@ -90,7 +98,7 @@ def build_command(
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
-        selection = select(files, ops, everything)
+        selection = select(files, ops, everything, models, names)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
     (out / "include").mkdir(exist_ok=True)
     shutil.copy(HEADER, out / "include")
@@ -124,18 +132,41 @@ def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:
     return files
 
 
-def select(files: Sequence[Path], ops: Sequence[Path], everything: bool) -> Selection:
-    """What all of these need together."""
+def select(
+    files: Sequence[Path], ops: Sequence[Path], everything: bool, models: Sequence[Path], names: Sequence[str]
+) -> Selection:
+    """What the lists hold together; without lists, what the files need together (`models`, as they were given; `names` of targets: for errors)."""
     if everything:
         return EVERYTHING
-    from penlight.build.model_selection import selection_of_models
+    from penlight.build.model_selection import lacking, selection_of_models
 
-    selection = selection_of_models(files)
-    for path in ops:
-        from penlight.build.yaml_file import selection_of_yaml
+    if not ops:
+        return selection_of_models(files)
+    from penlight.build.yaml_file import selection_of_yaml
 
-        selection |= selection_of_yaml(path)
+    selection = reduce(or_, map(selection_of_yaml, ops))
+    for file, model in zip(files, models, strict=True):
+        pen = read(file)
+        if missing := lacking(pen, selection):
+            static = [] if pen.bundles else ["--static"]
+            more = f"{model.stem}-more.yaml"
+            trace = ["penlight", "trace", *static, str(model), "-o", more]
+            build = [
+                "penlight",
+                "build",
+                *_each("--ops", [*ops, more]),
+                *_each("--model", models),
+                *_each("--target", names),
+            ]
+            raise BuildError(
+                f"{model} needs {len(missing)} more than {' and '.join(map(str, ops))} {'has' if len(ops) == 1 else 'have'}, and would not load:"
+                f" {', '.join(missing)}. For a library that has both: {shlex.join(trace)} && {shlex.join(build)}"
+            )
     return selection
+
+
+def _each(option: str, values: Sequence[object]) -> list[str]:
+    return [word for value in values for word in (option, str(value))]
 
 
 def build_one(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from penlight.build.benchmark import benchmark_binary
 from penlight.model import step_time
 from penlight.tools.adb import Device, check_binary, find_device
-from penlight.tools.screen import in_bytes
+from penlight.tools.screen import Stages, in_bytes
 from penlight.vm_module import PlannedPart
 
 FOLDER = "/data/local/tmp/penlight"
@@ -55,7 +55,7 @@ def input_flags(ports: Sequence[Any], leaves: Sequence[Any], planned: bool, chan
 
 def bench_on_device(
     file: Path, flags: Sequence[str], threads: Sequence[int] | None, unplanned: Sequence[Any], serial: str | None, binary: Path | None,
-    keep: bool, stage: Callable[[str], None],
+    keep: bool, stage: Stages,
 ) -> tuple[str, dict[int, dict[str, Any]]]:  # fmt: skip
     """The device in words, and for each number of threads what `penlight.tools.bench.measure` would give."""
     device = find_device(serial)
@@ -66,7 +66,7 @@ def bench_on_device(
         )
     if binary is None:
         stage(f"compiling the benchmark program for {abi} (the first time: minutes)")
-        binary = benchmark_binary(abi)
+        binary = benchmark_binary(abi, stage.step)
     check_binary(binary, abi)
     results = {}
     with _placed(device, binary, file, keep, stage):
@@ -81,7 +81,7 @@ def bench_on_device(
 
 
 @contextmanager
-def _placed(device: Device, binary: Path, file: Path, keep: bool, stage: Callable[[str], None]) -> Iterator[None]:
+def _placed(device: Device, binary: Path, file: Path, keep: bool, stage: Stages) -> Iterator[None]:
     code, text = device.shell(f"mkdir -p {FOLDER}")
     if code:
         raise click.ClickException(f"device {device.serial}: no folder {FOLDER} can be made: {text.strip()}")

@@ -99,6 +99,11 @@ class Stages:
         self.status = self.screen.status(text)
         self.status.start()
 
+    def step(self, done: int, total: int, what: str) -> None:
+        """How far the stage is: so many of so many."""
+        if self.status is not None:
+            self.status.update(f"{self.text}: {done} of {total}")
+
     def finish(self, done: bool = True) -> None:
         if self.status is not None:
             self.status.stop()

@@ -1,6 +1,6 @@
 """`penlight serve`: a local page that runs a model in the browser that opens it, so that a phone can be tried with no app.
 
-The WebAssembly module is built for this very model (build/wasm.py) and kept in the user's cache. The server offers a handful of files
+The WebAssembly module is built for this very model (build/library.py) from what lies compiled in the user's cache. The server offers a handful of files
 from memory and gets nothing: pictures, results and times stay on the device.
 """
 
@@ -12,15 +12,16 @@ import json
 import socket
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 import numpy as np
 
 import penlight
-from penlight.build import wasm
-from penlight.build.library import alone, cache_folder
+from penlight.build.library import build_library
 from penlight.build.model_selection import selection_of_file
+from penlight.build.targets import TARGETS
 from penlight.file.contents import PenFile
 from penlight.file.reader import read
 from penlight.ir.containers import flatten
@@ -81,11 +82,10 @@ def serve_command(
     facts = {**model_facts(file, pen, method, shapes, given, options), "top": top}
     if host != LOCAL:
         _qr_code("")  # says now, not after the build, if it cannot
-    folder = cache_folder() / "serve"  # objects of all models, so that the next one's module takes seconds
-    with Stages() as stage, alone(folder):
+    with Stages() as stage, TemporaryDirectory() as folder:
         if module is None:
             stage("building the WebAssembly module")
-            module, _ = wasm.build(folder, selection_of_file(pen))
+            module = build_library(TARGETS["wasm"], selection_of_file(pen), Path(folder), progress=stage.step).path
         size = module.stat().st_size
         server = make_server(host, port, file, module, facts)
     own = f"http://{_own_address() if host == '0.0.0.0' else host}:{server.server_port}/"

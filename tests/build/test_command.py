@@ -67,10 +67,44 @@ def test_what_a_trace_wrote_is_enough(
     """A library built from the YAML of a trace runs the model that was traced."""
     traced = penlight_command("trace", models["planned"], "-o", tmp_path / "ops.yaml")
     assert traced.code == 0, traced.err
-    selection = select([], [tmp_path / "ops.yaml"], everything=False)
+    selection = select([], [tmp_path / "ops.yaml"], False, [], [])
     assert selection.keys == selection_of_models([models["planned"]]).keys
     assert not selection.vm
     options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path)
     called = penlight_command("build", "--ops", tmp_path / "ops.yaml", "--model", models["planned"], *options)
     assert called.code == 0, called.err
     assert "2 runs right" in called.err or "not run here" in called.err
+
+
+def test_a_list_is_all_that_the_library_holds(
+    penlight_command: Penlight, models: dict[str, Path], cache: Path, tmp_path: Path
+) -> None:
+    """Of the kernels that an interpreted model might use, those that it did, and it runs; another model is told what is missing, and the
+    commands that it is given build a library for both."""
+    lists = {name: tmp_path / f"{name}.yaml" for name in models}
+    interpreted = lists["interpreted"]
+    assert penlight_command("trace", models["interpreted"], "-o", interpreted).code == 0
+    given = [models["interpreted"]]
+    held, all_of_it = select(given, [interpreted], False, given, []).keys, selection_of_models(given).keys
+    assert held < all_of_it
+    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path, "--jobs", 2)
+    called = penlight_command("build", "--ops", interpreted, "--model", given[0], *options)
+    assert called.code == 0, called.err
+    assert "2 runs right" in called.err or "not run here" in called.err
+
+    refused = penlight_command(
+        "build", "--ops", interpreted, "--model", given[0], "--model", models["planned"], *options
+    )
+    said = " ".join(refused.err.split())
+    assert (refused.code, f"{models['planned']} needs 4 more than {interpreted} has" in said) == (1, True), said
+    assert "linear.f32" in said
+    trace, build = said.partition("has both: ")[2].split(" && ")
+    assert trace == f"penlight trace {models['planned']} -o planned-more.yaml"
+    assert (
+        build
+        == f"penlight build --ops {interpreted} --ops planned-more.yaml --model {given[0]} --model {models['planned']} --target android-arm64"
+    )
+    assert penlight_command("trace", models["planned"], "-o", lists["planned"]).code == 0
+    given.append(models["planned"])
+    both = select(given, list(lists.values()), False, given, [])
+    assert both.keys == held | selection_of_models([models["planned"]]).keys

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import hashlib
 import os
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from penlight.build import benchmark
+from penlight.build import library as libraries
 from penlight.build import toolchain as toolchains
+from penlight.build import verify as verifying
 from penlight.build.emulation import NotHere, runner
 from penlight.build.formats import build_id_of
 from penlight.build.library import build_library
@@ -43,6 +49,8 @@ def test_built_checked_and_run(name: str, library: Any, models: dict[str, Path],
     ran = verify(made, models["planned"], cache)
     assert ran.calls == 2
     assert ran.largest_error < 1
+    if "qemu" in ran.how:
+        assert set(ran.isas) == set(made.target.isas), "it emulates all of them"
     sizes = sizes_of(made)
     assert sizes.total == made.path.stat().st_size < 200_000 * len(made.target.isas)
     assert sum(sizes.parts.values()) == sizes.total
@@ -84,13 +92,29 @@ def test_only_what_is_out_of_date_is_compiled(library: Any, cache: Path, tmp_pat
     assert back.path.read_bytes() == first.path.read_bytes()
 
 
-def test_a_model_with_vm_code(models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
+def test_a_program_is_compiled_where_it_changed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The benchmark program, here of the runtime alone: like a library, by the same rules."""
+    monkeypatch.setenv("PENLIGHT_CACHE", str(cache))
+    monkeypatch.setattr(libraries, "EVERYTHING", NOTHING)
+    monkeypatch.setattr(benchmark, "program_sources", functools.partial(benchmark.program_sources, with_vm=False))
+    program = benchmark.benchmark_binary("x86_64")
+    made, said = program.read_bytes(), subprocess.run([program], capture_output=True, text=True)
+    assert "--model" in said.stdout + said.stderr
+    for compiled in ([], ["flags.cc"]):
+        steps: list[str] = []
+        assert benchmark.benchmark_binary("x86_64", lambda done, total, what: steps.append(Path(what).name)) == program  # noqa: B023
+        assert (steps, program.read_bytes() == made) == (compiled, True)
+        (program.parent / "objects/once/programs/speed_benchmark_torch/flags.o").unlink()
+
+
+@pytest.mark.parametrize("target", ["android-arm64", pytest.param("android-x86", marks=pytest.mark.slow)])
+def test_a_model_with_vm_code(target: str, models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
     """Its library has the VM and the operators that it names; a library of planned models has not."""
     selection = selection_of_models([models["interpreted"]])
     assert selection.vm
     assert selection.operators is not None
     assert "aten::stack" in selection.operators
-    made = build_library(TARGETS["android-arm64"], selection, tmp_path, cache=cache)
+    made = build_library(TARGETS[target], selection, tmp_path, cache=cache)
     if isinstance(runner(made.target, cache), NotHere):
         pytest.skip(runner(made.target, cache).why)  # type: ignore[union-attr]
     assert verify(made, models["interpreted"], cache).calls == 2
@@ -120,8 +144,6 @@ def test_a_compile_that_fails_says_what_and_how(cache: Path, tmp_path: Path, mon
 def test_another_file_in_its_place_is_noticed(
     library: Any, models: dict[str, Path], cache: Path, tmp_path: Path
 ) -> None:
-    import dataclasses
-
     made = library("host")
     other = dataclasses.replace(made, path=Path(shutil.copy(made.symbols, tmp_path / "libpenlight.so")))
     with pytest.raises(BuildError, match="expected the file that was built"):
@@ -141,8 +163,30 @@ def test_a_wrong_result_is_found(library: Any, models: dict[str, Path], cache: P
     image[f.HASH_OFFSET : f.HASH_OFFSET + 32] = 0
     image[f.HASH_OFFSET : f.HASH_OFFSET + 32] = np.frombuffer(hashlib.sha256(image).digest(), np.uint8)
     image.tofile(tmp_path / "wrong.pen")
-    with pytest.raises(BuildError, match=r"wrong.pen, forward on host: result\['y'\]: expected within .* off"):
+    with pytest.raises(BuildError, match=r"wrong.pen on host, forward: result\['y'\]: expected within .* off"):
         verify(library("host"), tmp_path / "wrong.pen", cache)
+
+
+def test_every_instruction_set_is_tried(
+    library: Any, models: dict[str, Path], cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last of them computes something else here: it is found, and named."""
+    made, ran = library("host"), runner(TARGETS["host"], cache)
+    isas = verify(made, models["planned"], cache).isas
+    if isinstance(ran, NotHere) or len(isas) == 1:
+        pytest.skip("this machine has one instruction set")
+    script = tmp_path / "runner"
+    first = 28  # of the results: after the count, dtype, rank and two dims
+    script.write_text(
+        f'#!/bin/sh\n{ran.command[0]} "$@" && case "$5" in {isas[-1]}) printf "\\0\\0\\0\\100" |'
+        f' dd of="$4" bs=1 seek={first} conv=notrunc 2>{os.devnull} ;; esac\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(verifying, "runner", lambda *_: dataclasses.replace(ran, command=(str(script),)))
+    with pytest.raises(
+        BuildError, match=rf"planned.pen on host by {isas[-1]}, forward: result\['y'\]: expected within .* off"
+    ):
+        verify(made, models["planned"], cache)
 
 
 def test_names_of_targets() -> None:

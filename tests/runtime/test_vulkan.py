@@ -216,7 +216,7 @@ def between() -> str:
     ("what", "behaviour"),
     [
         ("compute", "own-memory"),  # the host cannot reach it, and sees what it downloads only after it was fetched
-        ("compute", "own-memory full"),  # other memory serves
+        ("full", "own-memory full"),
         ("compute", "own-memory late"),  # the driver's waiting ends early
         ("fork", "own-memory"),
         ("loss", "lost-at-submit"),

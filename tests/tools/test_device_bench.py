@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import penlight
-from penlight.build import benchmark
+from penlight.build.benchmark import benchmark_binary
 from penlight.errors import BuildError
 from tests.programs.test_speed_benchmark import speed_benchmark
 from tests.tools.call import Called, Penlight
@@ -234,24 +234,6 @@ def test_adb_of_an_sdk(phone: Phone, classifier: Path, elf: Path, tmp_path: Path
     assert "the program failed on PHONE" in phone.bench(classifier, "--binary", elf).err
 
 
-def test_program_from_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It is compiled once; a compiler that fails, and none at all, are errors that leave nothing behind."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    calls: list[str] = []
-
-    def compile(abi: str, folder: Path, made: Path) -> None:
-        calls.append(abi)
-        folder.mkdir(parents=True)
-        made.touch()
-
-    with monkeypatch.context() as patch:
-        patch.setattr(benchmark, "_compile", compile)
-        assert benchmark.benchmark_binary("x86") == benchmark.benchmark_binary("x86")
-        assert benchmark.benchmark_binary("armeabi-v7a").is_relative_to(tmp_path)
-    assert calls == ["x86", "armeabi-v7a"]
-    with pytest.raises(BuildError, match="only for arm64-v8a, armeabi-v7a, x86_64, x86"):
-        benchmark.benchmark_binary("riscv64")
-    monkeypatch.setattr(benchmark, "find_zig", lambda: Path("/bin/false"))
-    with pytest.raises(BuildError, match="this command failed: /bin/false cc -target aarch64-linux-musl"):
-        benchmark.benchmark_binary("arm64-v8a")
-    assert not list(tmp_path.rglob("*arm64*/speed_benchmark_torch"))
+def test_a_processor_without_program() -> None:
+    with pytest.raises(BuildError, match="only for arm64-v8a, armeabi-v7a, x86_64, x86: give one with --binary"):
+        benchmark_binary("riscv64")

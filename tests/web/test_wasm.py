@@ -18,11 +18,10 @@ from penlight.build.model_selection import selection_of_file
 from penlight.build.selection import EVERYTHING
 from penlight.build.toolchain import find_zig
 from penlight.build.verify import verify
-from penlight.build.wasm import build
 from penlight.file.reader import read
 from tests import models
 from tests.ops.recording import record_all
-from tests.runtime import native, networks
+from tests.runtime import networks
 from tests.web.node import HERE, built, module, node, run
 
 GOLDEN = HERE.parent / "file/golden/v2.pen"
@@ -158,10 +157,7 @@ def test_another_models_module(mobilenet: Path) -> None:
 @pytest.mark.slow
 def test_samples(recording: Path, tmp_path: Path) -> None:
     """Every sample of every operator gives torch's result."""
-    folder = native.ROOT / "build/wasm-everything"
-    with native.locked(native.ROOT / "build/wasm-everything.lock"):
-        build(folder, EVERYTHING)
-    objects = sorted(folder.glob("objects/**/*.o"), key=lambda p: p.name != "platform_wasm.cc.o")
+    objects = sorted(built("everything", EVERYTHING).objects, key=lambda p: p.name != "platform_wasm.o")
     program = tmp_path / "samples.wasm"
     # All memory at once: Node 20 may crash where it collects garbage while a program under its WASI asks for more.
     flags = ["-target", "wasm32-wasi", "-O2", "-Wl,-z,stack-size=1048576", "-Wl,--initial-memory=1073741824"]

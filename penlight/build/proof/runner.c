@@ -1,4 +1,5 @@
-/* Runs a model with a library that was built: runner LIBRARY MODEL CALLS RESULTS. verify.py writes CALLS and reads RESULTS.
+/* Runs a model with a library that was built: runner LIBRARY MODEL CALLS RESULTS [ISA]. verify.py writes CALLS and reads RESULTS.
+ * Without ISA it takes the best instruction set that is compiled in and that this processor has; it prints all of them.
  *
  *   call    u8 kind, text method; kind 0, planned: u32 count, tensors; kind 1, VM code: u32 index of the bundled input
  *   text    u32 size, bytes                        tensor  i32 dtype, i32 rank, i64 dims[rank], row-major data
@@ -23,6 +24,7 @@ extern char* dlerror(void);
 
 static void* library;
 static FILE *calls, *results;
+static const char* isa;
 
 static void fail(const char* what, const char* why) {
   printf("%s: %s\n", what, why);
@@ -114,7 +116,7 @@ static void run_planned(const pen_model* model, const char* method) {
   pen_session* session;
   uint32_t count = get_u32();
   Input* inputs = (Input*)malloc(sizeof(Input) * (count + 1));
-  pen_session_options options = {sizeof options, NULL, 2, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, 2, 0, 0, isa};
   if (CALL(pen_session_create)(model, method, &options, &session, &error) != PEN_OK) fail(method, error.message);
   for (uint32_t i = 0; i < count; ++i) {
     get_tensor(&inputs[i]);
@@ -180,7 +182,7 @@ static void run_bundle(const pen_model* model, const char* method) {
   pen_bundle bundle;
   pen_module* module;
   pen_value *args[64], *result;
-  pen_module_options options = {sizeof options, NULL, 2, 0, 0, NULL};
+  pen_module_options options = {sizeof options, NULL, 2, 0, 0, isa};
   if (CALL(pen_model_bundle)(model, (int32_t)get_u32(), &bundle, &error) != PEN_OK) fail(method, error.message);
   if (CALL(pen_module_create)(model, &options, &module, &error) != PEN_OK) fail(method, error.message);
   size_t count = CALL(pen_value_count)(bundle.args);
@@ -196,9 +198,10 @@ static void run_bundle(const pen_model* model, const char* method) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 5) fail("runner", "expected LIBRARY MODEL CALLS RESULTS");
+  if (argc != 5 && argc != 6) fail("runner", "expected LIBRARY MODEL CALLS RESULTS [ISA]");
   library = dlopen(argv[1], PEN_DLOPEN);
   if (!library) fail("the library cannot be loaded", dlerror());
+  isa = argc == 6 ? argv[5] : CALL(pen_isa_name)(0);
   calls = fopen(argv[3], "rb");
   results = fopen(argv[4], "wb");
   if (!calls || !results) fail("calls or results", "cannot be opened");
@@ -217,7 +220,7 @@ int main(int argc, char** argv) {
     (kind ? run_bundle : run_planned)(model, method);
   }
   CALL(pen_model_close)(model);
-  printf("%s\n", CALL(pen_isa_name)(0));
+  for (int32_t i = 0; CALL(pen_isa_name)(i); ++i) printf("%s\n", CALL(pen_isa_name)(i));
   if (fclose(results)) fail("results", "cannot be written");
   return 0;
 }

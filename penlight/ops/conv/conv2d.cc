@@ -1,5 +1,5 @@
-// conv2d, conv3d, conv_transpose2d, conv_transpose3d: shape rule and cutting of work for all variants. The kernels are
-// siblings: conv2d_gemm.cc (matrix product of gathered pixels and packed panels), conv2d_grouped.cc (small groups), and for
+// conv2d, conv3d, conv_transpose2d, conv_transpose3d: cutting of work for all variants. The shape rules are in conv_shapes.cc, the kernels
+// in siblings: conv2d_gemm.cc (matrix product of gathered pixels and packed panels), conv2d_grouped.cc (small groups), and for
 // conv2d alone conv2d_direct.cc (few input channels), conv2d_winograd.cc, conv2d_depthwise.cc.
 #include "penlight/ops/conv/conv2d.h"
 
@@ -15,29 +15,6 @@ static int64_t times(int64_t a, int64_t b) {
   int64_t r;
   return mul_overflows(a, b, &r) ? INT64_MAX : r;
 }
-
-static PEN_SMALL Status shape_conv(Shapes& s, int spatial, bool transposed) {
-  const Tensor &x = s.in(0), &w = s.in(1);
-  if (x.rank != 2 + spatial) return s.fail(0, spatial == 2 ? "rank 4" : "rank 5", "rank %d", x.rank);
-  if (w.rank != 2 + spatial) return s.fail(1, spatial == 2 ? "rank 4" : "rank 5", "rank %d", w.rank);
-  int64_t groups = s.integer("groups"), co = w.dims[0], ci_g = w.dims[1];
-  if (groups < 1 || groups > kConvLimit || ci_g > kConvLimit || co % groups != 0 || ci_g * groups != x.dims[1])
-    return s.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
-                  static_cast<long long>(co), static_cast<long long>(ci_g), static_cast<long long>(groups),
-                  static_cast<long long>(x.dims[1]));
-  if (s.has(2) && (s.in(2).rank != 1 || s.in(2).dims[0] != co))
-    return s.fail(2, "one bias per output channel", "rank %d, %lld for %lld channels", s.in(2).rank,
-                  static_cast<long long>(s.in(2).rank > 0 ? s.in(2).dims[0] : 1), static_cast<long long>(co));
-  PEN_TRY(shape_maps(s, transposed, 1, 3));
-  int64_t taps = 1;
-  for (int d = 2; d < w.rank; ++d) taps = times(taps, w.dims[d]);
-  return taps > kConvLimit ? s.fail(1, "a kernel of at most 2^24 positions", "%lld", static_cast<long long>(taps)) : PEN_OK;
-}
-
-PEN_SHAPE(conv2d) { return shape_conv(s, 2, false); }
-PEN_SHAPE(conv3d) { return shape_conv(s, 3, false); }
-PEN_SHAPE(conv_transpose2d) { return shape_conv(s, 2, true); }
-PEN_SHAPE(conv_transpose3d) { return shape_conv(s, 3, true); }
 
 static PEN_SMALL Status bind_weight(Bind& b, const char* layout, int64_t groups) {
   if (strcmp(b.in_layout(1), layout) != 0) return b.fail(1, layout, "layout %s", b.in_layout(1));
@@ -151,7 +128,7 @@ static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
                   static_cast<long long>(p->co_g));
   PEN_TRY(bind_activation(b, &p->act));
   if (!direct) PEN_TRY(b.need(0, Need::channels));
-  PEN_TRY(bind_maps(b, p, 1, 3));
+  PEN_TRY(bind_maps(b, p));
   const Tensor &x = b.in(0), &out = b.out(0);
   p->pixels = out.dims[0];
   for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);

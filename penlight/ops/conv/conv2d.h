@@ -38,7 +38,7 @@ static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 
 // Bind has seen as many weights.
 static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
 
-// What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv2d.cc,
+// What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv_shapes.cc,
 // kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
   int64_t taps;                                    // rows of pointers: kernel positions, or kernel rows where each is one run
@@ -93,7 +93,7 @@ static PEN_INLINE GroupedSizes grouped_sizes(const Conv2d& p, int64_t channels, 
 
 // Floats from a pixel to the next, of a tensor that lies as Need::channels. Images of one pixel are each other's
 // neighbours.
-static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
+static inline int64_t pixel_pitch(const Tensor& t) {
   for (int d = t.rank - 1; d >= 2; --d)
     if (t.dims[d] > 1) return t.strides[d];
   return t.dims[0] > 1 ? t.strides[0] : t.dims[1];
@@ -103,7 +103,7 @@ static PEN_INLINE int64_t pixel_pitch(const Tensor& t) {
 constexpr int64_t kConvLimit = int64_t{1} << 24;
 
 // The window: the attributes, and the sides of the weights, which are input `weights`.
-static PEN_INLINE void place_window(const Given& g, Conv2d* p, int weights) {
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) void place_window(const Given& g, Conv2d* p, int weights) {
   IntList stride = g.ints("stride"), padding = g.ints("padding"), dilation = g.ints("dilation");
   for (int side = 0; side < 3; ++side) {
     p->kernel[side] = map_side(g.in(weights), side);
@@ -118,53 +118,10 @@ static PEN_INLINE void place_window(const Given& g, Conv2d* p, int weights) {
   }
 }
 
-// One side of the image: attributes checked, output size.
-static PEN_INLINE Status shape_side(const Shapes& shapes, const Conv2d& p, int side, int64_t pad_end, int64_t in, int64_t* out) {
-  int64_t k = p.kernel[side], s = p.stride[side], d = p.dilation[side], pad = p.pad[side];
-  if (k < 1 || s < 1 || d < 1 || k > kConvLimit || s > kConvLimit || d > kConvLimit)
-    return shapes.fail(-1, "kernel, stride and dilation from 1 to 2^24", "%lld, %lld and %lld", static_cast<long long>(k),
-                       static_cast<long long>(s), static_cast<long long>(d));
-  // What a transposed convolution cuts off its end may be less than nothing (output_padding).
-  if (pad < 0 || pad_end < (p.transposed ? -kConvLimit : 0) || pad > kConvLimit || pad_end > kConvLimit)
-    return shapes.fail(-1, "padding from 0 to 2^24", "%lld and %lld", static_cast<long long>(pad), static_cast<long long>(pad_end));
-  const WindowSide w = {in, k, s, d, pad, pad_end};
-  if (p.transposed) {
-    if (in < 1 || in > kConvLimit) return shapes.fail(0, "an image with sides from 1 to 2^24", "%lld", static_cast<long long>(in));
-    *out = transposed_size(w);
-    if (*out < 1) return shapes.fail(-1, "padding that leaves something of the result", "size %lld", static_cast<long long>(*out));
-    return PEN_OK;
-  }
-  *out = window_count(w);
-  if (*out < 1)
-    return shapes.fail(0, "a padded image at least as large as the kernel", "%lld, the kernel reaches over %lld",
-                       static_cast<long long>(in + pad + pad_end), static_cast<long long>(window_reach(w)));
-  return PEN_OK;
-}
-
-// The attributes of the window, the output's shape and the residual, which is input `residual`. Channels are those of input 1. The
-// ranks of x and of the weights are checked.
-[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status shape_maps(Shapes& s, bool transposed, int weights, int residual) {
-  IntList stride = s.ints("stride"), padding = s.ints("padding"), dilation = s.ints("dilation");
-  const Tensor& x = s.in(0);
-  int spatial = x.rank - 2;
-  if (stride.count != spatial || padding.count != 2 * spatial || dilation.count != spatial)
-    return s.fail(-1, "a stride, two paddings and a dilation for each spatial dim", "%d, %d and %d", stride.count, padding.count,
-                  dilation.count);
-  Conv2d p = {};
-  p.transposed = transposed;
-  place_window(s, &p, weights);
-  Shape out = shape_of(x);
-  out.dims[1] = s.in(1).dims[0];
-  for (int i = 0; i < spatial; ++i) PEN_TRY(shape_side(s, p, side_of(i, spatial), padding[i + spatial], x.dims[2 + i], &out.dims[2 + i]));
-  PEN_TRY(s.output(0, x.dtype, out));
-  if (!s.has(residual)) return PEN_OK;
-  bool same = s.in(residual).rank == x.rank;
-  for (int d = 0; same && d < x.rank; ++d) same = s.in(residual).dims[d] == out.dims[d];
-  return same ? PEN_OK : s.fail(residual, "a residual of the output's shape", "another shape, rank %d", s.in(residual).rank);
-}
-
-// The window, the output and the residual. x (input 0) lies as its kernel needs it.
-[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status bind_maps(Bind& b, Conv2d* p, int weights, int residual) {
+// The window, the output and the residual. x (input 0) lies as its kernel needs it. The last three inputs are weights, bias and residual,
+// whatever comes before: told by the node and not by the caller, so that this is the same code for all, of which the linker keeps one.
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) Status bind_maps(Bind& b, Conv2d* p) {
+  int residual = b.input_count() - 1, weights = residual - 2;
   place_window(b, p, weights);
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
@@ -177,7 +134,7 @@ static PEN_INLINE int64_t tap_at(const Conv2d& p, int side, int64_t o, int64_t k
 }
 
 // The taps of output `o` that lie in an image of `size` rows or columns.
-static PEN_INLINE Range taps_inside(const Conv2d& p, int side, int64_t o, int64_t size) {
+static inline Range taps_inside(const Conv2d& p, int side, int64_t o, int64_t size) {
   int64_t at = tap_at(p, side, o, 0), d = p.dilation[side], left = size - at;  // from the first tap to the end
   int64_t begin = at < 0 ? (-at + d - 1) / d : 0, end = left > 0 ? (left + d - 1) / d : 0;
   end = end < p.kernel[side] ? end : p.kernel[side];
@@ -199,7 +156,7 @@ static PEN_INLINE int64_t phase_count(const Conv2d& p, int side, int64_t out) {
   return !p.transposed ? 1 : p.stride[side] < out ? p.stride[side] : out;
 }
 
-static PEN_INLINE PhaseSide phase_side(const Conv2d& p, int side, int64_t out, int64_t phase) {
+static inline PhaseSide phase_side(const Conv2d& p, int side, int64_t out, int64_t phase) {
   int64_t k = p.kernel[side], s = p.stride[side], d = p.dilation[side], pad = p.pad[side];
   if (!p.transposed) return {0, 1, out, s, -pad, d, k, 0, 1};
   int64_t a = s, b = d;
@@ -215,7 +172,7 @@ static PEN_INLINE PhaseSide phase_side(const Conv2d& p, int side, int64_t out, i
 }
 
 // Phase number `index` of all, of a convolution into y.
-static PEN_INLINE Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index) {
+static inline Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index) {
   Phase phase;
   for (int i = 0; i < 3; ++i) {
     int side = i < 2 ? 1 - i : 2;  // W first
@@ -227,7 +184,7 @@ static PEN_INLINE Phase place_phase(const Conv2d& p, const Tensor& y, int64_t in
 }
 
 // The kernel's taps in the order that a phase's are gathered in.
-static PEN_INLINE int64_t place_taps(const Conv2d& p, const Phase& phase, int32_t* places) {
+static inline int64_t place_taps(const Conv2d& p, const Phase& phase, int32_t* places) {
   int64_t n = 0;
   const PhaseSide &h = phase.side[0], &w = phase.side[1], &d = phase.side[2];
   for (int64_t z = 0; z < d.taps; ++z)
@@ -239,7 +196,7 @@ static PEN_INLINE int64_t place_taps(const Conv2d& p, const Phase& phase, int32_
 }
 
 // Floats from an image's first pixel to the one at (z, y, x) of a map, of a phase's outputs.
-static PEN_INLINE int64_t phase_pixel(const Phase& p, const Tensor& y, int64_t iz, int64_t iy, int64_t ix) {
+static inline int64_t phase_pixel(const Phase& p, const Tensor& y, int64_t iz, int64_t iy, int64_t ix) {
   const PhaseSide &h = p.side[0], &w = p.side[1], &d = p.side[2];
   int64_t row = (d.first + iz * d.apart) * map_side(y, 0) + h.first + iy * h.apart;
   return (row * map_side(y, 1) + w.first + ix * w.apart) * pixel_pitch(y);

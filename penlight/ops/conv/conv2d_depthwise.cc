@@ -6,7 +6,7 @@
 namespace pen {
 namespace PEN_ISA {
 
-static DepthwiseLine place_line(const Conv2d& p, const Run& r, int64_t line) {
+static PEN_OUTER DepthwiseLine place_line(const Conv2d& p, const Run& r, int64_t line) {
   const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
   int64_t height = map_side(y, 0), depth = map_side(y, 2), row = line % (height * depth), n = line / height / depth;
   int64_t oy = row % height, oz = row / height;
@@ -25,7 +25,7 @@ static DepthwiseLine place_line(const Conv2d& p, const Run& r, int64_t line) {
   return l;
 }
 
-static void conv_depthwise(const Run& r, DepthwiseTiles tiles) {
+static PEN_OUTER void conv_depthwise(const Run& r, DepthwiseTiles tiles) {
   const Conv2d& p = r.as<Conv2d>();
   const Tensor &x = r.in[0], &y = r.out[0];
   DepthwiseLine lines[kDepthwiseLines];

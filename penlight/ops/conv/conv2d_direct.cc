@@ -18,7 +18,7 @@ struct Strip {
   bool pixels;                   // not planes; `channel` alone does not tell: a plane of one float is as far from the next
 };
 
-static Strip place_strip(const Conv2d& p, const Tensor& x, const DirectSizes& sizes, char* scratch) {
+static PEN_OUTER Strip place_strip(const Conv2d& p, const Tensor& x, const DirectSizes& sizes, char* scratch) {
   Strip s;
   s.data = reinterpret_cast<float*>(scratch + sizes.strip);
   s.rows = sizes.rows;
@@ -31,8 +31,8 @@ static Strip place_strip(const Conv2d& p, const Tensor& x, const DirectSizes& si
 }
 
 // Columns [0, width) of one row of the strip, of one channel or of all: image columns from `x0` on, zeros outside.
-static void copy_row(const float* image_row, int64_t column_step, int64_t x0, int64_t image_width, int64_t floats, int64_t width,
-                     float* to) {
+static PEN_OUTER void copy_row(const float* image_row, int64_t column_step, int64_t x0, int64_t image_width, int64_t floats, int64_t width,
+                               float* to) {
   int64_t left = x0 < 0 ? -x0 : 0, right = image_width - x0;
   left = left < width ? left : width;
   right = right < left ? left : right < width ? right : width;
@@ -47,7 +47,7 @@ static void copy_row(const float* image_row, int64_t column_step, int64_t x0, in
 }
 
 // The input rows under output rows from `oy` on.
-static void fill_strip(const Conv2d& p, const Tensor& x, int64_t n, int64_t oy, int64_t rows, const Strip& s) {
+static PEN_OUTER void fill_strip(const Conv2d& p, const Tensor& x, int64_t n, int64_t oy, int64_t rows, const Strip& s) {
   int64_t planes = s.pixels ? 1 : p.ci_g, floats = s.pixels ? p.ci_g : 1;
   for (int64_t c = 0; c < planes; ++c) {
     const float* image = x.as<float>() + n * x.strides[0] + c * x.strides[1];
@@ -62,10 +62,7 @@ static void fill_strip(const Conv2d& p, const Tensor& x, int64_t n, int64_t oy, 
   }
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(conv2d, f32, direct) {
-  using namespace PEN_ISA;
+static PEN_OUTER void conv_direct(const Run& r) {
   const Conv2d& p = r.as<Conv2d>();
   const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
   int64_t oh = y.dims[2], ow = y.dims[3], y_pitch = pixel_pitch(y);
@@ -119,5 +116,9 @@ PEN_KERNEL(conv2d, f32, direct) {
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(conv2d, f32, direct) { PEN_ISA::conv_direct(r); }
 
 }  // namespace pen

@@ -23,7 +23,7 @@ struct Gathered {
 };
 
 // A kernel row whose window reaches over the left or right edge: its pixels, zeros where there are none.
-static const float* cut_run(const Conv2d& p, const float* image_row, int64_t x0, int64_t width, float* to) {
+static PEN_OUTER const float* cut_run(const Conv2d& p, const float* image_row, int64_t x0, int64_t width, float* to) {
   int64_t run = p.kernel[1] * p.ci_g, begin = x0 < 0 ? -x0 * p.ci_g : 0, end = (width - x0) * p.ci_g;
   begin = begin < run ? begin : run;
   end = end < begin ? begin : end < run ? end : run;
@@ -35,7 +35,7 @@ static const float* cut_run(const Conv2d& p, const float* image_row, int64_t x0,
 
 // Pointers to all taps of the phase's pixels [begin, end). Goes by output rows and taps, so that the pixels inside the image,
 // nearly all, are a plain progression.
-static void gather_rows(const Conv2d& p, const Phase& phase, const Tensor& x, int64_t begin, int64_t end, const Gathered& g) {
+static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Tensor& x, int64_t begin, int64_t end, const Gathered& g) {
   const PhaseSide &rows = phase.side[0], &columns = phase.side[1], &planes = phase.side[2];
   int64_t h = map_side(x, 0), w = map_side(x, 1), d = map_side(x, 2), pitch = pixel_pitch(x), stride = columns.step;
   int64_t taps_x = p.runs ? 1 : columns.taps, reach = p.runs ? p.kernel[1] : 1;
@@ -83,7 +83,7 @@ struct Breaks {
   int count;
 };
 
-static Breaks find_breaks(const PhaseSide& columns, int64_t w) {
+static PEN_OUTER Breaks find_breaks(const PhaseSide& columns, int64_t w) {
   Breaks b = {};
   int64_t last = 0;
   for (;;) {
@@ -102,8 +102,8 @@ static Breaks find_breaks(const PhaseSide& columns, int64_t w) {
 
 // Tiles of the phase's pixels [begin, end): none crosses a multiple of `line`, within which pixels have one pitch, nor, where
 // a line is an output row, one of the breaks in it. Finds the taps that are padding for a whole tile.
-static void cut_tiles(const Phase& phase, const Tensor& y, const Tensor& residual, int64_t begin, int64_t end, int64_t line,
-                      const Breaks& breaks, Gathered* g) {
+static PEN_OUTER void cut_tiles(const Phase& phase, const Tensor& y, const Tensor& residual, int64_t begin, int64_t end, int64_t line,
+                                const Breaks& breaks, Gathered* g) {
   int64_t width = phase.side[1].count, height = phase.side[0].count, depth = phase.side[2].count;
   g->tile_count = 0;
   for (int64_t from = begin; from < end;) {
@@ -156,7 +156,7 @@ static PEN_INLINE int64_t block_end(const Conv2d& p, int64_t ow, int64_t begin, 
   return begin + size < end ? begin + size : end;
 }
 
-static void conv_gemm(const Run& r) {
+static PEN_OUTER void conv_gemm(const Run& r) {
   const Conv2d& p = r.as<Conv2d>();
   const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
   GatherSizes at = gather_sizes(p, x.dims[1]);

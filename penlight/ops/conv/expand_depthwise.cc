@@ -25,23 +25,6 @@ constexpr int64_t kExpandedBytes = 128 * 1024;     // of expanded rows, with roo
 constexpr int64_t kExpandInputBytes = 512 * 1024;  // of x that the tasks of one part of the rows read again and again
 constexpr int64_t kExpandTasks = 8;                // enough for some threads to share
 
-PEN_SHAPE(expand_depthwise) {
-  const Tensor &x = s.in(0), &w = s.in(1), &w2 = s.in(3);
-  if (x.rank != 4) return s.fail(0, "rank 4", "rank %d", x.rank);
-  if (w.rank != 4 || w.dims[1] != x.dims[1] || w.dims[2] != 1 || w.dims[3] != 1)
-    return s.fail(1, "pointwise weights [C, Ci, 1, 1] for the channels of x", "rank %d, [%lld, %lld, ...]", w.rank,
-                  static_cast<long long>(w.rank > 0 ? w.dims[0] : 0), static_cast<long long>(w.rank > 1 ? w.dims[1] : 0));
-  if (w2.rank != 4 || w2.dims[0] != w.dims[0] || w2.dims[1] != 1)
-    return s.fail(3, "depthwise weights [C, 1, kh, kw] for the channels of w", "rank %d, [%lld, ...]", w2.rank,
-                  static_cast<long long>(w2.rank > 0 ? w2.dims[0] : 0));
-  for (int bias = 2; bias <= 4; bias += 2)
-    if (s.has(bias) && (s.in(bias).rank != 1 || s.in(bias).dims[0] != w.dims[0]))
-      return s.fail(bias, "one bias per channel", "rank %d", s.in(bias).rank);
-  if (x.dims[2] < 1 || x.dims[3] < 1)  // the pointwise convolution has nothing to stand on, whatever the padding after it
-    return s.fail(0, "an image of at least one pixel", "%lld x %lld", static_cast<long long>(x.dims[2]), static_cast<long long>(x.dims[3]));
-  return shape_maps(s, false, 3, 5);
-}
-
 static PEN_SMALL Status bind_expand_weights(Bind& b) {
   static const struct {
     int input;
@@ -70,7 +53,7 @@ PEN_BIND(expand_depthwise) {
   PEN_TRY(bind_activation(b, &p->inner));
   PEN_TRY(bind_activation(b, &p->act, "act2", "act2_args"));
   PEN_TRY(b.need(0, Need::channels));
-  PEN_TRY(bind_maps(b, p, 3, 5));
+  PEN_TRY(bind_maps(b, p));
   const Tensor &x = b.in(0), &out = b.out(0);
   if (out.dims[0] == 0 || out.dims[1] == 0) return PEN_OK;
 
@@ -100,7 +83,7 @@ namespace PEN_ISA {
 static_assert(kTileRows <= kPixelUnit && sizeof(RowTile) <= kTileBytes, "bind sized scratch for these");
 
 // Rows [begin, end) of the image, expanded: dense, `columns` floats a pixel.
-static void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64_t begin, int64_t end, Range columns, float* to) {
+static PEN_OUTER void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64_t begin, int64_t end, Range columns, float* to) {
   const Tensor& x = r.in[0];
   int64_t pitch = pixel_pitch(x), count = (end - begin) * x.dims[3], wide = columns.end - columns.begin;
   const float* from = x.as<float>() + n * x.strides[0] + begin * x.dims[3] * pitch;
@@ -130,7 +113,7 @@ static void expand_rows(const Run& r, const ExpandDepthwise& p, int64_t n, int64
   if (p.inner.row) apply_row(p.inner, to, count * wide);
 }
 
-static void expand_depthwise(const Run& r, DepthwiseTiles tiles) {
+static PEN_OUTER void expand_depthwise(const Run& r, DepthwiseTiles tiles) {
   const ExpandDepthwise& p = r.as<ExpandDepthwise>();
   const Tensor &x = r.in[0], &residual = r.in[5], &y = r.out[0];
   int64_t h = x.dims[2], w = x.dims[3], oh = y.dims[2];

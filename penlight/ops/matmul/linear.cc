@@ -125,7 +125,7 @@ static PEN_INLINE LinearRow linear_row(const Linear& p, int64_t row) {
 
 namespace PEN_ISA {
 
-static void copy_linear_rows(const Run& r, const Linear& p) {
+static PEN_OUTER void copy_linear_rows(const Run& r, const Linear& p) {
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.m, p.copy_tasks, task);
     for (int64_t row = range.begin; row < range.end; ++row)
@@ -133,10 +133,7 @@ static void copy_linear_rows(const Run& r, const Linear& p) {
   }
 }
 
-}  // namespace PEN_ISA
-
-PEN_KERNEL(linear, f32) {
-  using namespace PEN_ISA;
+static PEN_OUTER void run_linear(const Run& r) {
   const Linear& p = r.as<Linear>();
   if (p.copy_pitch > 0 && r.phase == 0) return copy_linear_rows(r, p);
   static_assert(kTileRows <= kLinearUnit, "the block's arrays hold all its tiles");
@@ -183,5 +180,9 @@ PEN_KERNEL(linear, f32) {
     }
   }
 }
+
+}  // namespace PEN_ISA
+
+PEN_KERNEL(linear, f32) { PEN_ISA::run_linear(r); }
 
 }  // namespace pen

@@ -60,9 +60,9 @@ static inline __attribute__((unused, noinline)) int64_t reduce_offset(const Redu
   return in + index * d.in[0];
 }
 
-// Calls body(offset in x, offset in y) for the index in [begin, end), without a division each.
+// Calls body(n, offset in x, its step, offset in y, its step) for stretches of the index in [begin, end), of at most `most` each.
 template <class Body>
-static PEN_INLINE void for_each_kept(const ReduceDims& d, int64_t begin, int64_t end, const Body& body) {
+static PEN_INLINE void for_each_stretch(const ReduceDims& d, int64_t begin, int64_t end, int64_t most, const Body& body) {
   int last = d.rank - 1;
   while (begin < end) {
     int64_t out = 0, in = reduce_offset(d, begin, &out), n = 1, step = 0, out_step = 0;
@@ -72,9 +72,18 @@ static PEN_INLINE void for_each_kept(const ReduceDims& d, int64_t begin, int64_t
       out_step = d.out[last];
     }
     if (n > end - begin) n = end - begin;
-    for (int64_t k = 0; k < n; ++k) body(in + k * step, out + k * out_step);
+    if (n > most) n = most;
+    body(n, in, step, out, out_step);
     begin += n;
   }
+}
+
+// Calls body(offset in x, offset in y) for the index in [begin, end), without a division each.
+template <class Body>
+static PEN_INLINE void for_each_kept(const ReduceDims& d, int64_t begin, int64_t end, const Body& body) {
+  for_each_stretch(d, begin, end, INT64_MAX, [&](int64_t n, int64_t in, int64_t step, int64_t out, int64_t out_step) {
+    for (int64_t k = 0; k < n; ++k) body(in + k * step, out + k * out_step);
+  });
 }
 
 // `x` (any strides) with dims marked in `reduced` becomes `y`, whose kept dims have strides `out` (one for each dim of
@@ -411,9 +420,16 @@ static PEN_INLINE typename Op::Wide reduce_run(const typename Op::In* x, int64_t
   return w;
 }
 
+// `count` runs of n values, `step` apart, each on top of w: into numbers `y_step` apart. Returns the last, as it was before.
 template <class Op>
-static __attribute__((noinline)) typename Op::Wide reduce_long_run(const typename Op::In* x, int64_t n, typename Op::Wide w) {
-  return reduce_run<Op>(x, n, w);
+static __attribute__((noinline)) typename Op::Wide reduce_runs(const typename Op::In* x, int64_t count, int64_t step, int64_t n,
+                                                               typename Op::Wide w, typename Op::T* y, int64_t y_step) {
+  typename Op::Wide last = w;
+  for (int64_t k = 0; k < count; ++k) {
+    last = reduce_run<Op>(x + k * step, n, w);
+    y[k * y_step] = static_cast<typename Op::T>(last);
+  }
+  return last;
 }
 
 template <class Op>
@@ -464,52 +480,62 @@ static __attribute__((noinline)) void reduce_columns(const ReduceDims& d, const 
   for (int u = 0; u < U; ++u) Op::write(result + u * Op::kWidth, total[u]);
 }
 
-// One part of an item into result[0] (rows) or result[0 .. chunk) (columns; room for a whole vector more).
+// The first n columns over reduced rows [units.begin, units.end) into result, which has room for a whole vector more.
 template <class Op>
-static __attribute__((noinline)) int64_t reduce_item(const ReduceParams& p, const typename Op::In* x, int64_t item, int64_t part_index,
-                                                     typename Op::T* result) {
+static PEN_OUTER void reduce_chunk(const ReduceDims& d, const typename Op::In* x, Range units, int64_t n, typename Op::T* result) {
   constexpr int W = Op::kWidth;
+  int64_t i = 0;
+  if constexpr (W < 16 || __is_same(typename Op::Vec, V)) {  // bytes: a vector is a cache line's worth already
+    for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(d, x + i, units.begin, units.end, 0, result + i);
+  }
+  for (; i + 2 * W <= n; i += 2 * W) reduce_columns<Op, 2, false>(d, x + i, units.begin, units.end, 0, result + i);
+  for (; i < n; i += W) reduce_columns<Op, 1, true>(d, x + i, units.begin, units.end, n - i < W ? n - i : W, result + i);
+}
+
+// Results of the parts of n outputs, `step` apart, in order, in the wide type.
+template <class Op>
+static PEN_OUTER void combine_parts(const typename Op::T* parts, int64_t count, int64_t step, int64_t n, typename Op::T* result) {
+  for (int64_t j = 0; j < n; ++j) {
+    typename Op::Wide w = Op::wide();
+    for (int64_t k = 0; k < count; ++k) w = Op::step(w, static_cast<typename Op::Wide>(parts[k * step + j]));
+    result[j] = static_cast<typename Op::T>(w);
+  }
+}
+
+// The loops that are a rule's own. All around them is the same for all rules on the same types, and compiled once for them.
+template <class In, class T, class Wide>
+struct ReduceRule {
+  Wide start;
+  Wide (*runs)(const In* x, int64_t count, int64_t step, int64_t n, Wide w, T* y, int64_t y_step);
+  void (*chunk)(const ReduceDims& d, const In* x, Range units, int64_t n, T* result);
+  void (*combine)(const T* parts, int64_t count, int64_t step, int64_t n, T* result);
+};
+
+// One part of an item into result[0] (rows) or result[0 .. chunk) (columns; room for a whole vector more).
+template <class In, class T, class Wide>
+static PEN_INLINE int64_t reduce_item(const ReduceParams& p, const ReduceRule<In, T, Wide>& rule, const In* x, int64_t item,
+                                      int64_t part_index, T* result) {
   int64_t unused = 0;
   Range units = part(p.units, p.parts, part_index);
   x += reduce_offset(p.kept, p.columns ? item / p.chunks : item, &unused);
   if (!p.columns) {
-    typename Op::Wide w = Op::wide();
+    Wide w = rule.start;
+    *result = static_cast<T>(w);
     for (int64_t u = units.begin; u < units.end; ++u) {
       int64_t run = p.blocks == 1 ? u : u / p.blocks, at = (u - run * p.blocks) * kReduceBlock;
       int64_t n = p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock;
-      w = reduce_long_run<Op>(x + reduce_offset(p.reduced, run, &unused) + at, n, w);
+      w = rule.runs(x + reduce_offset(p.reduced, run, &unused) + at, 1, 0, n, w, result, 0);
     }
-    *result = static_cast<typename Op::T>(w);
     return 1;
   }
   int64_t at = item % p.chunks * kReduceChunk;
   int64_t n = p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk;
-  int64_t i = 0;
-  x += at;
-  if constexpr (W < 16 || __is_same(typename Op::Vec, V)) {  // bytes: a vector is a cache line's worth already
-    for (; i + 4 * W <= n; i += 4 * W) reduce_columns<Op, 4, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
-  }
-  for (; i + 2 * W <= n; i += 2 * W) reduce_columns<Op, 2, false>(p.reduced, x + i, units.begin, units.end, 0, result + i);
-  for (; i < n; i += W) reduce_columns<Op, 1, true>(p.reduced, x + i, units.begin, units.end, n - i < W ? n - i : W, result + i);
+  rule.chunk(p.reduced, x + at, units, n, result);
   return n;
 }
 
-// Results of the parts of one output, in order, in the wide type.
-template <class Op>
-static __attribute__((noinline)) typename Op::T combine_parts(const typename Op::T* parts, int64_t count, int64_t step) {
-  typename Op::Wide w = Op::wide();
-  for (int64_t k = 0; k < count; ++k) w = Op::step(w, static_cast<typename Op::Wide>(parts[k * step]));
-  return static_cast<typename Op::T>(w);
-}
-
-// What is the same for all rules on one pair of types is compiled once for them.
-template <class In, class T>
-struct ReduceRule {
-  int64_t (*item)(const ReduceParams& p, const In* x, int64_t item, int64_t part_index, T* result);
-  T (*combine)(const T* parts, int64_t count, int64_t step);
-};
-template <class In, class T>
-static __attribute__((noinline)) void reduce_items(const Run& r, const ReduceRule<In, T>& rule) {
+template <class In, class T, class Wide>
+static PEN_OUTER void reduce_items(const Run& r, const ReduceRule<In, T, Wide>& rule) {
   const ReduceParams& p = r.as<ReduceParams>();
   const In* x = r.in[0].as<In>();
   T* shared = reinterpret_cast<T*>(r.shared);
@@ -520,7 +546,7 @@ static __attribute__((noinline)) void reduce_items(const Run& r, const ReduceRul
     for (int64_t i = range.begin; i < range.end; ++i) {
       int64_t item = r.phase == 0 ? i / p.parts : i, n = 0;
       if (r.phase == 0) {
-        n = rule.item(p, x, item, i % p.parts, buffer);
+        n = reduce_item(p, rule, x, item, i % p.parts, buffer);
         if (p.parts > 1) {
           for (int64_t j = 0; j < n; ++j) shared[i * width + j] = buffer[j];
           continue;
@@ -528,7 +554,7 @@ static __attribute__((noinline)) void reduce_items(const Run& r, const ReduceRul
       } else {
         int64_t at = item % p.chunks * kReduceChunk;
         n = p.columns ? (p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk) : 1;
-        for (int64_t j = 0; j < n; ++j) buffer[j] = rule.combine(shared + item * p.parts * width + j, p.parts, width);
+        rule.combine(shared + item * p.parts * width, p.parts, width, n, buffer);
       }
       int64_t out = 0;
       reduce_offset(p.kept, item / p.chunks, &out);
@@ -538,18 +564,24 @@ static __attribute__((noinline)) void reduce_items(const Run& r, const ReduceRul
   }
 }
 
+// Where each output is one run, maybe a short one: as many as follow each other in one call.
+template <class In, class T, class Wide>
+static PEN_OUTER void reduce_rows(const Run& r, const ReduceRule<In, T, Wide>& rule) {
+  const ReduceParams& p = r.as<ReduceParams>();
+  Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
+  for_each_stretch(p.kept, range.begin, range.end, kReduceChunk, [&](int64_t n, int64_t in, int64_t step, int64_t out, int64_t out_step) {
+    T* y = r.out[0].as<T>() + out;
+    rule.runs(r.in[0].as<In>() + in, n, step, p.inner, rule.start, y, out_step);
+    if (p.finish == Finish::as_it_is) return;
+    for (int64_t k = 0; k < n; ++k) y[k * out_step] = finished(y[k * out_step], p);
+  });
+}
+
 template <class Op>
 static PEN_INLINE void reduce(const Run& r) {
-  using T = typename Op::T;
-  using In = typename Op::In;
   const ReduceParams& p = r.as<ReduceParams>();
-  if (p.columns || p.parts > 1 || p.units != 1) return reduce_items<In, T>(r, {reduce_item<Op>, combine_parts<Op>});
-  // each output is one run, maybe a short one
-  const In* x = r.in[0].as<In>();
-  T* y = r.out[0].as<T>();
-  Range range = {part(p.items, p.tasks, r.begin).begin, part(p.items, p.tasks, r.end - 1).end};
-  for_each_kept(p.kept, range.begin, range.end,
-                [&](int64_t in, int64_t out) { y[out] = finished(static_cast<T>(reduce_run<Op>(x + in, p.inner, Op::wide())), p); });
+  ReduceRule<typename Op::In, typename Op::T, typename Op::Wide> rule = {Op::wide(), reduce_runs<Op>, reduce_chunk<Op>, combine_parts<Op>};
+  p.columns || p.parts > 1 || p.units != 1 ? reduce_items(r, rule) : reduce_rows(r, rule);
 }
 
 }  // namespace PEN_ISA

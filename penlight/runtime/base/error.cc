@@ -39,6 +39,10 @@ Status report(pen_error* error, const Problem& p) {
   return p.status;
 }
 
+Status report(pen_error* error, Status status, const char* what, const char* expected, const char* got, const char* advice) {
+  return report(error, {status, what, "", "", expected, got, "", advice});
+}
+
 Status locate(pen_error* error, const char* op, const char* source) {
   char told[sizeof error->message];
   set_text(told, sizeof told, "%s", error->message);

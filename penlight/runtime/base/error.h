@@ -22,6 +22,8 @@ struct Problem {
 };
 // Writes the parts and the whole message into `error` (may be null) and returns the status.
 Status report(pen_error* error, const Problem& problem);
+// The same of most problems: five words in registers, where the parts of a Problem would be written to memory by every caller.
+Status report(pen_error* error, Status status, const char* what, const char* expected, const char* got = "", const char* advice = "");
 // Adds the operator and the source line to an error that was told without them, by code that does not know what it works for.
 Status locate(pen_error* error, const char* op, const char* source);
 

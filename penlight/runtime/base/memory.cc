@@ -24,6 +24,23 @@ void* Pool::take(size_t size) {
   return p;
 }
 
+void* Pool::take_items(int64_t count, size_t size) {
+  if (count < 0 || static_cast<uint64_t>(count) > SIZE_MAX / 2 / size) return nullptr;
+  return take(static_cast<size_t>(count) * size);
+}
+
+bool grow_list(void** data, int32_t* capacity, size_t size) {
+  if (*capacity > INT32_MAX / 2) return false;
+  int32_t larger = *capacity ? *capacity * 2 : 16;
+  void* grown = malloc(size * static_cast<size_t>(larger));
+  if (!grown) return false;
+  if (*data) memcpy(grown, *data, size * static_cast<size_t>(*capacity));
+  free(*data);
+  *data = grown;
+  *capacity = larger;
+  return true;
+}
+
 void Pool::rewind() {
   if (PEN_ASAN || !chunks) return release();  // AddressSanitizer shall see uses of what was taken back
   Chunk* kept = chunks;

@@ -17,16 +17,19 @@ struct Pool {
   Chunk* chunks = nullptr;
 
   void* take(size_t size);
+  void* take_items(int64_t count, size_t size);
   void release();
   // Takes everything back and keeps a chunk for what comes next.
   void rewind();
 
   template <class T>
   PEN_INLINE T* take_array(int64_t count) {
-    if (count < 0 || static_cast<uint64_t>(count) > SIZE_MAX / 2 / sizeof(T)) return nullptr;
-    return static_cast<T*>(take(static_cast<size_t>(count) * sizeof(T)));
+    return static_cast<T*>(take_items(count, sizeof(T)));
   }
 };
+
+// Room for more items of `size` bytes behind the first `capacity`; false when out of memory, and nothing has changed then.
+bool grow_list(void** data, int32_t* capacity, size_t size);
 
 // A growing array of plain data.
 template <class T>
@@ -36,16 +39,9 @@ struct List {
 
   // False when out of memory; the list is then as before.
   PEN_INLINE bool push(const T& item) {
-    if (count == capacity) {
-      int32_t larger = capacity ? capacity * 2 : 16;
-      if (larger < capacity) return false;
-      T* grown = static_cast<T*>(malloc(sizeof(T) * static_cast<size_t>(larger)));
-      if (!grown) return false;
-      if (data) memcpy(static_cast<void*>(grown), data, sizeof(T) * static_cast<size_t>(count));
-      free(data);
-      data = grown;
-      capacity = larger;
-    }
+    void* held = data;
+    if (count == capacity && !grow_list(&held, &capacity, sizeof(T))) return false;
+    data = static_cast<T*>(held);
     data[count++] = item;
     return true;
   }

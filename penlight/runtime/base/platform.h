@@ -15,6 +15,12 @@
 #else
 #define PEN_SMALL __attribute__((cold))
 #endif
+// Of kernels: loops around the one that computes, which a block of thousands of multiply-adds passes once. Few bytes too, but not cold.
+#if defined(__clang__)
+#define PEN_OUTER __attribute__((minsize, noinline))
+#else
+#define PEN_OUTER
+#endif
 
 // Builds under AddressSanitizer lay memory out so that it sees every step outside (memory.cc, exec/guard.h).
 #if defined(__SANITIZE_ADDRESS__)

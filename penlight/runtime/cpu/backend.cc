@@ -140,7 +140,7 @@ Status grow_arena(Runner* r, int64_t need) {
   if (posix_memalign(&p, huge ? kHugePage : 64, static_cast<size_t>(need)) != 0) {
     char got[64];
     set_text(got, sizeof got, "no %lld bytes free", static_cast<long long>(need));
-    return report(r->error, {PEN_ERROR_MEMORY, "arena", "", "", "memory", got});
+    return report(r->error, PEN_ERROR_MEMORY, "arena", "memory", got);
   }
   if (huge) madvise(p, static_cast<size_t>(huge), platform::kAdviceHugePages);
   r->arena = static_cast<char*>(p);

@@ -37,57 +37,42 @@ struct DepthwiseCall {
   bool clamped;
 };
 
-// How much of a tile may be missing: a template parameter, so that whole tiles check nothing.
+// How much of a tile may be missing: a template parameter, so that whole tiles check nothing. Channels are all there.
 enum class Tile : int {
-  whole,  // all outputs, all pixels that they read, all channels
-  edge,   // all outputs and channels; of the pixels, at most half a kernel is missing on either side
-  few,    // all channels
-  part,   // anything
+  whole,  // all outputs, all pixels that they read
+  edge,   // all outputs; of the pixels, at most half a kernel is missing on either side
+  few,    // anything may be missing
 };
 
-template <Tile kTile>
-static PEN_INLINE void load_channels(const float* p, intptr_t lanes, V (&v)[kVectors]) {
-  if (kTile != Tile::part || lanes == kTileChannels) {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) v[j] = load(p + j * kLanes);
-  } else {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j, lanes -= kLanes) {
-      v[j] = lanes > 0 ? load_partial(p + j * kLanes, lanes < kLanes ? lanes : kLanes) : zero();
-    }
-  }
+static PEN_INLINE void load_channels(const float* p, V (&v)[kVectors]) {
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) v[j] = load(p + j * kLanes);
 }
 
-template <Tile kTile>
-static PEN_INLINE void store_channels(float* p, intptr_t lanes, const V (&v)[kVectors]) {
-  if (kTile != Tile::part || lanes == kTileChannels) {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(p + j * kLanes, v[j]);
-  } else {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j, lanes -= kLanes) {
-      if (lanes > 0) store_partial(p + j * kLanes, v[j], lanes < kLanes ? lanes : kLanes);
-    }
-  }
+static PEN_INLINE void store_channels(float* p, const V (&v)[kVectors]) {
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(p + j * kLanes, v[j]);
 }
 
 // What happens to sums before they are stored. These are copies of a call's fields: a store might change those for all the compiler
 // knows, and it would read them again after each.
 struct Finish {
-  intptr_t y_step, residual_step, lanes;
+  intptr_t y_step, residual_step;
   int count;
   bool clamped;
   V lo, hi;
 };
 
 static PEN_INLINE Finish finish_of(const DepthwiseCall& d) {
-  return {d.y_step, d.residual_step, d.lanes, d.count, d.clamped, set1(d.lo), set1(d.hi)};
+  return {d.y_step, d.residual_step, d.count, d.clamped, set1(d.lo), set1(d.hi)};
 }
 
 template <Tile kTile>
 static PEN_INLINE void finish_outputs(const Finish& f, V (&acc)[kOutputs][kVectors], const float* residual, float* y) {
-  int count = kTile == Tile::whole || kTile == Tile::edge ? kOutputs : f.count;
+  int count = kTile == Tile::few ? f.count : kOutputs;
   if (residual) {
     PEN_UNROLL for (int t = 0; t < kOutputs; ++t, residual += f.residual_step) {
       if (t >= count) break;
       V more[kVectors];
-      load_channels<kTile>(residual, f.lanes, more);
+      load_channels(residual, more);
       PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[t][j] = acc[t][j] + more[j];
     }
   }
@@ -98,7 +83,7 @@ static PEN_INLINE void finish_outputs(const Finish& f, V (&acc)[kOutputs][kVecto
   }
   PEN_UNROLL for (int t = 0; t < kOutputs; ++t, y += f.y_step) {
     if (t >= count) break;
-    store_channels<kTile>(y, f.lanes, acc[t]);
+    store_channels(y, acc[t]);
   }
 }
 
@@ -110,10 +95,10 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   constexpr int kUnsure = kTile == Tile::whole ? 0 : kTile == Tile::edge ? kWidth / 2 : kReach;  // pixels on either side
   V start[kVectors];
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) start[j] = zero();
-  if (d.bias) load_channels<kTile>(d.bias, d.lanes, start);
+  if (d.bias) load_channels(d.bias, start);
   int used = (d.count - 1) * kStride + kWidth;
   int low = d.low > 0 ? static_cast<int>(d.low) : 0, high = d.high < used ? static_cast<int>(d.high) : used;
-  intptr_t x_step = d.x_step, next_row = d.x_row - (kReach - 1) * x_step, w_step = d.w_step, lanes = d.lanes;
+  intptr_t x_step = d.x_step, next_row = d.x_row - (kReach - 1) * x_step, w_step = d.w_step;
   intptr_t x_bytes = x_step * 4, row_bytes = next_row * 4;  // floats would be made bytes of in every row
   Finish finish = finish_of(d);
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
@@ -129,13 +114,13 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
       int taps = all_taps, planes = all_planes;
       for (;;) {
         V w[kWidth][kVectors];
-        PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels<kTile>(weights, lanes, w[k]);
+        PEN_UNROLL for (int k = 0; k < kWidth; ++k, weights += w_step) load_channels(weights, w[k]);
         PEN_UNROLL for (int i = 0; i < kReach; ++i) {
           const float* pixel = p;
           p = reinterpret_cast<const float*>(reinterpret_cast<const char*>(p) + (i < kReach - 1 ? x_bytes : row_bytes));
           if ((i < kUnsure && i < low) || (i >= kReach - kUnsure && i >= high)) continue;
           V v[kVectors];
-          load_channels<kTile>(pixel, lanes, v);
+          load_channels(pixel, v);
           PEN_UNROLL for (int j = 0; j < kVectors; ++j) keep(v[j]);
           PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
             int t = (i - k) / kStride;
@@ -161,26 +146,52 @@ static __attribute__((noinline)) void depthwise_reuse(const DepthwiseCall& d) {
   }
 }
 
-// Any kernel width, stride and dilation; one vector of channels.
+// Any kernel width, stride and dilation; one vector of channels, kWhole: all of it. Parts of vectors are loaded by one instruction on
+// some processors; elsewhere that takes longer than the sums do, which may then lie in memory: unrolled they would be kilobytes.
+#if defined(__AVX2__)
+constexpr bool kShortParts = true;
+#else
+constexpr bool kShortParts = false;
+#endif
+template <bool kWhole>
+static PEN_INLINE V load_lanes(const float* p, intptr_t lanes) {
+  return kWhole ? load(p) : load_partial(p, lanes);
+}
+template <bool kWhole>
+static PEN_INLINE void add_tap(const DepthwiseCall& d, intptr_t at, const float* x, V w, V* sum) {
+  if (at >= d.low && at < d.high) *sum = fma(load_lanes<kWhole>(x + at * d.x_step, d.lanes), w, *sum);
+}
+
+template <bool kWhole>
 static __attribute__((noinline)) void depthwise_any(const DepthwiseCall& d) {
-  V start = d.bias ? load_partial(d.bias, d.lanes) : zero();
+  V start = d.bias ? load_lanes<kWhole>(d.bias, d.lanes) : zero();
   for (const DepthwiseLine *line = d.lines, *end = line + d.line_count; line != end; ++line) {
-    V acc[kOutputs][kVectors];
-    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) acc[t][0] = start;
+    V acc[kOutputs];
+    for (int t = 0; t < kOutputs; ++t) acc[t] = start;
     for (intptr_t row = 0; row < line->taps * line->planes; ++row) {
       intptr_t plane = row / line->taps, in_plane = row % line->taps;
       const float* x = line->x + d.x_at + plane * d.x_plane + in_plane * d.x_row;
       const float* weights = d.w + (line->first_tap + in_plane) * d.w_row + plane * d.w_plane;
       for (intptr_t k = 0; k < d.width; ++k, weights += d.w_step) {
-        V w = load_partial(weights, d.lanes);
-        PEN_UNROLL for (int t = 0; t < kOutputs; ++t) {
-          intptr_t at = k * d.dilation + t * d.stride;
-          if (t >= d.count || at < d.low || at >= d.high) continue;
-          acc[t][0] = fma(load_partial(x + at * d.x_step, d.lanes), w, acc[t][0]);
+        V w = load_lanes<kWhole>(weights, d.lanes);
+        intptr_t at = k * d.dilation;
+        if constexpr (kWhole || kShortParts) {
+          PEN_UNROLL for (int t = 0; t < kOutputs; ++t, at += d.stride) {
+            if (t < d.count) add_tap<kWhole>(d, at, x, w, &acc[t]);
+          }
+        } else {
+          for (int t = 0; t < d.count; ++t, at += d.stride) add_tap<kWhole>(d, at, x, w, &acc[t]);
         }
       }
     }
-    finish_outputs<Tile::part>(finish_of(d), acc, line->residual ? line->residual + d.residual_at : nullptr, line->y + d.y_at);
+    V sums[kOutputs];  // not the array above: that stays in registers
+    PEN_UNROLL for (int t = 0; t < kOutputs; ++t) sums[t] = acc[t];
+    for (int t = 0; t < d.count; ++t) {
+      V sum = sums[t];
+      if (line->residual) sum = sum + load_lanes<kWhole>(line->residual + d.residual_at + t * d.residual_step, d.lanes);
+      if (d.clamped) sum = clamp(sum, set1(d.lo), set1(d.hi));
+      store_partial(line->y + d.y_at + t * d.y_step, sum, d.lanes);
+    }
   }
 }
 
@@ -205,7 +216,7 @@ DepthwiseTile depthwise_tiles(int64_t width, int64_t stride, Tile tile) {
 }
 DepthwiseTile depthwise_tiles_other(int64_t, int64_t, Tile) { return nullptr; }
 
-void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
+PEN_OUTER void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
   // With stride 1, dilation D takes the row apart into D rows that do not touch: outputs D apart share input pixels, as
   // in an undilated convolution. Steps are then D pixels.
   int64_t phases = l.stride == 1 ? l.dilation : 1;
@@ -249,7 +260,12 @@ void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
       d.low = at < 0 ? (-at + phases - 1) / phases : 0;
       d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
       bool edge = d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;
-      DepthwiseTile run = reuse ? tiles(l.kernel, l.stride, whole ? Tile::whole : edge ? Tile::edge : Tile::few) : depthwise_any;
+      DepthwiseTile run = reuse                ? tiles(l.kernel, l.stride,
+                                        whole  ? Tile::whole
+                                                       : edge ? Tile::edge
+                                                              : Tile::few)
+                          : channels >= kLanes ? depthwise_any<true>
+                                               : depthwise_any<false>;
       for (int64_t c = l.c_begin; c < l.c_end; c += wide) {
         if (c + wide > l.c_end && channels >= wide) c = l.c_end - wide;
         d.lanes = l.c_end - c < wide ? l.c_end - c : wide;

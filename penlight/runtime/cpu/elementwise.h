@@ -34,6 +34,9 @@ static PEN_INLINE void vector_span(const Rule& rule, float* out, int64_t n, Inpu
   if (i < n) store_partial(out + i, rule(in.tail(i, n - i)...), n - i);
 }
 
+template <int... kInput>
+struct Inputs {};  // their numbers
+
 // Inputs that are neither dense nor one number are gathered into a buffer first, kGather elements at a time.
 constexpr int64_t kGather = 256;
 static PEN_INLINE const float* gather(float* buffer, const float* p, int64_t step, int64_t n) {
@@ -82,6 +85,46 @@ static void vector_row3(void* out, const void* const* in, const int64_t* steps, 
   if (steps[0] == 1 && steps[1] == 1 && steps[2] == 0) return vector_span(rule, y, n, Dense{a}, Dense{b}, Splat{set1(*c)});
   if (steps[0] == 1 && steps[1] == 1 && steps[2] == 1) return vector_span(rule, y, n, Dense{a}, Dense{b}, Dense{c});
   gathered_row(vector_row3<Rule>, 3, out, in, steps, n, args);
+}
+
+// Rules of many instructions: one copy of them, for whole vectors and the tail, whether an input is dense or one number. That is read
+// again and again from a buffer; next to such a rule, neither this nor asking whether a vector is whole takes time.
+static PEN_INLINE const float* dense_or_splat(const void* in, int64_t step, float* splat) {
+  const float* p = static_cast<const float*>(in);
+  if (step != 0) return p;
+  store(splat, set1(*p));
+  return splat;
+}
+template <class Rule, int... kInput>
+static PEN_INLINE void long_span(const Rule& rule, float* y, const void* const* in, const int64_t* steps, int64_t n, Inputs<kInput...>) {
+  float splats[sizeof...(kInput)][kLanes];
+  const float* p[] = {dense_or_splat(in[kInput], steps[kInput], splats[kInput])...};
+  const int64_t step[] = {steps[kInput] * kLanes...};
+  for (; n > 0; n -= kLanes, y += kLanes) {
+    const bool whole = n >= kLanes;
+    const V result = rule((whole ? load(p[kInput]) : load_partial(p[kInput], n))...);
+    whole ? store(y, result) : store_partial(y, result, n);
+    ((p[kInput] += step[kInput]), ...);
+  }
+}
+template <class Rule, int... kInput>
+static PEN_INLINE void long_row(RowFn own, void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args,
+                                Inputs<kInput...> inputs) {
+  if (n <= 0) return;
+  if (((steps[kInput] != 1 && steps[kInput] != 0) || ...)) return gathered_row(own, sizeof...(kInput), out, in, steps, n, args);
+  long_span(Rule(args), static_cast<float*>(out), in, steps, n, inputs);
+}
+template <class Rule>
+static void long_row1(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
+  long_row<Rule>(long_row1<Rule>, out, in, steps, n, args, Inputs<0>());
+}
+template <class Rule>
+static void long_row2(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
+  long_row<Rule>(long_row2<Rule>, out, in, steps, n, args, Inputs<0, 1>());
+}
+template <class Rule>
+static void long_row3(void* out, const void* const* in, const int64_t* steps, int64_t n, const double* args) {
+  long_row<Rule>(long_row3<Rule>, out, in, steps, n, args, Inputs<0, 1, 2>());
 }
 
 // --- other dtypes: numbers -------------------------------------------------------------------------------------

@@ -92,17 +92,18 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
 
 template <int kVectors, bool kHalf, int kRows = kTileRows>
 static PEN_INLINE void run_rows(int rows, const TileCall& t) {
-  if constexpr (kRows == 1) {
-    run_tile<1, kVectors, kHalf>(t);
+  if constexpr (kRows == (kVectors == kTileVectors ? 1 : kNarrowRows)) {
+    run_tile<kRows, kVectors, kHalf>(t);
   } else {
     if (rows == kRows) return run_tile<kRows, kVectors, kHalf>(t);
     run_rows<kVectors, kHalf, kRows - 1>(rows, t);
   }
 }
 
-// The narrowest tile that holds the columns.
+// The narrowest tile that holds the columns, of those that there are.
 static PEN_INLINE void run_columns(int rows, const TileCall& t) {
   constexpr int kFew = kTileVectors / 2;
+  if (rows < kNarrowRows) return run_rows<kTileVectors, false>(rows, t);
   if (kHasHalves && t.columns <= Width<kFew, true>::kColumns) return run_rows<kFew, kHasHalves>(rows, t);
   if (t.columns <= kTileColumns / 2) return run_rows<kFew, false>(rows, t);
   if (kHasHalves && t.columns <= Width<kTileVectors, true>::kColumns) return run_rows<kTileVectors, kHasHalves>(rows, t);

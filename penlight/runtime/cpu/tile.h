@@ -31,6 +31,15 @@ constexpr int kTileVectors = 2, kTileRows = 4;  // 8 + 2 + 4 of 16
 constexpr int kTileVectors = 4, kTileRows = 2;  // 8 + 4 + 1 of 16 scalar registers
 #endif
 
+// The lowest tile that comes in half the width too. On aarch64 a panel is as wide as a tile: a low one reads the same cache lines in half
+// the width, and one or two rows of half the sums wait as long for each other. Three rows do multiply more so, in a corner of C. Each such
+// tile would take a kilobyte.
+#if defined(__aarch64__)
+constexpr int kNarrowRows = kTileRows - 1;
+#else
+constexpr int kNarrowRows = 1;
+#endif
+
 // A tile's columns: kVectors vectors, of the last one only the first half if kHalf.
 template <int kVectors, bool kHalf>
 struct Width {

@@ -5,7 +5,7 @@ namespace pen {
 Status choose_backend(const char* device, const Backend** backend, pen_error* error) {
   *backend = &kCpu;
   if (!device || !device[0] || strcmp(device, kCpu.name) == 0) return PEN_OK;
-  return report(error, {PEN_ERROR_ARGUMENT, "device", "", "", "one that this library has: cpu", device});
+  return report(error, PEN_ERROR_ARGUMENT, "device", "one that this library has: cpu", device);
 }
 
 Status take_options(const void* given, void* own, size_t size, pen_error* error) {
@@ -17,13 +17,13 @@ Status take_options(const void* given, void* own, size_t size, pen_error* error)
   char got[48];
   set_text(got, sizeof got, "%llu", static_cast<unsigned long long>(theirs));
   if (theirs < sizeof(size_t) || theirs > kMost)
-    return report(error, {PEN_ERROR_ARGUMENT, "options", "", "", "their size in the first field", got, "",
-                          "Begin with PEN_SESSION_OPTIONS or PEN_MODULE_OPTIONS"});
+    return report(error, PEN_ERROR_ARGUMENT, "options", "their size in the first field", got,
+                  "Begin with PEN_SESSION_OPTIONS or PEN_MODULE_OPTIONS");
   memcpy(own, given, theirs < size ? theirs : size);
   for (size_t i = size; i < theirs; ++i)
     if (static_cast<const char*>(given)[i])
-      return report(error, {PEN_ERROR_ARGUMENT, "options", "", "", "those of this version", "one that a later version has", "",
-                            "Leave it out, or use a newer library"});
+      return report(error, PEN_ERROR_ARGUMENT, "options", "those of this version", "one that a later version has",
+                    "Leave it out, or use a newer library");
   return PEN_OK;
 }
 

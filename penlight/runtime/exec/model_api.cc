@@ -44,7 +44,7 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
   memset(needs, 0, sizeof *needs);
   needs->newest_version = format::kVersion;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
-  if (!model) return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for a model", "none"});
+  if (!model) return report(error, PEN_ERROR_MEMORY, name, "memory for a model", "none");
   Status status = map_source(source, flags & PEN_LOAD_COPY, model, error);
   if (status == PEN_OK) status = load_tables(model, name, needs, error);
   if (status == PEN_OK && (flags & PEN_LOAD_VERIFY)) status = verify_hash(*model, name, error);

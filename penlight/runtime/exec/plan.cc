@@ -55,9 +55,7 @@ Status evaluate_dim(const Model& m, int64_t stored, const Tensor* registers, int
     }
     stack[depth - 1] = r;
   }
-  if (wrong)
-    return report(error,
-                  {PEN_ERROR_SHAPE, "a symbolic size", "", "", "a number that fits in 64 bits", "an overflow or a division by zero"});
+  if (wrong) return report(error, PEN_ERROR_SHAPE, "a symbolic size", "a number that fits in 64 bits", "an overflow or a division by zero");
   *value = stack[0];
   return PEN_OK;
 }
@@ -180,7 +178,7 @@ struct Builder {
     return plan->buffers.push(b) ? PEN_OK : out_of_memory();
   }
 
-  Status out_of_memory() { return report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"}); }
+  Status out_of_memory() { return report(request.error, PEN_ERROR_MEMORY, "", "memory for the plan"); }
 
   // A value may be computed inside its concatenation if it is the region's own, lies like it (nhwc along the channels,
   // or row-major with nothing before the dim) and is not placed yet. See Bind::may_place.
@@ -365,12 +363,12 @@ struct Builder {
 
   Status lay_buffers() {
     if (!lay_arena(plan, &scrap)) return out_of_memory();
-    if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", "less than 64 TB", "more"});
+    if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, PEN_ERROR_MEMORY, "arena", "less than 64 TB", "more");
     if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
       char limit[64], got[64];
       set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(request.arena_limit));
       set_text(got, sizeof got, "%lld bytes", static_cast<long long>(plan->arena_bytes));
-      return report(request.error, {PEN_ERROR_MEMORY, "arena", "", "", limit, got, "", "Use smaller inputs or raise the limit"});
+      return report(request.error, PEN_ERROR_MEMORY, "arena", limit, got, "Use smaller inputs or raise the limit");
     }
     return PEN_OK;
   }
@@ -401,7 +399,7 @@ struct Builder {
 Plan* plan_create(const PlanRequest& request, Status* status) {
   Plan* plan = static_cast<Plan*>(calloc(1, sizeof(Plan)));
   if (!plan) {
-    *status = report(request.error, {PEN_ERROR_MEMORY, "", "", "", "memory for the plan"});
+    *status = report(request.error, PEN_ERROR_MEMORY, "", "memory for the plan");
     return nullptr;
   }
   plan->stage = request.stage;

@@ -91,7 +91,7 @@ Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
   size_t used = 0;
   for (int i = 0; i < n; ++i)
     used += static_cast<size_t>(snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", isa_name(all[i])));
-  return report(error, {PEN_ERROR_ARGUMENT, "instruction set (PENLIGHT_ISA)", "", "", list, wanted});
+  return report(error, PEN_ERROR_ARGUMENT, "instruction set (PENLIGHT_ISA)", list, wanted);
 }
 
 }  // namespace pen

@@ -49,6 +49,12 @@ struct pen_session {
 namespace {
 
 Status fail(pen_session* s, const Problem& p) { return report(&s->error, p); }
+Status fail(pen_session* s, Status status, const char* what, const char* expected, const char* got) {
+  return report(&s->error, status, what, expected, got);
+}
+Status fail_input(pen_session* s, const char* label, const char* expected, const char* got, const char* advice = "") {
+  return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, got, "", advice});
+}
 
 const char* input_name(const pen_session* s, int i) {
   return s->model->string(s->model->ports[s->method->inputs + static_cast<uint32_t>(i)].name);
@@ -58,7 +64,7 @@ const char* input_name(const pen_session* s, int i) {
 Status check_inputs(pen_session* s) {
   const Model& m = *s->model;
   for (uint32_t i = 0; i < s->method->input_count; ++i)
-    if (!s->known[i]) return fail(s, {PEN_ERROR_INPUT, "", "", input_name(s, static_cast<int>(i)), "to be set before the run", "nothing"});
+    if (!s->known[i]) return fail_input(s, input_name(s, static_cast<int>(i)), "to be set before the run", "nothing");
   for (uint32_t i = 0; i < s->method->input_count; ++i) {
     const format::Port& p = m.ports[s->method->inputs + i];
     const Tensor& t = s->registers[i];
@@ -80,8 +86,7 @@ Status check_inputs(pen_session* s) {
       describe(t, shape, sizeof shape);
       char label[96];
       set_text(label, sizeof label, "input %u (%s)", i, m.string(p.name));
-      return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, shape, "",
-                      least == most ? "Compile it with dynamic_shapes to run at other sizes" : ""});
+      return fail_input(s, label, expected, shape, least == most ? "Compile it with dynamic_shapes to run at other sizes" : "");
     }
   }
   return PEN_OK;
@@ -167,7 +172,7 @@ Status place_outputs(pen_session* s, const Plan& plan) {
       free(own.data);
       own = {};
       if (posix_memalign(&p, 64, static_cast<size_t>(out.bytes > 0 ? out.bytes : 64)) != 0)
-        return fail(s, {PEN_ERROR_MEMORY, "output", "", "", "memory", "none"});
+        return fail(s, PEN_ERROR_MEMORY, "output", "memory", "none");
       own = {static_cast<char*>(p), out.bytes};
     }
     t.data = own.data;
@@ -230,13 +235,13 @@ Status session_create(const Model& model, const char* method, const pen_session_
     for (uint32_t i = 0; i < model.methods.count && used < sizeof names; ++i)
       used += static_cast<size_t>(
           snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model.string(model.methods[i].name)));
-    return report(error, {PEN_ERROR_ARGUMENT, "method", "", "", names, method ? method : "forward"});
+    return report(error, PEN_ERROR_ARGUMENT, "method", names, method ? method : "forward");
   }
   pen_session_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
   const Backend* backend;
   PEN_TRY(choose_backend(own.device, &backend, error));
-  if (own.threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
+  if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_session* s = static_cast<pen_session*>(calloc(1, sizeof(pen_session)));
@@ -259,7 +264,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
   if (!s || (s->runner == &s->own && !runner_create(&s->own, backend, own.threads, &s->error)) || !s->plans || !s->current ||
       !s->registers || !s->known || !s->memory || !s->next_outputs) {
     pen_session_destroy(s);
-    return report(error, {PEN_ERROR_MEMORY, "session", "", "", "memory for a session", "none"});
+    return report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
   }
   *out = s;
   return PEN_OK;
@@ -293,7 +298,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     char expected[64], got[32];
     set_text(expected, sizeof expected, "an index below %u", s->method->input_count);
     set_text(got, sizeof got, "%d", index);
-    return fail(s, {PEN_ERROR_ARGUMENT, "input", "", "", expected, got});
+    return fail(s, PEN_ERROR_ARGUMENT, "input", expected, got);
   }
   const format::Port& p = s->model->ports[s->method->inputs + static_cast<uint32_t>(index)];
   char label[96], expected[96], got[96];
@@ -302,9 +307,9 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     set_text(expected, sizeof expected, "%s of rank %u", kDTypeNames[p.dtype], p.rank);
     bool known = tensor->dtype >= 0 && tensor->dtype < kDTypeCount;
     set_text(got, sizeof got, "%s of rank %d", known ? kDTypeNames[tensor->dtype] : "an unknown dtype", tensor->rank);
-    return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, got});
+    return fail_input(s, label, expected, got);
   }
-  if (!tensor->dims && tensor->rank > 0) return fail(s, {PEN_ERROR_INPUT, "", "", label, "dims", "a null pointer"});
+  if (!tensor->dims && tensor->rank > 0) return fail_input(s, label, "dims", "a null pointer");
   Tensor t;
   t.data = static_cast<char*>(tensor->data);
   t.dtype = static_cast<DType>(p.dtype);
@@ -315,24 +320,23 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
     empty |= t.dims[d] == 0;
     if (t.dims[d] < 0 || t.dims[d] > format::kMaxDim) {
       set_text(got, sizeof got, "%lld in dim %d", static_cast<long long>(t.dims[d]), d);
-      return fail(s, {PEN_ERROR_INPUT, "", "", label, "sizes of 0 or more", got});
+      return fail_input(s, label, "sizes of 0 or more", got);
     }
   }
   int64_t bytes;
-  if (!lay_plain(&t, &bytes)) return fail(s, {PEN_ERROR_INPUT, "", "", label, "a tensor below 64 TB", "a larger one"});
+  if (!lay_plain(&t, &bytes)) return fail_input(s, label, "a tensor below 64 TB", "a larger one");
   int64_t reach = 0;
   for (int d = 0; tensor->strides && d < t.rank; ++d) {
     int64_t stride = tensor->strides[d], span;
     if (t.dims[d] <= 1 || empty) continue;  // strides that are never used keep their row-major value
     if (stride < 0 || mul_overflows(stride, t.dims[d] - 1, &span) || add_overflows(reach, span, &reach) || reach > (int64_t{1} << 46)) {
       set_text(got, sizeof got, "%lld in dim %d", static_cast<long long>(stride), d);
-      return fail(s, {PEN_ERROR_INPUT, "", "", label, "strides of 0 or more", got, "", "Copy the tensor (.contiguous()) first"});
+      return fail_input(s, label, "strides of 0 or more", got, "Copy the tensor (.contiguous()) first");
     }
     t.strides[d] = stride;
   }
-  if (!t.data && !empty) return fail(s, {PEN_ERROR_INPUT, "", "", label, "data", "a null pointer"});
-  if (!aligned(t.data, t.dtype))
-    return fail(s, {PEN_ERROR_INPUT, "", "", label, "data at an address that suits its dtype", "another", "", "Copy the tensor first"});
+  if (!t.data && !empty) return fail_input(s, label, "data", "a null pointer");
+  if (!aligned(t.data, t.dtype)) return fail_input(s, label, "data at an address that suits its dtype", "another", "Copy the tensor first");
   s->registers[index] = t;
   s->known[index] = 1;
   return PEN_OK;
@@ -341,9 +345,9 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
 pen_status pen_session_prepare(pen_session* s) { return prepare(s); }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
-  if (!s->stages_ready) return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "pen_session_prepare before pen_session_set_output", "none"});
+  if (!s->stages_ready) return fail(s, PEN_ERROR_ARGUMENT, "output", "pen_session_prepare before pen_session_set_output", "none");
   if (index < 0 || static_cast<uint32_t>(index) >= s->method->output_count)
-    return fail(s, {PEN_ERROR_ARGUMENT, "output", "", "", "the index of an output", "another"});
+    return fail(s, PEN_ERROR_ARGUMENT, "output", "the index of an output", "another");
   if (!pen_session_output_is_fixed(s, index))
     return fail(
         s, {PEN_ERROR_ARGUMENT, "output", "", s->model->string(s->model->ports[s->method->outputs + static_cast<uint32_t>(index)].name),
@@ -355,9 +359,9 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
     char expected[64], got[64];
     set_text(expected, sizeof expected, "%lld bytes", static_cast<long long>(bytes));
     set_text(got, sizeof got, data ? "%zu" : "a null pointer", size);
-    return fail(s, {PEN_ERROR_ARGUMENT, "output buffer", "", "", expected, got});
+    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", expected, got);
   }
-  if (!aligned(data, t.dtype)) return fail(s, {PEN_ERROR_ARGUMENT, "output buffer", "", "", "an address that suits its dtype", "another"});
+  if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
   return PEN_OK;
 }

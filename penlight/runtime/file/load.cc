@@ -32,7 +32,7 @@ struct Loader : Verifier {
         set_text(got, sizeof got, "a .ptl file (convert it with penlight optimize)");
       else
         set_text(got, sizeof got, "a file that begins with %02x %02x %02x %02x", m->bytes[0], m->bytes[1], m->bytes[2], m->bytes[3]);
-      return report(error, {PEN_ERROR_FORMAT, name, "", "", "a .pen file", got});
+      return report(error, PEN_ERROR_FORMAT, name, "a .pen file", got);
     }
     Header h;
     memcpy(&h, m->bytes, sizeof h);
@@ -42,7 +42,7 @@ struct Loader : Verifier {
       char expected[64], got[64];
       set_text(expected, sizeof expected, "format version %u or older", kVersion);
       set_text(got, sizeof got, "version %u", h.version);
-      return report(error, {PEN_ERROR_VERSION, name, "", "", expected, got, "", "Update Penlight, or save the model with an older one"});
+      return report(error, PEN_ERROR_VERSION, name, expected, got, "Update Penlight, or save the model with an older one");
     }
     if (h.version == 0) return fail("header", "a format version of 1 or more", "0");
     if (h.header_size < sizeof(Header) || h.header_size > 4096) return fail("header", "a header of 80 to 4096 bytes", "%u", h.header_size);
@@ -549,14 +549,14 @@ Status Verifier::fail(const char* where, const char* expected, const char* got_f
   vsnprintf(got, sizeof got, got_format, args);
   __builtin_va_end(args);
   set_text(what, sizeof what, "%s: damaged .pen file: %s", name, where);
-  return report(error, {PEN_ERROR_FORMAT, what, "", "", expected, got});
+  return report(error, PEN_ERROR_FORMAT, what, expected, got);
 }
 void Verifier::lacks(const char* key) {
   size_t used = strlen(needs->missing), room = sizeof needs->missing - used;
   ++needs->missing_count;
   if (strlen(key) + 3 < room) set_text(needs->missing + used, room, "%s%s", used ? ", " : "", key);
 }
-Status Verifier::out_of_memory() { return report(error, {PEN_ERROR_MEMORY, name, "", "", "memory for the file's tables"}); }
+Status Verifier::out_of_memory() { return report(error, PEN_ERROR_MEMORY, name, "memory for the file's tables"); }
 Status Verifier::check_string(uint32_t s, const char* where, bool optional) {
   if (s < m->strings.count || (optional && s == format::kNone)) return PEN_OK;
   return fail(where, "a string index", "%u of %u", s, m->strings.count);
@@ -599,7 +599,7 @@ Status report_missing(const pen_needs& needs, const char* name, pen_error* error
   char got[sizeof needs.missing + 64], advice[256];
   set_text(got, sizeof got, "a file that needs %u more: %s", needs.missing_count, needs.missing);
   set_text(advice, sizeof advice, PEN_REMEDY, file);
-  return report(error, {PEN_ERROR_KERNEL, name, "", "", "kernels and operators that this library has", got, "", advice});
+  return report(error, PEN_ERROR_KERNEL, name, "kernels and operators that this library has", got, advice);
 }
 
 Status load_tables(Model* model, const char* name, pen_needs* needs, pen_error* error) {
@@ -617,8 +617,8 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
   sha.update(model.bytes + rest, model.size - rest);
   sha.finish(digest);
   if (memcmp(digest, model.bytes + format::kHashOffset, sizeof digest) == 0) return PEN_OK;
-  return report(error, {PEN_ERROR_CHECKSUM, name, "", "", "the content that its SHA-256 describes", "other bytes", "",
-                        "The file was changed or damaged after it was written: copy it again"});
+  return report(error, PEN_ERROR_CHECKSUM, name, "the content that its SHA-256 describes", "other bytes",
+                "The file was changed or damaged after it was written: copy it again");
 }
 
 const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }

@@ -463,7 +463,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     for (uint32_t i = 0; i < model.functions.count && used < sizeof names; ++i)
       if (model.functions[i].method != format::kNone)
         used += static_cast<size_t>(snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[i].method)));
-    return report(&machine.error, {PEN_ERROR_ARGUMENT, "method", "", "", names, name});
+    return report(&machine.error, PEN_ERROR_ARGUMENT, "method", names, name);
   }
   size_t most = function->param_count - 1, least = function->default_count > most ? 0 : most - function->default_count;
   if (function->param_count == 0 || count > most || count < least) {
@@ -508,9 +508,9 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   const Backend* backend;
   PEN_TRY(choose_backend(own.device, &backend, error));
   if (model->programs.count == 0)
-    return report(error, {PEN_ERROR_ARGUMENT, "module", "", "", "a model with VM code", "one that is planned as a whole", "",
-                          "Run it with pen_session_create"});
-  if (own.threads < 0) return report(error, {PEN_ERROR_ARGUMENT, "threads", "", "", "0 (one per core) or more", "a negative number"});
+    return report(error, PEN_ERROR_ARGUMENT, "module", "a model with VM code", "one that is planned as a whole",
+                  "Run it with pen_session_create");
+  if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
@@ -524,7 +524,7 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   }
   if (!made || !m->operators || !m->parts || !create_data(m, &m->data)) {
     pen_module_destroy(m);
-    return report(error, {PEN_ERROR_MEMORY, "module", "", "", "memory for a module", "none"});
+    return report(error, PEN_ERROR_MEMORY, "module", "memory for a module", "none");
   }
   for (uint32_t i = 0; i < model->operators.count; ++i) m->operators[i] = find_operator(model->string(model->operators[i].name));
   for (uint32_t f = 0; f < model->functions.count; ++f)  // the loader has checked no other code

@@ -250,7 +250,7 @@ static Status write_back(const Call& c, const Value& target, Value* result) {
 
 // The out= form of an operator that makes a tensor, by the function of the operator itself: what is written says the dtype.
 static Status call_with_options(Call& c, OpFn run) {
-  const OpEntry& whole = kWholes[c.op->whole];
+  const OpEntry& whole = *c.op->whole();
   const int options = c.op->options_at;
   constexpr int kMost = 16;
   Value args[kMost];
@@ -320,7 +320,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     return c.fail(expected, "%s", args[i].tag_name());
   }
   if (op.outs && op.result_count == 0) return call_into_list(c, run);
-  PEN_TRY(op.whole >= 0 ? call_with_options(c, run) : run(c));
+  PEN_TRY(op.whole() ? call_with_options(c, run) : run(c));
   for (int i = 0; op.writes >= 0 && i < (op.outs ? op.outs : 1); ++i) PEN_TRY(write_back(c, args[op.writes + i], &results[i]));
   return PEN_OK;
 }
@@ -338,7 +338,7 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
 #if defined(PEN_TRACE)
 Status machine_set_trace(Machine* m, pen_trace* trace) {
   if (trace && !trace->operators) trace->operators = static_cast<uint8_t*>(calloc(static_cast<size_t>(kOperatorCount) + 1, 1));
-  if (trace && !trace->operators) return report(&m->error, {PEN_ERROR_MEMORY, "trace", "", "", "memory", "none"});
+  if (trace && !trace->operators) return report(&m->error, PEN_ERROR_MEMORY, "trace", "memory", "none");
   m->runner.trace = trace;
   return PEN_OK;
 }

@@ -89,28 +89,33 @@ struct OpRule {
 extern const OpRule kRules[];
 OpFn operator_function(int number);
 
-struct OpEntry {
+struct OpEntry {         // thousands of them too; ops/vm_operators.py sees to it that numbers fit
   OperatorText name;     // "aten::add.Tensor"
   uint16_t function;     // operator_function
   uint16_t first_param;  // in kParams
-  int16_t rule_number;   // in kRules, of an elementwise operator; else -1
-  int16_t whole;         // in kWholes, of an out= form whose function takes dtype, layout, device and pin_memory, and no out; else -1
-  uint8_t param_count, result_count;
-  int8_t writes;       // the argument that result 0 is copied into by the machine; -1: none
-  uint8_t outs;        // how many of the last arguments are out=, results being copied into them one by one
-  bool variadic : 1;   // takes any number of further arguments
-  bool quantized : 1;  // takes quantized tensors
-  uint8_t form, word;  // which of the PEN_OP's schemas this is, and which of the words in its braces
-  uint8_t options_at;  // with `whole`: where dtype stands among the arguments
+  int16_t more;          // from 0 up: in kRules, of an elementwise operator; from -2 down: see whole(); -1: neither
+  uint16_t param_count : 6;
+  uint16_t outs : 4;  // how many of the last arguments are out=, results being copied into them one by one
+  uint16_t result_count : 4;
+  uint16_t variadic : 1;   // takes any number of further arguments
+  uint16_t quantized : 1;  // takes quantized tensors
+  int8_t writes;           // the argument that result 0 is copied into by the machine; -1: none
+  uint8_t form;            // which of the PEN_OP's schemas this is
+  uint8_t word : 4;        // and which of the words in its braces
+  uint8_t options_at : 4;  // with whole(): where dtype stands among the arguments
 
   OpFn run() const { return operator_function(function); }
   const Param& param(int i) const { return kParams[first_param + i]; }
-  const OpRule* rule() const { return rule_number < 0 ? nullptr : &kRules[rule_number]; }
+  const OpRule* rule() const { return more < 0 ? nullptr : &kRules[more]; }
+  // Of an out= form whose function takes dtype, layout, device and pin_memory, and no out: the operator as that knows it; else null.
+  const OpEntry* whole() const;
 };
+static_assert(sizeof(OpEntry) == 16, "no padding between its parts");
 extern const OpEntry kOperators[];  // sorted by name
 extern const int kOperatorCount;
 const OpEntry* find_operator(const char* name);
 extern const OpEntry kWholes[];
+inline const OpEntry* OpEntry::whole() const { return more > -2 ? nullptr : &kWholes[-2 - more]; }
 
 struct Call {
   Machine* machine;

@@ -41,7 +41,7 @@ int32_t pen_model_bundle_count(const pen_model* model) { return static_cast<int3
 pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* out, pen_error* error) {
   *out = {};
   if (index < 0 || static_cast<uint32_t>(index) >= model->bundles.count)
-    return report(error, {PEN_ERROR_ARGUMENT, "bundled input", "", "", "an index of one", "another"});
+    return report(error, PEN_ERROR_ARGUMENT, "bundled input", "an index of one", "another");
   const format::Bundle& b = model->bundles[static_cast<uint32_t>(index)];
   out->method = model->string(b.method);
   out->info = model->string(b.info);
@@ -65,7 +65,7 @@ pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_bundle* o
   pen_value_release(out->args);
   pen_value_release(out->outputs);
   *out = {};
-  return report(error, {PEN_ERROR_MEMORY, "bundled input", "", "", "memory", "none"});
+  return report(error, PEN_ERROR_MEMORY, "bundled input", "memory", "none");
 }
 
 }  // extern "C"

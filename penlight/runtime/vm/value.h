@@ -101,7 +101,7 @@ class Value {
   bool is(const Value& other) const { return tag_ == other.tag_ && (tag_ == Tag::none || payload_.integer == other.payload_.integer); }
 
  private:
-  union Payload {
+  union alignas(8) Payload {  // i386 would have it at multiples of 4
     int64_t integer;
     double real;
     Heap* heap;

@@ -223,7 +223,7 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
   if (!made || !machine_create(&made->machine, nullptr, isa, own.threads, own.arena_limit)) {
     pen_operators_destroy(made);
-    return report(error, {PEN_ERROR_MEMORY, "operators", "", "", "memory", "none"});
+    return report(error, PEN_ERROR_MEMORY, "operators", "memory", "none");
   }
   *out = made;
   return PEN_OK;

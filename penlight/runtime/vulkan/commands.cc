@@ -262,11 +262,11 @@ Status create_recording(Device* device, const Step* steps, int32_t count, bool t
   *recording = nullptr;
   if (Status s = check_device(device, error)) return s;
   if (timed && !device->info.limits.timestamp_bits)
-    return report(error, {PEN_ERROR_ARGUMENT, device->info.name, "", "", "a device that measures time", "one without timestamps"});
+    return report(error, PEN_ERROR_ARGUMENT, device->info.name, "a device that measures time", "one without timestamps");
   for (int32_t i = 0; i < count; ++i)
     if (Status s = check_step(device, steps[i], i, error)) return s;
   auto* r = static_cast<Recording*>(calloc(1, sizeof(Recording)));
-  if (!r) return report(error, {PEN_ERROR_MEMORY, device->info.name, "", "", "memory for a recording"});
+  if (!r) return report(error, PEN_ERROR_MEMORY, device->info.name, "memory for a recording");
   retain_device(device);
   r->device = device;
   r->count = count;
@@ -333,8 +333,8 @@ Status wait(Recording* r, pen_error* error) {
 Status read_times(Recording* r, uint64_t* nanoseconds, pen_error* error) {
   if (Status s = check_device(r->device, error)) return s;
   if (!r->timed || !r->ran)
-    return report(error, {PEN_ERROR_ARGUMENT, r->device->info.name, "", "", "a timed recording that has run",
-                          r->timed ? "one that has not" : "one that is not timed"});
+    return report(error, PEN_ERROR_ARGUMENT, r->device->info.name, "a timed recording that has run",
+                  r->timed ? "one that has not" : "one that is not timed");
   if (Status s = wait(r, error)) return s;
   if (!r->count) return PEN_OK;
   size_t n = static_cast<size_t>(r->count) * 2;

@@ -135,8 +135,7 @@ Status open_locked(const char* which, Device** device, pen_error* error) {
     } else {
       void* memory = nullptr;
       if (posix_memalign(&memory, 64, sizeof(Device)) == 0) d = static_cast<Device*>(memset(memory, 0, sizeof(Device)));
-      status =
-          d ? create(*loader, found[at], d, error) : report(error, {PEN_ERROR_MEMORY, found[at].info.name, "", "", "memory to open it"});
+      status = d ? create(*loader, found[at], d, error) : report(error, PEN_ERROR_MEMORY, found[at].info.name, "memory to open it");
       if (status) {
         free(d);
       } else {

@@ -13,7 +13,7 @@ struct Wish {
   VkFlags with, without;
 };
 constexpr int kWishes = 3;
-const Wish kDevice[kWishes] = {{kLocal, kVisible}, {kLocal, 0}, {0, 0}};
+const Wish kDevice[kWishes] = {{kLocal, kVisible}, {kLocal, 0}, {kLocal, 0}};  // never the host's: that would be slow, and nobody told
 const Wish kUnified[kWishes] = {{kLocal | kVisible | kCoherent, kCached}, {kLocal | kVisible | kCoherent, 0}, {kLocal, 0}};
 const Wish kUpload[kWishes] = {{kVisible | kCoherent, kCached | kLocal}, {kVisible | kCoherent, kLocal}, {kVisible | kCoherent, 0}};
 const Wish kDownload[kWishes] = {{kVisible | kCached | kCoherent, 0}, {kVisible | kCached, 0}, {kVisible | kCoherent, 0}};
@@ -35,7 +35,7 @@ Status no_memory(Device* device, Use use, uint64_t bytes, const char* got, pen_e
            "The device has %llu bytes, and gives at most %llu at once: a smaller input or batch, or the CPU, may do.",
            static_cast<unsigned long long>(device->info.limits.memory_bytes),
            static_cast<unsigned long long>(device->info.limits.allocation_bytes));
-  return report(error, {PEN_ERROR_MEMORY, device->info.name, "", "", expected, got, "", advice});
+  return report(error, PEN_ERROR_MEMORY, device->info.name, expected, got, advice);
 }
 
 // Tries every type that fits, the best first: another heap may have room where one has none.

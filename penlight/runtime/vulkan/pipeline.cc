@@ -25,7 +25,7 @@ constexpr int32_t kWorthThreads = 4;  // pipelines; one takes a millisecond and 
 constexpr int kThreads = 8;
 
 Status no_memory(Device* device, pen_error* error) {
-  return report(error, {PEN_ERROR_MEMORY, device->info.name, "", "", "memory to make pipelines"});
+  return report(error, PEN_ERROR_MEMORY, device->info.name, "memory to make pipelines");
 }
 
 Status start(Device* device, pen_error* error) {

@@ -190,7 +190,7 @@ Status find_devices(const Loader& loader, Found** devices, int32_t* count, pen_e
         error, {result < 0 ? status_of(result) : kDeviceFailed, "Vulkan", "", "", "a device", result < 0 ? result_name(result) : "none", "",
                 "Install a driver for the GPU; `vulkaninfo` shows what the loader finds."});
   auto* found = static_cast<Found*>(calloc(n, sizeof(Found)));
-  if (!found) return report(error, {PEN_ERROR_MEMORY, "Vulkan", "", "", "memory for the list of devices"});
+  if (!found) return report(error, PEN_ERROR_MEMORY, "Vulkan", "memory for the list of devices");
   int32_t filled = 0;
   for (int r = 0; r <= 4; ++r)
     for (uint32_t i = 0; i < n; ++i) {

@@ -66,7 +66,7 @@ Status check(const Buffer* buffer, uint64_t offset, uint64_t bytes, pen_error* e
   char expected[64], got[96];
   set_text(expected, sizeof expected, "a range of a buffer of %llu bytes", static_cast<unsigned long long>(buffer->bytes));
   set_text(got, sizeof got, "%llu bytes at %llu", static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(offset));
-  return report(error, {PEN_ERROR_ARGUMENT, buffer->device->info.name, "", "", expected, got});
+  return report(error, PEN_ERROR_ARGUMENT, buffer->device->info.name, expected, got);
 }
 
 }  // namespace

@@ -208,6 +208,17 @@ static void test_transfer(Device* d) {
   }
 }
 
+// The device's memory is taken: an error, not the host's memory instead, which would be slow; what is the host's own is still had.
+static void test_full() {
+  Device* d;
+  OK(open_device("", &d, &error));
+  Buffer b;
+  FAILS(create_buffer(d, Use::device, 4096, &b, &error), PEN_ERROR_MEMORY, "of the device's own", "VK_ERROR_OUT_OF_DEVICE_MEMORY");
+  OK(create_buffer(d, Use::upload, 4096, &b, &error));
+  destroy_buffer(&b);
+  release_device(d);
+}
+
 static void test_refusals(Device* d) {
   Buffer huge, small;
   FAILS(create_buffer(d, Use::device, uint64_t{1} << 60, &huge, &error), PEN_ERROR_MEMORY, "1152921504606846976 bytes", d->info.name,
@@ -576,6 +587,7 @@ int main(int argc, char** argv) {
   if (what == "broken") test_broken();
   if (what == "kinds") test_kinds();
   if (what == "misuse") test_misuse();
+  if (what == "full") test_full();
   if (what == "compute" || what == "transfer" || what == "bench") {
     Device* d;
     OK(open_device("", &d, &error));
