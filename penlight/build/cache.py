@@ -20,9 +20,8 @@ from penlight.errors import BuildError
 MARK = "penlight.used"  # its time is that of the last use
 LIMIT = "4 GB"
 _UNITS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-_used: dict[
-    Path, IO[str]
-] = {}  # marks that this process holds, until it ends: what builds return may lie in their folders
+# Marks that this process holds, until it ends: what builds return may lie in their folders.
+_used: dict[Path, IO[str]] = {}
 
 
 def cache_folder() -> Path:

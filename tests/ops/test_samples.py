@@ -17,11 +17,11 @@ from tests.ops.recording import Case, all_cases, model_of
 
 
 def _marked() -> list[object]:
-    """The quick tests take the first sample of each operator and every fourth of all."""
+    """The quick tests take the first sample of each operator and every eighth of all."""
     seen: set[str] = set()
     marked = []
     for case in all_cases():
-        quick = case.op.name not in seen or case.index % 4 == 0
+        quick = case.op.name not in seen or case.index % 8 == 0
         seen.add(case.op.name)
         marked.append(pytest.param(case, id=case.name, marks=[] if quick else [pytest.mark.slow]))
     return marked

@@ -116,6 +116,12 @@ int main(int argc, char** argv) {
   pen_module_options wrong = {sizeof wrong, NULL, -1, 0, 0, NULL}, limited = {sizeof limited, NULL, 1, 1 << 20, 60, NULL};
   pen_module *module, *small;
   CHECK(pen_module_create(model, &wrong, &module, &error) == PEN_ERROR_ARGUMENT && !module);
+  pen_module_options elsewhere = PEN_MODULE_OPTIONS;
+  pen_session_options operators_elsewhere = PEN_SESSION_OPTIONS;
+  pen_operators* operators;
+  elsewhere.device = operators_elsewhere.device = "abacus";
+  CHECK(pen_module_create(model, &elsewhere, &module, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "abacus"));
+  CHECK(pen_operators_create(&operators_elsewhere, &operators, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "abacus"));
   CHECK(pen_module_create(model, NULL, &module, &error) == PEN_OK);
   CHECK(pen_module_create(model, &limited, &small, &error) == PEN_OK);
 

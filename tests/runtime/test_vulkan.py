@@ -95,6 +95,7 @@ def loaded(output: str) -> int:
     return int(output.split()[0])
 
 
+@pytest.mark.slow
 def test_pipeline_cache(driver: str, shaders: Path, tmp_path: Path) -> None:
     """Cold, warm; then every way a file can be wrong: it counts as none, and is replaced by a right one."""
     folder = tmp_path / "new" / "cache"  # made with its parents
@@ -153,6 +154,7 @@ def test_cache_folders(driver: str, shaders: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "home2").exists()
 
 
+@pytest.mark.slow
 def test_cache_of_concurrent_processes(driver: str, shaders: Path, tmp_path: Path) -> None:
     program = native.program("plain", HERE / "main.cc", *sorted(ROOM.glob("*.cc")), name="vulkan")
     environment = {**os.environ, **on(driver, tmp_path)}

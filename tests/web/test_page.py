@@ -127,6 +127,20 @@ def test_qr_code() -> None:
     assert rows[: len(expected)] == expected
 
 
+def _hear_interrupts() -> None:
+    """What is started in the background, as these tests may be, ignores them, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+@contextmanager
+def killed_in_the_end(process: subprocess.Popen[str]) -> Iterator[None]:
+    """Whatever else: a test that fails does not wait for it."""
+    try:
+        yield
+    finally:
+        process.kill()
+
+
 def test_command(
     two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -135,9 +149,17 @@ def test_command(
     common = [two, "--port", 0, "--wasm", tmp_path / "made.wasm"]
     for options in ([], ["--open"]):
         command = [sys.executable, "-m", "penlight", "serve", *map(str, [*common, *options])]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, text=True, encoding="utf-8", env={**os.environ, "PYTHONUTF8": "1"}
-        ) as server:
+        with (
+            subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+                env={**os.environ, "PYTHONUTF8": "1"},
+                preexec_fn=_hear_interrupts,
+            ) as server,
+            killed_in_the_end(server),
+        ):
             assert server.stdout is not None
             lines = [server.stdout.readline()]
             while "http://" not in lines[-1]:

@@ -97,7 +97,7 @@ ENTRIES = [
     _classifier("mobilenet_v3_small", 64, quick=True),
     _classifier("regnet_x_400mf", 64),
     _classifier("regnet_y_400mf", 64),
-    _classifier("resnet18", 64, quick=True),
+    _classifier("resnet18", 64),
     _classifier("resnext50_32x4d", 64),
     _classifier("wide_resnet50_2", 64),
     _classifier("shufflenet_v2_x0_5", 64),

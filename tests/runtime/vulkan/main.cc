@@ -311,29 +311,39 @@ static void test_pipelines(Device* d) {
   pool_destroy(pool);
 }
 
-static void test_lost() {
-  Device *d, *fresh;
-  OK(open_device("", &d, &error));
-  Shader shader("chain", 2, 8);
+// A dispatch from one part of a buffer into another.
+struct OneStep {
+  Device* d;
   Buffer b;
-  OK(create_buffer(d, Use::device, 4096, &b, &error));
-  Range ranges[] = {{&b, 0, 256, false}, {&b, 1024, 256, true}};
+  Range ranges[2] = {{&b, 0, 256, false}, {&b, 1024, 256, true}};
   uint32_t push[2] = {64, 1};
-  Step step = {pipeline(d, shader.program, {1}), ranges, 2, push, {1, 1, 1}};
+  Step step;
+  OneStep() {
+    OK(open_device("", &d, &error));
+    OK(create_buffer(d, Use::device, 4096, &b, &error));
+    Shader shader("chain", 2, 8);
+    step = {pipeline(d, shader.program, {1}), ranges, 2, push, {1, 1, 1}};
+  }
+  OneStep(const OneStep&) = delete;
+};
+
+static void test_lost() {
+  OneStep one;
+  Device *d = one.d, *fresh;
   Recording *r, *none;
-  OK(create_recording(d, &step, 1, false, &r, &error));
+  OK(create_recording(d, &one.step, 1, false, &r, &error));
   OK(run(r, &error));
   FAILS(device_error(d, VK_ERROR_DEVICE_LOST, "a recording that ends", &error), kDeviceFailed, "VK_ERROR_DEVICE_LOST", "open it again");
   FAILS(submit(r, &error), kDeviceFailed, "lost");
   FAILS(wait(r, &error), kDeviceFailed, "lost");
-  FAILS(create_recording(d, &step, 1, false, &none, &error), kDeviceFailed, "lost");
+  FAILS(create_recording(d, &one.step, 1, false, &none, &error), kDeviceFailed, "lost");
   Buffer refused;
   FAILS(create_buffer(d, Use::device, 16, &refused, &error), kDeviceFailed, "lost");
   OK(open_device("", &fresh, &error));
   CHECK(fresh != d && !fresh->lost);
   release_device(d);  // its buffer and recording keep it
   destroy_recording(r);
-  destroy_buffer(&b);
+  destroy_buffer(&one.b);
   test_chain(fresh);
   release_device(fresh);
 }
@@ -456,23 +466,17 @@ static void test_cache(const char* set) {
 
 // A library between the runtime and the driver loses the device at the first run.
 static void test_loss() {
-  Device *d, *fresh;
-  OK(open_device("", &d, &error));
-  Shader shader("chain", 2, 8);
-  Buffer b;
-  OK(create_buffer(d, Use::device, 4096, &b, &error));
-  Range ranges[] = {{&b, 0, 256, false}, {&b, 1024, 256, true}};
-  uint32_t push[2] = {64, 1};
-  Step step = {pipeline(d, shader.program, {1}), ranges, 2, push, {1, 1, 1}};
+  OneStep one;
+  Device *d = one.d, *fresh;
   Recording* r;
-  OK(create_recording(d, &step, 1, false, &r, &error));
+  OK(create_recording(d, &one.step, 1, false, &r, &error));
   FAILS(run(r, &error), kDeviceFailed, "VK_ERROR_DEVICE_LOST", d->info.name, "open it again");
   FAILS(run(r, &error), kDeviceFailed, "lost");
   OK(open_device("", &fresh, &error));
   CHECK(fresh != d);
   test_chain(fresh);
   destroy_recording(r);
-  destroy_buffer(&b);
+  destroy_buffer(&one.b);
   release_device(d);
   release_device(fresh);
 }
