@@ -97,19 +97,22 @@ def load(
     copy: bool = False,
     isa: str | None = None,
     step_limit: int = 0,
+    f16: bool = False,
 ) -> Model:
     """Loads a .pen file: mapped, verified, ready. Does not need torch.
 
     source: a path, the file's bytes, a file opened for reading, or (descriptor, offset, size) for a file inside another, such as an Android asset.
+    device: "cpu"; "vulkan", a GPU; "vulkan:1", another one, by its number or a part of its name. f16: a GPU that can stores values as
+      f16, which is faster and less exact; sums stay f32.
     threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
     from penlight.model import Model
 
-    if device.lower() != "cpu":
-        raise ValueError(f"device: expected 'cpu', got {device!r}; Vulkan and Metal are not there yet")
-    return Model(source, threads=threads, verify=verify, copy=copy, isa=isa, step_limit=step_limit)
+    return Model(
+        source, threads=threads, verify=verify, copy=copy, isa=isa, step_limit=step_limit, device=device.lower(), f16=f16
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -80,6 +80,8 @@ class Model:
         arena_limit: int = 0,
         plan_cache: int = 8,
         step_limit: int = 0,
+        device: str = "cpu",
+        f16: bool = False,
     ) -> None:
         from penlight import _runtime
 
@@ -88,6 +90,8 @@ class Model:
             "plan_cache": plan_cache,
             "arena_limit": arena_limit,
             "isa": isa,
+            "device": device,
+            "f16": f16,
         }
         self._step_limit = step_limit
         if hasattr(source, "read"):
@@ -115,7 +119,7 @@ class Model:
             raise LoadError(problem["message"], problem["status"])
         self._handle = handle  # open: a closed one has nothing to ask for
         self._script = (
-            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa) if self._handle.functions else None
+            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa, device, f16) if self._handle.functions else None
         )
         self._trace: Any = None
         self._local = threading.local()

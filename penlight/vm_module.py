@@ -44,7 +44,9 @@ class PlannedPart:
 class VmModule:
     """The module behind a model's interpreted methods. One caller at a time: others wait."""
 
-    def __init__(self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None) -> None:
+    def __init__(
+        self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None, device: str, f16: bool
+    ) -> None:
         from penlight import _runtime
 
         self.signatures: dict[str, list[dict[str, Any]]] = {}  # by method, its arguments: name, type, optional
@@ -55,7 +57,7 @@ class VmModule:
         self._lock = threading.RLock()
         self._runs = 0
         self._failed: set[str] = set()  # planned parts that were told of
-        problem = self._module.create(model, threads, memory_limit, step_limit, isa)
+        problem = self._module.create(model, threads, memory_limit, step_limit, isa, device, f16)
         if problem:
             raise RunError(**problem)
 

@@ -277,15 +277,16 @@ NB_MODULE(_runtime, m) {
       .def(nb::init<>())
       .def(
           "create",
-          [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit,
-             const std::optional<std::string>& isa) -> nb::object {
+          [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit, const std::optional<std::string>& isa,
+             const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
-            pen_module_options options = {sizeof options, nullptr, threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr};
+            pen_module_options options = {sizeof options, device.c_str(), threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr, f16};
             if (pen_module_create(nb::cast<const Model&>(model).handle, &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
           },
-          nb::arg("model"), nb::arg("threads"), nb::arg("memory_limit"), nb::arg("step_limit"), nb::arg("isa").none())
+          nb::arg("model"), nb::arg("threads"), nb::arg("memory_limit"), nb::arg("step_limit"), nb::arg("isa").none(),
+          nb::arg("device") = "", nb::arg("f16") = false)
       .def("run", &run_module)
       .def("reset",
            [](Module& self) -> nb::object {
@@ -308,15 +309,16 @@ NB_MODULE(_runtime, m) {
       .def(
           "create",
           [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
-             const std::optional<std::string>& isa) -> nb::object {
+             const std::optional<std::string>& isa, const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
-            pen_session_options options = {sizeof options, nullptr, threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr};
+            pen_session_options options = {sizeof options, device.c_str(), threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr, f16};
             const Model& owner = nb::cast<const Model&>(model);
             if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
           },
-          nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none())
+          nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none(),
+          nb::arg("device") = "", nb::arg("f16") = false)
       .def("set_inputs", &set_inputs)
       .def("prepare", &prepare)
       .def("run", &run)

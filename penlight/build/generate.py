@@ -2,6 +2,7 @@
 
     pen_format.h       the .pen records, from file/format.py
     pen_dtypes.h       dtype promotion, from ir/dtypes.py
+    gpu_*              tables and programs for GPUs, from PEN_GPU rules and shaders (gpu_rules.py, shaders.py)
     conv_kernels.h     which kernel computes a convolution, from ops/conv/kernels.py
     elementwise_*.cc   row functions, from the scalar rules in ops/elementwise
     registry.cc        one line per kernel key, found by scanning ops/**/*.cc for PEN_SHAPE, PEN_BIND, PEN_KERNEL, PEN_KERNEL_ANY
@@ -19,6 +20,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penlight.build import gpu_rules, shaders
 from penlight.build.elementwise import elementwise_entries, emit_elementwise
 from penlight.build.selection import COPIES, EVERYTHING, Selection
 from penlight.file import format as pen_format
@@ -108,7 +110,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
     runs_rows = "elementwise" in rules
     lines = [
         "// Generated from penlight/ops by penlight/build/generate.py. Do not edit.",
-        '#include "penlight/runtime/exec/kernel.h"',
+        '#include "penlight/runtime/exec/backend.h"',
         *INT64_CODE,
         *(function.declaration("Status") for function in [*shapes, *binds]),
         *(function.declaration("void") for function in functions),
@@ -126,6 +128,9 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
         *function_table("BindFn", "bind_function", binds),
         *function_table("AnyFn", "kernel_function", functions),
         f"const RunFn kElementwiseRun = {'elementwise_run' if runs_rows else 'nullptr'};",
+        *(f"extern const Backend k{name.capitalize()};" for name in chosen.backends),
+        f"const Backend* const kBackends[] = {{{', '.join(f'&k{name.capitalize()}' for name in chosen.backends)}}};",
+        f"const int kBackendCount = {len(chosen.backends)};",
         "}  // namespace pen",
     ]
     return "\n".join(lines) + "\n"
@@ -150,6 +155,7 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
         "pen_dtypes.h": dtypes.cpp_header(),
         "conv_kernels.h": conv_kernels.cpp_header(),
         "registry.cc": registry_source(ops, found, chosen, isas),
+        **_gpu_files(ops, found, chosen, out),
         **({"operators.cc": operators_source(vm)} if chosen.vm else {}),
         **generated,
     }
@@ -169,16 +175,32 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
     return sources
 
 
+def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path) -> dict[str, str]:
+    if chosen.backends == ("cpu",):
+        return {}
+    keys = sorted(k for k in [*found.kernels, *(e.key for e in elementwise_entries(ops))] if chosen.has_key(k))
+    names = gpu_rules.used_shaders(keys, ops)
+    return {
+        "gpu_shaders.h": shaders.header(),
+        "gpu_rules.cc": gpu_rules.tables_source(ops, keys),
+        "gpu_programs.cc": shaders.programs_source(shaders.compile_shaders(names, out / "shaders")),
+    }
+
+
 def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) -> Sources:
     used = [k for k in found.kernels.values() if chosen.has_key(k.key)]
-    tables = {"registry.cc", "operators.cc"}
-    runtime = {p for room in ("base", "file", "exec", "cpu") for p in (ROOT / "runtime" / room).glob("*.cc")}
+    tables = {"registry.cc", "operators.cc", "gpu_rules.cc", "gpu_programs.cc"}
+    rooms = ("base", "file", "exec", "cpu", *(("gpu", "vulkan") if "vulkan" in chosen.backends else ()))
+    runtime = {p for room in rooms for p in (ROOT / "runtime" / room).glob("*.cc")}
     per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text("utf-8")}
     per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}
     once = (
         runtime | {k.source for k in used} | {rules[k.op.name] for k in used for rules in (found.shapes, found.binds)}
     )
     once |= {out / name for name in generated if name in tables}
+    if "vulkan" in chosen.backends:
+        rules = gpu_rules.scan_gpu(registry.load_all())
+        once |= {rules.sources[op] for k in used if (op := gpu_rules.rule_of(k.key, rules))}
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
         once.remove(without_vm)
@@ -205,6 +227,7 @@ def main() -> None:
     parser.add_argument(
         "--keys", type=Path, help="file with one kernel key a line: only these are built, without the VM"
     )
+    parser.add_argument("--backends", default="cpu,vulkan", help="devices that it runs on, comma-separated")
     parser.add_argument("--no-vm", action="store_true", help="without the operators of VM code")
     arguments = parser.parse_args()
     keys = frozenset(arguments.keys.read_text("utf-8").split()) | set(COPIES.values()) if arguments.keys else None
@@ -213,7 +236,7 @@ def main() -> None:
     if unknown := [isa for isa in isas if isa not in ISAS]:
         raise ValueError(f"instruction sets: expected some of {', '.join(ISAS)}, got {unknown[0]!r}")
     vm = keys is None and not arguments.no_vm
-    generate(arguments.out.resolve(), isas, Selection(keys, None if vm else frozenset(), vm))
+    generate(arguments.out.resolve(), isas, Selection(keys, None if vm else frozenset(), vm, tuple(arguments.backends.split(","))))
 
 
 if __name__ == "__main__":

@@ -9,14 +9,19 @@ from dataclasses import dataclass
 # What the runtime itself copies with where a kernel needs an input to lie otherwise (Bind::need): by the size of an element.
 COPIES = {1: "copy.b8", 2: "copy.b16", 4: "copy.b32", 8: "copy.b64"}
 
+BACKENDS = ("cpu", "vulkan")  # what libraries can run on
+
 
 @dataclass(frozen=True)
 class Selection:
     keys: frozenset[str] | None = None  # of kernels; None: all
     operators: frozenset[str] | None = None  # of the VM; None: all, where there is a VM
     vm: bool = True  # without it, neither the VM nor anything it runs
+    backends: tuple[str, ...] = ("cpu",)  # devices, the CPU first (BACKENDS)
 
     def __post_init__(self) -> None:
+        if self.backends[:1] != ("cpu",) or not set(self.backends) <= set(BACKENDS):
+            raise ValueError(f"backends: expected cpu first, of {', '.join(BACKENDS)}, got {', '.join(self.backends)}")
         if self.operators and not self.vm:
             raise ValueError(f"VM operators without the VM: {', '.join(sorted(self.operators))}")
 
@@ -27,7 +32,8 @@ class Selection:
             return None if a is None or b is None else a | b
 
         mine, theirs = (s.operators if s.vm else frozenset() for s in (self, other))
-        return Selection(joined(self.keys, other.keys), joined(mine, theirs), self.vm or other.vm)
+        backends = tuple(b for b in BACKENDS if b in self.backends or b in other.backends)
+        return Selection(joined(self.keys, other.keys), joined(mine, theirs), self.vm or other.vm, backends)
 
     def has_key(self, key: str) -> bool:
         return self.keys is None or key in self.keys

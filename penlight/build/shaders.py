@@ -1,32 +1,42 @@
 """Compute shaders to programs that the runtime holds: GLSL in, SPIR-V and C++ out.
 
-A shader is a file ops/**/NAME.comp beside its operator's C++. It says what it takes:
+A shader is a file ops/**/NAME.comp beside its operator's C++, or generated from elementwise rules (elementwise_glsl.py). It says what it
+takes:
 
-    layout(push_constant) uniform Push { uint rows; float scale; };   ->   struct NamePush { uint32_t rows; float scale; }
-    layout(constant_id = 0) const uint ACT = 0;                       ->   constants, by their place
-    BUFFER(0, x); WRITTEN(1, y);                                      ->   storage buffers, by their place
+    layout(push_constant) uniform Push { uint rows; uint x_at; };     ->   push.rows; x_at: which element of its buffer is x's first
+    layout(constant_id = 0) const uint ACT = 0;                       ->   ACT, a specialization constant
+    READ(0, x); WRITE(1, y);                                          ->   storage buffers, by their place
 
-so that what C++ fills and what the shader reads cannot differ. Each is compiled twice, for values stored as f32 and as f16 (T in GLSL);
-numbers are f32 in both. glslc (Debian: glslc) compiles and is needed here only: wheels ship what it made.
+and the C++ struct of the same name (gpu_shaders.h) has just these fields, so that what C++ fills and what the shader reads cannot differ.
+Each is compiled twice, for values stored as f32 and as f16 (T in GLSL); numbers are f32 in both. glslc compiles, and is needed where
+shaders change only: a wheel ships what it made.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from os import cpu_count
 from pathlib import Path
 
+from penlight.build.elementwise_glsl import activations_source, elementwise_shaders
 from penlight.errors import BuildError
+from penlight.ops import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = ROOT / "runtime/gpu"
+MOST_PUSH_BYTES = 128  # what every Vulkan device has
 _PUSH = re.compile(r"layout\(push_constant[^)]*\)\s*uniform\s+\w+\s*\{([^}]*)\}", re.DOTALL)
-_FIELD = re.compile(r"\b(uint|int|float)\s+(\w+)(?:\[(\d+)\])?\s*;")
-_CONSTANT = re.compile(r"layout\(constant_id\s*=\s*(\d+)\)\s*const\s+(\w+)\s+(\w+)")
-_BUFFER = re.compile(r"^(?:BUFFER|WRITTEN|WORDS)\w*\((\d+),", re.MULTILINE)
+_FIELD = re.compile(r"\b(uint|int|float)\s+([^;]+);")
+_CONSTANT = re.compile(r"layout\(constant_id\s*=\s*(\d+)\)\s*const\s+uint\s+(\w+)\s*=\s*(\d+)")
+_BUFFER = re.compile(r"^(READ|WRITE)\w*\((\d+),\s*(\w+)\)", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*")
 _CPP = {"uint": "uint32_t", "int": "int32_t", "float": "float"}
 
 
@@ -35,41 +45,106 @@ class Shader:
     """As its source describes it."""
 
     name: str
-    path: Path
+    text: str
     push: tuple[tuple[str, str, int], ...]  # type, name, how many
-    constants: tuple[str, ...]
-    buffers: int
+    constants: tuple[tuple[str, int], ...]  # and their defaults
+    buffers: tuple[str, ...]
+    written: tuple[bool, ...]
+    both: bool  # for f32 and f16 alike; else the text says which it is
 
     @property
     def push_bytes(self) -> int:
         return 4 * sum(count for _, _, count in self.push)
 
+    @property
+    def struct(self) -> str:
+        return "".join(part.capitalize() for part in self.name.split("_"))
+
+    def first_word(self, buffer: str) -> int:
+        """The word of push constants that has the place of a buffer's first element; -1: none has."""
+        at = 0
+        for _, name, count in self.push:
+            if name == f"{buffer}_at":
+                return at
+            at += count
+        return -1
+
+
+def describe(name: str, text: str) -> Shader:
+    plain = _COMMENT.sub("", text)
+    block = _PUSH.search(plain)
+    push: list[tuple[str, str, int]] = []
+    for kind, names in _FIELD.findall(block[1]) if block else ():
+        for field in names.split(","):
+            found = re.fullmatch(r"\s*(\w+)(?:\[(\d+)\])?\s*", field)
+            if not found:
+                raise BuildError(f"{name}.comp: push constants: expected names, got {field.strip()!r}")
+            push.append((kind, found[1], int(found[2] or 1)))
+    constants = {int(place): (word, int(value)) for place, word, value in _CONSTANT.findall(plain)}
+    if sorted(constants) != list(range(len(constants))):
+        raise BuildError(f"{name}.comp: constant_id: expected 0, 1, 2, …, got {sorted(constants)}")
+    buffers = {int(place): (word, kind == "WRITE") for kind, place, word in _BUFFER.findall(plain)}
+    if sorted(buffers) != list(range(len(buffers))):
+        raise BuildError(f"{name}.comp: buffers: expected 0, 1, 2, …, got {sorted(buffers)}")
+    shader = Shader(
+        name,
+        text,
+        tuple(push),
+        tuple(constants[i] for i in sorted(constants)),
+        tuple(buffers[i][0] for i in sorted(buffers)),
+        tuple(buffers[i][1] for i in sorted(buffers)),
+        "ONLY_F16" not in text,
+    )
+    if shader.push_bytes > MOST_PUSH_BYTES:
+        raise BuildError(f"{name}.comp: push constants: expected at most {MOST_PUSH_BYTES} bytes, got {shader.push_bytes}")
+    return shader
+
 
 @cache
 def shaders() -> dict[str, Shader]:
-    """By name."""
-    found = {}
-    for path in sorted((ROOT / "ops").rglob("*.comp")):
-        text = path.read_text("utf-8")
-        block = _PUSH.search(text)
-        push = tuple((t, n, int(c or 1)) for t, n, c in _FIELD.findall(block[1])) if block else ()
-        constants = {int(place): name for place, _, name in _CONSTANT.findall(text)}
-        if sorted(constants) != list(range(len(constants))):
-            raise BuildError(f"{path}: constant_id: expected 0, 1, 2, …, got {sorted(constants)}")
-        buffers = {int(place) for place in _BUFFER.findall(text)}
-        if buffers != set(range(len(buffers))):
-            raise BuildError(f"{path}: buffers: expected 0, 1, 2, …, got {sorted(buffers)}")
-        found[path.stem] = Shader(path.stem, path, push, tuple(constants[i] for i in sorted(constants)), len(buffers))
-    return found
+    """By name, sorted."""
+    texts = {path.stem: path.read_text("utf-8") for path in (ROOT / "ops").rglob("*.comp")}
+    texts |= {path.stem: path.read_text("utf-8") for path in INCLUDE.glob("*.comp")}
+    texts |= elementwise_shaders(registry.load_all())
+    return {name: describe(name, texts[name]) for name in sorted(texts)}
 
 
-def compile_shader(shader: Shader, f16: bool) -> bytes:
-    """SPIR-V 1.3, optimized for size, without names."""
-    command = [tool("glslc"), "--target-env=vulkan1.1", "-Os", "-fshader-stage=compute", f"-I{INCLUDE}", *(["-DF16"] if f16 else []),
-               str(shader.path), "-o", "-"]  # fmt: skip
+# ---- SPIR-V ----
+def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool], bytes]:
+    """SPIR-V 1.3 of each shader, by name and whether values are f16; what is in `folder` already is taken from there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    include = {path.name: path.read_text("utf-8") for path in sorted(INCLUDE.glob("*.glsl"))}
+    include["activations.glsl"] = activations_source(registry.load_all())
+    for name, text in include.items():
+        if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
+            (folder / name).write_text(text, "utf-8")
+    wanted = [(shaders()[n], f16) for n in names for f16 in (False, True) if f16 or shaders()[n].both]
+    common = hashlib.sha256("".join(include.values()).encode()).hexdigest()
+
+    def one(job: tuple[Shader, bool]) -> bytes:
+        shader, f16 = job
+        digest = hashlib.sha256(f"{common}{f16}{shader.text}".encode()).hexdigest()[:24]
+        kept = folder / f"{shader.name}{'.f16' if f16 else ''}.{digest}.spv"
+        if not kept.exists():
+            made = _glslc(shader, f16, folder)
+            scrap = kept.with_suffix(".new")
+            scrap.write_bytes(made)
+            scrap.replace(kept)
+        return kept.read_bytes()
+
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        done = list(pool.map(one, wanted))
+    return {(shader.name, f16): words for (shader, f16), words in zip(wanted, done, strict=True)}
+
+
+def _glslc(shader: Shader, f16: bool, include: Path) -> bytes:
+    source = include / f"{shader.name}{'.f16' if f16 else ''}.comp"
+    source.write_text(shader.text, "utf-8")
+    command = [tool("glslc"), "--target-env=vulkan1.1", "-Os", "-fshader-stage=compute", f"-I{include}", *(["-DF16"] if f16 else []),
+               str(source), "-o", "-"]  # fmt: skip
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
-        raise BuildError(f"{shader.path}:\n{done.stderr.decode(errors='replace')}")
+        raise BuildError(f"{shader.name}.comp{' (f16)' if f16 else ''}:\n{done.stderr.decode(errors='replace')}")
     return done.stdout
 
 
@@ -80,11 +155,45 @@ def tool(name: str) -> str:
     return found
 
 
-def push_header() -> str:
-    """C++ structs of what shaders are given."""
-    lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", "#pragma once", "#include <stdint.h>", "namespace pen {"]
+# ---- C++ ----
+def header() -> str:
+    """A struct for each shader: what a rule fills before it dispatches it (runtime/gpu/gpu.h)."""
+    lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", "#pragma once", "#include <stdint.h>", "namespace pen::shader {"]
+    for number, shader in enumerate(shaders().values()):
+        at = ", ".join(str(shader.first_word(b)) for b in shader.buffers)
+        written = sum(1 << i for i, w in enumerate(shader.written) if w)
+        constants = [f"{name} = {value}" for name, value in shader.constants]
+        lines += [
+            f"struct {shader.struct} {{  // buffers: {', '.join(shader.buffers)}",
+            f"  static constexpr uint16_t kNumber = {number};",
+            f"  static constexpr int kBuffers = {len(shader.buffers)}, kConstants = {len(shader.constants)};",
+            f"  static constexpr uint32_t kWritten = {written};",
+            f"  static constexpr int8_t kAt[kBuffers] = {{{at}}};",
+            "  struct Push {",
+            *(f"    {_CPP[t]} {n}{f'[{c}]' if c > 1 else ''};" for t, n, c in shader.push),
+            "  } push = {};",
+            *([f"  uint32_t {', '.join(constants)};"] if constants else []),
+            *([f"  const uint32_t* constants() const {{ return &{shader.constants[0][0]}; }}"] if constants else
+              ["  const uint32_t* constants() const { return nullptr; }"]),
+            "};",
+        ]  # fmt: skip
+    return "\n".join([*lines, f"constexpr int kShaders = {len(shaders())};", "}  // namespace pen::shader", ""])
+
+
+def programs_source(spirv: Mapping[tuple[str, bool], bytes]) -> str:
+    """The words of those that a library holds, by number; the others are empty."""
+    lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", '#include "penlight/runtime/gpu/gpu.h"', "namespace pen {", "namespace {"]
+    rows = []
     for shader in shaders().values():
-        fields = [f"  {_CPP[t]} {n}{f'[{c}]' if c > 1 else ''};" for t, n, c in shader.push]
-        name = "".join(part.capitalize() for part in shader.name.split("_"))
-        lines += [f"struct {name}Push {{", *fields, "};"]
-    return "\n".join([*lines, "}  // namespace pen", ""])
+        row = []
+        for f16 in (False, True):
+            words = spirv.get((shader.name, f16), b"")
+            if words:
+                name = f"k{shader.struct}{'F16' if f16 else ''}"
+                numbers = ", ".join(hex(int.from_bytes(words[i : i + 4], "little")) for i in range(0, len(words), 4))
+                lines.append(f"const uint32_t {name}[] = {{{numbers}}};")
+                row.append(f"{{{name}, {len(words) // 4}}}")
+            else:
+                row.append("{nullptr, 0}")
+        rows.append(f'    {{"{shader.name}", {{{", ".join(row)}}}, {len(shader.buffers)}, {shader.push_bytes}}},')
+    return "\n".join([*lines, "}  // namespace", "const ShaderProgram kShaderPrograms[] = {", *rows, "};", "}  // namespace pen", ""])

@@ -2,25 +2,9 @@
 // it lies so already.
 #include "penlight/runtime/cpu/copy.h"
 
-namespace pen {
+#include "penlight/ops/shape/lies_so.h"
 
-// Whether `x` lies as a fresh output would, whatever its pixel pitch.
-static bool lies_so(const Tensor& x, bool nhwc) {
-  int64_t expected = 1;
-  bool pitch_known = !nhwc;
-  for (int k = x.rank - 1; k >= 0; --k) {
-    int d = !nhwc || k == 0 ? k : k == x.rank - 1 ? 1 : k + 1;  // innermost first: nhwc begins with dim 1
-    if (x.dims[d] == 1) continue;
-    if (d != 1 && !pitch_known) {
-      if (x.strides[d] < expected) return false;
-      expected = x.strides[d];
-      pitch_known = true;
-    }
-    if (x.strides[d] != expected) return false;
-    expected *= x.dims[d];
-  }
-  return true;
-}
+namespace pen {
 
 PEN_SHAPE(copy) { return s.output(0, s.in(0).dtype, shape_of(s.in(0))); }
 

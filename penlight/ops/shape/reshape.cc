@@ -1,50 +1,10 @@
 // The same elements in another shape: a view where the input's strides allow it, otherwise its elements in logical
 // order in fresh memory, plain or, where dims are only merged and the file says so, channels-last.
+#include "penlight/ops/shape/reshape.h"
+
 #include "penlight/runtime/cpu/copy.h"
 
 namespace pen {
-
-// Strides with which `x` can be seen as `shape`. First, dims of x that continue each other become groups; then each
-// group is cut into new dims, innermost first. A new dim across two groups has no stride.
-static bool view_strides(const Tensor& x, const Shape& shape, int64_t* strides) {
-  int64_t sizes[kMaxRank + 1], steps[kMaxRank + 1];
-  int groups = 0;  // innermost first
-  for (int d = x.rank - 1; d >= 0; --d) {
-    if (x.dims[d] == 1) continue;
-    if (groups > 0 && x.strides[d] == steps[groups - 1] * sizes[groups - 1]) {
-      sizes[groups - 1] *= x.dims[d];
-    } else {
-      sizes[groups] = x.dims[d];
-      steps[groups++] = x.strides[d];
-    }
-  }
-  int group = 0;
-  int64_t taken = 1;  // of the current group
-  for (int d = shape.rank - 1; d >= 0; --d) {
-    if (shape.dims[d] == 1) {
-      strides[d] = group < groups ? steps[group] * taken : 0;
-      continue;
-    }
-    if (group == groups || sizes[group] % (taken * shape.dims[d]) != 0) return false;
-    strides[d] = steps[group] * taken;
-    taken *= shape.dims[d];
-    if (taken == sizes[group]) {
-      ++group;
-      taken = 1;
-    }
-  }
-  return true;
-}
-
-// The product of sizes, -1 where one is negative or 64 bits do not hold it (a view with stride 0 can be of any size).
-static int64_t count(const int64_t* dims, int rank) {
-  int64_t n = 1;
-  for (int d = 0; d < rank; ++d) {
-    if (dims[d] == 0) return 0;
-    if (dims[d] < 0 || __builtin_mul_overflow(n, dims[d], &n)) return -1;
-  }
-  return n;
-}
 
 PEN_SHAPE(reshape) {
   const Tensor& x = s.in(0);
@@ -53,7 +13,7 @@ PEN_SHAPE(reshape) {
   Shape shape;
   shape.rank = dims.count;
   for (int d = 0; d < dims.count; ++d) shape.dims[d] = dims[d];
-  int64_t elements = count(x.dims, x.rank), wanted = count(shape.dims, shape.rank);
+  int64_t elements = element_count(x.dims, x.rank), wanted = element_count(shape.dims, shape.rank);
   if (elements < 0 || elements != wanted) {
     return s.fail(0, "as many elements as the new shape has", "%lld elements for a shape of %lld", static_cast<long long>(elements),
                   static_cast<long long>(wanted));
@@ -64,7 +24,7 @@ PEN_SHAPE(reshape) {
 PEN_BIND(reshape) {
   const Tensor& x = b.in(0);
   if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
-  bool empty = count(x.dims, x.rank) == 0;
+  bool empty = element_count(x.dims, x.rank) == 0;
   int64_t strides[kMaxRank] = {};
   if (b.out_may_view(0) && (empty || view_strides(x, shape_of(b.out(0)), strides))) return b.view(0, 0, strides, 0);
   PEN_TRY(b.output(0));

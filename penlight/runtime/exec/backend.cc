@@ -2,10 +2,24 @@
 
 namespace pen {
 
-Status choose_backend(const char* device, const Backend** backend, pen_error* error) {
-  *backend = &kCpu;
-  if (!device || !device[0] || strcmp(device, kCpu.name) == 0) return PEN_OK;
-  return report(error, PEN_ERROR_ARGUMENT, "device", "one that this library has: cpu", device);
+Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error) {
+  *backend = kBackends[0];
+  *which = "";
+  if (!device || !device[0]) return PEN_OK;
+  size_t length = 0;
+  while (device[length] && device[length] != ':') ++length;
+  char expected[96] = "one that this library has: ";
+  for (int i = 0; i < kBackendCount; ++i) {
+    const char* name = kBackends[i]->name;
+    if (strlen(name) == length && memcmp(name, device, length) == 0 && (!device[length] || kBackends[i]->open)) {
+      *backend = kBackends[i];
+      *which = device[length] ? device + length + 1 : "";
+      return PEN_OK;
+    }
+    size_t used = strlen(expected);
+    set_text(expected + used, sizeof expected - used, "%s%s", i ? ", " : "", name);
+  }
+  return report(error, PEN_ERROR_ARGUMENT, "device", expected, device);
 }
 
 Status take_options(const void* given, void* own, size_t size, pen_error* error) {

@@ -6,7 +6,12 @@
 namespace pen {
 
 struct Backend {
-  const char* name;  // as callers ask for it
+  const char* name;  // as callers ask for it: "name", or "name:which" where there are several
+  // What a runner needs of the device, in Runner::device; and its end. Null: nothing.
+  Status (*open)(const char* which, bool f16, void** device, pen_error* error);
+  void (*close)(void* device);
+  // An error that names all operators of a method that the device lacks. Null: it has all that the library has.
+  Status (*check)(const Model& model, const format::Method& method, pen_error* error);
   // Planning. The schedule of a node, after its shape rule; a copy of an input that does not lie as its kernel needs it; and how far
   // apart the pixels of a fresh nhwc value lie.
   Status (*bind)(Given::State& s);
@@ -15,11 +20,15 @@ struct Backend {
   // Memory for a plan, and its operands pointing into it; then runs of it, with memory in `registers` for inputs and outputs.
   Status (*prepare)(Runner* r, Plan* plan);
   Status (*run)(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
+  // The end of what prepare left in Plan::held. Null: nothing.
+  void (*release)(Plan* plan);
 };
 
 extern const Backend kCpu;
-// What runs where the caller names this device; null and "": the CPU.
-Status choose_backend(const char* device, const Backend** backend, pen_error* error);
+extern const Backend* const kBackends[];  // generated: those that this library has, the CPU first
+extern const int kBackendCount;
+// What runs where the caller names this device; null and "": the CPU. `which`: what follows its name and a colon.
+Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error);
 
 // Options as a caller gave them, whose header may be older or newer: what it does not know is 0 in `own`, which has `size` bytes and
 // begins with their number. An error where it wants something that this library does not know.

@@ -9,6 +9,10 @@ namespace pen {
 void model_keep(Model* model) { __atomic_add_fetch(&model->refs, 1, __ATOMIC_RELAXED); }
 void model_release(Model* model) {
   if (__atomic_fetch_sub(&model->refs, 1, __ATOMIC_ACQ_REL) != 0) return;
+  while (Model::Held* held = model->held) {
+    model->held = held->next;
+    held->release(held);
+  }
   unmap(model);
   model->pool.release();
   free(model);

@@ -1,4 +1,5 @@
 // Building a plan of one stage: bind every node in order, decide which values live inside others, lay the rest into the arena.
+#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/bind.h"
 
 namespace pen {
@@ -107,6 +108,7 @@ struct Builder {
     s.registers = request.registers;
     s.used = used;
     s.backend = request.backend;
+    s.device = request.device;
     s.isa = request.isa;
     s.workers = request.workers;
     s.arena_limit = request.arena_limit;
@@ -403,6 +405,7 @@ Plan* plan_create(const PlanRequest& request, Status* status) {
     return nullptr;
   }
   plan->stage = request.stage;
+  plan->backend = request.backend;
   Builder builder{request, *request.model, *request.method};
   builder.plan = plan;
   *status = builder.build();
@@ -416,6 +419,7 @@ Plan* plan_create(const PlanRequest& request, Status* status) {
 
 void plan_destroy(Plan* plan) {
   if (!plan) return;
+  if (plan->held) plan->backend->release(plan);
   plan->buffers.release();
   plan->patches.release();
   plan->pool.release();

@@ -68,6 +68,8 @@ struct Step {
   uint64_t nanoseconds, calls;
 };
 
+struct Backend;  // exec/backend.h
+
 struct Plan {
   Pool pool, key;  // two, since a second pass of planning takes back what is in `pool` and keeps the key
   List<Buffer> buffers;
@@ -104,6 +106,8 @@ struct Plan {
     int64_t offset;
   };
   List<Patch> patches;
+  const Backend* backend = nullptr;
+  void* held = nullptr;  // what the backend keeps with it
 };
 
 constexpr int64_t kMaxTensorBytes = int64_t{1} << 46;
@@ -114,10 +118,9 @@ struct InputLayout {
   int64_t bytes;
 };
 
-struct Backend;  // exec/backend.h
-
 struct PlanRequest {
   const Backend* backend;
+  const void* device;  // see Runner
   const Model* model;
   const format::Method* method;
   const MethodCode* code;

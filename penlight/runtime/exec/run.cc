@@ -50,17 +50,18 @@ Status report_fault(Runner* r, const Model& model, const Step& step) {
   return report(r->error, {PEN_ERROR_DATA, "", step.entry->key, tensor, expected, got, model.string(node.source)});
 }
 
-bool runner_create(Runner* r, const Backend* backend, int threads, pen_error* error) {
+Status runner_create(Runner* r, const Backend* backend, const char* which, bool f16, int threads, pen_error* error) {
   r->backend = backend;
   r->error = error;
   r->pool = pool_create(threads ? threads : core_count());
-  if (!r->pool) return false;
+  if (!r->pool) return report(error, PEN_ERROR_MEMORY, "", "memory for threads");
   r->threads = pool_threads(r->pool);
   const char* guard = PEN_ASAN ? getenv("PENLIGHT_GUARD") : nullptr;
   r->guard_weights = guard && strcmp(guard, "weights") == 0;
-  return true;
+  return backend->open ? backend->open(which, f16, &r->device, error) : PEN_OK;
 }
 void runner_destroy(Runner* r) {
+  if (r->device) r->backend->close(r->device);
   pool_destroy(r->pool);
   free(r->arena);
 }

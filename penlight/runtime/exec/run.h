@@ -8,6 +8,7 @@ namespace pen {
 
 struct Runner {
   const Backend* backend;
+  void* device;  // what the backend opened; null for the CPU
   ThreadPool* pool;
   int threads;
   char* arena;  // memory of the plans' buffers; grows
@@ -19,8 +20,8 @@ struct Runner {
   pen_trace* trace;  // null: nobody asks what is used
 };
 
-// Threads (0: one per core). False when out of memory.
-bool runner_create(Runner* r, const Backend* backend, int threads, pen_error* error);
+// Threads (0: one per core), and the device: `which` of the backend's. After an error it may be destroyed all the same.
+Status runner_create(Runner* r, const Backend* backend, const char* which, bool f16, int threads, pen_error* error);
 void runner_destroy(Runner* r);
 // Memory for this plan, and its operands pointing into it.
 Status runner_prepare(Runner* r, Plan* plan);

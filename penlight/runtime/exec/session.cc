@@ -108,7 +108,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
   }
   Status status;
   current = nullptr;
-  Plan* plan = plan_create({s->runner->backend, s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit,
+  Plan* plan = plan_create({s->runner->backend, s->runner->device, s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit,
                             s->runner->threads, &s->error, s->runner->trace},
                            &status);
   if (!plan) return status;
@@ -240,7 +240,9 @@ Status session_create(const Model& model, const char* method, const pen_session_
   pen_session_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
   const Backend* backend;
-  PEN_TRY(choose_backend(own.device, &backend, error));
+  const char* which;
+  PEN_TRY(choose_backend(own.device, &backend, &which, error));
+  if (backend->check) PEN_TRY(backend->check(model, *found, error));
   if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
@@ -261,10 +263,15 @@ Status session_create(const Model& model, const char* method, const pen_session_
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
   }
-  if (!s || (s->runner == &s->own && !runner_create(&s->own, backend, own.threads, &s->error)) || !s->plans || !s->current ||
-      !s->registers || !s->known || !s->memory || !s->next_outputs) {
+  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs;
+  Status status = made ? PEN_OK : report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
+  if (made && s->runner == &s->own) {
+    status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
+    s->own.error = &s->error;
+  }
+  if (status != PEN_OK) {
     pen_session_destroy(s);
-    return report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
+    return status;
   }
   *out = s;
   return PEN_OK;

@@ -70,6 +70,12 @@ struct Model {
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
+  // What devices keep of it, under a lock of their own: weights in their memory. Released with the model.
+  struct Held {
+    Held* next;
+    void (*release)(Held* held);
+  };
+  mutable Held* held = nullptr;
   size_t refs = 0;  // of values that a module gave (vm/account.h): beyond the caller's own
 
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }

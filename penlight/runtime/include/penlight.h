@@ -139,13 +139,14 @@ PEN_API const char* pen_model_output_spec(const pen_model* model, const char* me
  *   options.threads = 2; */
 typedef struct pen_session_options {
   size_t size;          /* sizeof(pen_session_options) */
-  const char* device;   /* what it runs on; NULL: "cpu" */
+  const char* device;   /* what it runs on: "cpu", "vulkan", "vulkan:1" (a number in pen_vulkan_device's list, or part of a name); NULL: "cpu" */
   int32_t threads;      /* 0: one per core */
   int32_t plan_cache;   /* plans kept, one per set of input shapes (and per stage, where sizes depend on data); 0: 8 */
   uint64_t arena_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
   const char* isa;      /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+  int32_t f16;          /* not 0: a GPU that can stores f32 values as f16; sums stay f32. The CPU takes no notice */
 } pen_session_options;
-#define PEN_SESSION_OPTIONS {sizeof(pen_session_options), NULL, 0, 0, 0, NULL}
+#define PEN_SESSION_OPTIONS {sizeof(pen_session_options), NULL, 0, 0, 0, NULL, 0}
 
 PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** session,
                                       pen_error* error);
@@ -281,8 +282,9 @@ typedef struct pen_module_options {
   uint64_t memory_limit; /* bytes of all values that it makes, and of arena and scratch; 0: no limit but the machine's */
   int64_t step_limit;    /* instructions of one run; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
   const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+  int32_t f16;           /* see pen_session_options */
 } pen_module_options;
-#define PEN_MODULE_OPTIONS {sizeof(pen_module_options), NULL, 0, 0, 0, NULL}
+#define PEN_MODULE_OPTIONS {sizeof(pen_module_options), NULL, 0, 0, 0, NULL, 0}
 PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** module, pen_error* error);
 PEN_API void pen_module_destroy(pen_module* module);
 /* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. */

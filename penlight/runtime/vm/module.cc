@@ -35,7 +35,8 @@ struct PlannedPart {
 
 struct pen_module {
   Machine machine;
-  const Backend* backend;  // that its planned parts run on
+  char device[64];  // that its planned parts run on
+  bool f16;
   const Model* model;
   Data data;
   const OpEntry** operators;  // by OPER; null: not in this library
@@ -283,7 +284,8 @@ struct Interpreter {
       pen_session_options options = PEN_SESSION_OPTIONS;
       options.arena_limit = m->machine.memory_limit;
       options.isa = isa_name(m->machine.isa);
-      options.device = m->backend->name;
+      options.device = m->device;
+      options.f16 = m->f16;
       const char* name = model.string(model.methods[in.target].name);
       PEN_TRY(session_create(model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
@@ -506,7 +508,8 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   pen_module_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
   const Backend* backend;
-  PEN_TRY(choose_backend(own.device, &backend, error));
+  const char* which;
+  PEN_TRY(choose_backend(own.device, &backend, &which, error));
   if (model->programs.count == 0)
     return report(error, PEN_ERROR_ARGUMENT, "module", "a model with VM code", "one that is planned as a whole",
                   "Run it with pen_session_create");
@@ -516,7 +519,8 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
   bool made = m && machine_create(&m->machine, model, isa, own.threads, own.memory_limit);
   if (m) {
-    m->backend = backend;
+    set_text(m->device, sizeof m->device, "%s", own.device ? own.device : "");
+    m->f16 = own.f16 != 0;
     m->model = model;
     m->machine.step_limit = own.step_limit;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));

@@ -331,7 +331,7 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->account = account_create(memory_limit, model);
   m->isa = isa;
   m->source = "";
-  if (!m->account || !runner_create(&m->runner, &kCpu, threads, &m->error)) return false;
+  if (!m->account || runner_create(&m->runner, &kCpu, "", false, threads, &m->error) != PEN_OK) return false;
   m->runner.guard_weights = false;  // a step's inputs may be weights too
   return true;
 }

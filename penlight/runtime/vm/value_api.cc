@@ -218,8 +218,11 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   *out = nullptr;
   pen_session_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
-  const Backend* backend;  // an operator that is called by itself runs on the CPU, the only one that this can be
-  PEN_TRY(choose_backend(own.device, &backend, error));
+  const Backend* backend;
+  const char* which;
+  PEN_TRY(choose_backend(own.device, &backend, &which, error));
+  if (backend != &kCpu)
+    return report(error, PEN_ERROR_ARGUMENT, "device", "cpu, where operators run that are called by themselves", own.device);
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));

@@ -41,7 +41,10 @@ static inline Status run(Recording* recording, pen_error* error) {
 Status read_times(Recording* recording, uint64_t* nanoseconds, pen_error* error);
 int32_t barrier_count(const Recording* recording);
 
-// Bytes between the host and a buffer, now: what a mapped buffer needs is a copy, others go through memory made for it.
+// Bytes between the host and a buffer, now: what a mapped buffer needs is a copy, others go through memory made for it. `fill` writes
+// bytes [at, at + bytes) of what is uploaded.
+using FillFn = void (*)(const void* context, uint64_t at, uint64_t bytes, void* to);
+Status upload_with(const Buffer* to, uint64_t offset, uint64_t bytes, FillFn fill, const void* context, pen_error* error);
 Status upload(const Buffer* to, uint64_t offset, const void* from, uint64_t bytes, pen_error* error);
 Status download(const Buffer* from, uint64_t offset, void* to, uint64_t bytes, pen_error* error);
 

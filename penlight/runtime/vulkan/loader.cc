@@ -11,7 +11,7 @@ struct State {
   Loader loader;
 };
 State state;
-uint32_t holder;  // the process whose thread has the lock; 0: none
+ForkLock process;
 
 struct NamedResult {
   VkResult result;
@@ -131,7 +131,7 @@ Status make_instance(GetInstanceProcAddr get, pen_error* error) {
 
 }  // namespace
 
-void lock_process() {
+void ForkLock::lock() {
   uint32_t self = static_cast<uint32_t>(getpid());
   for (;;) {
     uint32_t seen = 0;
@@ -141,7 +141,9 @@ void lock_process() {
     sched_yield();
   }
 }
-void unlock_process() { __atomic_store_n(&holder, 0u, __ATOMIC_RELEASE); }
+void ForkLock::unlock() { __atomic_store_n(&holder, 0u, __ATOMIC_RELEASE); }
+void lock_process() { process.lock(); }
+void unlock_process() { process.unlock(); }
 
 const char* result_name(VkResult result) {
   for (const NamedResult& r : kResults)

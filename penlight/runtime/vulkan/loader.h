@@ -18,8 +18,13 @@ struct Loader {
 // The process's instance, made on the first call and kept. The caller holds the process's lock.
 Status loader_open(const Loader** loader, pen_error* error);
 
-// One lock for what the process shares. It may be held while a driver starts, so it is no place for work that repeats. In a forked child
-// it is free, whichever thread of the parent had it.
+// A lock that may be held for long. In a forked child it is free, whichever thread of the parent had it.
+struct ForkLock {
+  uint32_t holder;
+  void lock();
+  void unlock();
+};
+// For what the process shares. It may be held while a driver starts, so it is no place for work that repeats.
 void lock_process();
 void unlock_process();
 

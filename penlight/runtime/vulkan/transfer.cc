@@ -24,9 +24,17 @@ Status finish(Piece* piece, char* to, pen_error* error) {
   return status;
 }
 
-Status start(Piece* piece, const Buffer* buffer, uint64_t offset, const char* from, pen_error* error) {
-  if (from) memcpy(piece->staging.mapped, from + piece->at, static_cast<size_t>(piece->bytes));
-  Range staged = {&piece->staging, 0, piece->bytes, !from}, there = {buffer, offset + piece->at, piece->bytes, from != nullptr};
+// What is uploaded, if anything is.
+struct Source {
+  FillFn fill;
+  const void* context;
+  explicit operator bool() const { return fill; }
+};
+
+Status start(Piece* piece, const Buffer* buffer, uint64_t offset, const Source& source, pen_error* error) {
+  bool from = static_cast<bool>(source);
+  if (from) source.fill(source.context, piece->at, piece->bytes, piece->staging.mapped);
+  Range staged = {&piece->staging, 0, piece->bytes, !from}, there = {buffer, offset + piece->at, piece->bytes, from};
   Range ranges[] = {from ? staged : there, from ? there : staged};
   Step copy{};
   copy.ranges = ranges;
@@ -36,7 +44,7 @@ Status start(Piece* piece, const Buffer* buffer, uint64_t offset, const char* fr
 }
 
 // One of `from` and `to` is null.
-Status transfer(const Buffer* buffer, uint64_t offset, const char* from, char* to, uint64_t bytes, pen_error* error) {
+Status transfer(const Buffer* buffer, uint64_t offset, const Source& from, char* to, uint64_t bytes, pen_error* error) {
   Piece pieces[2] = {};
   Status status = PEN_OK;
   int at = 0;
@@ -71,16 +79,23 @@ Status check(const Buffer* buffer, uint64_t offset, uint64_t bytes, pen_error* e
 
 }  // namespace
 
-Status upload(const Buffer* to, uint64_t offset, const void* from, uint64_t bytes, pen_error* error) {
+Status upload_with(const Buffer* to, uint64_t offset, uint64_t bytes, FillFn fill, const void* context, pen_error* error) {
   if (Status s = check(to, offset, bytes, error)) return s;
-  if (!to->mapped || !to->coherent) return transfer(to, offset, static_cast<const char*>(from), nullptr, bytes, error);
-  memcpy(static_cast<char*>(to->mapped) + offset, from, static_cast<size_t>(bytes));
+  if (!to->mapped || !to->coherent) return transfer(to, offset, {fill, context}, nullptr, bytes, error);
+  fill(context, 0, bytes, static_cast<char*>(to->mapped) + offset);
   return PEN_OK;
+}
+
+Status upload(const Buffer* to, uint64_t offset, const void* from, uint64_t bytes, pen_error* error) {
+  auto copy = [](const void* source, uint64_t at, uint64_t count, void* target) {
+    memcpy(target, static_cast<const char*>(source) + at, static_cast<size_t>(count));
+  };
+  return upload_with(to, offset, bytes, copy, from, error);
 }
 
 Status download(const Buffer* from, uint64_t offset, void* to, uint64_t bytes, pen_error* error) {
   if (Status s = check(from, offset, bytes, error)) return s;
-  if (!from->mapped) return transfer(from, offset, nullptr, static_cast<char*>(to), bytes, error);
+  if (!from->mapped) return transfer(from, offset, {}, static_cast<char*>(to), bytes, error);
   memcpy(to, static_cast<const char*>(from->mapped) + offset, static_cast<size_t>(bytes));
   return PEN_OK;
 }

@@ -1,0 +1,212 @@
+// conv2d, conv_transpose2d, expand_depthwise and linear on a GPU.
+#include "penlight/ops/conv/conv_gpu.h"
+
+namespace pen {
+
+GpuMap gpu_map(const Tensor& t) {
+  int64_t pitch = t.strides[3], row = t.strides[2];
+  if (t.dims[3] == 1) pitch = t.dims[2] > 1 ? row : t.dims[1];
+  if (t.dims[2] == 1) row = pitch * t.dims[3];
+  return {t.dims[0], t.dims[1], t.dims[2], t.dims[3], pitch, row, t.dims[0] > 1 ? t.strides[0] : row * t.dims[2]};
+}
+
+static uint32_t u(int64_t n) { return static_cast<uint32_t>(n); }
+
+template <class S>
+static void fill(S* s, const GpuConv& c) {
+  auto& p = s->push;
+  p.ci = u(c.ci), p.ih = u(c.x.height), p.iw = u(c.x.width), p.oh = u(c.y.height), p.ow = u(c.y.width), p.kw = u(c.kernel[1]);
+  p.sy = u(c.stride[0]), p.sx = u(c.stride[1]), p.py = static_cast<int32_t>(c.pad[0]), p.px = static_cast<int32_t>(c.pad[1]);
+  p.dy = u(c.dilation[0]), p.dx = u(c.dilation[1]);
+  p.x_pitch = u(c.x.pitch), p.x_row = u(c.x.row), p.x_image = u(c.x.image);
+  p.y_pitch = u(c.y.pitch), p.y_image = u(c.y.image), p.r_pitch = u(c.residual.pitch), p.r_image = u(c.residual.image);
+  for (int i = 0; i < 4; ++i) p.args[i] = c.activation.args[i];
+  s->ACT = c.activation.number > 0 ? u(c.activation.number) : 0;
+  s->BIAS = c.bias.buffer >= 0;
+  s->RESIDUAL = c.add.buffer >= 0;
+}
+
+static bool in_fours(const GpuMap& m, const Operand& o) {
+  return m.pitch % 4 == 0 && m.row % 4 == 0 && m.image % 4 == 0 && o.offset % (4 * dtype_size(o.dtype)) == 0;
+}
+
+// An activation that no shader does by itself follows as a dispatch of its own.
+static Status finish(Gpu& b, const GpuConv& c) {
+  if (c.activation.number >= 0) return PEN_OK;
+  Tensor t;
+  t.rank = 4;
+  const int64_t dims[] = {c.y.images, c.y.channels, c.y.height, c.y.width}, strides[] = {c.y.image, 1, c.y.row, c.y.pitch};
+  for (int d = 0; d < 4; ++d) t.dims[d] = dims[d], t.strides[d] = strides[d];
+  return dispatch_activation(b, c.act, c.activation.args, 4, t, c.written);
+}
+
+Status dispatch_gemm(Gpu& b, const GpuConv& c) {
+  shader::ConvGemm s;
+  fill(&s, c);
+  int64_t pixels = c.y.images * c.y.height * c.y.width, depth = c.kernel[0] * c.kernel[1] * c.ci;
+  if (pixels == 0 || c.co == 0) return PEN_OK;
+  s.push.pixels = u(pixels), s.push.channels = u(c.co), s.push.depth = u(depth);
+  bool point = c.kernel[0] == 1 && c.kernel[1] == 1 && c.stride[0] == 1 && c.stride[1] == 1 && c.pad[0] == 0 && c.pad[1] == 0;
+  s.POINTWISE = point && c.x.height == c.y.height && c.x.width == c.y.width && c.x.row == c.x.pitch * c.x.width;
+  s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
+  s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+  // Small products: small tiles, so that there are enough of them for the whole device.
+  struct Tile {
+    uint32_t tx, ty, tm, tn;
+  };
+  static constexpr Tile kTiles[] = {{16, 16, 4, 1}, {8, 16, 2, 1}, {8, 8, 2, 1}};
+  constexpr int64_t kEnough = 256;
+  Tile tile = kTiles[2];
+  for (const Tile& t : kTiles)
+    if (ceil_div(pixels, t.ty * t.tm) * ceil_div(c.co, t.tx * 4 * t.tn) * c.groups >= kEnough && t.tx * t.ty <= b.limits().group_threads) {
+      tile = t;
+      break;
+    }
+  s.TX = tile.tx, s.TY = tile.ty, s.TM = tile.tm, s.TN = tile.tn;
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
+                     {ceil_div(c.co, tile.tx * 4 * tile.tn), ceil_div(pixels, tile.ty * tile.tm), c.groups}));
+  return finish(b, c);
+}
+
+Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped) {
+  shader::ConvDepthwise s;
+  fill(&s, c);
+  s.push.kh = u(c.kernel[0]);
+  s.push.co = u(c.co);
+  s.push.channels = u(c.y.channels);
+  s.GROUPED = grouped;
+  s.TURNED = c.transposed;
+  if (c.kernel[1] <= 7) s.KW = u(c.kernel[1]);
+  s.FOURS = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
+            (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+  int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS ? c.y.channels / 4 : c.y.channels);
+  if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
+  s.push.n = u(n);
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, rounds(n, 64)));
+  return finish(b, c);
+}
+
+static const char* variant_of(const char* key) {
+  const char* variant = key;
+  for (const char* c = key; *c; ++c)
+    if (*c == '.') variant = c + 1;
+  return variant;
+}
+
+static Status bind_window(Gpu& b, int weights, GpuConv* c) {
+  IntList stride = b.ints("stride"), padding = b.ints("padding"), dilation = b.ints("dilation");
+  for (int i = 0; i < 2; ++i) {
+    c->kernel[i] = b.in(weights).dims[2 + i];
+    c->stride[i] = stride[i];
+    c->pad[i] = padding[i];
+    c->dilation[i] = dilation[i];
+  }
+  return PEN_OK;
+}
+
+static Status bind_gpu_conv(Gpu& b, bool transposed) {
+  GpuConv c = {};
+  c.transposed = transposed;
+  c.groups = b.integer("groups");
+  const char* variant = variant_of(b.key());
+  const Tensor& w = b.in(1);
+  c.ci = w.dims[1], c.co = w.dims[0] / c.groups;
+  PEN_TRY(b.need(0, Need::channels));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, Need::channels));
+  if (b.has(2)) PEN_TRY(b.need(2, Need::dense));
+  if (b.has(3)) PEN_TRY(b.need(3, Need::channels));
+  PEN_TRY(bind_window(b, 1, &c));
+  c.x = gpu_map(b.in(0)), c.y = gpu_map(b.out(0));
+  if (b.has(3)) c.residual = gpu_map(b.in(3));
+  c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
+  c.act = b.text("act");
+  c.activation = gpu_activation(b);
+  if (b.out(0).numel() == 0) return PEN_OK;
+  if (strncmp(variant, "depthwise", 9) == 0) return dispatch_depthwise(b, c, false);
+  if (strcmp(variant, "grouped") == 0) return dispatch_depthwise(b, c, true);
+  return dispatch_gemm(b, c);
+}
+
+PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") { return bind_gpu_conv(b, false); }
+
+PEN_GPU(expand_depthwise, "f32.*") {
+  GpuConv first = {}, second = {};
+  PEN_TRY(b.need(0, Need::channels));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, Need::channels));
+  for (int bias = 2; bias <= 4; bias += 2)
+    if (b.has(bias)) PEN_TRY(b.need(bias, Need::dense));
+  if (b.has(5)) PEN_TRY(b.need(5, Need::channels));
+  if (b.out(0).numel() == 0) return PEN_OK;
+  first.groups = second.groups = 1;
+  first.x = gpu_map(b.in(0));
+  first.ci = b.in(1).dims[1], first.co = b.in(1).dims[0];
+  first.y = first.x;
+  first.y.channels = first.y.pitch = first.co;
+  first.y.row = first.y.width * first.co;
+  first.y.image = first.y.row * first.y.height;
+  first.read = b.reads(0), first.weights = b.reads(1), first.bias = b.reads(2), first.add = b.none();
+  for (int i = 0; i < 2; ++i) first.kernel[i] = first.stride[i] = first.dilation[i] = 1;
+  first.act = b.text("act");
+  first.activation = find_activation(first.act, b.floats("act_args"));
+  PEN_TRY(b.scratch(DType::f32, first.y.images * first.y.image, &first.written));
+  PEN_TRY(dispatch_gemm(b, first));
+
+  PEN_TRY(bind_window(b, 3, &second));
+  second.x = first.y, second.y = gpu_map(b.out(0));
+  if (b.has(5)) second.residual = gpu_map(b.in(5));
+  second.ci = second.co = 1;
+  second.read = first.written, second.weights = b.reads(3), second.bias = b.reads(4), second.add = b.reads(5), second.written = b.writes(0);
+  second.act = b.text("act2");
+  second.activation = find_activation(second.act, b.floats("act2_args"));
+  return dispatch_depthwise(b, second, false);
+}
+
+PEN_GPU(linear, "f32") {
+  PEN_TRY(b.need(0, Need::rows));
+  PEN_TRY(b.output(0));
+  PEN_TRY(b.need_out(0, Need::rows));
+  if (b.has(2)) PEN_TRY(b.need(2, Need::dense));
+  if (b.has(3)) PEN_TRY(b.need(3, Need::rows));
+  // Rows are pixels of images of one row: one pitch where the leading dims merge, else what lies otherwise is laid densely.
+  auto pitch = [](const Tensor& t, int64_t* out) {
+    int64_t expected = -1;
+    *out = t.dims[t.rank - 1];
+    for (int d = t.rank - 2; d >= 0; --d) {
+      if (t.dims[d] == 1) continue;
+      if (expected < 0)
+        *out = t.strides[d];
+      else if (t.strides[d] != expected)
+        return false;
+      expected = t.strides[d] * t.dims[d];
+    }
+    return true;
+  };
+  int64_t x_pitch, y_pitch, r_pitch = 0;
+  if (!pitch(b.in(0), &x_pitch)) {
+    PEN_TRY(b.need(0, Need::dense));
+    pitch(b.in(0), &x_pitch);
+  }
+  if (!pitch(b.out(0), &y_pitch)) return b.fail(-1, "an output whose rows have one pitch", "another");
+  if (b.has(3) && !pitch(b.in(3), &r_pitch)) {
+    PEN_TRY(b.need(3, Need::dense));
+    pitch(b.in(3), &r_pitch);
+  }
+  const Tensor &x = b.in(0), &w = b.in(1);
+  int64_t rows = 1;
+  for (int d = 0; d < x.rank - 1; ++d) rows *= x.dims[d];
+  if (rows == 0 || w.dims[0] == 0) return PEN_OK;
+  GpuConv c = {};
+  c.groups = 1, c.ci = w.dims[1], c.co = w.dims[0];
+  c.x = {1, c.ci, 1, rows, x_pitch, x_pitch * rows, x_pitch * rows};
+  c.y = {1, c.co, 1, rows, y_pitch, y_pitch * rows, y_pitch * rows};
+  c.residual = {1, c.co, 1, rows, r_pitch, r_pitch * rows, r_pitch * rows};
+  for (int i = 0; i < 2; ++i) c.kernel[i] = c.stride[i] = c.dilation[i] = 1;
+  c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
+  c.act = b.text("act");
+  c.activation = gpu_activation(b);
+  return dispatch_gemm(b, c);
+}
+
+}  // namespace pen

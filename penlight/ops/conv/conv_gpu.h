@@ -1,0 +1,28 @@
+// Convolutions and products on a GPU: what their rules share.
+#pragma once
+#include "penlight/runtime/gpu/elementwise.h"
+#include "penlight/runtime/gpu/gpu.h"
+
+namespace pen {
+
+// One side's window, and how the image lies: as Need::channels has it.
+struct GpuMap {
+  int64_t images, channels, height, width, pitch, row, image;
+};
+GpuMap gpu_map(const Tensor& t);
+
+struct GpuConv {
+  GpuMap x, y, residual;
+  Operand read, weights, bias, add, written;  // bias, add: none where there is none
+  int64_t groups, ci, co;                     // channels of a group
+  int64_t kernel[2], stride[2], pad[2], dilation[2];
+  const char* act;
+  GpuActivation activation;
+  bool transposed;
+};
+
+// The matrix product with weights in panels; depthwise and small groups.
+Status dispatch_gemm(Gpu& b, const GpuConv& c);
+Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped);
+
+}  // namespace pen

@@ -1,0 +1,139 @@
+// What rules for GPUs ask for, and the parts of a GPU's backend that do not depend on which it is.
+#include "penlight/runtime/gpu/gpu.h"
+
+#include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/gpu/walk.h"
+
+namespace pen {
+
+const GpuLimits& Gpu::limits() const { return static_cast<const GpuTarget*>(state->device)->limits; }
+
+static Operand operand(const Tensor& t, const Place& at, int64_t bytes) {
+  if (bytes < 0) {
+    int64_t reach = 0, n = t.numel();
+    for (int d = 0; d < t.rank; ++d) reach += t.dims[d] > 0 ? (t.dims[d] - 1) * t.strides[d] : 0;
+    bytes = n == 0 ? 0 : (reach + 1) * dtype_size(t.dtype);
+  }
+  return {at.buffer, at.offset, bytes, t.dtype};
+}
+Operand Gpu::reads(int i) const {
+  if (!has(i)) return none();
+  bool packed = strcmp(in_layout(i), "plain") != 0;
+  return operand(in(i), state->step->in_at[i], packed ? in_bytes(i) : -1);
+}
+Operand Gpu::writes(int i) const { return operand(out(i), state->step->out_at[i], -1); }
+
+Status Gpu::scratch(DType dtype, int64_t elements, Operand* result) {
+  int64_t bytes;
+  if (mul_overflows(elements, dtype_size(dtype), &bytes) || bytes > kMaxTensorBytes)
+    return fail(-1, "memory below 64 TB for what is in between", "more");
+  *result = {-1, 0, bytes, dtype};
+  return state->new_buffer(bytes, &result->buffer);
+}
+
+static constexpr int64_t kMostElements = int64_t{1} << 31;  // places are 32-bit numbers in shaders
+
+Status Gpu::add(const Form& form, const Operand* operands, const uint32_t* constants, const void* push, const Groups& groups) {
+  const int64_t counts[] = {groups.x, groups.y, groups.z};
+  for (int64_t count : counts) {
+    if (count == 0) return PEN_OK;
+    if (count < 0 || count > 65535) return fail(-1, "at most 65535 groups of work", "%lld", static_cast<long long>(count));
+  }
+  Dispatch* d = state->plan->pool.take_array<Dispatch>(1);
+  if (!d) return state->out_of_memory();
+  d->shader = form.shader;
+  d->operand_count = static_cast<uint16_t>(form.operands);
+  d->constant_count = static_cast<uint16_t>(form.constants);
+  d->push_words = static_cast<uint16_t>(form.push_words);
+  d->written = form.written;
+  d->at = form.at;
+  for (int i = 0; i < form.operands; ++i) {
+    d->operands[i] = operands[i];
+    if (operands[i].bytes / dtype_size(operands[i].dtype) >= kMostElements)
+      return fail(-1, "tensors of less than 2^31 elements", "%lld", static_cast<long long>(operands[i].bytes / dtype_size(operands[i].dtype)));
+  }
+  for (int i = 0; i < form.constants; ++i) d->constants[i] = constants[i];
+  memcpy(d->push, push, form.push_words * 4);
+  for (int i = 0; i < 3; ++i) d->groups[i] = static_cast<uint32_t>(counts[i]);
+  *last = d;
+  last = &d->next;
+  return PEN_OK;
+}
+
+const GpuEntry& gpu_entry(const KernelEntry& entry) { return kGpuEntries[&entry - kKernels]; }
+
+Status gpu_bind(Given::State& s) {
+  const GpuEntry& entry = gpu_entry(*s.entry);
+  if (!entry.rule) return s.fail("", "an operator that this device has", s.entry->key);
+  if (entry.rule == kViewRule) {  // where an output is a view, a rule says nothing of the device
+    Bind b;
+    b.state = &s;
+    return bind_function(s.entry->rules)(b);
+  }
+  Dispatch* first = nullptr;
+  Gpu b;
+  b.state = &s;
+  b.last = &first;
+  PEN_TRY(gpu_function(entry.rule)(b));
+  s.step->params = first;
+  return PEN_OK;
+}
+
+Status gpu_bind_copy(Given::State& s, Copy* c) {
+  Dispatch* first = nullptr;
+  Gpu b;
+  b.state = &s;
+  b.last = &first;
+  PEN_TRY(dispatch_copy(b, c->from, operand(c->from, c->from_at, -1), c->to, operand(c->to, c->to_at, -1)));
+  c->params = first;
+  return PEN_OK;
+}
+
+int64_t gpu_pitch(const Tensor& t) { return t.dims[1]; }
+
+Status gpu_check(const char* device, const Model& model, const format::Method& method, pen_error* error) {
+  char missing[400] = "";
+  size_t used = 0;
+  int count = 0;
+  auto seen = [&](const char* key) {  // keys are listed once
+    for (const char* at = missing; *at;) {
+      size_t n = 0;
+      while (at[n] && at[n] != ',') ++n;
+      if (strlen(key) == n && memcmp(at, key, n) == 0) return true;
+      at += at[n] ? n + 2 : n;
+    }
+    return false;
+  };
+  for (uint32_t pc = 0; pc < method.code_count; ++pc) {
+    const format::Instruction& in = model.code[method.code + pc];
+    if (static_cast<format::InstructionOp>(in.op) != format::InstructionOp::region) continue;
+    const format::Region& r = model.regions[in.target];
+    for (uint32_t i = 0; i < r.node_count; ++i) {
+      const KernelEntry* entry = model.kernels[r.nodes + i];
+      if (gpu_entry(*entry).rule || seen(entry->key)) continue;
+      ++count;
+      if (used + strlen(entry->key) + 3 < sizeof missing)
+        used += static_cast<size_t>(snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", static_cast<const char*>(entry->key)));
+    }
+  }
+  if (!count) return PEN_OK;
+  char expected[64];
+  set_text(expected, sizeof expected, "operators that %s has", device);
+  return report(error, {PEN_ERROR_KERNEL, device, "", "", expected, missing, "",
+                        "Compile it for this device (backend=), with fallback=\"cpu\" for what it lacks, or run it on the CPU"});
+}
+
+// ---- activations ----
+extern const char* const kGpuActivations[];  // generated, from number 1; null at the end
+
+GpuActivation find_activation(const char* name, FloatList args) {
+  GpuActivation a = {};
+  if (!name[0]) return a;
+  a.number = -1;
+  for (int i = 0; kGpuActivations[i]; ++i)
+    if (strcmp(name, kGpuActivations[i]) == 0) a.number = i + 1;
+  for (int i = 0; i < args.count && i < 4; ++i) a.args[i] = static_cast<float>(args[i]);
+  return a;
+}
+
+}  // namespace pen

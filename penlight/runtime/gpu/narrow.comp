@@ -1,0 +1,13 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define ONLY_F16
+#include "gpu.glsl"
+// An input as the host has it, f32, to values of the device.
+layout(local_size_x = 256) in;
+layout(push_constant) uniform Push { uint n; };
+READ_F32(0, x);
+WRITE(1, y);
+
+void main() {
+  for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) y[i] = T(x[i]);
+}

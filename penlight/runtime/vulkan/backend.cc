@@ -1,0 +1,354 @@
+// Vulkan as a device: a plan's dispatches are recorded once into a command buffer, with the copies of inputs and outputs at its ends, and
+// replayed in every run.
+#include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/gpu/gpu.h"
+#include "penlight/runtime/vulkan/commands.h"
+#include "penlight/runtime/vulkan/weights.h"
+
+namespace pen {
+namespace {
+
+using vulkan::Device;
+using vulkan::Range;
+
+// What a runner has of its device. The arena is all plans': it grows, and recordings made for an earlier one are made anew.
+struct Target : GpuTarget {
+  Device* device;
+  vulkan::Buffer arena;
+  uint32_t arena_number;  // changes when it grows
+};
+
+// What a plan has there.
+struct Held {
+  Target* target;
+  uint32_t arena_number;
+  bool timed;
+  vulkan::Recording* recording;
+  int32_t* timed_steps;  // of each recorded step: the plan's, or -1 for what stands at the ends
+  int32_t recorded;
+  uint64_t* nanoseconds;
+  // Inputs and outputs: where the shaders have them, and where the host has.
+  vulkan::Buffer io, up, down;
+  struct Port {
+    uint64_t io, host, bytes;  // offsets in `io` and in `up` or `down`; bytes on the host
+  };
+  Port* ports;  // by plan buffer
+};
+
+Status open(const char* which, bool f16, void** out, pen_error* error) {
+  Target* t = static_cast<Target*>(calloc(1, sizeof(Target)));
+  if (!t) return report(error, PEN_ERROR_MEMORY, "device", "memory");
+  Status status = vulkan::open_device(which, &t->device, error);
+  if (status) {
+    free(t);
+    return status;
+  }
+  const vulkan::Limits& l = t->device->info.limits;
+  t->limits.subgroup = l.subgroup_size;
+  t->limits.group_threads = l.group_invocations;
+  t->limits.shared_bytes = l.shared_bytes;
+  t->limits.subgroup_operations = l.subgroup_operations;
+  t->limits.f16 = f16 && l.f16_storage;
+  *out = t;
+  return PEN_OK;
+}
+
+void close(void* device) {
+  Target* t = static_cast<Target*>(device);
+  vulkan::destroy_buffer(&t->arena);
+  vulkan::release_device(t->device);
+  free(t);
+}
+
+Status check(const Model& model, const format::Method& method, pen_error* error) { return gpu_check("vulkan", model, method, error); }
+
+void release(Plan* plan) {
+  Held* h = static_cast<Held*>(plan->held);
+  vulkan::destroy_recording(h->recording);
+  vulkan::destroy_buffer(&h->io);
+  vulkan::destroy_buffer(&h->up);
+  vulkan::destroy_buffer(&h->down);
+  free(h->ports);
+  free(h->timed_steps);
+  free(h->nanoseconds);
+  free(h);
+  plan->held = nullptr;
+}
+
+constexpr uint64_t kAlign = 256;  // of what has a place of its own in a buffer: no device asks for more
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+// Bytes on the device, of what the planner counts as `bytes`.
+uint64_t stored(const Target& t, DType dtype, int64_t bytes) {
+  return static_cast<uint64_t>(t.limits.f16 && dtype == DType::f32 ? bytes / 2 : bytes);
+}
+int64_t element_bytes(const Target& t, DType dtype) { return t.limits.f16 && dtype == DType::f32 ? 2 : dtype_size(dtype); }
+
+int32_t root_of(const Plan& plan, int32_t buffer) {
+  while (plan.buffers[buffer].merged >= 0) buffer = plan.buffers[buffer].merged;
+  return buffer;
+}
+
+bool is_timed(const Runner& r, const Target& t) { return r.profiling && t.device->info.limits.timestamp_bits; }
+
+// Everything that a recording is made of, while it is made.
+struct Recorder {
+  Runner* r;
+  Target& t;
+  const Model& model;
+  Plan* plan;
+  Held* h;
+  Pool scrap;
+  int32_t count;  // of steps
+  vulkan::Step* steps;
+  vulkan::PipelineRequest* requests;
+  vulkan::Program* programs;
+  const vulkan::Pipeline** pipelines;
+  vulkan::Weight* weights;
+  int32_t* weight_of;  // of each plan buffer: its number in weights, or -1
+  int32_t weight_count;
+
+  Status out_of_memory() { return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan"); }
+
+  template <class F>
+  Status each_dispatch(F f) {
+    for (int32_t i = 0; i < plan->step_count; ++i) {
+      const Step& step = plan->steps[i];
+      for (int32_t k = 0; k < step.copy_count; ++k)
+        for (Dispatch* d = static_cast<Dispatch*>(step.copies[k].params); d; d = d->next) PEN_TRY(f(i, d));
+      for (Dispatch* d = static_cast<Dispatch*>(step.params); d; d = d->next) PEN_TRY(f(i, d));
+    }
+    return PEN_OK;
+  }
+
+  // Inputs and outputs in one buffer of the device, and in one to upload from and one to download to.
+  Status make_ports() {
+    h->ports = static_cast<Held::Port*>(calloc(static_cast<size_t>(plan->buffers.count) + 1, sizeof(Held::Port)));
+    if (!h->ports) return out_of_memory();
+    uint64_t io = 0, up = 0, down = 0;
+    for (int32_t i = 0; i < plan->buffers.count; ++i) {
+      const Buffer& b = plan->buffers[i];
+      bool input = b.kind == Buffer::Kind::input, output = b.kind == Buffer::Kind::output;
+      if (!input && !output) continue;
+      uint64_t bytes = static_cast<uint64_t>(b.size);
+      h->ports[i] = {io, input ? up : down, bytes};
+      io += aligned(bytes);
+      (input ? up : down) += aligned(bytes);
+    }
+    PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::device, io, &h->io, r->error));
+    PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::upload, up, &h->up, r->error));
+    return vulkan::create_buffer(t.device, vulkan::Use::download, down, &h->down, r->error);
+  }
+
+  DType register_dtype(const Buffer& b) const {
+    if (b.kind == Buffer::Kind::input)
+      for (int32_t i = 0; i < plan->input_count; ++i)
+        if (plan->inputs[i].index == static_cast<uint32_t>(b.index)) return plan->inputs[i].tensor.dtype;
+    for (int32_t i = 0; i < plan->output_count; ++i)
+      if (plan->outputs[i].index == static_cast<uint32_t>(b.index)) return plan->outputs[i].tensor.dtype;
+    return DType::f32;
+  }
+
+  Status collect_weights() {
+    weight_of = scrap.take_array<int32_t>(plan->buffers.count + 1);
+    weights = scrap.take_array<vulkan::Weight>(plan->buffers.count + 1);
+    if (!weight_of || !weights) return out_of_memory();
+    for (int32_t i = 0; i < plan->buffers.count; ++i) weight_of[i] = -1;
+    PEN_TRY(each_dispatch([&](int32_t, Dispatch* d) {
+      ++count;
+      for (int k = 0; k < d->operand_count; ++k) {
+        const Operand& o = d->operands[k];
+        if (o.buffer < 0 || plan->buffers[o.buffer].kind != Buffer::Kind::constant || weight_of[o.buffer] >= 0) continue;
+        const Buffer& b = plan->buffers[o.buffer];
+        weight_of[o.buffer] = weight_count;
+        weights[weight_count++] = {b.base, static_cast<uint64_t>(b.size), t.limits.f16 && o.dtype == DType::f32, nullptr, 0};
+      }
+      return PEN_OK;
+    }));
+    return vulkan::place_weights(t.device, model, weights, weight_count, r->error);
+  }
+
+  // Where an operand lies, at an offset that the device can bind, and how many elements after that it begins.
+  Range range_of(const Operand& o, bool written, uint32_t* first) {
+    *first = 0;
+    if (o.buffer < 0 || o.bytes == 0) return {&h->io, 0, 4, false};  // nothing that is read
+    int32_t root = root_of(*plan, o.buffer);
+    const Buffer& b = plan->buffers[root];
+    uint64_t inside = stored(t, o.dtype, o.offset), bytes = stored(t, o.dtype, o.bytes);
+    const vulkan::Buffer* buffer = &h->io;
+    uint64_t at = 0;
+    if (b.kind == Buffer::Kind::arena) {
+      buffer = &t.arena;
+      at = static_cast<uint64_t>(b.offset);
+    } else if (b.kind == Buffer::Kind::constant) {
+      const vulkan::Weight& w = weights[weight_of[o.buffer]];
+      buffer = w.buffer;
+      at = w.offset;
+    } else {
+      at = h->ports[root].io;
+    }
+    at += inside;
+    uint64_t rest = at % t.device->info.limits.storage_alignment;
+    *first = static_cast<uint32_t>(rest / static_cast<uint64_t>(element_bytes(t, o.dtype)));
+    uint64_t end = (at + bytes + 15) / 16 * 16;  // a shader may look at four elements at a time
+    return {buffer, at - rest, (end < buffer->bytes ? end : buffer->bytes) - (at - rest), written};
+  }
+
+  Status add_dispatch(int32_t index, const Dispatch& d) {
+    const ShaderProgram& p = kShaderPrograms[d.shader];
+    const ShaderCode& code = p.code[t.limits.f16];
+    if (!code.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
+    programs[index] = {p.name, code.words, code.count, p.buffers, p.push_bytes};
+    requests[index] = {&programs[index], d.constants, d.constant_count, 0};
+    vulkan::Step& s = steps[index];
+    Range* ranges = scrap.take_array<Range>(d.operand_count + 1);
+    uint32_t* push = scrap.take_array<uint32_t>(d.push_words + 1);
+    if (!ranges || !push) return out_of_memory();
+    memcpy(push, d.push, d.push_words * size_t{4});
+    for (int k = 0; k < d.operand_count; ++k) {
+      uint32_t first;
+      ranges[k] = range_of(d.operands[k], d.written >> k & 1, &first);
+      if (d.at[k] >= 0)
+        push[d.at[k]] += first;
+      else if (first)
+        return report(r->error, {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
+    }
+    s.ranges = ranges;
+    s.range_count = d.operand_count;
+    s.push = push;
+    memcpy(s.groups, d.groups, sizeof s.groups);
+    return PEN_OK;
+  }
+
+  // A port between its place on the device and the host's: a copy, or a shader where its numbers change.
+  Status add_port(int32_t index, int32_t buffer, bool input) {
+    const Held::Port& port = h->ports[buffer];
+    DType dtype = register_dtype(plan->buffers[buffer]);
+    Range device = {&h->io, port.io, stored(t, dtype, static_cast<int64_t>(port.bytes)), input};
+    Range host = {input ? &h->up : &h->down, port.host, port.bytes, !input};
+    Range* ranges = scrap.take_array<Range>(2);
+    if (!ranges) return out_of_memory();
+    ranges[0] = input ? host : device;
+    ranges[1] = input ? device : host;
+    vulkan::Step& s = steps[index];
+    s.ranges = ranges;
+    s.range_count = 2;
+    if (device.bytes == host.bytes) return PEN_OK;
+    uint16_t number = input ? shader::Narrow::kNumber : shader::Widen::kNumber;
+    const ShaderProgram& p = kShaderPrograms[number];
+    if (!p.code[1].count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
+    programs[index] = {p.name, p.code[1].words, p.code[1].count, p.buffers, p.push_bytes};
+    requests[index] = {&programs[index], nullptr, 0, 0};
+    uint32_t* push = scrap.take_array<uint32_t>(4);
+    if (!push) return out_of_memory();
+    int64_t n = static_cast<int64_t>(port.bytes / 4);
+    push[0] = static_cast<uint32_t>(n);
+    s.push = push;
+    Groups groups = rounds(n, 256);
+    s.groups[0] = static_cast<uint32_t>(groups.x);
+    s.groups[1] = s.groups[2] = 1;
+    return PEN_OK;
+  }
+
+  Status record() {
+    PEN_TRY(make_ports());
+    PEN_TRY(collect_weights());
+    int32_t most = count + plan->buffers.count;
+    steps = scrap.take_array<vulkan::Step>(most + 1);
+    requests = scrap.take_array<vulkan::PipelineRequest>(most + 1);
+    programs = scrap.take_array<vulkan::Program>(most + 1);
+    pipelines = scrap.take_array<const vulkan::Pipeline*>(most + 1);
+    h->timed_steps = static_cast<int32_t*>(calloc(static_cast<size_t>(most) + 1, sizeof(int32_t)));
+    if (!steps || !requests || !programs || !pipelines || !h->timed_steps) return out_of_memory();
+    int32_t n = 0;
+    for (int32_t i = 0; i < plan->buffers.count; ++i)
+      if (plan->buffers[i].kind == Buffer::Kind::input && h->ports[i].bytes) {
+        h->timed_steps[n] = -1;
+        PEN_TRY(add_port(n++, i, true));
+      }
+    PEN_TRY(each_dispatch([&](int32_t step, Dispatch* d) {
+      h->timed_steps[n] = step;
+      return add_dispatch(n++, *d);
+    }));
+    for (int32_t i = 0; i < plan->buffers.count; ++i)
+      if (plan->buffers[i].kind == Buffer::Kind::output && h->ports[i].bytes) {
+        h->timed_steps[n] = -1;
+        PEN_TRY(add_port(n++, i, false));
+      }
+    // Pipelines are asked for together; steps that are copies have none.
+    int32_t wanted = 0;
+    int32_t* places = scrap.take_array<int32_t>(n + 1);
+    vulkan::PipelineRequest* asked = scrap.take_array<vulkan::PipelineRequest>(n + 1);
+    if (!places || !asked) return out_of_memory();
+    for (int32_t i = 0; i < n; ++i)
+      if (requests[i].program) {
+        places[wanted] = i;
+        asked[wanted++] = requests[i];
+      }
+    PEN_TRY(vulkan::make_pipelines(t.device, asked, wanted, pipelines, r->pool, r->error));
+    for (int32_t i = 0; i < wanted; ++i) steps[places[i]].pipeline = pipelines[i];
+    h->recorded = n;
+    h->timed = is_timed(*r, t);
+    h->nanoseconds = static_cast<uint64_t*>(calloc(static_cast<size_t>(n) + 1, sizeof(uint64_t)));
+    if (!h->nanoseconds) return out_of_memory();
+    return vulkan::create_recording(t.device, steps, n, h->timed, &h->recording, r->error);
+  }
+};
+
+Status grow_arena(Runner* r, Target* t, int64_t bytes) {
+  if (t->arena.device && t->arena.bytes >= static_cast<uint64_t>(bytes)) return PEN_OK;
+  vulkan::destroy_buffer(&t->arena);
+  ++t->arena_number;
+  return vulkan::create_buffer(t->device, vulkan::Use::device, static_cast<uint64_t>(bytes > 64 ? bytes : 64), &t->arena, r->error);
+}
+
+// Recording waits until a run has the model.
+Status prepare(Runner* r, Plan* plan) {
+  Target* t = static_cast<Target*>(r->device);
+  return grow_arena(r, t, plan->arena_bytes);
+}
+
+Status make_ready(Runner* r, const Model& model, Plan* plan) {
+  Target* t = static_cast<Target*>(r->device);
+  Held* h = static_cast<Held*>(plan->held);
+  if (h && h->recording && h->arena_number == t->arena_number && h->timed == is_timed(*r, *t)) return PEN_OK;
+  if (h) release(plan);
+  plan->held = h = static_cast<Held*>(calloc(1, sizeof(Held)));
+  if (!h) return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan");
+  h->target = t;
+  h->arena_number = t->arena_number;
+  Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
+  Status status = recorder.record();
+  recorder.scrap.release();
+  if (status) release(plan);
+  return status;
+}
+
+Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
+  PEN_TRY(make_ready(r, model, plan));
+  Held* h = static_cast<Held*>(plan->held);
+  for (int32_t i = 0; i < plan->buffers.count; ++i) {
+    const Buffer& b = plan->buffers[i];
+    if (b.kind == Buffer::Kind::input && b.size)
+      memcpy(static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, static_cast<size_t>(b.size));
+  }
+  PEN_TRY(vulkan::run(h->recording, r->error));
+  for (int32_t i = 0; i < plan->buffers.count; ++i) {
+    const Buffer& b = plan->buffers[i];
+    if (b.kind == Buffer::Kind::output && b.size)
+      memcpy(registers[b.index].data, static_cast<const char*>(h->down.mapped) + h->ports[i].host, static_cast<size_t>(b.size));
+  }
+  if (!h->timed) return PEN_OK;
+  PEN_TRY(vulkan::read_times(h->recording, h->nanoseconds, r->error));
+  for (int32_t i = 0; i < h->recorded; ++i)
+    if (h->timed_steps[i] >= 0) plan->steps[h->timed_steps[i]].nanoseconds += h->nanoseconds[i];
+  for (int32_t i = 0; i < plan->step_count; ++i) ++plan->steps[i].calls;
+  return PEN_OK;
+}
+
+}  // namespace
+
+extern const Backend kVulkan;  // generated tables name it
+const Backend kVulkan = {"vulkan", open, close, check, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
+
+}  // namespace pen
