@@ -212,6 +212,18 @@ NB_MODULE(_runtime, m) {
     for (int i = 0; const char* name = pen_isa_name(i); ++i) out.append(name);
     return out;
   });
+  m.def("backends", [] {
+    nb::list out;
+    for (int i = 0; const char* name = pen_backend_name(i); ++i) out.append(name);
+    return out;
+  });
+  m.def("backend_keys", [](const std::string& backend) {
+    nb::list out;
+    for (int b = 0; const char* name = pen_backend_name(b); ++b)
+      for (int i = 0; backend == name && i < pen_kernel_count(); ++i)
+        if (pen_backend_has_kernel(b, i)) out.append(pen_kernel_key(i));
+    return out;
+  });
   m.def("kernel_keys", [] {
     nb::list out;
     for (int i = 0; i < pen_kernel_count(); ++i) out.append(pen_kernel_key(i));

@@ -22,6 +22,39 @@ Status choose_backend(const char* device, const Backend** backend, const char** 
   return report(error, PEN_ERROR_ARGUMENT, "device", expected, device);
 }
 
+Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error) {
+  if (!backend.has) return PEN_OK;
+  char missing[400] = "";
+  size_t used = 0;
+  int count = 0;
+  auto seen = [&](const char* key) {  // keys are listed once
+    for (const char* at = missing; *at;) {
+      size_t n = 0;
+      while (at[n] && at[n] != ',') ++n;
+      if (strlen(key) == n && memcmp(at, key, n) == 0) return true;
+      at += at[n] ? n + 2 : n;
+    }
+    return false;
+  };
+  for (uint32_t pc = 0; pc < method.code_count; ++pc) {
+    const format::Instruction& in = model.code[method.code + pc];
+    if (static_cast<format::InstructionOp>(in.op) != format::InstructionOp::region) continue;
+    const format::Region& r = model.regions[in.target];
+    for (uint32_t i = 0; i < r.node_count; ++i) {
+      const KernelEntry* entry = model.kernels[r.nodes + i];
+      if (backend.has(*entry) || seen(entry->key)) continue;
+      ++count;
+      if (used + strlen(entry->key) + 3 < sizeof missing)
+        used += static_cast<size_t>(snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", static_cast<const char*>(entry->key)));
+    }
+  }
+  if (!count) return PEN_OK;
+  char expected[64];
+  set_text(expected, sizeof expected, "operators that %s has", backend.name);
+  return report(error, {PEN_ERROR_KERNEL, "device", "", "", expected, missing, "",
+                        "Compile it for this device (backend=), with fallback=\"cpu\" for what it lacks, or run it on the CPU"});
+}
+
 Status take_options(const void* given, void* own, size_t size, pen_error* error) {
   memset(own, 0, size);
   if (!given) return PEN_OK;
@@ -42,3 +75,15 @@ Status take_options(const void* given, void* own, size_t size, pen_error* error)
 }
 
 }  // namespace pen
+
+using namespace pen;
+
+extern "C" {
+
+const char* pen_backend_name(int32_t index) { return index >= 0 && index < kBackendCount ? kBackends[index]->name : nullptr; }
+int32_t pen_backend_has_kernel(int32_t index, int32_t kernel) {
+  if (index < 0 || index >= kBackendCount || kernel < 0 || kernel >= kKernelCount) return 0;
+  return !kBackends[index]->has || kBackends[index]->has(kKernels[kernel]);
+}
+
+}  // extern "C"

@@ -10,8 +10,8 @@ struct Backend {
   // What a runner needs of the device, in Runner::device; and its end. Null: nothing.
   Status (*open)(const char* which, bool f16, void** device, pen_error* error);
   void (*close)(void* device);
-  // An error that names all operators of a method that the device lacks. Null: it has all that the library has.
-  Status (*check)(const Model& model, const format::Method& method, pen_error* error);
+  // Whether it computes this. Null: all that the library has.
+  bool (*has)(const KernelEntry& kernel);
   // Planning. The schedule of a node, after its shape rule; a copy of an input that does not lie as its kernel needs it; and how far
   // apart the pixels of a fresh nhwc value lie.
   Status (*bind)(Given::State& s);
@@ -29,6 +29,8 @@ extern const Backend* const kBackends[];  // generated: those that this library 
 extern const int kBackendCount;
 // What runs where the caller names this device; null and "": the CPU. `which`: what follows its name and a colon.
 Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error);
+// An error that names all that a method needs and the device lacks, before anything runs.
+Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error);
 
 // Options as a caller gave them, whose header may be older or newer: what it does not know is 0 in `own`, which has `size` bytes and
 // begins with their number. An error where it wants something that this library does not know.

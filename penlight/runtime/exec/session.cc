@@ -242,7 +242,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
   const Backend* backend;
   const char* which;
   PEN_TRY(choose_backend(own.device, &backend, &which, error));
-  if (backend->check) PEN_TRY(backend->check(model, *found, error));
+  PEN_TRY(check_method(*backend, model, *found, error));
   if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));

@@ -91,37 +91,7 @@ Status gpu_bind_copy(Given::State& s, Copy* c) {
 
 int64_t gpu_pitch(const Tensor& t) { return t.dims[1]; }
 
-Status gpu_check(const char* device, const Model& model, const format::Method& method, pen_error* error) {
-  char missing[400] = "";
-  size_t used = 0;
-  int count = 0;
-  auto seen = [&](const char* key) {  // keys are listed once
-    for (const char* at = missing; *at;) {
-      size_t n = 0;
-      while (at[n] && at[n] != ',') ++n;
-      if (strlen(key) == n && memcmp(at, key, n) == 0) return true;
-      at += at[n] ? n + 2 : n;
-    }
-    return false;
-  };
-  for (uint32_t pc = 0; pc < method.code_count; ++pc) {
-    const format::Instruction& in = model.code[method.code + pc];
-    if (static_cast<format::InstructionOp>(in.op) != format::InstructionOp::region) continue;
-    const format::Region& r = model.regions[in.target];
-    for (uint32_t i = 0; i < r.node_count; ++i) {
-      const KernelEntry* entry = model.kernels[r.nodes + i];
-      if (gpu_entry(*entry).rule || seen(entry->key)) continue;
-      ++count;
-      if (used + strlen(entry->key) + 3 < sizeof missing)
-        used += static_cast<size_t>(snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", static_cast<const char*>(entry->key)));
-    }
-  }
-  if (!count) return PEN_OK;
-  char expected[64];
-  set_text(expected, sizeof expected, "operators that %s has", device);
-  return report(error, {PEN_ERROR_KERNEL, device, "", "", expected, missing, "",
-                        "Compile it for this device (backend=), with fallback=\"cpu\" for what it lacks, or run it on the CPU"});
-}
+bool gpu_has(const KernelEntry& kernel) { return gpu_entry(kernel).rule != 0; }
 
 // ---- activations ----
 extern const char* const kGpuActivations[];  // generated, from number 1; null at the end

@@ -116,8 +116,7 @@ const GpuEntry& gpu_entry(const KernelEntry& entry);
 Status gpu_bind(Given::State& s);
 Status gpu_bind_copy(Given::State& s, Copy* copy);
 int64_t gpu_pitch(const Tensor& t);
-// All that the method needs and no rule here schedules, in one error.
-Status gpu_check(const char* device, const Model& model, const format::Method& method, pen_error* error);
+bool gpu_has(const KernelEntry& kernel);
 
 // Activations that shaders do by themselves: the number that `activate` has for it, and its numbers. 0: none; -1: it has none.
 struct GpuActivation {

@@ -60,8 +60,6 @@ void close(void* device) {
   free(t);
 }
 
-Status check(const Model& model, const format::Method& method, pen_error* error) { return gpu_check("vulkan", model, method, error); }
-
 void release(Plan* plan) {
   Held* h = static_cast<Held*>(plan->held);
   vulkan::destroy_recording(h->recording);
@@ -349,6 +347,6 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
 }  // namespace
 
 extern const Backend kVulkan;  // generated tables name it
-const Backend kVulkan = {"vulkan", open, close, check, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
+const Backend kVulkan = {"vulkan", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
 
 }  // namespace pen

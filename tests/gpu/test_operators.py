@@ -1,0 +1,54 @@
+"""Every sample of every operator that GPUs have, on both software drivers: the answers are torch's. Values stored as f16 are compared
+with what f16 can hold. What the file needs and no GPU has is skipped; test_keys says which operators must be there."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+
+import penlight
+from penlight import _runtime
+from penlight.file.reader import read
+from tests.compare import assert_same
+from tests.gpu.conftest import device_of
+from tests.ops.recording import Case, all_cases, model_of
+
+F32, F16 = 1e-4, 2e-2
+
+
+@functools.cache
+def _has() -> set[str]:
+    return set(_runtime.backend_keys("vulkan"))
+
+
+def _marked() -> list[object]:
+    """On lavapipe all, on SwiftShader and in f16 a third each; the quick tests take the first of each operator on one of them."""
+    seen: set[str] = set()
+    marked = []
+    for case in all_cases():
+        first = case.op.name not in seen
+        seen.add(case.op.name)
+        ways = [("lavapipe", False)]
+        if first or case.index % 3 == 0:
+            ways.append(("swiftshader", False))
+        if first or case.index % 3 == 1:
+            ways.append(("lavapipe", True))
+        for i, (driver, f16) in enumerate(ways):
+            marks = [] if first and i == 0 else [pytest.mark.slow]
+            marked.append(pytest.param(case, driver, f16, id=f"{case.name}-{driver}{'-f16' if f16 else ''}", marks=marks))
+    return marked
+
+
+@pytest.mark.parametrize(("case", "driver", "f16"), _marked())
+def test_sample(case: Case, driver: str, f16: bool, recording: Path) -> None:
+    device = device_of(driver)
+    file = model_of(case, recording)
+    if missing := set(read(file).keys) - _has():
+        pytest.skip(f"no GPU has {', '.join(sorted(missing))}")
+    with torch.no_grad():
+        expected = case.sample.fn(*case.sample.inputs)
+    got = penlight.load(file, device=device, f16=f16)(*case.sample.inputs)
+    assert_same(got, expected, F16 if f16 else max(F32, case.tolerance), case.name)
