@@ -1,19 +1,8 @@
 // softmax, log_softmax, layer_norm, rms_norm, group_norm and var_mean on a GPU.
+#include "penlight/ops/reduce/normalize_gpu.h"
 #include "penlight/ops/reduce/reduce.h"
-#include "penlight/runtime/gpu/rows.h"
 
 namespace pen {
-
-enum class Normalize : uint32_t { softmax, log_softmax, softmax_or_zero, norm, rms_norm, var_mean };
-
-static shader::Normalize shader_of(const GpuRows& rows, Normalize kind) {
-  shader::Normalize s;
-  fill_rows(rows, &s.push);
-  for (int d = 0; d < GpuRows::kDims; ++d) s.push.along_out[d] = static_cast<uint32_t>(d < rows.along.rank ? rows.along.strides[0][d] : 0);
-  s.COLUMNS = rows.columns();
-  s.KIND = static_cast<uint32_t>(kind);
-  return s;
-}
 
 // Whether the output may be the input's memory: a thread writes what it alone has read.
 static void reuse_if_alike(Gpu& b) {
@@ -31,7 +20,7 @@ static Status softmax_on_gpu(Gpu& b, Normalize kind) {
   GpuRows rows;
   PEN_TRY(rows_of(b, along, b.out(0).strides, &rows));
   reuse_if_alike(b);
-  return b.dispatch(shader_of(rows, kind), {b.reads(0), b.none(), b.none(), b.writes(0), b.none()}, rows.groups());
+  return b.dispatch(normalize_shader(rows, kind), {b.reads(0), b.none(), b.none(), b.writes(0), b.none()}, rows.groups());
 }
 PEN_GPU(softmax, "f32") { return softmax_on_gpu(b, Normalize::softmax); }
 PEN_GPU(log_softmax, "f32") { return softmax_on_gpu(b, Normalize::log_softmax); }
@@ -39,7 +28,7 @@ PEN_GPU(log_softmax, "f32") { return softmax_on_gpu(b, Normalize::log_softmax); 
 // Inputs: x, then w and b as far as there are any.
 static Status norm_on_gpu(Gpu& b, const GpuRows& rows, Normalize kind, int operands, uint32_t channels) {
   reuse_if_alike(b);
-  shader::Normalize s = shader_of(rows, kind);
+  shader::Normalize s = normalize_shader(rows, kind);
   s.CHANNELS = channels;
   s.SCALED = b.has(1);
   s.SHIFTED = operands > 2 && b.has(2);
@@ -111,7 +100,7 @@ PEN_GPU(var_mean, "f32") {
     if (b.in(0).dims[d] > 1 && out[d] != other[d]) return b.fail(-1, "two outputs that lie alike", "another stride in dim %d", d);
   GpuRows rows;
   PEN_TRY(rows_of(b, reduced, out, &rows));
-  shader::Normalize s = shader_of(rows, Normalize::var_mean);
+  shader::Normalize s = normalize_shader(rows, Normalize::var_mean);
   double degrees = static_cast<double>(rows.along.n) - b.number("correction");
   s.push.number = static_cast<float>(degrees > 0 ? degrees : 0);
   return b.dispatch(s, {b.reads(0), b.none(), b.none(), b.writes(0), b.writes(1)}, rows.groups());
