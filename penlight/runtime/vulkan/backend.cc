@@ -349,6 +349,6 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
 }  // namespace
 
 extern const Backend kVulkan;  // generated tables name it
-const Backend kVulkan = {"vulkan", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
+const Backend kVulkan = {"vulkan", "~gpu.", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
 
 }  // namespace pen
