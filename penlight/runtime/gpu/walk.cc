@@ -80,10 +80,10 @@ Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Te
     return b.dispatch(s, {source, target}, rounds(w.n * size / 4, 128));
   }
   if (size == 1) {
-    if (!w.dense(1) || target.offset % 4 != 0) return b.fail(-1, "bytes that lie one after the other", "strided ones");
     shader::CopyBytes s;
     fill(&s, 1);
-    return b.dispatch(s, {source, target}, rounds(ceil_div(w.n, 4), 128));
+    s.APART = !w.dense(1) || target.offset % 4 != 0;
+    return b.dispatch(s, {source, target}, rounds(s.APART ? w.n : ceil_div(w.n, 4), 128));
   }
   return b.fail(-1, "elements of one, four or eight bytes", "of %lld", static_cast<long long>(size));
 }
