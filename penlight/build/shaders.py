@@ -188,7 +188,9 @@ def programs_source(spirv: Mapping[tuple[str, bool], bytes]) -> str:
         row = []
         for f16 in (False, True):
             words = spirv.get((shader.name, f16), b"")
-            if words:
+            if words and f16 and words == spirv.get((shader.name, False)):
+                row.append(row[0])  # it has no values of type T
+            elif words:
                 name = f"k{shader.struct}{'F16' if f16 else ''}"
                 numbers = ", ".join(hex(int.from_bytes(words[i : i + 4], "little")) for i in range(0, len(words), 4))
                 lines.append(f"const uint32_t {name}[] = {{{numbers}}};")

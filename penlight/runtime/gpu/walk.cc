@@ -84,7 +84,7 @@ Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Te
   if (size == 1) {
     shader::CopyBytes s;
     fill(&s, 1);
-    s.STRIDED = part || !w.dense(1) || target.offset % 4 != 0;
+    s.STRIDED = part || !w.in_order(1) || target.offset % 4 != 0;
     return b.dispatch(s, {source, target}, rounds(s.STRIDED ? w.n : ceil_div(w.n, 4), 128));
   }
   return b.fail(-1, "elements of one, four or eight bytes", "of %lld", static_cast<long long>(size));

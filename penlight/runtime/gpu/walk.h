@@ -13,6 +13,15 @@ struct GpuWalk {
 
   // Whether operand i passes its elements one after the other.
   bool dense(int i) const { return n <= 1 || (rank == 1 && strides[i][0] == 1); }
+  // The same, of dims that others keep from being merged.
+  bool in_order(int i) const {
+    int64_t expected = 1;
+    for (int d = 0; d < rank; ++d) {
+      if (strides[i][d] != expected && n > 1) return false;
+      expected *= dims[d];
+    }
+    return true;
+  }
 };
 
 // `shape`: dims of all; strides of each operand by it, 0 where broadcast. The order is that of the last operand's memory.
