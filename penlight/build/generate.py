@@ -25,7 +25,7 @@ from penlight.build.elementwise import elementwise_entries, emit_elementwise
 from penlight.build.selection import COPIES, EVERYTHING, Selection
 from penlight.file import format as pen_format
 from penlight.ir import dtypes
-from penlight.ops import registry
+from penlight.ops import devices, registry
 from penlight.ops.conv import kernels as conv_kernels
 from penlight.ops.cpp_tables import INT64_CODE, Function, TextTable, function_table
 from penlight.ops.registry import Op
@@ -199,8 +199,8 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     )
     once |= {out / name for name in generated if name in tables}
     if "vulkan" in chosen.backends:
-        rules = gpu_rules.scan_gpu(registry.load_all())
-        once |= {rules.sources[op] for k in used if (op := gpu_rules.rule_of(k.key, rules))}
+        rules = devices.scan_gpu(registry.load_all())
+        once |= {rules.sources[op] for k in used if (op := devices.rule_of(k.key, rules))}
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
         once.remove(without_vm)

@@ -1,6 +1,6 @@
 """Compute shaders to programs that the runtime holds: GLSL in, SPIR-V and C++ out.
 
-A shader is a file ops/**/NAME.comp beside its operator's C++, or generated from elementwise rules (elementwise_glsl.py). It says what it
+A shader is a file ops/**/NAME.comp beside its operator's C++, or generated from elementwise rules (ops/elementwise/glsl.py). It says what it
 takes:
 
     layout(push_constant) uniform Push { uint rows; uint x_at; };     ->   push.rows; x_at: which element of its buffer is x's first
@@ -25,7 +25,7 @@ from functools import cache
 from os import cpu_count
 from pathlib import Path
 
-from penlight.build.elementwise_glsl import activations_source, elementwise_shaders
+from penlight.ops.elementwise.glsl import activations_source, elementwise_shaders
 from penlight.errors import BuildError
 from penlight.ops import registry
 

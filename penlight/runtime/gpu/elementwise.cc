@@ -1,4 +1,4 @@
-// Elementwise operators on a GPU: shaders generated from their rules (build/elementwise_glsl.py), which differ in the number of inputs.
+// Elementwise operators on a GPU: shaders generated from their rules (ops/elementwise/glsl.py), which differ in the number of inputs.
 #include "penlight/runtime/gpu/elementwise.h"
 
 #include "penlight/runtime/gpu/walk.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kDims = 4, kThreads = 128, kFours = 4;
 
-// Places of push constants, as elementwise_glsl.py writes them: n, dims, strides of inputs and of the output, first elements, numbers.
+// Places of push constants, as ops/elementwise/glsl.py writes them: n, dims, strides of inputs and of the output, first elements, numbers.
 struct Words {
   uint32_t words[1 + kDims + kDims * GpuWalk::kMost + GpuWalk::kMost + 4];
   int count = 0;

@@ -49,6 +49,8 @@ Status open(const char* which, bool f16, void** out, pen_error* error) {
   t->limits.shared_bytes = l.shared_bytes;
   t->limits.subgroup_operations = l.subgroup_operations;
   t->limits.f16 = f16 && l.f16_storage;
+  for (int32_t i = 0; i < l.shape_count && t->limits.f16 && l.cooperative_nv && l.f16_arithmetic; ++i)
+    t->limits.matrix |= l.shapes[i].m == 16 && l.shapes[i].n == 16 && l.shapes[i].k == 16 && l.subgroup_size == 32;
   *out = t;
   return PEN_OK;
 }
@@ -347,6 +349,6 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
 }  // namespace
 
 extern const Backend kVulkan;  // generated tables name it
-const Backend kVulkan = {"vulkan", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
+const Backend kVulkan = {"vulkan", "~gpu.", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
 
 }  // namespace pen
