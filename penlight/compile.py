@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +91,7 @@ def _as_text(graph: Graph) -> tuple[str, list[str]]:
 
 def _copy(program: Program) -> Program:
     """Graphs of its own, the same weights."""
-    arrays = {id(v.constant): v.constant for m in program.methods.values() for v in m.graph.constants.values()}
-    return replace(program, methods=deepcopy(program.methods, dict(arrays)))
+    return replace(program, methods={name: replace(m, graph=m.graph.copy()) for name, m in program.methods.items()})
 
 
 def _add_variant(program: Program, variant: Program) -> None:

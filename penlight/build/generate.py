@@ -142,8 +142,8 @@ class Sources:
     once: list[Path]  # the runtime itself, operators' rules, VM operators, tables
 
 
-def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sources:
-    """Writes the C++ for a library with what is chosen, and says which files it is made of."""
+def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING, spirv: Path | None = None) -> Sources:
+    """Writes the C++ for a library with what is chosen, and says which files it is made of. `spirv`: where compiled shaders are kept."""
     ops = registry.load_all()
     found = scan(ops)
     generated = emit_elementwise(ops, chosen)
@@ -155,7 +155,7 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
         "pen_dtypes.h": dtypes.cpp_header(),
         "conv_kernels.h": conv_kernels.cpp_header(),
         "registry.cc": registry_source(ops, found, chosen, isas),
-        **_gpu_files(ops, found, chosen, out),
+        **_gpu_files(ops, found, chosen, out, spirv),
         **({"operators.cc": operators_source(vm)} if chosen.vm else {}),
         **generated,
     }
@@ -175,15 +175,15 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
     return sources
 
 
-def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path) -> dict[str, str]:
+def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path, spirv: Path | None) -> dict[str, str]:
     if chosen.backends == ("cpu",):
         return {}
     keys = sorted(k for k in [*found.kernels, *(e.key for e in elementwise_entries(ops))] if chosen.has_key(k))
-    names = gpu_rules.used_shaders(keys, ops)
+    names, folder = gpu_rules.used_shaders(keys, ops), spirv or out / "shaders"
     return {
         "gpu_shaders.h": shaders.header(),
         "gpu_rules.cc": gpu_rules.tables_source(ops, keys),
-        "gpu_programs.cc": shaders.programs_source(shaders.compile_shaders(names, out / "shaders")),
+        "gpu_programs.cc": shaders.programs_source(shaders.compile_shaders(names, folder), folder),
     }
 
 

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define ANY_VALUES  // the same, however values are stored
 #include "gpu.glsl"
 // Bytes laid one after the other, four to a thread, or STRIDED one by one. dims: merged, innermost first.
 layout(constant_id = 0) const uint RANK = 8;

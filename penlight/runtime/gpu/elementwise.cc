@@ -27,6 +27,13 @@ constexpr Firsts firsts(int inputs) {
 }
 constexpr Firsts kFirsts[] = {firsts(0), firsts(1), firsts(2), firsts(3)};
 
+// Whether a tensor's elements fill its memory, in whatever order of dims.
+bool in_order(const Tensor& t) {
+  int64_t strides[1][kMaxRank];
+  for (int d = 0; d < t.rank; ++d) strides[0][d] = t.strides[d];
+  return walk_together(shape_of(t), strides, 1).dense(0);
+}
+
 // As elementwise_whole.glsl counts dtypes.
 uint32_t stored_as(DType dtype) {
   switch (dtype) {
@@ -55,6 +62,17 @@ Status dispatch_elementwise(Gpu& b, const GpuEntry& entry, const Tensor* in, con
   broadcast_strides(out, shape, strides[inputs]);
   GpuWalk w = walk_together(shape, strides, inputs + 1);
   if (w.n == 0) return PEN_OK;
+  const bool whole = entry.shader == shader::ElementwiseWhole::kNumber;  // one shader for up to three inputs
+  // The others write truth values four at a time, in order: what lies otherwise is laid so afterwards.
+  if (!whole && written.dtype == DType::boolean && (!in_order(out) || written.offset % kFours != 0)) {
+    Tensor laid = out;
+    Operand truths;
+    int64_t bytes;
+    lay_plain(&laid, &bytes);
+    PEN_TRY(b.scratch(DType::boolean, w.n, &truths));
+    PEN_TRY(dispatch_elementwise(b, entry, in, read, inputs, laid, truths, numbers, number_count));
+    return dispatch_copy(b, laid, truths, out, written);
+  }
   Operand operands[GpuWalk::kMost];
   for (int i = 0; i < inputs; ++i) operands[i] = read[i];
   operands[inputs] = written;
@@ -72,9 +90,6 @@ Status dispatch_elementwise(Gpu& b, const GpuEntry& entry, const Tensor* in, con
     w = walk_together(shape, strides, inputs + 1);
     if (w.rank > kDims) return b.fail(-1, "an output that lies in order", "one of many gaps");
   }
-  const bool whole = entry.shader == shader::ElementwiseWhole::kNumber;  // one shader for up to three inputs
-  bool truth = written.dtype == DType::boolean && !whole;
-  if (truth && (!w.in_order(inputs) || written.offset % kFours != 0)) return b.fail(-1, "an output that lies in order", "one with gaps");
   const int buffers = whole ? 4 : inputs + 1;
   Words push;
   push.add(w.n);

@@ -105,13 +105,11 @@ constexpr uint8_t kViewRule = 255;  // all of its outputs are views
 extern const GpuEntry kGpuEntries[];  // as kKernels
 GpuFn gpu_function(int number);       // from 1
 
-struct ShaderCode {
-  const uint32_t* words;
-  uint32_t count;  // 0: this library does not have it
-};
 struct ShaderProgram {
   const char* name;
-  ShaderCode code[2];  // values as f32, as f16
+  const uint8_t* packed;  // see unpack.h
+  uint32_t size, unpacked;
+  uint32_t words[2];  // of SPIR-V, with values as f32 and as f16; 0: there is none, or this library does not have it
   uint32_t buffers, push_bytes;
 };
 extern const ShaderProgram kShaderPrograms[];

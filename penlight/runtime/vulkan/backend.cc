@@ -2,6 +2,7 @@
 // replayed in every run.
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/gpu/gpu.h"
+#include "penlight/runtime/gpu/unpack.h"
 #include "penlight/runtime/vulkan/commands.h"
 #include "penlight/runtime/vulkan/weights.h"
 
@@ -111,6 +112,16 @@ struct Recorder {
   vulkan::Weight* weights;
   int32_t* weight_of;  // of each plan buffer: its number in weights, or -1
   int32_t weight_count;
+  struct Words {
+    uint32_t* data;
+    uint32_t count;
+  };
+  Words* words;  // by shader
+
+  ~Recorder() {
+    for (int i = 0; words && i < shader::kShaders; ++i) free(words[i].data);
+    scrap.release();
+  }
 
   Status out_of_memory() { return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan"); }
 
@@ -210,11 +221,21 @@ struct Recorder {
     return {buffer, at - rest, (end < buffer->bytes ? end : buffer->bytes) - (at - rest), written};
   }
 
+  // Of each shader the words, unpacked once.
+  Status find_program(uint16_t number, bool f16, vulkan::Program* program) {
+    const ShaderProgram& p = kShaderPrograms[number];
+    Words& w = words[number];
+    f16 = f16 && p.words[1];
+    if (!w.data) w.data = unpack_shader(p, f16, &w.count);
+    if (!w.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
+    if (!w.data) return out_of_memory();
+    *program = {p.name, w.data, w.count, p.buffers, p.push_bytes};
+    return PEN_OK;
+  }
+
   Status add_dispatch(int32_t index, const Dispatch& d) {
     const ShaderProgram& p = kShaderPrograms[d.shader];
-    const ShaderCode& code = p.code[t.limits.f16];
-    if (!code.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
-    programs[index] = {p.name, code.words, code.count, p.buffers, p.push_bytes};
+    PEN_TRY(find_program(d.shader, t.limits.f16, &programs[index]));
     requests[index] = {&programs[index], d.constants, d.constant_count, 0};
     vulkan::Step& s = steps[index];
     Range* ranges = scrap.take_array<Range>(d.operand_count + 1);
@@ -251,9 +272,7 @@ struct Recorder {
     s.range_count = 2;
     if (device.bytes == host.bytes) return PEN_OK;
     uint16_t number = input ? shader::Narrow::kNumber : shader::Widen::kNumber;
-    const ShaderProgram& p = kShaderPrograms[number];
-    if (!p.code[1].count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
-    programs[index] = {p.name, p.code[1].words, p.code[1].count, p.buffers, p.push_bytes};
+    PEN_TRY(find_program(number, true, &programs[index]));
     requests[index] = {&programs[index], nullptr, 0, 0};
     uint32_t* push = scrap.take_array<uint32_t>(4);
     if (!push) return out_of_memory();
@@ -280,6 +299,8 @@ struct Recorder {
   }
 
   Status record() {
+    words = scrap.take_array<Words>(shader::kShaders);
+    if (!words) return out_of_memory();
     PEN_TRY(make_ports());
     PEN_TRY(collect_weights());
     int32_t most = count + plan->buffers.count + 2;
@@ -348,9 +369,8 @@ Status make_ready(Runner* r, const Model& model, Plan* plan) {
   if (!h) return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan");
   h->target = t;
   h->arena_number = t->arena_number;
-  Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
+  Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr};
   Status status = recorder.record();
-  recorder.scrap.release();
   if (status) release(plan);
   return status;
 }
