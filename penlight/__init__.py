@@ -29,11 +29,12 @@ from penlight.errors import (
 
 if TYPE_CHECKING:
     from penlight.model import Model
+    from penlight.tensor import Tensor
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError",
-    "UnsupportedError", "load", "optimize",
+    "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError", "Tensor",
+    "UnsupportedError", "is_vulkan_available", "load", "optimize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
@@ -111,17 +112,39 @@ def load(
     from penlight.model import Model
 
     return Model(
-        source, threads=threads, verify=verify, copy=copy, isa=isa, step_limit=step_limit, device=device.lower(), f16=f16
+        source,
+        threads=threads,
+        verify=verify,
+        copy=copy,
+        isa=isa,
+        step_limit=step_limit,
+        device=device.lower(),
+        f16=f16,
     )
 
 
+def is_vulkan_available() -> bool:
+    """Whether models can run with device="vulkan" here. `penlight doctor` says why not, and what to install."""
+    try:
+        from penlight import _runtime
+    except ImportError:
+        return False
+    return _runtime.without_vulkan() is None
+
+
+def vulkan_devices() -> list[dict[str, Any]]:
+    """The machine's Vulkan devices, in the order of device="vulkan:0", "vulkan:1", …: name, driver, memory, limits and features of each;
+    `unfit` says why one cannot be used. Empty where there are none."""
+    from penlight import _runtime
+
+    return _runtime.vulkan_devices()[1]
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Model":
-        from penlight.model import Model
+    import importlib
 
-        return Model
-    if name == "compat":  # penlight.compat.install() after `import penlight` alone
-        import importlib
-
-        return importlib.import_module("penlight.compat")
+    if name in ("Model", "Tensor"):
+        return getattr(importlib.import_module(f"penlight.{name.lower()}"), name)
+    if name in ("compat", "functional"):  # penlight.compat.install() after `import penlight` alone
+        return importlib.import_module(f"penlight.{name}")
     raise AttributeError(f"module 'penlight' has no attribute {name!r}")
