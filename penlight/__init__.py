@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from penlight import torchvision as _torchvision
 from penlight.errors import (
     CaptureError,
+    DeviceWarning,
     InputError,
     InterpretedWarning,
     LoadError,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError", "Tensor",
+    "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError", "Tensor",
     "UnsupportedError", "is_vulkan_available", "load", "optimize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
@@ -105,7 +106,9 @@ def load(
     source: a path, the file's bytes, a file opened for reading, or (descriptor, offset, size) for a file inside another, such as an Android asset.
     device: "cpu"; "vulkan", a GPU; "vulkan:1", another one, by its number or a part of its name. f16: a GPU that can stores values as
       f16, which is faster and less exact; sums stay f32.
-    threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
+    threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file); and, for another device
+      than the CPU, what it gives for the bundled inputs, or for random ones, with what the CPU gives. Where they differ (by 1e-3, or 2e-2
+      with f16), or the device fails, the model runs on the CPU, and a DeviceWarning says why.
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """

@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import LoadError, RunError
+from penlight.errors import DeviceWarning, LoadError, RunError
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.script import Bundle
@@ -478,6 +479,26 @@ class Model:
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
         return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+
+
+def load_verified(source: Any, device: str, options: Mapping[str, Any]) -> Model:
+    """The model on this device where it is found to compute what the CPU does; else on the CPU, with a warning."""
+    from penlight.agreement import verify_device
+
+    if hasattr(source, "read"):
+        source = source.read()
+    reference = Model(source, **options)
+    try:
+        model = Model(source, **options, device=device)
+        wrong = verify_device(model, reference)
+    except (RunError, LoadError) as e:  # the file itself was loaded above: this is about the device
+        wrong = str(e)
+    if not wrong:
+        model.reset()
+        return model
+    warnings.warn(DeviceWarning(f"{wrong}. The model runs on the CPU"), stacklevel=3)
+    reference.reset()
+    return reference
 
 
 def _check_device(device: str) -> None:

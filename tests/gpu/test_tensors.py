@@ -63,7 +63,8 @@ def test_no_way_through_the_host(driver: str, f16: bool, block: bytes, inputs: t
         first, second = model(x, y)
         report = model.device_report()
         assert (report["copies"], report["bytes_up"], report["bytes_down"]) == (0, 0, 0)
-        assert report["dispatches"] > 0 and NAMES[driver] in report["device"]
+        assert report["dispatches"] > 0
+        assert NAMES[driver] in report["device"]
         assert (first.device, second.device) == (device, device)
         np.testing.assert_allclose(first.numpy(), expected[0], rtol=1e-2 if f16 else 1e-4, atol=2e-2 if f16 else 1e-4)
         y = model(x, second)[1]  # the sign, twice
@@ -76,10 +77,12 @@ def test_mixed_and_plain(driver: str, block: bytes, inputs: tuple[np.ndarray, np
     expected = penlight.load(block)(*inputs)
     model = penlight.load(block, device=device)
     mixed = model(penlight.Tensor(inputs[0], device), inputs[1])
-    assert model.device_report()["copies"] == 1 and model.device_report()["bytes_up"] == inputs[1].nbytes
+    assert model.device_report()["copies"] == 1
+    assert model.device_report()["bytes_up"] == inputs[1].nbytes
     np.testing.assert_allclose(mixed[0].numpy(), expected[0], atol=1e-4)
     plain = model(*inputs)
-    assert isinstance(plain[0], np.ndarray) and model.device == device
+    assert isinstance(plain[0], np.ndarray)
+    assert model.device == device
     report = model.device_report()
     sizes = sum(a.nbytes for a in inputs), sum(a.nbytes for a in expected)
     assert (report["copies"], report["bytes_up"], report["bytes_down"]) == (4, *sizes)
@@ -135,11 +138,14 @@ def test_devices_are_listed() -> None:
         device_of(driver)
     assert penlight.is_vulkan_available()
     listed = {driver: d for d in penlight.vulkan_devices() for driver, name in NAMES.items() if name in d["name"]}
-    assert listed["lavapipe"]["f16_storage"] and not listed["swiftshader"]["f16_storage"]
+    assert listed["lavapipe"]["f16_storage"]
+    assert not listed["swiftshader"]["f16_storage"]
     assert listed["swiftshader"]["subgroup_size"] == 4
     for d in listed.values():
-        assert (d["type"], d["unfit"]) == ("CPU", "") and d["api"].startswith("1.")
-        assert d["memory_bytes"] > 1 << 20 and d["shared_bytes"] >= 16384
+        assert (d["type"], d["unfit"]) == ("CPU", "")
+        assert d["api"].startswith("1.")
+        assert d["memory_bytes"] > 1 << 20
+        assert d["shared_bytes"] >= 16384
 
 
 def test_no_device(block: bytes, tmp_path: object) -> None:
@@ -156,4 +162,4 @@ except penlight.PenlightError as e:
 """
     nowhere = {"VK_ICD_FILENAMES": "/nowhere.json", "VK_DRIVER_FILES": "/nowhere.json"}
     ran = subprocess.run([sys.executable, "-c", code], env=os.environ | nowhere, capture_output=True, text=True)
-    assert "Vulkan" in ran.stdout and "driver" in ran.stdout, ran.stdout + ran.stderr
+    assert ran.stdout.startswith("Vulkan: expected a driver"), ran.stdout + ran.stderr
