@@ -46,7 +46,8 @@ def optimize(
     *,
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
-    backend: str = "cpu",
+    backend: str | Sequence[str] = "cpu",
+    fallback: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     methods: Sequence[str] | None = None,
     bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
@@ -63,6 +64,9 @@ def optimize(
     example_inputs, kwargs: arguments to capture it with; not needed where the source carries them. A script does without: what can
       be guessed is planned, the rest is interpreted, operator by operator.
     dynamic_shapes: as torch.export takes them, or "auto": every size may vary that the model's code does not fix.
+    backend: what it will run on: "cpu", "vulkan" (such a file runs on the CPU too, slower), or both, ("cpu", "vulkan"): at its best on
+      either, with weights shared where they lie alike. fallback: "cpu": operators that a GPU lacks run on the CPU, with copies
+      in between; None: they are an error that names them all.
     metadata: what the file should say of itself: name, labels, preprocessing, licence.
     methods: of TorchScript: which to keep; forward by default, of a .ptl file all.
     bundled_inputs: arguments to keep in the file, by method, with what the model gives for them: Model.bundled_inputs.
@@ -80,10 +84,8 @@ def optimize(
     from penlight.file.writer import to_array
     from penlight.model import Model
 
-    if backend.lower() != "cpu":
-        raise ValueError(f"backend: expected 'cpu', got {backend!r}; Vulkan and Metal are not there yet")
     program = compile_model(
-        model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, metadata=metadata, methods=methods,
+        model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
         bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, plan=plan, allow_missing=allow_missing, strict=strict,
         progress=progress,
     )  # fmt: skip

@@ -10,14 +10,16 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
 from penlight.file_kinds import file_kind
+from penlight.ops.devices import BACKENDS, VARIANT
 
 if TYPE_CHECKING:
-    from penlight.ir.graph import Program
+    from penlight.ir.graph import Graph, Program
     from penlight.ir.script import Bundle
 
 Say = Callable[[str], None]
@@ -29,7 +31,8 @@ def compile_model(
     *,
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
-    backend: str = "cpu",
+    backend: str | Sequence[str] = "cpu",
+    fallback: str | None = None,
     metadata: Mapping[str, Any] | None = None,
     methods: Sequence[str] | None = None,
     bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
@@ -55,14 +58,47 @@ def compile_model(
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
-    described = {"name": _name(source), "backend": backend, **carried_files(source), **(metadata or {})}
+    backends = _backends(backend, fallback)
+    described = {"name": _name(source), "backend": ",".join(backends), **carried_files(source), **(metadata or {})}
     program.metadata.update(described)
-    say(f"optimizing its graph of {_count(program)} operators")
-    optimize(program)
-    say(f"choosing kernels for {_count(program)} operators and packing weights")
-    lower(program, winograd_budget)
+    others = [(BACKENDS[name], _copy(program)) for name in backends[1:]]
+    for device, variant in [(BACKENDS[backends[0]], program), *others]:
+        say(f"optimizing its graph of {_count(variant)} operators for {device.name}")
+        optimize(variant, device=device)
+        say(f"choosing kernels for {_count(variant)} operators and packing weights")
+        lower(variant, winograd_budget, device, fallback=fallback is not None)
+    for _, variant in others:
+        _add_variant(program, variant)
     say("writing the file image")
     return program
+
+
+def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:
+    """The CPU first: its methods have the plain names, which run anywhere."""
+    names = list(dict.fromkeys([backend] if isinstance(backend, str) else backend))
+    if not names or (unknown := [n for n in names if n not in BACKENDS]):
+        raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
+    if fallback not in (None, "cpu"):
+        raise ValueError(f"fallback: expected 'cpu' or None, got {fallback!r}")
+    return sorted(names, key=lambda name: name != "cpu")
+
+
+def _as_text(graph: Graph) -> tuple[str, list[str]]:
+    from penlight.ir.text import print_graph
+
+    return print_graph(graph), [node.kernel for node in graph.walk()]
+
+
+def _copy(program: Program) -> Program:
+    """Graphs of its own, the same weights."""
+    return replace(program, methods={name: replace(m, graph=m.graph.copy()) for name, m in program.methods.items()})
+
+
+def _add_variant(program: Program, variant: Program) -> None:
+    """The methods as compiled for another device, where they differ."""
+    for name, method in variant.methods.items():
+        if _as_text(method.graph) != _as_text(program.methods[name].graph):
+            program.methods[f"{VARIANT}{name}"] = method
 
 
 def open_source(source: Any) -> Any:

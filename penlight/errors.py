@@ -55,6 +55,10 @@ class UnsupportedCall:
         return "\n      ".join([head, *_some(on, 2), *_some(self.sources, 4), *hint])
 
 
+class DeviceError(CaptureError):
+    """Names all that a model needs and the device it is compiled for lacks."""
+
+
 class UnsupportedError(CaptureError):
     """Names every operator call of a model that Penlight cannot run, in one go."""
 

@@ -25,7 +25,7 @@ from penlight.build.elementwise import elementwise_entries, emit_elementwise
 from penlight.build.selection import COPIES, EVERYTHING, Selection
 from penlight.file import format as pen_format
 from penlight.ir import dtypes
-from penlight.ops import registry
+from penlight.ops import devices, registry
 from penlight.ops.conv import kernels as conv_kernels
 from penlight.ops.cpp_tables import INT64_CODE, Function, TextTable, function_table
 from penlight.ops.registry import Op
@@ -142,8 +142,8 @@ class Sources:
     once: list[Path]  # the runtime itself, operators' rules, VM operators, tables
 
 
-def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sources:
-    """Writes the C++ for a library with what is chosen, and says which files it is made of."""
+def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING, spirv: Path | None = None) -> Sources:
+    """Writes the C++ for a library with what is chosen, and says which files it is made of. `spirv`: where compiled shaders are kept."""
     ops = registry.load_all()
     found = scan(ops)
     generated = emit_elementwise(ops, chosen)
@@ -155,7 +155,7 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
         "pen_dtypes.h": dtypes.cpp_header(),
         "conv_kernels.h": conv_kernels.cpp_header(),
         "registry.cc": registry_source(ops, found, chosen, isas),
-        **_gpu_files(ops, found, chosen, out),
+        **_gpu_files(ops, found, chosen, out, spirv),
         **({"operators.cc": operators_source(vm)} if chosen.vm else {}),
         **generated,
     }
@@ -175,15 +175,15 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING) -> Sour
     return sources
 
 
-def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path) -> dict[str, str]:
+def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path, spirv: Path | None) -> dict[str, str]:
     if chosen.backends == ("cpu",):
         return {}
     keys = sorted(k for k in [*found.kernels, *(e.key for e in elementwise_entries(ops))] if chosen.has_key(k))
-    names = gpu_rules.used_shaders(keys, ops)
+    names, folder = gpu_rules.used_shaders(keys, ops), spirv or out / "shaders"
     return {
         "gpu_shaders.h": shaders.header(),
         "gpu_rules.cc": gpu_rules.tables_source(ops, keys),
-        "gpu_programs.cc": shaders.programs_source(shaders.compile_shaders(names, out / "shaders")),
+        "gpu_programs.cc": shaders.programs_source(shaders.compile_shaders(names, folder), folder),
     }
 
 
@@ -199,8 +199,8 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     )
     once |= {out / name for name in generated if name in tables}
     if "vulkan" in chosen.backends:
-        rules = gpu_rules.scan_gpu(registry.load_all())
-        once |= {rules.sources[op] for k in used if (op := gpu_rules.rule_of(k.key, rules))}
+        rules = devices.scan_gpu(registry.load_all())
+        once |= {rules.sources[op] for k in used if (op := devices.rule_of(k.key, rules))}
     once.remove(ROOT / "runtime/exec" / ("buffer.cc" if chosen.backends == ("cpu",) else "without_devices.cc"))
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:

@@ -1,58 +1,20 @@
-"""Which operators a GPU has: rules found by scanning ops/**/*_gpu.cc for PEN_GPU(op, "keys"), and elementwise rules that GLSL can say."""
+"""Tables of what a GPU computes (ops/devices.py), and which shaders that takes, for generate.py."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 
-from penlight.build.elementwise_glsl import ACTIVATIONS, elementwise_rules
 from penlight.build.shaders import shaders
-from penlight.errors import BuildError
 from penlight.ops.cpp_tables import Function, function_table
+from penlight.ops.devices import is_view, rule_of, scan_gpu
+from penlight.ops.elementwise.glsl import ACTIVATIONS, elementwise_rules
 from penlight.ops.registry import Op
 
 ROOT = Path(__file__).resolve().parents[1]
-_MACRO = re.compile(r'^PEN_GPU\((\w+), "([^"]+)"\)', re.MULTILINE)
+VIEW_RULE = 255  # kViewRule
 _SHADER = re.compile(r"\bshader::(\w+)\b")
-
-
-@dataclass
-class GpuRules:
-    keys: dict[str, str] = field(default_factory=dict)  # patterns of keys -> operator whose rule it is
-    sources: dict[str, Path] = field(default_factory=dict)  # operator -> file
-
-
-def scan_gpu(ops: Mapping[str, Op]) -> GpuRules:
-    found = GpuRules()
-    for path in sorted((ROOT / "ops").rglob("*_gpu.cc")):
-        for name, keys in _MACRO.findall(path.read_text("utf-8")):
-            if name not in ops:
-                raise BuildError(f"{path}: PEN_GPU({name}, …): no operator {name!r} is declared under penlight/ops")
-            found.sources[name] = path
-            for key in keys.split():
-                found.keys[f"{name}.{key}"] = name
-    return found
-
-
-VIEW_RULE = 255
-
-
-def is_view(key: str) -> bool:
-    """Whether all outputs are views: the same rule says where they lie on every device."""
-    return key.split(".")[1] == "view"
-
-
-def rule_of(key: str, rules: GpuRules) -> str | None:
-    return next((op for pattern, op in rules.keys.items() if fnmatchcase(key, pattern)), None)
-
-
-def gpu_keys(ops: Mapping[str, Op], keys: Iterable[str]) -> set[str]:
-    """Of these kernel keys, those that a GPU computes."""
-    rules, rows = scan_gpu(ops), elementwise_rules(ops)
-    return {key for key in keys if key in rows or is_view(key) or rule_of(key, rules)}
 
 
 def used_shaders(keys: Iterable[str], ops: Mapping[str, Op]) -> set[str]:

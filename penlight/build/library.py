@@ -167,7 +167,7 @@ def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
     """The tables, in files named by their content, so that libraries with other ones do not overwrite each other's."""
     into = work / "generated"
     with tempfile.TemporaryDirectory() as folder:
-        made = generate(Path(folder), list(target.isas), chosen)
+        made = generate(Path(folder), list(target.isas), chosen, work.parent / "shaders")
         placed = {}
         for path in sorted(Path(folder).iterdir()):
             text = path.read_bytes()

@@ -1,6 +1,6 @@
 """Compute shaders to programs that the runtime holds: GLSL in, SPIR-V and C++ out.
 
-A shader is a file ops/**/NAME.comp beside its operator's C++, or generated from elementwise rules (elementwise_glsl.py). It says what it
+A shader is a file ops/**/NAME.comp beside its operator's C++, or generated from elementwise rules (ops/elementwise/glsl.py). It says what it
 takes:
 
     layout(push_constant) uniform Push { uint rows; uint x_at; };     ->   push.rows; x_at: which element of its buffer is x's first
@@ -25,12 +25,14 @@ from functools import cache
 from os import cpu_count
 from pathlib import Path
 
-from penlight.build.elementwise_glsl import activations_source, elementwise_shaders
+from penlight.build.pack_spirv import as_bytes, pack
 from penlight.errors import BuildError
 from penlight.ops import registry
+from penlight.ops.elementwise.glsl import activations_source, elementwise_shaders
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = ROOT / "runtime/gpu"
+_PACKER = (ROOT / "build/pack_spirv.py").read_bytes()
 MOST_PUSH_BYTES = 128  # what every Vulkan device has
 _PUSH = re.compile(r"layout\(push_constant[^)]*\)\s*uniform\s+\w+\s*\{([^}]*)\}", re.DOTALL)
 _FIELD = re.compile(r"\b(uint|int|float)\s+([^;]+);")
@@ -50,7 +52,7 @@ class Shader:
     constants: tuple[tuple[str, int], ...]  # and their defaults
     buffers: tuple[str, ...]
     written: tuple[bool, ...]
-    both: bool  # for f32 and f16 alike; else the text says which it is
+    kinds: tuple[bool, ...]  # compiled for values as f32 (False), as f16 (True)
 
     @property
     def push_bytes(self) -> int:
@@ -93,7 +95,7 @@ def describe(name: str, text: str) -> Shader:
         tuple(constants[i] for i in sorted(constants)),
         tuple(buffers[i][0] for i in sorted(buffers)),
         tuple(buffers[i][1] for i in sorted(buffers)),
-        "ONLY_F16" not in text,
+        (True,) if "ONLY_F16" in text else (False,) if "ANY_VALUES" in text else (False, True),
     )
     if shader.push_bytes > MOST_PUSH_BYTES:
         raise BuildError(f"{name}.comp: push constants: expected at most {MOST_PUSH_BYTES} bytes, got {shader.push_bytes}")
@@ -118,7 +120,7 @@ def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool]
     for name, text in include.items():
         if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
             (folder / name).write_text(text, "utf-8")
-    wanted = [(shaders()[n], f16) for n in names for f16 in (False, True) if f16 or shaders()[n].both]
+    wanted = [(shaders()[n], f16) for n in names for f16 in shaders()[n].kinds]
     common = hashlib.sha256("".join(include.values()).encode()).hexdigest()
 
     def one(job: tuple[Shader, bool]) -> bytes:
@@ -180,20 +182,21 @@ def header() -> str:
     return "\n".join([*lines, f"constexpr int kShaders = {len(shaders())};", "}  // namespace pen::shader", ""])
 
 
-def programs_source(spirv: Mapping[tuple[str, bool], bytes]) -> str:
-    """The words of those that a library holds, by number; the others are empty."""
+def programs_source(spirv: Mapping[tuple[str, bool], bytes], folder: Path) -> str:
+    """Those that a library holds, packed, by number; the others are empty. What was packed before is taken from `folder`."""
     lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", '#include "penlight/runtime/gpu/gpu.h"', "namespace pen {", "namespace {"]
     rows = []
     for shader in shaders().values():
-        row = []
-        for f16 in (False, True):
-            words = spirv.get((shader.name, f16), b"")
-            if words:
-                name = f"k{shader.struct}{'F16' if f16 else ''}"
-                numbers = ", ".join(hex(int.from_bytes(words[i : i + 4], "little")) for i in range(0, len(words), 4))
-                lines.append(f"const uint32_t {name}[] = {{{numbers}}};")
-                row.append(f"{{{name}, {len(words) // 4}}}")
-            else:
-                row.append("{nullptr, 0}")
-        rows.append(f'    {{"{shader.name}", {{{", ".join(row)}}}, {len(shader.buffers)}, {shader.push_bytes}}},')
+        modules = [spirv.get((shader.name, f16), b"") for f16 in (False, True)]
+        name, size, unpacked = "nullptr", 0, 0
+        if any(modules):
+            digest = hashlib.sha256(b"".join([_PACKER, *modules])).hexdigest()[:24]
+            kept = folder / f"{shader.name}.{digest}.packed"
+            if not kept.exists():
+                kept.write_bytes(pack(*filter(None, modules)))
+            packed = kept.read_bytes()
+            name, size, unpacked = f"k{shader.struct}", len(packed), sum(len(as_bytes(m)) for m in modules if m)
+            lines.append(f"const uint8_t {name}[] = {{{','.join(map(str, packed))}}};")
+        words = ", ".join(str(len(m) // 4) for m in modules)
+        rows.append(f'    {{"{shader.name}", {name}, {size}, {unpacked}, {{{words}}}, {len(shader.buffers)}, {shader.push_bytes}}},')
     return "\n".join([*lines, "}  // namespace", "const ShaderProgram kShaderPrograms[] = {", *rows, "};", "}  // namespace pen", ""])

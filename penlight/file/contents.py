@@ -127,6 +127,7 @@ class Instruction:
     region: Region | None
     args: tuple[int, ...]
     results: tuple[int, ...]
+    device: str = ""  # of a stage: "cpu", or the session's
 
 
 @dataclass(frozen=True)

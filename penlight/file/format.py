@@ -178,7 +178,7 @@ REGION = _record(
 INSTRUCTION = _record(
     "Instruction", "CODE", "One step of a method's VM code. Registers 0 … n-1 hold the method's n inputs at the start.",
     "u32 op: see Instructions",
-    "u32 target: region: its index; else 0",
+    "u32 target: region: its index; stage: see Stage devices; else 0",
     "u32 args: start in INDX of registers read",
     "u32 arg_count: registers read",
     "u32 results: start in INDX of registers written",
@@ -297,6 +297,7 @@ STEP_OPS = {
 }
 ATTR_KINDS = {"none": 0, "int": 1, "float": 2, "bool": 3, "str": 4, "ints": 5, "floats": 6}
 INSTRUCTIONS = {"region": 0, "return": 1, "stage": 2}
+STAGE_DEVICES = {"": 0, "cpu": 1}  # the session's; the CPU, whatever the session runs on
 # name: code, and what target and extra mean
 VM_INSTRUCTIONS = {
     "move": 0,
@@ -361,6 +362,7 @@ def cpp_header() -> str:
         ("StepOp", STEP_OPS),
         ("AttrKind", ATTR_KINDS),
         ("InstructionOp", INSTRUCTIONS),
+        ("StageDevice", {name or "session": code for name, code in STAGE_DEVICES.items()}),
         ("ValueLayout", VALUE_LAYOUTS),
         ("VmOp", VM_INSTRUCTIONS),
         ("DatumKind", DATUM_KINDS),
@@ -396,6 +398,7 @@ def spec_tables() -> str:
         ("Step operations", STEP_OPS),
         ("Attribute kinds", ATTR_KINDS),
         ("Instructions", INSTRUCTIONS),
+        ("Stage devices", {name or "the session's": code for name, code in STAGE_DEVICES.items()}),
         ("Value layouts", VALUE_LAYOUTS),
         ("VM instructions", VM_INSTRUCTIONS),
         ("Datum kinds", DATUM_KINDS),

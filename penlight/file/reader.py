@@ -38,6 +38,7 @@ _DTYPE_NAMES = {code: name for name, (code, _) in DTYPES.items()}
 _STEP_NAMES = {code: name for name, code in f.STEP_OPS.items()}
 _ATTR_NAMES = {code: name for name, code in f.ATTR_KINDS.items()}
 _INSTRUCTION_NAMES = {code: name for name, code in f.INSTRUCTIONS.items()}
+_STAGE_DEVICES = {code: name for name, code in f.STAGE_DEVICES.items()}
 _LAYOUT_NAMES = {code: name for name, code in f.VALUE_LAYOUTS.items()}
 _NUMPY = {"u8": "<u1", "u32": "<u4", "i64": "<i8", "f64": "<f8"}
 # Arrays, and records below 16 bytes, never grow.
@@ -515,7 +516,10 @@ class _Reader:
                     "CODE", f"{shape[0]} arguments and {shape[1]} results of {op}", f"{len(args)} and {len(results)}"
                 )
             written.update(results)
-            steps.append(Instruction(op, region, tuple(args), tuple(results)))
+            device = _STAGE_DEVICES.get(row["target"]) if op == "stage" else ""
+            if device is None:
+                raise self.damaged("CODE", "a stage on a device that is known", row["target"])
+            steps.append(Instruction(op, region, tuple(args), tuple(results), device))
         if not steps:
             raise self.damaged("CODE", "a return", "none")
         return tuple(steps)

@@ -330,11 +330,13 @@ class _Tables:
         registers: dict[Value, int] = {v: i for i, v in enumerate(graph.inputs)}
         code: list[dict[str, int]] = []
         unsettled = False  # whether this stage has results whose size or number the next one may use
+        device = f.STAGE_DEVICES[""]
         for node in graph.nodes:
             if node.op != "region":
                 raise ValueError(f"{node!r} is outside a region; VM operators are not written yet")
-            if unsettled:
-                code.append(_instruction("stage"))
+            before, device = device, f.STAGE_DEVICES[node.attrs.get("device", "")]
+            if unsettled or device != before:
+                code.append(_instruction("stage", target=device))
             unsettled = any(defined_by(n) or is_sized_by_data(n) for n in node.blocks[0].nodes)
             args = [registers[v] for v in node.inputs if v is not None]
             results = [registers.setdefault(o, len(registers)) for o in node.outputs]

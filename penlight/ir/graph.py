@@ -8,7 +8,7 @@ functional (no aliasing); `region`, `if` and `loop` nodes carry nested blocks.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -197,6 +197,31 @@ class Graph(Block):
         kinds: list[Type] = list(types) if isinstance(types, (list, tuple)) else [types]  # type: ignore[list-item]
         outputs = [Value(self.fresh_name(name), t) for t in kinds]
         return Node(op, list(inputs), dict(attrs or {}), outputs, list(blocks), source=source)
+
+    def copy(self) -> Graph:
+        """Values and nodes of its own; the arrays of constants are shared."""
+        made: dict[Value, Value] = {}
+
+        def value(old: Value) -> Value:
+            if old not in made:
+                made[old] = replace(old, producer=None, users=[])
+            return made[old]
+
+        def fill(old: Block, new: Block) -> None:
+            new.inputs = [value(v) for v in old.inputs]
+            for node in old.nodes:
+                inputs = [None if v is None else value(v) for v in node.inputs]
+                blocks = [Block() for _ in node.blocks]
+                for theirs, mine in zip(node.blocks, blocks, strict=True):
+                    fill(theirs, mine)
+                outputs = [value(v) for v in node.outputs]
+                new.append(Node(node.op, inputs, dict(node.attrs), outputs, blocks, node.kernel, node.source))
+            new.outputs = [value(v) for v in old.outputs]
+
+        graph = Graph(name=self.name, _next=self._next)
+        graph.constants = {name: value(v) for name, v in self.constants.items()}
+        fill(self, graph)
+        return graph
 
     def prune_constants(self) -> None:
         """Forgets constants that nobody uses."""

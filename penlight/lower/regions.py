@@ -13,9 +13,13 @@ plans it when the first has run.
 
 A node goes into the first stage in which all that it needs is known, so that there are few of them. Values that later stages
 read are results of the region that computes them; a view is not, it is made anew where it is used.
+
+What the device lacks (`island`) goes into stages of its own, which run on the CPU: their regions have device="cpu".
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from penlight.ir.dims import symbols_of
 from penlight.ir.graph import Block, Graph, Node, Value
@@ -23,8 +27,8 @@ from penlight.ir.symbols import defined_by, is_sized_by_data, used_by
 from penlight.ops import registry
 
 
-def wrap_regions(graph: Graph) -> None:
-    stages, definers = _stages(graph)
+def wrap_regions(graph: Graph, island: Callable[[Node], bool] = lambda node: False) -> None:
+    stages, definers, islands = _stages(graph, island)
     stage_of = {node: i for i, nodes in enumerate(stages) for node in nodes}
     returned = list(graph.outputs)
     results: list[Value | None] = [None] * len(returned)
@@ -32,7 +36,7 @@ def wrap_regions(graph: Graph) -> None:
     graph.nodes = []
     for index, nodes in enumerate(stages):
         body = _body(graph, nodes, made, list(graph.inputs) if index == 0 else [])
-        region = Node("region", list(body.sources), {}, blocks=[body.block])
+        region = Node("region", list(body.sources), {"device": "cpu"} if islands[index] else {}, blocks=[body.block])
         for i, value in enumerate(returned):
             if (stage_of[value.producer] if value.producer is not None else 0) == index:
                 results[i] = made[value] = _result(region, body.inner.get(value, value), f"out{i}")
@@ -43,16 +47,22 @@ def wrap_regions(graph: Graph) -> None:
     graph.outputs = [r for r in results if r is not None]
 
 
-def _stages(graph: Graph) -> tuple[list[list[Node]], dict[str, Node]]:
-    """The nodes of each stage, in order; and which node defines a symbol."""
+def _stages(graph: Graph, island: Callable[[Node], bool]) -> tuple[list[list[Node]], dict[str, Node], list[bool]]:
+    """The nodes of each stage, in order; which node defines a symbol; and which stages are islands. Views stay with what they show."""
     readable: dict[Value, int] = {}  # the stage from which on a value can be read
     known: dict[str, int] = {}  # the same of symbols
     definers: dict[str, Node] = {}
     bound = set().union(*(symbols_of(d) for v in graph.inputs for d in v.shape))
-    stages: list[list[Node]] = [[]]
+    stages: list[list[Node]] = []
+    islands: list[bool] = []
     for node in graph.nodes:
         needs = [readable.get(v, 0) for v in node.inputs if v is not None]
         stage = max([0, *needs, *(known.get(name, 0) for name in used_by(node))])
+        apart = island(node) if not _may_be_view(node) else stage < len(islands) and islands[stage]
+        while stage < len(islands) and islands[stage] != apart:
+            stage += 1
+        if stage == len(islands):
+            islands.append(apart)
         for out in node.outputs:
             readable[out] = stage + is_sized_by_data(node)
         for name in defined_by(node) - bound - definers.keys():
@@ -60,8 +70,9 @@ def _stages(graph: Graph) -> tuple[list[list[Node]], dict[str, Node]]:
         while len(stages) <= stage:
             stages.append([])
         stages[stage].append(node)
+    stages, islands = stages or [[]], islands or [False]
     _remake_views(graph, stages)
-    return stages, definers
+    return stages, definers, islands
 
 
 def _remake_views(graph: Graph, stages: list[list[Node]]) -> None:

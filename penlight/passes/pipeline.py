@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from penlight.ir.graph import Graph, Program
 from penlight.ir.rewrite import reserve_names
 from penlight.ir.verify import VerifyError, verify
+from penlight.ops.devices import CPU, Device
 from penlight.passes import (
     common_subexpressions,
     dead_code,
@@ -46,6 +47,7 @@ class Stage:
     reason: str
     passes: tuple[Pass, ...]
     repeat: bool = False
+    only_cpu: bool = False
 
 
 CLEAN_UP = Stage(
@@ -76,7 +78,11 @@ STAGES = (
     ),
     Stage("what found no convolution; its products may still meet one", (decompose_batch_norm.run, fold_affine.run)),
     Stage("sums before activations: act(conv + bias + residual)", (fuse_residual.run, fuse_activation.run)),
-    Stage("whole convolutions, when they have all that belongs to them", (fuse_depthwise.run,)),
+    Stage(
+        "whole convolutions, when they have all that belongs to them; what a CPU keeps in its cache, a GPU computes at once",
+        (fuse_depthwise.run,),
+        only_cpu=True,
+    ),
     CLEAN_UP,
     Stage("needs to know what will be nhwc, and leaves a reshape without users", (flatten_linear.run, dead_code.run)),
     Stage("last: no rewrite knows of layouts", (layout.run, dead_code.run)),
@@ -103,13 +109,15 @@ class PassReport:
 Progress = Callable[[PassReport], None]
 
 
-def optimize(program: Program, progress: Progress | None = None) -> list[PassReport]:
+def optimize(program: Program, progress: Progress | None = None, device: Device = CPU) -> list[PassReport]:
     """Runs all passes on every method, in place. `progress` is called with each pass's report, as it is done."""
     reports: list[PassReport] = []
     for name, method in program.methods.items():
         verify(method.graph)
         reserve_names(method.graph)
         for stage in STAGES:
+            if stage.only_cpu and not device.is_cpu:
+                continue
             for _ in range(MAX_ROUNDS if stage.repeat else 1):
                 done = [_run(run, name, method.graph) for run in stage.passes]
                 reports += done

@@ -7,6 +7,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -23,13 +24,15 @@ from penlight.build.package.aar import write_aar
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.report import Sizes, sizes_of
 from penlight.build.report_page import page
-from penlight.build.selection import EVERYTHING, Selection
+from penlight.build.selection import BACKENDS, EVERYTHING, Selection
 from penlight.build.targets import GROUPS, TARGETS, Target, targets
 from penlight.build.verify import Verified, verify
 from penlight.errors import BuildError
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.tools.screen import error_screen, heading, in_bytes, in_seconds, screen, table
+
+VULKAN_SYSTEMS = ("android", "linux", "host")
 
 _BAR = 30  # characters
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -53,7 +56,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--all", "everything", is_flag=True, help="Everything there is, whatever models come.")
 @click.option("--target", "names", multiple=True, default=("host",), show_default=True, metavar="T",
               help=f"What to build for; repeatable. {', '.join([*GROUPS, *TARGETS])}.")  # fmt: skip
-@click.option("--backends", default="cpu", show_default=True, help="Where models run, between commas.")
+@click.option("--backends", default="cpu", show_default=True, help="Where models run: cpu, or cpu,vulkan.")
 @click.option(
     "-o",
     "--out",
@@ -92,13 +95,13 @@ def build_command(
     """
     if not (models or ops or everything):
         raise click.UsageError("what should the library hold? Give --model FILE, --ops FILE or --all")
-    check_backends(backends)
     chosen = targets(names)
+    devices = parse_backends(backends, chosen)
     if aar and not any(t.system == "android" for t in chosen):
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
-        selection = select(files, ops, everything, models, names)
+        selection = replace(select(files, ops, everything, models, names), backends=devices)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
     (out / "include").mkdir(exist_ok=True)
     shutil.copy(HEADER, out / "include")
@@ -113,11 +116,16 @@ def build_command(
     error_screen().print(f"report: {report}", style="dim")
 
 
-def check_backends(backends: str) -> None:
-    if unknown := [b for b in backends.split(",") if b.strip() != "cpu"]:
+def parse_backends(text: str, chosen: Sequence[Target]) -> tuple[str, ...]:
+    names = [name.strip() for name in text.split(",")]
+    if unknown := [name for name in names if name not in BACKENDS]:
+        raise click.BadParameter(f"expected some of {', '.join(BACKENDS)}, got {unknown[0]!r}", param_hint="--backends")
+    without = [t.name for t in chosen if t.system not in VULKAN_SYSTEMS]
+    if "vulkan" in names and without:
         raise click.BadParameter(
-            f"this version has no GPU backend: expected cpu, got {unknown[0]!r}", param_hint="--backends"
+            f"vulkan is there for {' and '.join(VULKAN_SYSTEMS)}, not for {', '.join(without)}", param_hint="--backends"
         )
+    return tuple(name for name in BACKENDS if name in ("cpu", *names))
 
 
 def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@
 layout(constant_id = 0) const uint ACT = 0;
 layout(constant_id = 1) const uint BIAS = 0;
 layout(constant_id = 2) const uint RESIDUAL = 0;
-layout(constant_id = 3) const uint FOURS = 0;
+layout(constant_id = 3) const uint FOURS_OUT = 0;  // x, y, weights and the rest
 layout(constant_id = 4) const uint GROUPED = 0;
 layout(constant_id = 5) const uint KW = 0;  // 0: kw, which is not known
 layout(constant_id = 6) const uint TURNED = 0;  // a transposed convolution
@@ -42,11 +42,13 @@ int tap(uint o, uint k, uint stride, int pad, uint dilation, uint size) {
   return at >= 0 && at % int(stride) == 0 && at / int(stride) < int(size) ? at / int(stride) : -1;
 }
 
+#include "epilogue.glsl"
+
 void main() {
   uint width = KW != 0 ? KW : kw;
-  uint fours = FOURS != 0 ? channels / 4 : channels;
+  uint fours = FOURS_OUT != 0 ? channels / 4 : channels;
   for (uint i = gl_GlobalInvocationID.x; i < n; i += gl_NumWorkGroups.x * gl_WorkGroupSize.x) {
-    uint c = FOURS != 0 ? i % fours * 4 : i % fours, pixel = i / fours, ox = pixel % ow, line = pixel / ow, oy = line % oh, image = line / oh;
+    uint c = FOURS_OUT != 0 ? i % fours * 4 : i % fours, pixel = i / fours, ox = pixel % ow, line = pixel / ow, oy = line % oh, image = line / oh;
     vec4 sum = vec4(0);
     for (uint ky = 0; ky < kh; ++ky) {
       int iy = tap(oy, ky, sy, py, dy, ih);
@@ -59,7 +61,7 @@ void main() {
           uint first = c / co * ci;
           uint at = w_at + ((c / 16 * kh * width + t) * ci) * 16 + c % 16;
           for (uint k = 0; k < ci; ++k) sum[0] = fma(float(x[from + first + k]), float(w[at + k * 16]), sum[0]);
-        } else if (FOURS != 0) {
+        } else if (FOURS_OUT != 0) {
           sum = fma(vec4(x_4[(from + c) >> 2]), vec4(w_4[(w_at + t * channels + c) >> 2]), sum);
         } else {
           sum[0] = fma(float(x[from + c]), float(w[w_at + t * channels + c]), sum[0]);
@@ -68,17 +70,6 @@ void main() {
     }
     uint inside = pixel % (oh * ow), to = y_at + image * y_image + inside * y_pitch + c;
     uint add = residual_at + image * r_image + inside * r_pitch + c;
-    vec4 numbers = vec4(args[0], args[1], args[2], args[3]);
-    if (FOURS != 0) {
-      if (BIAS != 0) sum += vec4(bias_4[(bias_at + c) >> 2]);
-      if (RESIDUAL != 0) sum += vec4(residual_4[add >> 2]);
-      if (ACT != 0)
-        for (uint e = 0; e < 4; ++e) sum[e] = activate(ACT, sum[e], numbers);
-      y_4[to >> 2] = T4(sum);
-    } else {
-      if (BIAS != 0) sum[0] += float(bias[bias_at + c]);
-      if (RESIDUAL != 0) sum[0] += float(residual[add]);
-      y[to] = T(activate(ACT, sum[0], numbers));
-    }
+    finish(sum, c, add, to, 1);
   }
 }

@@ -62,6 +62,8 @@ vec4 x_four(uint pixel, uint k, uint group) {
   return vec4(x_4[(x_at + at + group * ci) >> 2]);
 }
 
+#include "epilogue.glsl"
+
 void main() {
   const uint BM = TY * TM, BN = TX * 4 * TN;
   uint tx = gl_LocalInvocationID.x, ty = gl_LocalInvocationID.y, thread = ty * TX + tx, threads = TX * TY;
@@ -111,20 +113,7 @@ void main() {
       uint image = pixel / (oh * ow), inside = pixel % (oh * ow);
       uint to = y_at + image * y_image + inside * y_pitch + c, from = residual_at + image * r_image + inside * r_pitch + c;
       vec4 v = sum[i * TN + j];
-      if (FOURS_OUT != 0) {
-        if (BIAS != 0) v += vec4(bias_4[(bias_at + c) >> 2]);
-        if (RESIDUAL != 0) v += vec4(residual_4[from >> 2]);
-        if (ACT != 0)
-          for (uint e = 0; e < 4; ++e) v[e] = activate(ACT, v[e], vec4(args[0], args[1], args[2], args[3]));
-        y_4[to >> 2] = T4(v);
-        continue;
-      }
-      for (uint e = 0; e < 4 && n + e < channels; ++e) {
-        float one = v[e];
-        if (BIAS != 0) one += float(bias[bias_at + c + e]);
-        if (RESIDUAL != 0) one += float(residual[from + e]);
-        y[to + e] = T(activate(ACT, one, vec4(args[0], args[1], args[2], args[3])));
-      }
+      finish(v, c, from, to, min(channels - n, 4u));
     }
   }
 }

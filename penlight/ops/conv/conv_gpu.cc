@@ -40,6 +40,25 @@ static Status finish(Gpu& b, const GpuConv& c) {
   return dispatch_activation(b, c.act, c.activation.args, 4, t, c.written);
 }
 
+static bool in_eights(const GpuMap& m, const Operand& o) {
+  return m.pitch % 8 == 0 && m.row % 8 == 0 && m.image % 8 == 0 && o.offset % (8 * dtype_size(o.dtype)) == 0;
+}
+
+// Tiles of 16 x 16 that a subgroup multiplies.
+static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& like) {
+  shader::ConvMatrix s;
+  memcpy(&s.push, &like.push, sizeof s.push);
+  s.ACT = like.ACT, s.BIAS = like.BIAS, s.RESIDUAL = like.RESIDUAL, s.POINTWISE = like.POINTWISE, s.FOURS_OUT = like.FOURS_OUT;
+  int64_t pixels = like.push.pixels, depth = like.push.depth;
+  s.FM = pixels <= 64 ? 1 : 2;
+  s.FN = 2;
+  s.WARPS = depth <= 64 ? 2 : depth <= 128 ? 4 : 8;
+  s.THREADS = s.WARPS * 32;
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
+                     {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
+  return finish(b, c);
+}
+
 Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   shader::ConvGemm s;
   fill(&s, c);
@@ -50,6 +69,7 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   s.POINTWISE = point && c.x.height == c.y.height && c.x.width == c.y.width && c.x.row == c.x.pitch * c.x.width;
   s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
   s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+  if (b.limits().matrix && c.ci % 8 == 0 && in_eights(c.x, c.read) && c.weights.offset % 32 == 0) return dispatch_matrix(b, c, s);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
     uint32_t tx, ty, tm, tn;
@@ -77,9 +97,9 @@ Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped) {
   s.GROUPED = grouped;
   s.TURNED = c.transposed;
   if (c.kernel[1] <= 7) s.KW = u(c.kernel[1]);
-  s.FOURS = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
+  s.FOURS_OUT = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
             (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
-  int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS ? c.y.channels / 4 : c.y.channels);
+  int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS_OUT ? c.y.channels / 4 : c.y.channels);
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   s.push.n = u(n);
   PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, rounds(n, 64)));

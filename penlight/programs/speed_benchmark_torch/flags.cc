@@ -27,10 +27,12 @@ const Flag kFlags[] = {
     FLAG(iter, integer, "runs that are timed (default 10)"),
     FLAG(report_pep, boolean, "print one line for AI-PEP per timed run"),
     FLAG(pytext_len, integer, "above 0: one more input, an int64 tensor that holds this number"),
-    FLAG(vulkan, boolean, "run on the GPU"),
+    FLAG(vulkan, boolean, "run on the GPU: as --device=vulkan"),
     FLAG(method, text, "which method to run (default forward)"),
     FLAG(threads, integer, "threads to use (default 0: one per core)"),
     FLAG(isa, text, "instruction set to use, such as avx2 (default: the best there is)"),
+    FLAG(device, text, "what it runs on: cpu, vulkan, vulkan:1, vulkan:part of a name"),
+    FLAG(f16, boolean, "on a GPU: values stored as f16"),
     FLAG(seconds, number, "time runs for so long instead of --iter times; at least 5"),
     FLAG(json, text, "write all numbers to this file too; -: JSON alone to stdout, all else to stderr"),
     FLAG(profile, boolean, "also show where the time goes, operator by operator"),
@@ -84,7 +86,7 @@ bool check(const Flags& f) {
     return fail("--threads: expected 0 (one per core) to 1024, got %lld", static_cast<long long>(f.threads));
   if (!(f.seconds >= 0 && f.seconds < 1e9)) return fail("--seconds: expected a time of 0 or more, got %g", f.seconds);
   if (f.use_bundled_input > INT32_MAX) return fail("--use_bundled_input: expected a number below 2147483648");
-  if (f.vulkan) return fail("--vulkan: this build has no Vulkan: it runs on the CPU only. Leave the flag out");
+  if (f.vulkan && *f.device && strncmp(f.device, "vulkan", 6) != 0) return fail("--vulkan and --device=%s: one of them is too many", f.device);
   if (!*f.model && !f.help) return fail("--model is missing: the .pen file to time. --help shows all flags");
   return true;
 }

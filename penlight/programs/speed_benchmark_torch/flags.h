@@ -23,10 +23,14 @@ struct Flags {
   const char* method = "forward";
   int64_t threads = 0;  // 0: one per core
   const char* isa = "";
+  const char* device = "";  // "": the CPU, or what `vulkan` says
+  bool f16 = false;
   double seconds = 0;  // above 0: as long as this instead of `iter` times
   const char* json = "";
   bool profile = false;
   bool help = false;
+
+  const char* runs_on() const { return *device ? device : vulkan ? "vulkan" : nullptr; }
 };
 
 // `--name=value`, `--name value`; bools also `--name` alone. False after having said what is wrong.

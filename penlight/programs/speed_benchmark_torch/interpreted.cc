@@ -279,6 +279,8 @@ bool interpreted_create(const Flags& flags, const pen_model* model, const Inputs
   pen_module_options options = PEN_MODULE_OPTIONS;
   options.threads = static_cast<int32_t>(flags.threads);
   options.isa = *flags.isa ? flags.isa : nullptr;
+  options.device = flags.runs_on();
+  options.f16 = flags.f16;
   pen_error error;
   if (pen_module_create(model, &options, &m->module, &error) != PEN_OK) return fail("%s", error.message);
   size_t count = bundle ? pen_value_count(bundle->values.args) : static_cast<size_t>(inputs.count);

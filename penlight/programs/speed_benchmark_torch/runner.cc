@@ -21,6 +21,8 @@ bool session_create(const Flags& flags, const pen_model* model, const Inputs& in
   pen_session_options options = PEN_SESSION_OPTIONS;
   options.threads = static_cast<int32_t>(flags.threads);
   options.isa = *flags.isa ? flags.isa : nullptr;
+  options.device = flags.runs_on();
+  options.f16 = flags.f16;
   pen_error error;
   if (pen_session_create(model, flags.method, &options, session, &error) != PEN_OK) return fail("%s", error.message);
   int32_t count = pen_model_input_count(model, flags.method);

@@ -36,9 +36,12 @@ Status check_method(const Backend& backend, const Model& model, const format::Me
     }
     return false;
   };
+  bool island = false;  // this stage runs on the CPU anyway
   for (uint32_t pc = 0; pc < method.code_count; ++pc) {
     const format::Instruction& in = model.code[method.code + pc];
-    if (static_cast<format::InstructionOp>(in.op) != format::InstructionOp::region) continue;
+    if (static_cast<format::InstructionOp>(in.op) == format::InstructionOp::stage)
+      island = static_cast<format::StageDevice>(in.target) == format::StageDevice::cpu;
+    if (static_cast<format::InstructionOp>(in.op) != format::InstructionOp::region || island) continue;
     const format::Region& r = model.regions[in.target];
     for (uint32_t i = 0; i < r.node_count; ++i) {
       const KernelEntry* entry = model.kernels[r.nodes + i];

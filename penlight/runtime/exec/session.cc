@@ -44,6 +44,8 @@ struct pen_session {
   bool ran;
   Runner own;
   Runner* runner;  // its own, or that of the module whose VM code runs it
+  Runner island;   // for stages on the CPU, where the rest runs elsewhere; made when the first of them runs
+  int threads;
   pen_error error;
 };
 
@@ -98,6 +100,19 @@ Status check_inputs(pen_session* s) {
   return PEN_OK;
 }
 
+// What a stage runs on.
+Status stage_runner(pen_session* s, uint32_t stage, Runner** runner) {
+  *runner = s->runner;
+  if (!s->code->on_cpu[stage] || s->runner->backend == &kCpu) return PEN_OK;
+  *runner = &s->island;
+  if (s->island.pool) return PEN_OK;
+  PEN_TRY(runner_create(&s->island, &kCpu, "", false, s->threads, &s->error));
+  s->island.profiling = s->runner->profiling;
+  s->island.random = s->runner->random;
+  s->island.trace = s->runner->trace;
+  return PEN_OK;
+}
+
 Status find_plan(pen_session* s, uint32_t stage) {
   ++s->clock;
   Plan*& current = s->current[stage];
@@ -114,8 +129,10 @@ Status find_plan(pen_session* s, uint32_t stage) {
   }
   Status status;
   current = nullptr;
-  Plan* plan = plan_create({s->runner->backend, s->runner->device, s->model, s->method, s->code, stage, s->isa, s->registers,
-                            s->arena_limit, s->runner->threads, &s->error, s->runner->trace},
+  Runner* runner;
+  PEN_TRY(stage_runner(s, stage, &runner));
+  Plan* plan = plan_create({runner->backend, runner->device, s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit,
+                            runner->threads, &s->error, runner->trace},
                            &status);
   if (!plan) return status;
   if (s->plan_count == s->plan_capacity) {  // the one used longest ago makes room; all stages of one run fit in
@@ -136,7 +153,9 @@ Status find_plan(pen_session* s, uint32_t stage) {
 Status prepare_stage(pen_session* s, uint32_t stage) {
   PEN_TRY(find_plan(s, stage));
   Plan* plan = s->current[stage];
-  PEN_TRY(runner_prepare(s->runner, plan));
+  Runner* runner;
+  PEN_TRY(stage_runner(s, stage, &runner));
+  PEN_TRY(runner_prepare(runner, plan));
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
     s->registers[out.index] = out.tensor;
@@ -167,6 +186,19 @@ Status prepare(pen_session* s) {
   return PEN_OK;
 }
 
+// So many bytes of the session's own for a register.
+Status own_memory(pen_session* s, uint32_t index, int64_t bytes) {
+  pen_session::Memory& own = s->memory[index];
+  if (own.data && own.size >= bytes) return PEN_OK;
+  void* p = nullptr;
+  free(own.data);
+  own = {};
+  if (posix_memalign(&p, 64, static_cast<size_t>(bytes > 0 ? bytes : 64)) != 0)
+    return fail(s, PEN_ERROR_MEMORY, "output", "memory", "none");
+  own = {static_cast<char*>(p), bytes};
+  return PEN_OK;
+}
+
 // Memory for each result that outlives the stage: the caller's, or the session's own.
 Status place_outputs(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) s->registers[plan.outputs[i].index].data = nullptr;
@@ -178,16 +210,8 @@ Status place_outputs(pen_session* s, const Plan& plan) {
     const Plan::Output& out = plan.outputs[i];
     Tensor& t = s->registers[out.index];
     if (t.data || s->bound[out.index]) continue;
-    pen_session::Memory& own = s->memory[out.index];
-    if (!own.data || own.size < out.bytes) {
-      void* p = nullptr;
-      free(own.data);
-      own = {};
-      if (posix_memalign(&p, 64, static_cast<size_t>(out.bytes > 0 ? out.bytes : 64)) != 0)
-        return fail(s, PEN_ERROR_MEMORY, "output", "memory", "none");
-      own = {static_cast<char*>(p), out.bytes};
-    }
-    t.data = own.data;
+    PEN_TRY(own_memory(s, out.index, out.bytes));
+    t.data = s->memory[out.index].data;
   }
   return PEN_OK;
 }
@@ -202,10 +226,30 @@ void settle(pen_session* s, const Plan& plan) {
   }
 }
 
+// Inputs in memory of the session's device, for a stage that runs elsewhere.
+Status fetch_inputs(pen_session* s, const Runner& runner, const Plan& plan) {
+  const DeviceMemory* memory = s->runner->backend->memory;
+  for (int32_t i = 0; memory && !runner.backend->memory && i < plan.input_count; ++i) {
+    uint32_t index = plan.inputs[i].index;
+    if (!s->bound[index]) continue;
+    Tensor& t = s->registers[index];
+    int64_t bytes = t.numel() * dtype_size(t.dtype);
+    PEN_TRY(own_memory(s, index, bytes));
+    t.data = s->memory[index].data;
+    PEN_TRY(memory->download(s->bound[index], t.data, static_cast<uint64_t>(bytes), &s->error));
+    ++s->runner->report.copies;
+    s->runner->report.bytes_down += static_cast<uint64_t>(bytes);
+  }
+  return PEN_OK;
+}
+
 Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
-  s->runner->bound = s->bound;
-  PEN_TRY(run_plan(s->runner, *s->model, plan, s->registers));
+  Runner* runner;
+  PEN_TRY(stage_runner(s, plan->stage, &runner));
+  PEN_TRY(fetch_inputs(s, *runner, *plan));
+  runner->bound = runner->backend->memory ? s->bound : nullptr;
+  PEN_TRY(run_plan(runner, *s->model, plan, s->registers));
   settle(s, *plan);
   return PEN_OK;
 }
@@ -242,7 +286,12 @@ namespace pen {
 Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
                       pen_error* error) {
   *out = nullptr;
-  const format::Method* found = find_method(model, method);
+  pen_session_options own;
+  PEN_TRY(take_options(options, &own, sizeof own, error));
+  const Backend* backend;
+  const char* which;
+  PEN_TRY(choose_backend(own.device, &backend, &which, error));
+  const format::Method* found = find_method(model, method, backend->variant);
   if (!found) {
     char names[160] = "";
     size_t used = 0;
@@ -251,11 +300,6 @@ Status session_create(const Model& model, const char* method, const pen_session_
           snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "one of ", model.string(model.methods[i].name)));
     return report(error, PEN_ERROR_ARGUMENT, "method", names, method ? method : "forward");
   }
-  pen_session_options own;
-  PEN_TRY(take_options(options, &own, sizeof own, error));
-  const Backend* backend;
-  const char* which;
-  PEN_TRY(choose_backend(own.device, &backend, &which, error));
   PEN_TRY(check_method(*backend, model, *found, error));
   if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
@@ -267,6 +311,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
     s->method = found;
     s->code = &model.method_code[found - model.methods.data];
     s->isa = isa;
+    s->threads = own.threads;
     s->arena_limit = own.arena_limit;
     s->plan_capacity = own.plan_cache <= 0 ? kDefaultPlans : (own.plan_cache > kMaxPlans ? kMaxPlans : own.plan_cache);
     s->plan_capacity *= static_cast<int>(s->code->stage_count);
@@ -305,6 +350,7 @@ void pen_session_destroy(pen_session* s) {
   if (!s) return;
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
   if (s->runner == &s->own) runner_destroy(&s->own);
+  runner_destroy(&s->island);
   for (uint32_t i = 0; s->memory && i < s->method->registers; ++i) free(s->memory[i].data);
   free(s->plans);
   free(s->current);
@@ -435,7 +481,7 @@ void pen_session_device_report(const pen_session* s, pen_device_report* out) {
   out->device = r.backend->name_of ? r.backend->name_of(r.device) : r.backend->name;
 }
 
-void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = {seed, 0}; }
+void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = s->island.random = {seed, 0}; }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
@@ -485,7 +531,7 @@ uint64_t pen_session_live_bytes(const pen_session* s) {
 int32_t pen_session_plan_count(const pen_session* s) { return s->plan_count; }
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
-  s->runner->profiling = on != 0;
+  s->runner->profiling = s->island.profiling = on != 0;
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }
@@ -530,7 +576,7 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
   return PEN_OK;
 }
 #if defined(PEN_TRACE)
-void pen_session_set_trace(pen_session* s, pen_trace* trace) { s->runner->trace = trace; }
+void pen_session_set_trace(pen_session* s, pen_trace* trace) { s->runner->trace = s->island.trace = trace; }
 #endif
 
 }  // extern "C"

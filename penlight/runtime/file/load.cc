@@ -450,8 +450,11 @@ struct Loader : Verifier {
       }
       if (static_cast<InstructionOp>(in.op) == InstructionOp::stage) {
         if (in.arg_count != 0 || in.result_count != 0) return fail("CODE", "a stage without registers", "%u", in.arg_count);
+        if (in.target >= kStageDeviceCount) return fail("CODE", "a stage on a device that is known", "%u", in.target);
         PEN_TRY(link(method.registers));  // each stage's plan has a table of them
-        code->begin[++stage] = pc + 1;
+        if (pc > 0) ++stage;
+        code->begin[stage] = pc + 1;
+        code->on_cpu[stage] = static_cast<StageDevice>(in.target) == StageDevice::cpu;
         continue;
       }
       if (in.target >= m->regions.count) return fail("CODE", "a region that exists", "%u of %u", in.target, m->regions.count);
@@ -491,13 +494,14 @@ struct Loader : Verifier {
     for (uint32_t i = 0; i < method.output_count; ++i) PEN_TRY(check_port(m->ports[method.outputs + i], method, false));
     PEN_TRY(spend(method.code_count));
     code->stage_count = 1;
-    for (uint32_t pc = 0; pc < method.code_count; ++pc)
+    for (uint32_t pc = 1; pc < method.code_count; ++pc)
       code->stage_count += static_cast<InstructionOp>(m->code[method.code + pc].op) == InstructionOp::stage;
     if (code->stage_count > static_cast<uint64_t>(kMaxStages)) return fail("CODE", "at most 4096 stages", "%u", code->stage_count);
     code->begin = m->pool.take_array<uint32_t>(code->stage_count);
     code->crosses = m->pool.take_array<MethodCode::Cross>(method.registers + 1);
     Register* regs = static_cast<Register*>(calloc(method.registers + 1, sizeof(Register)));
-    if (!code->begin || !code->crosses || !regs) {
+    code->on_cpu = m->pool.take_array<uint8_t>(code->stage_count);
+    if (!code->begin || !code->on_cpu || !code->crosses || !regs) {
       free(regs);
       return out_of_memory();
     }
@@ -623,10 +627,16 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
 
 const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
-const format::Method* find_method(const Model& model, const char* name) {
-  for (uint32_t i = 0; i < model.methods.count; ++i)
-    if (strcmp(model.string(model.methods[i].name), name ? name : "forward") == 0) return &model.methods[i];
-  return nullptr;
+const format::Method* find_method(const Model& model, const char* name, const char* variant) {
+  if (!name) name = "forward";
+  size_t length = variant ? strlen(variant) : 0;
+  const format::Method* found = nullptr;
+  for (uint32_t i = 0; i < model.methods.count; ++i) {
+    const char* own = model.string(model.methods[i].name);
+    if (variant && strncmp(own, variant, length) == 0 && strcmp(own + length, name) == 0) return &model.methods[i];
+    if (!found && strcmp(own, name) == 0) found = &model.methods[i];
+  }
+  return found;
 }
 
 }  // namespace pen

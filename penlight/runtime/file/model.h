@@ -27,6 +27,7 @@ struct MethodCode {
   enum Cross : uint8_t { no = 0, kept, returned, given };
   uint32_t stage_count;
   uint32_t* begin;  // of each stage: its first instruction. It ends at the next one that is no region
+  uint8_t* on_cpu;  // of each stage: whether it runs on the CPU, whatever the session runs on
   Cross* crosses;   // of each register: whether it is needed after the stage that writes it
 };
 
@@ -112,8 +113,9 @@ static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::
 // The model is freed by the last to let go of it: pen_model_close, or a value that came from it.
 void model_keep(Model* model);
 void model_release(Model* model);
-// Null where there is none of that name; no name means forward.
-const format::Method* find_method(const Model& model, const char* name);
+// Null where there is none of that name; no name means forward. `variant`: what stands before the name of a method that was compiled for
+// a device; where there is one, it is taken.
+const format::Method* find_method(const Model& model, const char* name, const char* variant = nullptr);
 
 }  // namespace pen
 

@@ -1,5 +1,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define ANY_VALUES  // the same, however values are stored
 #include "gpu.glsl"
 // Words laid another way: elements of one or of two of them. dims: merged, innermost first.
 layout(constant_id = 0) const uint RANK = 8;

@@ -1,4 +1,4 @@
-// Elementwise operators on a GPU: shaders generated from their rules (build/elementwise_glsl.py), which differ in the number of inputs.
+// Elementwise operators on a GPU: shaders generated from their rules (ops/elementwise/glsl.py), which differ in the number of inputs.
 #include "penlight/runtime/gpu/elementwise.h"
 
 #include "penlight/runtime/gpu/walk.h"
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kDims = 4, kThreads = 128, kFours = 4;
 
-// Places of push constants, as elementwise_glsl.py writes them: n, dims, strides of inputs and of the output, first elements, numbers.
+// Places of push constants, as ops/elementwise/glsl.py writes them: n, dims, strides of inputs and of the output, first elements, numbers.
 struct Words {
   uint32_t words[1 + kDims + kDims * GpuWalk::kMost + GpuWalk::kMost + 4];
   int count = 0;
@@ -27,6 +27,31 @@ constexpr Firsts firsts(int inputs) {
 }
 constexpr Firsts kFirsts[] = {firsts(0), firsts(1), firsts(2), firsts(3)};
 
+// Whether a tensor's elements fill its memory, in whatever order of dims.
+bool in_order(const Tensor& t) {
+  int64_t strides[1][kMaxRank];
+  for (int d = 0; d < t.rank; ++d) strides[0][d] = t.strides[d];
+  return walk_together(shape_of(t), strides, 1).dense(0);
+}
+
+// As elementwise_whole.glsl counts dtypes.
+uint32_t stored_as(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 0;
+    case DType::i32:
+      return 1;
+    case DType::i64:
+      return 2;
+    case DType::boolean:
+      return 3;
+    case DType::u8:
+      return 4;
+    default:
+      return 5;
+  }
+}
+
 }  // namespace
 
 Status dispatch_elementwise(Gpu& b, const GpuEntry& entry, const Tensor* in, const Operand* read, int inputs, const Tensor& out,
@@ -37,6 +62,17 @@ Status dispatch_elementwise(Gpu& b, const GpuEntry& entry, const Tensor* in, con
   broadcast_strides(out, shape, strides[inputs]);
   GpuWalk w = walk_together(shape, strides, inputs + 1);
   if (w.n == 0) return PEN_OK;
+  const bool whole = entry.shader == shader::ElementwiseWhole::kNumber;  // one shader for up to three inputs
+  // The others write truth values four at a time, in order: what lies otherwise is laid so afterwards.
+  if (!whole && written.dtype == DType::boolean && (!in_order(out) || written.offset % kFours != 0)) {
+    Tensor laid = out;
+    Operand truths;
+    int64_t bytes;
+    lay_plain(&laid, &bytes);
+    PEN_TRY(b.scratch(DType::boolean, w.n, &truths));
+    PEN_TRY(dispatch_elementwise(b, entry, in, read, inputs, laid, truths, numbers, number_count));
+    return dispatch_copy(b, laid, truths, out, written);
+  }
   Operand operands[GpuWalk::kMost];
   for (int i = 0; i < inputs; ++i) operands[i] = read[i];
   operands[inputs] = written;
@@ -54,25 +90,34 @@ Status dispatch_elementwise(Gpu& b, const GpuEntry& entry, const Tensor* in, con
     w = walk_together(shape, strides, inputs + 1);
     if (w.rank > kDims) return b.fail(-1, "an output that lies in order", "one of many gaps");
   }
-  bool truth = written.dtype == DType::boolean;
-  if (truth && (!w.dense(inputs) || written.offset % kFours != 0)) return b.fail(-1, "an output that lies in order", "one with gaps");
+  const int buffers = whole ? 4 : inputs + 1;
   Words push;
   push.add(w.n);
   for (int d = 0; d < kDims; ++d) push.add(d < w.rank ? w.dims[d] : 1);
   bool dense = w.n % kFours == 0;
-  for (int o = 0; o <= inputs; ++o) {
-    for (int d = 0; d < kDims; ++d) push.add(d < w.rank ? w.strides[o][d] : 0);
-    dense &= w.dense(o) && operands[o].offset % (kFours * dtype_size(operands[o].dtype)) == 0;
+  auto walked = [&](int buffer) { return buffer == buffers - 1 ? inputs : buffer < inputs ? buffer : -1; };
+  for (int i = 0; i < buffers; ++i) {
+    int o = walked(i);
+    for (int d = 0; d < kDims; ++d) push.add(o >= 0 && d < w.rank ? w.strides[o][d] : 0);
+    if (o >= 0) dense &= w.dense(o) && operands[o].offset % (kFours * dtype_size(operands[o].dtype)) == 0;
   }
-  for (int o = 0; o <= inputs; ++o) push.add(0);
+  for (int i = 0; i < buffers; ++i) push.add(0);
   for (int i = 0; i < 4; ++i) {
     uint32_t word = 0;
     if (i < number_count) memcpy(&word, &numbers[i], 4);
     push.add(word);
   }
-  uint32_t constants[] = {entry.number, dense};
-  return b.add({entry.shader, inputs + 1, 2, static_cast<size_t>(push.count), 1u << inputs, kFirsts[inputs].at}, operands, constants, push.words,
-               rounds(ceil_div(w.n, kFours), kThreads));
+  size_t words = static_cast<size_t>(push.count);
+  if (!whole) {
+    uint32_t constants[] = {entry.number, dense};
+    return b.add({entry.shader, buffers, 2, words, 1u << inputs, kFirsts[inputs].at}, operands, constants, push.words,
+                 rounds(ceil_div(w.n, kFours), kThreads));
+  }
+  Operand bound[4];
+  for (int i = 0; i < 4; ++i) bound[i] = walked(i) >= 0 ? operands[walked(i)] : b.none();
+  uint32_t constants[] = {entry.number, static_cast<uint32_t>(inputs), stored_as(operands[0].dtype),
+                          inputs > 1 ? stored_as(operands[1].dtype) : 0, stored_as(written.dtype)};
+  return b.add({entry.shader, buffers, 5, words, 8, kFirsts[3].at}, bound, constants, push.words, rounds(w.n, kThreads));
 }
 
 Status elementwise_gpu(Gpu& b);
@@ -84,7 +129,7 @@ Status elementwise_gpu(Gpu& b) {
   for (int i = 0; i < inputs; ++i) {
     in[i] = b.in(i);
     read[i] = b.reads(i);
-    b.may_reuse(0, i);
+    if (in[i].dtype == b.out(0).dtype) b.may_reuse(0, i);  // others have elements of another size, here if not on the CPU
   }
   FloatList numbers = b.all_numbers();
   float args[4] = {};

@@ -22,3 +22,33 @@
 #define WRITE_WORDS(at, name) layout(std430, set = 0, binding = at) buffer Of_##name { uint name[]; }
 #define READ_BYTES(at, name) READ_WORDS(at, name)
 #define BYTE(name, i) (name[(i) >> 2] >> (((i)&3u) * 8u) & 255u)
+
+// Elements that are only moved, whatever they are; KIND, a constant of the shader, says of what: 0: T; 1 or 2 words; 4: a byte. Bytes that
+// share a word may be written by several threads, each its own.
+#define READ_ANY(at, name)                                                               \
+  layout(std430, set = 0, binding = at) readonly buffer Of_##name { T name[]; };          \
+  layout(std430, set = 0, binding = at) readonly buffer Words_##name { uint name##_words[]; }
+#define WRITE_ANY(at, name)                                                              \
+  layout(std430, set = 0, binding = at) buffer Of_##name { T name[]; };                   \
+  layout(std430, set = 0, binding = at) buffer Words_##name { uint name##_words[]; }
+#define PUT_BYTE(words, i, value)                                    \
+  {                                                                  \
+    uint shift = ((i)&3u) * 8u;                                      \
+    atomicAnd(words[(i) >> 2], ~(255u << shift));                    \
+    atomicOr(words[(i) >> 2], (value) << shift);                     \
+  }
+#define MOVE(y, to, x, from)                                                                                        \
+  if (KIND == 0)                                                                                                    \
+    y[to] = x[from];                                                                                                \
+  else if (KIND == 4)                                                                                               \
+    PUT_BYTE(y##_words, to, BYTE(x##_words, from))                                                                  \
+  else                                                                                                              \
+    for (uint word = 0; word < KIND; ++word) y##_words[(to)*KIND + word] = x##_words[(from)*KIND + word];
+// `bits`: of one element, low word first; of T as f32.
+#define PUT(y, to, bits)                                                                      \
+  if (KIND == 0)                                                                              \
+    y[to] = T(uintBitsToFloat(bits.x));                                                       \
+  else if (KIND == 4)                                                                         \
+    PUT_BYTE(y##_words, to, bits.x & 255u)                                                    \
+  else                                                                                        \
+    for (uint word = 0; word < KIND; ++word) y##_words[(to)*KIND + word] = bits[word];

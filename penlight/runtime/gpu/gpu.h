@@ -33,11 +33,13 @@ struct GpuTarget {
 
 // A buffer as a shader sees it, before memory has a place: offset and bytes as the planner counts them.
 struct Operand {
-  int32_t buffer;  // of the plan; -1: none, for what a shader is told not to read
+  int32_t buffer;  // of the plan; kNone: for what a shader is told not to read; kFaults
+  static constexpr int32_t kNone = -1, kFaults = -2;
   int64_t offset, bytes;
   DType dtype;
 };
 
+constexpr int kFaultWords = 8;  // as faults.glsl has them: whether there is one, step, input, index (two), lowest, limit
 constexpr int kMaxOperands = 8, kMaxConstants = 24, kMaxPush = 32;
 struct Dispatch {
   Dispatch* next;
@@ -57,7 +59,9 @@ class Gpu : public Lay {
   const GpuLimits& limits() const;
   Operand reads(int input) const;
   Operand writes(int output) const;
-  Operand none() const { return {-1, 0, 0, DType::f32}; }
+  Operand none() const { return {Operand::kNone, 0, 0, DType::f32}; }
+  // Words in which a shader reports what the data shows to be wrong (faults.glsl); zero at the start of a run.
+  Operand faults() const { return {Operand::kFaults, 0, kFaultWords * 4, DType::i32}; }
   // Memory for this node alone.
   Status scratch(DType dtype, int64_t elements, Operand* operand);
   // The shader, after what this node has dispatched so far. An empty grid is no dispatch.
@@ -99,13 +103,11 @@ constexpr uint8_t kViewRule = 255;  // all of its outputs are views
 extern const GpuEntry kGpuEntries[];  // as kKernels
 GpuFn gpu_function(int number);       // from 1
 
-struct ShaderCode {
-  const uint32_t* words;
-  uint32_t count;  // 0: this library does not have it
-};
 struct ShaderProgram {
   const char* name;
-  ShaderCode code[2];  // values as f32, as f16
+  const uint8_t* packed;  // see unpack.h
+  uint32_t size, unpacked;
+  uint32_t words[2];  // of SPIR-V, with values as f32 and as f16; 0: there is none, or this library does not have it
   uint32_t buffers, push_bytes;
 };
 extern const ShaderProgram kShaderPrograms[];

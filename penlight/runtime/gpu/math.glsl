@@ -1,22 +1,34 @@
-// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them.
+// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them. Devices may take numbers
+// below 2**-126 for 0, know NaN badly in their own functions, and have their own sin and atan to 11 bits only: these are ours.
 float p_nan() { return uintBitsToFloat(0x7fc00000u); }
+float p_inf() { return uintBitsToFloat(0x7f800000u); }
 bool p_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
 bool p_isinf(float a) { return (floatBitsToUint(a) & 0x7fffffffu) == 0x7f800000u; }
 bool p_signbit(float a) { return floatBitsToUint(a) >> 31 != 0; }
-float p_add(float a, float b) { return a + b; }
-float p_sub(float a, float b) { return a - b; }
-float p_mul(float a, float b) { return a * b; }
+// precise: a compiler may otherwise take a * 0 for 0, which it is not for NaN.
+float p_add(float a, float b) {
+  precise float y = a + b;
+  return y;
+}
+float p_sub(float a, float b) {
+  precise float y = a - b;
+  return y;
+}
+float p_mul(float a, float b) {
+  precise float y = a * b;
+  return y;
+}
 float p_div(float a, float b) { return a / b; }
 float p_neg(float a) { return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u); }
 float p_abs(float a) { return uintBitsToFloat(floatBitsToUint(a) & 0x7fffffffu); }
 float p_copysign(float a, float b) { return uintBitsToFloat((floatBitsToUint(a) & 0x7fffffffu) | (floatBitsToUint(b) & 0x80000000u)); }
-float p_sqrt(float a) { return a < 0.0 ? p_nan() : sqrt(a); }
+float p_sqrt(float a) { return a < 0.0 || p_isnan(a) ? p_nan() : a == 0.0 || p_isinf(a) ? a : sqrt(a); }
 float p_floor(float a) { return floor(a); }
 float p_ceil(float a) { return ceil(a); }
 float p_round(float a) { return roundEven(a); }
 float p_trunc(float a) { return trunc(a); }
-float p_exp(float a) { return exp(a); }
-float p_exp2(float a) { return exp2(a); }
+float p_exp(float a) { return p_isnan(a) ? a : exp(a); }
+float p_exp2(float a) { return p_isnan(a) ? a : exp2(a); }
 bool p_lt(float a, float b) { return a < b; }
 bool p_le(float a, float b) { return a <= b; }
 bool p_gt(float a, float b) { return a > b; }
@@ -32,10 +44,10 @@ float p_minimum(float a, float b) { return a < b || p_isnan(a) ? a : b; }
 float p_clamp(float a, float lo, float hi) { return p_isnan(a) ? a : min(max(a, lo), hi); }
 // e**a - 1, by Horner's rule where the difference would lose digits.
 float p_expm1(float a) {
-  if (abs(a) > 0.4) return exp(a) - 1.0;
+  if (!(abs(a) <= 0.4)) return p_exp(a) - 1.0;
   return a * (1.0 + a * (0.5 + a * (1.0 / 6.0 + a * (1.0 / 24.0 + a * (1.0 / 120.0 + a * (1.0 / 720.0 + a * (1.0 / 5040.0)))))));
 }
-float p_sigmoid(float a) { return 1.0 / (1.0 + exp(-a)); }
+float p_sigmoid(float a) { return 1.0 / (1.0 + p_exp(-a)); }
 float p_tanh(float a) {
   float x = abs(a);
   if (p_isnan(a)) return a;
@@ -46,14 +58,14 @@ float p_tanh(float a) {
   float e = exp(-2.0 * x);
   return p_copysign((1.0 - e) / (1.0 + e), a);
 }
-float p_log(float a) { return a < 0.0 ? p_nan() : log(a); }
-float p_log2(float a) { return a < 0.0 ? p_nan() : log2(a); }
+float p_log(float a) { return a < 0.0 || p_isnan(a) ? p_nan() : a == 0.0 ? -p_inf() : p_isinf(a) ? a : log(a); }
+float p_log2(float a) { return a < 0.0 || p_isnan(a) ? p_nan() : a == 0.0 ? -p_inf() : p_isinf(a) ? a : log2(a); }
 float p_log10(float a) { return p_log(a) * 0.4342944819; }
-// log(1 + a) without the loss of the sum: what the sum lost is put back.
+// log(1 + a): near 0 by the series of the inverse hyperbolic tangent, as the sum would lose digits.
 float p_log1p(float a) {
-  float u = 1.0 + a;
-  if (p_isinf(u) || u <= 0.0 || p_isnan(u)) return p_log(u);
-  return log(u) + (a - (u - 1.0)) / u;
+  if (!(abs(a) <= 0.4)) return p_log(1.0 + a);
+  float z = a / (2.0 + a), s = z * z;
+  return z * (2.0 + s * (2.0 / 3.0 + s * (0.4 + s * (2.0 / 7.0 + s * (2.0 / 9.0 + s * (2.0 / 11.0))))));
 }
 // The error function: a series near 0, else e**(-a*a) times a rational of t (Numerical analysis' erfc, 1.2e-7).
 float p_erfc_tail(float x) {
@@ -77,22 +89,103 @@ float p_erfc(float a) {
   float t = abs(a) > 11.0 ? 0.0 : p_erfc_tail(abs(a));
   return a > 0.0 ? t : 2.0 - t;
 }
-float p_sin(float a) { return sin(a); }
-float p_cos(float a) { return cos(a); }
-float p_tan(float a) { return tan(a); }
-float p_asin(float a) { return abs(a) > 1.0 ? p_nan() : atan(a, sqrt((1.0 - a) * (1.0 + a))); }
-float p_acos(float a) { return abs(a) > 1.0 ? p_nan() : atan(sqrt((1.0 - a) * (1.0 + a)), a); }
-float p_atan(float a) { return p_isinf(a) ? p_copysign(1.570796327, a) : atan(a); }
-float p_sinh(float a) { return abs(a) < 0.4 ? 0.5 * (p_expm1(a) - p_expm1(-a)) : p_copysign(0.5 * exp(abs(a)) - 0.5 * exp(-abs(a)), a); }
-float p_cosh(float a) { return 0.5 * exp(abs(a)) + 0.5 * exp(-abs(a)); }
+// |a| = n * pi / 2 + rest, |rest| <= pi / 4: what is left of a turn is in n. Below 12000 quarter turns have 13 bits, so that their products
+// with the parts of pi / 2 are exact; beyond, a * 2 / pi in 96 bits, past those that make whole turns.
+const uint kTwoOverPi[7] = uint[7](0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+float p_quarters(float a, out uint n) {
+  a = abs(a);
+  if (a < 12000.0) {
+    precise float k = roundEven(a * 0.636619772), rest = a - k * 1.5703125;
+    rest = rest - k * 0.00048375129699707;
+    rest = rest - k * 7.54953362e-8;
+    rest = rest - k * 2.56334415e-12;
+    n = uint(k);
+    return rest;
+  }
+  uint word = floatBitsToUint(a), m = (word & 0x7fffffu) | 0x800000u;
+  int s = int(word >> 23) - 150;
+  uint skipped = uint(max(s - 2, 0)), first = skipped >> 5, shift = skipped & 31u;
+  uint window[3];
+  for (uint i = 0; i < 3; ++i) {
+    window[i] = kTwoOverPi[first + i] << shift;
+    if (shift != 0) window[i] |= kTwoOverPi[first + i + 1] >> (32 - shift);
+  }
+  uint r[4], carry = 0;  // m * window, the lowest word first
+  for (uint i = 0; i < 3; ++i) {
+    uint high, low, over;
+    umulExtended(m, window[2 - i], high, low);
+    r[i] = uaddCarry(low, carry, over);
+    carry = high + over;
+  }
+  r[3] = carry;
+  if (s < 2) {
+    uint down = uint(2 - s);
+    for (uint i = 0; i < 3; ++i) r[i] = r[i] >> down | r[i + 1] << (32 - down);
+  }
+  n = r[2] >> 30;
+  uint high = r[2] << 2 | r[1] >> 30, low = r[1] << 2 | r[0] >> 30;
+  bool negative = high >> 31 != 0;
+  if (negative) {
+    ++n;
+    low = ~low;
+    high = ~high;
+  }
+  float rest = (float(high) * exp2(-32.0) + float(low) * exp2(-64.0)) * 1.570796327;
+  return negative ? -rest : rest;
+}
+vec2 p_sin_cos(float r) {
+  float s = r * r, p = ((2.71756426e-6 * s - 0.000198392561) * s + 0.00833332911) * s - 0.166666672;
+  float q = (2.44312032e-5 * s - 0.0013887306) * s + 0.0416666456;
+  return vec2(r * (p * s + 1.0), s * s * q + (s * -0.5 + 1.0));
+}
+// The sine of a, past so many quarter turns.
+float p_wave(float a, uint past) {
+  if (p_isnan(a) || p_isinf(a)) return p_nan();
+  uint n;
+  vec2 v = p_sin_cos(p_quarters(a, n));
+  n += past;
+  float y = (n & 1u) != 0 ? v.y : v.x;
+  return (n & 2u) != 0 ? -y : y;
+}
+float p_sin(float a) {
+  float y = p_wave(a, 0);
+  return p_signbit(a) ? p_neg(y) : y;
+}
+float p_cos(float a) { return p_wave(a, 1); }
+float p_tan(float a) {
+  if (p_isnan(a) || p_isinf(a)) return p_nan();
+  uint n;
+  vec2 v = p_sin_cos(p_quarters(a, n));
+  float y = (n & 1u) != 0 ? -v.y / v.x : v.x / v.y;
+  return p_signbit(a) ? p_neg(y) : y;
+}
+// of 0 <= t <= 1
+float p_atan_reduced(float t) {
+  float s = t * t, p = -0.0018271798;
+  p = ((p * s + 0.0110642947) * s - 0.0314554349) * s + 0.0582342893;
+  p = ((p * s - 0.0841944441) * s + 0.109575711) * s - 0.142652452;
+  return t * s * ((p * s + 0.199986383) * s - 0.333333015) + t;
+}
 float p_atan2(float a, float b) {
   if (p_isnan(a) || p_isnan(b)) return p_nan();
-  if (a == 0.0) return p_signbit(b) ? p_copysign(3.141592654, a) : a;
-  if (p_isinf(a) && p_isinf(b)) return p_copysign(p_signbit(b) ? 2.356194490 : 0.785398163, a);
-  if (p_isinf(b)) return p_copysign(p_signbit(b) ? 3.141592654 : 0.0, a);
-  if (p_isinf(a)) return p_copysign(1.570796327, a);
-  return atan(a, b);
+  float down = abs(a), across = abs(b), most = max(down, across), least = min(down, across);
+  float angle = p_atan_reduced(most == 0.0 ? 0.0 : p_isinf(least) ? 1.0 : p_isinf(most) ? 0.0 : least / most);
+  if (down > across) angle = 1.570796327 - angle;
+  if (p_signbit(b)) angle = 3.141592654 - angle;
+  return p_copysign(angle, a);
 }
+float p_atan(float a) { return p_atan2(a, 1.0); }
+float p_asin(float a) { return abs(a) <= 1.0 ? p_atan2(a, sqrt((1.0 - a) * (1.0 + a))) : p_nan(); }
+float p_acos(float a) { return abs(a) <= 1.0 ? p_atan2(sqrt((1.0 - a) * (1.0 + a)), a) : p_nan(); }
+// e**a / 2, in two factors, as e**a overflows before its half.
+float p_half_exp(float a) {
+  float h = p_exp(0.5 * a);
+  return 0.5 * h * h;
+}
+float p_sinh(float a) {
+  return abs(a) < 0.4 ? 0.5 * (p_expm1(a) - p_expm1(-a)) : p_copysign(p_half_exp(abs(a)) - p_half_exp(-abs(a)), a);
+}
+float p_cosh(float a) { return p_half_exp(abs(a)) + p_half_exp(-abs(a)); }
 float p_pow(float a, float b) {
   if (b == 0.0 || a == 1.0) return 1.0;
   if (p_isnan(a) || p_isnan(b)) return p_nan();
@@ -100,24 +193,29 @@ float p_pow(float a, float b) {
   bool whole = floor(b) == b || p_isinf(b), odd = whole && abs(b) < 16777216.0 && floor(b * 0.5) * 2.0 != b;
   if (p_isinf(b)) {
     float m = abs(a);
-    return m == 1.0 ? 1.0 : (m > 1.0) == (b > 0.0) ? uintBitsToFloat(0x7f800000u) : 0.0;
+    return m == 1.0 ? 1.0 : (m > 1.0) == (b > 0.0) ? p_inf() : 0.0;
   }
-  if (a == 0.0) return b > 0.0 ? (odd ? a : 0.0) : odd ? p_copysign(uintBitsToFloat(0x7f800000u), a) : uintBitsToFloat(0x7f800000u);
+  if (a == 0.0 || p_isinf(a)) {
+    float limit = (a == 0.0) == (b > 0.0) ? 0.0 : p_inf();
+    return odd ? p_copysign(limit, a) : limit;
+  }
   if (a < 0.0 && !whole) return p_nan();
   float m = pow(abs(a), b);
   return a < 0.0 && odd ? -m : m;
 }
-// The rest of a / b, with the sign of a: exact, as each step takes away a multiple of b that loses nothing.
+// The rest of a / b, with the sign of a: exact, as it is one of whole numbers, eight bits of a's lead over b at a time.
 float p_fmod(float a, float b) {
   if (p_isnan(a) || p_isnan(b) || p_isinf(a) || b == 0.0) return p_nan();
   float x = abs(a), y = abs(b);
   if (p_isinf(b) || x < y) return a;
-  for (int i = 0; i < 64 && x >= y; ++i) {
-    float q = floor(x / y), step = min(q, 8388608.0) * y;
-    precise float rest = fma(-min(q, 8388608.0), y, x);
-    x = rest < 0.0 ? rest + y : rest;
+  uint u = floatBitsToUint(x), v = floatBitsToUint(y), divisor = (v & 0x7fffffu) | 0x800000u;
+  uint rest = ((u & 0x7fffffu) | 0x800000u) % divisor;
+  for (uint lead = (u >> 23) - (v >> 23); lead > 0 && rest != 0;) {
+    uint bits = min(lead, 8u);
+    rest = (rest << bits) % divisor;
+    lead -= bits;
   }
-  return p_copysign(x, a);
+  return p_copysign(float(rest) * (1.0 / 8388608.0) * uintBitsToFloat(v & 0x7f800000u), a);
 }
 float p_remainder(float a, float b) {
   float r = p_fmod(a, b);

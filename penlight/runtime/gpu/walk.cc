@@ -48,7 +48,8 @@ GpuWalk walk_together(const Shape& shape, const int64_t (*strides)[kMaxRank], in
 }
 
 // Words that an element of a copy has: f32 is one of T, i64 two of 32 bits; bytes go by four, in their target's order.
-Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Tensor& to, const Operand& target) {
+Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Tensor& to, const Operand& target,
+                     int64_t first, bool part) {
   Shape shape = shape_of(to);
   int64_t strides[2][kMaxRank] = {};
   for (int d = 0; d < shape.rank; ++d) {
@@ -66,12 +67,13 @@ Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Te
       s->push.x_strides[d] = static_cast<uint32_t>(d < w.rank ? w.strides[0][d] * words : 0);
       s->push.y_strides[d] = static_cast<uint32_t>(d < w.rank ? w.strides[1][d] * words : 0);
     }
+    s->push.x_at = static_cast<uint32_t>(first);
     s->RANK = static_cast<uint32_t>(w.rank);
   };
   if (to.dtype == DType::f32) {
     shader::Copy s;
     fill(&s, 1);
-    s.FOURS = w.dense(0) && w.dense(1) && w.n % 4 == 0 && source.offset % 16 == 0 && target.offset % 16 == 0;
+    s.FOURS = first == 0 && w.dense(0) && w.dense(1) && w.n % 4 == 0 && source.offset % 16 == 0 && target.offset % 16 == 0;
     return b.dispatch(s, {source, target}, rounds(ceil_div(w.n, s.FOURS ? 4 : 1), 128));
   }
   if (size == 4 || size == 8) {
@@ -80,10 +82,10 @@ Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Te
     return b.dispatch(s, {source, target}, rounds(w.n * size / 4, 128));
   }
   if (size == 1) {
-    if (!w.dense(1) || target.offset % 4 != 0) return b.fail(-1, "bytes that lie one after the other", "strided ones");
     shader::CopyBytes s;
     fill(&s, 1);
-    return b.dispatch(s, {source, target}, rounds(ceil_div(w.n, 4), 128));
+    s.STRIDED = part || !w.in_order(1) || target.offset % 4 != 0;
+    return b.dispatch(s, {source, target}, rounds(s.STRIDED ? w.n : ceil_div(w.n, 4), 128));
   }
   return b.fail(-1, "elements of one, four or eight bytes", "of %lld", static_cast<long long>(size));
 }

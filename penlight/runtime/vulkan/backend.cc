@@ -2,6 +2,7 @@
 // replayed in every run.
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/gpu/gpu.h"
+#include "penlight/runtime/gpu/unpack.h"
 #include "penlight/runtime/vulkan/commands.h"
 #include "penlight/runtime/vulkan/weights.h"
 
@@ -43,7 +44,9 @@ struct Held {
     const vulkan::Buffer* callers;  // what it has in place of `up` or `down`; null: nothing
     bool direct;                    // and in place of `io` too
   };
-  Port* ports;  // by plan buffer
+  Port* ports;     // by plan buffer
+  uint64_t zeros;  // in `up`: what `faults` begins with
+  Port faults;     // no bytes: no shader reports any
 };
 
 Status open(const char* which, bool f16, void** out, pen_error* error) {
@@ -60,6 +63,8 @@ Status open(const char* which, bool f16, void** out, pen_error* error) {
   t->limits.shared_bytes = l.shared_bytes;
   t->limits.subgroup_operations = l.subgroup_operations;
   t->limits.f16 = f16 && l.f16_storage;
+  for (int32_t i = 0; i < l.shape_count && t->limits.f16 && l.cooperative_nv && l.f16_arithmetic; ++i)
+    t->limits.matrix |= l.shapes[i].m == 16 && l.shapes[i].n == 16 && l.shapes[i].k == 16 && l.subgroup_size == 32;
   *out = t;
   return PEN_OK;
 }
@@ -129,6 +134,16 @@ struct Recorder {
   vulkan::Weight* weights;
   int32_t* weight_of;  // of each plan buffer: its number in weights, or -1
   int32_t weight_count;
+  struct Words {
+    uint32_t* data;
+    uint32_t count;
+  };
+  Words* words;  // by shader
+
+  ~Recorder() {
+    for (int i = 0; words && i < shader::kShaders; ++i) free(words[i].data);
+    scrap.release();
+  }
 
   Status out_of_memory() { return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan"); }
 
@@ -174,8 +189,20 @@ struct Recorder {
       (input ? h->bytes_up : h->bytes_down) += bytes;
       ++h->copies;
     }
+    PEN_TRY(each_dispatch([&](int32_t, Dispatch* d) {
+      for (int k = 0; k < d->operand_count; ++k)
+        if (d->operands[k].buffer == Operand::kFaults) h->faults.bytes = kFaultWords * 4;
+      return PEN_OK;
+    }));
+    h->faults.io = io;
+    h->faults.host = down;
+    h->zeros = up;
+    io += aligned(h->faults.bytes);
+    up += aligned(h->faults.bytes);
+    down += aligned(h->faults.bytes);
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::device, io, &h->io, r->error));
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::upload, up, &h->up, r->error));
+    if (h->faults.bytes) memset(static_cast<char*>(h->up.mapped) + h->zeros, 0, h->faults.bytes);
     return vulkan::create_buffer(t.device, vulkan::Use::download, down, &h->down, r->error);
   }
 
@@ -210,6 +237,7 @@ struct Recorder {
   // Where an operand lies, at an offset that the device can bind, and how many elements after that it begins.
   Range range_of(const Operand& o, bool written, uint32_t* first) {
     *first = 0;
+    if (o.buffer == Operand::kFaults) return {&h->io, h->faults.io, h->faults.bytes, written};
     if (o.buffer < 0 || o.bytes == 0) return {&h->io, 0, 4, false};  // nothing that is read
     int32_t root = root_of(*plan, o.buffer);
     const Buffer& b = plan->buffers[root];
@@ -235,11 +263,21 @@ struct Recorder {
     return {buffer, at - rest, (end < buffer->bytes ? end : buffer->bytes) - (at - rest), written};
   }
 
+  // Of each shader the words, unpacked once.
+  Status find_program(uint16_t number, bool f16, vulkan::Program* program) {
+    const ShaderProgram& p = kShaderPrograms[number];
+    Words& w = words[number];
+    f16 = f16 && p.words[1];
+    if (!w.data) w.data = unpack_shader(p, f16, &w.count);
+    if (!w.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
+    if (!w.data) return out_of_memory();
+    *program = {p.name, w.data, w.count, p.buffers, p.push_bytes};
+    return PEN_OK;
+  }
+
   Status add_dispatch(int32_t index, const Dispatch& d) {
     const ShaderProgram& p = kShaderPrograms[d.shader];
-    const ShaderCode& code = p.code[t.limits.f16];
-    if (!code.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
-    programs[index] = {p.name, code.words, code.count, p.buffers, p.push_bytes};
+    PEN_TRY(find_program(d.shader, t.limits.f16, &programs[index]));
     requests[index] = {&programs[index], d.constants, d.constant_count, 0};
     vulkan::Step& s = steps[index];
     Range* ranges = scrap.take_array<Range>(d.operand_count + 1);
@@ -278,9 +316,7 @@ struct Recorder {
     s.range_count = 2;
     if (device.bytes == host.bytes) return PEN_OK;
     uint16_t number = input ? shader::Narrow::kNumber : shader::Widen::kNumber;
-    const ShaderProgram& p = kShaderPrograms[number];
-    if (!p.code[1].count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
-    programs[index] = {p.name, p.code[1].words, p.code[1].count, p.buffers, p.push_bytes};
+    PEN_TRY(find_program(number, true, &programs[index]));
     requests[index] = {&programs[index], nullptr, 0, 0};
     uint32_t* push = scrap.take_array<uint32_t>(4);
     if (!push) return out_of_memory();
@@ -293,10 +329,25 @@ struct Recorder {
     return PEN_OK;
   }
 
+  // Faults begin with zeros, and go to the host at the end.
+  Status add_faults(int32_t index, bool start) {
+    Range* ranges = scrap.take_array<Range>(2);
+    if (!ranges) return out_of_memory();
+    const Held::Port& f = h->faults;
+    ranges[0] = start ? Range{&h->up, h->zeros, f.bytes, false} : Range{&h->io, f.io, f.bytes, false};
+    ranges[1] = start ? Range{&h->io, f.io, f.bytes, true} : Range{&h->down, f.host, f.bytes, true};
+    steps[index].ranges = ranges;
+    steps[index].range_count = 2;
+    h->timed_steps[index] = -1;
+    return PEN_OK;
+  }
+
   Status record() {
+    words = scrap.take_array<Words>(shader::kShaders);
+    if (!words) return out_of_memory();
     PEN_TRY(make_ports());
     PEN_TRY(collect_weights());
-    int32_t most = count + plan->buffers.count;
+    int32_t most = count + plan->buffers.count + 2;
     steps = scrap.take_array<vulkan::Step>(most + 1);
     requests = scrap.take_array<vulkan::PipelineRequest>(most + 1);
     programs = scrap.take_array<vulkan::Program>(most + 1);
@@ -309,6 +360,7 @@ struct Recorder {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, true));
       }
+    if (h->faults.bytes) PEN_TRY(add_faults(n++, true));
     PEN_TRY(each_dispatch([&](int32_t step, Dispatch* d) {
       h->timed_steps[n] = step;
       return add_dispatch(n++, *d);
@@ -318,6 +370,7 @@ struct Recorder {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, false));
       }
+    if (h->faults.bytes) PEN_TRY(add_faults(n++, false));
     // Pipelines are asked for together; steps that are copies have none.
     int32_t wanted = 0;
     int32_t* places = scrap.take_array<int32_t>(n + 1);
@@ -390,9 +443,8 @@ Status make_ready(Runner* r, const Model& model, Plan* plan) {
   if (!h) return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan");
   h->target = t;
   h->arena_number = t->arena_number;
-  Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
+  Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr};
   Status status = recorder.record();
-  recorder.scrap.release();
   if (status) {
     release(h);
     return status;
@@ -400,6 +452,19 @@ Status make_ready(Runner* r, const Model& model, Plan* plan) {
   h->next = first;
   plan->held = h;
   return PEN_OK;
+}
+
+Status check_faults(Runner* r, const Model& model, const Plan& plan, const Held& h) {
+  if (!h.faults.bytes) return PEN_OK;
+  uint32_t words[kFaultWords];
+  memcpy(words, static_cast<const char*>(h.down.mapped) + h.faults.host, sizeof words);
+  if (!words[0]) return PEN_OK;
+  r->fault = {};
+  r->fault.input = static_cast<int32_t>(words[2]);
+  memcpy(&r->fault.got, &words[3], 8);
+  r->fault.low = static_cast<int32_t>(words[5]);
+  r->fault.high = words[6];
+  return report_fault(r, model, plan.steps[words[1] < static_cast<uint32_t>(plan.step_count) ? words[1] : 0]);
 }
 
 Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
@@ -411,6 +476,7 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
       memcpy(static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, static_cast<size_t>(b.size));
   }
   PEN_TRY(vulkan::run(h->recording, r->error));
+  PEN_TRY(check_faults(r, model, *plan, *h));
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
     const Buffer& b = plan->buffers[i];
     if (b.kind == Buffer::Kind::output && b.size && !h->bound[i])
@@ -460,7 +526,8 @@ constexpr DeviceMemory kMemory = {create_memory, destroy_memory, upload_memory, 
 }  // namespace
 
 extern const Backend kVulkan;  // generated tables name it
-const Backend kVulkan = {
-    "vulkan", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release, vulkan::describe_device, name_of, &kMemory};
+const Backend kVulkan = {"vulkan",      "~gpu.",   open,    close, gpu_has, gpu_bind,
+                         gpu_bind_copy, gpu_pitch, prepare, run,   release, vulkan::describe_device,
+                         name_of,       &kMemory};
 
 }  // namespace pen

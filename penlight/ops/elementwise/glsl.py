@@ -5,8 +5,8 @@ inputs, which has its rules as cases of a switch over a specialization constant:
       switch (RULE) {
         case 0: { float t0 = p_mul(a, 0.5); … return …; }
 
-The same text serves for activations inside of other shaders (`activate`). Primitives are functions of runtime/gpu/math.glsl. Rules on
-f32 alone have a place here, and conditions; what GLSL lacks stays with the CPU.
+The same text serves for activations inside of other shaders (`activate`). Primitives are functions of runtime/gpu/math.glsl, and of
+whole.glsl for one shader that has the rules on i64, i32 and bool, and casts. What GLSL lacks stays with the CPU.
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
 
 MISSING = {*SPECIAL, "erfinv", "lgamma", "nextafter", "gcd", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
+WHOLE = "elementwise_whole"
+WHOLE_DTYPES = ("i64", "i32", "bool")
+CAST_DTYPES = ("f32", *WHOLE_DTYPES, "u8", "i8")
+WHOLE_MISSING = {*SPECIAL, "attr", "gcd", "pow"}
 INPUTS = "abc"
 MOST_NUMBERS = 4
 # Unary operators that conv2d, linear and others do by themselves, in the order of their numbers, from 1.
@@ -42,8 +46,8 @@ def _row(op: ElementwiseOp) -> Row | None:
     return next((r for r in op.rows() if r.key == f"{op.name}.f32" and not r.loop and r.output in ("f32", "bool")), None)
 
 
-def _can(t: Term) -> bool:
-    return t.op not in MISSING and all(map(_can, t.args))
+def _can(t: Term, missing: set[str] = MISSING) -> bool:
+    return t.op not in missing and all(_can(a, missing) for a in t.args)
 
 
 def _groups(ops: Mapping[str, Op]) -> dict[str, list[ElementwiseOp]]:
@@ -55,14 +59,63 @@ def _groups(ops: Mapping[str, Op]) -> dict[str, list[ElementwiseOp]]:
     return groups
 
 
+def _whole(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
+    """Operators on whole numbers. Casts are the first: a rule that gives back what it gets."""
+    found = [
+        op
+        for _, op in sorted(ops.items())
+        if isinstance(op, ElementwiseOp) and set(op.dtypes) & set(WHOLE_DTYPES) and op.rule is not None and _can(op.trace(), WHOLE_MISSING)
+    ]
+    return sorted(found, key=lambda op: op.name != "cast")
+
+
 def elementwise_rules(ops: Mapping[str, Op]) -> dict[str, Rule]:
     """By kernel key."""
-    return {f"{op.name}.f32": Rule(name, i) for name, group in _groups(ops).items() for i, op in enumerate(group)}
+    rules = {f"{op.name}.f32": Rule(name, i) for name, group in _groups(ops).items() for i, op in enumerate(group)}
+    for i, op in enumerate(_whole(ops)):
+        dtypes = CAST_DTYPES if op.name == "cast" else WHOLE_DTYPES
+        for row in op.rows():
+            if {*row.inputs, row.output} <= set(dtypes):
+                rules[row.key] = Rule(WHOLE, i)
+    return rules
 
 
 def elementwise_shaders(ops: Mapping[str, Op]) -> dict[str, str]:
     """Source by name."""
-    return {name: _shader(group) for name, group in _groups(ops).items()}
+    return {name: _shader(group) for name, group in _groups(ops).items()} | {WHOLE: _whole_shader(_whole(ops))}
+
+
+def _cases(group: list[ElementwiseOp], type: str) -> list[str]:
+    lines = [f"{type} rule({type} a, {type} b, {type} c) {{", "  switch (RULE) {"]
+    for i, op in enumerate(group):
+        named = {p.name: letter for p, letter in zip(op.tensors, INPUTS, strict=False)}
+        numbers = {p.name: f"args[{j}]" for j, p in enumerate(op.attrs)}
+        lines += [f"    case {i}: {{  // {op.name}", *_body(op.trace(), named, numbers, type), "    }"]
+    return [*lines, "  }", f"  return {type}(0);", "}"]
+
+
+def _push(inputs: int) -> str:
+    strides = ", ".join(f"x{i}_strides[4]" for i in range(inputs))
+    places = ", ".join(f"x{i}_at" for i in range(inputs))
+    return f"layout(push_constant) uniform Push {{ uint n; uint dims[4]; uint {strides}; uint y_strides[4]; uint {places}; uint y_at; float args[4]; }};"
+
+
+def _whole_shader(group: list[ElementwiseOp]) -> str:
+    return "\n".join([
+        "#version 450",
+        "#extension GL_GOOGLE_include_directive : require",
+        '#include "gpu.glsl"',
+        '#include "whole.glsl"',
+        *(f"layout(constant_id = {i}) const uint {name} = 0;" for i, name in enumerate(("RULE", "INPUTS", "FIRST", "OTHERS", "OUT"))),
+        _push(3),
+        *(f"READ_ANY({i}, x{i});" for i in range(3)),
+        "WRITE_ANY(3, y);",
+        "bool p_both(bool a, bool b) { return a && b; }",
+        "bool p_either(bool a, bool b) { return a || b; }",
+        *_cases(group, "uvec2"),
+        '#include "elementwise_whole.glsl"',
+        "",
+    ])  # fmt: skip
 
 
 def _shader(group: list[ElementwiseOp]) -> str:
@@ -74,24 +127,15 @@ def _shader(group: list[ElementwiseOp]) -> str:
         *(["#define CONDITION"] if first.has_condition else []),
         *(["#define TRUTH"] if first.result == "bool" else []),
         '#include "elementwise.glsl"',
-        "float rule(float a, float b, float c) {",
-        "  switch (RULE) {",
+        *_cases(group, "float"),
     ]
-    for i, op in enumerate(group):
-        named = {p.name: letter for p, letter in zip(op.tensors, INPUTS, strict=False)}
-        numbers = {p.name: f"args[{j}]" for j, p in enumerate(op.attrs)}
-        lines += [f"    case {i}: {{  // {op.name}", *_body(op.trace(), named, numbers), "    }"]
-    lines += ["  }", "  return 0;", "}"]
     # What shaders.py looks for stands in the text itself, not in what it includes.
     buffers = [f"{'READ_BYTES' if first.has_condition and i == 0 else 'READ'}({i}, x{i});" for i in range(len(first.tensors))]
     buffers.append(f"{'WRITE_WORDS' if first.result == 'bool' else 'WRITE'}({len(first.tensors)}, y);")
-    strides = ", ".join(f"x{i}_strides[4]" for i in range(len(first.tensors)))
-    places = ", ".join(f"x{i}_at" for i in range(len(first.tensors)))
-    push = f"layout(push_constant) uniform Push {{ uint n; uint dims[4]; uint {strides}; uint y_strides[4]; uint {places}; uint y_at; float args[4]; }};"
     head = [
         "layout(constant_id = 0) const uint RULE = 0;",
         "layout(constant_id = 1) const uint DENSE = 0;  // all operands lie alike, without gaps, at multiples of four",
-        push,
+        _push(len(first.tensors)),
         *buffers,
     ]
     at = lines.index('#include "elementwise.glsl"')
@@ -100,7 +144,7 @@ def _shader(group: list[ElementwiseOp]) -> str:
 
 def activations_source(ops: Mapping[str, Op]) -> str:
     lines = [
-        "// Generated by penlight/build/elementwise_glsl.py. Activations that shaders do by themselves, by number; 0: none.",
+        "// Generated by penlight/ops/elementwise/glsl.py. Activations that shaders do by themselves, by number; 0: none.",
         "float activate(uint act, float a, vec4 args) {",
         "  switch (act) {",
     ]
@@ -112,26 +156,30 @@ def activations_source(ops: Mapping[str, Op]) -> str:
     return "\n".join([*lines, "  }", "  return a;", "}", ""])
 
 
-def _body(root: Term, inputs: Mapping[str, str], numbers: Mapping[str, str]) -> list[str]:
+def _body(root: Term, inputs: Mapping[str, str], numbers: Mapping[str, str], type: str = "float") -> list[str]:
     names: dict[str, str] = {}
     lines: list[str] = []
 
     def expression(t: Term) -> str:
         if t.op == "input":
-            return f"({inputs[str(t.value)]} != 0.0)" if t.is_mask else inputs[str(t.value)]
+            return f"({inputs[str(t.value)]} != {type}(0))" if t.is_mask else inputs[str(t.value)]
         if t.op == "attr":
             return numbers[str(t.value)]
         if t.op == "const":
-            return _literal(float(t.value))
+            return _literal(float(t.value)) if type == "float" else _whole_literal(int(t.value))
         text = show(t)
         if text not in names:
             call = f"p_{t.op}({', '.join(expression(a) for a in t.args)})"
             names[text] = f"t{len(names)}"
-            lines.append(f"      {'bool' if t.is_mask else 'float'} {names[text]} = {call};")
+            lines.append(f"      {'bool' if t.is_mask else type} {names[text]} = {call};")
         return names[text]
 
     result = expression(root)
-    return [*lines, f"      return {f'float({result})' if root.is_mask else result};"]
+    return [*lines, f"      return {f'{type}({result})' if root.is_mask else result};"]
+
+
+def _whole_literal(value: int) -> str:
+    return f"uvec2({value & 0xFFFFFFFF}u, {value >> 32 & 0xFFFFFFFF}u)"
 
 
 def _literal(value: float) -> str:

@@ -1,0 +1,19 @@
+// Rows of a tensor (rows.h): a workgroup has COLUMNS rows at a time, 128 / COLUMNS threads for each, which share its elements and put
+// what they found together through shared memory. dims: innermost first. The shader has the push constants rows, count, across,
+// across_in, across_out, along, along_in.
+layout(local_size_x = 128) in;
+const uint SHARERS = 128 / COLUMNS;
+uint column = gl_LocalInvocationID.x % COLUMNS, sharer = gl_LocalInvocationID.x / COLUMNS;
+
+// for (FIRST_ROW; first < rows; NEXT_ROWS): all threads of a workgroup go round as often as each other
+#define FIRST_ROW uint first = gl_WorkGroupID.x * COLUMNS
+#define NEXT_ROWS first += gl_NumWorkGroups.x * COLUMNS
+
+uint place(uint i, uint dims[4], uint strides[4]) {
+  uint at = 0;
+  for (uint d = 0; d < 3; ++d) {
+    at += i % dims[d] * strides[d];
+    i /= dims[d];
+  }
+  return at + i * strides[3];
+}
