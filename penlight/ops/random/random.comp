@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "gpu.glsl"
+#include "math.glsl"
 // Random numbers by Philox (philox.h), the same words as on the CPU: element i has word i of its node's stream. Normal ones are made of two
 // words each, the radius and the angle of two numbers that lie 128 apart.
 layout(constant_id = 0) const uint NORMAL = 0;
@@ -30,9 +31,9 @@ void main() {
     float v;
     if (NORMAL != 0) {
       bool second = (i & 128u) != 0;
-      float length = sqrt(-2.0 * log(fraction(word(i & ~128u)))) * by;
+      float length = sqrt(-2.0 * p_log(fraction(word(i & ~128u)))) * by;
       float turn = float(int(word(i | 128u))) * 2.32830644e-10 * 6.28318531;
-      v = fma(length, second ? sin(turn) : cos(turn), from);
+      v = fma(length, second ? p_sin(turn) : p_cos(turn), from);
     } else if (OPEN != 0) {
       v = fraction(word(i));
     } else {
