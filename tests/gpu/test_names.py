@@ -152,5 +152,6 @@ def test_name(names: str, tmp_path: Path) -> None:
 
 def test_all_names() -> None:
     called = {name for names in (*CALLS, QUANTIZED) for name in names.split()}
-    assert len(REGISTERED.split()) == 143 and len(LISTED.split()) == 25
+    assert len(REGISTERED.split()) == 143
+    assert len(LISTED.split()) == 25
     assert set(REGISTERED.split()) | set(LISTED.split()) == called

@@ -19,7 +19,8 @@ static Status recur_on_gpu(Gpu& b, uint32_t cell, int64_t gates) {
   shader::Recurrent s;
   auto& p = s.push;
   int64_t hidden = x.dims[2] / gates, width = y.dims[2];
-  if (hidden > kMost || width > kMost) return b.fail(0, "at most 2048 hidden units, on this device", "%lld", static_cast<long long>(hidden));
+  if (hidden > kMost || width > kMost)
+    return b.fail(0, "at most 2048 hidden units, on this device", "%lld", static_cast<long long>(hidden));
   if (x.dims[1] == 0 || hidden == 0 || width == 0) return PEN_OK;
   p.steps = u(x.dims[0]), p.batch = u(x.dims[1]), p.hidden = u(hidden), p.width = u(width);
   p.x_step = u(x.strides[0]), p.x_row = u(x.strides[1]), p.y_step = u(y.strides[0]), p.y_row = u(y.strides[1]);

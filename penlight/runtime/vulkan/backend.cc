@@ -248,7 +248,8 @@ struct Recorder {
       if (d.at[k] >= 0)
         push[d.at[k]] += first;
       else if (first)
-        return report(r->error, {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
+        return report(r->error,
+                      {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
     }
     s.ranges = ranges;
     s.range_count = d.operand_count;
