@@ -36,6 +36,7 @@ WHOLE = "elementwise_whole"
 WHOLE_DTYPES = ("i64", "i32", "bool")
 CAST_DTYPES = ("f32", *WHOLE_DTYPES, "u8", "i8")
 WHOLE_MISSING = {*SPECIAL, "attr", "gcd", "pow"}
+DIVISIONS = {"trunc_divide", "floor_divide", "fmod", "remainder"}
 INPUTS = "abc"
 MOST_NUMBERS = 4
 # Unary operators that conv2d, linear and others do by themselves, in the order of their numbers, from 1.
@@ -98,7 +99,7 @@ def _whole(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
         if isinstance(op, ElementwiseOp)
         and set(op.dtypes) & set(WHOLE_DTYPES)
         and op.rule is not None
-        and _can(op.trace(), WHOLE_MISSING)
+        and (_can(op.trace(), WHOLE_MISSING | DIVISIONS) or (_can(op.trace(), WHOLE_MISSING) and _divides(op)))
     ]
     return sorted(found, key=lambda op: op.name != "cast")
 
@@ -134,6 +135,12 @@ def _push(inputs: int) -> str:
     return f"layout(push_constant) uniform Push {{ uint n; uint dims[4]; uint {strides}; uint y_strides[4]; uint {places}; uint y_at; float args[4]; }};"
 
 
+def _divides(op: ElementwiseOp) -> bool:
+    """Its two inputs, and nothing else (whole.glsl)."""
+    root = op.trace()
+    return root.op in DIVISIONS and [str(a.value) for a in root.args] == [p.name for p in op.tensors]
+
+
 def _whole_shader(group: list[ElementwiseOp]) -> str:
     return "\n".join([
         "#version 450",
@@ -146,6 +153,7 @@ def _whole_shader(group: list[ElementwiseOp]) -> str:
         "WRITE_ANY(3, y);",
         "bool p_both(bool a, bool b) { return a && b; }",
         "bool p_either(bool a, bool b) { return a || b; }",
+        f"const bool DIVIDES = {' || '.join(f'RULE == {i}' for i, op in enumerate(group) if _divides(op))};",
         *_cases(group, "uvec2"),
         '#include "elementwise_whole.glsl"',
         "",

@@ -8,7 +8,7 @@ layout(constant_id = 0) const uint CELL = 0;  // lstm, gru, tanh, relu
 layout(constant_id = 1) const uint PROJECTED = 0;
 layout(constant_id = 2) const uint BIAS = 0;  // gru: the state's
 layout(constant_id = 3) const uint REVERSE = 0;
-const uint THREADS = 128, MOST = 2048;
+const uint THREADS = 128, MOST = 2048, GATES = CELL == 0 ? 4 : CELL == 1 ? 3 : 1;
 layout(local_size_x = 128) in;
 layout(push_constant) uniform Push {
   uint steps, batch, hidden, width;  // width: of the state
@@ -45,22 +45,24 @@ void main() {
     for (uint t = 0; t < steps; ++t) {
       uint now = REVERSE != 0 ? steps - 1 - t : t, from = x_at + now * x_step + row * x_row, to = y_at + now * y_step + row * y_row;
       for (uint j = me, i = 0; j < hidden; j += THREADS, ++i) {
-        float result, first = float(x[from + j]), a = gate(j);
-        if (CELL == 0) {
-          float enter = p_sigmoid(first + a), keep = p_sigmoid(float(x[from + hidden + j]) + gate(hidden + j));
-          float candidate = p_tanh(float(x[from + 2 * hidden + j]) + gate(2 * hidden + j));
-          float leave = p_sigmoid(float(x[from + 3 * hidden + j]) + gate(3 * hidden + j));
-          cells[i] = fma(keep, cells[i], enter * candidate);
-          result = leave * p_tanh(cells[i]);
-        } else if (CELL == 1) {
-          vec3 own = vec3(a, gate(hidden + j), gate(2 * hidden + j));
-          if (BIAS != 0) own += vec3(float(c[c_at + j]), float(c[c_at + hidden + j]), float(c[c_at + 2 * hidden + j]));
-          float reset = p_sigmoid(first + own.x), update = p_sigmoid(float(x[from + hidden + j]) + own.y);
-          float candidate = p_tanh(fma(reset, own.z, float(x[from + 2 * hidden + j])));
-          result = fma(update, state[j] - candidate, candidate);
+        float result, given[4], own[4];
+        for (uint g = 0; g < GATES; ++g) {
+          given[g] = float(x[from + g * hidden + j]);
+          own[g] = gate(g * hidden + j) + (BIAS != 0 ? float(c[c_at + g * hidden + j]) : 0.0);
+        }
+        if (CELL == 3) {
+          result = p_maximum(given[0] + own[0], 0.0);
+        } else if (CELL == 2) {
+          result = p_tanh(given[0] + own[0]);
         } else {
-          float sum = first + a;
-          result = CELL == 2 ? p_tanh(sum) : p_maximum(sum, 0.0);
+          float first = p_sigmoid(given[0] + own[0]), second = p_sigmoid(given[1] + own[1]);
+          float candidate = p_tanh(given[2] + (CELL == 1 ? first * own[2] : own[2]));
+          if (CELL == 1) {
+            result = fma(second, state[j] - candidate, candidate);
+          } else {
+            cells[i] = fma(second, cells[i], first * candidate);
+            result = p_sigmoid(given[3] + own[3]) * p_tanh(cells[i]);
+          }
         }
         made[j] = result;
       }
