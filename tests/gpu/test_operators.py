@@ -21,6 +21,7 @@ from tests.gpu.conftest import device_of
 from tests.ops.recording import Case, all_cases, model_of
 
 F32, F16 = 1e-4, 2e-2
+BEYOND_F16 = {"group_norm-_-7-large mean", "layer_norm-_-4-large mean"}  # 100 + x / 1000 is 100 there
 
 
 @functools.cache
@@ -38,7 +39,7 @@ def _marked() -> list[object]:
         ways = [("lavapipe", False)]
         if first or case.index % 3 == 0:
             ways.append(("swiftshader", False))
-        if first or case.index % 3 == 1:
+        if (first or case.index % 3 == 1) and case.name not in BEYOND_F16:
             ways.append(("lavapipe", True))
         for i, (driver, f16) in enumerate(ways):
             marks = [] if first and i == 0 else [pytest.mark.slow]
