@@ -203,6 +203,8 @@ class Model:
     def device_report(self, method: str = "forward") -> dict[str, Any]:
         """What this thread's last run of a method had its device do: the device's name, dispatches on it (0 on the CPU), copies of inputs
         and outputs between it and the host, and the bytes of these."""
+        if self._script is not None and method in self._script.signatures:
+            return self._script.device_report()
         report: dict[str, Any] = dict(self._session(self._known(method)).device_report())
         for size in getattr(self._local, "moved", {}).get(method, ()):
             report["copies"] += 1

@@ -128,6 +128,11 @@ class VmModule:
         with self._lock:
             self._module.seed(seed)
 
+    def device_report(self) -> dict[str, Any]:
+        """Of the planned parts that the last run came by."""
+        with self._lock:
+            return self._module.device_report()
+
     @property
     def planned_parts(self) -> list[PlannedPart]:
         with self._lock:

@@ -170,6 +170,8 @@ def _body(root: Term, inputs: Mapping[str, str], numbers: Mapping[str, str], typ
         text = show(t)
         if text not in names:
             call = f"p_{t.op}({', '.join(expression(a) for a in t.args)})"
+            if type == "float" and t.op == "mul" and t.args[1].op == "const" and t.args[1].value == 0:
+                call = f"p_none_of({expression(t.args[0])})"
             names[text] = f"t{len(names)}"
             lines.append(f"      {'bool' if t.is_mask else type} {names[text]} = {call};")
         return names[text]

@@ -41,65 +41,56 @@ vec2 together(vec2 v, bool maximum) {
   return all_;
 }
 
-float value(uint from, uint i) { return float(x[from + place(i, along, along_in)]); }
-
-void softmax(uint from, uint to, uint n) {
-  float top = uintBitsToFloat(0xff800000u), sum = 0.0;
-  for (uint i = sharer; i < n; i += SHARERS) top = p_maximum(top, value(from, i));
-  top = together(vec2(top, 0), true).x;
-  bool hidden = KIND == 2 && p_isinf(top) && p_signbit(top), wrong = !hidden && (p_isnan(top) || p_isinf(top));
-  for (uint i = sharer; i < n; i += SHARERS) sum += exp(value(from, i) - top);
-  sum = together(vec2(sum, 0), false).x;
-  float factor = 1.0 / sum, under = log(sum);
-  for (uint i = sharer; i < n; i += SHARERS) {
-    float v = value(from, i) - top;
-    v = KIND == 1 ? v - under : exp(v) * factor;
-    y[to + place(i, along, along_out)] = T(wrong ? p_nan() : hidden ? 0.0 : v);
-  }
-}
-
-void norm(uint from, uint to, uint row, uint n) {
-  float middle = 0.0;
-  vec2 sums = vec2(0);  // of the distances from the middle, of their squares
-  if (KIND != 4) {
-    for (uint i = sharer; i < n; i += SHARERS) sums.x += value(from, i);
-    middle = together(sums, false).x / float(count);
-    sums = vec2(0);
-  }
-  for (uint i = sharer; i < n; i += SHARERS) {
-    float d = value(from, i) - middle;
-    sums += vec2(d, d * d);
-  }
-  sums = together(sums, false);
-  if (KIND != 4) {  // what rounding left of the mean
-    float rest = sums.x / float(count);
-    if (!p_isnan(rest)) middle += rest;
-    sums.y = p_maximum(sums.y - sums.x * rest, 0.0);
-  }
-  if (KIND == 5) {
-    if (sharer != 0 || row >= rows) return;
-    y[to] = T(count == 0 ? p_nan() : sums.y / number);
-    mean[mean_at + to - y_at] = T(count == 0 ? p_nan() : middle);
-    return;
-  }
-  float factor = 1.0 / sqrt(sums.y / float(count) + number);
-  uint group = row % across[0];
-  for (uint i = sharer; i < n; i += SHARERS) {
-    uint c = CHANNELS == 1 ? group * along[1] + i / along[0] : CHANNELS == 2 ? group * along[0] + i % along[0] : i;
-    float v = (value(from, i) - middle) * factor;
-    if (SCALED != 0) v *= float(w[w_at + c]);
-    if (SHIFTED != 0) v += float(b[b_at + c]);
-    y[to + place(i, along, along_out)] = T(v);
-  }
-}
-
 void main() {
   for (FIRST_ROW; first < rows; NEXT_ROWS) {
-    uint row = first + column, from = x_at + place(row, across, across_in), to = y_at + place(row, across, across_out);
+    uint row = first + column, from = x_at + place(row, across, across_in), to = place(row, across, across_out);
     uint n = row < rows ? count : 0;
-    if (KIND < 3)
-      softmax(from, to, n);
-    else
-      norm(from, to, row, n);
+    float middle = 0.0, factor = 1.0, under = 0.0;  // result: (x - middle) * factor, for softmax e to it, less `under`
+    bool hidden = false, wrong = false;
+    // What the middle is (the maximum, the mean), what lies around it, then the results.
+    for (uint pass = KIND == 4 ? 1 : 0; pass < 3; ++pass) {
+      vec2 sums = vec2(pass == 0 && KIND < 3 ? -p_inf() : 0.0, 0.0);
+      for (uint i = sharer; i < n; i += SHARERS) {
+        float v = float(x[from + place(i, along, along_in)]) - middle;
+        if (pass == 0)
+          sums.x = KIND < 3 ? p_maximum(sums.x, v) : sums.x + v;
+        else if (pass == 1)
+          sums += KIND < 3 ? vec2(exp(v), 0) : vec2(v, v * v);
+        else if (KIND != 5) {
+          if (KIND < 3) {
+            v = KIND == 1 ? v - under : exp(v) * factor;
+            v = wrong ? p_nan() : hidden ? 0.0 : v;
+          } else {
+            v *= factor;
+            uint group = row % across[0];
+            uint c = CHANNELS == 1 ? group * along[1] + i / along[0] : CHANNELS == 2 ? group * along[0] + i % along[0] : i;
+            if (SCALED != 0) v *= float(w[w_at + c]);
+            if (SHIFTED != 0) v += float(b[b_at + c]);
+          }
+          y[y_at + to + place(i, along, along_out)] = T(v);
+        }
+      }
+      if (pass == 2) break;
+      sums = together(sums, pass == 0 && KIND < 3);
+      if (KIND < 3 && pass == 0) {
+        middle = sums.x;
+        hidden = KIND == 2 && p_isinf(middle) && p_signbit(middle);
+        wrong = p_isnan(middle) || p_isinf(middle) && !hidden;
+      } else if (KIND < 3) {
+        factor = 1.0 / sums.x;
+        under = log(sums.x);
+      } else if (pass == 0) {
+        middle = sums.x / float(count);
+      } else {
+        float rest = KIND == 4 ? 0.0 : sums.x / float(count);  // what rounding left of the mean
+        if (!p_isnan(rest)) middle += rest;
+        sums.y = p_maximum(sums.y - sums.x * rest, 0.0);
+        factor = KIND == 5 ? sums.y / number : 1.0 / sqrt(sums.y / float(count) + number);
+      }
+    }
+    if (KIND == 5 && sharer == 0 && row < rows) {
+      y[y_at + to] = T(count == 0 ? p_nan() : factor);
+      mean[mean_at + to] = T(count == 0 ? p_nan() : middle);
+    }
   }
 }

@@ -47,14 +47,15 @@ void main() {
     for (uint i0 = 0; i0 < count; i0 += SHARERS) {
       uint i = i0 + sharer, at = i;
       float v = i < n ? float(x[from + place(i, along, along_in)]) : start();
-      for (uint reach = 1; reach < SHARERS; reach *= 2) {
+      for (uint reach = 1; reach <= SHARERS; reach *= 2) {  // at last, onto what was before
         values[thread] = v;
         places[thread] = at;
         barrier();
-        if (sharer >= reach) join(values[thread - reach * COLUMNS], places[thread - reach * COLUMNS], v, at);
+        bool own = reach < SHARERS;
+        uint other = own ? thread - reach * COLUMNS : thread;
+        if (own ? sharer >= reach : i0 != 0) join(own ? values[other] : before, own ? places[other] : before_at, v, at);
         barrier();
       }
-      if (i0 != 0) join(before, before_at, v, at);
       values[thread] = v;
       places[thread] = at;
       barrier();

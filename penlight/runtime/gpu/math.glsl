@@ -5,19 +5,11 @@ float p_inf() { return uintBitsToFloat(0x7f800000u); }
 bool p_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
 bool p_isinf(float a) { return (floatBitsToUint(a) & 0x7fffffffu) == 0x7f800000u; }
 bool p_signbit(float a) { return floatBitsToUint(a) >> 31 != 0; }
-// precise: a compiler may otherwise take a * 0 for 0, which it is not for NaN.
-float p_add(float a, float b) {
-  precise float y = a + b;
-  return y;
-}
-float p_sub(float a, float b) {
-  precise float y = a - b;
-  return y;
-}
-float p_mul(float a, float b) {
-  precise float y = a * b;
-  return y;
-}
+float p_add(float a, float b) { return a + b; }
+float p_sub(float a, float b) { return a - b; }
+float p_mul(float a, float b) { return a * b; }
+// a * 0, which drivers take for 0 whatever a is.
+float p_none_of(float a) { return p_isnan(a) || p_isinf(a) ? p_nan() : uintBitsToFloat(floatBitsToUint(a) & 0x80000000u); }
 float p_div(float a, float b) { return a / b; }
 float p_neg(float a) { return uintBitsToFloat(floatBitsToUint(a) ^ 0x80000000u); }
 float p_abs(float a) { return uintBitsToFloat(floatBitsToUint(a) & 0x7fffffffu); }
@@ -90,48 +82,38 @@ float p_erfc(float a) {
   return a > 0.0 ? t : 2.0 - t;
 }
 // |a| = n * pi / 2 + rest, |rest| <= pi / 4: what is left of a turn is in n. Below 12000 quarter turns have 13 bits, so that their products
-// with the parts of pi / 2 are exact; beyond, a * 2 / pi in 96 bits, past those that make whole turns.
+// with the parts of pi / 2 are exact; beyond, where f16 does not reach with more than a digit, a * 2 / pi in 96 bits, without whole turns.
 const uint kTwoOverPi[7] = uint[7](0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
 float p_quarters(float a, out uint n) {
   a = abs(a);
-  if (a < 12000.0) {
-    precise float k = roundEven(a * 0.636619772), rest = a - k * 1.5703125;
-    rest = rest - k * 0.00048375129699707;
-    rest = rest - k * 7.54953362e-8;
-    rest = rest - k * 2.56334415e-12;
-    n = uint(k);
-    return rest;
+#ifndef F16
+  if (a >= 12000.0) {
+    uint word = floatBitsToUint(a), m = (word & 0x7fffffu) | 0x800000u, r[4];  // m * the window of bits, the lowest word first
+    int s = int(word >> 23) - 150;
+    uint skipped = uint(max(s - 2, 0)), first = skipped >> 5, shift = skipped & 31u;
+    r[3] = 0;
+    for (uint i = 0; i < 3; ++i) {
+      uint high, low, over, window = kTwoOverPi[first + 2 - i] << shift;
+      if (shift != 0) window |= kTwoOverPi[first + 3 - i] >> (32 - shift);
+      umulExtended(m, window, high, low);
+      r[i] = uaddCarry(low, r[3], over);
+      r[3] = high + over;
+    }
+    if (s < 2)
+      for (uint i = 0; i < 3; ++i) r[i] = r[i] >> (2 - s) | r[i + 1] << (30 + s);
+    n = r[2] >> 30;
+    uint high = r[2] << 2 | r[1] >> 30, low = r[1] << 2 | r[0] >> 30, past = high >> 31;  // a half: from the next quarter, downwards
+    n += past;
+    float rest = (float(high ^ (0u - past)) * exp2(-32.0) + float(low ^ (0u - past)) * exp2(-64.0)) * 1.570796327;
+    return past != 0 ? -rest : rest;
   }
-  uint word = floatBitsToUint(a), m = (word & 0x7fffffu) | 0x800000u;
-  int s = int(word >> 23) - 150;
-  uint skipped = uint(max(s - 2, 0)), first = skipped >> 5, shift = skipped & 31u;
-  uint window[3];
-  for (uint i = 0; i < 3; ++i) {
-    window[i] = kTwoOverPi[first + i] << shift;
-    if (shift != 0) window[i] |= kTwoOverPi[first + i + 1] >> (32 - shift);
-  }
-  uint r[4], carry = 0;  // m * window, the lowest word first
-  for (uint i = 0; i < 3; ++i) {
-    uint high, low, over;
-    umulExtended(m, window[2 - i], high, low);
-    r[i] = uaddCarry(low, carry, over);
-    carry = high + over;
-  }
-  r[3] = carry;
-  if (s < 2) {
-    uint down = uint(2 - s);
-    for (uint i = 0; i < 3; ++i) r[i] = r[i] >> down | r[i + 1] << (32 - down);
-  }
-  n = r[2] >> 30;
-  uint high = r[2] << 2 | r[1] >> 30, low = r[1] << 2 | r[0] >> 30;
-  bool negative = high >> 31 != 0;
-  if (negative) {
-    ++n;
-    low = ~low;
-    high = ~high;
-  }
-  float rest = (float(high) * exp2(-32.0) + float(low) * exp2(-64.0)) * 1.570796327;
-  return negative ? -rest : rest;
+#endif
+  precise float k = roundEven(a * 0.636619772), rest = a - k * 1.5703125;
+  rest = rest - k * 0.00048375129699707;
+  rest = rest - k * 7.54953362e-8;
+  rest = rest - k * 2.56334415e-12;
+  n = uint(k);
+  return rest;
 }
 vec2 p_sin_cos(float r) {
   float s = r * r, p = ((2.71756426e-6 * s - 0.000198392561) * s + 0.00833332911) * s - 0.166666672;

@@ -10,10 +10,6 @@ uint column = gl_LocalInvocationID.x % COLUMNS, sharer = gl_LocalInvocationID.x 
 #define NEXT_ROWS first += gl_NumWorkGroups.x * COLUMNS
 
 uint place(uint i, uint dims[4], uint strides[4]) {
-  uint at = 0;
-  for (uint d = 0; d < 3; ++d) {
-    at += i % dims[d] * strides[d];
-    i /= dims[d];
-  }
-  return at + i * strides[3];
+  uint a = i / dims[0], b = a / dims[1], c = b / dims[2];
+  return i % dims[0] * strides[0] + a % dims[1] * strides[1] + b % dims[2] * strides[2] + c * strides[3];
 }

@@ -393,6 +393,8 @@ typedef struct pen_device_report {
   uint64_t bytes_up, bytes_down; /* that these moved to the device, and to the host */
 } pen_device_report;
 PEN_API void pen_session_device_report(const pen_session* session, pen_device_report* report);
+/* Of all planned parts that the last run of a method came by; "cpu" where it came by none. */
+PEN_API void pen_module_device_report(const pen_module* module, pen_device_report* report);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);

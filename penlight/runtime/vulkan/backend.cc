@@ -44,9 +44,11 @@ struct Held {
     const vulkan::Buffer* callers;  // what it has in place of `up` or `down`; null: nothing
     bool direct;                    // and in place of `io` too
   };
-  Port* ports;     // by plan buffer
-  uint64_t zeros;  // in `up`: what `faults` begins with
-  Port faults;     // no bytes: no shader reports any
+  Port* ports;  // by plan buffer
+  // What begins anew in every run: faults, which are downloaded too, and kAlign bytes further what random numbers are made of. No bytes: no
+  // shader asks for it.
+  Port begun;
+  uint64_t faults;  // where `down` has them
 };
 
 Status open(const char* which, bool f16, void** out, pen_error* error) {
@@ -191,18 +193,17 @@ struct Recorder {
     }
     PEN_TRY(each_dispatch([&](int32_t, Dispatch* d) {
       for (int k = 0; k < d->operand_count; ++k)
-        if (d->operands[k].buffer == Operand::kFaults) h->faults.bytes = kFaultWords * 4;
+        if (d->operands[k].buffer < Operand::kNone) h->begun.bytes = 2 * kAlign;
       return PEN_OK;
     }));
-    h->faults.io = io;
-    h->faults.host = down;
-    h->zeros = up;
-    io += aligned(h->faults.bytes);
-    up += aligned(h->faults.bytes);
-    down += aligned(h->faults.bytes);
+    h->begun.io = io;
+    h->begun.host = up;
+    h->faults = down;
+    io += h->begun.bytes;
+    up += h->begun.bytes;
+    if (h->begun.bytes) down += kAlign;
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::device, io, &h->io, r->error));
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::upload, up, &h->up, r->error));
-    if (h->faults.bytes) memset(static_cast<char*>(h->up.mapped) + h->zeros, 0, h->faults.bytes);
     return vulkan::create_buffer(t.device, vulkan::Use::download, down, &h->down, r->error);
   }
 
@@ -237,7 +238,7 @@ struct Recorder {
   // Where an operand lies, at an offset that the device can bind, and how many elements after that it begins.
   Range range_of(const Operand& o, bool written, uint32_t* first) {
     *first = 0;
-    if (o.buffer == Operand::kFaults) return {&h->io, h->faults.io, h->faults.bytes, written};
+    if (o.buffer < Operand::kNone) return {&h->io, h->begun.io + (o.buffer == Operand::kRandom ? kAlign : 0), kFaultWords * 4, written};
     if (o.buffer < 0 || o.bytes == 0) return {&h->io, 0, 4, false};  // nothing that is read
     int32_t root = root_of(*plan, o.buffer);
     const Buffer& b = plan->buffers[root];
@@ -329,13 +330,13 @@ struct Recorder {
     return PEN_OK;
   }
 
-  // Faults begin with zeros, and go to the host at the end.
-  Status add_faults(int32_t index, bool start) {
+  // Before the first dispatch that is `begun`, and after the last that are the faults.
+  Status add_begun(int32_t index, bool start) {
     Range* ranges = scrap.take_array<Range>(2);
     if (!ranges) return out_of_memory();
-    const Held::Port& f = h->faults;
-    ranges[0] = start ? Range{&h->up, h->zeros, f.bytes, false} : Range{&h->io, f.io, f.bytes, false};
-    ranges[1] = start ? Range{&h->io, f.io, f.bytes, true} : Range{&h->down, f.host, f.bytes, true};
+    const Held::Port& p = h->begun;
+    ranges[0] = start ? Range{&h->up, p.host, p.bytes, false} : Range{&h->io, p.io, kFaultWords * 4, false};
+    ranges[1] = start ? Range{&h->io, p.io, p.bytes, true} : Range{&h->down, h->faults, kFaultWords * 4, true};
     steps[index].ranges = ranges;
     steps[index].range_count = 2;
     h->timed_steps[index] = -1;
@@ -360,7 +361,7 @@ struct Recorder {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, true));
       }
-    if (h->faults.bytes) PEN_TRY(add_faults(n++, true));
+    if (h->begun.bytes) PEN_TRY(add_begun(n++, true));
     PEN_TRY(each_dispatch([&](int32_t step, Dispatch* d) {
       h->timed_steps[n] = step;
       return add_dispatch(n++, *d);
@@ -370,7 +371,7 @@ struct Recorder {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, false));
       }
-    if (h->faults.bytes) PEN_TRY(add_faults(n++, false));
+    if (h->begun.bytes) PEN_TRY(add_begun(n++, false));
     // Pipelines are asked for together; steps that are copies have none.
     int32_t wanted = 0;
     int32_t* places = scrap.take_array<int32_t>(n + 1);
@@ -454,10 +455,17 @@ Status make_ready(Runner* r, const Model& model, Plan* plan) {
   return PEN_OK;
 }
 
+void begin(const Runner& r, const Held& h) {
+  if (!h.begun.bytes) return;
+  char* to = static_cast<char*>(h.up.mapped) + h.begun.host;
+  memset(to, 0, h.begun.bytes);
+  memcpy(to + kAlign, &r.random, sizeof r.random);
+}
+
 Status check_faults(Runner* r, const Model& model, const Plan& plan, const Held& h) {
-  if (!h.faults.bytes) return PEN_OK;
+  if (!h.begun.bytes) return PEN_OK;
   uint32_t words[kFaultWords];
-  memcpy(words, static_cast<const char*>(h.down.mapped) + h.faults.host, sizeof words);
+  memcpy(words, static_cast<const char*>(h.down.mapped) + h.faults, sizeof words);
   if (!words[0]) return PEN_OK;
   r->fault = {};
   r->fault.input = static_cast<int32_t>(words[2]);
@@ -475,6 +483,7 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
     if (b.kind == Buffer::Kind::input && b.size && !h->bound[i])
       memcpy(static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, static_cast<size_t>(b.size));
   }
+  begin(*r, *h);
   PEN_TRY(vulkan::run(h->recording, r->error));
   PEN_TRY(check_faults(r, model, *plan, *h));
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
