@@ -124,6 +124,17 @@ static Status bind_window(Gpu& b, int weights, GpuConv* c) {
   return PEN_OK;
 }
 
+// Windows side by side along a row, as those of patches: a window's row is one run of memory, so its columns become channels, of which a
+// shader then reads several at a time. Weights lie the same either way: kh, kw, ci.
+static void fold_columns(GpuConv* c) {
+  bool beside = c->groups == 1 && c->kernel[1] > 1 && c->stride[1] == c->kernel[1] && c->pad[1] == 0 && c->dilation[1] == 1;
+  if (!beside || c->x.pitch != c->ci || c->x.channels != c->ci || c->y.width * c->kernel[1] > c->x.width) return;
+  c->ci *= c->kernel[1];
+  c->x.channels = c->x.pitch = c->ci;
+  c->x.width /= c->kernel[1];
+  c->kernel[1] = c->stride[1] = 1;
+}
+
 static Status bind_gpu_conv(Gpu& b, bool transposed) {
   GpuConv c = {};
   c.transposed = transposed;
@@ -143,6 +154,7 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
   c.act = b.text("act");
   c.activation = gpu_activation(b);
   if (b.out(0).numel() == 0) return PEN_OK;
+  if (!transposed) fold_columns(&c);
   if (strncmp(variant, "depthwise", 9) == 0) return dispatch_depthwise(b, c, false);
   if (strcmp(variant, "grouped") == 0) return dispatch_depthwise(b, c, true);
   return dispatch_gemm(b, c);
