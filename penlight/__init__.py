@@ -114,18 +114,14 @@ def load(
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
-    from penlight.model import Model
+    from penlight.model import Model, load_verified
 
-    return Model(
-        source,
-        threads=threads,
-        verify=verify,
-        copy=copy,
-        isa=isa,
-        step_limit=step_limit,
-        device=device.lower(),
-        f16=f16,
-    )
+    options: dict[str, Any] = {
+        "threads": threads, "verify": verify, "copy": copy, "isa": isa, "step_limit": step_limit, "f16": f16,
+    }  # fmt: skip
+    if verify and device.lower() != "cpu":
+        return load_verified(source, device.lower(), options)
+    return Model(source, **options, device=device.lower())
 
 
 def is_vulkan_available() -> bool:
