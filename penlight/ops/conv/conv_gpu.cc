@@ -58,8 +58,7 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& 
   s.FN = many ? 4 : 2;
   s.WARPS = depth <= 64 ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
-  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
-                     {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
   return finish(b, c);
 }
 
@@ -74,7 +73,9 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
   s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
   constexpr uint32_t kMatrixShared = 32 << 10;  // what it takes at most
-  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) && c.weights.offset % 32 == 0) return dispatch_matrix(b, c, s);
+  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) &&
+      c.weights.offset % 32 == 0)
+    return dispatch_matrix(b, c, s);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
     uint32_t tx, ty, tm, tn;
@@ -103,7 +104,7 @@ Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped) {
   s.TURNED = c.transposed;
   if (c.kernel[1] <= 7) s.KW = u(c.kernel[1]);
   s.FOURS_OUT = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
-            (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+                (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
   int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS_OUT ? c.y.channels / 4 : c.y.channels);
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   s.push.n = u(n);
