@@ -41,7 +41,9 @@ def _marked() -> list[object]:
             ways.append(("lavapipe", True))
         for i, (driver, f16) in enumerate(ways):
             marks = [] if first and i == 0 else [pytest.mark.slow]
-            marked.append(pytest.param(case, driver, f16, id=f"{case.name}-{driver}{'-f16' if f16 else ''}", marks=marks))
+            marked.append(
+                pytest.param(case, driver, f16, id=f"{case.name}-{driver}{'-f16' if f16 else ''}", marks=marks)
+            )
     return marked
 
 

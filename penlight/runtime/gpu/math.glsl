@@ -75,6 +75,22 @@ float p_erf(float a) {
   }
   return x > 4.0 ? p_copysign(1.0, a) : p_copysign(1.0 - p_erfc_tail(x), a);
 }
+// The inverse of erf, by two polynomials of the logarithm (M. Giles, Approximating the erfinv function).
+float p_erfinv(float a) {
+  if (!(abs(a) <= 1.0)) return p_nan();
+  if (abs(a) == 1.0) return p_copysign(p_inf(), a);
+  float w = -log((1.0 - a) * (1.0 + a)), p;
+  if (w < 5.0) {
+    w -= 2.5;
+    p = ((2.81022636e-8 * w + 3.43273939e-7) * w - 3.5233877e-6) * w - 4.39150654e-6;
+    p = (((p * w + 0.00021858087) * w - 0.00125372503) * w - 0.00417768164) * w + 0.246640727;
+    return a * (p * w + 1.50140941);
+  }
+  w = sqrt(w) - 3.0;
+  p = ((-0.000200214257 * w + 0.000100950558) * w + 0.00134934322) * w - 0.00367342844;
+  p = (((p * w + 0.00573950773) * w - 0.0076224613) * w + 0.00943887047) * w + 1.00167406;
+  return a * (p * w + 2.83297682);
+}
 float p_erfc(float a) {
   if (p_isnan(a)) return a;
   if (abs(a) < 0.5) return 1.0 - p_erf(a);
