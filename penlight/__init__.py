@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 from penlight import torchvision as _torchvision
 from penlight.errors import (
     CaptureError,
+    DeviceWarning,
     InputError,
     InterpretedWarning,
     LoadError,
@@ -29,11 +30,12 @@ from penlight.errors import (
 
 if TYPE_CHECKING:
     from penlight.model import Model
+    from penlight.tensor import Tensor
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError",
-    "UnsupportedError", "load", "optimize",
+    "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError", "Tensor",
+    "UnsupportedError", "is_vulkan_available", "load", "optimize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
@@ -106,24 +108,48 @@ def load(
     source: a path, the file's bytes, a file opened for reading, or (descriptor, offset, size) for a file inside another, such as an Android asset.
     device: "cpu"; "vulkan", a GPU; "vulkan:1", another one, by its number or a part of its name. f16: a GPU that can stores values as
       f16, which is faster and less exact; sums stay f32.
-    threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file).
+    threads: for each session; None: one per core. verify: also compare the content hash (reads the whole file); and, for another device
+      than the CPU, what it gives for the bundled inputs, or for random ones, with what the CPU gives. Where they differ (by 1e-3, or 2e-2
+      with f16), or the device fails, the model runs on the CPU, and a DeviceWarning says why.
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
     from penlight.model import Model
 
     return Model(
-        source, threads=threads, verify=verify, copy=copy, isa=isa, step_limit=step_limit, device=device.lower(), f16=f16
+        source,
+        threads=threads,
+        verify=verify,
+        copy=copy,
+        isa=isa,
+        step_limit=step_limit,
+        device=device.lower(),
+        f16=f16,
     )
 
 
+def is_vulkan_available() -> bool:
+    """Whether models can run with device="vulkan" here. `penlight doctor` says why not, and what to install."""
+    try:
+        from penlight import _runtime
+    except ImportError:
+        return False
+    return _runtime.without_vulkan() is None
+
+
+def vulkan_devices() -> list[dict[str, Any]]:
+    """The machine's Vulkan devices, in the order of device="vulkan:0", "vulkan:1", …: name, driver, memory, limits and features of each;
+    `unfit` says why one cannot be used. Empty where there are none."""
+    from penlight import _runtime
+
+    return _runtime.vulkan_devices()[1]
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Model":
-        from penlight.model import Model
+    import importlib
 
-        return Model
-    if name == "compat":  # penlight.compat.install() after `import penlight` alone
-        import importlib
-
-        return importlib.import_module("penlight.compat")
+    if name in ("Model", "Tensor"):
+        return getattr(importlib.import_module(f"penlight.{name.lower()}"), name)
+    if name in ("compat", "functional"):  # penlight.compat.install() after `import penlight` alone
+        return importlib.import_module(f"penlight.{name}")
     raise AttributeError(f"module 'penlight' has no attribute {name!r}")

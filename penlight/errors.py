@@ -22,6 +22,10 @@ class PlanWarning(UserWarning):
     """A part of a model could not be planned because of a mistake in Penlight, or for lack of memory. The result is right, but slow."""
 
 
+class DeviceWarning(UserWarning):
+    """A device could not be used, or was not found to compute what the CPU does: the model runs on the CPU."""
+
+
 class InputError(PenlightError, TypeError):
     """A call's arguments do not have the containers, the constants or the kinds that the model was captured with."""
 

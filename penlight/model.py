@@ -10,6 +10,7 @@ import functools
 import json
 import os
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import LoadError, RunError
+from penlight.errors import DeviceWarning, LoadError, RunError
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.tensor import Tensor, nbytes, result_buffer
 from penlight.vm_module import PlannedPart, VmModule, bundled
 
 if TYPE_CHECKING:
@@ -98,6 +100,7 @@ class Model:
             source = source.read()  # type: ignore[union-attr]
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
+        _check_device(device)
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
         handle = _runtime.Model()
         self._bytes: np.ndarray | None = None
@@ -119,12 +122,18 @@ class Model:
             raise LoadError(problem["message"], problem["status"])
         self._handle = handle  # open: a closed one has nothing to ask for
         self._script = (
-            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa, device, f16) if self._handle.functions else None
+            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa, device, f16)
+            if self._handle.functions
+            else None
         )
         self._trace: Any = None
         self._local = threading.local()
         self._methods: dict[str, Callable[..., Any]] = {}
         self._specs: dict[str, Any] = {}
+        if device != "cpu" and (
+            planned := self.planned_methods
+        ):  # a device that is not there, or lacks something, is told of now
+            self._session("forward" if "forward" in planned else planned[0])
 
     # --- what it is ---
     @property
@@ -185,6 +194,20 @@ class Model:
 
     def outputs(self, method: str = "forward") -> list[TensorInfo]:
         return [_info(*port) for port in self._handle.outputs(self._known(method))]
+
+    @property
+    def device(self) -> str:
+        """What it runs on, as `load` was told: "cpu", "vulkan", "vulkan:1"."""
+        return str(self._options["device"])
+
+    def device_report(self, method: str = "forward") -> dict[str, Any]:
+        """What this thread's last run of a method had its device do: the device's name, dispatches on it (0 on the CPU), copies of inputs
+        and outputs between it and the host, and the bytes of these."""
+        report: dict[str, Any] = dict(self._session(self._known(method)).device_report())
+        for size in getattr(self._local, "moved", {}).get(method, ()):
+            report["copies"] += 1
+            report["bytes_down"] += size
+        return report
 
     @property
     def isa(self) -> str:
@@ -364,12 +387,49 @@ class Model:
             raise RunError(**_with_cast(problem, leaves, arrays, self.inputs(method)))
         return session
 
+    def _run_tensors(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        """With penlight.Tensors among the inputs, results are such too, on the model's device: what lies there is used in place. A tensor
+        of another device comes by way of the host."""
+        session, given = self._session(method), []
+        self._local.__dict__.setdefault("moved", {})[method] = moved = []
+        for leaf in leaves:
+            if not isinstance(leaf, Tensor):
+                given.append(_as_array(leaf))
+            elif leaf.buffer is not None and session.takes(leaf.buffer):
+                given.append(leaf.buffer)
+            else:
+                moved += [nbytes(leaf)] if leaf.buffer is not None else []
+                given.append(leaf.numpy())
+        kind = next(type(leaf) for leaf in leaves if isinstance(leaf, Tensor))
+        self._bind(method, leaves, given)
+        shapes = session.output_shapes()
+        if self.device == "cpu" or not all(fixed for *_, fixed in shapes):
+            return [kind(result, self.device) for result in self._run_bound(session, _empty_numpy, False)]
+        buffers = [result_buffer(session, self.device, _NAMES[code], shape) for code, shape, _ in shapes]
+        problem = session.run(buffers)
+        if problem:
+            raise RunError(**problem)
+        return [
+            kind.of_buffer(buffer, self.device, _NAMES[code], shape)
+            for buffer, (code, shape, _) in zip(buffers, shapes, strict=True)
+        ]
+
     def _run(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        if any(isinstance(leaf, Tensor) for leaf in leaves):
+            return self._run_tensors(method, leaves)
+        if "moved" in self._local.__dict__:
+            self._local.moved.pop(method, None)
         arrays = [_as_array(leaf) for leaf in leaves]
         session = self._bind(method, leaves, arrays)
         as_torch = any(_is_torch(leaf) for leaf in leaves)
         formats = self._input_spec(method).get("channels_last") if as_torch else None
-        make = _empty_torch if as_torch else _empty_numpy
+        results = self._run_bound(session, _empty_torch if as_torch else _empty_numpy, as_torch)
+        for index in formats[any(map(_is_channels_last, leaves))] if formats else ():
+            results[index] = results[index].contiguous(memory_format=_torch().channels_last)
+        return results
+
+    def _run_bound(self, session: Any, make: Callable[[str, tuple[int, ...]], Any], as_torch: bool) -> list[Any]:
+        """Runs a session that has its inputs; `make` gives room for a result."""
         results = [make(_NAMES[code], shape) if fixed else None for code, shape, fixed in session.output_shapes()]
         problem = session.run([None if result is None else _as_array(result) for result in results])
         if problem:
@@ -384,8 +444,6 @@ class Model:
                 session.read_output(index, _as_array(results[index]))
             else:
                 results[index] = _torch().from_numpy(taken) if as_torch else taken
-        for index in formats[any(map(_is_channels_last, leaves))] if formats else ():
-            results[index] = results[index].contiguous(memory_format=_torch().channels_last)
         return results
 
     def _sessions(self) -> dict[str, Any]:
@@ -421,6 +479,39 @@ class Model:
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
         return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+
+
+def load_verified(source: Any, device: str, options: Mapping[str, Any]) -> Model:
+    """The model on this device where it is found to compute what the CPU does; else on the CPU, with a warning."""
+    from penlight.agreement import verify_device
+
+    if hasattr(source, "read"):
+        source = source.read()
+    reference = Model(source, **options)
+    try:
+        model = Model(source, **options, device=device)
+        wrong = verify_device(model, reference)
+    except (RunError, LoadError) as e:  # the file itself was loaded above: this is about the device
+        wrong = str(e)
+    if not wrong:
+        model.reset()
+        return model
+    warnings.warn(DeviceWarning(f"{wrong}. The model runs on the CPU"), stacklevel=3)
+    reference.reset()
+    return reference
+
+
+def _check_device(device: str) -> None:
+    """A device that no library has is a mistake of the caller, one that this library lacks is a matter of how it was built."""
+    from penlight import _runtime
+
+    name = device.partition(":")[0]
+    if name in _runtime.backends():
+        return
+    if name not in ("vulkan",):
+        raise ValueError(f"device: expected one of {', '.join(_runtime.backends())}, got {device!r}")
+    problem = _runtime.without_vulkan()
+    raise LoadError(problem["message"] if problem else f"device: this library lacks {name}", "kernel")
 
 
 def _best_isa() -> str:
@@ -526,6 +617,8 @@ def _with_cast(
 ) -> dict[str, Any]:
     """The error of a wrong dtype, with the call that mends it."""
     for leaf, array, info in zip(leaves, arrays, inputs, strict=True):
+        if isinstance(leaf, Tensor):
+            continue
         wanted, got = DTYPES[info.dtype][1], str(array.dtype).removeprefix("torch.")
         if info.name in problem["tensor"] and got != wanted and info.dtype != "bf16":
             cast = f".to(torch.{wanted})" if _is_torch(leaf) else f".astype('{wanted}')"

@@ -21,6 +21,7 @@ from penlight.errors import InputError, PlanWarning, RunError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.tensor import Tensor
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
@@ -153,7 +154,7 @@ def _any_array(value: Any) -> bool:
         return any(_any_array(v) for v in value)
     if isinstance(value, Mapping):
         return any(_any_array(v) for v in value.values())
-    return isinstance(value, (np.ndarray, np.generic))
+    return isinstance(value, (np.ndarray, np.generic, Tensor))
 
 
 def to_vm(value: Any) -> Any:
@@ -165,6 +166,8 @@ def to_vm(value: Any) -> Any:
         return {k: to_vm(v) for k, v in value.items()}
     if isinstance(value, np.generic):
         return np.asarray(value)
+    if isinstance(value, Tensor):  # VM code is the CPU's: it takes what lies on a device by way of the host
+        return value.numpy()
     if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
         return value.copy()  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):

@@ -33,6 +33,12 @@ struct Session {
   ~Session() { pen_session_destroy(handle); }
 };
 
+struct Buffer {
+  pen_buffer* handle = nullptr;
+
+  ~Buffer() { pen_buffer_destroy(handle); }
+};
+
 struct Module {
   pen_module* handle = nullptr;
   nb::object model, trace;
@@ -96,17 +102,27 @@ nb::list ports(const Model& m, const char* method, bool inputs) {
   return out;
 }
 
-nb::object set_inputs(Session& s, const std::vector<Array>& inputs) {
+// Arrays, or Buffers on the session's device.
+nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    const Array& a = inputs[i];
-    int64_t dims[64], strides[64];
-    size_t rank = a.ndim() < 64 ? a.ndim() : 63;
-    for (size_t d = 0; d < rank; ++d) {
-      dims[d] = static_cast<int64_t>(a.shape(d));
-      strides[d] = a.stride(d);
+    int32_t index = static_cast<int32_t>(i);
+    pen_status status;
+    Array a;
+    if (nb::isinstance<Buffer>(inputs[i])) {
+      status = pen_session_set_input_buffer(s.handle, index, nb::cast<const Buffer&>(inputs[i]).handle);
+    } else if (nb::try_cast(inputs[i], a)) {
+      int64_t dims[64], strides[64];
+      size_t rank = a.ndim() < 64 ? a.ndim() : 63;
+      for (size_t d = 0; d < rank; ++d) {
+        dims[d] = static_cast<int64_t>(a.shape(d));
+        strides[d] = a.stride(d);
+      }
+      pen_tensor t = {const_cast<void*>(a.data()), dtype_code(a.dtype()), static_cast<int32_t>(a.ndim()), dims, strides};
+      status = pen_session_set_input(s.handle, index, &t);
+    } else {
+      throw nb::type_error("an input that is no array");
     }
-    pen_tensor t = {const_cast<void*>(a.data()), dtype_code(a.dtype()), static_cast<int32_t>(a.ndim()), dims, strides};
-    if (pen_session_set_input(s.handle, static_cast<int32_t>(i), &t) != PEN_OK) return as_dict(*pen_session_error(s.handle));
+    if (status != PEN_OK) return as_dict(*pen_session_error(s.handle));
   }
   return nb::none();
 }
@@ -120,13 +136,19 @@ nb::object prepare(Session& s) {
   return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
 }
 
-// `outputs`: where to write each result; None: into the session's own memory, from where read_output copies it.
-nb::object run(Session& s, const std::vector<std::optional<Writable>>& outputs) {
+// `outputs`: where to write each result, an array or a Buffer; None: into the session's own memory, from where read_output copies it.
+nb::object run(Session& s, const std::vector<nb::object>& outputs) {
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (!outputs[i]) continue;
-    const Writable& a = *outputs[i];
-    if (pen_session_set_output(s.handle, static_cast<int32_t>(i), a.data(), a.nbytes()) != PEN_OK)
-      return as_dict(*pen_session_error(s.handle));
+    if (outputs[i].is_none()) continue;
+    int32_t index = static_cast<int32_t>(i);
+    pen_status bound;
+    if (nb::isinstance<Buffer>(outputs[i])) {
+      bound = pen_session_set_output_buffer(s.handle, index, nb::cast<Buffer&>(outputs[i]).handle);
+    } else {
+      Writable a = nb::cast<Writable>(outputs[i]);
+      bound = pen_session_set_output(s.handle, index, a.data(), a.nbytes());
+    }
+    if (bound != PEN_OK) return as_dict(*pen_session_error(s.handle));
   }
   pen_status status;
   {
@@ -134,6 +156,62 @@ nb::object run(Session& s, const std::vector<std::optional<Writable>>& outputs) 
     status = pen_session_run(s.handle);
   }
   return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
+}
+
+nb::object create_buffer(Buffer& self, const std::string& device, int dtype, const std::vector<int64_t>& dims) {
+  pen_error e = {};
+  pen_status status = pen_buffer_create(device.c_str(), dtype, static_cast<int32_t>(dims.size()), dims.data(), &self.handle, &e);
+  return status == PEN_OK ? nb::none() : as_dict(e);
+}
+nb::object upload(Buffer& self, const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& from) {
+  pen_error e = {};
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_buffer_upload(self.handle, from.data(), from.nbytes(), &e);
+  }
+  return status == PEN_OK ? nb::none() : as_dict(e);
+}
+nb::object download(const Buffer& self, const Writable& to) {
+  pen_error e = {};
+  pen_status status;
+  {
+    nb::gil_scoped_release release;
+    status = pen_buffer_download(self.handle, to.data(), to.nbytes(), &e);
+  }
+  return status == PEN_OK ? nb::none() : as_dict(e);
+}
+
+nb::dict device_report(const Session& s) {
+  pen_device_report r;
+  pen_session_device_report(s.handle, &r);
+  nb::dict d;
+  d["device"] = r.device;
+  d["dispatches"] = r.dispatches;
+  d["copies"] = r.copies;
+  d["bytes_up"] = r.bytes_up;
+  d["bytes_down"] = r.bytes_down;
+  return d;
+}
+
+// (problem or None, the fields of each pen_device_info).
+nb::tuple vulkan_devices() {
+  nb::list out;
+  pen_device_info d = PEN_DEVICE_INFO;
+  pen_error e = {};
+  pen_status status;
+  for (int i = 0; (status = pen_vulkan_device(i, &d, &e)) == PEN_OK; ++i) {
+    nb::dict told;
+    told["name"] = d.name, told["driver"] = d.driver, told["driver_info"] = d.driver_info, told["api"] = d.api;
+    told["type"] = d.type, told["unfit"] = d.unfit;
+    told["memory_bytes"] = d.memory_bytes, told["buffer_bytes"] = d.buffer_bytes;
+    told["subgroup_size"] = d.subgroup_size, told["group_threads"] = d.group_threads, told["shared_bytes"] = d.shared_bytes;
+    told["f16_storage"] = d.f16_storage != 0, told["f16_arithmetic"] = d.f16_arithmetic != 0;
+    told["i8_storage"] = d.i8_storage != 0, told["i8_arithmetic"] = d.i8_arithmetic != 0;
+    told["integer_dot"] = d.integer_dot != 0, told["cooperative_matrix"] = d.cooperative_matrix != 0;
+    out.append(told);
+  }
+  return nb::make_tuple(nb::len(out) ? nb::none() : as_dict(e), out);
 }
 
 // (dtype, shape, whether that is known before a run) of each output.
@@ -212,6 +290,12 @@ NB_MODULE(_runtime, m) {
     for (int i = 0; const char* name = pen_isa_name(i); ++i) out.append(name);
     return out;
   });
+  // None where there is a Vulkan device that can be used, else what is missing.
+  m.def("without_vulkan", [] {
+    pen_error e = {};
+    return pen_vulkan_available(&e) ? nb::none() : as_dict(e);
+  });
+  m.def("vulkan_devices", &vulkan_devices);
   m.def("backends", [] {
     nb::list out;
     for (int i = 0; const char* name = pen_backend_name(i); ++i) out.append(name);
@@ -285,6 +369,13 @@ NB_MODULE(_runtime, m) {
       .def("bundles", &bundles)
       .def("output_spec", [](const Model& self, const char* method) { return pen_model_output_spec(self.handle, method); });
 
+  nb::class_<Buffer>(m, "Buffer")
+      .def(nb::init<>())
+      .def("create", &create_buffer)
+      .def("upload", &upload)
+      .def("download", &download)
+      .def_prop_ro("device_name", [](const Buffer& self) { return pen_buffer_device_name(self.handle); });
+
   nb::class_<Module>(m, "Module")
       .def(nb::init<>())
       .def(
@@ -292,7 +383,8 @@ NB_MODULE(_runtime, m) {
           [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit, const std::optional<std::string>& isa,
              const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
-            pen_module_options options = {sizeof options, device.c_str(), threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr, f16};
+            pen_module_options options = {
+                sizeof options, device.c_str(), threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr, f16};
             if (pen_module_create(nb::cast<const Model&>(model).handle, &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
@@ -323,7 +415,8 @@ NB_MODULE(_runtime, m) {
           [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
              const std::optional<std::string>& isa, const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
-            pen_session_options options = {sizeof options, device.c_str(), threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr, f16};
+            pen_session_options options = {
+                sizeof options, device.c_str(), threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr, f16};
             const Model& owner = nb::cast<const Model&>(model);
             if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
@@ -332,6 +425,8 @@ NB_MODULE(_runtime, m) {
           nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none(),
           nb::arg("device") = "", nb::arg("f16") = false)
       .def("set_inputs", &set_inputs)
+      .def("takes", [](const Session& self, const Buffer& buffer) { return pen_session_takes_buffer(self.handle, buffer.handle) != 0; })
+      .def("device_report", &device_report)
       .def("prepare", &prepare)
       .def("run", &run)
       .def("take_output", &take_output)

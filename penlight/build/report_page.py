@@ -29,9 +29,14 @@ def page(title: str, built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> str:
         f"<th{' class=n' if n == 'bytes' else ''}>{n}</th>" for n in ("target", "bytes", "compiler", "tried")
     )
     parts = "".join(_details(sizes) for sizes, _ in built)
+    return document(title, f"<table><tr>{head}</tr>{rows}</table>{parts}")
+
+
+def document(title: str, body: str) -> str:
+    """A page in the style of Penlight's reports."""
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(title)}</title>"
-        f"<style>{_STYLE}</style><h1>{_text(title)}</h1><table><tr>{head}</tr>{rows}</table>{parts}</html>\n"
+        f"<style>{_STYLE}</style><h1>{_text(title)}</h1>{body}</html>\n"
     )
 
 

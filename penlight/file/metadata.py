@@ -41,22 +41,35 @@ def extra_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
 
 def with_metadata(image: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
     """A copy of a whole and valid file with this metadata in place of its own."""
+    return with_sections(image, {"META": json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"})
+
+
+def sections(image: np.ndarray) -> dict[str, tuple[int, bytes]]:
+    """Of a valid file: its sections in their order, each with the size of its records."""
     header = dict(zip((x.name for x in f.HEADER.fields), f.HEADER.struct.unpack_from(image.data), strict=True))
-    new = json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"
-    table, parts = b"", []
-    offset = f.HEADER.size + header["section_count"] * f.SECTION.size
-    tables_size = 0
+    found = {}
     for i in range(header["section_count"]):
         at = f.HEADER.size + i * f.SECTION.size
         row = dict(zip((x.name for x in f.SECTION.fields), f.SECTION.struct.unpack_from(image.data, at), strict=True))
         size = row["record_size"] * row["count"]
-        body = new if row["id"] == b"META" else image[row["offset"] : row["offset"] + size].tobytes()
-        if row["id"] == b"DATA":
+        found[row["id"].decode()] = row["record_size"], image[row["offset"] : row["offset"] + size].tobytes()
+    return found
+
+
+def with_sections(image: np.ndarray, new: Mapping[str, bytes]) -> np.ndarray:
+    """A copy of a whole and valid file with these bytes in place of its own."""
+    header = dict(zip((x.name for x in f.HEADER.fields), f.HEADER.struct.unpack_from(image.data), strict=True))
+    table, parts = b"", []
+    offset = f.HEADER.size + header["section_count"] * f.SECTION.size
+    tables_size = 0
+    for name, (record_size, old) in sections(image).items():
+        body = new.get(name, old)
+        if name == "DATA":
             tables_size = offset
-        pad = -offset % (f.ALIGNMENT if row["id"] == b"DATA" else 8)
+        pad = -offset % (f.ALIGNMENT if name == "DATA" else 8)
         parts += [b"\0" * pad, body]
         table += f.SECTION.pack(
-            id=row["id"], record_size=row["record_size"], offset=offset + pad, count=len(body) // row["record_size"]
+            id=name.encode(), record_size=record_size, offset=offset + pad, count=len(body) // record_size
         )
         offset += pad + len(body)
     head = f.HEADER.pack(

@@ -18,6 +18,8 @@ import penlight
 from penlight.errors import BuildError
 from penlight.tools.bench import bench_command
 from penlight.tools.build import build_command
+from penlight.tools.compare import compare_command
+from penlight.tools.doctor import doctor_command
 from penlight.tools.inspect import inspect_command
 from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
@@ -70,6 +72,8 @@ def cli(context: click.Context, cflags: bool, libs: bool) -> None:
     penlight trace mobilenet_v2.pen -o ops.yaml                        what it uses of the library
     penlight build --model mobilenet_v2.pen --target android           a library with just what it needs
     penlight serve mobilenet_v2.pen --open                             try it in a phone's browser
+    penlight compare mobilenet_v2.pen --devices cpu,vulkan --layers    whether a GPU computes the same
+    penlight doctor                                                    what this machine has, and what to install
     """
     if cflags or libs:
         click.echo(" ".join(compiler_words(cflags, libs)))
@@ -103,6 +107,8 @@ for _command in (
     trace_command,
     build_command,
     serve_command,
+    compare_command,
+    doctor_command,
 ):
     cli.add_command(_command)
 

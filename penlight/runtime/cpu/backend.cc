@@ -195,6 +195,6 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
 
 }  // namespace
 
-const Backend kCpu = {"cpu", nullptr, nullptr, nullptr, nullptr, bind, bind_copy, pitch, prepare, run, nullptr};
+const Backend kCpu = {"cpu", nullptr, nullptr, nullptr, nullptr, bind, bind_copy, pitch, prepare, run, nullptr, nullptr, nullptr, nullptr};
 
 }  // namespace pen

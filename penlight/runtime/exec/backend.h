@@ -5,6 +5,15 @@
 
 namespace pen {
 
+// Memory on a device, for tensors that a caller keeps there.
+struct DeviceMemory {
+  Status (*create)(void* device, uint64_t bytes, void** memory, pen_error* error);
+  void (*destroy)(void* memory);
+  Status (*upload)(void* memory, const void* from, uint64_t bytes, pen_error* error);
+  Status (*download)(const void* memory, void* to, uint64_t bytes, pen_error* error);
+  bool (*reaches)(const void* device, const void* memory);  // whether runs on this device can use it
+};
+
 struct Backend {
   const char* name;  // as callers ask for it: "name", or "name:which" where there are several
   const char* variant;  // what stands before the names of methods that were compiled for it; null: nothing
@@ -23,6 +32,11 @@ struct Backend {
   Status (*run)(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
   // The end of what prepare left in Plan::held. Null: nothing.
   void (*release)(Plan* plan);
+  // The machine's device of this number, as far as the caller's struct has room; PEN_ERROR_ARGUMENT past the last. Null: there is one,
+  // of which there is nothing to say.
+  Status (*describe)(int32_t index, pen_device_info* info, pen_error* error);
+  const char* (*name_of)(const void* device);  // of one that was opened; null: the backend's
+  const DeviceMemory* memory;                  // null: the host's memory is the device's
 };
 
 extern const Backend kCpu;

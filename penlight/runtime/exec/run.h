@@ -17,7 +17,9 @@ struct Runner {
   Fault fault;
   Random random;
   pen_error* error;
-  pen_trace* trace;  // null: nobody asks what is used
+  pen_trace* trace;          // null: nobody asks what is used
+  void* const* bound;        // of each register: the device's memory that it has in place of the host's; null: none has any
+  pen_device_report report;  // of the run under way or the last one; the backend counts
 };
 
 // Threads (0: one per core), and the device: `which` of the backend's. After an error it may be destroyed all the same.

@@ -2,7 +2,7 @@
 // stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
 #include "penlight/runtime/exec/session.h"
 
-#include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/buffer.h"
 
 using namespace pen;
 
@@ -34,6 +34,7 @@ struct pen_session {
   };
   Memory* memory;       // the session's own, for results; grows
   void** next_outputs;  // the caller's buffers for the next run, by output; null: the session's own
+  void** bound;         // of each register: memory of the device, a caller's; null: the host's
   // plans
   Plan** plans;
   int plan_count, plan_capacity;
@@ -56,6 +57,11 @@ Status fail(pen_session* s, Status status, const char* what, const char* expecte
 }
 Status fail_input(pen_session* s, const char* label, const char* expected, const char* got, const char* advice = "") {
   return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, got, "", advice});
+}
+
+Status fail_device(pen_session* s, const char* what) {
+  return fail(s, {PEN_ERROR_ARGUMENT, what, "", "", "a buffer on the session's device", "one on another", "",
+                  "Download it there and upload it here, or set plain memory"});
 }
 
 const char* input_name(const pen_session* s, int i) {
@@ -159,19 +165,38 @@ Status prepare_stage(pen_session* s, uint32_t stage) {
   return PEN_OK;
 }
 
+uint32_t output_register(const pen_session* s, int32_t index) {
+  const format::Instruction& ret = s->model->code[s->method->code + s->method->code_count - 1];
+  return s->model->indices[ret.args + static_cast<uint32_t>(index)];
+}
+
+// What the caller bound to outputs counts for one run.
+void forget_outputs(pen_session* s) {
+  memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
+  memset(s->bound + s->method->input_count, 0, sizeof(void*) * (s->method->registers - s->method->input_count));
+}
+
 Status prepare(pen_session* s) {
   s->ran = false;
   s->stages_ready = 0;
   if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
   const Plan* before = s->current[0];
   PEN_TRY(prepare_stage(s, 0));
-  if (s->current[0] != before) memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);  // sized for other shapes
+  if (s->current[0] != before) forget_outputs(s);  // sized for other shapes
   return PEN_OK;
 }
 
-uint32_t output_register(const pen_session* s, int32_t index) {
-  const format::Instruction& ret = s->model->code[s->method->code + s->method->code_count - 1];
-  return s->model->indices[ret.args + static_cast<uint32_t>(index)];
+// So many bytes of the session's own for a register.
+Status own_memory(pen_session* s, uint32_t index, int64_t bytes) {
+  pen_session::Memory& own = s->memory[index];
+  if (own.data && own.size >= bytes) return PEN_OK;
+  void* p = nullptr;
+  free(own.data);
+  own = {};
+  if (posix_memalign(&p, 64, static_cast<size_t>(bytes > 0 ? bytes : 64)) != 0)
+    return fail(s, PEN_ERROR_MEMORY, "output", "memory", "none");
+  own = {static_cast<char*>(p), bytes};
+  return PEN_OK;
 }
 
 // Memory for each result that outlives the stage: the caller's, or the session's own.
@@ -184,17 +209,9 @@ Status place_outputs(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) {
     const Plan::Output& out = plan.outputs[i];
     Tensor& t = s->registers[out.index];
-    if (t.data) continue;
-    pen_session::Memory& own = s->memory[out.index];
-    if (!own.data || own.size < out.bytes) {
-      void* p = nullptr;
-      free(own.data);
-      own = {};
-      if (posix_memalign(&p, 64, static_cast<size_t>(out.bytes > 0 ? out.bytes : 64)) != 0)
-        return fail(s, PEN_ERROR_MEMORY, "output", "memory", "none");
-      own = {static_cast<char*>(p), out.bytes};
-    }
-    t.data = own.data;
+    if (t.data || s->bound[out.index]) continue;
+    PEN_TRY(own_memory(s, out.index, out.bytes));
+    t.data = s->memory[out.index].data;
   }
   return PEN_OK;
 }
@@ -209,10 +226,29 @@ void settle(pen_session* s, const Plan& plan) {
   }
 }
 
+// Inputs in memory of the session's device, for a stage that runs elsewhere.
+Status fetch_inputs(pen_session* s, const Runner& runner, const Plan& plan) {
+  const DeviceMemory* memory = s->runner->backend->memory;
+  for (int32_t i = 0; memory && !runner.backend->memory && i < plan.input_count; ++i) {
+    uint32_t index = plan.inputs[i].index;
+    if (!s->bound[index]) continue;
+    Tensor& t = s->registers[index];
+    int64_t bytes = t.numel() * dtype_size(t.dtype);
+    PEN_TRY(own_memory(s, index, bytes));
+    t.data = s->memory[index].data;
+    PEN_TRY(memory->download(s->bound[index], t.data, static_cast<uint64_t>(bytes), &s->error));
+    ++s->runner->report.copies;
+    s->runner->report.bytes_down += static_cast<uint64_t>(bytes);
+  }
+  return PEN_OK;
+}
+
 Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
   Runner* runner;
   PEN_TRY(stage_runner(s, plan->stage, &runner));
+  PEN_TRY(fetch_inputs(s, *runner, *plan));
+  runner->bound = runner->backend->memory ? s->bound : nullptr;
   PEN_TRY(run_plan(runner, *s->model, plan, s->registers));
   settle(s, *plan);
   return PEN_OK;
@@ -220,6 +256,7 @@ Status run_stage(pen_session* s, Plan* plan) {
 
 Status run(pen_session* s) {
   PEN_TRY(prepare(s));
+  s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));
   for (uint32_t stage = 1; stage < s->code->stage_count; ++stage) {
     PEN_TRY(prepare_stage(s, stage));
@@ -284,8 +321,9 @@ Status session_create(const Model& model, const char* method, const pen_session_
     s->known = static_cast<uint8_t*>(calloc(found->registers + 1, 1));
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
+    s->bound = static_cast<void**>(calloc(found->registers + 1, sizeof(void*)));
   }
-  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs;
+  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs && s->bound;
   Status status = made ? PEN_OK : report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
   if (made && s->runner == &s->own) {
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
@@ -320,6 +358,7 @@ void pen_session_destroy(pen_session* s) {
   free(s->known);
   free(s->memory);
   free(s->next_outputs);
+  free(s->bound);
   free(s);
 }
 
@@ -369,6 +408,22 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   if (!aligned(t.data, t.dtype)) return fail_input(s, label, "data at an address that suits its dtype", "another", "Copy the tensor first");
   s->registers[index] = t;
   s->known[index] = 1;
+  s->bound[index] = nullptr;
+  return PEN_OK;
+}
+
+int32_t pen_session_takes_buffer(const pen_session* s, const pen_buffer* buffer) {
+  const DeviceMemory* memory = s->runner->backend->memory;
+  return memory && buffer->backend == s->runner->backend && memory->reaches(s->runner->device, buffer->memory);
+}
+
+pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen_buffer* buffer) {
+  const Tensor& t = buffer->tensor;
+  if (!pen_session_takes_buffer(s, buffer)) return fail_device(s, "input");
+  pen_tensor told = {buffer->memory, static_cast<int32_t>(t.dtype), t.rank, t.dims, nullptr};
+  PEN_TRY(pen_session_set_input(s, index, &told));
+  s->registers[index].data = nullptr;
+  s->bound[index] = buffer->memory;
   return PEN_OK;
 }
 
@@ -393,13 +448,37 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   }
   if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
+  s->bound[output_register(s, index)] = nullptr;
+  return PEN_OK;
+}
+
+pen_status pen_session_set_output_buffer(pen_session* s, int32_t index, pen_buffer* buffer) {
+  if (!pen_session_takes_buffer(s, buffer)) return fail_device(s, "output");
+  if (s->code->stage_count > 1)
+    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "a model whose sizes do not depend on the data", "one that is planned in stages");
+  PEN_TRY(pen_session_set_output(s, index, buffer->memory, static_cast<size_t>(buffer->bytes)));
+  s->next_outputs[index] = nullptr;
+  const Tensor &t = s->registers[output_register(s, index)], &given = buffer->tensor;
+  if (t.dtype != given.dtype || t.rank != given.rank || memcmp(t.dims, given.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)) != 0) {
+    char expected[128], got[128];
+    describe(t, expected, sizeof expected);
+    describe(given, got, sizeof got);
+    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", expected, got);
+  }
+  s->bound[output_register(s, index)] = buffer->memory;
   return PEN_OK;
 }
 
 pen_status pen_session_run(pen_session* s) {
   Status status = run(s);
-  memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
+  forget_outputs(s);
   return status;
+}
+
+void pen_session_device_report(const pen_session* s, pen_device_report* out) {
+  const Runner& r = *s->runner;
+  *out = r.report;
+  out->device = r.backend->name_of ? r.backend->name_of(r.device) : r.backend->name;
 }
 
 void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = s->island.random = {seed, 0}; }

@@ -33,8 +33,8 @@ struct GpuTarget {
 
 // A buffer as a shader sees it, before memory has a place: offset and bytes as the planner counts them.
 struct Operand {
-  int32_t buffer;  // of the plan; kNone: for what a shader is told not to read; kFaults
-  static constexpr int32_t kNone = -1, kFaults = -2;
+  int32_t buffer;  // of the plan; kNone: for what a shader is told not to read; kFaults, kRandom
+  static constexpr int32_t kNone = -1, kFaults = -2, kRandom = -3;
   int64_t offset, bytes;
   DType dtype;
 };
@@ -62,6 +62,8 @@ class Gpu : public Lay {
   Operand none() const { return {Operand::kNone, 0, 0, DType::f32}; }
   // Words in which a shader reports what the data shows to be wrong (faults.glsl); zero at the start of a run.
   Operand faults() const { return {Operand::kFaults, 0, kFaultWords * 4, DType::i32}; }
+  // Two words of the session's seed and two of the number of the run.
+  Operand random() const { return {Operand::kRandom, 0, sizeof(Random), DType::i32}; }
   // Memory for this node alone.
   Status scratch(DType dtype, int64_t elements, Operand* operand);
   // The shader, after what this node has dispatched so far. An empty grid is no dispatch.

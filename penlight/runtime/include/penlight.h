@@ -138,9 +138,10 @@ PEN_API const char* pen_model_output_spec(const pen_model* model, const char* me
  *   pen_session_options options = PEN_SESSION_OPTIONS;
  *   options.threads = 2; */
 typedef struct pen_session_options {
-  size_t size;          /* sizeof(pen_session_options) */
-  const char* device;   /* what it runs on: "cpu", "vulkan", "vulkan:1" (a number in pen_vulkan_device's list, or part of a name); NULL: "cpu" */
-  int32_t threads;      /* 0: one per core */
+  size_t size; /* sizeof(pen_session_options) */
+  const char*
+      device;      /* what it runs on: "cpu", "vulkan", "vulkan:1" (a number in pen_vulkan_device's list, or part of a name); NULL: "cpu" */
+  int32_t threads; /* 0: one per core */
   int32_t plan_cache;   /* plans kept, one per set of input shapes (and per stage, where sizes depend on data); 0: 8 */
   uint64_t arena_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
   const char* isa;      /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
@@ -337,6 +338,61 @@ PEN_API pen_status pen_operators_run(pen_operators* operators, const char* name,
 PEN_API const pen_error* pen_operators_error(const pen_operators* operators);
 PEN_API int32_t pen_operator_count(void);
 PEN_API const char* pen_operator_name(int32_t index);
+
+/* --- devices --------------------------------------------------------------------------------------------------
+ * Where an app asks, before it loads a model for a GPU: 1 where there is a Vulkan device that can be used. Else 0, and `why` (may be
+ * NULL) says what is missing: a library built without Vulkan, no loader, no driver, no device that is fit. */
+PEN_API int32_t pen_vulkan_available(pen_error* why);
+typedef struct pen_device_info {
+  size_t size; /* sizeof(pen_device_info), set by the caller: a later version adds fields at the end */
+  char name[256];
+  char driver[256];
+  char driver_info[256]; /* its version, as the driver tells it */
+  char api[16];          /* version of the interface: "1.3.255" */
+  const char* type;      /* "discrete GPU", "integrated GPU", "virtual GPU", "CPU", "other" */
+  const char* unfit;     /* why it cannot be used; "": it can */
+  uint64_t memory_bytes; /* of its own */
+  uint64_t buffer_bytes; /* that one tensor may have */
+  uint32_t subgroup_size, group_threads, shared_bytes;
+  int32_t f16_storage, f16_arithmetic, i8_storage, i8_arithmetic, integer_dot, cooperative_matrix; /* not 0: it has this */
+} pen_device_info;
+#define PEN_DEVICE_INFO {sizeof(pen_device_info), "", "", "", "", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+/* The machine's Vulkan devices, the likeliest first: what "vulkan:0", "vulkan:1" … name. PEN_ERROR_ARGUMENT past the last. */
+PEN_API pen_status pen_vulkan_device(int32_t index, pen_device_info* info, pen_error* error);
+
+/* A tensor in a device's own memory, row-major. Sessions on that device read and write it in place, so that what one model gives another
+ * takes without a way through the host.
+ *
+ *   pen_buffer* image;
+ *   pen_buffer_create("vulkan", PEN_F32, 4, dims, &image, &err);
+ *   pen_buffer_upload(image, pixels, sizeof pixels, &err);
+ *   pen_session_set_input_buffer(session, 0, image);
+ *
+ * One thread at a time has a buffer. */
+typedef struct pen_buffer pen_buffer;
+PEN_API pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, const int64_t* dims, pen_buffer** buffer,
+                                     pen_error* error);
+PEN_API void pen_buffer_destroy(pen_buffer* buffer); /* no session may be running with it; NULL is allowed */
+/* All of its bytes, `size` of them, from and to the host. */
+PEN_API pen_status pen_buffer_upload(pen_buffer* buffer, const void* data, size_t size, pen_error* error);
+PEN_API pen_status pen_buffer_download(const pen_buffer* buffer, void* data, size_t size, pen_error* error);
+PEN_API void pen_buffer_tensor(const pen_buffer* buffer, pen_tensor* tensor); /* dtype and shape; data is NULL */
+PEN_API const char* pen_buffer_device_name(const pen_buffer* buffer);         /* as pen_device_info has it */
+/* 1 where the session runs on the device that the buffer is of. The two below are an error where it does not. */
+PEN_API int32_t pen_session_takes_buffer(const pen_session* session, const pen_buffer* buffer);
+/* In place of pen_session_set_input: the buffer must live until the input is set anew, or the session has ended. */
+PEN_API pen_status pen_session_set_input_buffer(pen_session* session, int32_t index, const pen_buffer* buffer);
+/* In place of pen_session_set_output: for the next run only, after pen_session_prepare. pen_session_output then has no data. */
+PEN_API pen_status pen_session_set_output_buffer(pen_session* session, int32_t index, pen_buffer* buffer);
+
+/* What the last run had its device do. */
+typedef struct pen_device_report {
+  const char* device;            /* as pen_device_info names it; "cpu" */
+  uint64_t dispatches;           /* programs that were started on it, and copies inside of it; 0 on the CPU */
+  uint64_t copies;               /* of inputs and outputs between it and the host */
+  uint64_t bytes_up, bytes_down; /* that these moved to the device, and to the host */
+} pen_device_report;
+PEN_API void pen_session_device_report(const pen_session* session, pen_device_report* report);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);

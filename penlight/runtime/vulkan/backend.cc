@@ -19,8 +19,17 @@ struct Target : GpuTarget {
   uint32_t arena_number;  // changes when it grows
 };
 
-// What a plan has there.
+// A caller's tensor on the device. Recordings know it by its number: an address may come again.
+struct Memory {
+  vulkan::Buffer buffer;
+  uint64_t number;
+};
+
+// What a plan has there: a recording, and what belongs to it. One for each of the last few sets of callers' memory that it ran with.
 struct Held {
+  Held* next;
+  uint64_t* bound;  // by plan buffer: the number of the caller's memory in its place, or 0
+  uint64_t dispatches, copies, bytes_up, bytes_down;
   Target* target;
   uint32_t arena_number;
   bool timed;
@@ -31,11 +40,15 @@ struct Held {
   // Inputs and outputs: where the shaders have them, and where the host has.
   vulkan::Buffer io, up, down;
   struct Port {
-    uint64_t io, host, bytes;  // offsets in `io` and in `up` or `down`; bytes on the host
+    uint64_t io, host, bytes;       // offsets in `io` and in `up` or `down`; bytes on the host
+    const vulkan::Buffer* callers;  // what it has in place of `up` or `down`; null: nothing
+    bool direct;                    // and in place of `io` too
   };
   Port* ports;  // by plan buffer
-  uint64_t zeros;  // in `up`: what `faults` begins with
-  Port faults;     // no bytes: no shader reports any
+  // What begins anew in every run: faults, which are downloaded too, and kAlign bytes further what random numbers are made of. No bytes: no
+  // shader asks for it.
+  Port begun;
+  uint64_t faults;  // where `down` has them
 };
 
 Status open(const char* which, bool f16, void** out, pen_error* error) {
@@ -65,17 +78,30 @@ void close(void* device) {
   free(t);
 }
 
-void release(Plan* plan) {
-  Held* h = static_cast<Held*>(plan->held);
+void release(Held* h) {
   vulkan::destroy_recording(h->recording);
   vulkan::destroy_buffer(&h->io);
   vulkan::destroy_buffer(&h->up);
   vulkan::destroy_buffer(&h->down);
   free(h->ports);
+  free(h->bound);
   free(h->timed_steps);
   free(h->nanoseconds);
   free(h);
+}
+void release(Plan* plan) {
+  for (Held* h = static_cast<Held*>(plan->held); h;) {
+    Held* next = h->next;
+    release(h);
+    h = next;
+  }
   plan->held = nullptr;
+}
+
+// The caller's memory that stands for a plan's input or output.
+const Memory* bound_to(const Runner& r, const Buffer& b) {
+  bool port = b.kind == Buffer::Kind::input || b.kind == Buffer::Kind::output;
+  return port && r.bound ? static_cast<const Memory*>(r.bound[b.index]) : nullptr;
 }
 
 constexpr uint64_t kAlign = 256;  // of what has a place of its own in a buffer: no device asks for more
@@ -134,34 +160,50 @@ struct Recorder {
     return PEN_OK;
   }
 
+  // Whether shaders can have a caller's memory itself: numbers are stored alike there, and it is not written while it is still read.
+  bool can_use(int32_t buffer, const Memory& memory) const {
+    const Buffer& b = plan->buffers[buffer];
+    if (element_bytes(t, register_dtype(b)) != dtype_size(register_dtype(b))) return false;
+    for (int32_t i = 0; i < plan->buffers.count; ++i)
+      if (i != buffer && bound_to(*r, plan->buffers[i]) == &memory &&
+          (b.kind == Buffer::Kind::output || plan->buffers[i].kind == Buffer::Kind::output))
+        return false;
+    return true;
+  }
+
   // Inputs and outputs in one buffer of the device, and in one to upload from and one to download to.
   Status make_ports() {
     h->ports = static_cast<Held::Port*>(calloc(static_cast<size_t>(plan->buffers.count) + 1, sizeof(Held::Port)));
-    if (!h->ports) return out_of_memory();
+    h->bound = static_cast<uint64_t*>(calloc(static_cast<size_t>(plan->buffers.count) + 1, sizeof(uint64_t)));
+    if (!h->ports || !h->bound) return out_of_memory();
     uint64_t io = 0, up = 0, down = 0;
     for (int32_t i = 0; i < plan->buffers.count; ++i) {
       const Buffer& b = plan->buffers[i];
       bool input = b.kind == Buffer::Kind::input, output = b.kind == Buffer::Kind::output;
       if (!input && !output) continue;
       uint64_t bytes = static_cast<uint64_t>(b.size);
-      h->ports[i] = {io, input ? up : down, bytes};
-      io += aligned(bytes);
+      const Memory* callers = bound_to(*r, b);
+      h->ports[i] = {io, input ? up : down, bytes, callers ? &callers->buffer : nullptr, callers && can_use(i, *callers)};
+      if (callers) h->bound[i] = callers->number;
+      if (!h->ports[i].direct) io += aligned(bytes);
+      if (callers || !bytes) continue;
       (input ? up : down) += aligned(bytes);
+      (input ? h->bytes_up : h->bytes_down) += bytes;
+      ++h->copies;
     }
     PEN_TRY(each_dispatch([&](int32_t, Dispatch* d) {
       for (int k = 0; k < d->operand_count; ++k)
-        if (d->operands[k].buffer == Operand::kFaults) h->faults.bytes = kFaultWords * 4;
+        if (d->operands[k].buffer < Operand::kNone) h->begun.bytes = 2 * kAlign;
       return PEN_OK;
     }));
-    h->faults.io = io;
-    h->faults.host = down;
-    h->zeros = up;
-    io += aligned(h->faults.bytes);
-    up += aligned(h->faults.bytes);
-    down += aligned(h->faults.bytes);
+    h->begun.io = io;
+    h->begun.host = up;
+    h->faults = down;
+    io += h->begun.bytes;
+    up += h->begun.bytes;
+    if (h->begun.bytes) down += kAlign;
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::device, io, &h->io, r->error));
     PEN_TRY(vulkan::create_buffer(t.device, vulkan::Use::upload, up, &h->up, r->error));
-    if (h->faults.bytes) memset(static_cast<char*>(h->up.mapped) + h->zeros, 0, h->faults.bytes);
     return vulkan::create_buffer(t.device, vulkan::Use::download, down, &h->down, r->error);
   }
 
@@ -196,7 +238,7 @@ struct Recorder {
   // Where an operand lies, at an offset that the device can bind, and how many elements after that it begins.
   Range range_of(const Operand& o, bool written, uint32_t* first) {
     *first = 0;
-    if (o.buffer == Operand::kFaults) return {&h->io, h->faults.io, h->faults.bytes, written};
+    if (o.buffer < Operand::kNone) return {&h->io, h->begun.io + (o.buffer == Operand::kRandom ? kAlign : 0), kFaultWords * 4, written};
     if (o.buffer < 0 || o.bytes == 0) return {&h->io, 0, 4, false};  // nothing that is read
     int32_t root = root_of(*plan, o.buffer);
     const Buffer& b = plan->buffers[root];
@@ -210,6 +252,8 @@ struct Recorder {
       const vulkan::Weight& w = weights[weight_of[o.buffer]];
       buffer = w.buffer;
       at = w.offset;
+    } else if (h->ports[root].direct) {
+      buffer = h->ports[root].callers;
     } else {
       at = h->ports[root].io;
     }
@@ -247,7 +291,8 @@ struct Recorder {
       if (d.at[k] >= 0)
         push[d.at[k]] += first;
       else if (first)
-        return report(r->error, {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
+        return report(r->error,
+                      {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
     }
     s.ranges = ranges;
     s.range_count = d.operand_count;
@@ -262,6 +307,7 @@ struct Recorder {
     DType dtype = register_dtype(plan->buffers[buffer]);
     Range device = {&h->io, port.io, stored(t, dtype, static_cast<int64_t>(port.bytes)), input};
     Range host = {input ? &h->up : &h->down, port.host, port.bytes, !input};
+    if (port.callers) host = {port.callers, 0, port.bytes, !input};
     Range* ranges = scrap.take_array<Range>(2);
     if (!ranges) return out_of_memory();
     ranges[0] = input ? host : device;
@@ -284,13 +330,13 @@ struct Recorder {
     return PEN_OK;
   }
 
-  // Faults begin with zeros, and go to the host at the end.
-  Status add_faults(int32_t index, bool start) {
+  // Before the first dispatch that is `begun`, and after the last that are the faults.
+  Status add_begun(int32_t index, bool start) {
     Range* ranges = scrap.take_array<Range>(2);
     if (!ranges) return out_of_memory();
-    const Held::Port& f = h->faults;
-    ranges[0] = start ? Range{&h->up, h->zeros, f.bytes, false} : Range{&h->io, f.io, f.bytes, false};
-    ranges[1] = start ? Range{&h->io, f.io, f.bytes, true} : Range{&h->down, f.host, f.bytes, true};
+    const Held::Port& p = h->begun;
+    ranges[0] = start ? Range{&h->up, p.host, p.bytes, false} : Range{&h->io, p.io, kFaultWords * 4, false};
+    ranges[1] = start ? Range{&h->io, p.io, p.bytes, true} : Range{&h->down, h->faults, kFaultWords * 4, true};
     steps[index].ranges = ranges;
     steps[index].range_count = 2;
     h->timed_steps[index] = -1;
@@ -311,21 +357,21 @@ struct Recorder {
     if (!steps || !requests || !programs || !pipelines || !h->timed_steps) return out_of_memory();
     int32_t n = 0;
     for (int32_t i = 0; i < plan->buffers.count; ++i)
-      if (plan->buffers[i].kind == Buffer::Kind::input && h->ports[i].bytes) {
+      if (plan->buffers[i].kind == Buffer::Kind::input && h->ports[i].bytes && !h->ports[i].direct) {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, true));
       }
-    if (h->faults.bytes) PEN_TRY(add_faults(n++, true));
+    if (h->begun.bytes) PEN_TRY(add_begun(n++, true));
     PEN_TRY(each_dispatch([&](int32_t step, Dispatch* d) {
       h->timed_steps[n] = step;
       return add_dispatch(n++, *d);
     }));
     for (int32_t i = 0; i < plan->buffers.count; ++i)
-      if (plan->buffers[i].kind == Buffer::Kind::output && h->ports[i].bytes) {
+      if (plan->buffers[i].kind == Buffer::Kind::output && h->ports[i].bytes && !h->ports[i].direct) {
         h->timed_steps[n] = -1;
         PEN_TRY(add_port(n++, i, false));
       }
-    if (h->faults.bytes) PEN_TRY(add_faults(n++, false));
+    if (h->begun.bytes) PEN_TRY(add_begun(n++, false));
     // Pipelines are asked for together; steps that are copies have none.
     int32_t wanted = 0;
     int32_t* places = scrap.take_array<int32_t>(n + 1);
@@ -339,6 +385,7 @@ struct Recorder {
     PEN_TRY(vulkan::make_pipelines(t.device, asked, wanted, pipelines, r->pool, r->error));
     for (int32_t i = 0; i < wanted; ++i) steps[places[i]].pipeline = pipelines[i];
     h->recorded = n;
+    h->dispatches = static_cast<uint64_t>(n) - h->copies;
     h->timed = is_timed(*r, t);
     h->nanoseconds = static_cast<uint64_t*>(calloc(static_cast<size_t>(n) + 1, sizeof(uint64_t)));
     if (!h->nanoseconds) return out_of_memory();
@@ -359,25 +406,66 @@ Status prepare(Runner* r, Plan* plan) {
   return grow_arena(r, t, plan->arena_bytes);
 }
 
+constexpr int kMostHeld = 4;
+
+bool fits(const Held& h, const Runner& r, const Plan& plan) {
+  const Target& t = *static_cast<const Target*>(r.device);
+  if (!h.recording || h.arena_number != t.arena_number || h.timed != is_timed(r, t)) return false;
+  for (int32_t i = 0; i < plan.buffers.count; ++i) {
+    const Memory* callers = bound_to(r, plan.buffers[i]);
+    if (h.bound[i] != (callers ? callers->number : 0)) return false;
+  }
+  return true;
+}
+
+// The recording for this run stands first afterwards. Those for an arena that has grown since, and the one used longest ago, make room.
 Status make_ready(Runner* r, const Model& model, Plan* plan) {
   Target* t = static_cast<Target*>(r->device);
-  Held* h = static_cast<Held*>(plan->held);
-  if (h && h->recording && h->arena_number == t->arena_number && h->timed == is_timed(*r, *t)) return PEN_OK;
-  if (h) release(plan);
-  plan->held = h = static_cast<Held*>(calloc(1, sizeof(Held)));
+  Held* first = static_cast<Held*>(plan->held);
+  if (first && fits(*first, *r, *plan)) return PEN_OK;
+  int kept = 0;
+  for (Held** at = &first; *at;) {
+    Held* h = *at;
+    bool found = fits(*h, *r, *plan);
+    if (!found && h->arena_number == t->arena_number && ++kept < kMostHeld) {
+      at = &h->next;
+      continue;
+    }
+    *at = h->next;
+    if (found) {
+      h->next = first;
+      plan->held = h;
+      return PEN_OK;
+    }
+    release(h);
+  }
+  plan->held = first;
+  Held* h = static_cast<Held*>(calloc(1, sizeof(Held)));
   if (!h) return report(r->error, PEN_ERROR_MEMORY, "", "memory for the plan");
   h->target = t;
   h->arena_number = t->arena_number;
   Recorder recorder = {r, *t, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr};
   Status status = recorder.record();
-  if (status) release(plan);
-  return status;
+  if (status) {
+    release(h);
+    return status;
+  }
+  h->next = first;
+  plan->held = h;
+  return PEN_OK;
+}
+
+void begin(const Runner& r, const Held& h) {
+  if (!h.begun.bytes) return;
+  char* to = static_cast<char*>(h.up.mapped) + h.begun.host;
+  memset(to, 0, h.begun.bytes);
+  memcpy(to + kAlign, &r.random, sizeof r.random);
 }
 
 Status check_faults(Runner* r, const Model& model, const Plan& plan, const Held& h) {
-  if (!h.faults.bytes) return PEN_OK;
+  if (!h.begun.bytes) return PEN_OK;
   uint32_t words[kFaultWords];
-  memcpy(words, static_cast<const char*>(h.down.mapped) + h.faults.host, sizeof words);
+  memcpy(words, static_cast<const char*>(h.down.mapped) + h.faults, sizeof words);
   if (!words[0]) return PEN_OK;
   r->fault = {};
   r->fault.input = static_cast<int32_t>(words[2]);
@@ -392,16 +480,21 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
   Held* h = static_cast<Held*>(plan->held);
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
     const Buffer& b = plan->buffers[i];
-    if (b.kind == Buffer::Kind::input && b.size)
+    if (b.kind == Buffer::Kind::input && b.size && !h->bound[i])
       memcpy(static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, static_cast<size_t>(b.size));
   }
+  begin(*r, *h);
   PEN_TRY(vulkan::run(h->recording, r->error));
   PEN_TRY(check_faults(r, model, *plan, *h));
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
     const Buffer& b = plan->buffers[i];
-    if (b.kind == Buffer::Kind::output && b.size)
+    if (b.kind == Buffer::Kind::output && b.size && !h->bound[i])
       memcpy(registers[b.index].data, static_cast<const char*>(h->down.mapped) + h->ports[i].host, static_cast<size_t>(b.size));
   }
+  r->report.dispatches += h->dispatches;
+  r->report.copies += h->copies;
+  r->report.bytes_up += h->bytes_up;
+  r->report.bytes_down += h->bytes_down;
   if (!h->timed) return PEN_OK;
   PEN_TRY(vulkan::read_times(h->recording, h->nanoseconds, r->error));
   for (int32_t i = 0; i < h->recorded; ++i)
@@ -410,9 +503,40 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
   return PEN_OK;
 }
 
+Status create_memory(void* device, uint64_t bytes, void** out, pen_error* error) {
+  static uint64_t last;
+  Memory* m = static_cast<Memory*>(calloc(1, sizeof(Memory)));
+  if (!m) return report(error, PEN_ERROR_MEMORY, "buffer", "memory");
+  // A shader may look at four elements at a time.
+  Status status =
+      vulkan::create_buffer(static_cast<Target*>(device)->device, vulkan::Use::device, (bytes + 15) / 16 * 16, &m->buffer, error);
+  m->number = __atomic_add_fetch(&last, 1, __ATOMIC_RELAXED);
+  if (status) free(m);
+  *out = status ? nullptr : m;
+  return status;
+}
+void destroy_memory(void* memory) {
+  vulkan::destroy_buffer(&static_cast<Memory*>(memory)->buffer);
+  free(memory);
+}
+Status upload_memory(void* memory, const void* from, uint64_t bytes, pen_error* error) {
+  return bytes ? vulkan::upload(&static_cast<Memory*>(memory)->buffer, 0, from, bytes, error) : PEN_OK;
+}
+Status download_memory(const void* memory, void* to, uint64_t bytes, pen_error* error) {
+  return bytes ? vulkan::download(&static_cast<const Memory*>(memory)->buffer, 0, to, bytes, error) : PEN_OK;
+}
+bool reaches(const void* device, const void* memory) {
+  return static_cast<const Target*>(device)->device == static_cast<const Memory*>(memory)->buffer.device;
+}
+const char* name_of(const void* device) { return static_cast<const Target*>(device)->device->info.name; }
+
+constexpr DeviceMemory kMemory = {create_memory, destroy_memory, upload_memory, download_memory, reaches};
+
 }  // namespace
 
 extern const Backend kVulkan;  // generated tables name it
-const Backend kVulkan = {"vulkan", "~gpu.", open, close, gpu_has, gpu_bind, gpu_bind_copy, gpu_pitch, prepare, run, release};
+const Backend kVulkan = {"vulkan",      "~gpu.",   open,    close, gpu_has, gpu_bind,
+                         gpu_bind_copy, gpu_pitch, prepare, run,   release, vulkan::describe_device,
+                         name_of,       &kMemory};
 
 }  // namespace pen

@@ -43,6 +43,9 @@ const char* type_name(VkPhysicalDeviceType type);
 // that says what is missing.
 Status list_devices(DeviceInfo* infos, int32_t room, int32_t* count, pen_error* error);
 
+// One of that list, for callers in C.
+Status describe_device(int32_t index, pen_device_info* info, pen_error* error);
+
 struct Pipelines;  // pipeline.cc: those made so far, and the cache behind them
 
 struct Device {

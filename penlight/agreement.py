@@ -1,0 +1,129 @@
+"""Whether two devices compute the same: how far two results are apart, and inputs to find that out with where a file carries none."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penlight.errors import DeviceWarning, PenlightError, RunError
+from penlight.ir import containers
+from penlight.ir.types import DTYPES
+
+if TYPE_CHECKING:
+    from penlight.model import Model, TensorInfo
+
+TOLERANCES = {
+    False: 1e-3,
+    True: 2e-2,
+}  # by whether values are stored as f16: of the largest number, and of 1 where that is below it
+SIZES = (224, 64, 32, 8, 3, 2, 1)  # tried for a dim that is free, the first that the model takes
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One value, computed twice."""
+
+    name: str
+    shape: tuple[int, ...]
+    difference: float  # the largest; of integers and bools, the fraction that differs. NaN against a number is inf
+    relative: float  # in parts of the largest number expected, or of 1 where that is below it
+    agrees: bool
+
+
+def agreement(name: str, got: Any, expected: Any, tolerance: float) -> Agreement:
+    a, b = np.asarray(got), np.asarray(expected)
+    if a.shape != b.shape or a.dtype.kind != b.dtype.kind:
+        return Agreement(name, b.shape, np.inf, np.inf, False)
+    if b.size == 0:
+        return Agreement(name, b.shape, 0.0, 0.0, True)
+    if b.dtype.kind not in "fc":  # what stands on the edge (argmax of near equals) may fall to the other side
+        differs = float(np.mean(a != b))
+        return Agreement(name, b.shape, differs, differs, differs <= tolerance)
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        apart = np.where(same, 0.0, np.abs(a - b))
+    difference = float(np.nan_to_num(apart, nan=np.inf).max())
+    finite = np.abs(b[np.isfinite(b)])
+    relative = difference / max(1.0, float(finite.max()) if finite.size else 1.0)
+    return Agreement(name, b.shape, difference, relative, relative <= tolerance)
+
+
+def leaves(result: Any, name: str = "") -> list[tuple[str, Any]]:
+    """Every array or tensor in a result, under a name that says where it stands in it."""
+    if isinstance(result, dict):
+        return [leaf for key, item in result.items() for leaf in leaves(item, f"{name}.{key}" if name else str(key))]
+    if isinstance(result, (list, tuple)):
+        return [leaf for i, item in enumerate(result) for leaf in leaves(item, f"{name or 'output'}[{i}]")]
+    if hasattr(result, "detach"):
+        result = result.detach().numpy()
+    return [(name or "output", result)] if isinstance(result, np.ndarray) else []
+
+
+def probe(inputs: Sequence[TensorInfo], free: int, seed: int = 0) -> list[np.ndarray]:
+    """Random inputs: normal numbers, ones and zeros. Dims that are free have the size `free`, or the nearest that is allowed."""
+    random = np.random.default_rng(seed)
+    made = []
+    for info in inputs:
+        dims = [
+            d if d is not None else min(max(free, least), most if most is not None else free + least)
+            for d, (least, most) in zip(info.shape, info.limits, strict=True)
+        ]
+        if info.dtype.startswith("f"):
+            made.append(np.asarray(random.standard_normal(dims)).astype(DTYPES[info.dtype][1]))
+        else:
+            made.append(random.integers(0, 2, dims).astype(DTYPES[info.dtype][1]))
+    return made
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+
+
+def example_call(model: Model, method: str) -> Call:
+    """Arguments to compare with: the first bundled inputs; else a probe, at the first size that `model` takes."""
+    for bundle in model.bundled_inputs(method):
+        return tuple(bundle.args), {}
+    if method not in model.planned_methods:
+        raise RunError(f"{method} is interpreted, and the file carries no bundled inputs for it", status="input")
+    spec, infos = model._input_spec(method), model.inputs(method)
+    failed: PenlightError | None = None
+    for size in SIZES:
+        given = probe(infos, size)
+        args = tuple(containers.unflatten(part, given) for part in spec["args"])
+        kwargs = {name: containers.unflatten(part, given) for name, part in spec["kwargs"].items()}
+        try:
+            model.run_method(method, *args, **kwargs)
+        except RunError as e:
+            failed = e
+            continue
+        return args, kwargs
+    raise RunError(f"{method}: no size of its free dims could be tried: {failed}", status="input")
+
+
+def verify_device(model: Model, reference: Model) -> str:
+    """What is wrong with a model on its device, in words: it fails, or computes otherwise than `reference`. "": all that could be
+    compared agrees."""
+    tolerance = TOLERANCES[bool(model._options["f16"])]
+    for method in model.methods:
+        try:
+            args, kwargs = example_call(reference, method)
+        except RunError as e:
+            warnings.warn(DeviceWarning(f"verify: {method} was not compared with the CPU: {e}"), stacklevel=4)
+            continue
+        expected = leaves(reference.run_method(method, *args, **kwargs))
+        try:
+            got = leaves(model.run_method(method, *args, **kwargs))
+        except RunError as e:
+            return f"{method} failed on {model.device}: {e}"
+        for (name, a), (_, b) in zip(got, expected, strict=True):
+            found = agreement(name, a, b, tolerance)
+            if not found.agrees:
+                return (
+                    f"{method} gives other numbers on {model.device} than on the CPU: {name} is off by {found.difference:.3g}"
+                    f" ({found.relative:.2g} of its largest, expected {tolerance:g} or less)"
+                )
+    return ""

@@ -1,0 +1,151 @@
+"""Tensors that live on a device: what models on it take and give without a way through the host.
+
+Memory on the device is the runtime's (pen_buffer in penlight.h); a tensor on the CPU is a numpy array.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penlight.errors import InputError, RunError
+from penlight.ir.types import DTYPES
+
+if TYPE_CHECKING:
+    import torch
+
+    from penlight._runtime import Buffer
+
+_NAMES = {numpy: name for name, (_, numpy) in DTYPES.items() if name != "bf16"}
+# Buffers of results that are gone, by device, dtype and shape: a loop gets the same ones again, and its recordings with them.
+_spare: dict[tuple[str, str, tuple[int, ...]], list[Buffer]] = {}
+_SPARE_KINDS, _SPARE_EACH, _SPARE_BYTES = 8, 2, 16 << 20
+
+
+class Tensor:
+    """A tensor on the CPU or on a device. Never changed once it is made.
+
+    >>> t = penlight.Tensor(image).to("vulkan")      # numpy, torch, lists
+    >>> y = penlight.load("mobilenet_v2.pen", device="vulkan")(t)
+    >>> y.device, y.cpu().numpy().shape
+    ('vulkan', (1, 1000))
+    """
+
+    def __init__(self, data: Any, device: str = "cpu") -> None:
+        self._array: np.ndarray | None = None
+        self._buffer: Buffer | None = None
+        array = _host_array(data)
+        self.dtype: str = _NAMES[str(array.dtype)]
+        self.shape: tuple[int, ...] = array.shape
+        self.device = device.lower()
+        if self.device == "cpu":
+            self._array = array
+            return
+        self._buffer = new_buffer(self.device, self.dtype, self.shape)
+        _check(self._buffer.upload(np.ascontiguousarray(array)))
+
+    @classmethod
+    def of_buffer(cls, buffer: Buffer, device: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
+        """On memory of the device that is there already."""
+        made = cls.__new__(cls)
+        made._array, made._buffer = None, buffer
+        made.device, made.dtype, made.shape = device, dtype, shape
+        return made
+
+    @property
+    def buffer(self) -> Buffer | None:
+        """Its memory on the device; None on the CPU."""
+        return self._buffer
+
+    @property
+    def device_name(self) -> str:
+        """What its driver calls the device; "cpu"."""
+        return self._buffer.device_name if self._buffer is not None else "cpu"
+
+    def to(self, device: str) -> Tensor:
+        """The same tensor on this device: "cpu", "vulkan", "vulkan:1", "vulkan:nvidia"."""
+        return self if device.lower() == self.device else type(self)(self.numpy(), device)
+
+    def vulkan(self) -> Tensor:
+        return self.to("vulkan")
+
+    def cpu(self) -> Any:
+        return self.to("cpu")
+
+    def numpy(self) -> np.ndarray:
+        """Its numbers, on the CPU; of one that is there already, without a copy."""
+        if self._buffer is None:
+            assert self._array is not None
+            return self._array
+        array = np.empty(self.shape, DTYPES[self.dtype][1])
+        _check(self._buffer.download(array))
+        return array
+
+    def torch(self) -> torch.Tensor:
+        import torch
+
+        return torch.from_numpy(self.numpy())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy()
+        return array.astype(dtype) if dtype is not None and array.dtype != dtype else array
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<penlight.Tensor {self.dtype}[{', '.join(map(str, self.shape))}] on {self.device}>"
+
+    def __del__(self) -> None:
+        buffer = self.__dict__.get("_buffer")
+        if buffer is None or nbytes(self) > _SPARE_BYTES:
+            return
+        key = (self.device, self.dtype, self.shape)
+        if key in _spare or len(_spare) < _SPARE_KINDS:
+            kept = _spare.setdefault(key, [])
+            if len(kept) < _SPARE_EACH:
+                kept.append(buffer)
+
+
+def nbytes(tensor: Tensor) -> int:
+    return math.prod(tensor.shape) * np.dtype(DTYPES[tensor.dtype][1]).itemsize
+
+
+def new_buffer(device: str, dtype: str, shape: tuple[int, ...]) -> Buffer:
+    from penlight import _runtime
+
+    made = _runtime.Buffer()
+    _check(made.create(device, DTYPES[dtype][0], list(shape)))
+    return made
+
+
+def result_buffer(session: Any, device: str, dtype: str, shape: tuple[int, ...]) -> Buffer:
+    """For a result of this session: one that an earlier result had, or a new one."""
+    kept = _spare.get((device, dtype, shape))
+    while kept:
+        buffer = kept.pop()
+        if session.takes(buffer):  # else of a device that was lost since, or of another choice of it
+            return buffer
+    return new_buffer(device, dtype, shape)
+
+
+def _host_array(data: Any) -> np.ndarray:
+    if isinstance(data, Tensor):
+        return data.numpy()
+    if hasattr(data, "detach"):
+        data = data.detach().cpu()
+        if str(data.dtype) == "torch.bfloat16":
+            raise InputError("Tensor: expected a dtype that numpy has, got bfloat16; cast it: .float()")
+        data = data.numpy()
+    array = np.asarray(data)
+    if str(array.dtype) not in _NAMES:
+        raise InputError(f"Tensor: expected one of {', '.join(_NAMES)}, got {array.dtype}")
+    return array
+
+
+def _check(problem: dict[str, Any] | None) -> None:
+    if problem:
+        raise RunError(**problem)
