@@ -19,18 +19,7 @@ from penlight.ops.elementwise.expression import SPECIAL, Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
 
-MISSING = {
-    *SPECIAL,
-    "lgamma",
-    "nextafter",
-    "gcd",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bit_not",
-    "shift_left",
-    "shift_right",
-}
+MISSING = {*SPECIAL, "lgamma", "nextafter", "gcd", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
 WHOLE = "elementwise_whole"
 WHOLE_DTYPES = ("i64", "i32", "bool")
 CAST_DTYPES = ("f32", *WHOLE_DTYPES, "u8", "i8")
@@ -38,19 +27,7 @@ WHOLE_MISSING = {*SPECIAL, "attr", "gcd", "pow"}
 INPUTS = "abc"
 MOST_NUMBERS = 4
 # Unary operators that conv2d, linear and others do by themselves, in the order of their numbers, from 1.
-ACTIVATIONS = (
-    "clamp",
-    "relu",
-    "hardswish",
-    "hardsigmoid",
-    "silu",
-    "sigmoid",
-    "gelu",
-    "gelu_tanh",
-    "tanh",
-    "leaky_relu",
-    "elu",
-)
+ACTIVATIONS = ("clamp", "relu", "hardswish", "hardsigmoid", "silu", "sigmoid", "gelu", "gelu_tanh", "tanh", "leaky_relu", "elu")
 
 
 class Rule(NamedTuple):
@@ -66,9 +43,7 @@ def _name(op: ElementwiseOp) -> str:
 
 
 def _row(op: ElementwiseOp) -> Row | None:
-    return next(
-        (r for r in op.rows() if r.key == f"{op.name}.f32" and not r.loop and r.output in ("f32", "bool")), None
-    )
+    return next((r for r in op.rows() if r.key == f"{op.name}.f32" and not r.loop and r.output in ("f32", "bool")), None)
 
 
 def _can(t: Term, missing: set[str] = MISSING) -> bool:
@@ -78,12 +53,7 @@ def _can(t: Term, missing: set[str] = MISSING) -> bool:
 def _groups(ops: Mapping[str, Op]) -> dict[str, list[ElementwiseOp]]:
     groups: dict[str, list[ElementwiseOp]] = {}
     for _, op in sorted(ops.items()):
-        fits = (
-            isinstance(op, ElementwiseOp)
-            and _row(op)
-            and len(op.tensors) <= len(INPUTS)
-            and len(op.attrs) <= MOST_NUMBERS
-        )
+        fits = isinstance(op, ElementwiseOp) and _row(op) and len(op.tensors) <= len(INPUTS) and len(op.attrs) <= MOST_NUMBERS
         if fits and isinstance(op, ElementwiseOp) and op.rule is not None and _can(op.trace()):
             groups.setdefault(_name(op), []).append(op)
     return groups
@@ -94,10 +64,7 @@ def _whole(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
     found = [
         op
         for _, op in sorted(ops.items())
-        if isinstance(op, ElementwiseOp)
-        and set(op.dtypes) & set(WHOLE_DTYPES)
-        and op.rule is not None
-        and _can(op.trace(), WHOLE_MISSING)
+        if isinstance(op, ElementwiseOp) and set(op.dtypes) & set(WHOLE_DTYPES) and op.rule is not None and _can(op.trace(), WHOLE_MISSING)
     ]
     return sorted(found, key=lambda op: op.name != "cast")
 
@@ -163,9 +130,7 @@ def _shader(group: list[ElementwiseOp]) -> str:
         *_cases(group, "float"),
     ]
     # What shaders.py looks for stands in the text itself, not in what it includes.
-    buffers = [
-        f"{'READ_BYTES' if first.has_condition and i == 0 else 'READ'}({i}, x{i});" for i in range(len(first.tensors))
-    ]
+    buffers = [f"{'READ_BYTES' if first.has_condition and i == 0 else 'READ'}({i}, x{i});" for i in range(len(first.tensors))]
     buffers.append(f"{'WRITE_WORDS' if first.result == 'bool' else 'WRITE'}({len(first.tensors)}, y);")
     head = [
         "layout(constant_id = 0) const uint RULE = 0;",
@@ -174,17 +139,7 @@ def _shader(group: list[ElementwiseOp]) -> str:
         *buffers,
     ]
     at = lines.index('#include "elementwise.glsl"')
-    return "\n".join(
-        [
-            *lines[:at],
-            '#include "gpu.glsl"',
-            '#include "math.glsl"',
-            *head,
-            *lines[at + 1 :],
-            '#include "elementwise.glsl"',
-            "",
-        ]
-    )
+    return "\n".join([*lines[:at], '#include "gpu.glsl"', '#include "math.glsl"', *head, *lines[at + 1 :], '#include "elementwise.glsl"', ""])
 
 
 def activations_source(ops: Mapping[str, Op]) -> str:

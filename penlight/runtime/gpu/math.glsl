@@ -1,5 +1,5 @@
-// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them. Devices may take numbers
-// below 2**-126 for 0, know NaN badly in their own functions, and have their own sin and atan to 11 bits only: these are ours.
+// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them. Devices may take
+// numbers below 2**-126 for 0, know NaN badly in their own functions, and have their own sin and atan to 11 bits only: these are ours.
 float p_nan() { return uintBitsToFloat(0x7fc00000u); }
 float p_inf() { return uintBitsToFloat(0x7f800000u); }
 bool p_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
