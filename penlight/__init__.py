@@ -84,6 +84,8 @@ def optimize(
     from penlight.file.writer import to_array
     from penlight.model import Model
 
+    if "metal" in ((backend,) if isinstance(backend, str) else backend):
+        raise ValueError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
         bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, plan=plan, allow_missing=allow_missing, strict=strict,
@@ -114,18 +116,14 @@ def load(
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
-    from penlight.model import Model
+    from penlight.model import Model, load_verified
 
-    return Model(
-        source,
-        threads=threads,
-        verify=verify,
-        copy=copy,
-        isa=isa,
-        step_limit=step_limit,
-        device=device.lower(),
-        f16=f16,
-    )
+    options: dict[str, Any] = {
+        "threads": threads, "verify": verify, "copy": copy, "isa": isa, "step_limit": step_limit, "f16": f16,
+    }  # fmt: skip
+    if verify and device.lower() != "cpu":
+        return load_verified(source, device.lower(), options)
+    return Model(source, **options, device=device.lower())
 
 
 def is_vulkan_available() -> bool:

@@ -31,8 +31,7 @@ _lock = threading.Lock()
 def __getattr__(name: str) -> Callable[..., Any]:
     if name.startswith("__"):
         raise AttributeError(name)
-    _torch_function(name)  # an unknown one is told of now
-    made = functools.partial(_call, name)
+    made = functools.partial(call, _torch_function(name))
     made.__doc__ = f"torch's {name}, where its tensors live."  # type: ignore[attr-defined]
     return made
 
@@ -58,25 +57,29 @@ def _torch_function(name: str) -> Callable[..., Any]:
     raise AttributeError(f"penlight.functional: torch has no function {name!r}")
 
 
-def _call(name: str, *args: Any, **kwargs: Any) -> Any:
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """A function of torch on tensors, where they live."""
+    name = getattr(function, "__name__", str(function))
     tensors: list[Any] = []
     form = _taken_out((args, dict(sorted(kwargs.items()))), tensors)
     devices = {t.device for t in tensors if isinstance(t, Tensor) and t.buffer is not None}
     if len(devices) > 1:
-        raise InputError(f"{name}: expected tensors on one device, got {', '.join(sorted(devices))}; move some with .to()")
+        raise InputError(
+            f"{name}: expected tensors on one device, got {', '.join(sorted(devices))}; move some with .to()"
+        )
     device = devices.pop() if devices else "cpu"
     kinds = tuple(_kind(t) for t in tensors)
-    key = (name, device, kinds, repr(form))
+    key = (function, device, kinds, repr(form))
     if key not in _packed:
         try:
-            return _kept(key, lambda: _compiled(name, device, kinds, form), ())(*tensors)
+            return _kept(key, lambda: _compiled(function, device, kinds, form), ())(*tensors)
         except RunError as e:
             if e.status != "kernel" or "pack." not in e.got:
                 raise
             _packed.add(key)  # weights are packed while compiling, where the device cannot do it
     first, weights = tensors[0], tensors[1:]
     numbers = tuple(id(w) if isinstance(w, Tensor) else _as_array(w).tobytes() for w in weights)
-    return _kept((*key, numbers), lambda: _compiled(name, device, kinds, form, weights), weights)(first)
+    return _kept((*key, numbers), lambda: _compiled(function, device, kinds, form, weights), weights)(first)
 
 
 def _kept(key: Any, compile_call: Callable[[], Model], weights: Sequence[Any]) -> Model:
@@ -138,14 +141,16 @@ def _numpy_name(dtype: str) -> str:
 
 
 def _compiled(
-    name: str, device: str, kinds: Sequence[tuple[str, tuple[int, ...]]], form: Any, weights: Sequence[Any] = ()
+    function: Callable[..., Any],
+    device: str,
+    kinds: Sequence[tuple[str, tuple[int, ...]]],
+    form: Any,
+    weights: Sequence[Any] = (),
 ) -> Model:
     """A model of this call alone; `weights`, its last tensors, are constants in it."""
     import torch
 
     import penlight
-
-    function = _torch_function(name)
 
     class Call(torch.nn.Module):
         def __init__(self) -> None:

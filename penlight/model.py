@@ -203,6 +203,8 @@ class Model:
     def device_report(self, method: str = "forward") -> dict[str, Any]:
         """What this thread's last run of a method had its device do: the device's name, dispatches on it (0 on the CPU), copies of inputs
         and outputs between it and the host, and the bytes of these."""
+        if self._script is not None and method in self._script.signatures:
+            return self._script.device_report()
         report: dict[str, Any] = dict(self._session(self._known(method)).device_report())
         for size in getattr(self._local, "moved", {}).get(method, ()):
             report["copies"] += 1
@@ -329,6 +331,12 @@ class Model:
         """The same model with these entries in its metadata, beside those that it has or in their place."""
         return self._again(with_metadata(self._image(), {**self.metadata, **metadata}))
 
+    def on(self, device: str) -> Model:
+        """The same model on another device, with the state that the file says."""
+        options = {**self._options, "threads": self._options["threads"] or None, "device": device.lower()}
+        source = self.path if self.path is not None and self._bytes is None else self._image()
+        return Model(source, **options, step_limit=self._step_limit)
+
     def _image(self) -> np.ndarray:
         if self._bytes is not None:
             return self._bytes
@@ -404,7 +412,7 @@ class Model:
         self._bind(method, leaves, given)
         shapes = session.output_shapes()
         if self.device == "cpu" or not all(fixed for *_, fixed in shapes):
-            return [kind(result, self.device) for result in self._run_bound(session, _empty_numpy, False)]
+            return [kind.of_array(result, self.device) for result in self._run_bound(session, _empty_numpy, False)]
         buffers = [result_buffer(session, self.device, _NAMES[code], shape) for code, shape, _ in shapes]
         problem = session.run(buffers)
         if problem:

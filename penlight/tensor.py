@@ -54,6 +54,11 @@ class Tensor:
         made.device, made.dtype, made.shape = device, dtype, shape
         return made
 
+    @classmethod
+    def of_array(cls, array: np.ndarray, device: str) -> Any:
+        """Of a result that is on the CPU."""
+        return cls(array, device)
+
     @property
     def buffer(self) -> Buffer | None:
         """Its memory on the device; None on the CPU."""

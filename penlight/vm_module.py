@@ -55,6 +55,7 @@ class VmModule:
             given = json.loads(schema)["arguments"][1:]
             self.signatures[name] = [{**p, "optional": i >= len(given) - defaults} for i, p in enumerate(given)]
         self._module = _runtime.Module()
+        self._device = device
         self._lock = threading.RLock()
         self._runs = 0
         self._failed: set[str] = set()  # planned parts that were told of
@@ -73,6 +74,8 @@ class VmModule:
         self._tell_of_failed_parts()
         if problem:
             raise RunError(**problem)
+        if kind := _tensor_kind(given):  # results are such too, where the model runs
+            return from_vm(result, lambda value: kind.of_array(_to_numpy(value), self._device))
         return from_vm(result, _to_torch if as_torch else _to_numpy)
 
     def _tell_of_failed_parts(self) -> None:
@@ -125,6 +128,11 @@ class VmModule:
         with self._lock:
             self._module.seed(seed)
 
+    def device_report(self) -> dict[str, Any]:
+        """Of the planned parts that the last run came by."""
+        with self._lock:
+            return self._module.device_report()
+
     @property
     def planned_parts(self) -> list[PlannedPart]:
         with self._lock:
@@ -147,6 +155,14 @@ def _any_torch(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(_any_torch(v) for v in value.values())
     return hasattr(value, "detach") and hasattr(value, "data_ptr")
+
+
+def _tensor_kind(value: Any) -> type[Tensor] | None:
+    """Of the first penlight.Tensor in it."""
+    if isinstance(value, Tensor):
+        return type(value)
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, (list, tuple)) else ()
+    return next(filter(None, map(_tensor_kind, parts)), None)
 
 
 def _any_array(value: Any) -> bool:

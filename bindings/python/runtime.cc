@@ -182,9 +182,7 @@ nb::object download(const Buffer& self, const Writable& to) {
   return status == PEN_OK ? nb::none() : as_dict(e);
 }
 
-nb::dict device_report(const Session& s) {
-  pen_device_report r;
-  pen_session_device_report(s.handle, &r);
+nb::dict device_report(const pen_device_report& r) {
   nb::dict d;
   d["device"] = r.device;
   d["dispatches"] = r.dispatches;
@@ -403,6 +401,12 @@ NB_MODULE(_runtime, m) {
              self.trace = trace;
            })
       .def_prop_ro("planned_parts", &planned_parts)
+      .def("device_report",
+           [](const Module& self) {
+             pen_device_report r;
+             pen_module_device_report(self.handle, &r);
+             return device_report(r);
+           })
       .def("state", [](const Module& self) {
         pen_python::Owned state(pen_module_state(self.handle));
         return pen_python::from_value(state.get());
@@ -426,7 +430,12 @@ NB_MODULE(_runtime, m) {
           nb::arg("device") = "", nb::arg("f16") = false)
       .def("set_inputs", &set_inputs)
       .def("takes", [](const Session& self, const Buffer& buffer) { return pen_session_takes_buffer(self.handle, buffer.handle) != 0; })
-      .def("device_report", &device_report)
+      .def("device_report",
+           [](const Session& self) {
+             pen_device_report r;
+             pen_session_device_report(self.handle, &r);
+             return device_report(r);
+           })
       .def("prepare", &prepare)
       .def("run", &run)
       .def("take_output", &take_output)

@@ -201,7 +201,8 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     if "vulkan" in chosen.backends:
         rules = devices.scan_gpu(registry.load_all())
         once |= {rules.sources[op] for k in used if (op := devices.rule_of(k.key, rules))}
-    once.remove(ROOT / "runtime/exec" / ("buffer.cc" if chosen.backends == ("cpu",) else "without_devices.cc"))
+    else:  # no device has memory of its own
+        once.remove(ROOT / "runtime/exec/buffer.cc")
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
         once.remove(without_vm)

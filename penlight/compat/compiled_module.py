@@ -12,8 +12,10 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any
 
+import penlight
 from penlight.compat.bundled import Bundles
 from penlight.file.metadata import EXTRA_FILES, stored_files
+from penlight.tensor import Tensor
 from penlight.vm_module import as_torch
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class CompiledModule:
 
     def __init__(self, model: Model) -> None:
         self.model = model
+        self._elsewhere: dict[str, Model] = {}  # by device
 
     @functools.cached_property
     def _bundles(self) -> Bundles:
@@ -47,8 +50,17 @@ class CompiledModule:
             if found is None:
                 raise RuntimeError(f"Method '{method_name}' is not defined.")
             return found(*args)
-        result = self.model.run_method(method_name, *args, **kwargs)
+        result = self._model_for(args, kwargs).run_method(method_name, *args, **kwargs)
         return as_torch(result) if sys.modules.get("torch") is not None else result
+
+    def _model_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Model:
+        """The model where its tensors live, as in torch; on the CPU where they are torch's own."""
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, Tensor) and value.buffer is not None and value.device != self.model.device:
+                if value.device not in self._elsewhere:
+                    self._elsewhere[value.device] = self.model.on(value.device)
+                return self._elsewhere[value.device]
+        return self.model
 
     def find_method(self, method_name: str) -> bool:
         return method_name in self.model.methods or method_name in self._bundles.method_names()
@@ -75,9 +87,12 @@ class CompiledModule:
         return self
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """Itself, on the CPU and with the dtypes that it has; anything else is an error."""
+        """Itself, on the CPU or a Vulkan device, and with the dtypes that it has; anything else is an error."""
         for value in (*args, *kwargs.values()):
             if value is None or isinstance(value, bool) or str(value).startswith("torch.preserve_format"):
+                continue
+            if str(value).lower().partition(":")[0] == "vulkan" and penlight.is_vulkan_available():
+                self.model = self.model.on(str(value))
                 continue
             if str(value).partition(":")[0] not in ("cpu", "torch.float32"):
                 raise RuntimeError(

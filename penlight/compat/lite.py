@@ -57,9 +57,9 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     import penlight
 
     source = _opened(f)
-    _check_location(map_location)
+    device = _location(map_location)
     if file_kind(source) == "pen":
-        return penlight.load(source)
+        return penlight.load(source, device=device)
     from penlight.compile import carried_files, compile_model
     from penlight.file.writer import to_array
     from penlight.model import Model
@@ -76,7 +76,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source)}
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
-    return Model(to_array(program))
+    return Model(to_array(program), device=device)
 
 
 def _export_operator_list(module: Any) -> set[str]:
@@ -139,9 +139,13 @@ def _opened(f: Any) -> str | bytes:
     return bytes(f.read())
 
 
-def _check_location(location: Any) -> None:
-    if location is not None and str(location).partition(":")[0] != "cpu":
-        raise ValueError(f"map_location: expected 'cpu' or None, got {str(location)!r}; Penlight runs on the CPU here")
+def _location(location: Any) -> str:
+    """The device that a map_location names."""
+    name = "cpu" if location is None else str(location).lower()
+    kind = name.partition(":")[0]
+    if kind not in ("cpu", "vulkan"):
+        raise ValueError(f"map_location: expected 'cpu', 'vulkan' or None, got {str(location)!r}")
+    return "cpu" if kind == "cpu" else name
 
 
 def _program(source: str | bytes) -> LiteProgram:

@@ -13,8 +13,8 @@ _before: list[tuple[Any, str, Any]] = []  # module, name, what was there
 
 def install() -> None:
     """After this, code written for PyTorch Mobile runs on today's torch: torch.utils.mobile_optimizer, torch.utils.bundled_inputs,
-    torch.jit.mobile, torch.quantization.fuse_modules and torch.is_vulkan_available are Penlight's, and torch.jit.load reads what
-    Penlight wrote too. Calling it again changes nothing.
+    torch.jit.mobile, torch.quantization.fuse_modules and torch.is_vulkan_available are Penlight's, torch.jit.load reads what
+    Penlight wrote too, and tensors go to a GPU with .to(device="vulkan") and .vulkan(). Calling it again changes nothing.
 
     >>> penlight.compat.install()
     >>> from torch.utils.mobile_optimizer import optimize_for_mobile
@@ -23,7 +23,7 @@ def install() -> None:
         return
     import torch
 
-    from penlight.compat import bundled_inputs, lite, load, mobile_optimizer, quantization
+    from penlight.compat import bundled_inputs, lite, load, mobile_optimizer, quantization, vulkan
 
     for path, source, names in (
         ("torch.utils.mobile_optimizer", mobile_optimizer, mobile_optimizer.__all__),
@@ -36,8 +36,9 @@ def install() -> None:
         module = _module(path)
         for name in names:
             _put(module, name, getattr(source, name))
-    if not hasattr(torch, "is_vulkan_available"):
-        _put(torch, "is_vulkan_available", lambda: False)
+    _put(torch, "is_vulkan_available", vulkan.is_vulkan_available)
+    for name in ("to", "vulkan"):
+        _put(torch.Tensor, name, getattr(vulkan, name))
 
 
 def uninstall() -> None:

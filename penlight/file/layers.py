@@ -15,6 +15,7 @@ from penlight.errors import LoadError
 from penlight.file import format as f
 from penlight.file.metadata import sections, with_sections
 from penlight.ir.types import DTYPES
+from penlight.ops import registry
 
 _COMPARED = {DTYPES[name][0]: 8 * np.dtype(DTYPES[name][1]).itemsize for name in ("f32", "f64", "f16")}  # code -> bits
 _SKIPPED = ("pack",)  # no tensor that anybody could read
@@ -80,8 +81,6 @@ class _Tables:
     def add_layers(self, index: int) -> tuple[np.ndarray, list[Layer]]:
         method = self.rows["METH"][index]
         code = self.rows["CODE"][method["code"] : method["code"] + method["code_count"]]
-        if any(row["op"] == f.INSTRUCTIONS["stage"] for row in code):
-            raise LoadError("sizes in this method depend on its data: its layers cannot be shown", "argument")
         ports = self.rows["PORT"][method["outputs"] : method["outputs"] + method["output_count"]]
         layers: list[Layer] = []
         added: list[int] = []
@@ -112,7 +111,8 @@ class _Tables:
         copies, made = [], []
         for node in nodes:
             key = self.text(node["key"])
-            if key.partition(".")[0] in _SKIPPED:
+            op = key.partition(".")[0]
+            if op in _SKIPPED or registry.get(op).sized_by_data:
                 continue
             for number in self.listed(node, "outputs", "output_count"):
                 value = values[number]

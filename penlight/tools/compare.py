@@ -13,7 +13,9 @@ import numpy as np
 import penlight
 from penlight.agreement import TOLERANCES, Agreement, Call, agreement, example_call, leaves
 from penlight.file.layers import Layer, with_layers
+from penlight.file.reader import read
 from penlight.file_kinds import file_kind
+from penlight.ops.devices import VARIANT
 from penlight.tools.run import arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, screen, table
 
@@ -101,6 +103,12 @@ def compare_command(
         stage("reading the model")
         image = np.fromfile(file, np.uint8)
         call = _call(file, method, inputs)
+        if (
+            layers
+            and any(name != "cpu" for name in names)
+            and f"{VARIANT}{method}" in [m.name for m in read(file).methods]
+        ):
+            method = f"{VARIANT}{method}"  # what GPUs run: the CPU computes the same layers then
         found, told = with_layers(image, method) if layers else (image, [])
         runs = {}
         for name in names:

@@ -4,6 +4,37 @@
 
 namespace pen {
 
+// All of it in one shader, where rows are short and lie in one piece: for few keys, as those of windows, and for so many that their scores
+// would not fit anywhere. In between, three dispatches with larger tiles are faster.
+static bool fits_one(const Gpu& b, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
+  constexpr int64_t kMost = 128, kBatches = 65535, kShared = 28 << 10;  // what it takes of shared memory, at most
+  constexpr int64_t kFew = 64, kTooMany = int64_t{1} << 26;
+  int64_t queries = b.in(0).dims[b.in(0).rank - 2], keys = b.in(1).dims[b.in(1).rank - 2];
+  if (keys > kFew && queries * keys * batch.n < kTooMany) return false;
+  bool dense = b.out(0).strides[b.out(0).rank - 1] == 1 || width == 1;
+  for (int i = 0; i < 3; ++i) dense &= sides[i].column == 1 || (i < 2 ? depth : width) == 1;
+  return dense && depth <= kMost && width <= kMost && batch.rank <= 3 && batch.n <= kBatches && b.limits().shared_bytes >= kShared;
+}
+
+static Status dispatch_attention(Gpu& b, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
+  auto u = [](int64_t n) { return static_cast<uint32_t>(n); };
+  shader::Attention s;
+  auto& p = s.push;
+  s.DEPTH = u(depth), s.WIDTH = u(width);
+  s.MASKED = b.has(3), s.CAUSAL = b.flag("causal");
+  p.queries = u(b.in(0).dims[b.in(0).rank - 2]), p.keys = u(b.in(1).dims[b.in(1).rank - 2]);
+  p.scale = static_cast<float>(b.number("scale"));
+  uint32_t* const all[] = {p.q_batch, p.k_batch, p.v_batch, p.mask_batch, p.y_batch};
+  for (int d = 0; d < 3; ++d) {
+    bool there = d < batch.rank;
+    if (d < 2) p.dims[d] = u(there ? batch.dims[d] : 1);
+    for (int o = 0; o < 5; ++o) all[o][d] = u(there ? batch.strides[o][d] : 0);
+  }
+  p.q_row = u(sides[0].row), p.k_row = u(sides[1].row), p.v_row = u(sides[2].row), p.y_row = u(sides[4].row);
+  p.mask_row = u(sides[3].row), p.mask_column = u(sides[3].column);
+  return b.dispatch(s, {sides[0].at, sides[1].at, sides[2].at, sides[3].at, sides[4].at}, {ceil_div(p.queries, 16), batch.n});
+}
+
 PEN_GPU(attention, "f32") {
   for (int i = 0; i < 4; ++i)
     if (b.has(i) && strcmp(b.in_layout(i), "plain") != 0)
@@ -13,6 +44,23 @@ PEN_GPU(attention, "f32") {
   if (y.numel() == 0) return PEN_OK;
   Shape batch = shape_of(y);
   batch.rank -= 2;
+  GpuMatrices mask = {b.none(), 0, 0, {}};
+  if (b.has(3)) {  // its last dims may be missing, or be broadcast
+    Shape all = shape_of(y);
+    all.dims[all.rank - 1] = k.dims[k.rank - 2];
+    int64_t strides[kMaxRank];
+    broadcast_strides(b.in(3), all, strides);
+    mask = {b.reads(3), strides[all.rank - 2], strides[all.rank - 1], {}};
+    for (int d = 0; d < batch.rank; ++d) mask.batch[d] = strides[d];
+  }
+  const GpuMatrices whole[] = {gpu_matrices(q, b.reads(0), batch), gpu_matrices(k, b.reads(1), batch), gpu_matrices(v, b.reads(2), batch), mask,
+                               gpu_matrices(y, b.writes(0), batch)};
+  int64_t strides[GpuWalk::kMost][kMaxRank];
+  for (int o = 0; o < 5; ++o)
+    for (int d = 0; d < batch.rank; ++d) strides[o][d] = whole[o].batch[d];
+  GpuWalk batches = walk_together(batch, strides, 5);
+  int64_t depth = q.dims[q.rank - 1], width = v.dims[v.rank - 1];
+  if (fits_one(b, whole, depth, width, batches)) return dispatch_attention(b, whole, depth, width, batches);
   // The scores as a tensor, dense: [..., queries, keys].
   Tensor scores;
   Operand in_between;
@@ -29,14 +77,7 @@ PEN_GPU(attention, "f32") {
   right.row = right.column, right.column = row;  // transposed
   none.at = b.none();
   GpuMatrices sides[kMatrices] = {gpu_matrices(q, b.reads(0), batch), right, none, result};
-  if (b.has(3)) {  // its last dims may be missing, or be broadcast
-    const Tensor& mask = b.in(3);
-    Shape all = shape_of(scores);
-    int64_t strides[kMaxRank];
-    broadcast_strides(mask, all, strides);
-    sides[kMask] = {b.reads(3), strides[all.rank - 2], strides[all.rank - 1], {}};
-    for (int d = 0; d < batch.rank; ++d) sides[kMask].batch[d] = strides[d];
-  }
+  if (b.has(3)) sides[kMask] = mask;
   shader::Product s;
   s.push.m = static_cast<uint32_t>(queries), s.push.n = static_cast<uint32_t>(keys);
   s.push.depth = static_cast<uint32_t>(q.dims[q.rank - 1]);

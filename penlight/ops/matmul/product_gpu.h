@@ -12,7 +12,7 @@ struct GpuMatrices {
   int64_t batch[kMaxRank];  // strides of batch dims
 };
 enum { kLeft, kRight, kMask, kResult, kMatrices };
-static_assert(kMatrices == GpuWalk::kMost, "");
+static_assert(kMatrices <= GpuWalk::kMost, "");
 
 // The last two dims of t are a matrix; the others are seen as `batch`.
 static inline GpuMatrices gpu_matrices(const Tensor& t, const Operand& at, const Shape& batch) {

@@ -32,8 +32,8 @@ struct Backend {
   Status (*run)(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
   // The end of what prepare left in Plan::held. Null: nothing.
   void (*release)(Plan* plan);
-  // The machine's device of this number, as far as the caller's struct has room; PEN_ERROR_ARGUMENT past the last. Null: there is one,
-  // of which there is nothing to say.
+  // The machine's device of this number, as far as the caller's struct has room; PEN_ERROR_ARGUMENT past the last. -1: only whether there
+  // is one that can be used. Null: there is one, of which there is nothing to say.
   Status (*describe)(int32_t index, pen_device_info* info, pen_error* error);
   const char* (*name_of)(const void* device);  // of one that was opened; null: the backend's
   const DeviceMemory* memory;                  // null: the host's memory is the device's

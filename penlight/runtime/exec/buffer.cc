@@ -1,6 +1,16 @@
-#include "penlight/runtime/exec/buffer.h"
+// Tensors of a caller in a device's memory, and sessions that are given them.
+#include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/session.h"
 
 using namespace pen;
+
+struct pen_buffer {
+  const Backend* backend;
+  void* device;  // kept open
+  void* memory;
+  Tensor tensor;  // without data
+  uint64_t bytes;
+};
 
 namespace {
 
@@ -22,6 +32,28 @@ Status check_size(const pen_buffer& b, const void* data, size_t size, pen_error*
   set_text(expected, sizeof expected, "%llu bytes", static_cast<unsigned long long>(b.bytes));
   set_text(got, sizeof got, data ? "%zu" : "a null pointer", size);
   return report(error, PEN_ERROR_ARGUMENT, "buffer", expected, got);
+}
+
+Status check_device(pen_session* s, const pen_buffer* buffer, const char* what) {
+  if (pen_session_takes_buffer(s, buffer)) return PEN_OK;
+  return report(session_error(s), PEN_ERROR_ARGUMENT, what, "a buffer on the session's device", "one on another",
+                "Download it there and upload it here, or set plain memory");
+}
+
+// Inputs in memory of the session's device, for a stage that runs elsewhere.
+Status fetch(pen_session* s, const Runner& runner, const Plan& plan) {
+  Runner& own = const_cast<Runner&>(session_runner(s));
+  for (int32_t i = 0; !runner.backend->memory && i < plan.input_count; ++i) {
+    void** bound;
+    Tensor* t = session_input(s, plan.inputs[i].index, &bound);
+    if (!*bound) continue;
+    int64_t bytes = t->numel() * dtype_size(t->dtype);
+    PEN_TRY(session_own_memory(s, plan.inputs[i].index, bytes, &t->data));
+    PEN_TRY(own.backend->memory->download(*bound, t->data, static_cast<uint64_t>(bytes), session_error(s)));
+    ++own.report.copies;
+    own.report.bytes_down += static_cast<uint64_t>(bytes);
+  }
+  return PEN_OK;
 }
 
 }  // namespace
@@ -70,5 +102,37 @@ void pen_buffer_tensor(const pen_buffer* b, pen_tensor* tensor) {
   *tensor = {nullptr, static_cast<int32_t>(b->tensor.dtype), b->tensor.rank, b->tensor.dims, b->tensor.strides};
 }
 const char* pen_buffer_device_name(const pen_buffer* b) { return b->backend->name_of(b->device); }
+
+int32_t pen_session_takes_buffer(const pen_session* s, const pen_buffer* buffer) {
+  const Runner& r = session_runner(s);
+  return r.backend == buffer->backend && r.backend->memory->reaches(r.device, buffer->memory);
+}
+
+pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen_buffer* buffer) {
+  PEN_TRY(check_device(s, buffer, "input"));
+  pen_tensor told;
+  pen_buffer_tensor(buffer, &told);
+  told.data = buffer->memory;  // looked at there, and no further
+  PEN_TRY(pen_session_set_input(s, index, &told));
+  void** bound;
+  session_input(s, static_cast<uint32_t>(index), &bound)->data = nullptr;
+  *bound = buffer->memory;
+  session_set_fetch(s, fetch);
+  return PEN_OK;
+}
+
+pen_status pen_session_set_output_buffer(pen_session* s, int32_t index, pen_buffer* buffer) {
+  PEN_TRY(check_device(s, buffer, "output"));
+  if (session_is_staged(s))
+    return report(session_error(s), PEN_ERROR_ARGUMENT, "output buffer", "a model of one stage",
+                  "one whose sizes depend on the data, or that runs in part on the CPU", "Read it with pen_session_output after the run");
+  PEN_TRY(pen_session_set_output(s, index, buffer->memory, static_cast<size_t>(buffer->bytes)));
+  void** bound;
+  const Tensor &t = *session_output(s, index, &bound), &given = buffer->tensor;
+  if (t.dtype != given.dtype || t.rank != given.rank || memcmp(t.dims, given.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)) != 0)
+    return report(session_error(s), PEN_ERROR_ARGUMENT, "output buffer", "the dtype and shape of the output", "another");
+  *bound = buffer->memory;
+  return PEN_OK;
+}
 
 }  // extern "C"

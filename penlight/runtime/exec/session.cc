@@ -2,7 +2,7 @@
 // stage. Where a method has one stage, as most have, a run allocates nothing and plans nothing that it has seen before.
 #include "penlight/runtime/exec/session.h"
 
-#include "penlight/runtime/exec/buffer.h"
+#include "penlight/runtime/exec/backend.h"
 
 using namespace pen;
 
@@ -35,6 +35,7 @@ struct pen_session {
   Memory* memory;       // the session's own, for results; grows
   void** next_outputs;  // the caller's buffers for the next run, by output; null: the session's own
   void** bound;         // of each register: memory of the device, a caller's; null: the host's
+  Status (*fetch)(pen_session* s, const Runner& runner, const Plan& plan);  // what a stage elsewhere reads of these; null: there are none
   // plans
   Plan** plans;
   int plan_count, plan_capacity;
@@ -57,11 +58,6 @@ Status fail(pen_session* s, Status status, const char* what, const char* expecte
 }
 Status fail_input(pen_session* s, const char* label, const char* expected, const char* got, const char* advice = "") {
   return fail(s, {PEN_ERROR_INPUT, "", "", label, expected, got, "", advice});
-}
-
-Status fail_device(pen_session* s, const char* what) {
-  return fail(s, {PEN_ERROR_ARGUMENT, what, "", "", "a buffer on the session's device", "one on another", "",
-                  "Download it there and upload it here, or set plain memory"});
 }
 
 const char* input_name(const pen_session* s, int i) {
@@ -226,28 +222,11 @@ void settle(pen_session* s, const Plan& plan) {
   }
 }
 
-// Inputs in memory of the session's device, for a stage that runs elsewhere.
-Status fetch_inputs(pen_session* s, const Runner& runner, const Plan& plan) {
-  const DeviceMemory* memory = s->runner->backend->memory;
-  for (int32_t i = 0; memory && !runner.backend->memory && i < plan.input_count; ++i) {
-    uint32_t index = plan.inputs[i].index;
-    if (!s->bound[index]) continue;
-    Tensor& t = s->registers[index];
-    int64_t bytes = t.numel() * dtype_size(t.dtype);
-    PEN_TRY(own_memory(s, index, bytes));
-    t.data = s->memory[index].data;
-    PEN_TRY(memory->download(s->bound[index], t.data, static_cast<uint64_t>(bytes), &s->error));
-    ++s->runner->report.copies;
-    s->runner->report.bytes_down += static_cast<uint64_t>(bytes);
-  }
-  return PEN_OK;
-}
-
 Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
   Runner* runner;
   PEN_TRY(stage_runner(s, plan->stage, &runner));
-  PEN_TRY(fetch_inputs(s, *runner, *plan));
+  if (s->fetch) PEN_TRY(s->fetch(s, *runner, *plan));
   runner->bound = runner->backend->memory ? s->bound : nullptr;
   PEN_TRY(run_plan(runner, *s->model, plan, s->registers));
   settle(s, *plan);
@@ -337,6 +316,25 @@ Status session_create(const Model& model, const char* method, const pen_session_
   return PEN_OK;
 }
 
+// For buffer.cc, which a library for the CPU only does without.
+const Runner& session_runner(const pen_session* s) { return *s->runner; }
+Tensor* session_input(pen_session* s, uint32_t index, void*** bound) {
+  *bound = &s->bound[index];
+  return &s->registers[index];
+}
+Tensor* session_output(pen_session* s, int32_t index, void*** bound) {
+  s->next_outputs[index] = nullptr;
+  return session_input(s, output_register(s, index), bound);
+}
+bool session_is_staged(const pen_session* s) { return s->code->stage_count > 1; }
+Status session_own_memory(pen_session* s, uint32_t index, int64_t bytes, char** data) {
+  PEN_TRY(own_memory(s, index, bytes));
+  *data = s->memory[index].data;
+  return PEN_OK;
+}
+void session_set_fetch(pen_session* s, Status (*fetch)(pen_session* s, const Runner& runner, const Plan& plan)) { s->fetch = fetch; }
+pen_error* session_error(pen_session* s) { return &s->error; }
+
 }  // namespace pen
 
 extern "C" {
@@ -412,21 +410,6 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   return PEN_OK;
 }
 
-int32_t pen_session_takes_buffer(const pen_session* s, const pen_buffer* buffer) {
-  const DeviceMemory* memory = s->runner->backend->memory;
-  return memory && buffer->backend == s->runner->backend && memory->reaches(s->runner->device, buffer->memory);
-}
-
-pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen_buffer* buffer) {
-  const Tensor& t = buffer->tensor;
-  if (!pen_session_takes_buffer(s, buffer)) return fail_device(s, "input");
-  pen_tensor told = {buffer->memory, static_cast<int32_t>(t.dtype), t.rank, t.dims, nullptr};
-  PEN_TRY(pen_session_set_input(s, index, &told));
-  s->registers[index].data = nullptr;
-  s->bound[index] = buffer->memory;
-  return PEN_OK;
-}
-
 pen_status pen_session_prepare(pen_session* s) { return prepare(s); }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
@@ -449,23 +432,6 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
   s->bound[output_register(s, index)] = nullptr;
-  return PEN_OK;
-}
-
-pen_status pen_session_set_output_buffer(pen_session* s, int32_t index, pen_buffer* buffer) {
-  if (!pen_session_takes_buffer(s, buffer)) return fail_device(s, "output");
-  if (s->code->stage_count > 1)
-    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "a model whose sizes do not depend on the data", "one that is planned in stages");
-  PEN_TRY(pen_session_set_output(s, index, buffer->memory, static_cast<size_t>(buffer->bytes)));
-  s->next_outputs[index] = nullptr;
-  const Tensor &t = s->registers[output_register(s, index)], &given = buffer->tensor;
-  if (t.dtype != given.dtype || t.rank != given.rank || memcmp(t.dims, given.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)) != 0) {
-    char expected[128], got[128];
-    describe(t, expected, sizeof expected);
-    describe(given, got, sizeof got);
-    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", expected, got);
-  }
-  s->bound[output_register(s, index)] = buffer->memory;
   return PEN_OK;
 }
 

@@ -1,4 +1,4 @@
-// What the VM needs of sessions: to run a planned method with the threads and the memory of its module.
+// What the VM needs of sessions: to run a planned method with the threads and the memory of its module; and what buffers do.
 #pragma once
 #include "penlight/runtime/exec/run.h"
 
@@ -7,5 +7,16 @@ namespace pen {
 // Like pen_session_create; with the caller's runner, if `shared` is not null, which must outlive the session.
 Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** session,
                       pen_error* error);
+
+// An input's register, or an output's, and where memory of the device for it is written down.
+Tensor* session_input(pen_session* session, uint32_t index, void*** bound);
+Tensor* session_output(pen_session* session, int32_t index, void*** bound);
+const Runner& session_runner(const pen_session* session);
+bool session_is_staged(const pen_session* session);
+// Memory of the session's own for a register.
+Status session_own_memory(pen_session* session, uint32_t index, int64_t bytes, char** data);
+// Called before a stage runs.
+void session_set_fetch(pen_session* session, Status (*fetch)(pen_session* session, const Runner& runner, const Plan& plan));
+pen_error* session_error(pen_session* session);
 
 }  // namespace pen

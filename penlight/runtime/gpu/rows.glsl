@@ -10,6 +10,7 @@ uint column = gl_LocalInvocationID.x % COLUMNS, sharer = gl_LocalInvocationID.x 
 #define NEXT_ROWS first += gl_NumWorkGroups.x * COLUMNS
 
 uint place(uint i, uint dims[4], uint strides[4]) {
+  if (i < dims[0]) return i * strides[0];  // most tensors have one run of dims: no division then
   uint a = i / dims[0], b = a / dims[1], c = b / dims[2];
   return i % dims[0] * strides[0] + a % dims[1] * strides[1] + b % dims[2] * strides[2] + c * strides[3];
 }

@@ -5,7 +5,7 @@
 namespace pen {
 
 struct GpuWalk {
-  static constexpr int kMost = 4;  // operands
+  static constexpr int kMost = 5;  // operands
   int rank = 0, count = 0;         // of operands
   int64_t n = 1;
   int64_t dims[kMaxRank] = {};

@@ -368,7 +368,7 @@ PEN_API pen_status pen_vulkan_device(int32_t index, pen_device_info* info, pen_e
  *   pen_buffer_upload(image, pixels, sizeof pixels, &err);
  *   pen_session_set_input_buffer(session, 0, image);
  *
- * One thread at a time has a buffer. */
+ * One thread at a time has a buffer. (In a library for the CPU only, pen_buffer_* and pen_session_*_buffer do not exist.) */
 typedef struct pen_buffer pen_buffer;
 PEN_API pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, const int64_t* dims, pen_buffer** buffer,
                                      pen_error* error);
@@ -393,6 +393,8 @@ typedef struct pen_device_report {
   uint64_t bytes_up, bytes_down; /* that these moved to the device, and to the host */
 } pen_device_report;
 PEN_API void pen_session_device_report(const pen_session* session, pen_device_report* report);
+/* Of all planned parts that the last run of a method came by; "cpu" where it came by none. */
+PEN_API void pen_module_device_report(const pen_module* module, pen_device_report* report);
 
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);

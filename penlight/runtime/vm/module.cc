@@ -37,6 +37,7 @@ struct pen_module {
   Machine machine;
   char device[64];  // that its planned parts run on
   bool f16;
+  pen_device_report used;  // of it, by the parts of the last run
   const Model* model;
   Data data;
   const OpEntry** operators;  // by OPER; null: not in this library
@@ -295,6 +296,13 @@ struct Interpreter {
       m->machine.error = session_error(part);
       return status;
     }
+    pen_device_report one;
+    pen_session_device_report(session, &one);
+    m->used.device = one.device;
+    m->used.dispatches += one.dispatches;
+    m->used.copies += one.copies;
+    m->used.bytes_up += one.bytes_up;
+    m->used.bytes_down += one.bytes_down;
     for (uint32_t i = 0; i < in.arg_count; ++i) taken(arg(in, i));  // slots are emptied
     for (uint32_t i = 0; i < in.result_count; ++i) {
       pen_tensor out;
@@ -458,6 +466,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
   machine.error = {};
   machine.source = "";
   machine.steps = 0;
+  m->used = {};
   const format::Function* function = find_function(model, name);
   if (!function) {
     char names[160] = "one of";
@@ -572,6 +581,11 @@ pen_status pen_module_reset(pen_module* m) {
   account_collect(m->machine.account);
   return PEN_OK;
 }
+void pen_module_device_report(const pen_module* m, pen_device_report* out) {
+  *out = m->used;
+  if (!out->device) out->device = "cpu";
+}
+
 void pen_module_seed(pen_module* m, uint64_t seed) { m->machine.runner.random = {seed, 0}; }
 const pen_error* pen_module_error(const pen_module* m) { return &m->machine.error; }
 pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {

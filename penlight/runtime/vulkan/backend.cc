@@ -475,13 +475,33 @@ Status check_faults(Runner* r, const Model& model, const Plan& plan, const Held&
   return report_fault(r, model, plan.steps[words[1] < static_cast<uint32_t>(plan.step_count) ? words[1] : 0]);
 }
 
+// Between the caller's memory and the device's staging; what is large is cut over the threads, as one of them alone does not fill a bus.
+void move_bytes(Runner* r, void* to, const void* from, int64_t bytes) {
+  constexpr int64_t kPiece = 256 << 10, kMany = 4 * kPiece;
+  struct Job {
+    char* to;
+    const char* from;
+    int64_t bytes;
+  } job = {static_cast<char*>(to), static_cast<const char*>(from), bytes};
+  auto copy = [](void* context, int64_t begin, int64_t end, int) {
+    const Job& j = *static_cast<const Job*>(context);
+    int64_t first = begin * kPiece, last = end * kPiece < j.bytes ? end * kPiece : j.bytes;
+    memcpy(j.to + first, j.from + first, static_cast<size_t>(last - first));
+  };
+  int64_t pieces = (bytes + kPiece - 1) / kPiece;
+  if (bytes < kMany)
+    copy(&job, 0, pieces, 0);
+  else
+    pool_run(r->pool, pieces, copy, &job);
+}
+
 Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
   PEN_TRY(make_ready(r, model, plan));
   Held* h = static_cast<Held*>(plan->held);
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
     const Buffer& b = plan->buffers[i];
     if (b.kind == Buffer::Kind::input && b.size && !h->bound[i])
-      memcpy(static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, static_cast<size_t>(b.size));
+      move_bytes(r, static_cast<char*>(h->up.mapped) + h->ports[i].host, registers[b.index].data, b.size);
   }
   begin(*r, *h);
   PEN_TRY(vulkan::run(h->recording, r->error));
@@ -489,7 +509,7 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
   for (int32_t i = 0; i < plan->buffers.count; ++i) {
     const Buffer& b = plan->buffers[i];
     if (b.kind == Buffer::Kind::output && b.size && !h->bound[i])
-      memcpy(registers[b.index].data, static_cast<const char*>(h->down.mapped) + h->ports[i].host, static_cast<size_t>(b.size));
+      move_bytes(r, registers[b.index].data, static_cast<const char*>(h->down.mapped) + h->ports[i].host, b.size);
   }
   r->report.dispatches += h->dispatches;
   r->report.copies += h->copies;

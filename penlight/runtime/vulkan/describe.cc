@@ -28,8 +28,8 @@ void tell(const DeviceInfo& d, pen_device_info* out) {
 
 }  // namespace
 
-Status describe_device(int32_t index, pen_device_info* info, pen_error* error) {
-  size_t theirs = info->size;
+Status describe_device(int32_t index, pen_device_info* info, pen_error* error) {  // no info: whether any is fit
+  size_t theirs = info ? info->size : sizeof(size_t);
   if (theirs < sizeof(size_t))
     return report(error, PEN_ERROR_ARGUMENT, "device info", "its size in the first field", "0", "Begin with PEN_DEVICE_INFO");
   constexpr int32_t kMost = 64;  // find_devices has no more
@@ -37,13 +37,17 @@ Status describe_device(int32_t index, pen_device_info* info, pen_error* error) {
   if (!all) return report(error, PEN_ERROR_MEMORY, "Vulkan devices", "memory");
   int32_t count = 0;
   Status status = list_devices(all, kMost, &count, error);
-  if (!status && (index < 0 || index >= count)) {
+  if (!status && !info) {
+    int32_t fit = 0;
+    while (fit < count && all[fit].unfit[0]) ++fit;
+    if (fit == count) status = report(error, kDeviceFailed, all[0].name, "a device that can be used", all[0].unfit);
+  } else if (!status && (index < 0 || index >= count)) {
     char expected[48], got[16];
     set_text(expected, sizeof expected, "a number from 0 to %d", count - 1);
     set_text(got, sizeof got, "%d", index);
     status = report(error, PEN_ERROR_ARGUMENT, "Vulkan device", expected, got);
   }
-  if (!status) {
+  if (!status && info) {
     pen_device_info own = PEN_DEVICE_INFO;
     tell(all[index], &own);
     own.size = theirs;
