@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from penlight.build.elementwise import elementwise_entries
 from penlight.build.generate import scan
 from penlight.ops import registry
@@ -175,8 +173,3 @@ def _kernels(keys: list[str], none: str = "none") -> str:
     if len(keys) > 12:  # casts: every pair of dtypes
         return f"{len(keys)}: `{keys[0]}` … `{keys[-1]}`"
     return ", ".join(f"`{key}`" for key in keys) or none
-
-
-def _shaders(op: Op) -> list[str]:
-    folder = Path(__file__).resolve().parents[1] / Path(*op.module.split(".")[1:-1])
-    return [backend for backend, suffix in GPU_BACKENDS.items() if (folder / f"{op.name}.{suffix}").exists()]
