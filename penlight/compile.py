@@ -76,7 +76,7 @@ def compile_model(
 def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:
     """The CPU first: its methods have the plain names, which run anywhere."""
     names = list(dict.fromkeys([backend] if isinstance(backend, str) else backend))
-    if not names or (unknown := [n for n in names if n not in BACKENDS]):
+    if not names or any(n not in BACKENDS for n in names):
         raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
     if fallback not in (None, "cpu"):
         raise ValueError(f"fallback: expected 'cpu' or None, got {fallback!r}")

@@ -73,4 +73,4 @@ class Device:
 
 
 CPU, GPU = Device("cpu"), Device("gpu")
-BACKENDS = {"cpu": CPU, "vulkan": GPU}  # by the names that callers give
+BACKENDS = {"cpu": CPU, "vulkan": GPU, "metal": GPU}  # by the names that callers give; no library has Metal yet

@@ -27,7 +27,7 @@ from penlight.ir.types import numpy_dtype
 from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
 from penlight.tools.inspect import example_shapes
 from penlight.tools.optimize import optimize_file
-from penlight.tools.options import Argument, Shape, ShapeType, argument_option
+from penlight.tools.options import Argument, Shape, ShapeType, argument_option, device_options
 from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, in_bytes, screen, table
 from penlight.tools.step_table import Peak, by_kernel, by_step
@@ -84,6 +84,7 @@ class PeakType(click.ParamType[Peak]):
 @click.option("--channels-last", is_flag=True, help="Inputs of rank 4 lie in memory with their channels innermost.")
 @click.option("--method", default="forward", show_default=True, help="Which method to run.")
 @argument_option
+@device_options
 @click.option(
     "--profile", is_flag=True, help="Also show where the time goes: every kernel call, and each kind of kernel."
 )
@@ -99,19 +100,22 @@ class PeakType(click.ParamType[Peak]):
 def bench_command(
     model: Path, threads: tuple[int, ...] | None, seconds: float, runs: int | None, isa: str | None, shapes: tuple[Shape, ...],
     inputs: tuple[str, ...], channels_last: bool, method: str, profile: bool, peak: Peak | None, as_json: bool,
-    given: tuple[Argument, ...], adb: bool, serial: str | None, binary: Path | None, keep: bool,
+    given: tuple[Argument, ...], adb: bool, serial: str | None, binary: Path | None, keep: bool, device: str, f16: bool,
 ) -> None:  # fmt: skip
     """Time MODEL: a .pen file, or what `penlight optimize` takes.
 
     \b
     penlight bench mobilenet_v2.pen --threads 1,2
     penlight bench mobilenet_v2.pt --shape 1,3,224,224 --profile
+    penlight bench mobilenet_v2.pen --device vulkan --f16 --profile
     penlight bench mobilenet_v2.pen --adb --threads 1,4
     """
     if adb and (inputs or given):
         raise click.UsageError(
             "--adb: inputs are ones of the shapes given, or bundled with the model: no --input, no --arg"
         )
+    if adb and (device != "cpu" or f16):
+        raise click.UsageError("--adb: the program that runs there has the CPU only: no --device, no --f16")
     if not adb and (serial or binary or keep):
         raise click.UsageError("--serial, --binary and --keep are for --adb")
     with tempfile.TemporaryDirectory() as folder, Stages() as stage:
@@ -150,11 +154,16 @@ def bench_command(
             facts["device"], facts["threads"] = bench_on_device(
                 file, flags, threads, unplanned, serial, binary, keep, stage
             )
-        for count in () if adb else threads or dict.fromkeys((1, os.cpu_count() or 1)):
+        on_gpu = device.lower() != "cpu"
+        if on_gpu:
+            facts["device"] = f"{device}{', f16' if f16 else ''}"
+        # The CPU's threads make no difference there, but for large inputs and outputs.
+        usual = (os.cpu_count() or 1,) if on_gpu else (1, os.cpu_count() or 1)
+        for count in () if adb else threads or dict.fromkeys(usual):
             stage(f"timing with {_threads(count)}")
 
             def load(count: int = count) -> penlight.Model:
-                return penlight.load(file, threads=count, isa=isa)
+                return penlight.load(file, threads=count, isa=isa, device=device, f16=f16)
 
             facts["threads"][count] = measure(load, method, args, kwargs, seconds, runs, profile)
     if as_json:

@@ -34,6 +34,11 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     help="By how much the file may grow so that 3x3 convolutions run faster; 1 allows twice the size, 0 nothing.",
 )  # fmt: skip
 @click.option(
+    "--backend", "backends", type=click.Choice(["cpu", "vulkan"]), multiple=True, default=("cpu",), show_default=True,
+    help="What it will run on; given twice, the file is at its best on both.",
+)  # fmt: skip
+@click.option("--fallback", type=click.Choice(["cpu"]), help="Where operators run that the GPU lacks; else they are an error.")
+@click.option(
     "--method", "methods", multiple=True, metavar="NAME",
     help="A method of TorchScript to keep besides forward; may be given again. [default of a .ptl: all]",
 )  # fmt: skip
@@ -49,7 +54,7 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 @preprocessing_options
 def optimize_command(
     model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, name: str | None,
-    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], given: tuple[Argument, ...], **options: Any,
+    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], backends: tuple[str, ...], fallback: str | None, given: tuple[Argument, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
 
@@ -58,6 +63,7 @@ def optimize_command(
 
     \b
     penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet --labels imagenet.txt
+    penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --backend cpu --backend vulkan
     """
     start = time.perf_counter()
     described = _metadata(metadata, name or model.stem, labels, preprocessing(options))
@@ -73,7 +79,7 @@ def optimize_command(
 
         compiled = optimize_file(
             model, shapes, stage, given, dynamic_shapes="auto" if dynamic else None, metadata=described,
-            winograd_budget=winograd_budget, methods=methods,
+            winograd_budget=winograd_budget, methods=methods, backend=backends, fallback=fallback,
         )  # fmt: skip
         stage("saving")
         size = compiled.save(target)

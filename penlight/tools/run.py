@@ -13,7 +13,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
-from penlight.tools.options import Argument, argument_option, preprocessing, preprocessing_options
+from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
 
 
@@ -32,10 +32,11 @@ from penlight.tools.screen import heading, in_seconds, screen, table
 )
 @click.option("--method", default="forward", show_default=True, help="Which method to run.")
 @argument_option
+@device_options
 @preprocessing_options
 def run_command(
     file: Path, images: tuple[Path, ...], top: int, threads: int | None, inputs: tuple[str, ...], output: Path | None, method: str,
-    given: tuple[Argument, ...], **options: Any,
+    given: tuple[Argument, ...], device: str, f16: bool, **options: Any,
 ) -> None:  # fmt: skip
     """Run the model in FILE on images, or on arrays.
 
@@ -52,7 +53,7 @@ def run_command(
         raise click.UsageError("--output saves one run: give one image")
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise click.UsageError(f"--output: expected a name that ends in .npy or .npz, got {output.name}")
-    model = penlight.load(file, threads=threads)
+    model = penlight.load(file, threads=threads, device=device, f16=f16)
     metadata = model.metadata
     names = read_method(file, method, given)
     if inputs:

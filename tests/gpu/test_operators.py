@@ -43,7 +43,9 @@ def _marked() -> list[object]:
             ways.append(("lavapipe", True))
         for i, (driver, f16) in enumerate(ways):
             marks = [] if first and i == 0 else [pytest.mark.slow]
-            marked.append(pytest.param(case, driver, f16, id=f"{case.name}-{driver}{'-f16' if f16 else ''}", marks=marks))
+            marked.append(
+                pytest.param(case, driver, f16, id=f"{case.name}-{driver}{'-f16' if f16 else ''}", marks=marks)
+            )
     return marked
 
 
@@ -72,7 +74,11 @@ def test_sample(case: Case, driver: str, f16: bool, recording: Path) -> None:
     with torch.no_grad():
         expected = case.sample.fn(*inputs)
     expected = _held(expected, f16)
-    if f16 and _has_whole(expected) and any(t.dtype == torch.float32 for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor)):
+    if (
+        f16
+        and _has_whole(expected)
+        and any(t.dtype == torch.float32 for t in pytree.tree_leaves(inputs) if isinstance(t, torch.Tensor))
+    ):
         pytest.skip("whole numbers of what f16 rounds on the way")
     got = penlight.load(file, device=device, f16=f16)(*inputs)
     assert_same(got, expected, F16 if f16 else max(F32, case.tolerance), case.name)

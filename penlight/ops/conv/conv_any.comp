@@ -1,27 +1,23 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "gpu.glsl"
-#include "math.glsl"
-#include "activations.glsl"
 // Convolutions over up to three dims, transposed ones too, from the definition: a thread has four output channels of a pixel, or one where
 // groups are small. Sides are depth, height, width. Weights: PANELS [groups][ceil(co / 16)][taps][ci][16]; else [ceil(C / 16)][taps][ci][16]
-// over all groups, or with one input and one output of each (DEPTHWISE) [taps][C].
-layout(constant_id = 0) const uint ACT = 0;
-layout(constant_id = 1) const uint BIAS = 0;
-layout(constant_id = 2) const uint RESIDUAL = 0;
-layout(constant_id = 3) const uint FOURS_OUT = 0;
-layout(constant_id = 4) const uint PANELS = 0;
-layout(constant_id = 5) const uint DEPTHWISE = 0;
-layout(constant_id = 6) const uint TURNED = 0;  // transposed
-layout(constant_id = 7) const uint KD = 1;
-layout(constant_id = 8) const uint KH = 1;
-layout(constant_id = 9) const uint KW = 1;
-layout(constant_id = 10) const uint SD = 1;
-layout(constant_id = 11) const uint SH = 1;
-layout(constant_id = 12) const uint SW = 1;
-layout(constant_id = 13) const uint DD = 1;
-layout(constant_id = 14) const uint DH = 1;
-layout(constant_id = 15) const uint DW = 1;
+// over all groups, or with one input and one output of each (DEPTHWISE) [taps][C]. An activation follows as a dispatch of its own.
+layout(constant_id = 0) const uint BIAS = 0;
+layout(constant_id = 1) const uint RESIDUAL = 0;
+layout(constant_id = 2) const uint PANELS = 0;
+layout(constant_id = 3) const uint DEPTHWISE = 0;
+layout(constant_id = 4) const uint TURNED = 0;  // transposed
+layout(constant_id = 5) const uint KD = 1;
+layout(constant_id = 6) const uint KH = 1;
+layout(constant_id = 7) const uint KW = 1;
+layout(constant_id = 8) const uint SD = 1;
+layout(constant_id = 9) const uint SH = 1;
+layout(constant_id = 10) const uint SW = 1;
+layout(constant_id = 11) const uint DD = 1;
+layout(constant_id = 12) const uint DH = 1;
+layout(constant_id = 13) const uint DW = 1;
 
 layout(local_size_x = 64) in;
 
@@ -33,7 +29,6 @@ layout(push_constant) uniform Push {
   uint x_strides[3];
   uint x_image, y_pitch, y_image, r_pitch, r_image;
   uint x_at, w_at, bias_at, residual_at, y_at;
-  float args[4];
 };
 
 READ(0, x);
@@ -41,8 +36,6 @@ READ(1, w);
 READ(2, bias);
 READ(3, residual);
 WRITE(4, y);
-
-#include "epilogue.glsl"
 
 // What a tap of output o reads along a side; below 0: nothing.
 int tap(uint o, uint k, uint stride, uint dilation, uint side) {
@@ -85,6 +78,11 @@ void main() {
       }
     }
     uint place = (od * outputs[1] + oh) * outputs[2] + ow;
-    finish(sum, c, residual_at + image * r_image + place * r_pitch + c, y_at + image * y_image + place * y_pitch + c, min(co - inside, width));
+    uint to = y_at + image * y_image + place * y_pitch + c, add = residual_at + image * r_image + place * r_pitch + c;
+    for (uint e = 0; e < min(co - inside, width); ++e) {
+      if (BIAS != 0) sum[e] += float(bias[bias_at + c + e]);
+      if (RESIDUAL != 0) sum[e] += float(residual[add + e]);
+      y[to + e] = T(sum[e]);
+    }
   }
 }

@@ -49,14 +49,12 @@ Status bind_conv_any(Gpu& b, bool transposed) {
   if (b.has(3)) p.r_pitch = u(pitch_of(b.in(3))), p.r_image = u(image_of(b.in(3)));
   s.BIAS = b.has(2), s.RESIDUAL = b.has(3), s.TURNED = transposed;
   s.DEPTHWISE = has_part(b.key(), ".depthwise"), s.PANELS = has_part(b.key(), ".gemm");
-  GpuActivation act = gpu_activation(b);
-  s.ACT = act.number > 0 ? u(act.number) : 0;
-  for (int i = 0; i < 4; ++i) p.args[i] = act.args[i];
   int64_t units = s.PANELS ? ceil_div(co, 4) : co, n = y.numel() / y.dims[1] * groups * units;
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   p.n = u(n);
   PEN_TRY(b.dispatch(s, {b.reads(0), b.reads(1), b.reads(2), b.reads(3), b.writes(0)}, rounds(n, 64)));
-  return act.number < 0 ? dispatch_activation(b, b.text("act"), act.args, 4, y, b.writes(0)) : PEN_OK;
+  GpuActivation act = gpu_activation(b);
+  return act.number ? dispatch_activation(b, b.text("act"), act.args, 4, y, b.writes(0)) : PEN_OK;
 }
 
 }  // namespace

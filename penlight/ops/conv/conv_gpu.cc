@@ -50,9 +50,13 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& 
   memcpy(&s.push, &like.push, sizeof s.push);
   s.ACT = like.ACT, s.BIAS = like.BIAS, s.RESIDUAL = like.RESIDUAL, s.POINTWISE = like.POINTWISE, s.FOURS_OUT = like.FOURS_OUT;
   int64_t pixels = like.push.pixels, depth = like.push.depth;
-  s.FM = pixels <= 64 ? 1 : 2;
-  s.FN = 2;
-  s.WARPS = depth <= 64 ? 2 : depth <= 128 ? 4 : 8;
+  // Where there are outputs enough for the whole device, wide tiles that load less for a product; else small ones, and more subgroups to
+  // cut the sum. Measured (docs/GPU.md).
+  constexpr int64_t kMany = 300;
+  bool many = ceil_div(pixels, 16) * ceil_div(c.co, 64) * c.groups >= kMany;
+  s.FM = many || pixels <= 64 ? 1 : 2;
+  s.FN = many ? 4 : 2;
+  s.WARPS = depth <= 64 ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
   PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
                      {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
@@ -69,7 +73,8 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   s.POINTWISE = point && c.x.height == c.y.height && c.x.width == c.y.width && c.x.row == c.x.pitch * c.x.width;
   s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
   s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
-  if (b.limits().matrix && c.ci % 8 == 0 && in_eights(c.x, c.read) && c.weights.offset % 32 == 0) return dispatch_matrix(b, c, s);
+  constexpr uint32_t kMatrixShared = 32 << 10;  // what it takes at most
+  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) && c.weights.offset % 32 == 0) return dispatch_matrix(b, c, s);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
     uint32_t tx, ty, tm, tn;

@@ -19,15 +19,40 @@ from penlight.ops.elementwise.expression import SPECIAL, Term, show
 from penlight.ops.elementwise.rules import ElementwiseOp, Row
 from penlight.ops.registry import Op
 
-MISSING = {*SPECIAL, "erfinv", "lgamma", "nextafter", "gcd", "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right"}
+MISSING = {
+    *SPECIAL,
+    "erfinv",
+    "lgamma",
+    "nextafter",
+    "gcd",
+    "bit_and",
+    "bit_or",
+    "bit_xor",
+    "bit_not",
+    "shift_left",
+    "shift_right",
+}
 WHOLE = "elementwise_whole"
 WHOLE_DTYPES = ("i64", "i32", "bool")
 CAST_DTYPES = ("f32", *WHOLE_DTYPES, "u8", "i8")
 WHOLE_MISSING = {*SPECIAL, "attr", "gcd", "pow"}
+DIVISIONS = {"trunc_divide", "floor_divide", "fmod", "remainder"}
 INPUTS = "abc"
 MOST_NUMBERS = 4
 # Unary operators that conv2d, linear and others do by themselves, in the order of their numbers, from 1.
-ACTIVATIONS = ("clamp", "relu", "hardswish", "hardsigmoid", "silu", "sigmoid", "gelu", "gelu_tanh", "tanh", "leaky_relu", "elu")
+ACTIVATIONS = (
+    "clamp",
+    "relu",
+    "hardswish",
+    "hardsigmoid",
+    "silu",
+    "sigmoid",
+    "gelu",
+    "gelu_tanh",
+    "tanh",
+    "leaky_relu",
+    "elu",
+)
 
 
 class Rule(NamedTuple):
@@ -43,7 +68,9 @@ def _name(op: ElementwiseOp) -> str:
 
 
 def _row(op: ElementwiseOp) -> Row | None:
-    return next((r for r in op.rows() if r.key == f"{op.name}.f32" and not r.loop and r.output in ("f32", "bool")), None)
+    return next(
+        (r for r in op.rows() if r.key == f"{op.name}.f32" and not r.loop and r.output in ("f32", "bool")), None
+    )
 
 
 def _can(t: Term, missing: set[str] = MISSING) -> bool:
@@ -53,7 +80,12 @@ def _can(t: Term, missing: set[str] = MISSING) -> bool:
 def _groups(ops: Mapping[str, Op]) -> dict[str, list[ElementwiseOp]]:
     groups: dict[str, list[ElementwiseOp]] = {}
     for _, op in sorted(ops.items()):
-        fits = isinstance(op, ElementwiseOp) and _row(op) and len(op.tensors) <= len(INPUTS) and len(op.attrs) <= MOST_NUMBERS
+        fits = (
+            isinstance(op, ElementwiseOp)
+            and _row(op)
+            and len(op.tensors) <= len(INPUTS)
+            and len(op.attrs) <= MOST_NUMBERS
+        )
         if fits and isinstance(op, ElementwiseOp) and op.rule is not None and _can(op.trace()):
             groups.setdefault(_name(op), []).append(op)
     return groups
@@ -64,7 +96,10 @@ def _whole(ops: Mapping[str, Op]) -> list[ElementwiseOp]:
     found = [
         op
         for _, op in sorted(ops.items())
-        if isinstance(op, ElementwiseOp) and set(op.dtypes) & set(WHOLE_DTYPES) and op.rule is not None and _can(op.trace(), WHOLE_MISSING)
+        if isinstance(op, ElementwiseOp)
+        and set(op.dtypes) & set(WHOLE_DTYPES)
+        and op.rule is not None
+        and (_can(op.trace(), WHOLE_MISSING | DIVISIONS) or (_can(op.trace(), WHOLE_MISSING) and _divides(op)))
     ]
     return sorted(found, key=lambda op: op.name != "cast")
 
@@ -100,6 +135,12 @@ def _push(inputs: int) -> str:
     return f"layout(push_constant) uniform Push {{ uint n; uint dims[4]; uint {strides}; uint y_strides[4]; uint {places}; uint y_at; float args[4]; }};"
 
 
+def _divides(op: ElementwiseOp) -> bool:
+    """Its two inputs, and nothing else (whole.glsl)."""
+    root = op.trace()
+    return root.op in DIVISIONS and [str(a.value) for a in root.args] == [p.name for p in op.tensors]
+
+
 def _whole_shader(group: list[ElementwiseOp]) -> str:
     return "\n".join([
         "#version 450",
@@ -112,6 +153,7 @@ def _whole_shader(group: list[ElementwiseOp]) -> str:
         "WRITE_ANY(3, y);",
         "bool p_both(bool a, bool b) { return a && b; }",
         "bool p_either(bool a, bool b) { return a || b; }",
+        f"const bool DIVIDES = {' || '.join(f'RULE == {i}' for i, op in enumerate(group) if _divides(op))};",
         *_cases(group, "uvec2"),
         '#include "elementwise_whole.glsl"',
         "",
@@ -130,7 +172,9 @@ def _shader(group: list[ElementwiseOp]) -> str:
         *_cases(group, "float"),
     ]
     # What shaders.py looks for stands in the text itself, not in what it includes.
-    buffers = [f"{'READ_BYTES' if first.has_condition and i == 0 else 'READ'}({i}, x{i});" for i in range(len(first.tensors))]
+    buffers = [
+        f"{'READ_BYTES' if first.has_condition and i == 0 else 'READ'}({i}, x{i});" for i in range(len(first.tensors))
+    ]
     buffers.append(f"{'WRITE_WORDS' if first.result == 'bool' else 'WRITE'}({len(first.tensors)}, y);")
     head = [
         "layout(constant_id = 0) const uint RULE = 0;",
@@ -139,7 +183,17 @@ def _shader(group: list[ElementwiseOp]) -> str:
         *buffers,
     ]
     at = lines.index('#include "elementwise.glsl"')
-    return "\n".join([*lines[:at], '#include "gpu.glsl"', '#include "math.glsl"', *head, *lines[at + 1 :], '#include "elementwise.glsl"', ""])
+    return "\n".join(
+        [
+            *lines[:at],
+            '#include "gpu.glsl"',
+            '#include "math.glsl"',
+            *head,
+            *lines[at + 1 :],
+            '#include "elementwise.glsl"',
+            "",
+        ]
+    )
 
 
 def activations_source(ops: Mapping[str, Op]) -> str:

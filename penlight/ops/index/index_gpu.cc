@@ -58,7 +58,8 @@ Status dispatch_take(Gpu& b, const Moves& m, const Operand& places) {
 }
 
 // `m`: of the lines; each has `count` indices, with what lies between them in x and in the places.
-Status dispatch_put(Gpu& b, const Moves& m, int64_t count, int64_t x_step, int64_t place_step, const Operand& source, const Operand& places) {
+Status dispatch_put(Gpu& b, const Moves& m, int64_t count, int64_t x_step, int64_t place_step, const Operand& source,
+                    const Operand& places) {
   static constexpr const char* kHow[] = {"", "add", "mul", "max", "min"};
   GpuWalk w = walk_together(m.shape, m.strides, 3);
   if (w.n == 0) return PEN_OK;

@@ -4,9 +4,13 @@
 
 namespace pen {
 
-// All of it in one shader, where rows are short and lie in one piece.
+// All of it in one shader, where rows are short and lie in one piece: for few keys, as those of windows, and for so many that their scores
+// would not fit anywhere. In between, three dispatches with larger tiles are faster.
 static bool fits_one(const Gpu& b, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
   constexpr int64_t kMost = 128, kBatches = 65535, kShared = 28 << 10;  // what it takes of shared memory, at most
+  constexpr int64_t kFew = 64, kTooMany = int64_t{1} << 26;
+  int64_t queries = b.in(0).dims[b.in(0).rank - 2], keys = b.in(1).dims[b.in(1).rank - 2];
+  if (keys > kFew && queries * keys * batch.n < kTooMany) return false;
   bool dense = b.out(0).strides[b.out(0).rank - 1] == 1 || width == 1;
   for (int i = 0; i < 3; ++i) dense &= sides[i].column == 1 || (i < 2 ? depth : width) == 1;
   return dense && depth <= kMost && width <= kMost && batch.rank <= 3 && batch.n <= kBatches && b.limits().shared_bytes >= kShared;

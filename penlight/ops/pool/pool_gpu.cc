@@ -71,8 +71,9 @@ Volume volume_of(const Tensor& t, const Operand& all, int64_t image) {
   Volume v = {gpu_map(plane), all};
   int64_t offset = image * t.strides[0] * dtype_size(t.dtype);
   v.at.offset += offset;
-  v.at.bytes = ((t.dims[2] - 1) * v.planes.image + (v.planes.height - 1) * v.planes.row + (v.planes.width - 1) * v.planes.pitch + t.dims[1]) *
-               dtype_size(t.dtype);
+  v.at.bytes =
+      ((t.dims[2] - 1) * v.planes.image + (v.planes.height - 1) * v.planes.row + (v.planes.width - 1) * v.planes.pitch + t.dims[1]) *
+      dtype_size(t.dtype);
   return v;
 }
 

@@ -22,7 +22,8 @@ static Status pool_indices(Gpu& b, bool adaptive) {
     p.sizes[side] = p.outputs[side] = 1;
     if (i < 0) continue;
     p.sizes[side] = u(x.dims[2 + i]), p.outputs[side] = u(y.dims[2 + i]);
-    p.x_strides[1 + side] = u(x.strides[2 + i]), p.y_strides[1 + side] = u(y.strides[2 + i]), p.i_strides[1 + side] = u(numbers.strides[2 + i]);
+    p.x_strides[1 + side] = u(x.strides[2 + i]), p.y_strides[1 + side] = u(y.strides[2 + i]),
+                    p.i_strides[1 + side] = u(numbers.strides[2 + i]);
     if (adaptive) continue;
     p.pads[side] = static_cast<int32_t>(b.ints("padding")[i]);
     *kernel[side] = u(b.ints("kernel")[i]), *stride[side] = u(b.ints("stride")[i]), *dilation[side] = u(b.ints("dilation")[i]);

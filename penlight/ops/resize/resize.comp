@@ -25,13 +25,13 @@ float kernel(float d, float a) { return d < 1.0 ? near_part(d, a) : d < 2.0 ? fa
 // Inputs from `begin` on, `count` of them; those beyond an edge are the edge. `center`: what weights are measured from.
 struct Side {
   int begin, count;
-  float center, scale, total;
+  float center, scale;
 };
 
 float weight(Side s, int j) {
   if (SMOOTH != 0) {
     float d = abs((float(j + s.begin) - s.center + 0.5) * s.scale);
-    return (CUBIC != 0 ? kernel(d, -0.5) : max(1.0 - d, 0.0)) / s.total;
+    return CUBIC != 0 ? kernel(d, -0.5) : max(1.0 - d, 0.0);
   }
   if (s.count == 1) return 1.0;
   if (CUBIC == 0) return j == 0 ? 1.0 - s.center : s.center;
@@ -39,7 +39,7 @@ float weight(Side s, int j) {
 }
 
 Side side(uint o, uint inputs, uint outputs, float step) {
-  Side s = Side(int(o), 1, 0.0, 1.0, 1.0);
+  Side s = Side(int(o), 1, 0.0, 1.0);
   if (SMOOTH != 0) {
     precise float reach = (CUBIC != 0 ? 2.0 : 1.0) * max(step, 1.0), center = step * (float(o) + 0.5);
     precise float low = center - reach + 0.5, high = center + reach + 0.5;
@@ -48,9 +48,6 @@ Side side(uint o, uint inputs, uint outputs, float step) {
     s.count = max(end - s.begin, 0);
     s.center = center;
     s.scale = step >= 1.0 ? 1.0 / step : 1.0;
-    float total = 0.0;
-    for (int j = 0; j < s.count; ++j) total += weight(s, j);
-    s.total = total != 0.0 ? total : 1.0;
     return s;
   }
   if (CUBIC == 0 && inputs == outputs) return s;
@@ -71,16 +68,26 @@ void main() {
     ox = rest % ow, rest /= ow;
     oy = rest % oh, rest /= oh;
     if (CHANNELS_LAST == 0) c = rest % channels, rest /= channels;
-    Side rows = side(oy, ih, oh, step_y), columns = side(ox, iw, ow, step_x);
-    uint image = x_at + rest * x_strides[0] + c * x_strides[1];
-    float sum = 0.0;
-    for (int a = 0; a < rows.count; ++a) {
-      uint line = image + uint(clamp(rows.begin + a, 0, int(ih) - 1)) * x_strides[2];
-      float row = 0.0;
-      for (int b = 0; b < columns.count; ++b)
-        row += weight(columns, b) * float(x[line + uint(clamp(columns.begin + b, 0, int(iw) - 1)) * x_strides[3]]);
-      sum += weight(rows, a) * row;
+    uint outs[2] = {oy, ox}, image = x_at + rest * x_strides[0] + c * x_strides[1];
+    Side sides[2];
+    for (uint k = 0; k < 2; ++k) sides[k] = side(outs[k], k == 0 ? ih : iw, k == 0 ? oh : ow, k == 0 ? step_y : step_x);
+    float sum = 0.0, row = 0.0, down = 0.0, across = 0.0;  // sums of weights, which are not 1 where an image is made smooth
+    int taps = sides[0].count * sides[1].count;
+    for (int t = 0; t < taps; ++t) {
+      int at[2] = {t / sides[1].count, t % sides[1].count};
+      float w[2];
+      uint from = image;
+      for (uint k = 0; k < 2; ++k) {
+        w[k] = weight(sides[k], at[k]);
+        from += uint(clamp(sides[k].begin + at[k], 0, int(k == 0 ? ih : iw) - 1)) * x_strides[2 + k];
+      }
+      if (at[0] == 0) across += w[1];
+      row = at[1] == 0 ? w[1] * float(x[from]) : row + w[1] * float(x[from]);
+      if (at[1] + 1 < sides[1].count) continue;
+      sum += w[0] * row;
+      down += w[0];
     }
+    if (SMOOTH != 0 && down * across != 0.0) sum /= down * across;
     y[y_at + rest * y_strides[0] + c * y_strides[1] + oy * y_strides[2] + ox * y_strides[3]] = T(sum);
   }
 }

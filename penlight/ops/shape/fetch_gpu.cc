@@ -56,7 +56,8 @@ Status dispatch_fetch(Gpu& b, Mode mode, const Axes& axes, uint64_t bits, const 
     s.push.sizes[d] = static_cast<int32_t>(a.size), s.push.before[d] = static_cast<int32_t>(a.before);
     s.push.x_strides[d] = static_cast<uint32_t>(a.x_stride), s.push.y_strides[d] = static_cast<uint32_t>(a.y_stride);
   }
-  if (outer > kMost || (mode != kAround && outer > 1)) return b.fail(-1, "at most 5 dims that do not merge, on this device", "%d", axes.rank);
+  if (outer > kMost || (mode != kAround && outer > 1))
+    return b.fail(-1, "at most 5 dims that do not merge, on this device", "%d", axes.rank);
   s.push.n = static_cast<uint32_t>(n);
   for (int64_t i = 0; i < outer; ++i) {
     int64_t rest = i, from = 0, to = 0;

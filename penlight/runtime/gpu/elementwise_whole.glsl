@@ -28,10 +28,13 @@ void main() {
     uint at0 = x0_at + place(i, x0_strides), at1 = x1_at + place(i, x1_strides), at2 = x2_at + place(i, x2_strides);
     uint to = y_at + place(i, y_strides);
     uvec2 v;
-    if (FIRST == 0)
+    if (FIRST == 0) {
       v = whole_of(float(x0[at0]));
-    else
-      v = rule(LOAD(x0, FIRST, at0), INPUTS > 1 ? LOAD(x1, OTHERS, at1) : uvec2(0), INPUTS > 2 ? LOAD(x2, OTHERS, at2) : uvec2(0));
+    } else {
+      uvec2 a = LOAD(x0, FIRST, at0), b = INPUTS > 1 ? LOAD(x1, OTHERS, at1) : uvec2(0), c = INPUTS > 2 ? LOAD(x2, OTHERS, at2) : uvec2(0);
+      if (DIVIDES) quotient = divided(a, b);
+      v = rule(a, b, c);
+    }
     if (OUT == 0) {
       y[to] = T(to_float(v));
     } else if (OUT >= 3) {

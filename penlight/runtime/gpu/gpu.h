@@ -101,7 +101,7 @@ struct GpuEntry {
   uint8_t number;
   uint16_t shader;
 };
-constexpr uint8_t kViewRule = 255;  // all of its outputs are views
+constexpr uint8_t kViewRule = 255;    // all of its outputs are views
 extern const GpuEntry kGpuEntries[];  // as kKernels
 GpuFn gpu_function(int number);       // from 1
 
@@ -133,6 +133,6 @@ static inline GpuActivation gpu_activation(const Gpu& b) { return find_activatio
 }  // namespace pen
 
 // Inside namespace pen, at file scope, at the start of a line. The keys: what follows the operator's name, of all that it takes.
-#define PEN_GPU(op, keys)                             \
-  PEN_SMALL ::pen::Status op##_gpu(::pen::Gpu& b);    \
+#define PEN_GPU(op, keys)                          \
+  PEN_SMALL ::pen::Status op##_gpu(::pen::Gpu& b); \
   PEN_SMALL ::pen::Status op##_gpu(::pen::Gpu& b)

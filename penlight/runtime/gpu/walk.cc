@@ -48,8 +48,7 @@ GpuWalk walk_together(const Shape& shape, const int64_t (*strides)[kMaxRank], in
 }
 
 // Words that an element of a copy has: f32 is one of T, i64 two of 32 bits; bytes go by four, in their target's order.
-Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Tensor& to, const Operand& target,
-                     int64_t first, bool part) {
+Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Tensor& to, const Operand& target, int64_t first, bool part) {
   Shape shape = shape_of(to);
   int64_t strides[2][kMaxRank] = {};
   for (int d = 0; d < shape.rank; ++d) {

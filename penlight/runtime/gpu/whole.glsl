@@ -37,7 +37,7 @@ uvec2 p_shift_right(uvec2 a, uvec2 b) {
   return n >= 32 ? uvec2(uint(int(a.y) >> (n - 32)), uint(int(a.y) >> 31)) : uvec2((a.x >> n) | (a.y << 1 << (31 - n)), high);
 }
 // Bit by bit; by 0: 0.
-uvec2 p_trunc_divide(uvec2 a, uvec2 b) {
+uvec2 divided(uvec2 a, uvec2 b) {
   if (b == uvec2(0)) return b;
   uvec2 x = p_abs(a), y = p_abs(b), q = uvec2(0), r = uvec2(0);
   if (x.y == 0 && y.y == 0) {
@@ -56,6 +56,9 @@ uvec2 p_trunc_divide(uvec2 a, uvec2 b) {
   }
   return p_signbit(a) != p_signbit(b) ? p_neg(q) : q;
 }
+// Rules divide their two inputs and nothing else: that is done once before them, as compilers would copy it into each.
+uvec2 quotient;
+uvec2 p_trunc_divide(uvec2 a, uvec2 b) { return quotient; }
 uvec2 p_fmod(uvec2 a, uvec2 b) { return p_sub(a, p_mul(p_trunc_divide(a, b), b)); }
 bool other_side(uvec2 r, uvec2 b) { return r != uvec2(0) && p_signbit(r) != p_signbit(b); }
 uvec2 p_remainder(uvec2 a, uvec2 b) {
