@@ -40,7 +40,16 @@ class Trace:
     def interpret(self, on: bool) -> None: ...
 
 class Module:
-    def create(self, model: Model, threads: int, memory_limit: int, step_limit: int, isa: str | None) -> Problem: ...
+    def create(
+        self,
+        model: Model,
+        threads: int,
+        memory_limit: int,
+        step_limit: int,
+        isa: str | None,
+        device: str = "",
+        f16: bool = False,
+    ) -> Problem: ...
     def run(self, method: str, args: list[Any]) -> tuple[Problem, Any]: ...
     def reset(self) -> Problem: ...
     def seed(self, seed: int) -> None: ...
@@ -80,7 +89,15 @@ class Session:
     arena_bytes: int
     plan_count: int
     def create(
-        self, model: Model, method: str, threads: int, plan_cache: int, arena_limit: int, isa: str | None
+        self,
+        model: Model,
+        method: str,
+        threads: int,
+        plan_cache: int,
+        arena_limit: int,
+        isa: str | None,
+        device: str = "",
+        f16: bool = False,
     ) -> Problem: ...
     def takes(self, buffer: Buffer) -> bool: ...
     def device_report(self) -> dict[str, Any]: ...

@@ -16,9 +16,10 @@ LAYERS = [
     ["passes", "capture"],
     ["lower"],
     ["file"],
-    ["_runtime", "vm_module", "model"],
+    ["_runtime", "tensor", "vm_module", "model", "agreement"],
     ["bundles", "compile"],
     ["__init__"],
+    ["functional"],  # models of one operator
     ["build"],  # libraries; what they compute is compared with the model here
     ["lint"],
     ["compat"],

@@ -24,7 +24,7 @@ class DeviceName(str):
         return self.partition(":")[0]
 
     @property
-    def index(self) -> int | None:
+    def index(self) -> int | None:  # type: ignore[override, unused-ignore]
         number = self.partition(":")[2]
         return int(number) if number.isdigit() else None
 
@@ -64,6 +64,9 @@ class VulkanTensor(Tensor):
     def dim(self) -> int:
         return len(self.shape)
 
+    def __neg__(self) -> Any:
+        return functional.call(operator.neg, self)
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return functional.call(func, *args, **(kwargs or {}))
@@ -85,7 +88,6 @@ for _name, _function in (
     ("pow", operator.pow),
 ):  # fmt: skip
     _binary(_name, _function)
-VulkanTensor.__neg__ = lambda self: functional.call(operator.neg, self)  # type: ignore[attr-defined]
 
 
 def is_vulkan_available() -> bool:

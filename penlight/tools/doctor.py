@@ -100,7 +100,8 @@ def _cpu() -> dict[str, Any]:
 
 
 def _vulkan() -> dict[str, Any]:
-    reason, devices = "the compiled runtime is not there: install the package (pip install .)", []
+    reason = "the compiled runtime is not there: install the package (pip install .)"
+    devices: list[dict[str, Any]] = []
     try:
         from penlight import _runtime
 

@@ -162,5 +162,8 @@ def test_agreement() -> None:
     assert far.agrees
     assert far.difference == pytest.approx(0.05, rel=1e-3)
     assert not agreement.agreement("x", np.float32([0.005]), np.float32([0.0]), 1e-3).agrees
+    softmax = np.full(1000, 1e-3, np.float32)
+    assert not agreement.agreement("x", 0 * softmax, softmax, 1e-3).agrees
+    assert agreement.agreement("x", np.float32([1e-8]), np.float32([-1e-8]), 1e-3).agrees
     assert agreement.agreement("x", np.arange(1000), np.arange(1000), 1e-3).agrees
     assert not agreement.agreement("x", np.arange(10) + 1, np.arange(10), 1e-3).agrees

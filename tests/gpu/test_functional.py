@@ -55,7 +55,10 @@ def test_calls() -> None:
         penlight.functional.no_such_operator(a)
     with pytest.raises(penlight.InputError, match="one device"):
         penlight.functional.add(a, penlight.Tensor(b, device_of("swiftshader")))
-    assert {"add", "conv2d", "relu", "softmax"} <= set(dir(penlight.functional))
+    names = dir(penlight.functional)
+    assert {"add", "conv2d", "relu", "softmax"} <= set(names)
+    for name in names:
+        assert callable(getattr(penlight.functional, name))
 
 
 @pytest.fixture

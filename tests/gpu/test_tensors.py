@@ -118,6 +118,49 @@ def test_shapes_that_change(driver: str) -> None:
         np.testing.assert_allclose(on(penlight.Tensor(x, device)).numpy(), model(x), atol=1e-5)
 
 
+class Islands(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, _ = x.topk(3, dim=1)
+        return torch.relu(values) * 2, x + 1
+
+
+@DRIVERS
+def test_parts_on_the_cpu(driver: str) -> None:
+    """What the device lacks runs on the CPU, which fetches what lies on the device; that is counted."""
+    device = device_of(driver).lower()
+    assert "topk.f32" not in _runtime.backend_keys("vulkan"), "take another operator that GPUs lack"
+    x = np.random.default_rng(2).standard_normal((4, 9), np.float32)
+    model = penlight.optimize(Islands(), (torch.from_numpy(x),), backend="vulkan", fallback="cpu")
+    expected, on = Islands()(torch.from_numpy(x)), model.on(device)
+    for _ in range(3):
+        got = on(penlight.Tensor(x, device))
+        assert on.device_report()["copies"] > 0
+        assert on.device_report()["bytes_down"] >= x.nbytes
+        for a, b in zip(got, expected, strict=True):
+            assert a.device == device
+            np.testing.assert_allclose(a.numpy(), b.numpy(), atol=1e-6)
+        for a, b in zip(on(x), expected, strict=True):
+            np.testing.assert_allclose(a, b.numpy(), atol=1e-6)
+
+
+def test_interpreted_methods() -> None:
+    """VM code takes device tensors by way of the host; its planned parts run on the device."""
+    device = device_of("lavapipe").lower()
+
+    class Loop(torch.nn.Module):
+        def forward(self, x: torch.Tensor, n: int) -> torch.Tensor:
+            for _ in range(n):
+                x = torch.relu(x) * 2 + 1
+            return x
+
+    x = torch.randn(4, 5)
+    model = penlight.optimize(torch.jit.script(Loop()), (x, 2), strict=False).on(device)
+    y = model(penlight.Tensor(x, device), 3)
+    assert y.device == device
+    np.testing.assert_allclose(y.numpy(), Loop()(x, 3).numpy(), rtol=1e-6)
+    assert set(model.device_report()) == {"device", "dispatches", "copies", "bytes_up", "bytes_down"}
+
+
 def test_wrong_tensors() -> None:
     device = device_of("lavapipe")
     with pytest.raises(penlight.InputError, match="bfloat16"):

@@ -3,13 +3,6 @@
 
 namespace pen {
 
-GpuMap gpu_map(const Tensor& t) {
-  int64_t pitch = t.strides[3], row = t.strides[2];
-  if (t.dims[3] == 1) pitch = t.dims[2] > 1 ? row : t.dims[1];
-  if (t.dims[2] == 1) row = pitch * t.dims[3];
-  return {t.dims[0], t.dims[1], t.dims[2], t.dims[3], pitch, row, t.dims[0] > 1 ? t.strides[0] : row * t.dims[2]};
-}
-
 static uint32_t u(int64_t n) { return static_cast<uint32_t>(n); }
 
 template <class S>
@@ -168,7 +161,7 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
 
 PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") { return bind_gpu_conv(b, false); }
 
-PEN_GPU(expand_depthwise, "f32.*") {
+PEN_GPU(expand_depthwise, "f32*") {
   GpuConv first = {}, second = {};
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0));
