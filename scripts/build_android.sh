@@ -20,6 +20,7 @@ made="${BUILD_ROOT:-$root/build_android}"
 build "$made" --target "$target"
 install_into "$made/install" "$made/$target/libpenlight.so" "$made/include"
 if is_on "$binary"; then
+  ! is_on "${USE_VULKAN:-0}" || note "the benchmark program is linked statically and runs on the CPU; the library has Vulkan"
   program="$(python -c 'import sys; from penlight.build.benchmark import benchmark_binary; print(benchmark_binary(sys.argv[1]))' "$abi")"
   mkdir -p "$made/bin"
   cp "$program" "$made/bin/speed_benchmark_torch"

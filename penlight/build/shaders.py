@@ -32,6 +32,7 @@ from penlight.ops.elementwise.glsl import activations_source, elementwise_shader
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = ROOT / "runtime/gpu"
+SHIPPED = ROOT / "spirv"  # in an installed package: what glslc made when it was built
 _PACKER = (ROOT / "build/pack_spirv.py").read_bytes()
 MOST_PUSH_BYTES = 128  # what every Vulkan device has
 _PUSH = re.compile(r"layout\(push_constant[^)]*\)\s*uniform\s+\w+\s*\{([^}]*)\}", re.DOTALL)
@@ -114,21 +115,34 @@ def shaders() -> dict[str, Shader]:
 
 
 # ---- SPIR-V ----
+@cache
+def included() -> dict[str, str]:
+    """What shaders include, by name."""
+    files = {path.name: path.read_text("utf-8") for path in sorted(INCLUDE.glob("*.glsl"))}
+    return {**files, "activations.glsl": activations_source(registry.load_all())}
+
+
+def file_name(shader: Shader, f16: bool) -> str:
+    """By content, so that what is kept is never of another version."""
+    digest = hashlib.sha256(f"{''.join(included().values())}{f16}{shader.text}".encode()).hexdigest()[:24]
+    return f"{shader.name}{'.f16' if f16 else ''}.{digest}.spv"
+
+
 def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool], bytes]:
-    """SPIR-V 1.3 of each shader, by name and whether values are f16; what is in `folder` already is taken from there."""
+    """SPIR-V 1.3 of each shader, by name and whether values are f16; what is in `folder` already, or in the package, is taken from there."""
     folder.mkdir(parents=True, exist_ok=True)
-    include = {path.name: path.read_text("utf-8") for path in sorted(INCLUDE.glob("*.glsl"))}
-    include["activations.glsl"] = activations_source(registry.load_all())
+    include = included()
     for name, text in include.items():
         if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
             (folder / name).write_text(text, "utf-8")
     wanted = [(shaders()[n], f16) for n in names for f16 in shaders()[n].kinds]
-    common = hashlib.sha256("".join(include.values()).encode()).hexdigest()
 
     def one(job: tuple[Shader, bool]) -> bytes:
         shader, f16 = job
-        digest = hashlib.sha256(f"{common}{f16}{shader.text}".encode()).hexdigest()[:24]
-        kept = folder / f"{shader.name}{'.f16' if f16 else ''}.{digest}.spv"
+        name = file_name(shader, f16)
+        if (SHIPPED / name).exists():
+            return (SHIPPED / name).read_bytes()
+        kept = folder / name
         if not kept.exists():
             made = _glslc(shader, f16, folder)
             scrap = kept.with_suffix(".new")
@@ -139,6 +153,11 @@ def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool]
     with ThreadPoolExecutor(cpu_count()) as pool:
         done = list(pool.map(one, wanted))
     return {(shader.name, f16): words for (shader, f16), words in zip(wanted, done, strict=True)}
+
+
+def all_spirv(folder: Path) -> dict[str, bytes]:
+    """Every module there is, by the name of its file: for packages."""
+    return {file_name(shaders()[name], f16): words for (name, f16), words in compile_shaders(shaders(), folder).items()}
 
 
 def _glslc(shader: Shader, f16: bool, include: Path) -> bytes:

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from platform import machine
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 from penlight.build.generate import ROOT
 from penlight.build.library import Library, build_library, run_tool
 from penlight.build.selection import EVERYTHING
+from penlight.build.shaders import all_spirv
 from penlight.build.targets import MACOS_VERSION, TARGETS
 from penlight.build.toolchain import find_zig
 from penlight.build.wheel_checks import GLIBC, STABLE, check_sdist, check_wheel
@@ -212,7 +213,10 @@ def build_wheels(
     out.mkdir(parents=True, exist_ok=True)
     for name in names:
         platform = PLATFORMS[name]
-        library = build_library(TARGETS[name], EVERYTHING, TREE / "build/wheel", jobs=jobs, traced=True)
+        # Vulkan where its loader is known (runtime/vulkan/loader.cc); its shaders are in every wheel, for libraries for phones.
+        backends = ("cpu", "vulkan") if TARGETS[name].system == "linux" else ("cpu",)
+        held = replace(EVERYTHING, backends=backends)
+        library = build_library(TARGETS[name], held, TREE / "build/wheel", jobs=jobs, traced=True)
         for python in pythons:
             if not python.stable and not platform.suffix:
                 continue  # other ABIs than the stable one take what that system's own headers say
@@ -220,6 +224,7 @@ def build_wheels(
                 extension = build_extension(platform, python, library, Path(folder))
                 files = dict(package_files())
                 files[f"penlight/{extension.name}"] = extension.read_bytes()
+            files |= {f"penlight/spirv/{name}": made for name, made in all_spirv(TREE / "build/wheel/shaders").items()}
             for path in (library.path, library.path.with_suffix(".lib")):
                 if path.exists():  # Windows has a second file to link with
                     files[f"penlight/lib/{path.name}"] = path.read_bytes()
