@@ -238,7 +238,11 @@ def main() -> None:
     if unknown := [isa for isa in isas if isa not in ISAS]:
         raise ValueError(f"instruction sets: expected some of {', '.join(ISAS)}, got {unknown[0]!r}")
     vm = keys is None and not arguments.no_vm
-    generate(arguments.out.resolve(), isas, Selection(keys, None if vm else frozenset(), vm, tuple(arguments.backends.split(","))))
+    generate(
+        arguments.out.resolve(),
+        isas,
+        Selection(keys, None if vm else frozenset(), vm, tuple(arguments.backends.split(","))),
+    )
 
 
 if __name__ == "__main__":

@@ -98,7 +98,9 @@ def describe(name: str, text: str) -> Shader:
         (True,) if "ONLY_F16" in text else (False,) if "ANY_VALUES" in text else (False, True),
     )
     if shader.push_bytes > MOST_PUSH_BYTES:
-        raise BuildError(f"{name}.comp: push constants: expected at most {MOST_PUSH_BYTES} bytes, got {shader.push_bytes}")
+        raise BuildError(
+            f"{name}.comp: push constants: expected at most {MOST_PUSH_BYTES} bytes, got {shader.push_bytes}"
+        )
     return shader
 
 
@@ -160,7 +162,12 @@ def tool(name: str) -> str:
 # ---- C++ ----
 def header() -> str:
     """A struct for each shader: what a rule fills before it dispatches it (runtime/gpu/gpu.h)."""
-    lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", "#pragma once", "#include <stdint.h>", "namespace pen::shader {"]
+    lines = [
+        "// Generated from the shaders by penlight/build/shaders.py. Do not edit.",
+        "#pragma once",
+        "#include <stdint.h>",
+        "namespace pen::shader {",
+    ]
     for number, shader in enumerate(shaders().values()):
         at = ", ".join(str(shader.first_word(b)) for b in shader.buffers)
         written = sum(1 << i for i, w in enumerate(shader.written) if w)
@@ -184,7 +191,12 @@ def header() -> str:
 
 def programs_source(spirv: Mapping[tuple[str, bool], bytes], folder: Path) -> str:
     """Those that a library holds, packed, by number; the others are empty. What was packed before is taken from `folder`."""
-    lines = ["// Generated from the shaders by penlight/build/shaders.py. Do not edit.", '#include "penlight/runtime/gpu/gpu.h"', "namespace pen {", "namespace {"]
+    lines = [
+        "// Generated from the shaders by penlight/build/shaders.py. Do not edit.",
+        '#include "penlight/runtime/gpu/gpu.h"',
+        "namespace pen {",
+        "namespace {",
+    ]
     rows = []
     for shader in shaders().values():
         modules = [spirv.get((shader.name, f16), b"") for f16 in (False, True)]
@@ -198,5 +210,9 @@ def programs_source(spirv: Mapping[tuple[str, bool], bytes], folder: Path) -> st
             name, size, unpacked = f"k{shader.struct}", len(packed), sum(len(as_bytes(m)) for m in modules if m)
             lines.append(f"const uint8_t {name}[] = {{{','.join(map(str, packed))}}};")
         words = ", ".join(str(len(m) // 4) for m in modules)
-        rows.append(f'    {{"{shader.name}", {name}, {size}, {unpacked}, {{{words}}}, {len(shader.buffers)}, {shader.push_bytes}}},')
-    return "\n".join([*lines, "}  // namespace", "const ShaderProgram kShaderPrograms[] = {", *rows, "};", "}  // namespace pen", ""])
+        rows.append(
+            f'    {{"{shader.name}", {name}, {size}, {unpacked}, {{{words}}}, {len(shader.buffers)}, {shader.push_bytes}}},'
+        )
+    return "\n".join(
+        [*lines, "}  // namespace", "const ShaderProgram kShaderPrograms[] = {", *rows, "};", "}  // namespace pen", ""]
+    )

@@ -63,7 +63,9 @@ def optimize_for_mobile(
     if backend not in FLAGS:
         raise TypeError("Unknown backend, must be one of 'CPU', 'Vulkan' or 'Metal'")
     kept_methods = [name for name in kept if script_module._c._has_method(name)]
-    program = compile_model(script_module, methods=kept_methods, backend=backend, fallback="cpu", winograd_budget=winograd_budget)
+    program = compile_model(
+        script_module, methods=kept_methods, backend=backend, fallback="cpu", winograd_budget=winograd_budget
+    )
     script = clone(script_module)
     script.eval()
     methods = tuple(program.public_methods)

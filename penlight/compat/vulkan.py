@@ -24,7 +24,7 @@ class DeviceName(str):
         return self.partition(":")[0]
 
     @property
-    def index(self) -> int | None:  # type: ignore[override]
+    def index(self) -> int | None:  # type: ignore[override, unused-ignore]
         number = self.partition(":")[2]
         return int(number) if number.isdigit() else None
 

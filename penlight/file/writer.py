@@ -334,7 +334,7 @@ class _Tables:
         for node in graph.nodes:
             if node.op != "region":
                 raise ValueError(f"{node!r} is outside a region; VM operators are not written yet")
-            before, device = device, f.STAGE_DEVICES[node.attrs.get("device", "")]
+            before, device = device, f.STAGE_DEVICES[str(node.attrs.get("device", ""))]
             if unsettled or device != before:
                 code.append(_instruction("stage", target=device))
             unsettled = any(defined_by(n) or is_sized_by_data(n) for n in node.blocks[0].nodes)

@@ -37,7 +37,9 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     "--backend", "backends", type=click.Choice(["cpu", "vulkan"]), multiple=True, default=("cpu",), show_default=True,
     help="What it will run on; given twice, the file is at its best on both.",
 )  # fmt: skip
-@click.option("--fallback", type=click.Choice(["cpu"]), help="Where operators run that the GPU lacks; else they are an error.")
+@click.option(
+    "--fallback", type=click.Choice(["cpu"]), help="Where operators run that the GPU lacks; else they are an error."
+)
 @click.option(
     "--method", "methods", multiple=True, metavar="NAME",
     help="A method of TorchScript to keep besides forward; may be given again. [default of a .ptl: all]",

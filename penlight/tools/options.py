@@ -82,7 +82,10 @@ def device_options(command: Any) -> Any:
     """Where a model runs: penlight.load's device and f16."""
     half = click.option("--f16", is_flag=True, help="On a GPU: values stored as f16, sums as f32.")
     where = click.option(
-        "--device", default="cpu", show_default=True, help="What to run on: cpu, vulkan, vulkan:1, vulkan:part of a name."
+        "--device",
+        default="cpu",
+        show_default=True,
+        help="What to run on: cpu, vulkan, vulkan:1, vulkan:part of a name.",
     )
     return where(half(command))
 

@@ -15,9 +15,19 @@ from tests.ops.recording import Call
 DTYPES = {
     "f32": torch.float32, "i64": torch.int64, "i32": torch.int32, "bool": torch.bool, "u8": torch.uint8, "i8": torch.int8,
 }  # fmt: skip
-_powers = [s * (2**k + d) for k in (7, 8, 15, 24, 25, 31, 32, 33, 40, 53, 54, 62) for d in (-1, 0, 1, 2**k // 3) for s in (1, -1)]
+_powers = [
+    s * (2**k + d)
+    for k in (7, 8, 15, 24, 25, 31, 32, 33, 40, 53, 54, 62)
+    for d in (-1, 0, 1, 2**k // 3)
+    for s in (1, -1)
+]
 WHOLE = torch.tensor([0, 1, -1, 2**63 - 1, -(2**63), 2**24 + 1, 2**25 + 2, 2**25 + 6, *_powers])
-FLOATS = torch.cat([WHOLE.float(), torch.tensor([0.5, -0.5, 0.99, -1.99, 255.7, -128.9, float("nan"), float("inf"), -float("inf"), 1e30, -0.0])])
+FLOATS = torch.cat(
+    [
+        WHOLE.float(),
+        torch.tensor([0.5, -0.5, 0.99, -1.99, 255.7, -128.9, float("nan"), float("inf"), -float("inf"), 1e30, -0.0]),
+    ]
+)
 
 
 @pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
@@ -29,7 +39,9 @@ def test_casts(dtype: str, driver: str, tmp_path: Path) -> None:
     penlight.optimize(Call(lambda x: [x.to(t) for t in targets]).eval(), (x,)).save(file)
     host, device = penlight.load(file)(x), penlight.load(file, device=device_of(driver))(x)
     for target, expected, got in zip(targets, host, device, strict=True):
-        assert torch.equal(expected, got), f"{dtype} to {target}: {x[expected != got]}: {got[expected != got]}, not {expected[expected != got]}"
+        assert torch.equal(expected, got), (
+            f"{dtype} to {target}: {x[expected != got]}: {got[expected != got]}, not {expected[expected != got]}"
+        )
         if dtype != "f32":
             assert torch.equal(expected, x.to(target))
 

@@ -3,13 +3,6 @@
 
 namespace pen {
 
-GpuMap gpu_map(const Tensor& t) {
-  int64_t pitch = t.strides[3], row = t.strides[2];
-  if (t.dims[3] == 1) pitch = t.dims[2] > 1 ? row : t.dims[1];
-  if (t.dims[2] == 1) row = pitch * t.dims[3];
-  return {t.dims[0], t.dims[1], t.dims[2], t.dims[3], pitch, row, t.dims[0] > 1 ? t.strides[0] : row * t.dims[2]};
-}
-
 static uint32_t u(int64_t n) { return static_cast<uint32_t>(n); }
 
 template <class S>
@@ -58,8 +51,7 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& 
   s.FN = many ? 4 : 2;
   s.WARPS = depth <= 64 ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
-  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
-                     {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
   return finish(b, c);
 }
 
@@ -74,7 +66,9 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
   s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
   constexpr uint32_t kMatrixShared = 32 << 10;  // what it takes at most
-  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) && c.weights.offset % 32 == 0) return dispatch_matrix(b, c, s);
+  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) &&
+      c.weights.offset % 32 == 0)
+    return dispatch_matrix(b, c, s);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
     uint32_t tx, ty, tm, tn;
@@ -103,7 +97,7 @@ Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped) {
   s.TURNED = c.transposed;
   if (c.kernel[1] <= 7) s.KW = u(c.kernel[1]);
   s.FOURS_OUT = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
-            (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+                (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
   int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS_OUT ? c.y.channels / 4 : c.y.channels);
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   s.push.n = u(n);
@@ -167,7 +161,7 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
 
 PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") { return bind_gpu_conv(b, false); }
 
-PEN_GPU(expand_depthwise, "f32.*") {
+PEN_GPU(expand_depthwise, "f32*") {
   GpuConv first = {}, second = {};
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0));

@@ -53,8 +53,8 @@ PEN_GPU(attention, "f32") {
     mask = {b.reads(3), strides[all.rank - 2], strides[all.rank - 1], {}};
     for (int d = 0; d < batch.rank; ++d) mask.batch[d] = strides[d];
   }
-  const GpuMatrices whole[] = {gpu_matrices(q, b.reads(0), batch), gpu_matrices(k, b.reads(1), batch), gpu_matrices(v, b.reads(2), batch), mask,
-                               gpu_matrices(y, b.writes(0), batch)};
+  const GpuMatrices whole[] = {gpu_matrices(q, b.reads(0), batch), gpu_matrices(k, b.reads(1), batch), gpu_matrices(v, b.reads(2), batch),
+                               mask, gpu_matrices(y, b.writes(0), batch)};
   int64_t strides[GpuWalk::kMost][kMaxRank];
   for (int o = 0; o < 5; ++o)
     for (int d = 0; d < batch.rank; ++d) strides[o][d] = whole[o].batch[d];

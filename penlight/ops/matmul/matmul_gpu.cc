@@ -15,7 +15,8 @@ PEN_GPU(matmul, "f32") {
   s.push.n = static_cast<uint32_t>(y.dims[y.rank - 1]);
   s.push.depth = static_cast<uint32_t>(a.dims[a.rank - 1]);
   s.push.scale = 1;
-  GpuMatrices sides[kMatrices] = {gpu_matrices(a, b.reads(0), batch), gpu_matrices(w, b.reads(1), batch), {}, gpu_matrices(y, b.writes(0), batch)};
+  GpuMatrices sides[kMatrices] = {
+      gpu_matrices(a, b.reads(0), batch), gpu_matrices(w, b.reads(1), batch), {}, gpu_matrices(y, b.writes(0), batch)};
   sides[kMask].at = b.none();
   return dispatch_product(b, s, batch, sides);
 }

@@ -46,21 +46,25 @@ static inline __attribute__((unused)) Status dispatch_product(Gpu& b, shader::Pr
   s.A_DOWN = sides[kLeft].row == 1 && sides[kLeft].column != 1;
   s.B_DOWN = sides[kRight].row == 1 && sides[kRight].column != 1;
   s.MASKED = sides[kMask].at.buffer >= 0;
-  // Small products: small tiles, so that there are enough of them for the whole device.
+  // Small products: small tiles, so that there are enough of them for the whole device, and little of a tile lies outside.
   struct Tile {
     uint32_t tx, ty, tm, tn;
+    int64_t rows() const { return ty * tm; }
+    int64_t columns() const { return tx * tn; }
   };
-  static constexpr Tile kTiles[] = {{16, 16, 4, 4}, {16, 16, 2, 2}, {8, 8, 2, 2}};
+  static constexpr Tile kTiles[] = {{16, 16, 4, 4}, {16, 16, 2, 2}}, kSmall = {8, 8, 2, 2}, kRow = {64, 1, 1, 1}, kColumn = {1, 64, 1, 1};
   constexpr int64_t kEnough = 256, kMostGroups = 65535;
-  Tile tile = kTiles[2];
-  for (const Tile& t : kTiles)
-    if (ceil_div(p.m, t.ty * t.tm) * ceil_div(p.n, t.tx * t.tn) * inside >= kEnough && t.tx * t.ty <= b.limits().group_threads) {
+  Tile tile = p.m <= 2 ? kRow : p.n <= 2 ? kColumn : kSmall;
+  for (const Tile& t : kTiles) {
+    bool fits = t.rows() < 2 * int64_t{p.m} && t.columns() < 2 * int64_t{p.n} && t.tx * t.ty <= b.limits().group_threads;
+    if (fits && ceil_div(p.m, t.rows()) * ceil_div(p.n, t.columns()) * inside >= kEnough) {
       tile = t;
       break;
     }
+  }
   s.TX = tile.tx, s.TY = tile.ty, s.TM = tile.tm, s.TN = tile.tn;
-  int64_t jobs = ceil_div(p.m, tile.ty * tile.tm) * inside;
-  Groups groups = {ceil_div(p.n, tile.tx * tile.tn), jobs < kMostGroups ? jobs : kMostGroups};
+  int64_t jobs = ceil_div(p.m, tile.rows()) * inside;
+  Groups groups = {ceil_div(p.n, tile.columns()), jobs < kMostGroups ? jobs : kMostGroups};
   for (int64_t i = 0; i < w.n / inside; ++i) {
     Operand at[kMatrices];
     for (int o = 0; o < kMatrices; ++o) {

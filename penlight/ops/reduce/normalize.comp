@@ -5,10 +5,10 @@
 // softmax, log_softmax, layer_norm, rms_norm, group_norm, and var_mean, which gives the moments themselves: rows.glsl says how the work is
 // cut. A row is read three times: what comes second is relative to what came first (maximum, mean), so no digits are lost.
 layout(constant_id = 0) const uint COLUMNS = 1;
-layout(constant_id = 1) const uint KIND = 0;      // 0 softmax, 1 log_softmax, 2 softmax that gives 0 for a row of -inf, 3 norm, 4 rms_norm, 5 var_mean
+layout(constant_id = 1) const uint KIND = 0;      // 0 softmax, 1 log_softmax, 2 softmax that is 0 for a row of -inf; 3 norm, 4 rms_norm, 5 var_mean
 layout(constant_id = 2) const uint SCALED = 0;    // there is a w
 layout(constant_id = 3) const uint SHIFTED = 0;   // there is a b
-layout(constant_id = 4) const uint CHANNELS = 0;  // w and b: 0 by place in the row, else by channel, which is the 1 outer, 2 inner dim of a row
+layout(constant_id = 4) const uint CHANNELS = 0;  // w and b: 0 by place in the row; by channel, a row's 1 outer, 2 inner dim
 
 layout(push_constant) uniform Push {
   uint rows, count;

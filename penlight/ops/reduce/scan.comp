@@ -2,8 +2,8 @@
 #extension GL_GOOGLE_include_directive : require
 #include "gpu.glsl"
 #include "math.glsl"
-// Sum, product, log-sum-exp, or extreme with its last place, of the elements of a row so far: rows.glsl says how the work is cut. Those that
-// share a row take as many elements as they are, put theirs and all before it together in steps that double, and go on from the last.
+// Sum, product, log-sum-exp, or extreme with its last place, of the elements of a row so far: rows.glsl says how the work is cut. Those
+// that share a row take as many elements as they are, put theirs and all before it together in steps that double, and go on from the last.
 layout(constant_id = 0) const uint COLUMNS = 1;
 layout(constant_id = 1) const uint KIND = 0;  // 0 sum, 1 product, 2 log-sum-exp, 3 largest, 4 smallest
 
@@ -19,7 +19,7 @@ WRITE_WORDS(2, where);
 shared float values[128];
 shared uint places[128];
 
-float start() { return KIND == 1 ? 1.0 : KIND == 2 || KIND == 3 ? uintBitsToFloat(0xff800000u) : KIND == 4 ? uintBitsToFloat(0x7f800000u) : 0.0; }
+float start() { return KIND == 1 ? 1.0 : KIND == 2 || KIND == 3 ? -p_inf() : KIND == 4 ? p_inf() : 0.0; }
 
 // What follows (b) onto what was before (a). Equal ones move the place on; NaN wins, and a later NaN moves it on too.
 void join(float a, uint a_at, inout float b, inout uint b_at) {

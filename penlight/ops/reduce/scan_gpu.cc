@@ -17,6 +17,14 @@ static Status scan_on_gpu(Gpu& b, uint32_t kind, bool with_places) {
   along[dim] = true;
   GpuRows rows;
   PEN_TRY(rows_of(b, along, y.strides, &rows));
+  if (y.dtype == DType::i64) {
+    shader::ScanWhole s;
+    fill_rows(rows, &s.push);
+    s.push.y_step = static_cast<uint32_t>(y.strides[dim]);
+    s.COLUMNS = rows.columns();
+    s.PRODUCT = kind != 0;
+    return b.dispatch(s, {b.reads(0), b.writes(0)}, rows.groups());
+  }
   shader::Scan s;
   fill_rows(rows, &s.push);
   s.push.y_step = static_cast<uint32_t>(y.strides[dim]);
@@ -24,7 +32,7 @@ static Status scan_on_gpu(Gpu& b, uint32_t kind, bool with_places) {
   s.KIND = kind;
   return b.dispatch(s, {b.reads(0), b.writes(0), with_places ? b.writes(1) : b.none()}, rows.groups());
 }
-PEN_GPU(scan, "f32") {
+PEN_GPU(scan, "f32 i64") {
   const char* mode = b.text("mode");
   return scan_on_gpu(b, strcmp(mode, "sum") == 0 ? 0 : strcmp(mode, "prod") == 0 ? 1 : 2, false);
 }

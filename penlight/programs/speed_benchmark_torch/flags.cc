@@ -86,7 +86,8 @@ bool check(const Flags& f) {
     return fail("--threads: expected 0 (one per core) to 1024, got %lld", static_cast<long long>(f.threads));
   if (!(f.seconds >= 0 && f.seconds < 1e9)) return fail("--seconds: expected a time of 0 or more, got %g", f.seconds);
   if (f.use_bundled_input > INT32_MAX) return fail("--use_bundled_input: expected a number below 2147483648");
-  if (f.vulkan && *f.device && strncmp(f.device, "vulkan", 6) != 0) return fail("--vulkan and --device=%s: one of them is too many", f.device);
+  if (f.vulkan && *f.device && strncmp(f.device, "vulkan", 6) != 0)
+    return fail("--vulkan and --device=%s: one of them is too many", f.device);
   if (!*f.model && !f.help) return fail("--model is missing: the .pen file to time. --help shows all flags");
   return true;
 }

@@ -48,7 +48,8 @@ Status check_method(const Backend& backend, const Model& model, const format::Me
       if (backend.has(*entry) || seen(entry->key)) continue;
       ++count;
       if (used + strlen(entry->key) + 3 < sizeof missing)
-        used += static_cast<size_t>(snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", static_cast<const char*>(entry->key)));
+        used += static_cast<size_t>(
+            snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", static_cast<const char*>(entry->key)));
     }
   }
   if (!count) return PEN_OK;

@@ -15,7 +15,7 @@ struct DeviceMemory {
 };
 
 struct Backend {
-  const char* name;  // as callers ask for it: "name", or "name:which" where there are several
+  const char* name;     // as callers ask for it: "name", or "name:which" where there are several
   const char* variant;  // what stands before the names of methods that were compiled for it; null: nothing
   // What a runner needs of the device, in Runner::device; and its end. Null: nothing.
   Status (*open)(const char* which, bool f16, void** device, pen_error* error);

@@ -50,7 +50,8 @@ Status Gpu::add(const Form& form, const Operand* operands, const uint32_t* const
   for (int i = 0; i < form.operands; ++i) {
     d->operands[i] = operands[i];
     if (operands[i].bytes / dtype_size(operands[i].dtype) >= kMostElements)
-      return fail(-1, "tensors of less than 2^31 elements", "%lld", static_cast<long long>(operands[i].bytes / dtype_size(operands[i].dtype)));
+      return fail(-1, "tensors of less than 2^31 elements", "%lld",
+                  static_cast<long long>(operands[i].bytes / dtype_size(operands[i].dtype)));
   }
   for (int i = 0; i < form.constants; ++i) d->constants[i] = constants[i];
   memcpy(d->push, push, form.push_words * 4);

@@ -1,5 +1,5 @@
-// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them. Devices may take numbers
-// below 2**-126 for 0, know NaN badly in their own functions, and have their own sin and atan to 11 bits only: these are ours.
+// The primitives of elementwise rules (ops/elementwise/expression.py) on f32, with NaN and infinities as C has them. Devices may take
+// numbers below 2**-126 for 0, know NaN badly in their own functions, and have their own sin and atan to 11 bits only: these are ours.
 float p_nan() { return uintBitsToFloat(0x7fc00000u); }
 float p_inf() { return uintBitsToFloat(0x7f800000u); }
 bool p_isnan(float a) { return (floatBitsToUint(a) & 0x7fffffffu) > 0x7f800000u; }
@@ -74,6 +74,22 @@ float p_erf(float a) {
     return a * 1.128379167 * (1.0 + s * (-1.0 / 3.0 + s * (0.1 + s * (-1.0 / 42.0 + s * (1.0 / 216.0 - s * (1.0 / 1320.0))))));
   }
   return x > 4.0 ? p_copysign(1.0, a) : p_copysign(1.0 - p_erfc_tail(x), a);
+}
+// The inverse of erf, by two polynomials of the logarithm (M. Giles, Approximating the erfinv function).
+float p_erfinv(float a) {
+  if (!(abs(a) <= 1.0)) return p_nan();
+  if (abs(a) == 1.0) return p_copysign(p_inf(), a);
+  float w = -log((1.0 - a) * (1.0 + a)), p;
+  if (w < 5.0) {
+    w -= 2.5;
+    p = ((2.81022636e-8 * w + 3.43273939e-7) * w - 3.5233877e-6) * w - 4.39150654e-6;
+    p = (((p * w + 0.00021858087) * w - 0.00125372503) * w - 0.00417768164) * w + 0.246640727;
+    return a * (p * w + 1.50140941);
+  }
+  w = sqrt(w) - 3.0;
+  p = ((-0.000200214257 * w + 0.000100950558) * w + 0.00134934322) * w - 0.00367342844;
+  p = (((p * w + 0.00573950773) * w - 0.0076224613) * w + 0.00943887047) * w + 1.00167406;
+  return a * (p * w + 2.83297682);
 }
 float p_erfc(float a) {
   if (p_isnan(a)) return a;

@@ -72,7 +72,8 @@ Status upload_missing(Weights* all, const Weight* wanted, int32_t count, pen_err
   for (int32_t i = 0; i < count; ++i) {
     bool there = find(*all, wanted[i]) != nullptr;
     for (int32_t k = 0; k < batch->count && !there; ++k)
-      there = batch->weights[k].data == wanted[i].data && batch->weights[k].f16 == wanted[i].f16 && batch->weights[k].bytes == wanted[i].bytes;
+      there =
+          batch->weights[k].data == wanted[i].data && batch->weights[k].f16 == wanted[i].f16 && batch->weights[k].bytes == wanted[i].bytes;
     if (there) continue;
     Weight& w = batch->weights[batch->count++];
     w = wanted[i];
@@ -134,7 +135,8 @@ Status place_weights(Device* device, const Model& model, Weight* weights, int32_
       model.held = all;
     }
   }
-  Status status = all ? upload_missing(all, weights, count, error) : report(error, PEN_ERROR_MEMORY, "weights", "memory for a list of them");
+  Status status =
+      all ? upload_missing(all, weights, count, error) : report(error, PEN_ERROR_MEMORY, "weights", "memory for a list of them");
   for (int32_t i = 0; i < count && !status; ++i) {
     const Weight* found = find(*all, weights[i]);
     weights[i].buffer = found->buffer;
