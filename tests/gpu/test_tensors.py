@@ -89,6 +89,14 @@ def test_mixed_and_plain(driver: str, block: bytes, inputs: tuple[np.ndarray, np
     sizes = sum(a.nbytes for a in inputs), sum(a.nbytes for a in expected)
     assert (report["copies"], report["bytes_up"], report["bytes_down"]) == (4, *sizes)
     np.testing.assert_allclose(plain[1], expected[1], atol=0)
+    there = [penlight.Tensor(array, device) for array in inputs]
+    into = [np.empty_like(array) for array in expected]
+    model.run_into(into, *there)
+    assert model.device_report()["bytes_up"] == 0
+    np.testing.assert_allclose(into[0], expected[0], atol=1e-4)
+    with pytest.raises(penlight.RunError, match="never changes"):
+        model.run_into(there, *there)
+    model.prepare(*there)
     same = penlight.Tensor(inputs[1], device)
     with pytest.raises(penlight.RunError, match="rank 4"):
         model(same, penlight.Tensor(inputs[1][0], device))
