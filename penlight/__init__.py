@@ -116,7 +116,8 @@ def load(
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     step_limit: how many instructions an interpreted method may take in one call, 0: any number.
     """
-    from penlight.model import Model, load_verified
+    from penlight.agreement import load_verified
+    from penlight.model import Model
 
     options: dict[str, Any] = {
         "threads": threads, "verify": verify, "copy": copy, "isa": isa, "step_limit": step_limit, "f16": f16,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import DeviceWarning, PenlightError, RunError
+from penlight.errors import DeviceWarning, LoadError, PenlightError, RunError
 from penlight.ir import containers
 from penlight.ir.types import DTYPES
 
@@ -125,3 +125,23 @@ def verify_device(model: Model, reference: Model) -> str:
                     f" ({found.relative:.2g} of its largest, expected {tolerance:g} or less)"
                 )
     return ""
+
+
+def load_verified(source: Any, device: str, options: Mapping[str, Any]) -> Model:
+    """The model on this device where it is found to compute what the CPU does; else on the CPU, with a warning."""
+    from penlight.model import Model
+
+    if hasattr(source, "read"):
+        source = source.read()
+    reference = Model(source, **options)
+    try:
+        model = Model(source, **options, device=device)
+        wrong = verify_device(model, reference)
+    except (RunError, LoadError) as e:  # the file itself was loaded above: this is about the device
+        wrong = str(e)
+    if not wrong:
+        model.reset()
+        return model
+    warnings.warn(DeviceWarning(f"{wrong}. The model runs on the CPU"), stacklevel=3)
+    reference.reset()
+    return reference

@@ -10,7 +10,6 @@ import functools
 import json
 import os
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import DeviceWarning, LoadError, RunError
+from penlight.errors import LoadError, RunError
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.script import Bundle
@@ -257,9 +256,14 @@ class Model:
         nothing, and large results need no fresh pages. They must have the dtype and shape that a call would return, and
         lie row-major. Not for results whose size depends on the data."""
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
-        arrays = [_as_array(leaf) for leaf in leaves]
+        arrays = self._given(method, leaves)  # lives until the run is over
         session = self._bind(method, leaves, arrays)
         shapes = session.output_shapes()
+        if any(isinstance(result, Tensor) for result in results):
+            raise RunError(
+                "results: expected arrays or torch tensors, got a penlight.Tensor, which never changes",
+                status="argument",
+            )
         if len(results) != len(shapes):
             raise RunError(
                 f"results: expected {len(shapes)}, one for each output, got {len(results)}", status="argument"
@@ -294,7 +298,7 @@ class Model:
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
-        self._bind(method, leaves, [_as_array(leaf) for leaf in leaves])
+        self._bind(method, leaves, self._given(method, leaves))
 
     def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
         """Runs a method a few times and says how long each kernel took, the median, in order of execution."""
@@ -395,11 +399,9 @@ class Model:
             raise RunError(**_with_cast(problem, leaves, arrays, self.inputs(method)))
         return session
 
-    def _run_tensors(self, method: str, leaves: Sequence[Any]) -> list[Any]:
-        """With penlight.Tensors among the inputs, results are such too, on the model's device: what lies there is used in place. A tensor
-        of another device comes by way of the host."""
-        session, given = self._session(method), []
-        self._local.__dict__.setdefault("moved", {})[method] = moved = []
+    def _given(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        """What the session is given: arrays, and buffers on its device. What comes from another device is counted."""
+        session, given, moved = self._session(method), [], []
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
                 given.append(_as_array(leaf))
@@ -408,6 +410,13 @@ class Model:
             else:
                 moved += [nbytes(leaf)] if leaf.buffer is not None else []
                 given.append(leaf.numpy())
+        self._local.__dict__.setdefault("moved", {})[method] = moved
+        return given
+
+    def _run_tensors(self, method: str, leaves: Sequence[Any]) -> list[Any]:
+        """With penlight.Tensors among the inputs, results are such too, on the model's device: what lies there is used in place. A tensor
+        of another device comes by way of the host."""
+        session, given = self._session(method), self._given(method, leaves)
         kind = next(type(leaf) for leaf in leaves if isinstance(leaf, Tensor))
         self._bind(method, leaves, given)
         shapes = session.output_shapes()
@@ -487,26 +496,6 @@ class Model:
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
         return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
-
-
-def load_verified(source: Any, device: str, options: Mapping[str, Any]) -> Model:
-    """The model on this device where it is found to compute what the CPU does; else on the CPU, with a warning."""
-    from penlight.agreement import verify_device
-
-    if hasattr(source, "read"):
-        source = source.read()
-    reference = Model(source, **options)
-    try:
-        model = Model(source, **options, device=device)
-        wrong = verify_device(model, reference)
-    except (RunError, LoadError) as e:  # the file itself was loaded above: this is about the device
-        wrong = str(e)
-    if not wrong:
-        model.reset()
-        return model
-    warnings.warn(DeviceWarning(f"{wrong}. The model runs on the CPU"), stacklevel=3)
-    reference.reset()
-    return reference
 
 
 def _check_device(device: str) -> None:

@@ -245,8 +245,13 @@ inline void exercise_module(const pen_model* model, Rng& rng, Statistics* statis
   }
   int isas = 0;
   while (pen_isa_name(isas)) ++isas;
-  pen_module_options options = {sizeof options, nullptr, rng.one_in(32) ? 2 : 1,
-                                4 << 20,        3000,    pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
+  pen_module_options options = {sizeof options,
+                                nullptr,
+                                rng.one_in(32) ? 2 : 1,
+                                4 << 20,
+                                3000,
+                                pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas)))),
+                                0};
   pen_module* module;
   if (pen_module_create(model, &options, &module, &report->error) == PEN_OK) {
     ++statistics->modules;
@@ -311,7 +316,8 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
                                      rng.one_in(32) ? 2 : 1,
                                      2,
                                      4 << 20,
-                                     pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas))))};
+                                     pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas)))),
+                                     0};
       pen_session* session;
       if (pen_session_create(model, method, &options, &session, &report.error) != PEN_OK) continue;
       std::vector<Input> inputs;

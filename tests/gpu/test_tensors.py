@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import torch
 import penlight
 from penlight import _runtime
 from tests.gpu.conftest import NAMES, device_of
+from tests.runtime import native
 
 DRIVERS = pytest.mark.parametrize("driver", NAMES)
 
@@ -87,6 +89,14 @@ def test_mixed_and_plain(driver: str, block: bytes, inputs: tuple[np.ndarray, np
     sizes = sum(a.nbytes for a in inputs), sum(a.nbytes for a in expected)
     assert (report["copies"], report["bytes_up"], report["bytes_down"]) == (4, *sizes)
     np.testing.assert_allclose(plain[1], expected[1], atol=0)
+    there = [penlight.Tensor(array, device) for array in inputs]
+    into = [np.empty_like(array) for array in expected]
+    model.run_into(into, *there)
+    assert model.device_report()["bytes_up"] == 0
+    np.testing.assert_allclose(into[0], expected[0], atol=1e-4)
+    with pytest.raises(penlight.RunError, match="never changes"):
+        model.run_into(there, *there)
+    model.prepare(*there)
     same = penlight.Tensor(inputs[1], device)
     with pytest.raises(penlight.RunError, match="rank 4"):
         model(same, penlight.Tensor(inputs[1][0], device))
@@ -161,6 +171,26 @@ def test_interpreted_methods() -> None:
     assert set(model.device_report()) == {"device", "dispatches", "copies", "bytes_up", "bytes_down"}
 
 
+class Turned(torch.nn.Module):
+    """Reads its input in another order than it writes: a buffer that is both must not be written too early."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x.flip(0)) * 2 + x.transpose(1, 2)
+
+
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+@DRIVERS
+def test_from_c(driver: str, kind: str, tmp_path: Path) -> None:
+    device = device_of(driver)
+    penlight.optimize(Turned(), (torch.rand(3, 5, 5),)).save(tmp_path / "m.pen")
+    program = native.program(kind, Path(__file__).parent / "buffers.c")
+    # Drivers keep memory of their own for ever.
+    done = native.run(
+        [program, tmp_path / "m.pen", device], environment={"ASAN_OPTIONS": "detect_leaks=0"}, timeout=300
+    )
+    assert NAMES[driver] in done.stdout
+
+
 def test_wrong_tensors() -> None:
     device = device_of("lavapipe")
     with pytest.raises(penlight.InputError, match="bfloat16"):
@@ -191,10 +221,10 @@ def test_devices_are_listed() -> None:
         assert d["shared_bytes"] >= 16384
 
 
-def test_no_device(block: bytes, tmp_path: object) -> None:
+def test_no_device(block: bytes, tmp_path: Path) -> None:
     """Never an exception; and who asks for a device is told what is missing."""
     device_of("lavapipe")
-    (path := tmp_path / "m.pen").write_bytes(block)  # type: ignore[operator]
+    (path := tmp_path / "m.pen").write_bytes(block)
     code = f"""
 import penlight
 assert not penlight.is_vulkan_available() and penlight.vulkan_devices() == []

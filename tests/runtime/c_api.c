@@ -159,7 +159,7 @@ static void test_session_options(const pen_model* model) {
   pen_session* session = (pen_session*)&error;
   expect_failure(pen_session_create(model, "predict", NULL, &session, &error), PEN_ERROR_ARGUMENT, "one of forward");
   CHECK(session == NULL);
-  pen_session_options options = {sizeof options, NULL, -1, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, -1, 0, 0, NULL, 0};
   expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "threads");
   options.threads = 1;
   options.isa = "mmx";
@@ -185,7 +185,7 @@ static void test_session_options(const pen_model* model) {
   struct {
     pen_session_options known;
     int64_t more;
-  } newer = {{sizeof newer, NULL, 1, 0, 0, NULL}, 0};
+  } newer = {{sizeof newer, NULL, 1, 0, 0, NULL, 0}, 0};
   CHECK(pen_session_create(model, NULL, &newer.known, &session, &error) == PEN_OK);
   pen_session_destroy(session);
   newer.more = 1;
@@ -347,7 +347,7 @@ static void test_data_fault(const pen_model* model, const case_file* c) {
 }
 
 static void test_plan_cache(const pen_model* model, const case_file* c) {
-  pen_session_options options = {sizeof options, NULL, 1, 2, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, 1, 2, 0, NULL, 0};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   CHECK(pen_session_plan_count(session) == 0 && pen_session_arena_bytes(session) == 0 && pen_session_step_count(session) == 0);
@@ -375,7 +375,7 @@ static void test_plan_cache(const pen_model* model, const case_file* c) {
 }
 
 static void test_arena_limit(const pen_model* model, const case_file* c) {
-  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   case_set_inputs(c, session);
@@ -437,7 +437,7 @@ static void test_profile(const pen_model* model, const case_file* c) {
 
 static void test_many_sessions(const pen_model* model, const case_file* c) {
   for (int i = 0; i < 60; ++i) {
-    pen_session_options options = {sizeof options, NULL, 1 + i % 5, 0, 0, NULL};
+    pen_session_options options = {sizeof options, NULL, 1 + i % 5, 0, 0, NULL, 0};
     pen_session* session;
     CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
     if (i % 3 != 0) { /* others are destroyed before they did anything */

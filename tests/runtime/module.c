@@ -113,7 +113,7 @@ int main(int argc, char** argv) {
   CHECK(!pen_model_function_name(model, 2) && strstr(pen_model_function_schema(model, 0), "arguments"));
   CHECK(pen_model_function_default_count(model, 2) == 0);
   CHECK(!pen_model_missing_operator(model, 0));
-  pen_module_options wrong = {sizeof wrong, NULL, -1, 0, 0, NULL}, limited = {sizeof limited, NULL, 1, 1 << 20, 60, NULL};
+  pen_module_options wrong = {sizeof wrong, NULL, -1, 0, 0, NULL, 0}, limited = {sizeof limited, NULL, 1, 1 << 20, 60, NULL, 0};
   pen_module *module, *small;
   CHECK(pen_module_create(model, &wrong, &module, &error) == PEN_ERROR_ARGUMENT && !module);
   pen_module_options elsewhere = PEN_MODULE_OPTIONS;

@@ -116,7 +116,7 @@ static void run_planned(const pen_model* model, const char* method) {
   pen_session* session;
   uint32_t count = get_u32();
   Input* inputs = (Input*)malloc(sizeof(Input) * (count + 1));
-  pen_session_options options = {sizeof options, NULL, 2, 0, 0, isa};
+  pen_session_options options = {sizeof options, NULL, 2, 0, 0, isa, 0};
   if (CALL(pen_session_create)(model, method, &options, &session, &error) != PEN_OK) fail(method, error.message);
   for (uint32_t i = 0; i < count; ++i) {
     get_tensor(&inputs[i]);
@@ -182,7 +182,7 @@ static void run_bundle(const pen_model* model, const char* method) {
   pen_bundle bundle;
   pen_module* module;
   pen_value *args[64], *result;
-  pen_module_options options = {sizeof options, NULL, 2, 0, 0, isa};
+  pen_module_options options = {sizeof options, NULL, 2, 0, 0, isa, 0};
   if (CALL(pen_model_bundle)(model, (int32_t)get_u32(), &bundle, &error) != PEN_OK) fail(method, error.message);
   if (CALL(pen_module_create)(model, &options, &module, &error) != PEN_OK) fail(method, error.message);
   size_t count = CALL(pen_value_count)(bundle.args);
