@@ -190,7 +190,7 @@ def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path, sp
 def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) -> Sources:
     used = [k for k in found.kernels.values() if chosen.has_key(k.key)]
     tables = {"registry.cc", "operators.cc", "gpu_rules.cc", "gpu_programs.cc"}
-    rooms = ("base", "file", "exec", "cpu", *(("gpu", "vulkan") if "vulkan" in chosen.backends else ()))
+    rooms = ("base", "file", "exec", "cpu", *(("gpu", "vulkan", "vulkan_plans") if "vulkan" in chosen.backends else ()))
     runtime = {p for room in rooms for p in (ROOT / "runtime" / room).glob("*.cc")}
     per_isa = {p for p in runtime if "namespace PEN_ISA" in p.read_text("utf-8")}
     per_isa |= {k.source for k in used if k.per_isa} | {out / name for name in generated if name not in tables}

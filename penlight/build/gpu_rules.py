@@ -21,9 +21,7 @@ def used_shaders(keys: Iterable[str], ops: Mapping[str, Op]) -> set[str]:
     """Names of the shaders that these keys may dispatch: what their files mention, and what every plan may need."""
     rules, rows = scan_gpu(ops), elementwise_rules(ops)
     by_struct = {shader.struct: name for name, shader in shaders().items()}
-    files = {path for path in (ROOT / "runtime/gpu").glob("*.cc")} | {
-        path for path in (ROOT / "runtime/vulkan").glob("*.cc")
-    }
+    files = {*(ROOT / "runtime/gpu").glob("*.cc"), *(ROOT / "runtime/vulkan_plans").glob("*.cc")}
     names = set()
     for key in keys:
         if key in rows:

@@ -1,4 +1,4 @@
-#include "penlight/runtime/vulkan/weights.h"
+#include "penlight/runtime/vulkan_plans/weights.h"
 
 #include "penlight/runtime/vulkan/commands.h"
 
