@@ -142,6 +142,8 @@ def _compile(
 ) -> tuple[dict[Path, Path], int]:  # fmt: skip
     """Objects and what each was compiled from; how many were out of date."""
     sources = _generate(target, chosen, work)
+    only_cpu = chosen.backends == ("cpu",)
+    once += "" if only_cpu else "_devices"  # objects of their own: libraries of both kinds are built by turns
     rules = {once: [*sources.once, *more], **dict.fromkeys(target.isas, sources.per_isa)}
     lines = ["ninja_required_version = 1.5", "builddir = ."]
     objects = {}
@@ -150,7 +152,8 @@ def _compile(
         fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
         fixed += [f'-DPEN_TARGET="{target.name}"'] if target.name in TARGETS else []
-        fixed += ["-DPEN_TRACE"] if rule == "traced" else []
+        fixed += ["-DPEN_TRACE"] if rule.startswith("traced") else []
+        fixed += ["-DPEN_ONE_DEVICE"] if only_cpu and rule == once else []
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
                   f"  description = {'' if rule == once else rule + ' '}$in"]  # fmt: skip

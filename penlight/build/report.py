@@ -93,7 +93,7 @@ def _symbols(link_map: str) -> list[Symbol]:
 def _part(obj: str, section: str) -> tuple[str, str]:
     """The part that an object belongs to, and its instruction set: objects lie in objects/<rule>/<path of the source>."""
     rule, _, path = obj.partition("objects/")[2].partition("/")
-    isa = "" if rule in ("once", "traced") else rule
+    isa = "" if rule.startswith(("once", "traced")) else rule
     folder, _, stem = path.removesuffix(".o").rpartition("/")
     if not path:
         return "compiler's own functions", ""

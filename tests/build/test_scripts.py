@@ -114,7 +114,10 @@ def test_a_library_for_android(checkout: Checkout, abi: str) -> None:
 @pytest.mark.parametrize(
     ("command", "library"),
     [
-        ("ANDROID_ABI=arm64-v8a USE_VULKAN=1 sh ./scripts/build_android.sh", "build_android/install/lib/libpenlight.so"),
+        (
+            "ANDROID_ABI=arm64-v8a USE_VULKAN=1 sh ./scripts/build_android.sh",
+            "build_android/install/lib/libpenlight.so",
+        ),
         ("USE_VULKAN=1 sh ./scripts/build_pytorch_android.sh x86", AAR),
     ],
 )

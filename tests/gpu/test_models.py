@@ -48,7 +48,9 @@ def network(name: str) -> torch.nn.Module:
 def rounded(model: torch.nn.Module, image: torch.Tensor) -> torch.Tensor:
     """What torch gives where every layer's result is stored as f16."""
     layers = (torch.nn.Conv2d, torch.nn.BatchNorm2d, torch.nn.Linear, torch.nn.LayerNorm)
-    hooks = [m.register_forward_hook(lambda m, i, o: o.half().float()) for m in model.modules() if isinstance(m, layers)]
+    hooks = [
+        m.register_forward_hook(lambda m, i, o: o.half().float()) for m in model.modules() if isinstance(m, layers)
+    ]
     with torch.no_grad():
         made = result(model(image.half().float()))
     for hook in hooks:
@@ -73,9 +75,12 @@ def test_family(name: str, tmp_path: Path) -> None:
         assert_same(got, expected, 1e-3, f"{name} on {driver}")
     assert_same(result(penlight.load(file)(image)), expected, 1e-3, f"{name} on the CPU")
     half = result(penlight.load(file, device=device, f16=True)(image))
-    assert_same(half, expected, max(2e-2, 2 * error_of(rounded(model, image), expected)), f"{name}, f16")
-    if half.ndim == 2:
-        assert half.argmax() == expected.argmax()
+    allowed = max(2e-2, 2 * error_of(rounded(model, image), expected))
+    assert_same(half, expected, allowed, f"{name}, f16")
+    if half.ndim == 2:  # the same class, unless it is a tie as far as f16 can tell
+        first, second = expected[0].topk(2).values
+        tie = first - second <= 2 * allowed * expected.abs().max()
+        assert tie or half.argmax() == expected.argmax()
 
 
 class Digamma(torch.nn.Module):
@@ -104,7 +109,9 @@ def test_islands(tmp_path: Path) -> None:
         for _ in range(2):
             with torch.no_grad():
                 assert_same(loaded(x), model(x), 1e-4)
-    penlight.optimize(model, (x,)).save(file)  # without islands: refused when it is loaded for the device, and fine on the CPU
+    penlight.optimize(model, (x,)).save(
+        file
+    )  # without islands: refused when it is loaded for the device, and fine on the CPU
     with pytest.raises(penlight.PenlightError, match=r"expected operators that vulkan has, got .*digamma\.f64"):
         penlight.load(file, device=device)(x)
 

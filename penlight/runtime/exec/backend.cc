@@ -1,11 +1,14 @@
 #include "penlight/runtime/exec/backend.h"
 
+#include "penlight/runtime/include/penlight_trace.h"
+
 namespace pen {
 
 Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error) {
   *backend = kBackends[0];
   *which = "";
-  if (!device || !device[0]) return PEN_OK;
+  if (!device || !device[0] || (kOneDevice && strcmp(device, kCpu.name) == 0)) return PEN_OK;
+  if (kOneDevice) return report(error, PEN_ERROR_ARGUMENT, "device", "one that this library has: cpu", device);
   size_t length = 0;
   while (device[length] && device[length] != ':') ++length;
   char expected[96] = "one that this library has: ";
@@ -22,8 +25,18 @@ Status choose_backend(const char* device, const Backend** backend, const char** 
   return report(error, PEN_ERROR_ARGUMENT, "device", expected, device);
 }
 
+const format::Method* find_method(const Backend& backend, const Model& model, const char* name) {
+  if (kOneDevice || !backend.variant) return find_method(model, name);
+  size_t length = strlen(backend.variant);
+  for (uint32_t i = 0; i < model.methods.count; ++i) {
+    const char* own = model.string(model.methods[i].name);
+    if (strncmp(own, backend.variant, length) == 0 && strcmp(own + length, name ? name : "forward") == 0) return &model.methods[i];
+  }
+  return find_method(model, name);
+}
+
 Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error) {
-  if (!backend.has) return PEN_OK;
+  if (kOneDevice || !backend.has) return PEN_OK;
   char missing[400] = "";
   size_t used = 0;
   int count = 0;
@@ -85,9 +98,12 @@ using namespace pen;
 extern "C" {
 
 const char* pen_backend_name(int32_t index) { return index >= 0 && index < kBackendCount ? kBackends[index]->name : nullptr; }
+#if defined(PEN_TRACE)  // tools ask this, apps do not
 int32_t pen_backend_has_kernel(int32_t index, int32_t kernel) {
+  if (kOneDevice) return index == 0;
   if (index < 0 || index >= kBackendCount || kernel < 0 || kernel >= kKernelCount) return 0;
   return !kBackends[index]->has || kBackends[index]->has(kKernels[kernel]);
 }
+#endif
 
 }  // extern "C"

@@ -5,6 +5,13 @@
 
 namespace pen {
 
+// A library that has the CPU alone is built without what only other devices need.
+#if defined(PEN_ONE_DEVICE)
+constexpr bool kOneDevice = true;
+#else
+constexpr bool kOneDevice = false;
+#endif
+
 // Memory on a device, for tensors that a caller keeps there.
 struct DeviceMemory {
   Status (*create)(void* device, uint64_t bytes, void** memory, pen_error* error);
@@ -44,6 +51,8 @@ extern const Backend* const kBackends[];  // generated: those that this library 
 extern const int kBackendCount;
 // What runs where the caller names this device; null and "": the CPU. `which`: what follows its name and a colon.
 Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error);
+// The method as it was compiled for the device, where there is such a variant; else the plain one, or null.
+const format::Method* find_method(const Backend& backend, const Model& model, const char* name);
 // An error that names all that a method needs and the device lacks, before anything runs.
 Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error);
 

@@ -58,10 +58,10 @@ Status runner_create(Runner* r, const Backend* backend, const char* which, bool 
   r->threads = pool_threads(r->pool);
   const char* guard = PEN_ASAN ? getenv("PENLIGHT_GUARD") : nullptr;
   r->guard_weights = guard && strcmp(guard, "weights") == 0;
-  return backend->open ? backend->open(which, f16, &r->device, error) : PEN_OK;
+  return !kOneDevice && backend->open ? backend->open(which, f16, &r->device, error) : PEN_OK;
 }
 void runner_destroy(Runner* r) {
-  if (r->device) r->backend->close(r->device);
+  if (!kOneDevice && r->device) r->backend->close(r->device);
   pool_destroy(r->pool);
   free(r->arena);
 }

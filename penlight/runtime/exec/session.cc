@@ -99,7 +99,7 @@ Status check_inputs(pen_session* s) {
 // What a stage runs on.
 Status stage_runner(pen_session* s, uint32_t stage, Runner** runner) {
   *runner = s->runner;
-  if (!s->code->on_cpu[stage] || s->runner->backend == &kCpu) return PEN_OK;
+  if (kOneDevice || !s->code->on_cpu[stage] || s->runner->backend == &kCpu) return PEN_OK;
   *runner = &s->island;
   if (s->island.pool) return PEN_OK;
   PEN_TRY(runner_create(&s->island, &kCpu, "", false, s->threads, &s->error));
@@ -169,7 +169,7 @@ uint32_t output_register(const pen_session* s, int32_t index) {
 // What the caller bound to outputs counts for one run.
 void forget_outputs(pen_session* s) {
   memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
-  memset(s->bound + s->method->input_count, 0, sizeof(void*) * (s->method->registers - s->method->input_count));
+  if (!kOneDevice) memset(s->bound + s->method->input_count, 0, sizeof(void*) * (s->method->registers - s->method->input_count));
 }
 
 Status prepare(pen_session* s) {
@@ -205,7 +205,7 @@ Status place_outputs(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) {
     const Plan::Output& out = plan.outputs[i];
     Tensor& t = s->registers[out.index];
-    if (t.data || s->bound[out.index]) continue;
+    if (t.data || (!kOneDevice && s->bound[out.index])) continue;
     PEN_TRY(own_memory(s, out.index, out.bytes));
     t.data = s->memory[out.index].data;
   }
@@ -226,8 +226,8 @@ Status run_stage(pen_session* s, Plan* plan) {
   PEN_TRY(place_outputs(s, *plan));
   Runner* runner;
   PEN_TRY(stage_runner(s, plan->stage, &runner));
-  if (s->fetch) PEN_TRY(s->fetch(s, *runner, *plan));
-  runner->bound = runner->backend->memory ? s->bound : nullptr;
+  if (!kOneDevice && s->fetch) PEN_TRY(s->fetch(s, *runner, *plan));
+  if (!kOneDevice) runner->bound = runner->backend->memory ? s->bound : nullptr;
   PEN_TRY(run_plan(runner, *s->model, plan, s->registers));
   settle(s, *plan);
   return PEN_OK;
@@ -270,7 +270,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
   const Backend* backend;
   const char* which;
   PEN_TRY(choose_backend(own.device, &backend, &which, error));
-  const format::Method* found = find_method(model, method, backend->variant);
+  const format::Method* found = find_method(*backend, model, method);
   if (!found) {
     char names[160] = "";
     size_t used = 0;
@@ -348,7 +348,7 @@ void pen_session_destroy(pen_session* s) {
   if (!s) return;
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
   if (s->runner == &s->own) runner_destroy(&s->own);
-  runner_destroy(&s->island);
+  if (!kOneDevice) runner_destroy(&s->island);
   for (uint32_t i = 0; s->memory && i < s->method->registers; ++i) free(s->memory[i].data);
   free(s->plans);
   free(s->current);
@@ -444,10 +444,13 @@ pen_status pen_session_run(pen_session* s) {
 void pen_session_device_report(const pen_session* s, pen_device_report* out) {
   const Runner& r = *s->runner;
   *out = r.report;
-  out->device = r.backend->name_of ? r.backend->name_of(r.device) : r.backend->name;
+  out->device = !kOneDevice && r.backend->name_of ? r.backend->name_of(r.device) : r.backend->name;
 }
 
-void pen_session_seed(pen_session* s, uint64_t seed) { s->runner->random = s->island.random = {seed, 0}; }
+void pen_session_seed(pen_session* s, uint64_t seed) {
+  s->runner->random = {seed, 0};
+  if (!kOneDevice) s->island.random = {seed, 0};
+}
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};

@@ -627,16 +627,10 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
 
 const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
-const format::Method* find_method(const Model& model, const char* name, const char* variant) {
-  if (!name) name = "forward";
-  size_t length = variant ? strlen(variant) : 0;
-  const format::Method* found = nullptr;
-  for (uint32_t i = 0; i < model.methods.count; ++i) {
-    const char* own = model.string(model.methods[i].name);
-    if (variant && strncmp(own, variant, length) == 0 && strcmp(own + length, name) == 0) return &model.methods[i];
-    if (!found && strcmp(own, name) == 0) found = &model.methods[i];
-  }
-  return found;
+const format::Method* find_method(const Model& model, const char* name) {
+  for (uint32_t i = 0; i < model.methods.count; ++i)
+    if (strcmp(model.string(model.methods[i].name), name ? name : "forward") == 0) return &model.methods[i];
+  return nullptr;
 }
 
 }  // namespace pen

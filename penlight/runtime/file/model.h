@@ -113,9 +113,8 @@ static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::
 // The model is freed by the last to let go of it: pen_model_close, or a value that came from it.
 void model_keep(Model* model);
 void model_release(Model* model);
-// Null where there is none of that name; no name means forward. `variant`: what stands before the name of a method that was compiled for
-// a device; where there is one, it is taken.
-const format::Method* find_method(const Model& model, const char* name, const char* variant = nullptr);
+// Null where there is none of that name; no name means forward.
+const format::Method* find_method(const Model& model, const char* name);
 
 }  // namespace pen
 

@@ -399,9 +399,8 @@ PEN_API void pen_module_device_report(const pen_module* module, pen_device_repor
 /* --- what this library holds --------------------------------------------------------------------------------- */
 PEN_API int32_t pen_kernel_count(void);
 PEN_API const char* pen_kernel_key(int32_t index);
-/* Devices that this library can run on, the CPU first, NULL past the end; whether one computes the kernel of this number. */
+/* Devices that this library can run on, the CPU first, NULL past the end. */
 PEN_API const char* pen_backend_name(int32_t index);
-PEN_API int32_t pen_backend_has_kernel(int32_t index, int32_t kernel);
 /* Names of the instruction sets compiled in that this CPU has, best first; NULL past the end. */
 PEN_API const char* pen_isa_name(int32_t index);
 

@@ -23,6 +23,8 @@ void pen_trace_destroy(pen_trace* trace);
 void pen_trace_interpret(pen_trace* trace, int32_t on);
 /* Before the first run: what was planned before is not seen. */
 void pen_session_set_trace(pen_session* session, pen_trace* trace);
+/* Whether the device of this number (pen_backend_name) computes the kernel of that (pen_kernel_key). */
+int32_t pen_backend_has_kernel(int32_t backend, int32_t kernel);
 pen_status pen_module_set_trace(pen_module* module, pen_trace* trace);
 pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace);
 /* 1 where the kernel of pen_kernel_key(index), or the operator of pen_operator_name(index), was used; else 0. */
