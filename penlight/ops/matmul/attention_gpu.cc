@@ -16,9 +16,24 @@ static bool fits_one(const Gpu& b, const GpuMatrices* sides, int64_t depth, int6
   return dense && depth <= kMost && width <= kMost && batch.rank <= 3 && batch.n <= kBatches && b.limits().shared_bytes >= kShared;
 }
 
-static Status dispatch_attention(Gpu& b, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
+// The same with products of 16 x 16, whose operands lie in eights.
+static bool fits_matrix(const Gpu& b, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
+  constexpr int64_t kMost = 128, kMostKeys = 384, kBatches = 65535;
+  constexpr uint32_t kShared = 48 << 10;  // what it takes at most
+  int64_t keys = b.in(1).dims[b.in(1).rank - 2];
+  bool fits = b.limits().matrix && b.limits().shared_bytes >= kShared && keys <= kMostKeys && depth % 16 == 0 && width % 16 == 0 &&
+              depth > 0 && depth <= kMost && width <= kMost && batch.rank <= 3 && batch.n <= kBatches &&
+              b.out(0).strides[b.out(0).rank - 1] == 1;
+  for (int i = 0; i < 3 && fits; ++i) {
+    fits = sides[i].column == 1 && sides[i].row % 8 == 0 && sides[i].at.offset % 32 == 0;
+    for (int d = 0; d < batch.rank; ++d) fits &= batch.strides[i][d] % 8 == 0;
+  }
+  return fits;
+}
+
+template <class S>
+static Status dispatch_attention(Gpu& b, S s, const GpuMatrices* sides, int64_t depth, int64_t width, const GpuWalk& batch) {
   auto u = [](int64_t n) { return static_cast<uint32_t>(n); };
-  shader::Attention s;
   auto& p = s.push;
   s.DEPTH = u(depth), s.WIDTH = u(width);
   s.MASKED = b.has(3), s.CAUSAL = b.flag("causal");
@@ -60,7 +75,12 @@ PEN_GPU(attention, "f32") {
     for (int d = 0; d < batch.rank; ++d) strides[o][d] = whole[o].batch[d];
   GpuWalk batches = walk_together(batch, strides, 5);
   int64_t depth = q.dims[q.rank - 1], width = v.dims[v.rank - 1];
-  if (fits_one(b, whole, depth, width, batches)) return dispatch_attention(b, whole, depth, width, batches);
+  if (fits_matrix(b, whole, depth, width, batches)) {
+    shader::AttentionMatrix s;
+    s.TILES = static_cast<uint32_t>(ceil_div(k.dims[k.rank - 2], 16));
+    return dispatch_attention(b, s, whole, depth, width, batches);
+  }
+  if (fits_one(b, whole, depth, width, batches)) return dispatch_attention(b, shader::Attention(), whole, depth, width, batches);
   // The scores as a tensor, dense: [..., queries, keys].
   Tensor scores;
   Operand in_between;
