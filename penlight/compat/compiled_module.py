@@ -24,10 +24,17 @@ if TYPE_CHECKING:
 ExtraFiles = Mapping[str, str | bytes] | None
 
 
+@functools.cache
+def _has_gpu() -> bool:
+    """A device that is no processor in disguise."""
+    return any(device["type"] != "CPU" and not device["unfit"] for device in penlight.vulkan_devices())
+
+
 class CompiledModule:
     """Call it like the module that it came from; its methods are attributes."""
 
     training = False
+    _moves = True  # whether one for Vulkan takes torch's tensors there by itself
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -54,12 +61,17 @@ class CompiledModule:
         return as_torch(result) if sys.modules.get("torch") is not None else result
 
     def _model_for(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Model:
-        """The model where its tensors live, as in torch; on the CPU where they are torch's own."""
+        """The model where its tensors live, as in torch. torch's own stay on the CPU, but for a model that was optimized for Vulkan: it takes
+        them to the GPU and its results back, as PyTorch's did, unless that was blocked; a GPU in software has to be asked for."""
         for value in (*args, *kwargs.values()):
             if isinstance(value, Tensor) and value.buffer is not None and value.device != self.model.device:
                 if value.device not in self._elsewhere:
                     self._elsewhere[value.device] = self.model.on(value.device)
                 return self._elsewhere[value.device]
+        if self._moves and self.model.device == "cpu" and self.model.metadata.get("backend") == "vulkan" and _has_gpu():
+            if "vulkan" not in self._elsewhere:
+                self._elsewhere["vulkan"] = self.model.on("vulkan")
+            return self._elsewhere["vulkan"]
         return self.model
 
     def find_method(self, method_name: str) -> bool:

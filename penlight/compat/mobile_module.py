@@ -53,6 +53,7 @@ class MobileModule(CompiledModule):
         self._attributes = dict(attributes)
         self.backend = backend
         setattr(self, FLAGS[backend], True)
+        self._moves = rewrite.VULKAN_AUTOMATIC_GPU_TRANSFER not in blocked
         if backend == "vulkan" and rewrite.VULKAN_AUTOMATIC_GPU_TRANSFER not in blocked:
             self.requires_backend_transfers = False
 

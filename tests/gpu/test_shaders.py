@@ -1,0 +1,55 @@
+"""How large shaders are, as libraries hold them; and that what was packed comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import penlight
+from penlight.build import gpu_rules, pack_spirv, shaders
+from penlight.build.generate import scan
+from penlight.build.model_selection import selection_of_models
+from penlight.errors import BuildError
+from penlight.ops import registry
+
+LIMITS = {"everything": 600_000, "mobilenet_v2": 60_000}  # bytes
+
+
+def packed_bytes(keys: set[str], folder: Path) -> int:
+    made = shaders.compile_shaders(gpu_rules.used_shaders(keys, registry.load_all()), folder)
+    names = {name for name, _ in made}
+    return sum(
+        len(pack_spirv.pack(*(made[name, f16] for f16 in (False, True) if (name, f16) in made))) for name in names
+    )
+
+
+def test_sizes(tmp_path: Path, shared_folder: Path) -> None:
+    try:
+        shaders.tool("glslc")
+    except BuildError as e:
+        pytest.skip(str(e))
+    torchvision = pytest.importorskip("torchvision")
+    folder = shared_folder / "spirv"
+    everything = packed_bytes(
+        {*scan(registry.load_all()).kernels, *gpu_rules.elementwise_rules(registry.load_all())}, folder
+    )
+    network = torchvision.models.mobilenet_v2(weights=None).eval()
+    penlight.optimize(network, (torch.rand(1, 3, 64, 64),), backend="vulkan").save(tmp_path / "m.pen")
+    keys = selection_of_models([tmp_path / "m.pen"]).keys
+    assert keys
+    one = packed_bytes(set(keys), folder)
+    assert everything < LIMITS["everything"], everything
+    assert one < LIMITS["mobilenet_v2"], one
+
+
+def test_mistakes_are_told() -> None:
+    """Before glslc sees them: what C++ fills by these names."""
+    for text, says in (
+        ("layout(constant_id = 1) const uint A = 0;", "constant_id: expected 0, 1, 2"),
+        ("READ(1, x);", "buffers: expected 0, 1, 2"),
+        ("layout(push_constant) uniform Push { uint a[40]; };", "expected at most 128 bytes, got 160"),
+    ):
+        with pytest.raises(BuildError, match=says):
+            shaders.describe("made_up", text)
