@@ -43,13 +43,13 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& 
   memcpy(&s.push, &like.push, sizeof s.push);
   s.ACT = like.ACT, s.BIAS = like.BIAS, s.RESIDUAL = like.RESIDUAL, s.POINTWISE = like.POINTWISE, s.FOURS_OUT = like.FOURS_OUT;
   int64_t pixels = like.push.pixels, depth = like.push.depth;
-  // Where there are outputs enough for the whole device, wide tiles that load less for a product; else small ones, and more subgroups to
+  // Where there are outputs enough for the whole device, wide tiles that load less for a product; else narrow ones, and more subgroups to
   // cut the sum. Measured (docs/GPU.md).
-  constexpr int64_t kMany = 300;
+  constexpr int64_t kMany = 300, kLong = 2048;
   bool many = ceil_div(pixels, 16) * ceil_div(c.co, 64) * c.groups >= kMany;
-  s.FM = many || pixels <= 64 ? 1 : 2;
+  s.FM = 1;
   s.FN = many ? 4 : 2;
-  s.WARPS = depth <= 64 ? 2 : many || depth <= 128 ? 4 : 8;
+  s.WARPS = depth <= 64 || (many && depth < kLong) ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
   PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
   return finish(b, c);

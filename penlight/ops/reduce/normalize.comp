@@ -24,21 +24,23 @@ WRITE(4, mean);
 #include "rows.glsl"
 shared vec2 parts[128];
 
-// The sum, or the maximum, of all that share a row.
+vec2 joined(vec2 a, vec2 b, bool maximum) { return maximum ? vec2(p_maximum(a.x, b.x), 0) : a + b; }
+
+// The sum, or the maximum, of all that share a row: at most sixteen of them put together what the others have, then all look at those.
 vec2 together(vec2 v, bool maximum) {
-  uint thread = gl_LocalInvocationID.x;
-  parts[thread] = v;
+  const uint FEW = 16;
+  parts[gl_LocalInvocationID.x] = v;
   barrier();
-  for (uint half_ = SHARERS / 2; half_ > 0; half_ /= 2) {
-    if (sharer < half_) {
-      vec2 other = parts[thread + half_ * COLUMNS];
-      parts[thread] = maximum ? vec2(p_maximum(parts[thread].x, other.x), 0) : parts[thread] + other;
-    }
+  if (SHARERS > FEW) {
+    for (uint i = sharer + FEW; sharer < FEW && i < SHARERS; i += FEW) v = joined(v, parts[i * COLUMNS + column], maximum);
+    barrier();
+    parts[gl_LocalInvocationID.x] = v;
     barrier();
   }
-  vec2 all_ = parts[column];
+  v = parts[column];
+  for (uint i = 1; i < min(SHARERS, FEW); ++i) v = joined(v, parts[i * COLUMNS + column], maximum);
   barrier();
-  return all_;
+  return v;
 }
 
 void main() {
