@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import penlight  # noqa: F401 (torchvision imports after it)
+from tests import vulkan_drivers
+
+os.environ |= vulkan_drivers.ENVIRONMENT
 
 LONGEST = (
     "test_newcomer.py",

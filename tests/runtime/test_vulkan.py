@@ -14,14 +14,10 @@ import pytest
 
 from tests.runtime import native
 from tests.runtime.test_symbols import declared
+from tests.vulkan_drivers import DRIVERS, PACKAGES
 
 HERE = Path(__file__).parent / "vulkan"
 ROOM = native.ROOT / "penlight/runtime/vulkan"
-DRIVERS = {
-    "lavapipe": next(Path("/usr/share/vulkan/icd.d").glob("lvp_icd.*.json"), Path("/no/lavapipe")),
-    "swiftshader": Path("/usr/lib/chromium/vk_swiftshader_icd.json"),
-}
-PACKAGES = {"lavapipe": "mesa-vulkan-drivers", "swiftshader": "chromium-common"}
 LAYER = Path("/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json")
 VALIDATION = {
     "VK_INSTANCE_LAYERS": "VK_LAYER_KHRONOS_validation",

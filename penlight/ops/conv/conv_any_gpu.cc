@@ -23,6 +23,7 @@ bool has_part(const char* key, const char* part) {
 }
 
 Status bind_conv_any(Gpu& b, bool transposed) {
+  PEN_TRY(need_weights(b, b.integer("groups")));
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
@@ -53,8 +54,9 @@ Status bind_conv_any(Gpu& b, bool transposed) {
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   p.n = u(n);
   PEN_TRY(b.dispatch(s, {b.reads(0), b.reads(1), b.reads(2), b.reads(3), b.writes(0)}, rounds(n, 64)));
-  GpuActivation act = gpu_activation(b);
-  return act.number ? dispatch_activation(b, b.text("act"), act.args, 4, y, b.writes(0)) : PEN_OK;
+  GpuActivation act;
+  PEN_TRY(b.activation("act", "act_args", &act));
+  return act.number ? dispatch_activation(b, act.name, act.args, 4, y, b.writes(0)) : PEN_OK;
 }
 
 }  // namespace

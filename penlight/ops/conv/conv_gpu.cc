@@ -30,7 +30,7 @@ static Status finish(Gpu& b, const GpuConv& c) {
   t.rank = 4;
   const int64_t dims[] = {c.y.images, c.y.channels, c.y.height, c.y.width}, strides[] = {c.y.image, 1, c.y.row, c.y.pitch};
   for (int d = 0; d < 4; ++d) t.dims[d] = dims[d], t.strides[d] = strides[d];
-  return dispatch_activation(b, c.act, c.activation.args, 4, t, c.written);
+  return dispatch_activation(b, c.activation.name, c.activation.args, 4, t, c.written);
 }
 
 static bool in_eights(const GpuMap& m, const Operand& o) {
@@ -141,6 +141,7 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
   const char* variant = variant_of(b.key());
   const Tensor& w = b.in(1);
   c.ci = w.dims[1], c.co = w.dims[0] / c.groups;
+  PEN_TRY(need_weights(b, c.groups));
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
@@ -150,8 +151,7 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
   c.x = gpu_map(b.in(0)), c.y = gpu_map(b.out(0));
   if (b.has(3)) c.residual = gpu_map(b.in(3));
   c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
-  c.act = b.text("act");
-  c.activation = gpu_activation(b);
+  PEN_TRY(b.activation("act", "act_args", &c.activation));
   if (b.out(0).numel() == 0) return PEN_OK;
   if (!transposed) fold_columns(&c);
   if (strncmp(variant, "depthwise", 9) == 0) return dispatch_depthwise(b, c, false);
@@ -163,6 +163,8 @@ PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") { return bind_
 
 PEN_GPU(expand_depthwise, "f32*") {
   GpuConv first = {}, second = {};
+  PEN_TRY(b.need_packed(1, "panel16"));
+  PEN_TRY(b.need_packed(3, "taps"));
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::channels));
@@ -179,8 +181,7 @@ PEN_GPU(expand_depthwise, "f32*") {
   first.y.image = first.y.row * first.y.height;
   first.read = b.reads(0), first.weights = b.reads(1), first.bias = b.reads(2), first.add = b.none();
   for (int i = 0; i < 2; ++i) first.kernel[i] = first.stride[i] = first.dilation[i] = 1;
-  first.act = b.text("act");
-  first.activation = find_activation(first.act, b.floats("act_args"));
+  PEN_TRY(b.activation("act", "act_args", &first.activation));
   PEN_TRY(b.scratch(DType::f32, first.y.images * first.y.image, &first.written));
   PEN_TRY(dispatch_gemm(b, first));
 
@@ -189,12 +190,12 @@ PEN_GPU(expand_depthwise, "f32*") {
   if (b.has(5)) second.residual = gpu_map(b.in(5));
   second.ci = second.co = 1;
   second.read = first.written, second.weights = b.reads(3), second.bias = b.reads(4), second.add = b.reads(5), second.written = b.writes(0);
-  second.act = b.text("act2");
-  second.activation = find_activation(second.act, b.floats("act2_args"));
+  PEN_TRY(b.activation("act2", "act2_args", &second.activation));
   return dispatch_depthwise(b, second, false);
 }
 
 PEN_GPU(linear, "f32") {
+  PEN_TRY(b.need_packed(1, "panel16"));
   PEN_TRY(b.need(0, Need::rows));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::rows));
@@ -235,8 +236,7 @@ PEN_GPU(linear, "f32") {
   c.residual = {1, c.co, 1, rows, r_pitch, r_pitch * rows, r_pitch * rows};
   for (int i = 0; i < 2; ++i) c.kernel[i] = c.stride[i] = c.dilation[i] = 1;
   c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
-  c.act = b.text("act");
-  c.activation = gpu_activation(b);
+  PEN_TRY(b.activation("act", "act_args", &c.activation));
   return dispatch_gemm(b, c);
 }
 

@@ -1,5 +1,6 @@
 // Convolutions and products on a GPU: what their rules share.
 #pragma once
+#include "conv_kernels.h"  // generated from kernels.py
 #include "penlight/runtime/gpu/elementwise.h"
 #include "penlight/runtime/gpu/gpu.h"
 
@@ -21,10 +22,19 @@ struct GpuConv {
   Operand read, weights, bias, add, written;  // bias, add: none where there is none
   int64_t groups, ci, co;                     // channels of a group
   int64_t kernel[2], stride[2], pad[2], dilation[2];
-  const char* act;
   GpuActivation activation;
   bool transposed;
 };
+
+// The weights, input 1, in the layout that the key's variant reads.
+static inline Status need_weights(Gpu& b, int64_t groups) {
+  const char* variant = b.key();
+  for (const char* c = variant; *c; ++c)
+    if (*c == '.') variant = c + 1;
+  for (const ConvKernel& k : kConvKernels)
+    if (strcmp(variant, k.variant) == 0) return b.need_packed(1, k.layout, groups);
+  return b.fail(1, "a kernel that packs weights", "%s", variant);
+}
 
 // The matrix product with weights in panels; depthwise and small groups.
 Status dispatch_gemm(Gpu& b, const GpuConv& c);

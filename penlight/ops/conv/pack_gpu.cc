@@ -12,6 +12,8 @@ PEN_GPU(pack, "f32") {
   // The name goes on as the value's layout: it has to outlive this call, so it is one of ours.
   const char* known = strcmp(layout, "panel16") == 0 ? "panel16" : strcmp(layout, "taps") == 0 ? "taps" : "grouped";
   int64_t bytes = packed_bytes(known, w, groups);
+  if (strcmp(layout, known) != 0 || bytes < 0)
+    return b.fail(0, "a weight that can be packed as panel16, taps or grouped", "layout %s", layout);
   PEN_TRY(b.packed_output(0, known, bytes));
   for (int d = 2; d < w.rank; ++d) taps *= w.dims[d];
   auto u = [](int64_t number) { return static_cast<uint32_t>(number); };

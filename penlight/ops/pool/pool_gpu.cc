@@ -44,6 +44,9 @@ Status dispatch_pool(Gpu& b, const Pooling& pooling, const GpuMap& x, const GpuM
   s.MAXIMUM = pooling.maximum, s.ADAPTIVE = pooling.adaptive, s.INCLUDE_PAD = pooling.include_pad;
   s.FOURS = x.channels % 4 == 0 && x.pitch % 4 == 0 && x.row % 4 == 0 && x.image % 4 == 0 && y.pitch % 4 == 0 && y.row % 4 == 0 &&
             y.image % 4 == 0 && read.offset % 16 == 0 && written.offset % 16 == 0;
+  constexpr int64_t kMost = int64_t{1} << 31;  // what the shader counts with 32 bits
+  if (pooling.adaptive && (x.height * (y.height + 1) >= kMost || x.width * (y.width + 1) >= kMost))
+    return b.fail(0, "sides whose product with those of the output is below 2^31", "larger ones");
   int64_t n = y.images * y.height * y.width * (s.FOURS ? y.channels / 4 : y.channels);
   p.n = u(n);
   return b.dispatch(s, {read, written}, rounds(n, 64));

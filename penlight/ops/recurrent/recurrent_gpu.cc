@@ -15,8 +15,8 @@ static Operand rows_at(const Operand& all, int64_t offset, int64_t batch, int64_
 
 static Status recurrent_on_gpu(Gpu& b, uint32_t kind, int64_t gates) {
   bool lstm = kind == kLstm, projected = lstm && b.has(4);
-  for (int i = 1; i < 5; i += 3)
-    if ((i == 1 || projected) && strcmp(b.in_layout(i), "panel16") != 0) return b.fail(i, "layout panel16", "%s", b.in_layout(i));
+  PEN_TRY(b.need_packed(1, "panel16"));
+  if (projected) PEN_TRY(b.need_packed(4, "panel16"));
   PEN_TRY(b.need(0, Need::rows));
   PEN_TRY(b.need(2, Need::rows));
   if (lstm) PEN_TRY(b.need(3, Need::rows));

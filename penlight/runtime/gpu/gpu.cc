@@ -1,6 +1,7 @@
 // What rules for GPUs ask for, and the parts of a GPU's backend that do not depend on which it is.
 #include "penlight/runtime/gpu/gpu.h"
 
+#include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/gpu/walk.h"
 
@@ -22,6 +23,16 @@ Operand Gpu::reads(int i) const {
   return operand(in(i), state->step->in_at[i], packed ? in_bytes(i) : -1);
 }
 Operand Gpu::writes(int i) const { return operand(out(i), state->step->out_at[i], -1); }
+
+Status Gpu::need_packed(int i, const char* layout, int64_t groups) {
+  if (strcmp(in_layout(i), layout) != 0) return fail(i, layout, "layout %s", in_layout(i));
+  int64_t bytes = packed_bytes(layout, in(i), groups);
+  if (bytes < 0 || in_bytes(i) < bytes)
+    return fail(i, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(in_bytes(i)),
+                static_cast<long long>(bytes));
+  packed |= uint64_t{1} << i;
+  return PEN_OK;
+}
 
 Status Gpu::scratch(DType dtype, int64_t elements, Operand* result) {
   int64_t bytes;
@@ -76,6 +87,9 @@ Status gpu_bind(Given::State& s) {
   b.state = &s;
   b.last = &first;
   PEN_TRY(gpu_function(entry.rule)(b));
+  for (int i = 0; i < b.input_count(); ++i)
+    if (strcmp(b.in_layout(i), "plain") != 0 && (i >= 64 || !(b.packed >> i & 1)))
+      return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
   s.step->params = first;
   return PEN_OK;
 }
@@ -95,16 +109,39 @@ int64_t gpu_pitch(const Tensor& t) { return t.dims[1]; }
 bool gpu_has(const KernelEntry& kernel) { return gpu_entry(kernel).rule != 0; }
 
 // ---- activations ----
-extern const char* const kGpuActivations[];  // generated, from number 1; null at the end
+struct GpuActivationRow {
+  const char* name;
+  int numbers;
+};
+extern const GpuActivationRow kGpuActivations[];  // generated, from number 1; no name at the end
 
-GpuActivation find_activation(const char* name, FloatList args) {
-  GpuActivation a = {};
-  if (!name[0]) return a;
-  a.number = -1;
-  for (int i = 0; kGpuActivations[i]; ++i)
-    if (strcmp(name, kGpuActivations[i]) == 0) a.number = i + 1;
-  for (int i = 0; i < args.count && i < 4; ++i) a.args[i] = static_cast<float>(args[i]);
-  return a;
+Status Gpu::activation(const char* name_attribute, const char* args_attribute, GpuActivation* a) const {
+  *a = {};
+  a->name = text(name_attribute);
+  FloatList args = floats(args_attribute);
+  if (args.count > 4) return fail(-1, "at most 4 activation arguments", "%d", args.count);
+  for (int i = 0; i < args.count; ++i) a->args[i] = static_cast<float>(args[i]);
+  if (!a->name[0]) return PEN_OK;
+  int wanted = -1;
+  for (int i = 0; kGpuActivations[i].name; ++i)
+    if (strcmp(a->name, kGpuActivations[i].name) == 0) {
+      a->number = i + 1;
+      wanted = kGpuActivations[i].numbers;
+    }
+  if (!a->number) {  // none that shaders do by themselves: an elementwise operator of one tensor and these numbers
+    char key[96];
+    set_text(key, sizeof key, "%s.f32", a->name);
+    const KernelEntry* found = find_kernel(key);
+    if (!found || !found->elementwise || found->result != DType::f32 || !gpu_entry(*found).rule)
+      return fail(-1, "an activation that this device has", "\"%s\"", a->name);
+    int tensors = 0;
+    wanted = 0;
+    for (const char* p = found->schema; *p; ++p)
+      if (*p == ':') ++(p[1] == 'T' ? tensors : wanted);
+    if (tensors != 1) return fail(-1, "an activation of one tensor", "\"%s\"", a->name);
+    a->number = -1;
+  }
+  return args.count == wanted ? PEN_OK : fail(-1, "as many arguments as the activation has", "%d for \"%s\"", args.count, a->name);
 }
 
 }  // namespace pen

@@ -54,6 +54,13 @@ struct Groups {
   int64_t x = 1, y = 1, z = 1;
 };
 
+// What follows a sum: the number that `activate` has for it in shaders, or -1 where it is a dispatch of its own; 0: nothing.
+struct GpuActivation {
+  const char* name;
+  int number;
+  float args[4];
+};
+
 class Gpu : public Lay {
  public:
   const GpuLimits& limits() const;
@@ -64,6 +71,10 @@ class Gpu : public Lay {
   Operand faults() const { return {Operand::kFaults, 0, kFaultWords * 4, DType::i32}; }
   // Two words of the session's seed and two of the number of the run.
   Operand random() const { return {Operand::kRandom, 0, sizeof(Random), DType::i32}; }
+  // An input in this packed layout, with all the bytes that it takes: an error where it is not. All others must be plain.
+  Status need_packed(int input, const char* layout, int64_t groups = 1);
+  // The activation that these attributes name: an error where there is none such, or it takes other numbers.
+  Status activation(const char* name_attribute, const char* args_attribute, GpuActivation* activation) const;
   // Memory for this node alone.
   Status scratch(DType dtype, int64_t elements, Operand* operand);
   // The shader, after what this node has dispatched so far. An empty grid is no dispatch.
@@ -83,7 +94,8 @@ class Gpu : public Lay {
   };
   Status add(const Form& form, const Operand* operands, const uint32_t* constants, const void* push, const Groups& groups);
 
-  Dispatch** last;  // where the next one goes
+  Dispatch** last;      // where the next one goes
+  uint64_t packed = 0;  // a bit for each input that the rule knows to be packed
 };
 using GpuFn = Status (*)(Gpu&);
 
@@ -121,14 +133,6 @@ Status gpu_bind(Given::State& s);
 Status gpu_bind_copy(Given::State& s, Copy* copy);
 int64_t gpu_pitch(const Tensor& t);
 bool gpu_has(const KernelEntry& kernel);
-
-// Activations that shaders do by themselves: the number that `activate` has for it, and its numbers. 0: none; -1: it has none.
-struct GpuActivation {
-  int number;
-  float args[4];
-};
-GpuActivation find_activation(const char* name, FloatList args);
-static inline GpuActivation gpu_activation(const Gpu& b) { return find_activation(b.text("act"), b.floats("act_args")); }
 
 }  // namespace pen
 
