@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   pen_error error;
   pen_model* model;
   pen_session* session;
-  pen_session_options options = {sizeof options, NULL, argc > 2 ? atoi(argv[2]) : 1, 0, 0, NULL};
+  pen_session_options options = {sizeof options, NULL, argc > 2 ? atoi(argv[2]) : 1, 0, 0, NULL, 0};
   int warm_runs = argc > 3 ? atoi(argv[3]) : 10;
   if (argc < 2) return failed("usage: load FILE [THREADS] [WARM_RUNS]");
 

@@ -38,7 +38,7 @@ void main() {
       v = fraction(words[0]);
     } else {
       v = fma(float(words[0] >> 8) * 5.96046448e-8, by, from);
-      if (!(v < below)) v = from;
+      if (!(float(T(v)) < below)) v = from;  // as it will be stored
     }
     y[y_at + i] = T(v);
   }
