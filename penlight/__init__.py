@@ -84,7 +84,7 @@ def optimize(
     from penlight.file.writer import to_array
     from penlight.model import Model
 
-    if "metal" in ((backend,) if isinstance(backend, str) else backend):
+    if "metal" in [name.lower() for name in ([backend] if isinstance(backend, str) else backend)]:
         raise ValueError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,

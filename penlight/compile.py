@@ -47,6 +47,7 @@ def compile_model(
     from penlight.lower import lower
     from penlight.passes.pipeline import optimize
 
+    backends = _backends(backend, fallback)  # first: a wrong name is told at once
     say = progress or (lambda text: None)
     say("reading the model")
     opened = open_source(source)
@@ -58,7 +59,6 @@ def compile_model(
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
-    backends = _backends(backend, fallback)
     described = {"name": _name(source), "backend": ",".join(backends), **carried_files(source), **(metadata or {})}
     program.metadata.update(described)
     others = [(BACKENDS[name], _copy(program)) for name in backends[1:]]
@@ -75,7 +75,7 @@ def compile_model(
 
 def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:
     """The CPU first: its methods have the plain names, which run anywhere."""
-    names = list(dict.fromkeys([backend] if isinstance(backend, str) else backend))
+    names = list(dict.fromkeys(name.lower() for name in ([backend] if isinstance(backend, str) else backend)))
     if not names or any(n not in BACKENDS for n in names):
         raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
     if fallback not in (None, "cpu"):

@@ -28,8 +28,8 @@ build() {
   fi
   [ "${BUILD_LITE_INTERPRETER:-1}" != 0 ] || note "BUILD_LITE_INTERPRETER=0: there is one runtime, which runs what both of PyTorch's did"
   if is_on "${USE_VULKAN:-0}"; then set -- "$@" --backends cpu,vulkan; fi
-  if is_on "${USE_PYTORCH_METAL:-0}"; then set -- "$@" --backends cpu,metal; fi
-  if is_on "${USE_COREML_DELEGATE:-0}"; then set -- "$@" --backends cpu,coreml; fi
+  ! is_on "${USE_PYTORCH_METAL:-0}" || note "USE_PYTORCH_METAL=1: there is no Metal yet: the library runs models on the CPU"
+  ! is_on "${USE_COREML_DELEGATE:-0}" || note "USE_COREML_DELEGATE=1: there is no Core ML here: the library runs models on the CPU"
   if [ -n "${ANDROID_NDK:-}" ]; then export ANDROID_NDK_HOME="${ANDROID_NDK_HOME:-$ANDROID_NDK}"; fi
   if [ -n "${MAX_JOBS:-}" ]; then set -- "$@" --jobs "$MAX_JOBS"; fi
   python -c 'import click, rich, ziglang' 2>/dev/null || stop "the compiler is not installed: ./dev setup, or pip install 'penlight[build]'"

@@ -179,7 +179,11 @@ def test_cache_of_concurrent_processes(driver: str, shaders: Path, tmp_path: Pat
 def test_what_is_missing_is_said(environment: dict[str, str], words: list[str], shaders: Path) -> None:
     """No loader, a library that is none, no driver."""
     if not words:
-        environment = {**environment, "VK_ICD_FILENAMES": "/no/such/driver.json"}
+        environment = {
+            **environment,
+            "VK_ICD_FILENAMES": "/no/such/driver.json",
+            "VK_DRIVER_FILES": "/no/such/driver.json",
+        }
     output = start(shaders, "none", **environment)
     assert output.startswith("Vulkan: expected "), output
     assert [word for word in words if word not in output] == [], output

@@ -19,12 +19,10 @@ namespace pen {
 
 // What schedules are chosen by: as the device says of itself.
 struct GpuLimits {
-  uint32_t subgroup;       // threads that run together
   uint32_t group_threads;  // at most, in a workgroup
   uint32_t shared_bytes;   // that a workgroup has
   bool f16;                // values are stored as f16
   bool matrix;             // 16 x 16 x 16 products of f16 by a subgroup of 32
-  uint32_t subgroup_operations;
 };
 // What Runner::device points at begins with this.
 struct GpuTarget {

@@ -16,10 +16,8 @@ Status open(const char* which, bool f16, void** out, pen_error* error) {
     return status;
   }
   const vulkan::Limits& l = t->device->info.limits;
-  t->limits.subgroup = l.subgroup_size;
   t->limits.group_threads = l.group_invocations;
   t->limits.shared_bytes = l.shared_bytes;
-  t->limits.subgroup_operations = l.subgroup_operations;
   t->limits.f16 = f16 && l.f16_storage;
   for (int32_t i = 0; i < l.shape_count && t->limits.f16 && l.cooperative_nv && l.f16_arithmetic; ++i)
     t->limits.matrix |= l.shapes[i].m == 16 && l.shapes[i].n == 16 && l.shapes[i].k == 16 && l.subgroup_size == 32;
