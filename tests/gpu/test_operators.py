@@ -6,6 +6,7 @@ there."""
 from __future__ import annotations
 
 import functools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tests.compare import assert_same
 from tests.gpu.conftest import device_of
 from tests.ops.recording import Case, all_cases, model_of
 
+ALL = os.environ.get("PENLIGHT_GPU") == "all"
 F32, F16 = 1e-4, 2e-2
 BEYOND_F16 = {"group_norm-_-7-large mean", "layer_norm-_-4-large mean"}  # 100 + x / 1000 is 100 there
 
@@ -30,16 +32,16 @@ def _has() -> set[str]:
 
 
 def _marked() -> list[object]:
-    """On lavapipe all, on SwiftShader and in f16 a third each; the quick tests take the first of each operator on one of them."""
+    """On lavapipe all, on SwiftShader and in f16 a third each (PENLIGHT_GPU=all: all); the quick tests take the first of each operator on one of them."""
     seen: set[str] = set()
     marked = []
     for case in all_cases():
         first = case.op.name not in seen
         seen.add(case.op.name)
         ways = [("lavapipe", False)]
-        if first or case.index % 3 == 0:
+        if ALL or first or case.index % 3 == 0:
             ways.append(("swiftshader", False))
-        if (first or case.index % 3 == 1) and case.name not in BEYOND_F16:
+        if (ALL or first or case.index % 3 == 1) and case.name not in BEYOND_F16:
             ways.append(("lavapipe", True))
         for i, (driver, f16) in enumerate(ways):
             marks = [] if first and i == 0 else [pytest.mark.slow]
