@@ -137,7 +137,9 @@ def build_extension(platform: Platform, python: Python, library: Library, out: P
     folders = (headers, home / "include", home / "ext/robin_map/include", ROOT / "runtime/include")
     flags = [*_FLAGS, *limited, *(f"-I{f}" for f in folders)]
     objects = []
-    for source in (home / "src/nb_combined.cpp", *sorted(bindings.glob("*.cc"))):
+    devices = library.selection.backends != ("cpu",)  # a library for the CPU alone lacks what bindings call for others
+    own = [p for p in sorted(bindings.glob("*.cc")) if not (devices and p.stem == "without_devices")]
+    for source in (home / "src/nb_combined.cpp", *own):
         objects.append(out / f"{source.stem}.o")
         run_tool([*zig, *flags, "-c", str(source), "-o", str(objects[-1])])
     listed, exports = out / "objects.txt", out / "exports.map"
