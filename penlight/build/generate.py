@@ -179,7 +179,7 @@ def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path, sp
     if chosen.backends == ("cpu",):
         return {}
     keys = sorted(k for k in [*found.kernels, *(e.key for e in elementwise_entries(ops))] if chosen.has_key(k))
-    names, folder = gpu_rules.used_shaders(keys, ops), spirv or out / "shaders"
+    names, folder = gpu_rules.used_shaders(keys), spirv or out / "shaders"
     return {
         "gpu_shaders.h": shaders.header(),
         "gpu_rules.cc": gpu_rules.tables_source(ops, keys),
@@ -199,8 +199,7 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     )
     once |= {out / name for name in generated if name in tables}
     if "vulkan" in chosen.backends:
-        rules = devices.scan_gpu(registry.load_all())
-        once |= {rules.sources[op] for k in used if (op := devices.rule_of(k.key, rules))}
+        once |= {devices.scan_gpu().sources[op] for k in used if (op := devices.rule_of(k.key))}
     else:  # no device has memory of its own
         once.remove(ROOT / "runtime/exec/buffer.cc")
     without_vm = ROOT / "runtime/file/without_vm.cc"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from penlight.build.shaders import shaders
 from penlight.ops.cpp_tables import Function, function_table
-from penlight.ops.devices import is_view, rule_of, scan_gpu
-from penlight.ops.elementwise.glsl import ACTIVATIONS, elementwise_rules
+from penlight.ops.devices import gpu_rows, is_view, rule_of, scan_gpu
+from penlight.ops.elementwise.glsl import ACTIVATIONS
 from penlight.ops.registry import Op
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -17,17 +17,17 @@ VIEW_RULE = 255  # kViewRule
 _SHADER = re.compile(r"\bshader::(\w+)\b")
 
 
-def used_shaders(keys: Iterable[str], ops: Mapping[str, Op]) -> set[str]:
+def used_shaders(keys: Iterable[str]) -> set[str]:
     """Names of the shaders that these keys may dispatch: what their files mention, and what every plan may need."""
-    rules, rows = scan_gpu(ops), elementwise_rules(ops)
+    rows = gpu_rows()
     by_struct = {shader.struct: name for name, shader in shaders().items()}
     files = {*(ROOT / "runtime/gpu").glob("*.cc"), *(ROOT / "runtime/vulkan_plans").glob("*.cc")}
     names = set()
     for key in keys:
         if key in rows:
             names.add(rows[key].shader)
-        elif op := rule_of(key, rules):
-            files.add(rules.sources[op])
+        elif op := rule_of(key):
+            files.add(scan_gpu().sources[op])
     for path in files:
         names |= {by_struct[s] for s in _SHADER.findall(path.read_text("utf-8")) if s in by_struct}
     return names
@@ -35,8 +35,8 @@ def used_shaders(keys: Iterable[str], ops: Mapping[str, Op]) -> set[str]:
 
 def tables_source(ops: Mapping[str, Op], keys: list[str]) -> str:
     """`keys` as kKernels has them, sorted."""
-    rules, rows = scan_gpu(ops), elementwise_rules(ops)
-    used = sorted({rule for key in keys if (rule := "elementwise" if key in rows else rule_of(key, rules))})
+    rows = gpu_rows()
+    used = sorted({rule for key in keys if (rule := "elementwise" if key in rows else rule_of(key))})
     functions = [Function(("pen", f"{rule}_gpu"), "Gpu& b", "RNS_3GpuE") for rule in used]
     numbers = {rule: i + 1 for i, rule in enumerate(used)}
     shader_numbers = {name: i for i, name in enumerate(shaders())}
@@ -45,7 +45,7 @@ def tables_source(ops: Mapping[str, Op], keys: list[str]) -> str:
         if key in rows:
             lines.append(f"    {{{numbers['elementwise']}, {rows[key].number}, {shader_numbers[rows[key].shader]}}},")
         else:
-            rule = rule_of(key, rules)
+            rule = rule_of(key)
             number = VIEW_RULE if is_view(key) else numbers[rule] if rule else 0
             lines.append(f"    {{{number}, 0, 0}},")
     names = ", ".join(f'{{"{a}", {len(ops[a].attrs)}}}' for a in ACTIVATIONS)

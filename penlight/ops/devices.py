@@ -7,7 +7,6 @@ Keys are the same on all devices, so a file that was compiled for one runs on ot
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
@@ -15,8 +14,7 @@ from pathlib import Path
 
 from penlight.errors import BuildError
 from penlight.ops import registry
-from penlight.ops.elementwise.glsl import elementwise_rules
-from penlight.ops.registry import Op
+from penlight.ops.elementwise.glsl import Rule, elementwise_rules
 
 ROOT = Path(__file__).resolve().parents[1]
 _MACRO = re.compile(r'^PEN_GPU\((\w+), "([^"]+)"\)', re.MULTILINE)
@@ -29,8 +27,9 @@ class GpuRules:
     sources: dict[str, Path] = field(default_factory=dict)  # operator -> file
 
 
-def scan_gpu(ops: Mapping[str, Op]) -> GpuRules:
-    found = GpuRules()
+@cache
+def scan_gpu() -> GpuRules:
+    found, ops = GpuRules(), registry.load_all()
     for path in sorted((ROOT / "ops").rglob("*_gpu.cc")):
         for name, keys in _MACRO.findall(path.read_text("utf-8")):
             if name not in ops:
@@ -41,20 +40,26 @@ def scan_gpu(ops: Mapping[str, Op]) -> GpuRules:
     return found
 
 
+@cache
+def gpu_rows() -> dict[str, Rule]:
+    """Of elementwise kernel keys, the shader and its case."""
+    return elementwise_rules(registry.load_all())
+
+
 def is_view(key: str) -> bool:
     """Whether all outputs are views: the same rule says where they lie on every device."""
     return key.split(".")[1] == "view"
 
 
-def rule_of(key: str, rules: GpuRules) -> str | None:
-    return next((op for pattern, op in rules.keys.items() if fnmatchcase(key, pattern)), None)
-
-
 @cache
+def rule_of(key: str) -> str | None:
+    """The operator whose PEN_GPU takes it."""
+    return next((op for pattern, op in scan_gpu().keys.items() if fnmatchcase(key, pattern)), None)
+
+
 def on_gpu(key: str) -> bool:
     """Whether a GPU computes this kernel key."""
-    ops = registry.load_all()
-    return is_view(key) or key in elementwise_rules(ops) or rule_of(key, scan_gpu(ops)) is not None
+    return is_view(key) or key in gpu_rows() or rule_of(key) is not None
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from penlight.build.generate import scan
 from penlight.build.model_selection import selection_of_models
 from penlight.errors import BuildError
 from penlight.ops import registry
+from penlight.ops.devices import gpu_rows
 
 LIMITS = {"everything": 600_000, "mobilenet_v2": 60_000}  # bytes
 
 
 def packed_bytes(keys: set[str], folder: Path) -> int:
-    made = shaders.compile_shaders(gpu_rules.used_shaders(keys, registry.load_all()), folder)
+    made = shaders.compile_shaders(gpu_rules.used_shaders(keys), folder)
     names = {name for name, _ in made}
     return sum(
         len(pack_spirv.pack(*(made[name, f16] for f16 in (False, True) if (name, f16) in made))) for name in names
@@ -32,9 +33,7 @@ def test_sizes(tmp_path: Path, shared_folder: Path) -> None:
         pytest.skip(str(e))
     torchvision = pytest.importorskip("torchvision")
     folder = shared_folder / "spirv"
-    everything = packed_bytes(
-        {*scan(registry.load_all()).kernels, *gpu_rules.elementwise_rules(registry.load_all())}, folder
-    )
+    everything = packed_bytes({*scan(registry.load_all()).kernels, *gpu_rows()}, folder)
     network = torchvision.models.mobilenet_v2(weights=None).eval()
     penlight.optimize(network, (torch.rand(1, 3, 64, 64),), backend="vulkan").save(tmp_path / "m.pen")
     keys = selection_of_models([tmp_path / "m.pen"]).keys

@@ -11,7 +11,6 @@ layout(constant_id = 2) const uint RESIDUAL = 0;
 layout(constant_id = 3) const uint FOURS_OUT = 0;  // x, y, weights and the rest
 layout(constant_id = 4) const uint GROUPED = 0;
 layout(constant_id = 5) const uint KW = 0;  // 0: kw, which is not known
-layout(constant_id = 6) const uint TURNED = 0;  // a transposed convolution
 
 layout(local_size_x = 64) in;
 
@@ -34,12 +33,8 @@ WRITE(4, y);
 
 // The row or column that a tap of output o reads; below 0: none.
 int tap(uint o, uint k, uint stride, int pad, uint dilation, uint size) {
-  if (TURNED == 0) {
-    int at = int(o * stride + k * dilation) - pad;
-    return at < int(size) ? at : -1;
-  }
-  int at = int(o) + pad - int(k * dilation);
-  return at >= 0 && at % int(stride) == 0 && at / int(stride) < int(size) ? at / int(stride) : -1;
+  int at = int(o * stride + k * dilation) - pad;
+  return at < int(size) ? at : -1;
 }
 
 #include "epilogue.glsl"

@@ -1,4 +1,4 @@
-// conv2d, conv_transpose2d, expand_depthwise and linear on a GPU.
+// conv2d, expand_depthwise and linear on a GPU.
 #include "penlight/ops/conv/conv_gpu.h"
 
 namespace pen {
@@ -19,8 +19,9 @@ static void fill(S* s, const GpuConv& c) {
   s->RESIDUAL = c.add.buffer >= 0;
 }
 
-static bool in_fours(const GpuMap& m, const Operand& o) {
-  return m.pitch % 4 == 0 && m.row % 4 == 0 && m.image % 4 == 0 && o.offset % (4 * dtype_size(o.dtype)) == 0;
+// Whether all of it can be read `n` channels at a time.
+static bool lies_in(int64_t n, const GpuMap& m, const Operand& o) {
+  return m.pitch % n == 0 && m.row % n == 0 && m.image % n == 0 && o.offset % (n * dtype_size(o.dtype)) == 0;
 }
 
 // An activation that no shader does by itself follows as a dispatch of its own.
@@ -33,16 +34,25 @@ static Status finish(Gpu& b, const GpuConv& c) {
   return dispatch_activation(b, c.activation.name, c.activation.args, 4, t, c.written);
 }
 
-static bool in_eights(const GpuMap& m, const Operand& o) {
-  return m.pitch % 8 == 0 && m.row % 8 == 0 && m.image % 8 == 0 && o.offset % (8 * dtype_size(o.dtype)) == 0;
+// What both shaders of a matrix product are told.
+struct Product {
+  int64_t pixels, depth;
+};
+template <class S>
+static Product fill_product(S* s, const GpuConv& c) {
+  fill(s, c);
+  Product p = {c.y.images * c.y.height * c.y.width, c.kernel[0] * c.kernel[1] * c.ci};
+  s->push.pixels = u(p.pixels), s->push.channels = u(c.co), s->push.depth = u(p.depth);
+  bool point = c.kernel[0] == 1 && c.kernel[1] == 1 && c.stride[0] == 1 && c.stride[1] == 1 && c.pad[0] == 0 && c.pad[1] == 0;
+  s->POINTWISE = point && c.x.height == c.y.height && c.x.width == c.y.width && c.x.row == c.x.pitch * c.x.width;
+  s->FOURS_OUT = c.co % 4 == 0 && lies_in(4, c.y, c.written) && (!s->RESIDUAL || lies_in(4, c.residual, c.add)) && c.bias.offset % 16 == 0;
+  return p;
 }
 
 // Tiles of 16 x 16 that a subgroup multiplies.
-static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& like) {
+static Status dispatch_matrix(Gpu& b, const GpuConv& c) {
   shader::ConvMatrix s;
-  memcpy(&s.push, &like.push, sizeof s.push);
-  s.ACT = like.ACT, s.BIAS = like.BIAS, s.RESIDUAL = like.RESIDUAL, s.POINTWISE = like.POINTWISE, s.FOURS_OUT = like.FOURS_OUT;
-  int64_t pixels = like.push.pixels, depth = like.push.depth;
+  auto [pixels, depth] = fill_product(&s, c);
   // Where there are outputs enough for the whole device, wide tiles that load less for a product; else narrow ones, and more subgroups to
   // cut the sum. Measured (docs/GPU.md).
   constexpr int64_t kMany = 300, kLong = 2048;
@@ -56,19 +66,14 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c, const shader::ConvGemm& 
 }
 
 Status dispatch_gemm(Gpu& b, const GpuConv& c) {
-  shader::ConvGemm s;
-  fill(&s, c);
-  int64_t pixels = c.y.images * c.y.height * c.y.width, depth = c.kernel[0] * c.kernel[1] * c.ci;
-  if (pixels == 0 || c.co == 0) return PEN_OK;
-  s.push.pixels = u(pixels), s.push.channels = u(c.co), s.push.depth = u(depth);
-  bool point = c.kernel[0] == 1 && c.kernel[1] == 1 && c.stride[0] == 1 && c.stride[1] == 1 && c.pad[0] == 0 && c.pad[1] == 0;
-  s.POINTWISE = point && c.x.height == c.y.height && c.x.width == c.y.width && c.x.row == c.x.pitch * c.x.width;
-  s.FOURS = c.ci % 4 == 0 && in_fours(c.x, c.read);
-  s.FOURS_OUT = c.co % 4 == 0 && in_fours(c.y, c.written) && (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+  if (c.y.images * c.y.height * c.y.width == 0 || c.co == 0) return PEN_OK;
   constexpr uint32_t kMatrixShared = 32 << 10;  // what it takes at most
-  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && in_eights(c.x, c.read) &&
+  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && lies_in(8, c.x, c.read) &&
       c.weights.offset % 32 == 0)
-    return dispatch_matrix(b, c, s);
+    return dispatch_matrix(b, c);
+  shader::ConvGemm s;
+  int64_t pixels = fill_product(&s, c).pixels;
+  s.FOURS = c.ci % 4 == 0 && lies_in(4, c.x, c.read);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
     uint32_t tx, ty, tm, tn;
@@ -94,10 +99,9 @@ Status dispatch_depthwise(Gpu& b, const GpuConv& c, bool grouped) {
   s.push.co = u(c.co);
   s.push.channels = u(c.y.channels);
   s.GROUPED = grouped;
-  s.TURNED = c.transposed;
   if (c.kernel[1] <= 7) s.KW = u(c.kernel[1]);
-  s.FOURS_OUT = !grouped && c.y.channels % 4 == 0 && in_fours(c.x, c.read) && in_fours(c.y, c.written) &&
-                (!s.RESIDUAL || in_fours(c.residual, c.add)) && c.bias.offset % 16 == 0;
+  s.FOURS_OUT = !grouped && c.y.channels % 4 == 0 && lies_in(4, c.x, c.read) && lies_in(4, c.y, c.written) &&
+                (!s.RESIDUAL || lies_in(4, c.residual, c.add)) && c.bias.offset % 16 == 0;
   int64_t n = c.y.images * c.y.height * c.y.width * (s.FOURS_OUT ? c.y.channels / 4 : c.y.channels);
   if (n >= int64_t{1} << 31) return b.fail(-1, "less than 2^31 pieces of work", "%lld", static_cast<long long>(n));
   s.push.n = u(n);
@@ -134,9 +138,8 @@ static void fold_columns(GpuConv* c) {
   c->kernel[1] = c->stride[1] = 1;
 }
 
-static Status bind_gpu_conv(Gpu& b, bool transposed) {
+PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") {
   GpuConv c = {};
-  c.transposed = transposed;
   c.groups = b.integer("groups");
   const char* variant = variant_of(b.key());
   const Tensor& w = b.in(1);
@@ -153,13 +156,11 @@ static Status bind_gpu_conv(Gpu& b, bool transposed) {
   c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
   PEN_TRY(b.activation("act", "act_args", &c.activation));
   if (b.out(0).numel() == 0) return PEN_OK;
-  if (!transposed) fold_columns(&c);
+  fold_columns(&c);
   if (strncmp(variant, "depthwise", 9) == 0) return dispatch_depthwise(b, c, false);
   if (strcmp(variant, "grouped") == 0) return dispatch_depthwise(b, c, true);
   return dispatch_gemm(b, c);
 }
-
-PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") { return bind_gpu_conv(b, false); }
 
 PEN_GPU(expand_depthwise, "f32*") {
   GpuConv first = {}, second = {};

@@ -23,7 +23,6 @@ struct GpuConv {
   int64_t groups, ci, co;                     // channels of a group
   int64_t kernel[2], stride[2], pad[2], dilation[2];
   GpuActivation activation;
-  bool transposed;
 };
 
 // The weights, input 1, in the layout that the key's variant reads.

@@ -79,10 +79,7 @@ Status dispatch_put(Gpu& b, const Moves& m, int64_t count, int64_t x_step, int64
 // Index tensors from `first_input` on, for neighbouring dims of x from `at` on. `t`: whose strides count.
 Status all_places(Gpu& b, int first_input, int64_t at, bool negative, const Tensor& t, Shape* shape, Operand* places) {
   int count = b.input_count() - first_input;
-  for (int k = 0; k < count; ++k) {
-    PEN_TRY(need_plain(b, first_input + k));
-    broadcast(shape, b.in(first_input + k).dims, b.in(first_input + k).rank);
-  }
+  for (int k = 0; k < count; ++k) broadcast(shape, b.in(first_input + k).dims, b.in(first_input + k).rank);
   int64_t n = numel(*shape);
   if (n == 0) return PEN_OK;
   PEN_TRY(b.scratch(DType::i32, n, places));
@@ -92,7 +89,6 @@ Status all_places(Gpu& b, int first_input, int64_t at, bool negative, const Tens
 }
 
 Status index_on_gpu(Gpu& b, int64_t at, bool negative) {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   const Tensor &x = b.in(0), &y = b.out(0);
@@ -112,7 +108,6 @@ Status index_on_gpu(Gpu& b, int64_t at, bool negative) {
 
 // A copy of x, which elements are put into.
 Status copy_first(Gpu& b) {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   return dispatch_copy(b, b.in(0), b.reads(0), b.out(0), b.writes(0));
@@ -125,7 +120,6 @@ PEN_GPU(index_select, "b8 b32 b64") { return index_on_gpu(b, b.integer("dim"), f
 PEN_GPU(embedding, "b8 b32 b64") { return index_on_gpu(b, 0, false); }
 
 PEN_GPU(gather, "b8 b32 b64") {
-  for (int i = 0; i < 2; ++i) PEN_TRY(need_plain(b, i));
   PEN_TRY(b.output(0));
   const Tensor &x = b.in(0), &y = b.out(0);
   int64_t dim = b.integer("dim"), n = y.numel();
@@ -142,7 +136,6 @@ PEN_GPU(gather, "b8 b32 b64") {
 }
 
 PEN_GPU(scatter, "b8 b32 b64 f32 i32 i64") {
-  for (int i = 1; i < 3; ++i) PEN_TRY(need_plain(b, i));
   PEN_TRY(copy_first(b));
   const Tensor &index = b.in(1), &src = b.in(2), &y = b.out(0);
   int64_t dim = b.integer("dim"), n = index.numel(), place_step = 1;

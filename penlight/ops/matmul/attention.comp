@@ -32,9 +32,7 @@ shared float tile[KEYS * LINE];          // of keys, then of values
 shared float scores[ROWS * (KEYS + 1)];
 shared float shares[ROWS * (SHARERS + 1)];
 
-uint place(uint batch, uint strides[3]) {
-  return batch % dims[0] * strides[0] + batch / dims[0] % dims[1] * strides[1] + batch / dims[0] / dims[1] * strides[2];
-}
+#include "batch.glsl"
 
 void main() {
   uint thread = gl_LocalInvocationID.x, row = thread / SHARERS, sharer = thread % SHARERS;

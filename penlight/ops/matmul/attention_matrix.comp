@@ -44,9 +44,7 @@ shared float scores[SCORES > SUMS ? SCORES : SUMS];    // then the parts of the 
 shared float16_t chances[16 * P_LINE];
 shared float shares[16 * SHARERS];
 
-uint place(uint batch, uint strides[3]) {
-  return batch % dims[0] * strides[0] + batch / dims[0] % dims[1] * strides[1] + batch / dims[0] / dims[1] * strides[2];
-}
+#include "batch.glsl"
 
 void main() {
   uint thread = gl_LocalInvocationID.x, warp = gl_SubgroupID, first = gl_WorkGroupID.x * 16, batch = gl_WorkGroupID.y;

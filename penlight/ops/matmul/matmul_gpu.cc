@@ -4,8 +4,6 @@
 namespace pen {
 
 PEN_GPU(matmul, "f32") {
-  for (int i = 0; i < 2; ++i)
-    if (strcmp(b.in_layout(i), "plain") != 0) return b.fail(i, "a tensor that is not packed", "one packed as %s", b.in_layout(i));
   PEN_TRY(b.output(0));
   const Tensor &a = b.in(0), &w = b.in(1), &y = b.out(0);
   Shape batch = shape_of(y);

@@ -33,9 +33,7 @@ const uint BM = TY * TM, BN = TX * TN;
 shared float tile_a[BK * (BM + 1)];
 shared float tile_b[BK * (BN + 1)];
 
-uint place(uint batch, uint strides[3]) {
-  return batch % dims[0] * strides[0] + batch / dims[0] % dims[1] * strides[1] + batch / dims[0] / dims[1] * strides[2];
-}
+#include "batch.glsl"
 
 void main() {
   uint tx = gl_LocalInvocationID.x, ty = gl_LocalInvocationID.y, thread = ty * TX + tx, threads = TX * TY;

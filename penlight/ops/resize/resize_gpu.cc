@@ -8,7 +8,6 @@ namespace {
 // What both shaders take; any strides.
 template <class S>
 Status fill_resize(Gpu& b, S* s, int64_t* n) {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   const Tensor &x = b.in(0), &y = b.out(0);
   FloatList scales = b.floats("scales");

@@ -76,7 +76,6 @@ Status dispatch_fetch(Gpu& b, Mode mode, const Axes& axes, uint64_t bits, const 
 }  // namespace
 
 PEN_GPU(pad, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   const Tensor &x = b.in(0), &y = b.out(0);
   if (y.numel() == 0) return PEN_OK;
@@ -89,7 +88,6 @@ PEN_GPU(pad, "b8 b32 b64") {
 }
 
 PEN_GPU(repeat, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   if (b.out(0).numel() == 0) return PEN_OK;
   int64_t before[kMaxRank] = {};
@@ -98,7 +96,6 @@ PEN_GPU(repeat, "b8 b32 b64") {
 
 // Rows and columns stay axes of their own.
 PEN_GPU(triangle, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   if (b.in(0).rank > 5) PEN_TRY(b.need(0, Need::dense));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));

@@ -7,14 +7,12 @@
 namespace pen {
 
 PEN_GPU(copy, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   if (!b.flag("force") && lies_so(b.in(0), b.out_is_nhwc(0))) return b.view(0, 0, b.in(0).strides, 0);
   PEN_TRY(b.output(0));
   return dispatch_copy(b, b.in(0), b.reads(0), b.out(0), b.writes(0));
 }
 
 PEN_GPU(reshape, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   const Tensor& x = b.in(0);
   bool empty = element_count(x.dims, x.rank) == 0;
   int64_t strides[kMaxRank] = {};
@@ -30,7 +28,6 @@ PEN_GPU(reshape, "b8 b32 b64") {
 
 PEN_GPU(cat, "b8 b32 b64") {
   int count = b.input_count();
-  for (int k = 0; k < count; ++k) PEN_TRY(need_plain(b, k));
   PEN_TRY(b.output(0));
   const Tensor& y = b.out(0);
   int64_t at = 0, dim = from_end(b.integer("dim"), y.rank);
@@ -54,7 +51,6 @@ PEN_GPU(cat, "b8 b32 b64") {
 }
 
 PEN_GPU(flip, "b8 b32 b64") {
-  PEN_TRY(need_plain(b, 0));
   PEN_TRY(b.output(0));
   Tensor x = b.in(0);
   IntList dims = b.ints("dims");
@@ -67,7 +63,6 @@ PEN_GPU(flip, "b8 b32 b64") {
 }
 
 PEN_GPU(as_strided_scatter, "b8 b32 b64") {
-  for (int i = 0; i < 2; ++i) PEN_TRY(need_plain(b, i));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   PEN_TRY(dispatch_copy(b, b.in(0), b.reads(0), b.out(0), b.writes(0)));

@@ -1,13 +1,7 @@
 // The loop of all elementwise shaders: four numbers to a thread and round. dims: merged, innermost first; DENSE: one dim.
 layout(local_size_x = 128) in;
 
-uint place(uint i, uint strides[4]) {
-  uint at = (i % dims[0]) * strides[0];
-  i /= dims[0];
-  at += (i % dims[1]) * strides[1];
-  i /= dims[1];
-  return at + (i % dims[2]) * strides[2] + i / dims[2] * strides[3];
-}
+#include "merged.glsl"
 
 #ifdef CONDITION
 #define GET0(i) float(BYTE(x0, x0_at + (i)))

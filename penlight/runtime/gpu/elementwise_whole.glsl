@@ -1,13 +1,7 @@
 // The loop of the shader for whole numbers and casts. How elements are stored: 0: T; 1: i32; 2: i64; 3: bool; 4: u8; 5: i8.
 layout(local_size_x = 128) in;
 
-uint place(uint i, uint strides[4]) {
-  uint at = (i % dims[0]) * strides[0];
-  i /= dims[0];
-  at += (i % dims[1]) * strides[1];
-  i /= dims[1];
-  return at + (i % dims[2]) * strides[2] + i / dims[2] * strides[3];
-}
+#include "merged.glsl"
 
 uvec2 extended(uint low) { return uvec2(low, int(low) < 0 ? ~0u : 0u); }
 uvec2 of_byte(uint stored, uint byte) { return stored == 3 ? uvec2(byte != 0, 0) : stored == 5 ? extended(uint(int(byte << 24) >> 24)) : uvec2(byte, 0); }

@@ -15,7 +15,6 @@ Groups GpuRows::groups() const {
 }
 
 Status rows_of(Gpu& b, const bool* along, const int64_t* out, GpuRows* rows) {
-  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
   for (int pass = 0; pass < 2; ++pass) {
     const Tensor& x = b.in(0);
     Shape shapes[2];

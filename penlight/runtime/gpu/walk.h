@@ -38,9 +38,5 @@ Status dispatch_copy(Gpu& b, const Tensor& from, const Operand& source, const Te
 static inline uint32_t gpu_kind(DType dtype) {
   return dtype == DType::f32 ? 0 : dtype_size(dtype) == 1 ? 4 : static_cast<uint32_t>(dtype_size(dtype) / 4);
 }
-static inline Status need_plain(const Gpu& b, int input) {
-  if (strcmp(b.in_layout(input), "plain") == 0) return PEN_OK;
-  return b.fail(input, "a tensor that is not packed", "one packed as %s", b.in_layout(input));
-}
 
 }  // namespace pen
