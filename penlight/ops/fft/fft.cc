@@ -77,8 +77,8 @@ PEN_SHAPE(irfft) { return shape_lines(s, FftKind::to_real); }
 static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   const int im_at = imaginary_at(kind), w_at = window_at(kind);
   const bool has_im = im_at >= 0 && b.has(im_at);
-  PEN_TRY(need_unpacked(b, 0));
-  if (has_im) PEN_TRY(need_unpacked(b, im_at));
+  PEN_TRY(b.need_plain(0));
+  if (has_im) PEN_TRY(b.need_plain(im_at));
   if (w_at >= 0 && b.has(w_at)) PEN_TRY(b.need(w_at, Need::dense));
   for (int i = 0; i < b.output_count(); ++i) {
     PEN_TRY(b.output(i));

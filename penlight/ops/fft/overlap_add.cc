@@ -29,7 +29,7 @@ PEN_SHAPE(overlap_add) {
 }
 
 PEN_BIND(overlap_add) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   PEN_TRY(b.need(0, Need::dense));
   if (b.has(1)) PEN_TRY(b.need(1, Need::dense));
   PEN_TRY(b.output(0));

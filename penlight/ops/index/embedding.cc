@@ -19,7 +19,7 @@ PEN_SHAPE(embedding) {
 }
 
 PEN_BIND(embedding) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   PEN_TRY(b.need(1, Need::dense));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));

@@ -24,8 +24,8 @@ PEN_SHAPE(gather) {
 }
 
 PEN_BIND(gather) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.need_plain(0));
+  PEN_TRY(b.need_plain(1));
   PEN_TRY(b.output(0));
   GatherParams* p = b.params<GatherParams>();
   const Tensor &x = b.in(0), &index = b.in(1), &y = b.out(0);

@@ -30,7 +30,7 @@ PEN_SHAPE(index_select) {
 }
 
 static PEN_SMALL Status bind_index(Bind& b, int64_t at, bool negative) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   IndexParams* p = b.params<IndexParams>();
   PEN_TRY(bind_places(b, &p->places, 1, at, negative));

@@ -42,8 +42,8 @@ PEN_SHAPE(index_put) {
 }
 
 PEN_BIND(index_put) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.need_plain(0));
+  PEN_TRY(b.need_plain(1));
   const Tensor& x = b.in(0);
   IndexPutParams* p = b.params<IndexPutParams>();
   int64_t at = b.integer("at");

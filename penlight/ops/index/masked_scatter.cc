@@ -15,8 +15,8 @@ PEN_SHAPE(masked_scatter) {
 }
 
 PEN_BIND(masked_scatter) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.need_plain(0));
+  PEN_TRY(b.need_plain(1));
   PEN_TRY(b.need(2, Need::dense));
   const Tensor &x = b.in(0), &mask = b.in(1);
   PEN_TRY(b.output(0));

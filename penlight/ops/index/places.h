@@ -46,7 +46,7 @@ static PEN_INLINE Status bind_places(Bind& b, Places* p, int first_input, int64_
   p->first_input = first_input;
   p->negative = negative;
   for (int k = 0; k < p->count; ++k) {
-    PEN_TRY(need_unpacked(b, first_input + k));
+    PEN_TRY(b.need_plain(first_input + k));
     broadcast(&p->shape, b.in(first_input + k).dims, b.in(first_input + k).rank);
     p->size[k] = b.in(0).dims[at + k];
   }

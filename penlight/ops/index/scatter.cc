@@ -29,7 +29,7 @@ PEN_SHAPE(scatter) {
 }
 
 PEN_BIND(scatter) {
-  for (int i = 0; i < 3; ++i) PEN_TRY(need_unpacked(b, i));
+  for (int i = 0; i < 3; ++i) PEN_TRY(b.need_plain(i));
   const Tensor &x = b.in(0), &index = b.in(1), &src = b.in(2);
   int64_t dim = b.integer("dim");
   ScatterParams* p = b.params<ScatterParams>();

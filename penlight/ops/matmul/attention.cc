@@ -66,7 +66,7 @@ PEN_SHAPE(attention) {
 
 PEN_BIND(attention) {
   for (int i = 0; i < 4; ++i)
-    if (b.has(i)) PEN_TRY(need_unpacked(b, i));
+    if (b.has(i)) PEN_TRY(b.need_plain(i));
   PEN_TRY(b.need(0, Need::rows));
   AttentionParams* p = b.params<AttentionParams>();
   if (!p) return PEN_ERROR_MEMORY;

@@ -29,7 +29,7 @@ PEN_SHAPE(matmul) {
 PEN_BIND(matmul) {
   PEN_TRY(b.need(0, Need::rows));
   if (b.in(0).dtype != DType::f32) PEN_TRY(b.need(1, Need::rows));
-  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.need_plain(1));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::rows));
   MatmulParams* p = b.params<MatmulParams>();

@@ -30,7 +30,7 @@ PEN_SHAPE(argmax) { return arg_shapes(s); }
 PEN_SHAPE(argmin) { return arg_shapes(s); }
 
 static PEN_SMALL Status arg_bind(Bind& b) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   int64_t dim = b.integer("dim"), out[kMaxRank];
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");

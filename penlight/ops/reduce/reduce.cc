@@ -29,7 +29,7 @@ PEN_SHAPE(norm) {
 }
 
 static PEN_SMALL Status reduce_bind(Bind& b, Finish finish = Finish::as_it_is, double power = 0) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   PEN_TRY(mark_dims(b, reduced));

@@ -40,7 +40,7 @@ PEN_SHAPE(scan) {
 PEN_SHAPE(scan_extreme) { return scan_shapes(s, true); }
 
 static PEN_SMALL Status scan_bind(Bind& b, int mode, bool with_indices) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   int64_t dim = b.integer("dim");
   PEN_TRY(b.output(0));

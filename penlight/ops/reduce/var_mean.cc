@@ -25,7 +25,7 @@ PEN_SHAPE(var_mean) {
 }
 
 PEN_BIND(var_mean) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   PEN_TRY(mark_dims(b, reduced));

@@ -27,8 +27,8 @@ PEN_SHAPE(as_strided_scatter) {
 }
 
 PEN_BIND(as_strided_scatter) {
-  PEN_TRY(need_unpacked(b, 0));
-  PEN_TRY(need_unpacked(b, 1));
+  PEN_TRY(b.need_plain(0));
+  PEN_TRY(b.need_plain(1));
   const Tensor& src = b.in(1);
   IntList stride = b.ints("stride");
   StridedScatterParams* p = b.params<StridedScatterParams>();

@@ -37,7 +37,7 @@ PEN_SHAPE(cat) {
 
 PEN_BIND(cat) {
   int count = b.input_count();
-  for (int k = 0; k < count; ++k) PEN_TRY(need_unpacked(b, k));
+  for (int k = 0; k < count; ++k) PEN_TRY(b.need_plain(k));
   PEN_TRY(b.output(0));
   auto* inputs = static_cast<CatInput*>(b.params_bytes(sizeof(CatInput) * static_cast<size_t>(count)));
   if (!inputs) return PEN_ERROR_MEMORY;

@@ -10,7 +10,7 @@ PEN_SHAPE(copy) { return s.output(0, s.in(0).dtype, shape_of(s.in(0))); }
 
 PEN_BIND(copy) {
   const Tensor& x = b.in(0);
-  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
+  PEN_TRY(b.need_plain(0));
   if (!b.flag("force") && lies_so(x, b.out_is_nhwc(0))) return b.view(0, 0, x.strides, 0);
   PEN_TRY(b.output(0));
   CopyPlan* p = b.params<CopyPlan>();

@@ -25,7 +25,7 @@ PEN_SHAPE(flip) {
 }
 
 PEN_BIND(flip) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   Tensor x = b.in(0);
   IntList dims = b.ints("dims");
   PEN_TRY(b.output(0));

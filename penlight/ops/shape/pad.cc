@@ -74,7 +74,7 @@ PEN_SHAPE(pad) {
 }
 
 PEN_BIND(pad) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   PEN_TRY(b.output(0));
   PadParams* p = b.params<PadParams>();
   const Tensor &x = b.in(0), &y = b.out(0);

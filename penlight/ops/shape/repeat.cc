@@ -45,7 +45,7 @@ PEN_SHAPE(repeat) {
 }
 
 PEN_BIND(repeat) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));
   const Tensor &x = b.in(0), &y = b.out(0);

@@ -22,19 +22,12 @@ PEN_SHAPE(reshape) {
 }
 
 PEN_BIND(reshape) {
-  const Tensor& x = b.in(0);
-  if (strcmp(b.in_layout(0), "plain") != 0) return b.fail(0, "a tensor that is not packed", "one packed as %s", b.in_layout(0));
-  bool empty = element_count(x.dims, x.rank) == 0;
-  int64_t strides[kMaxRank] = {};
-  if (b.out_may_view(0) && (empty || view_strides(x, shape_of(b.out(0)), strides))) return b.view(0, 0, strides, 0);
-  PEN_TRY(b.output(0));
-  if (empty) return PEN_OK;
-  if (!b.out_is_nhwc(0)) PEN_TRY(b.need_out(0, Need::dense));
-  Tensor seen = x;  // the output, seen with the input's dims
-  if (!view_strides(b.out(0), shape_of(x), seen.strides))
-    return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
+  Tensor seen;
+  bool copies;
+  PEN_TRY(lay_reshaped(b, &seen, &copies));
+  if (!copies) return PEN_OK;
   CopyPlan* p = b.params<CopyPlan>();
-  plan_copy(x, seen, p);
+  plan_copy(b.in(0), seen, p);
   b.tasks(p->tasks);
   return PEN_OK;
 }

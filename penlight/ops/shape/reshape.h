@@ -1,4 +1,4 @@
-// Whether a tensor can be seen in another shape without being copied: for the rules of reshape on every device.
+// Where a reshaped tensor lies, as a view or in fresh memory: for the rules of reshape on every device.
 #pragma once
 #include "penlight/runtime/exec/kernel.h"
 
@@ -44,6 +44,24 @@ static inline int64_t element_count(const int64_t* dims, int rank) {
     if (dims[d] < 0 || __builtin_mul_overflow(n, dims[d], &n)) return -1;
   }
   return n;
+}
+
+// Lays output 0. *copies: whether the elements of input 0 have to be copied into it, which is *seen then, with the input's dims.
+[[maybe_unused]] static PEN_SMALL Status lay_reshaped(Lay& b, Tensor* seen, bool* copies) {
+  const Tensor& x = b.in(0);
+  *copies = false;
+  PEN_TRY(b.need_plain(0));
+  bool empty = element_count(x.dims, x.rank) == 0;
+  int64_t strides[kMaxRank] = {};
+  if (b.out_may_view(0) && (empty || view_strides(x, shape_of(b.out(0)), strides))) return b.view(0, 0, strides, 0);
+  PEN_TRY(b.output(0));
+  if (empty) return PEN_OK;
+  if (!b.out_is_nhwc(0)) PEN_TRY(b.need_out(0, Need::dense));
+  *seen = x;
+  if (!view_strides(b.out(0), shape_of(x), seen->strides))
+    return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
+  *copies = true;
+  return PEN_OK;
 }
 
 }  // namespace pen

@@ -19,12 +19,6 @@ struct Runs {
   }
 };
 
-// For inputs that a kernel reads by their strides alone: packed weights have none.
-static PEN_INLINE Status need_unpacked(Bind& b, int input) {
-  if (strcmp(b.in_layout(input), "plain") == 0) return PEN_OK;
-  return b.fail(input, "a tensor that is not packed", "one packed as %s", b.in_layout(input));
-}
-
 // A view may repeat elements (stride 0), so it may have more of them than memory has bytes: for operators whose output
 // does not bound their input.
 static PEN_INLINE Status need_countable(const Given& g, int input) {

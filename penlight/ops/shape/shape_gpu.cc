@@ -13,17 +13,10 @@ PEN_GPU(copy, "b8 b32 b64") {
 }
 
 PEN_GPU(reshape, "b8 b32 b64") {
-  const Tensor& x = b.in(0);
-  bool empty = element_count(x.dims, x.rank) == 0;
-  int64_t strides[kMaxRank] = {};
-  if (b.out_may_view(0) && (empty || view_strides(x, shape_of(b.out(0)), strides))) return b.view(0, 0, strides, 0);
-  PEN_TRY(b.output(0));
-  if (empty) return PEN_OK;
-  if (!b.out_is_nhwc(0)) PEN_TRY(b.need_out(0, Need::dense));
-  Tensor seen = x;  // the output, seen with the input's dims
-  if (!view_strides(b.out(0), shape_of(x), seen.strides))
-    return b.fail(-1, "dims that are merged only, for a result in layout nhwc", "others");
-  return dispatch_copy(b, x, b.reads(0), seen, b.writes(0));
+  Tensor seen;
+  bool copies;
+  PEN_TRY(lay_reshaped(b, &seen, &copies));
+  return copies ? dispatch_copy(b, b.in(0), b.reads(0), seen, b.writes(0)) : PEN_OK;
 }
 
 PEN_GPU(cat, "b8 b32 b64") {

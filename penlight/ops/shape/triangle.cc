@@ -17,7 +17,7 @@ PEN_SHAPE(triangle) {
 }
 
 PEN_BIND(triangle) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::dense));

@@ -53,7 +53,7 @@ static PEN_INLINE Status order_shapes(Shapes& s, const Shape& shape) {
 }
 // They must lie alike; strides of a single element do not matter (one output may lie in a cat).
 static PEN_INLINE Status order_outputs(Bind& b) {
-  PEN_TRY(need_unpacked(b, 0));
+  PEN_TRY(b.need_plain(0));
   PEN_TRY(b.output(0));
   PEN_TRY(b.output(1));
   for (int i = 0; i < b.out(0).rank; ++i) {

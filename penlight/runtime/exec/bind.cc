@@ -39,10 +39,15 @@ int64_t Lay::in_bytes(int i) const {
   return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
 }
 
+Status Lay::need_plain(int i) const {
+  if (strcmp(in_layout(i), "plain") == 0) return PEN_OK;
+  return fail(i, "a tensor that is not packed", "one packed as %s", in_layout(i));
+}
+
 Status Lay::need(int i, Need need) {
   if (!has(i)) return fail(i, "an input", "none");
   Tensor& t = state->step->in[i];
-  if (strcmp(in_layout(i), "plain") != 0) return fail(i, "a tensor that is not packed", "one packed as %s", in_layout(i));
+  PEN_TRY(need_plain(i));
   if (lies_as(&t, need)) return PEN_OK;
   if (need == Need::channels && t.rank < 3) return fail(i, "rank 3 to 5", "rank %d", t.rank);
   Copy c = {};
@@ -139,7 +144,7 @@ Status Lay::view(int index, int input, const int64_t* strides, int64_t offset) {
   State& s = *state;
   if (!has(input)) return fail(-1, "as many inputs as the operator has", "fewer");
   ValueState& out = s.values[s.output_value(index)];
-  if (strcmp(in_layout(input), "plain") != 0) return fail(input, "a tensor that is not packed", "one packed as %s", in_layout(input));
+  PEN_TRY(need_plain(input));
   Tensor t = s.step->out[index];
   // The view must stay inside its buffer, whatever the attributes said; and however often it repeats elements, its
   // number of them must be one that kernels can count.

@@ -151,6 +151,8 @@ class Lay : public Given {
  public:
   // "plain", or the name of a packed layout, for constants and for values made by pack operators
   const char* in_layout(int input) const;
+  // An error where this input is packed: it cannot be read by its strides then.
+  Status need_plain(int input) const;
   // Makes sure that in(input) lies as needed from here on: its strides may change by this call.
   Status need(int input, Need need);
   // How many bytes this input's memory has from its first element on. A packed one's dims and strides do not tell that.
