@@ -58,11 +58,8 @@ PEN_BIND(group_norm) {
   if (same) b.may_reuse(0, 0);
   p->x_batch = x.strides[0];
   p->y_batch = y.strides[0];
-  p->x_pitch = p->nhwc ? x.strides[3] : 1;
-  p->y_pitch = p->nhwc ? y.strides[3] : 1;
-  // A pixel's values are side by side, rows too: a side of size 1 may have any stride.
-  if (p->nhwc && x.dims[3] == 1) p->x_pitch = x.strides[2];
-  if (p->nhwc && y.dims[3] == 1) p->y_pitch = y.strides[2];
+  p->x_pitch = p->nhwc ? x.strides[rank - 1] : 1;  // images and volumes
+  p->y_pitch = p->nhwc ? y.strides[rank - 1] : 1;
   p->eps = static_cast<float>(b.number("eps"));
   int64_t values = p->nhwc ? p->channels : 1, length = p->nhwc ? p->pixels : p->channels / p->groups * p->pixels;
   int64_t piece = kNormPiece / values;

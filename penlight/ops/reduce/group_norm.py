@@ -101,3 +101,4 @@ def _() -> Iterator[Sample]:
         {0: torch.export.Dim("n"), 2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)},
     )
     yield Sample(lambda x: F.group_norm(x * 2, 4), (r(2, 24, 6, 7),), "dynamic", dynamic=sides)
+    yield Sample(lambda x, w: F.group_norm(F.conv3d(x, w), 3), (r(2, 3, 5, 4, 7), r(12, 3, 2, 1, 3)), "3d, nhwc")

@@ -77,10 +77,8 @@ PEN_GPU(group_norm, "f32") {
   rows.across.n = groups * b.in(0).dims[0];
   for (int side = 0; side < 2; ++side) {
     const Tensor& t = side ? b.in(0) : b.out(0);
-    // A side of size 1 may have any stride.
-    int64_t pitch = !nhwc ? 1 : t.dims[3] != 1 ? t.strides[3] : t.strides[2];
     rows.along.strides[side][0] = 1;
-    rows.along.strides[side][1] = nhwc ? pitch : pixels;
+    rows.along.strides[side][1] = nhwc ? t.strides[t.rank - 1] : pixels;
     rows.across.strides[side][0] = nhwc ? width : width * pixels;
     rows.across.strides[side][1] = t.strides[0];
   }

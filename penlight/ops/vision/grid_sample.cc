@@ -80,7 +80,7 @@ PEN_BIND(grid_sample) {
   p->x_channel = nhwc ? 1 : x.strides[1];
   p->y_batch = y.strides[0];
   p->y_channel = nhwc ? 1 : y.strides[1];
-  p->y_pixel = nhwc ? y.strides[3] : 1;
+  p->y_pixel = nhwc ? y.strides[y.rank - 1] : 1;
   p->grid_batch = grid.strides[0];
   p->grid_place = grid.strides[1];
   int64_t reach = 0;

@@ -100,3 +100,8 @@ def _() -> Iterator[Sample]:
     )
     sides: Any = ({2: torch.export.Dim("h", min=4, max=99), 3: torch.export.Dim("w", min=4, max=99)}, None)
     yield Sample(lambda x, grid: F.grid_sample(x, grid, align_corners=True), (x, grid), "dynamic", dynamic=sides)
+    yield Sample(
+        lambda x, w, grid: F.grid_sample(F.conv3d(x, w), grid, align_corners=False),
+        (volume, r(5, 3, 1, 2, 2), r(2, 3, 2, 7, 3)),
+        "3d, nhwc",
+    )
