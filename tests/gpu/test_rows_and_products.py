@@ -1,5 +1,5 @@
-"""Reductions, norms, scans, products and attention in shapes and strides that samples of operators do not have: more rows than groups of
-work, more dims than shaders count; and two small transformers."""
+"""Reductions, norms, scans, products, convolutions and attention in shapes and strides that samples of operators do not have: more rows than
+groups of work, more dims than shaders count; and two small transformers."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "layer_norm, a long row": (lambda x: F.layer_norm(x, (70000,)), (r(2, 70000) * 3 + 50,)),
     "statistics": (_statistics, (r(7, 40, 9, 33) + 20,)),
     "scans": (lambda x: (x.cumsum(1), *x.cummax(1), *x.cummin(0)), (r(200, 999).round(decimals=1),)),
+    "convolution, more pixels than groups": (F.conv2d, (r(1, 1, 2050, 2050), r(1, 1, 3, 3))),
     "truths, strided": (lambda x, y: (x > y).permute(0, 3, 1, 2)[:, 1:, ::2], (r(3, 5, 7, 9), r(3, 5, 7, 9))),
 }
 

@@ -5,16 +5,7 @@ namespace pen {
 namespace {
 
 // From pixel to pixel, of what lies as Need::channels.
-int64_t pitch_of(const Tensor& t) {
-  for (int d = t.rank - 1; d >= 2; --d)
-    if (t.dims[d] > 1) return t.strides[d];
-  return t.dims[1];
-}
-int64_t image_of(const Tensor& t) {
-  int64_t pixels = 1;
-  for (int d = 2; d < t.rank; ++d) pixels *= t.dims[d];
-  return t.dims[0] > 1 ? t.strides[0] : pixels * pitch_of(t);
-}
+int64_t pitch_of(const Tensor& t) { return t.strides[t.rank - 1]; }
 
 bool has_part(const char* key, const char* part) {
   for (; *key; ++key)
@@ -46,8 +37,8 @@ Status bind_conv_any(Gpu& b, bool transposed) {
     p.pads[side] = static_cast<int32_t>(b.ints("padding")[i]);
     *kernel[side] = u(w.dims[2 + i]), *stride[side] = u(b.ints("stride")[i]), *dilation[side] = u(b.ints("dilation")[i]);
   }
-  p.x_image = u(image_of(x)), p.y_pitch = u(pitch_of(y)), p.y_image = u(image_of(y));
-  if (b.has(3)) p.r_pitch = u(pitch_of(b.in(3))), p.r_image = u(image_of(b.in(3)));
+  p.x_image = u(x.strides[0]), p.y_pitch = u(pitch_of(y)), p.y_image = u(y.strides[0]);
+  if (b.has(3)) p.r_pitch = u(pitch_of(b.in(3))), p.r_image = u(b.in(3).strides[0]);
   s.BIAS = b.has(2), s.RESIDUAL = b.has(3), s.TURNED = transposed;
   s.DEPTHWISE = has_part(b.key(), ".depthwise"), s.PANELS = has_part(b.key(), ".gemm");
   int64_t units = s.PANELS ? ceil_div(co, 4) : co, n = y.numel() / y.dims[1] * groups * units;

@@ -64,10 +64,11 @@ vec4 x_four(uint pixel, uint k, uint group) {
 
 #include "epilogue.glsl"
 
-void main() {
-  const uint BM = TY * TM, BN = TX * 4 * TN;
+const uint BM = TY * TM, BN = TX * 4 * TN;
+
+void compute(uint m0) {
   uint tx = gl_LocalInvocationID.x, ty = gl_LocalInvocationID.y, thread = ty * TX + tx, threads = TX * TY;
-  uint n0 = gl_WorkGroupID.x * BN, m0 = gl_WorkGroupID.y * BM, group = gl_WorkGroupID.z;
+  uint n0 = gl_WorkGroupID.x * BN, group = gl_WorkGroupID.z;
   uint panels = (channels + 15) / 16, w0 = w_at + group * panels * depth * 16;
   vec4 sum[TM * TN];
   for (uint i = 0; i < TM * TN; ++i) sum[i] = vec4(0);
@@ -116,4 +117,8 @@ void main() {
       finish(v, c, from, to, min(channels - n, 4u));
     }
   }
+}
+
+void main() {
+  for (uint m0 = gl_WorkGroupID.y * BM; m0 < pixels; m0 += gl_NumWorkGroups.y * BM) compute(m0);
 }

@@ -68,11 +68,11 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c) {
 Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   if (c.y.images * c.y.height * c.y.width == 0 || c.co == 0) return PEN_OK;
   constexpr uint32_t kMatrixShared = 32 << 10;  // what it takes at most
-  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && lies_in(8, c.x, c.read) &&
-      c.weights.offset % 32 == 0)
-    return dispatch_matrix(b, c);
   shader::ConvGemm s;
   int64_t pixels = fill_product(&s, c).pixels;
+  if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && lies_in(8, c.x, c.read) &&
+      c.weights.offset % 32 == 0 && pixels <= 16 * kMostGroups)
+    return dispatch_matrix(b, c);
   s.FOURS = c.ci % 4 == 0 && lies_in(4, c.x, c.read);
   // Small products: small tiles, so that there are enough of them for the whole device.
   struct Tile {
@@ -87,8 +87,9 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
       break;
     }
   s.TX = tile.tx, s.TY = tile.ty, s.TM = tile.tm, s.TN = tile.tn;
+  int64_t rows = ceil_div(pixels, tile.ty * tile.tm);
   PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
-                     {ceil_div(c.co, tile.tx * 4 * tile.tn), ceil_div(pixels, tile.ty * tile.tm), c.groups}));
+                     {ceil_div(c.co, tile.tx * 4 * tile.tn), rows < kMostGroups ? rows : kMostGroups, c.groups}));
   return finish(b, c);
 }
 
@@ -156,9 +157,9 @@ PEN_GPU(conv2d, "f32.gemm f32.direct f32.depthwise* f32.grouped") {
   c.read = b.reads(0), c.weights = b.reads(1), c.bias = b.reads(2), c.add = b.reads(3), c.written = b.writes(0);
   PEN_TRY(b.activation("act", "act_args", &c.activation));
   if (b.out(0).numel() == 0) return PEN_OK;
-  fold_columns(&c);
   if (strncmp(variant, "depthwise", 9) == 0) return dispatch_depthwise(b, c, false);
   if (strcmp(variant, "grouped") == 0) return dispatch_depthwise(b, c, true);
+  fold_columns(&c);
   return dispatch_gemm(b, c);
 }
 

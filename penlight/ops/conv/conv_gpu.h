@@ -11,10 +11,7 @@ struct GpuMap {
   int64_t images, channels, height, width, pitch, row, image;
 };
 static inline GpuMap gpu_map(const Tensor& t) {
-  int64_t pitch = t.strides[3], row = t.strides[2];
-  if (t.dims[3] == 1) pitch = t.dims[2] > 1 ? row : t.dims[1];
-  if (t.dims[2] == 1) row = pitch * t.dims[3];
-  return {t.dims[0], t.dims[1], t.dims[2], t.dims[3], pitch, row, t.dims[0] > 1 ? t.strides[0] : row * t.dims[2]};
+  return {t.dims[0], t.dims[1], t.dims[2], t.dims[3], t.strides[3], t.strides[2], t.strides[0]};
 }
 
 struct GpuConv {

@@ -53,7 +53,7 @@ static inline __attribute__((unused)) Status dispatch_product(Gpu& b, shader::Pr
     int64_t columns() const { return tx * tn; }
   };
   static constexpr Tile kTiles[] = {{16, 16, 4, 4}, {16, 16, 2, 2}}, kSmall = {8, 8, 2, 2}, kRow = {64, 1, 1, 1}, kColumn = {1, 64, 1, 1};
-  constexpr int64_t kEnough = 256, kMostGroups = 65535;
+  constexpr int64_t kEnough = 256;
   Tile tile = p.m <= 2 ? kRow : p.n <= 2 ? kColumn : kSmall;
   for (const Tile& t : kTiles) {
     bool fits = t.rows() < 2 * int64_t{p.m} && t.columns() < 2 * int64_t{p.n} && t.tx * t.ty <= b.limits().group_threads;

@@ -48,7 +48,7 @@ Status Gpu::add(const Form& form, const Operand* operands, const uint32_t* const
   const int64_t counts[] = {groups.x, groups.y, groups.z};
   for (int64_t count : counts) {
     if (count == 0) return PEN_OK;
-    if (count < 0 || count > 65535) return fail(-1, "at most 65535 groups of work", "%lld", static_cast<long long>(count));
+    if (count < 0 || count > kMostGroups) return fail(-1, "at most 65535 groups of work", "%lld", static_cast<long long>(count));
   }
   Dispatch* d = state->plan->pool.take_array<Dispatch>(1);
   if (!d) return state->out_of_memory();

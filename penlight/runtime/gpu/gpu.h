@@ -48,6 +48,7 @@ struct Dispatch {
   uint32_t constants[kMaxConstants], push[kMaxPush], groups[3];
 };
 
+constexpr int64_t kMostGroups = 65535;  // along each side of a grid: what every device has
 struct Groups {
   int64_t x = 1, y = 1, z = 1;
 };
@@ -82,7 +83,7 @@ class Gpu : public Lay {
     static_assert(N <= kMaxOperands && S::kConstants <= kMaxConstants && sizeof(s.push) <= kMaxPush * 4, "");
     return add({S::kNumber, N, S::kConstants, sizeof(s.push) / 4, S::kWritten, S::kAt}, operands, s.constants(), &s.push, groups);
   }
-  // Elementwise shaders are many and alike: by number, with what elementwise_gpu.cc fills.
+  // Elementwise shaders are many and alike: by number, with what elementwise.cc fills.
   struct Form {
     uint16_t shader;
     int operands, constants;
