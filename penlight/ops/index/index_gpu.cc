@@ -66,7 +66,9 @@ Status dispatch_put(Gpu& b, const Moves& m, int64_t count, int64_t x_step, int64
   shader::Put s;
   if (w.rank > 6) return b.fail(-1, "at most 6 dims that do not merge, on this device", "%d", w.rank);
   s.KIND = gpu_kind(b.out(0).dtype), s.RANK = u(w.rank);
-  for (int i = 0; i < 5; ++i)
+  const char* dot = b.key();
+  while (*dot != '.') ++dot;
+  for (int i = 0; i < 5 && dot[1] != 'b'; ++i)  // keys by size ("b32") only put, on the CPU too
     if (strcmp(b.text("reduce"), kHow[i]) == 0) s.HOW = u(i);
   s.push.n = u(w.n), s.push.count = u(count), s.push.x_step = u(x_step), s.push.place_step = u(place_step);
   for (int d = 0; d < w.rank; ++d) {

@@ -27,6 +27,7 @@ PEN_SHAPE(index_put) {
   const Tensor &x = s.in(0), &value = s.in(1);
   int64_t at = s.integer("at");
   Combine how;
+  if (value.dtype != x.dtype) return s.fail(1, "the tensor's dtype", "%s", kDTypeNames[static_cast<int>(value.dtype)]);
   if (!parse_combine(s.text("reduce"), &how)) return s.fail(-1, "reduce of add, mul, max, min or nothing", "%s", s.text("reduce"));
   Shape places;
   PEN_TRY(places_shape(s, 2, at, &places));

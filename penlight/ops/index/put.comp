@@ -1,6 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "gpu.glsl"
+#include "math.glsl"
 #include "whole.glsl"
 #include "faults.glsl"
 // x into y, at places that places.comp found, or combined with what is there. A thread goes through all indices of its line one by one, so
@@ -24,8 +25,7 @@ WRITE_ANY(2, y);
 float combined(float a, float b) {
   if (HOW == 1) return a + b;
   if (HOW == 2) return a * b;
-  if (isnan(a) || isnan(b)) return uintBitsToFloat(0x7fc00000u);
-  return HOW == 3 ? max(a, b) : min(a, b);
+  return HOW == 3 ? p_maximum(a, b) : p_minimum(a, b);
 }
 uvec2 combined(uvec2 a, uvec2 b) {
   if (HOW == 1) return p_add(a, b);

@@ -20,6 +20,7 @@ PEN_SHAPE(scatter) {
   if (dim < 0 || dim >= x.rank) return s.fail(-1, "a dim that the tensor has", "dim %lld of rank %d", static_cast<long long>(dim), x.rank);
   if (index.rank != x.rank) return s.fail(1, "indices of the tensor's rank", "rank %d, not %d", index.rank, x.rank);
   if (src.rank != x.rank) return s.fail(2, "the tensor's rank", "rank %d, not %d", src.rank, x.rank);
+  if (src.dtype != x.dtype) return s.fail(2, "the tensor's dtype", "%s", kDTypeNames[static_cast<int>(src.dtype)]);
   if (!parse_combine(s.text("reduce"), &how)) return s.fail(-1, "reduce of add, mul, max, min or nothing", "%s", s.text("reduce"));
   for (int d = 0; d < x.rank; ++d) {
     if (index.dims[d] > src.dims[d] || (d != dim && index.dims[d] > x.dims[d]))

@@ -24,6 +24,8 @@ static Status pool_indices(Gpu& b, bool adaptive) {
     p.sizes[side] = u(x.dims[2 + i]), p.outputs[side] = u(y.dims[2 + i]);
     p.x_strides[1 + side] = u(x.strides[2 + i]), p.y_strides[1 + side] = u(y.strides[2 + i]),
                     p.i_strides[1 + side] = u(numbers.strides[2 + i]);
+    if (adaptive && x.dims[2 + i] * (y.dims[2 + i] + 1) >= int64_t{1} << 31)  // what the shader counts with 32 bits
+      return b.fail(0, "sides whose product with those of the output is below 2^31", "larger ones");
     if (adaptive) continue;
     p.pads[side] = static_cast<int32_t>(b.ints("padding")[i]);
     *kernel[side] = u(b.ints("kernel")[i]), *stride[side] = u(b.ints("stride")[i]), *dilation[side] = u(b.ints("dilation")[i]);

@@ -15,6 +15,7 @@ PEN_SHAPE(as_strided_scatter) {
   const Tensor &x = s.in(0), &src = s.in(1);
   IntList stride = s.ints("stride");
   int64_t last = s.integer("offset");
+  if (src.dtype != x.dtype) return s.fail(1, "the tensor's dtype", "%s", kDTypeNames[static_cast<int>(src.dtype)]);
   if (stride.count != src.rank) return s.fail(1, "a stride for each dim", "%d strides for rank %d", stride.count, src.rank);
   PEN_TRY(s.output(0, x.dtype, shape_of(x)));
   if (is_empty(src)) return PEN_OK;
