@@ -94,8 +94,9 @@ class Tensor:
         return torch.from_numpy(self.numpy())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        array = self.numpy()
-        return array.astype(dtype) if dtype is not None and array.dtype != dtype else array
+        if copy is False and self._buffer is not None:
+            raise ValueError(f"a tensor on {self.device} comes to the host as a copy")
+        return np.array(self.numpy(), dtype, copy=copy if self._buffer is None else None)
 
     @property
     def ndim(self) -> int:
@@ -131,7 +132,10 @@ def result_buffer(session: Any, device: str, dtype: str, shape: tuple[int, ...])
     """For a result of this session: one that an earlier result had, or a new one."""
     kept = _spare.get((device, dtype, shape))
     while kept:
-        buffer = kept.pop()
+        try:
+            buffer = kept.pop()
+        except IndexError:  # another thread had the last
+            break
         if session.takes(buffer):  # else of a device that was lost since, or of another choice of it
             return buffer
     return new_buffer(device, dtype, shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -52,3 +54,10 @@ def test_mistakes_are_told() -> None:
     ):
         with pytest.raises(BuildError, match=says):
             shaders.describe("made_up", text)
+
+
+def test_threads() -> None:
+    """A device need not have more than 128 in a group; those that multiply matrices are asked first, and so are those with larger tiles."""
+    for shader in shaders.shaders().values():
+        threads = [int(n) for n in re.findall(r"local_size_[xyz] = (\d+)", shader.text)]
+        assert math.prod(threads) <= 128 or "cooperative_matrix" in shader.text, shader.name

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import penlight
-from penlight import _runtime
+from penlight import _runtime, tensor
 from tests.gpu.conftest import NAMES, device_of
 from tests.runtime import native
 
@@ -52,6 +52,31 @@ def test_there_and_back(driver: str, dtype: str, shape: tuple[int, ...]) -> None
     assert t.cpu().device == "cpu"
     turned = penlight.Tensor(x.T, t.device)  # columns first
     np.testing.assert_array_equal(turned.torch().numpy(), x.T)
+
+
+def test_as_arrays() -> None:
+    """numpy's own: what asks for a copy gets one, so a tensor never changes."""
+    x = np.arange(4, dtype=np.float32)
+    here, there = penlight.Tensor(x), penlight.Tensor(x, device_of("lavapipe"))
+    np.array(here)[0] = 7
+    np.testing.assert_array_equal(here.numpy(), [0, 1, 2, 3])
+    assert np.shares_memory(np.asarray(here), x)
+    assert np.asarray(there, np.float64).dtype == np.float64
+    with pytest.raises(ValueError, match="copy"):
+        there.__array__(copy=False)
+
+
+def test_the_last_spare_buffer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken by another thread, after this one saw it."""
+
+    class Taken(list[_runtime.Buffer]):
+        def pop(self, *_: object) -> _runtime.Buffer:
+            self.clear()
+            return super().pop()
+
+    device = device_of("lavapipe").lower()
+    monkeypatch.setitem(tensor._spare, (device, "f32", (2,)), Taken([_runtime.Buffer()]))
+    assert isinstance(tensor.result_buffer(None, device, "f32", (2,)), _runtime.Buffer)
 
 
 @DRIVERS
@@ -236,3 +261,21 @@ except penlight.PenlightError as e:
     nowhere = {"VK_ICD_FILENAMES": "/nowhere.json", "VK_DRIVER_FILES": "/nowhere.json"}
     ran = subprocess.run([sys.executable, "-c", code], env=os.environ | nowhere, capture_output=True, text=True)
     assert ran.stdout.startswith("Vulkan: expected a driver"), ran.stdout + ran.stderr
+
+
+def test_pipelines_are_kept(block: bytes, tmp_path: Path) -> None:
+    """On disk, after the first run: an app may be ended at any time."""
+    device = device_of("lavapipe")
+    (path := tmp_path / "m.pen").write_bytes(block)
+    code = f"""
+import os, numpy, penlight
+m = penlight.load({str(path)!r}, device={device!r})
+m(numpy.ones((2, 3, 7, 9), numpy.float32), numpy.ones((2, 5, 7, 9), numpy.float32))
+os._exit(0)
+"""
+    environment = os.environ | {"PENLIGHT_CACHE": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    (file,) = (tmp_path / "cache").iterdir()
+    before = file.stat()
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    assert file.stat().st_ino == before.st_ino  # nothing new: not written again

@@ -3,7 +3,7 @@
 #define ONLY_F16
 #include "gpu.glsl"
 // An input as the host has it, f32, to values of the device.
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 layout(push_constant) uniform Push { uint n; };
 READ_F32(0, x);
 WRITE(1, y);

@@ -3,7 +3,7 @@
 #define ONLY_F16
 #include "gpu.glsl"
 // Values of the device to an output as the host has it, f32.
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 layout(push_constant) uniform Push { uint n; };
 READ(0, x);
 WRITE_F32(1, y);

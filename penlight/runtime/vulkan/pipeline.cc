@@ -15,6 +15,7 @@ struct Pipelines {
   VkPipelineCache cache;
   uint64_t loaded_bytes;  // from the file
   size_t saved_bytes;     // what the driver had when it was last written or read
+  int32_t saved_count;    // of `made`, when it was last looked at
   List<Pipeline*> made;
   List<Layout> layouts;
 };
@@ -298,7 +299,8 @@ Status make_pipelines(Device* device, const PipelineRequest* requests, int32_t c
 
 static void save(Device* device) {
   Pipelines* p = device->pipelines;
-  if (!p || !p->made.count) return;
+  if (!p || p->made.count == p->saved_count) return;
+  p->saved_count = p->made.count;
   size_t size = 0;
   // A cache grows with all that it had not: one of the same size has nothing new.
   if (device->f.GetPipelineCacheData(device->handle, p->cache, &size, nullptr) != VK_SUCCESS || size == p->saved_bytes) return;

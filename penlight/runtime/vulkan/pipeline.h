@@ -34,7 +34,8 @@ struct Pipeline {
 // `pool` compiles; null: threads of its own, if there is enough to do.
 Status make_pipelines(Device* device, const PipelineRequest* requests, int32_t count, const Pipeline** pipelines, ThreadPool* pool,
                       pen_error* error);
-// Writes the cache file if there is something new. Worth calling after a first run, where nobody waits; closing a device does it too.
+// Writes the cache file if there is something new. Worth calling after a first run; closing a device does it too, but many an app ends
+// without.
 void save_pipelines(Device* device);
 
 struct PipelineCounts {

@@ -169,6 +169,8 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
     if (b.kind == Buffer::Kind::output && b.size && !h->bound[i])
       move_bytes(r, registers[b.index].data, static_cast<const char*>(h->down.mapped) + h->ports[i].host, b.size);
   }
+  if (!h->ran) vulkan::save_pipelines(h->target->device);
+  h->ran = true;
   r->report.dispatches += h->dispatches;
   r->report.copies += h->copies;
   r->report.bytes_up += h->bytes_up;

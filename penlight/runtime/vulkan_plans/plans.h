@@ -26,7 +26,7 @@ struct Held {
   uint64_t dispatches, copies, bytes_up, bytes_down;
   Target* target;
   uint32_t arena_number;
-  bool timed;
+  bool timed, ran;
   vulkan::Recording* recording;
   int32_t* timed_steps;  // of each recorded step: the plan's, or -1 for what stands at the ends
   int32_t recorded;

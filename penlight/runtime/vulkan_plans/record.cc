@@ -19,19 +19,14 @@ struct Recorder {
   int32_t count;  // of steps
   vulkan::Step* steps;
   vulkan::PipelineRequest* requests;
-  vulkan::Program* programs;
+  vulkan::Program* programs;  // by shader
   const vulkan::Pipeline** pipelines;
   vulkan::Weight* weights;
   int32_t* weight_of;  // of each plan buffer: its number in weights, or -1
   int32_t weight_count;
-  struct Words {
-    uint32_t* data;
-    uint32_t count;
-  };
-  Words* words;  // by shader
 
   ~Recorder() {
-    for (int i = 0; words && i < shader::kShaders; ++i) free(words[i].data);
+    for (int i = 0; programs && i < shader::kShaders; ++i) free(const_cast<uint32_t*>(programs[i].words));
     scrap.release();
   }
 
@@ -152,22 +147,23 @@ struct Recorder {
     return {buffer, at - rest, (end < buffer->bytes ? end : buffer->bytes) - (at - rest), written};
   }
 
-  // Of each shader the words, unpacked once.
-  Status find_program(uint16_t number, bool f16, vulkan::Program* program) {
+  // A step's shader, unpacked once: steps with the same one are known by that (pipeline.cc).
+  Status request(int32_t index, uint16_t number, const uint32_t* constants, uint32_t constant_count) {
     const ShaderProgram& p = kShaderPrograms[number];
-    Words& w = words[number];
-    f16 = f16 && p.words[1];
-    if (!w.data) w.data = unpack_shader(p, f16, &w.count);
-    if (!w.count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
-    if (!w.data) return out_of_memory();
-    *program = {p.name, w.data, w.count, p.buffers, p.push_bytes};
+    vulkan::Program& program = programs[number];
+    if (!program.words) {
+      program = {p.name, nullptr, 0, p.buffers, p.push_bytes};
+      program.words = unpack_shader(p, t.limits.f16 && p.words[1], &program.word_count);
+    }
+    if (!program.word_count) return report(r->error, PEN_ERROR_KERNEL, t.device->info.name, "a shader that this library has", p.name);
+    if (!program.words) return out_of_memory();
+    requests[index] = {&program, constants, constant_count, 0};
     return PEN_OK;
   }
 
   Status add_dispatch(int32_t index, const Dispatch& d) {
     const ShaderProgram& p = kShaderPrograms[d.shader];
-    PEN_TRY(find_program(d.shader, t.limits.f16, &programs[index]));
-    requests[index] = {&programs[index], d.constants, d.constant_count, 0};
+    PEN_TRY(request(index, d.shader, d.constants, d.constant_count));
     vulkan::Step& s = steps[index];
     Range* ranges = scrap.take_array<Range>(d.operand_count + 1);
     uint32_t* push = scrap.take_array<uint32_t>(d.push_words + 1);
@@ -204,15 +200,13 @@ struct Recorder {
     s.ranges = ranges;
     s.range_count = 2;
     if (device.bytes == host.bytes) return PEN_OK;
-    uint16_t number = input ? shader::Narrow::kNumber : shader::Widen::kNumber;
-    PEN_TRY(find_program(number, true, &programs[index]));
-    requests[index] = {&programs[index], nullptr, 0, 0};
+    PEN_TRY(request(index, input ? shader::Narrow::kNumber : shader::Widen::kNumber, nullptr, 0));
     uint32_t* push = scrap.take_array<uint32_t>(4);
     if (!push) return out_of_memory();
     int64_t n = static_cast<int64_t>(port.bytes / 4);
     push[0] = static_cast<uint32_t>(n);
     s.push = push;
-    Groups groups = rounds(n, 256);
+    Groups groups = rounds(n, 128);
     s.groups[0] = static_cast<uint32_t>(groups.x);
     s.groups[1] = s.groups[2] = 1;
     return PEN_OK;
@@ -232,14 +226,12 @@ struct Recorder {
   }
 
   Status record() {
-    words = scrap.take_array<Words>(shader::kShaders);
-    if (!words) return out_of_memory();
     PEN_TRY(make_ports());
     PEN_TRY(collect_weights());
     int32_t most = count + plan->buffers.count + 2;
     steps = scrap.take_array<vulkan::Step>(most + 1);
     requests = scrap.take_array<vulkan::PipelineRequest>(most + 1);
-    programs = scrap.take_array<vulkan::Program>(most + 1);
+    programs = scrap.take_array<vulkan::Program>(shader::kShaders);
     pipelines = scrap.take_array<const vulkan::Pipeline*>(most + 1);
     h->timed_steps = static_cast<int32_t*>(calloc(static_cast<size_t>(most) + 1, sizeof(int32_t)));
     if (!steps || !requests || !programs || !pipelines || !h->timed_steps) return out_of_memory();
@@ -284,7 +276,7 @@ struct Recorder {
 }  // namespace
 
 Status record(Runner* r, const Model& model, Plan* plan, Held* h) {
-  Recorder recorder = {r, *h->target, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr};
+  Recorder recorder = {r, *h->target, model, plan, h, {}, 0, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0};
   return recorder.record();
 }
 
