@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from penlight.errors import InputError, RunError
+from penlight.errors import InputError
 from penlight.model import Model, _as_array, _is_torch
 from penlight.tensor import Tensor
 
 KEPT = 256  # compiled calls; the one used longest ago makes room
 
-_calls: OrderedDict[Any, tuple[Model, Sequence[Any]]] = OrderedDict()
-_packed: set[Any] = set()  # calls whose weights must be constants on their device
+_calls: OrderedDict[Any, Model] = OrderedDict()
 _lock = threading.Lock()
 
 
@@ -48,7 +47,13 @@ def __dir__() -> list[str]:
 
 
 def _torch_function(name: str) -> Callable[..., Any]:
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError as e:
+        raise ModuleNotFoundError(
+            f"penlight.functional.{name} needs torch, which compiles a call when it is first made (pip install torch);"
+            " models that were compiled run without it: penlight.load"
+        ) from e
 
     for place in (torch.nn.functional, torch, torch.Tensor, torch.ops.aten):
         found = getattr(place, name, None)
@@ -69,28 +74,17 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         )
     device = devices.pop() if devices else "cpu"
     kinds = tuple(_kind(t) for t in tensors)
-    key = (function, device, kinds, repr(form))
-    if key not in _packed:
-        try:
-            return _kept(key, lambda: _compiled(function, device, kinds, form), ())(*tensors)
-        except RunError as e:
-            if e.status != "kernel" or "pack." not in e.got:
-                raise
-            _packed.add(key)  # weights are packed while compiling, where the device cannot do it
-    first, weights = tensors[0], tensors[1:]
-    numbers = tuple(id(w) if isinstance(w, Tensor) else _as_array(w).tobytes() for w in weights)
-    return _kept((*key, numbers), lambda: _compiled(function, device, kinds, form, weights), weights)(first)
+    return _kept((function, device, kinds, repr(form)), form)(*tensors)
 
 
-def _kept(key: Any, compile_call: Callable[[], Model], weights: Sequence[Any]) -> Model:
-    """`weights` live as long as the model that they are in: they are known by what they are."""
+def _kept(key: tuple[Callable[..., Any], str, Any, str], form: Any) -> Model:
     with _lock:
         if key in _calls:
             _calls.move_to_end(key)
-            return _calls[key][0]
-    model = compile_call()
+            return _calls[key]
+    model = _compiled(*key[:3], form)
     with _lock:
-        _calls[key] = model, weights
+        _calls[key] = model
         if len(_calls) > KEPT:
             _calls.popitem(last=False)
     return model
@@ -141,28 +135,18 @@ def _numpy_name(dtype: str) -> str:
 
 
 def _compiled(
-    function: Callable[..., Any],
-    device: str,
-    kinds: Sequence[tuple[str, tuple[int, ...]]],
-    form: Any,
-    weights: Sequence[Any] = (),
+    function: Callable[..., Any], device: str, kinds: Sequence[tuple[str, tuple[int, ...]]], form: Any
 ) -> Model:
-    """A model of this call alone; `weights`, its last tensors, are constants in it."""
+    """A model of this call alone."""
     import torch
 
     import penlight
 
     class Call(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for i, weight in enumerate(weights):
-                self.register_buffer(f"w{i}", Tensor(weight).torch())
-
         def forward(self, *tensors: Any) -> Any:
-            args, kwargs = _put_back(form, (*tensors, *(getattr(self, f"w{i}") for i in range(len(weights)))))
+            args, kwargs = _put_back(form, tensors)
             return function(*args, **kwargs)
 
-    given = kinds[: len(kinds) - len(weights)]
-    examples = tuple(torch.ones(shape, dtype=getattr(torch, dtype)) for dtype, shape in given)
+    examples = tuple(torch.ones(shape, dtype=getattr(torch, dtype)) for dtype, shape in kinds)
     made = penlight.optimize(Call(), examples)
     return made if device == "cpu" else Model(made.to_bytes(), device=device)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,12 @@ def test_calls() -> None:
     assert {"add", "conv2d", "relu", "softmax"} <= set(names)
     for name in names:
         assert callable(getattr(penlight.functional, name))
+
+
+def test_without_torch() -> None:
+    code = "import sys; sys.modules['torch'] = None; import penlight.functional; penlight.functional.add"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "penlight.functional.add needs torch" in done.stderr, done.stderr
 
 
 @pytest.fixture
