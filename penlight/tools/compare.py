@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,9 @@ class Comparison:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write the table and a picture of it to this HTML file.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print JSON instead: a list, with an object for each two that are compared."
+)
 def compare_command(
     model: Path, other: Path | None, devices: str, layers: bool, inputs: tuple[str, ...], method: str, f16: bool, tolerance: float | None,
     page: Path | None, as_json: bool,
@@ -230,11 +233,14 @@ def _show(file: Path, comparison: Comparison) -> None:
 
 
 def _as_json(comparison: Comparison) -> dict[str, Any]:
+    def finite(number: float) -> float | None:  # JSON has no infinity: that is null
+        return number if math.isfinite(number) else None
+
     def value(row: Row) -> dict[str, Any]:
         told: dict[str, Any] = {"kernel": row.what, "source": row.source, "against": row.against}
         if row.found is not None:
-            told |= {"name": row.found.name, "shape": row.found.shape, "difference": row.found.difference,
-                     "relative": row.found.relative, "agrees": row.found.agrees}  # fmt: skip
+            told |= {"name": row.found.name, "shape": row.found.shape, "difference": finite(row.found.difference),
+                     "relative": finite(row.found.relative), "agrees": row.found.agrees}  # fmt: skip
         return told
 
     return {

@@ -14,6 +14,7 @@ import penlight
 from penlight import agreement
 from penlight.file.layers import with_layers
 from penlight.file.reader import read
+from penlight.tools import compare
 from tests.gpu.conftest import device_of
 from tests.tools.call import Penlight
 
@@ -167,3 +168,9 @@ def test_agreement() -> None:
     assert agreement.agreement("x", np.float32([1e-8]), np.float32([-1e-8]), 1e-3).agrees
     assert agreement.agreement("x", np.arange(1000), np.arange(1000), 1e-3).agrees
     assert not agreement.agreement("x", np.arange(10) + 1, np.arange(10), 1e-3).agrees
+
+
+def test_json_has_no_infinity() -> None:
+    wrong = agreement.agreement("x", np.float32([np.nan]), np.float32([1]), 1e-3)
+    told = compare._as_json(compare.Comparison("vulkan", "cpu", 1e-3, [compare.Row("output", "", wrong)]))
+    assert '"difference": null' in json.dumps(told, allow_nan=False)
