@@ -3,8 +3,8 @@
 #include "gpu.glsl"
 #include "math.glsl"
 #include "activations.glsl"
-// Depthwise conv2d, and small groups: a thread has four channels (one, where they do not come in fours) of PX pixels side by side in a
-// row. Weights: depthwise [kh * kw][C]; grouped [ceil(Co / 16)][kh * kw][ci][16], a thread an output channel of its own.
+// Depthwise conv2d, and small groups: a thread has four channels (one, where they do not come in fours) of a pixel.
+// Weights: depthwise [kh * kw][C]; grouped [ceil(Co / 16)][kh * kw][ci][16], a thread an output channel of its own.
 layout(constant_id = 0) const uint ACT = 0;
 layout(constant_id = 1) const uint BIAS = 0;
 layout(constant_id = 2) const uint RESIDUAL = 0;

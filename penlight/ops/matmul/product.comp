@@ -2,8 +2,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "gpu.glsl"
 // y = a x b * scale + mask, of batches of matrices with any strides: a workgroup computes TY * TM rows by TX * TN columns, BK values of the
-// sum at a time, through shared memory. CAUSAL: -inf right of
-// the diagonal.
+// sum at a time, through shared memory. CAUSAL: -inf right of the diagonal.
 layout(constant_id = 0) const uint TX = 16;  // threads over columns
 layout(constant_id = 1) const uint TY = 16;  // threads over rows
 layout(constant_id = 2) const uint TM = 4;   // rows of a thread

@@ -1,5 +1,5 @@
 // What the data of a run shows to be wrong: the first fault that a thread reports is kept, as words of `faults`, a buffer of the shader
-// that includes this (runtime/vulkan/backend.cc reads it after the run).
+// that includes this (runtime/vulkan_plans/backend.cc reads it after the run).
 const uint NOWHERE = ~0u;
 #define report(at, step, number, got, lowest, limit)         \
   if (atomicCompSwap(faults[at], 0u, 1u) == 0u) {            \
