@@ -24,7 +24,8 @@ from penlight.tensor import Tensor
 KEPT = 256  # compiled calls; the one used longest ago makes room
 
 _calls: OrderedDict[Any, Model] = OrderedDict()
-_lock = threading.Lock()
+_lock = threading.Lock()  # of these
+_compiling = threading.RLock()  # torch.export is for one thread at a time
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -78,16 +79,22 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def _kept(key: tuple[Callable[..., Any], str, Any, str], form: Any) -> Model:
+    model = _found(key)
+    if model is None:
+        with _compiling:
+            model = _found(key) or _compiled(*key[:3], form)  # another thread may have made it by now
+            with _lock:
+                _calls[key] = model
+                if len(_calls) > KEPT:
+                    _calls.popitem(last=False)
+    return model
+
+
+def _found(key: Any) -> Model | None:
     with _lock:
         if key in _calls:
             _calls.move_to_end(key)
-            return _calls[key]
-    model = _compiled(*key[:3], form)
-    with _lock:
-        _calls[key] = model
-        if len(_calls) > KEPT:
-            _calls.popitem(last=False)
-    return model
+        return _calls.get(key)
 
 
 class _Place:

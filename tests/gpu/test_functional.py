@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,18 @@ def test_calls() -> None:
     assert {"add", "conv2d", "relu", "softmax"} <= set(names)
     for name in names:
         assert callable(getattr(penlight.functional, name))
+
+
+def test_threads() -> None:
+    """All compile their first call at once."""
+    device = device_of("lavapipe")
+
+    def call(n: int) -> bool:
+        x = penlight.Tensor(np.full((n % 3 + 1, 5), -n, np.float32), device)
+        return bool((penlight.functional.elu(x).numpy() < 0).all())
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(call, range(1, 13)))
 
 
 def test_without_torch() -> None:
