@@ -70,7 +70,7 @@ float result(float v, uint row, uint i) {
   return v;
 }
 
-// What all passes are about, from what the pass before gave.
+// What the next pass goes by, of what all threads of the row found in this one.
 void settle(uint pass) {
   sums = together(sums, pass == 0 && KIND < 3);
   if (KIND < 3 && pass == 0) {
