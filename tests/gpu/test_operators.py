@@ -23,7 +23,10 @@ from tests.ops.recording import Case, all_cases, model_of
 
 ALL = os.environ.get("PENLIGHT_GPU") == "all"
 F32, F16 = 1e-4, 2e-2
-BEYOND_F16 = {"group_norm-_-7-large mean", "layer_norm-_-4-large mean"}  # 100 + x / 1000 is 100 there
+BEYOND_F16 = {
+    "group_norm-_-7-large mean", "layer_norm-_-4-large mean",  # 100 + x / 1000 is 100 there
+    "gelu-automatic-2-special values",  # 1e30 is inf there, of which torch's vectorized gelu makes NaN, its others inf
+}  # fmt: skip
 
 
 @functools.cache
