@@ -57,11 +57,10 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c) {
   // cut the sum. Measured (docs/GPU.md).
   constexpr int64_t kMany = 300, kLong = 2048;
   bool many = ceil_div(pixels, 16) * ceil_div(c.co, 64) * c.groups >= kMany;
-  s.FM = 1;
   s.FN = many ? 4 : 2;
   s.WARPS = depth <= 64 || (many && depth < kLong) ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
-  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, s.FM * 16), c.groups}));
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, 16), c.groups}));
   return finish(b, c);
 }
 

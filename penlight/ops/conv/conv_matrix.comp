@@ -9,19 +9,18 @@
 #include "gpu.glsl"
 #include "math.glsl"
 #include "activations.glsl"
-// conv_gemm.comp on devices that multiply matrices of 16 x 16: a workgroup computes FM * 16 pixels by FN * 16 channels. Its subgroups cut the
+// conv_gemm.comp on devices that multiply matrices of 16 x 16: a workgroup computes 16 pixels by FN * 16 channels. Its subgroups cut the
 // sum, not the output: each takes every WARPS-th block of 16 values of it through shared memory of its own, the next block on its way while
 // this one is multiplied, and none waits for another until all are added up at the end. So products with few outputs and long sums, which
 // is what small images have, keep a large device busy. Channels come in eights.
 layout(constant_id = 0) const uint THREADS = 256;
 layout(constant_id = 1) const uint WARPS = 8;
-layout(constant_id = 2) const uint FM = 2;
-layout(constant_id = 3) const uint FN = 2;
-layout(constant_id = 4) const uint ACT = 0;
-layout(constant_id = 5) const uint BIAS = 0;
-layout(constant_id = 6) const uint RESIDUAL = 0;
-layout(constant_id = 7) const uint POINTWISE = 0;
-layout(constant_id = 8) const uint FOURS_OUT = 0;
+layout(constant_id = 2) const uint FN = 2;
+layout(constant_id = 3) const uint ACT = 0;
+layout(constant_id = 4) const uint BIAS = 0;
+layout(constant_id = 5) const uint RESIDUAL = 0;
+layout(constant_id = 6) const uint POINTWISE = 0;
+layout(constant_id = 7) const uint FOURS_OUT = 0;
 
 layout(local_size_x_id = 0) in;
 
@@ -45,45 +44,41 @@ layout(std430, set = 0, binding = 0) readonly buffer Eights_x { uvec4 x_8[]; };
 layout(std430, set = 0, binding = 1) readonly buffer Eights_w { uvec4 w_8[]; };
 
 const uint LINE = 3;  // uvec4 from a row of 16 numbers to the next: one more than they take, so that rows lie in different banks
-const uint STAGE = (FM + FN) * 16 * LINE, SUMS = FM * 16 * FN * 4;
+const uint STAGE = (1 + FN) * 16 * LINE, SUMS = 16 * FN * 4;  // a tile of x and those of w; sums
 shared uvec4 room[WARPS * (STAGE > SUMS ? STAGE : SUMS)];
 
 #include "epilogue.glsl"
 
 void main() {
   uint warp = gl_SubgroupID, lane = gl_SubgroupInvocationID, chunk = lane % 2, row = lane / 2;
-  uint n0 = gl_WorkGroupID.x * FN * 16, m0 = gl_WorkGroupID.y * FM * 16, group = gl_WorkGroupID.z;
+  uint n0 = gl_WorkGroupID.x * FN * 16, m0 = gl_WorkGroupID.y * 16, group = gl_WorkGroupID.z;
   uint panels = (channels + 15) / 16, stage = warp * STAGE;
   uint w0 = w_at / 8 + group * panels * depth * 2;
 
-  // This lane's pixels: where their windows begin.
-  uint base[FM];
-  int top[FM], left[FM];
-  for (uint i = 0; i < FM; ++i) {
-    uint pixel = m0 + i * 16 + row;
-    bool live = pixel < pixels;
-    if (POINTWISE != 0) {
-      base[i] = x_at + pixel / (oh * ow) * x_image + pixel % (oh * ow) * x_pitch + group * ci;
-      top[i] = live ? 0 : -1;
-    } else {
-      uint ox = pixel % ow, line = pixel / ow;
-      base[i] = x_at + line / oh * x_image + group * ci;
-      top[i] = live ? int(line % oh * sy) - py : -0x40000000;
-      left[i] = int(ox * sx) - px;
-    }
+  // This lane's pixel: where its window begins.
+  uint mine = m0 + row, base;
+  int top, left;
+  if (POINTWISE != 0) {
+    base = x_at + mine / (oh * ow) * x_image + mine % (oh * ow) * x_pitch + group * ci;
+    top = mine < pixels ? 0 : -1;
+  } else {
+    uint ox = mine % ow, line = mine / ow;
+    base = x_at + line / oh * x_image + group * ci;
+    top = mine < pixels ? int(line % oh * sy) - py : -0x40000000;
+    left = int(ox * sx) - px;
   }
 
-  fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> sum[FM * FN];
-  for (uint i = 0; i < FM * FN; ++i) sum[i] = fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0);
+  fcoopmatNV<32, gl_ScopeSubgroup, 16, 16> sum[FN];
+  for (uint j = 0; j < FN; ++j) sum[j] = fcoopmatNV<32, gl_ScopeSubgroup, 16, 16>(0.0);
 
-  uvec4 next_x[FM], next_w[FN];
+  uvec4 next_x, next_w[FN];
   uint blocks = (depth + 15) / 16;
   for (uint block = warp; block < blocks + WARPS; block += WARPS) {
     // What was fetched in the last round goes to shared memory, and the next block is on its way.
     bool have = block >= warp + WARPS;
     if (have) {
-      for (uint i = 0; i < FM; ++i) room[stage + (i * 16 + row) * LINE + chunk] = next_x[i];
-      for (uint j = 0; j < FN; ++j) room[stage + ((FM + j) * 16 + row) * LINE + chunk] = next_w[j];
+      room[stage + row * LINE + chunk] = next_x;
+      for (uint j = 0; j < FN; ++j) room[stage + ((1 + j) * 16 + row) * LINE + chunk] = next_w[j];
       subgroupMemoryBarrierShared();
       subgroupBarrier();
     }
@@ -91,15 +86,12 @@ void main() {
       uint k = block * 16 + chunk * 8;
       bool inside = k < depth;
       if (POINTWISE != 0) {
-        for (uint i = 0; i < FM; ++i) next_x[i] = inside && top[i] == 0 ? x_8[(base[i] + k) >> 3] : uvec4(0);
+        next_x = inside && top == 0 ? x_8[(base + k) >> 3] : uvec4(0);
       } else {
         uint tap = k / ci, c = k % ci;
-        int down = int(tap / kw * dy), right = int(tap % kw * dx);
-        for (uint i = 0; i < FM; ++i) {
-          int iy = top[i] + down, ix = left[i] + right;
-          bool there = inside && iy >= 0 && ix >= 0 && iy < int(ih) && ix < int(iw);
-          next_x[i] = there ? x_8[(base[i] + uint(iy) * x_row + uint(ix) * x_pitch + c) >> 3] : uvec4(0);
-        }
+        int iy = top + int(tap / kw * dy), ix = left + int(tap % kw * dx);
+        bool there = inside && iy >= 0 && ix >= 0 && iy < int(ih) && ix < int(iw);
+        next_x = there ? x_8[(base + uint(iy) * x_row + uint(ix) * x_pitch + c) >> 3] : uvec4(0);
       }
       uint at = block * 16 + row;
       for (uint j = 0; j < FN; ++j) {
@@ -108,12 +100,11 @@ void main() {
       }
     }
     if (have) {
-      fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> a[FM];
-      for (uint i = 0; i < FM; ++i) coopMatLoadNV(a[i], room, stage + i * 16 * LINE, LINE, false);
+      fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> a, b;
+      coopMatLoadNV(a, room, stage, LINE, false);
       for (uint j = 0; j < FN; ++j) {
-        fcoopmatNV<16, gl_ScopeSubgroup, 16, 16> b;
-        coopMatLoadNV(b, room, stage + (FM + j) * 16 * LINE, LINE, false);
-        for (uint i = 0; i < FM; ++i) sum[i * FN + j] = coopMatMulAddNV(a[i], b, sum[i * FN + j]);
+        coopMatLoadNV(b, room, stage + (1 + j) * 16 * LINE, LINE, false);
+        sum[j] = coopMatMulAddNV(a, b, sum[j]);
       }
       subgroupBarrier();
     }
@@ -121,8 +112,7 @@ void main() {
 
   // All sums side by side, then added up, four channels of a pixel to a thread.
   barrier();
-  for (uint i = 0; i < FM; ++i)
-    for (uint j = 0; j < FN; ++j) coopMatStoreNV(sum[i * FN + j], room, warp * SUMS + i * 16 * FN * 4 + j * 4, FN * 4, false);
+  for (uint j = 0; j < FN; ++j) coopMatStoreNV(sum[j], room, warp * SUMS + j * 4, FN * 4, false);
   barrier();
   for (uint i = gl_LocalInvocationID.x; i < SUMS; i += THREADS) {
     uint pixel = m0 + i / (FN * 4), n = n0 + i % (FN * 4) * 4, c = group * channels + n;
