@@ -110,10 +110,11 @@ class Tensor:
         if buffer is None or nbytes(self) > _SPARE_BYTES:
             return
         key = (self.device, self.dtype, self.shape)
-        if key in _spare or len(_spare) < _SPARE_KINDS:
-            kept = _spare.setdefault(key, [])
-            if len(kept) < _SPARE_EACH:
-                kept.append(buffer)
+        if key not in _spare and len(_spare) >= _SPARE_KINDS:
+            _spare.pop(list(_spare)[0], None)  # the oldest kind makes room
+        kept = _spare.setdefault(key, [])
+        if len(kept) < _SPARE_EACH:
+            kept.append(buffer)
 
 
 def nbytes(tensor: Tensor) -> int:

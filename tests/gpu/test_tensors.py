@@ -66,6 +66,18 @@ def test_as_arrays() -> None:
         there.__array__(copy=False)
 
 
+def test_memory_comes_again() -> None:
+    """Whatever other shapes there were before."""
+    device = device_of("lavapipe").lower()
+    for n in range(2 * tensor._SPARE_KINDS):
+        penlight.Tensor(np.zeros(n + 1, np.float32), device)
+    model = penlight.optimize(torch.nn.ReLU(), (torch.rand(99),)).on(device)
+    x = penlight.Tensor(np.ones(99, np.float32), device)
+    first = model(x).buffer
+    assert model(x).buffer is first
+    assert len(tensor._spare) <= tensor._SPARE_KINDS
+
+
 def test_the_last_spare_buffer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken by another thread, after this one saw it."""
 
