@@ -95,6 +95,14 @@ class Digamma(torch.nn.Module):
         return self.second(torch.special.digamma(y + 1.5)) * y.mean()
 
 
+class Unused(torch.nn.Module):
+    """Shaders with buffers that these calls have no use for, to write to and to read from."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.nn.functional.layer_norm(x, (7,)), x.cumsum(1), x.softmax(0)
+        return *y, (x > 0) ^ (x > 1)
+
+
 def test_islands(tmp_path: Path) -> None:
     """What a GPU lacks: one error with all of it, or on the CPU, in a file that also runs there alone."""
     device = device_of("lavapipe")
@@ -126,6 +134,7 @@ def test_validation_layer_is_silent(driver: str, tmp_path: Path) -> None:
     free = {0: torch.export.Dim("n", max=8)}
     penlight.optimize(Digamma().eval(), (torch.rand(2, 3, 9, 8),), dynamic_shapes=(free,), backend="vulkan", fallback="cpu").save(tmp_path / "a.pen")  # fmt: skip
     penlight.optimize(network("mobilenet_v2"), (torch.rand(1, 3, 64, 64),), backend="vulkan").save(tmp_path / "b.pen")
+    penlight.optimize(Unused(), (torch.rand(5, 7),), backend="vulkan").save(tmp_path / "c.pen")
     program = f"""
 import numpy, penlight
 for f16 in (False, True):
@@ -135,6 +144,7 @@ for f16 in (False, True):
     b = penlight.load({str(tmp_path / "b.pen")!r}, device={device!r}, f16=f16)
     for _ in range(2):
         b(numpy.ones((1, 3, 64, 64), numpy.float32))
+    penlight.load({str(tmp_path / "c.pen")!r}, device={device!r}, f16=f16)(numpy.ones((5, 7), numpy.float32))
 print("all well")
 """
     done = subprocess.run(

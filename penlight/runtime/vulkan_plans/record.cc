@@ -178,6 +178,10 @@ struct Recorder {
         return report(r->error,
                       {PEN_ERROR_ARGUMENT, t.device->info.name, p.name, "", "a buffer at a multiple of its alignment", "another"});
     }
+    // What could be written and is not stands where something is: apart, it would seem to be written there.
+    for (int k = 0; k < d.operand_count; ++k)
+      for (int j = 0; j < d.operand_count && d.operands[k].buffer == Operand::kNone && d.written >> k & 1; ++j)
+        if (d.operands[j].buffer != Operand::kNone && d.written >> j & 1) ranges[k] = ranges[j];
     s.ranges = ranges;
     s.range_count = d.operand_count;
     s.push = push;
