@@ -6,6 +6,7 @@ Memory on the device is the runtime's (pen_buffer in penlight.h); a tensor on th
 from __future__ import annotations
 
 import math
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 _NAMES = {numpy: name for name, (_, numpy) in DTYPES.items() if name != "bf16"}
 # Buffers of results that are gone, by device, dtype and shape: a loop gets the same ones again, and its recordings with them.
-_spare: dict[tuple[str, str, tuple[int, ...]], list[Buffer]] = {}
+_spare: OrderedDict[tuple[str, str, tuple[int, ...]], list[Buffer]] = OrderedDict()
 _SPARE_KINDS, _SPARE_EACH, _SPARE_BYTES = 8, 2, 16 << 20
 
 
@@ -111,7 +112,7 @@ class Tensor:
             return
         key = (self.device, self.dtype, self.shape)
         if key not in _spare and len(_spare) >= _SPARE_KINDS:
-            _spare.pop(list(_spare)[0], None)  # the oldest kind makes room
+            _spare.popitem(last=False)  # the oldest kind makes room
         kept = _spare.setdefault(key, [])
         if len(kept) < _SPARE_EACH:
             kept.append(buffer)
