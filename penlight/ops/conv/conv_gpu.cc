@@ -60,7 +60,9 @@ static Status dispatch_matrix(Gpu& b, const GpuConv& c) {
   s.FN = many ? 4 : 2;
   s.WARPS = depth <= 64 || (many && depth < kLong) ? 2 : many || depth <= 128 ? 4 : 8;
   s.THREADS = s.WARPS * 32;
-  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written}, {ceil_div(c.co, s.FN * 16), ceil_div(pixels, 16), c.groups}));
+  int64_t rows = ceil_div(pixels, 16);
+  PEN_TRY(b.dispatch(s, {c.read, c.weights, c.bias, c.add, c.written},
+                     {ceil_div(c.co, s.FN * 16), rows < kMostGroups ? rows : kMostGroups, c.groups}));
   return finish(b, c);
 }
 
@@ -70,7 +72,7 @@ Status dispatch_gemm(Gpu& b, const GpuConv& c) {
   shader::ConvGemm s;
   int64_t pixels = fill_product(&s, c).pixels;
   if (b.limits().matrix && b.limits().shared_bytes >= kMatrixShared && c.ci % 8 == 0 && lies_in(8, c.x, c.read) &&
-      c.weights.offset % 32 == 0 && pixels <= 16 * kMostGroups)
+      c.weights.offset % 32 == 0)
     return dispatch_matrix(b, c);
   s.FOURS = c.ci % 4 == 0 && lies_in(4, c.x, c.read);
   // Small products: small tiles, so that there are enough of them for the whole device.

@@ -49,9 +49,9 @@ shared uvec4 room[WARPS * (STAGE > SUMS ? STAGE : SUMS)];
 
 #include "epilogue.glsl"
 
-void main() {
+void compute(uint m0) {
   uint warp = gl_SubgroupID, lane = gl_SubgroupInvocationID, chunk = lane % 2, row = lane / 2;
-  uint n0 = gl_WorkGroupID.x * FN * 16, m0 = gl_WorkGroupID.y * 16, group = gl_WorkGroupID.z;
+  uint n0 = gl_WorkGroupID.x * FN * 16, group = gl_WorkGroupID.z;
   uint panels = (channels + 15) / 16, stage = warp * STAGE;
   uint w0 = w_at / 8 + group * panels * depth * 2;
 
@@ -122,5 +122,12 @@ void main() {
     uint image = pixel / (oh * ow), within = pixel % (oh * ow);
     uint to = y_at + image * y_image + within * y_pitch + c, from = residual_at + image * r_image + within * r_pitch + c;
     finish(v, c, from, to, min(channels - n, 4u));
+  }
+}
+
+void main() {
+  for (uint m0 = gl_WorkGroupID.y * 16; m0 < pixels; m0 += gl_NumWorkGroups.y * 16) {
+    compute(m0);
+    barrier();  // the sums were read from where the next blocks go
   }
 }
