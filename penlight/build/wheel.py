@@ -21,8 +21,10 @@ from pathlib import Path
 from platform import machine
 from tempfile import TemporaryDirectory
 
-from penlight.build.generate import ROOT
+from penlight.build.generate import JAVA, ROOT
+from penlight.build.java import java_classes
 from penlight.build.library import Library, build_library, run_tool
+from penlight.build.package.zip_file import jar
 from penlight.build.selection import EVERYTHING
 from penlight.build.shaders import all_spirv
 from penlight.build.targets import MACOS_VERSION, TARGETS
@@ -188,6 +190,12 @@ def package_files() -> Iterator[tuple[str, bytes]]:
             yield name, (TREE / name).read_bytes()
 
 
+def java_files() -> dict[str, bytes]:
+    """What Android archives are made of besides the runtime: Java classes, compiled, and the sources of the library that they load."""
+    sources = {f"penlight/java/jni/{p.name}": p.read_bytes() for p in sorted((JAVA / "jni").iterdir())}
+    return {"penlight/java/classes.jar": jar(java_classes()), **sources}
+
+
 def _backend(call: str) -> str:
     """What scikit-build-core, which pyproject.toml names, says."""
     command = [sys.executable, "-c", f"import scikit_build_core.build as b; print('made', b.{call})"]
@@ -226,6 +234,7 @@ def build_wheels(
                 extension = build_extension(platform, python, library, Path(folder))
                 files = dict(package_files())
                 files[f"penlight/{extension.name}"] = extension.read_bytes()
+            files |= java_files()
             files |= {f"penlight/spirv/{name}": made for name, made in all_spirv(TREE / "build/wheel/shaders").items()}
             for path in (library.path, library.path.with_suffix(".lib")):
                 if path.exists():  # Windows has a second file to link with

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from penlight.build.model_selection import selection_of_models
+from tests.build.test_aar import classes_in
 from tests.build.test_xcframework import ARM64, IOS, SIMULATOR, X86_64, members, parts, platform_of
 
 ROOT = Path(__file__).resolve().parents[2]
 AAR = "android/pytorch_android/build/outputs/aar/pytorch_android-release.aar"
+VISION = "android/pytorch_android_torchvision/build/outputs/aar/pytorch_android_torchvision-release.aar"
 PYTHON = """#!/bin/sh
 case "$*" in *"penlight build"*) echo "$*" >>'{checkout}/calls' ;; esac
 for word; do
@@ -74,14 +76,19 @@ def yaml(tmp_path: Path, models: dict[str, Path]) -> Path:
 
 
 def abis_in(path: Path) -> list[str]:
-    return sorted(name.split("/")[1] for name in zipfile.ZipFile(path).namelist() if name.startswith("jni/"))
+    return sorted({name.split("/")[1] for name in zipfile.ZipFile(path).namelist() if name.startswith("jni/")})
 
 
 def test_an_aar_for_all_abis(checkout: Checkout) -> None:
     said = checkout("BUILD_LITE_INTERPRETER=1 ./scripts/build_pytorch_android.sh")
     assert "BUILD SUCCESSFUL" in said
     assert AAR in said
+    assert VISION in said
     assert abis_in(checkout.folder / AAR) == ["arm64-v8a", "armeabi-v7a", "x86", "x86_64"]
+    held = {path: classes_in(zipfile.ZipFile(checkout.folder / path)) for path in (AAR, VISION)}
+    assert "org/pytorch/LiteModuleLoader.class" in held[AAR]
+    assert "org/pytorch/torchvision/TensorImageUtils.class" in held[VISION]
+    assert not set(held[AAR]) & set(held[VISION]), "an app that names both has each class once"
     assert "build --all" in checkout.calls
 
 
