@@ -1,6 +1,6 @@
 """Model and assets of the apps that classify: the pretrained EfficientNet-Lite0 (as in examples/demo.py), names of its classes, a photograph.
 
-Called by their make_model.py. Writes app/src/main/assets and says how to go on.
+Called by their make_model.py. Writes the folder of assets and says how to go on: here for Android, and by ../ios/app.py for iOS.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -19,10 +19,17 @@ import penlight
 
 
 def main(app: Path, photograph: str, backends: Sequence[str] = ("cpu",)) -> None:
+    make(app, app / "app/src/main/assets", photograph, lambda model: say_next(app, model, backends), backends)
+
+
+def make(
+    app: Path, assets: Path, photograph: str, after: Callable[[Path], None], backends: Sequence[str] = ("cpu",)
+) -> None:
+    """Writes the assets, or what --out names in their place, then calls `after` with the model."""
     parser = argparse.ArgumentParser(description=f"Writes model and assets of {app.name}.")
     known = next(path for path in demo.find_photographs() if path.name == photograph)
     parser.add_argument("--photograph", type=Path, default=known, help="to show [default: scikit-image's %(default)s]")
-    parser.add_argument("--out", type=Path, default=app / "app/src/main/assets")
+    parser.add_argument("--out", type=Path, default=assets)
     given = parser.parse_args()
     import torch
 
@@ -32,7 +39,7 @@ def main(app: Path, photograph: str, backends: Sequence[str] = ("cpu",)) -> None
     model.save(given.out / "model.pen")
     (given.out / "labels.txt").write_text("\n".join(demo.imagenet_labels()) + "\n", "utf-8")
     write_photograph(given.photograph, given.out)
-    say_next(app, given.out / "model.pen", backends)
+    after(given.out / "model.pen")
 
 
 def write_photograph(path: Path, assets: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,13 @@ OUTLINES = {
 }  # fmt: skip
 
 
-def main() -> None:
+def main(assets: Path, after: Callable[[Path], None]) -> None:
+    """Writes the assets, or what --out names in their place, then calls `after` with the model."""
     parser = argparse.ArgumentParser(description="Writes model and assets of ImageSegmentation.")
     parser.add_argument("--weights", type=Path, help="a state dict of the network; without it, it was not trained")
     parser.add_argument("--photograph", type=Path, default=PHOTOGRAPH)
     parser.add_argument("--backbone", choices=("resnet50", "mobilenet_v3_large"), default="resnet50")
-    parser.add_argument("--out", type=Path, default=APP / "app/src/main/assets")
+    parser.add_argument("--out", type=Path, default=assets)
     given = parser.parse_args()
     import torch
     import torchvision
@@ -55,10 +57,12 @@ def main() -> None:
         print("No --weights: a network that was not trained, fitted to scikit-image's astronaut alone.")
         fit(network, as_input(PHOTOGRAPH))
     given.out.mkdir(parents=True, exist_ok=True)
-    model = penlight.optimize(network.eval(), (image,), winograd_budget=0.0)  # larger weights are not worth an app's size
+    model = penlight.optimize(
+        network.eval(), (image,), winograd_budget=0.0
+    )  # larger weights are not worth an app's size
     model.save(given.out / "deeplabv3.pen")
     write_photograph(given.photograph, given.out)
-    say_next(APP, given.out / "deeplabv3.pen")
+    after(given.out / "deeplabv3.pen")
 
 
 def as_input(photograph: Path) -> Any:
@@ -100,4 +104,4 @@ def fit(network: Any, image: Any) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(APP / "app/src/main/assets", lambda model: say_next(APP, model))
