@@ -19,7 +19,7 @@ import penlight
 from penlight.build import java
 from penlight.build.class_files import JAVA_8, native_functions, read_class
 from penlight.build.formats import elf_tools
-from penlight.build.generate import JAVA
+from penlight.build.generate import BINDINGS
 from penlight.build.library import Library, run_tool
 from penlight.build.package.aar import write_archives
 from penlight.build.package.zip_file import PAGE, jar

@@ -42,7 +42,7 @@ def compile_resources(app: str, out: Path) -> Path:
     (oldest,) = gradle(app, r"minSdk = (\d+)")
     manifest = (main / "AndroidManifest.xml").read_text()
     (out / "AndroidManifest.xml").write_text(manifest.replace("<manifest ", f'<manifest package="{namespace}" ', 1))
-    command = ["aapt", "package", "-f", "-M", out / "AndroidManifest.xml", "-S", main / "res", "-I", FRAMEWORK, "-J", out, "-F", out / "app.apk"]
+    command = ["aapt", "package", "-f", "-m", "-M", out / "AndroidManifest.xml", "-S", main / "res", "-I", FRAMEWORK, "-J", out, "-F", out / "app.apk"]
     call([*command, "--min-sdk-version", oldest, "--target-sdk-version", "29"])  # the newest that this framework knows
     return out / "app.apk"
 
