@@ -25,7 +25,11 @@ EXTENSION = (
     'extern "C" { int CALLED(); __attribute__((visibility("default"))) int PyInit__runtime() { return CALLED(); } }'
 )
 LIBRARY = 'extern "C" __attribute__((visibility("default"))) int pen_version() { volatile int x[99]; return x[9] = 1; }'
-FILES = {"penlight/__init__.py": b"", "penlight/runtime/include/penlight.h": b"//", "penlight/bindings/java/classes.jar": b""}
+FILES = {
+    "penlight/__init__.py": b"",
+    "penlight/runtime/include/penlight.h": b"//",
+    "penlight/bindings/java/classes.jar": b"",
+}
 METADATA = {"METADATA": b"Metadata-Version: 2.1\n", "entry_points.txt": b""}
 
 
