@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from penlight.build.class_files import JAVA_8, read_class
-from penlight.build.generate import JAVA, ROOT
+from penlight.build.generate import BINDINGS, ROOT
 from penlight.build.package.zip_file import jar
 from penlight.errors import BuildError
 
-SHIPPED = ROOT / "java/classes.jar"
+SHIPPED = ROOT / "bindings/java/classes.jar"
 STAND_INS = ROOT.parent / "tests/java/stubs"
 INSTALL = "Debian: apt-get install default-jdk-headless; elsewhere any JDK from 9 on, found by PATH or JAVA_HOME"
 
@@ -30,7 +30,7 @@ def java_classes() -> dict[str, bytes]:
     if SHIPPED.exists():
         with zipfile.ZipFile(SHIPPED) as shipped:
             return {name: shipped.read(name) for name in shipped.namelist() if name.endswith(".class")}
-    if sources := sorted((JAVA / "src").rglob("*.java")):
+    if sources := sorted((BINDINGS / "java/src").rglob("*.java")):
         return compile_classes(sources, [STAND_INS])
     raise BuildError(
         "the Java classes of an Android archive are missing: this copy of Penlight was installed where there was no javac."

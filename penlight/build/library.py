@@ -24,7 +24,7 @@ from penlight.build import wasm
 from penlight.build.cache import alone, cache_folder, prune
 from penlight.build.checks import JNI_EXPORTS, check_jni, check_library
 from penlight.build.formats import build_id_of, without_definitions
-from penlight.build.generate import ROOT, Sources, generate, jni_sources
+from penlight.build.generate import BINDINGS, ROOT, Sources, generate, jni_sources
 from penlight.build.package import HEADER
 from penlight.build.pe import defined_symbols
 from penlight.build.selection import EVERYTHING, NOTHING, Selection
@@ -114,7 +114,9 @@ def build_jni(library: Library, natives: Collection[str], *, cache: Path | None 
     work = _work_folder(target, tools, cache)
     with alone(work):
         _generate(target, NOTHING, work)  # headers
-        objects, compiled = _compile_sources(target, tools, jni_sources(), work, "jni", (), jobs, None)
+        objects, compiled = _compile_sources(
+            target, tools, jni_sources(), work, "jni", [f"-I{BINDINGS.parent}"], jobs, None
+        )
         made, link_map, exports = work / target.jni_library, work / "jni.map", work / "jni_exports.map"
         exports.write_text(f"{{ global: {'; '.join(JNI_EXPORTS)}; local: *; }};\n")
         build_id = _link_twice(target, tools, objects, work, made, link_map, exports, library.path)

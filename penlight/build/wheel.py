@@ -21,7 +21,7 @@ from pathlib import Path
 from platform import machine
 from tempfile import TemporaryDirectory
 
-from penlight.build.generate import JAVA, ROOT
+from penlight.build.generate import BINDINGS, ROOT
 from penlight.build.java import java_classes
 from penlight.build.library import Library, build_library, run_tool
 from penlight.build.package.zip_file import jar
@@ -192,8 +192,10 @@ def package_files() -> Iterator[tuple[str, bytes]]:
 
 def java_files() -> dict[str, bytes]:
     """What Android archives are made of besides the runtime: Java classes, compiled, and the sources of the library that they load."""
-    sources = {f"penlight/java/jni/{p.name}": p.read_bytes() for p in sorted((JAVA / "jni").iterdir())}
-    return {"penlight/java/classes.jar": jar(java_classes()), **sources}
+    sources = {
+        f"penlight/bindings/java/jni/{p.name}": p.read_bytes() for p in sorted((BINDINGS / "java/jni").iterdir())
+    }
+    return {"penlight/bindings/java/classes.jar": jar(java_classes()), **sources}
 
 
 def _backend(call: str) -> str:

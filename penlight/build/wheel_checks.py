@@ -69,7 +69,7 @@ def _problems(path: Path, files: dict[str, bytes]) -> Iterator[str]:
     for wanted in (
         "penlight/__init__.py",
         "penlight/runtime/include/penlight.h",
-        "penlight/java/classes.jar",
+        "penlight/bindings/java/classes.jar",
         library,
         *(["penlight/lib/penlight.lib"] if windows else []),
         f"{info}/METADATA",

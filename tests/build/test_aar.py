@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import shutil
 import struct
 import subprocess
@@ -19,7 +20,7 @@ import penlight
 from penlight.build import java
 from penlight.build.class_files import JAVA_8, native_functions, read_class
 from penlight.build.formats import elf_tools
-from penlight.build.generate import JAVA
+from penlight.build.generate import BINDINGS
 from penlight.build.library import Library, run_tool
 from penlight.build.package.aar import write_archives
 from penlight.build.package.zip_file import PAGE, jar
@@ -32,7 +33,11 @@ from tests.tools.call import Penlight
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 POM = "{http://maven.apache.org/POM/4.0.0}"
 VERSION = penlight.__version__
-CLASSES = {"org/pytorch/Module.class": b"one", "org/penlight/Model.class": b"two", "org/pytorch/torchvision/T.class": b"three"}
+CLASSES = {
+    "org/pytorch/Module.class": b"one",
+    "org/penlight/Model.class": b"two",
+    "org/pytorch/torchvision/T.class": b"three",
+}
 LITE, VISION = "pytorch_android_lite", "pytorch_android_torchvision_lite"
 SHIPPED = ["libpenlight.so", "libpenlight_jni.so"]
 
@@ -133,7 +138,9 @@ def test_what_apps_ship_lies_on_pages(libraries: list[Library], tmp_path: Path) 
 def test_the_same_bytes_every_time(libraries: list[Library], tmp_path: Path) -> None:
     for order, name in ((1, "a"), (-1, "b")):
         written(libraries[::order], tmp_path / name)
-    a, b = ({p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*") if p.is_file()} for n in "ab")
+    a, b = (
+        {p.relative_to(tmp_path / n): p.read_bytes() for p in (tmp_path / n).rglob("*") if p.is_file()} for n in "ab"
+    )
     assert a == b
 
 
@@ -143,7 +150,9 @@ def test_the_repository(libraries: list[Library], tmp_path: Path) -> None:
     found = {}
     for path in tmp_path.glob("org/pytorch/*/*/*.pom"):
         pom = ElementTree.parse(path).getroot()
-        group, name, version, kind = (pom.findtext(f"{POM}{tag}") for tag in ("groupId", "artifactId", "version", "packaging"))
+        group, name, version, kind = (
+            pom.findtext(f"{POM}{tag}") for tag in ("groupId", "artifactId", "version", "packaging")
+        )
         assert group == "org.pytorch"
         assert path == tmp_path / f"org/pytorch/{name}/{version}/{name}-{version}.pom"
         assert path.with_suffix(".aar").exists() == (kind == "aar")
@@ -191,17 +200,136 @@ def test_without_a_library(capsys: pytest.CaptureFixture[str], tmp_path: Path) -
     assert (called.code, "for Android and Linux, not for wasm" in called.err) == (2, True)
 
 
+@pytest.fixture(scope="session")
+def classes() -> dict[str, bytes]:
+    if shutil.which("javac") is None:
+        pytest.skip("javac is not installed (Debian: default-jdk-headless)")
+    return java.java_classes()
+
+
 def test_the_command(
-    capsys: pytest.CaptureFixture[str], models: dict[str, Path], library: Any, cache: Path, tmp_path: Path
-) -> None:
-    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path, "--jobs", 2, "--no-verify", "--aar")
-    called = Penlight(capsys)("build", "--model", models["planned"], *options)
+    capsys: pytest.CaptureFixture[str], models: dict[str, Path], library: Any, cache: Path, classes: dict[str, bytes], tmp_path: Path
+) -> None:  # fmt: skip
+    options = ("--target", "android-arm64", "--cache", cache, "-o", tmp_path, "--jobs", 2, "--no-verify")
+    called = Penlight(capsys)("build", "--model", models["planned"], *options, "--aar")
     assert called.code == 0, called.err
     path = next(tmp_path.glob("maven/org/pytorch/penlight/*/*.aar"))
     assert str(path) in called.out.replace("\n", "")
-    shipped = zipfile.ZipFile(path).read("jni/arm64-v8a/libpenlight.so")
+    archive = zipfile.ZipFile(path)
+    shipped = archive.read("jni/arm64-v8a/libpenlight.so")
     assert hashlib.sha256(shipped).hexdigest() == library("android-arm64").sha256
     link_with_prefab(path, tmp_path)
+    exported, needed = symbols(archive.read("jni/arm64-v8a/libpenlight_jni.so"))
+    assert exported == {*native_functions(classes), "JNI_OnLoad"}
+    assert needed <= {"libpenlight.so", "libc.so", "libm.so"}
+    assert "libpenlight.so" in needed
+    assert next((tmp_path / "android-arm64").glob("libpenlight_jni.so.*.sym")).read_bytes()[:4] == b"\x7fELF"
+
+    again = Penlight(capsys)("build", "--model", models["planned"], *options, "--maven", tmp_path / "elsewhere")
+    assert again.code == 0, again.err
+    same, other = (
+        {p.relative_to(f): p.read_bytes() for p in f.rglob("*.*") if p.is_file()}
+        for f in (tmp_path / "maven", tmp_path / "elsewhere")
+    )
+    assert same == other, "the same bytes every time"
+
+
+def symbols(library: bytes) -> tuple[set[str], set[str]]:
+    """What it exports, and which libraries it needs."""
+    elf_tools()
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(library))
+    table: Any = elf.get_section_by_name(".dynsym")
+    dynamic: Any = elf.get_section_by_name(".dynamic")
+    exported = {
+        s.name for s in table.iter_symbols() if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] == "STB_GLOBAL"
+    }
+    return exported, {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
+def test_the_classes(classes: dict[str, bytes], tmp_path: Path) -> None:
+    """Java 8, nothing of Android's in them, and natives as javap reads them; the same bytes from a second javac."""
+    assert {read_class(data).version for data in classes.values()} == {JAVA_8}
+    assert {name.partition("/")[0] for name in classes} == {"org"}
+    assert java.java_classes() == classes
+    (tmp_path / "penlight.jar").write_bytes(jar(classes))
+    names = [name.removesuffix(".class") for name in classes]
+    command = ["javap", "-p", "-cp", str(tmp_path / "penlight.jar"), *names]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    natives = [method for data in classes.values() for method in read_class(data).natives]
+    assert len(natives) == len(re.findall(r"^ .*\bnative\b", said, re.MULTILINE)) > 20
+
+
+# What Android has since API 24 or later, and Java 8 has: a call of it compiles, and fails on older phones.
+LATER = r"""java/util/(function|stream|Optional|concurrent/CompletableFuture|Spliterator)|java/time/|java/nio/file/|java/lang/ref/Cleaner
+|java/util/(List|ArrayList)\.(sort|replaceAll|spliterator)|java/util/(\w*Map)\.(getOrDefault|forEach|compute\w*|merge|replaceAll)|\.removeIf:|\.stream:
+|java/lang/String\.(join|chars)|java/lang/(Integer|Long|Byte|Short)\.(\w*[uU]nsigned\w*|hashCode:\(\w\)|sum|max|min):|java/lang/Float\.(sum|max|min|isFinite):
+|java/lang/Iterable\.forEach|java/util/Comparator\.(comparing|reversed|thenComparing)|java/lang/Math\.(\w+Exact|floorMod|floorDiv):""".replace(
+    "\n", ""
+)
+
+
+def calls_in(classes: Path) -> list[str]:
+    """Every method that classes in a jar or folder call, as javap writes it."""
+    folder = classes if classes.is_dir() else classes.parent
+    names = [str(p) for p in folder.rglob("*.class")]
+    if not classes.is_dir():
+        names = [
+            f"jar:{classes.as_uri()}!/{name}" for name in zipfile.ZipFile(classes).namelist() if name.endswith(".class")
+        ]
+    said = subprocess.run(["javap", "-v", "-p", *names], capture_output=True, text=True, check=True).stdout
+    return sorted(set(re.findall(r"(?:Interface)?Methodref +\S+ +// +(\S+)", said)))
+
+
+def test_every_call_is_there_on_the_oldest_android(classes: dict[str, bytes], tmp_path: Path) -> None:
+    (tmp_path / "penlight.jar").write_bytes(jar(classes))
+    called = calls_in(tmp_path / "penlight.jar")
+    assert any(name.startswith("java/nio/ByteBuffer.allocateDirect:") for name in called)
+    assert [name for name in called if re.search(LATER, name)] == []
+
+
+def test_what_the_library_finds_by_name_is_kept(libraries: list[Library], tmp_path: Path) -> None:
+    """ProGuard may rename everything but that."""
+    rules = zipfile.ZipFile(written(libraries, tmp_path)).read("proguard.txt").decode()
+    sources = "".join(path.read_text() for path in (BINDINGS / "java/jni").glob("*.cc"))
+    found = {name.replace("/", ".") for name in re.findall(r'"(org/\w+/\w+)"', sources)}
+    assert found == set(re.findall(r"-keep class (\S+) {", rules))
+    assert "class org.pytorch.**, org.penlight.** { native <methods>; }" in rules
+
+
+def test_names_of_native_methods(tmp_path: Path) -> None:
+    """As javac itself writes them into a C header."""
+    if shutil.which("javac") is None:
+        pytest.skip("javac is not installed (Debian: default-jdk-headless)")
+    source = tmp_path / "A_b.java"
+    source.write_text(
+        "package p.q_r; public class A_b { native void f(); native int g_h(long[] a, String s); native int g_h(byte[][] b);"
+        " static class In { static native void \u00fcber(Object o); double d = 1e300; long l = 1L << 40; } }"
+    )
+    subprocess.run(["javac", "-h", tmp_path / "h", "-d", tmp_path / "c", "-encoding", "UTF-8", source], check=True)
+    declared = {n for p in (tmp_path / "h").iterdir() for n in re.findall(r"\bJava_\w+", p.read_text())}
+    made = {p.name: p.read_bytes() for p in (tmp_path / "c").rglob("*.class")}
+    assert native_functions(made) == declared
+    assert len(declared) == 4
+    with pytest.raises(BuildError, match="x.class: expected a class file of Java, got 9 bytes"):
+        native_functions({"x.class": b"\xca\xfe\xba\xbe\0\0\0\x34\0"})
+
+
+@pytest.mark.parametrize(
+    ("sources", "says"),
+    [(True, "javac, which compiles .* is not installed. Debian: apt-get install"), (False, "installed where there was no javac")],
+)  # fmt: skip
+def test_without_javac(sources: bool, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    if not sources:
+        monkeypatch.setattr(java, "BINDINGS", tmp_path)
+    with pytest.raises(BuildError, match=says):
+        java.java_classes()
+    (tmp_path / "classes.jar").write_bytes(jar(CLASSES))
+    monkeypatch.setattr(java, "SHIPPED", tmp_path / "classes.jar")
+    assert java.java_classes() == CLASSES, "as in a wheel"
 
 
 def link_with_prefab(path: Path, folder: Path) -> None:

@@ -25,7 +25,11 @@ EXTENSION = (
     'extern "C" { int CALLED(); __attribute__((visibility("default"))) int PyInit__runtime() { return CALLED(); } }'
 )
 LIBRARY = 'extern "C" __attribute__((visibility("default"))) int pen_version() { volatile int x[99]; return x[9] = 1; }'
-FILES = {"penlight/__init__.py": b"", "penlight/runtime/include/penlight.h": b"//", "penlight/java/classes.jar": b""}
+FILES = {
+    "penlight/__init__.py": b"",
+    "penlight/runtime/include/penlight.h": b"//",
+    "penlight/bindings/java/classes.jar": b"",
+}
 METADATA = {"METADATA": b"Metadata-Version: 2.1\n", "entry_points.txt": b""}
 
 
@@ -136,7 +140,7 @@ def test_a_wheel_that_lies_is_refused(wrong: str, tmp_path: Path, binary) -> Non
     [
         ("penlight/runtime/include/penlight.h", None, "expected penlight/runtime/include/penlight.h, found none"),
         ("penlight/lib/libpenlight.so", None, "expected penlight/lib/libpenlight.so, found none"),
-        ("penlight/java/classes.jar", None, "expected penlight/java/classes.jar, found none"),
+        ("penlight/bindings/java/classes.jar", None, "expected penlight/bindings/java/classes.jar, found none"),
         ("penlight/old.pyc", b"", "expected the package alone, got penlight/old.pyc too"),
         ("tests/x.py", b"", "expected the package alone, got tests/x.py too"),
         ("penlight/_runtime.cpython-311-x86_64-linux-gnu.so", b"\x7fELF", "got .*abi3.so, .*cpython-311"),

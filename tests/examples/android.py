@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-
 import subprocess
 import sys
 import tempfile
@@ -42,7 +41,22 @@ def compile_resources(app: str, out: Path) -> Path:
     (oldest,) = gradle(app, r"minSdk = (\d+)")
     manifest = (main / "AndroidManifest.xml").read_text()
     (out / "AndroidManifest.xml").write_text(manifest.replace("<manifest ", f'<manifest package="{namespace}" ', 1))
-    command = ["aapt", "package", "-f", "-M", out / "AndroidManifest.xml", "-S", main / "res", "-I", FRAMEWORK, "-J", out, "-F", out / "app.apk"]
+    command = [
+        "aapt",
+        "package",
+        "-f",
+        "-m",
+        "-M",
+        out / "AndroidManifest.xml",
+        "-S",
+        main / "res",
+        "-I",
+        FRAMEWORK,
+        "-J",
+        out,
+        "-F",
+        out / "app.apk",
+    ]
     call([*command, "--min-sdk-version", oldest, "--target-sdk-version", "29"])  # the newest that this framework knows
     return out / "app.apk"
 
@@ -53,7 +67,10 @@ def compile_app(app: str, out: Path) -> Path:
     (out / "penlight.jar").write_bytes(jar(java_classes()))
     (release,) = gradle(app, r"sourceCompatibility = JavaVersion.VERSION_(\d+)")
     (namespace,) = gradle(app, r'namespace = "org.pytorch.(.*)"')
-    folders = [EXAMPLES / app / "app/src/main/java", *(EXAMPLES / app / "app" / shared for shared in gradle(app, r'srcDir\("(.*)"\)'))]
+    folders = [
+        EXAMPLES / app / "app/src/main/java",
+        *(EXAMPLES / app / "app" / shared for shared in gradle(app, r'srcDir\("(.*)"\)')),
+    ]
     own = [path for folder in folders for path in sorted(folder.rglob("*.java"))]
     looked_up = [HERE / "stubs", STAND_INS, HERE / "desktop", *folders, out]
     options = ["--release", release, "-Xlint:all,-options,-classfile", "-Werror", "-d", out / "classes"]
@@ -85,7 +102,9 @@ def run_app(app: str, classes: Path, libraries: Path, *arguments: object, **envi
 
 def call(command: Sequence[Any], environment: dict[str, str] | None = None) -> str:
 
-    done = subprocess.run([str(word) for word in command], env={**os.environ, **(environment or {})}, capture_output=True, text=True)
+    done = subprocess.run(
+        [str(word) for word in command], env={**os.environ, **(environment or {})}, capture_output=True, text=True
+    )
     if done.returncode:
         raise AssertionError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
     return done.stdout
@@ -119,7 +138,9 @@ def draw_pictures(out: Path) -> None:
             classes = compile_app(app, place)
             photograph = assets / "image.jpg"
             if app == "ImageSegmentation":
-                lines = run_app(app, classes, libraries, model, photograph, place / "overlay.png", place / "classes.png")[:1]
+                lines = run_app(
+                    app, classes, libraries, model, photograph, place / "overlay.png", place / "classes.png"
+                )[:1]
                 photograph = place / "overlay.png"
             else:
                 more = ["20"] if app == "CameraClassification" else []

@@ -121,6 +121,7 @@ minAndroidGradlePluginVersion=1.0.0
 coreLibraryDesugaringEnabled=false
 """
 _PROGUARD = """\
-# Native methods are found by their names.
--keepclasseswithmembernames,includedescriptorclasses class org.pytorch.** { native <methods>; }
+# The library for Java finds native methods by their names, and throws this exception.
+-keepclasseswithmembernames,includedescriptorclasses class org.pytorch.**, org.penlight.** { native <methods>; }
+-keep class org.penlight.PenlightException { <init>(int, byte[]); }
 """

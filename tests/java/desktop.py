@@ -1,0 +1,117 @@
+"""Java on this machine: the binding's classes and its native library, compiled by the host's compilers into build/java, and JUnit tests run on
+the desktop's virtual machine. Android's classes are stubs (stubs/), which exist here only."""
+
+from __future__ import annotations
+
+import functools
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from penlight.build.generate import ISAS
+from tests import vulkan_drivers
+from tests.runtime import native
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+BINDING = ROOT / "bindings/java"
+OUT = ROOT / "build/java"
+LIBRARY = ROOT / "build/release/libpenlight.so"
+JARS = [Path("/usr/share/java") / name for name in ("junit4.jar", "hamcrest.jar")]
+FLAGS = "-std=c++17 -O2 -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics -ffp-contract=off -Wall -Wextra -Werror".split()
+
+
+def needs_java() -> None:
+    """Skips the test where the machine has no Java, or the runtime was not built as a shared library."""
+    if not shutil.which("javac") or not all(jar.exists() for jar in JARS):
+        pytest.skip("Java is not installed: apt-get install default-jdk-headless junit4 (./dev test does)")
+    if not LIBRARY.exists():
+        pytest.skip(f"{LIBRARY} is not there: ./dev build makes it")
+
+
+@functools.lru_cache(1)
+def jdk() -> Path:
+    """Where the JDK lies."""
+    return Path(shutil.which("javac") or "/usr/bin/javac").resolve().parents[1]
+
+
+def _run(command: list[object], **options: object) -> None:
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+
+
+def _older(made: Path, sources: list[Path]) -> bool:
+    return not made.exists() or any(s.stat().st_mtime > made.stat().st_mtime for s in sources)
+
+
+def compile_classes(sources: list[Path], out: Path, classpath: list[Path]) -> Path:
+    """Java 8 bytecode, as the Android package has it; any warning is an error."""
+    stamp = out / ".compiled"
+    if _older(stamp, sources):
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir(parents=True)
+        path = os.pathsep.join(map(str, classpath)) or "."
+        _run(["javac", "-Xlint:all,-options", "-Werror", "--release", "8", "-cp", path, "-d", out, *sources])
+        stamp.touch()
+    return out
+
+
+@functools.lru_cache(1)
+def classes() -> list[Path]:
+    """The class path: stubs, the binding, the tests, JUnit."""
+    with native.locked(OUT / "classes.lock"):
+        stubs = compile_classes(sorted((HERE / "stubs").rglob("*.java")), OUT / "stubs", [])
+        binding = compile_classes(sorted((BINDING / "src").rglob("*.java")), OUT / "binding", [stubs])
+        tests = compile_classes(sorted((HERE / "src").rglob("*.java")), OUT / "tests", [stubs, binding, *JARS])
+    return [stubs, binding, tests, *JARS]
+
+
+@functools.lru_cache(1)
+def library() -> Path:
+    """The folder with libpenlight_jni.so, built for this machine, and libpenlight.so beside it."""
+    folder = OUT / "lib"
+    room = ROOT / "penlight/runtime/image"
+    units: list[tuple[Path, str]] = [(p, "base") for p in sorted((BINDING / "jni").glob("*.cc")) if p.stem != "jvm_check"]
+    isas = [name for name, (processors, _) in ISAS.items() if processors in ("any", platform.machine())]
+    units += [(room / "image.cc", "base"), *((room / "rows.cc", isa) for isa in isas)]
+    headers = [*(BINDING / "jni").glob("*.h"), *room.glob("*.h"), *(ROOT / "penlight/runtime/include").glob("*.h*")]
+    with native.locked(OUT / "lib.lock"):
+        folder.mkdir(parents=True, exist_ok=True)
+        objects = []
+        for source, isa in units:
+            made = folder / f"{source.parent.name}_{source.stem}_{isa}.o"
+            if _older(made, [source, *headers]):
+                chosen = [] if isa == "base" else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
+                _run(["g++", *FLAGS, *chosen, f"-I{ROOT}", "-c", source, "-o", made])
+            objects.append(made)
+        made = folder / "libpenlight_jni.so"
+        if _older(made, [*objects, LIBRARY]):
+            shutil.copy(LIBRARY, folder)
+            _run(["gcc", "-shared", "-o", made, *objects, f"-L{folder}", "-lpenlight", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs"])
+    return folder
+
+
+def java(arguments: list[str], options: list[str] = [], environment: dict[str, str] = {}) -> str:  # noqa: B006
+    """What a Java program says; the test fails where the program does, or where -Xcheck:jni has something to complain of."""
+    path = os.pathsep.join(map(str, classes()))
+    command = ["java", "-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library()}", "-cp", path, *options, *arguments]
+    surroundings = {**os.environ, **vulkan_drivers.ENVIRONMENT, **environment}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=surroundings)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-12000:]
+    complaints = re.findall(r"(?:WARNING|FATAL ERROR).*(?:JNI|native).*", said)
+    assert not complaints, "\n".join(complaints)
+    return said
+
+
+def junit(test: str, models: Path, **more: object) -> str:
+    """Runs the tests of a class; at least one must be there."""
+    options = [f"-Dmodels={models}", *more.pop("options", [])]  # type: ignore[misc]
+    said = java(["org.junit.runner.JUnitCore", test], options, **more)  # type: ignore[arg-type]
+    assert re.search(r"OK \([1-9]\d* tests?\)", said), said
+    return said
