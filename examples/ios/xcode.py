@@ -40,15 +40,21 @@ CONFIGURATIONS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 
 
-def write_project(app: Path, assets: Path | None = None) -> Path:
-    """Writes the app's project anew. `assets` lies elsewhere than the description's folder of this name only in tests."""
-    name, target = read_description(app / "project.yml")
-    project = Project(app, name)
-    project.add_target(name, target, assets)
+def write_project(app: Path) -> Path:
+    """Writes the app's project anew."""
+    name, text = project_text(app)
     path = app / f"{name}.xcodeproj/project.pbxproj"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(project.text(), "utf-8")
+    path.write_text(text, "utf-8")
     return path
+
+
+def project_text(app: Path, elsewhere: Mapping[str, Path] | None = None) -> tuple[str, str]:
+    """Name and text of it. Sources may lie elsewhere than beside the description, which names them."""
+    name, target = read_description(app / "project.yml")
+    project = Project(app, name)
+    project.add_target(name, target, elsewhere or {})
+    return name, project.text()
 
 
 def read_description(path: Path) -> tuple[str, dict[str, Any]]:
@@ -77,12 +83,11 @@ class Project:
         self.objects[key] = {"isa": isa, **values}
         return key
 
-    def add_target(self, name: str, target: Mapping[str, Any], assets: Path | None) -> None:
+    def add_target(self, name: str, target: Mapping[str, Any], elsewhere: Mapping[str, Path]) -> None:
         phases: dict[str, list[str]] = {phase: [] for phase in PHASES}
         listed: list[str] = []
         for source in target["sources"]:
-            found = assets if assets and source == "assets" else self.app / source
-            listed += self.add_files(found, Path(source), phases, alone=True)
+            listed += self.add_files(elsewhere.get(source, self.app / source), Path(source), phases, alone=True)
         frameworks = [self.add_framework(each, phases["Frameworks"]) for each in target.get("dependencies", [])]
         product = self.add(
             "PBXFileReference", "product", explicitFileType="wrapper.application", includeInIndex=0, path=f"{name}.app",

@@ -8,6 +8,7 @@ moved there. Swift is parsed, not compiled.
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
@@ -79,6 +80,8 @@ def build(app: str, program: str, sources: Sequence[str], folder: Path, flags: S
         ]
         define = ["-D_NATIVE_OBJC_EXCEPTIONS", "-DGNUSTEP_BASE_LIBRARY=1", "-O1"]
         call([clang(), "-c", *runtime, *define, *WARNINGS, *options(app, made), *flags, made, "-o", f"{made}.o"])
+        # of GCC's library too: what it lets catch is Objective-C's exceptions alone, where Apple's has C++'s as well
+        call(["objcopy", "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", f"{made}.o"])
         objects.append(f"{made}.o")
     library = native.build("plain") / "libpenlight.a"
     linked = ["-lgnustep-base", "-lobjc", "-lstdc++", "-lm", "-lpthread", "-ldl"]
@@ -100,8 +103,8 @@ def for_gcc_runtime(path: Path) -> str:
         .read_text()
         .replace(f"@interface {name} : NSObject\n", f"@interface {name} : NSObject {variables}\n")
     )
-    first, rest = text.split(f'#import "{name}.h"\n')
-    return first + rest.replace("@implementation", f"{header}\n@implementation", 1)
+    text = text.replace(f'#import "{name}.h"\n', "#import <Foundation/Foundation.h>\n")
+    return text.replace("@implementation", f"{header}\n@implementation", 1)
 
 
 def make_assets(app: str, folder: Path, *more: str) -> Path:
@@ -111,8 +114,6 @@ def make_assets(app: str, folder: Path, *more: str) -> Path:
 
 
 def call(command: Sequence[object], path: Path | None = None) -> subprocess.CompletedProcess[str]:
-    import os
-
     environment = {**os.environ, **({"PYTHONPATH": str(path)} if path else {})}
     done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, f"{command[0]} failed:\n{done.stdout[-3000:]}{done.stderr[-6000:]}"

@@ -4,6 +4,6 @@
 NS_ASSUME_NONNULL_BEGIN
 
 // Bytes of red, green, blue and alpha, pixel by pixel, to three planes of (colour / 255 - mean) / std, of red, green and blue.
-NSMutableData* PixelsToFloats(NSData* rgba, const float mean[_Nonnull 3], const float std[_Nonnull 3]);
+FOUNDATION_EXPORT NSMutableData* PixelsToFloats(NSData* rgba, const float mean[_Nonnull 3], const float std[_Nonnull 3]);
 
 NS_ASSUME_NONNULL_END

@@ -1,7 +1,10 @@
 // HelloWorld and HelloWorld-Metal without a screen: model, labels and pixels in, what the app shows out.
+#import <Foundation/Foundation.h>
+extern "C" {  // which GNUstep's FOUNDATION_EXPORT leaves out
 #import "Labels.h"
 #import "Pixels.h"
 #import "TorchModule.h"
+}
 
 int main(int, char* argv[]) {
   @autoreleasepool {

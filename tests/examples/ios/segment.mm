@@ -1,7 +1,10 @@
 // ImageSegmentation without a screen: model, pixels and their width in, names out, and the pixels with colours over them.
+#import <Foundation/Foundation.h>
+extern "C" {  // which GNUstep's FOUNDATION_EXPORT leaves out
 #import "Pixels.h"
 #import "Segments.h"
 #import "TorchModule.h"
+}
 
 int main(int, char* argv[]) {
   @autoreleasepool {

@@ -4,10 +4,10 @@
 NS_ASSUME_NONNULL_BEGIN
 
 // Those of PASCAL VOC, in the order of the model's outputs.
-NSArray<NSString*>* SegmentNames(void);
+FOUNDATION_EXPORT NSArray<NSString*>* SegmentNames(void);
 // The photograph (red, green, blue, alpha), each pixel that is not background half in the colour of its class.
-NSData* SegmentOverlay(NSData* rgba, NSData* numbers);
+FOUNDATION_EXPORT NSData* SegmentOverlay(NSData* rgba, NSData* numbers);
 // Names of the classes that at least a hundredth of the pixels have, without the background.
-NSArray<NSString*>* SegmentsFound(NSData* numbers);
+FOUNDATION_EXPORT NSArray<NSString*>* SegmentsFound(NSData* numbers);
 
 NS_ASSUME_NONNULL_END

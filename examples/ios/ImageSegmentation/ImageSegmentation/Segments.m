@@ -2,8 +2,8 @@
 
 NSArray<NSString*>* SegmentNames(void) {
   return @[
-    @"background", @"aeroplane", @"bicycle", @"bird", @"boat", @"bottle", @"bus", @"car", @"cat", @"chair", @"cow", @"diningtable",
-    @"dog", @"horse", @"motorbike", @"person", @"pottedplant", @"sheep", @"sofa", @"train", @"tvmonitor"
+    @"background",  @"aeroplane", @"bicycle", @"bird",      @"boat",   @"bottle",      @"bus",   @"car",  @"cat",   @"chair",    @"cow",
+    @"diningtable", @"dog",       @"horse",   @"motorbike", @"person", @"pottedplant", @"sheep", @"sofa", @"train", @"tvmonitor"
   ];
 }
 
