@@ -23,7 +23,7 @@ BINDING = ROOT / "bindings/java"
 OUT = ROOT / "build/java"
 LIBRARY = ROOT / "build/release/libpenlight.so"
 JARS = [Path("/usr/share/java") / name for name in ("junit4.jar", "hamcrest.jar")]
-FLAGS = "-std=c++17 -O2 -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics -ffp-contract=off -Wall -Wextra -Werror".split()
+FLAGS = ["-std=c++17", "-O2", "-fPIC", "-fno-exceptions", "-fno-rtti", "-fvisibility=hidden", "-fno-threadsafe-statics", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
 
 
 def needs_java() -> None:
