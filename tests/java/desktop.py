@@ -96,6 +96,15 @@ def library() -> Path:
     return folder
 
 
+def counting_library() -> Path:
+    """allocations.c, to be preloaded."""
+    made, source = OUT / "libcounting.so", HERE / "allocations.c"
+    with native.locked(OUT / "counting.lock"):
+        if _older(made, [source]):
+            _run(["gcc", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-fPIC", "-shared", "-o", made, source])
+    return made
+
+
 def java(arguments: list[str], options: list[str] = [], environment: dict[str, str] = {}) -> str:  # noqa: B006
     """What a Java program says; the test fails where the program does, or where -Xcheck:jni has something to complain of."""
     path = os.pathsep.join(map(str, classes()))
