@@ -30,7 +30,9 @@ class Containers(nn.Module):
 class Nested(nn.Module):
     """Every form of an argument."""
 
-    def forward(self, x: Tensor, parts: dict, more: list, pair: tuple, scale: float, text: str, flag: bool, nothing=None):
+    def forward(
+        self, x: Tensor, parts: dict, more: list, pair: tuple, scale: float, text: str, flag: bool, nothing=None
+    ):
         return x * scale + parts["a"] - parts["b"] + more[0] * more[1] + pair[0] * pair[1][0]
 
 
@@ -171,12 +173,13 @@ def make(folder: Path) -> None:
     penlight.optimize(classifier, (big,)).save(folder / "big.pen")
     _save(folder, "big", big, classifier(big))
 
-    rows = torch.export.Dim("rows", min=1, max=64)
+    rows = torch.export.Dim("rows", max=64)
     x, n = torch.arange(8.0).reshape(2, 4), torch.tensor(5)
     penlight.optimize(Containers(), (x, n), dynamic_shapes={"x": {0: rows}, "n": {}}).save(folder / "containers.pen")
     call = (x, {"a": x, "b": x}, [x, x], (x, [x]), 0.5, "fixed é", True, None)
     penlight.optimize(Nested(), call).save(folder / "nested.pen")
-    penlight.optimize(torch.jit.script(Kinds().eval())).save(folder / "kinds.pen")
+    methods = ["forward", *(name for name, value in vars(Kinds).items() if hasattr(value, "_torchscript_modifier"))]
+    penlight.optimize(torch.jit.script(Kinds().eval()), methods=methods).save(folder / "kinds.pen")
     penlight.optimize(_Halves(), (x.half(), x > 3)).save(folder / "halves.pen")
     penlight.optimize(_Dtypes(), tuple((x * 2).to(t) for t in _DTYPES)).save(folder / "dtypes.pen")
     penlight.optimize(_Nonzero(), (x,)).save(folder / "nonzero.pen")

@@ -723,7 +723,7 @@ inline bool Spec::arguments() {
   if (!member(',', "names") || !(takes('[') || fail("a list of names"))) return false;
   for (uint32_t part = 1; !takes(']'); ++name_count_) {
     if (name_count_ && !takes(',')) return fail("a comma, or the end of a list");
-    uint32_t made;
+    uint32_t made = 0;
     if (!node(&made) || !text(&nodes_[made].text, &nodes_[made].text_bytes)) return false;
     if (name_count_ >= positional_) continue;
     nodes_[part].key_kind = SpecKind::kString;
