@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,11 +23,13 @@ from penlight.build.library import build_jni, build_library
 from penlight.build.model_selection import selection_of_models
 from penlight.build.package.zip_file import jar
 from penlight.build.targets import TARGETS
+from tests import vulkan_drivers
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES, HERE = ROOT / "examples/android", Path(__file__).parent
 FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
 CACHE = ROOT / "build/libraries"
+MORE = {"CameraClassification": (20, 90)}  # frames, and how far they must be turned
 APPS = ("HelloWorld", "ImageSegmentation", "CameraClassification", "VulkanTest")
 
 
@@ -84,10 +87,10 @@ def make_assets(app: str, out: Path, *options: str) -> Path:
     return out
 
 
-def build_libraries(model: Path, out: Path, *, vulkan: bool = False) -> Path:
-    """A folder with what Java loads on this machine, for a model."""
-    selection = selection_of_models([model])
-    selection = replace(selection, backends=("cpu", "vulkan") if vulkan else ("cpu",))
+def build_libraries(models: Sequence[Path], out: Path) -> Path:
+    """A folder with what Java loads on this machine: what these models need and no more, with Vulkan where shaders can be compiled."""
+    backends = ("cpu", "vulkan") if shutil.which("glslc") else ("cpu",)
+    selection = replace(selection_of_models(models), backends=backends)
     library = build_library(TARGETS["host"], selection, out, cache=CACHE, jobs=2)
     return build_jni(library, native_functions(java_classes()), cache=CACHE, jobs=2).path.parent
 
@@ -103,7 +106,10 @@ def run_app(app: str, classes: Path, libraries: Path, *arguments: object, **envi
 def call(command: Sequence[Any], environment: dict[str, str] | None = None) -> str:
 
     done = subprocess.run(
-        [str(word) for word in command], env={**os.environ, **(environment or {})}, capture_output=True, text=True
+        [str(word) for word in command],
+        env={**os.environ, **vulkan_drivers.ENVIRONMENT, **(environment or {})},
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise AssertionError(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
@@ -129,23 +135,21 @@ def draw_pictures(out: Path) -> None:
     from PIL import Image
 
     with tempfile.TemporaryDirectory() as folder:
-        for app in APPS:
-            place = Path(folder) / app
-            place.mkdir()
-            assets = make_assets(app, place / "assets")
-            model = next(assets.glob("*.pen"))
-            libraries = build_libraries(model, place, vulkan=app == "VulkanTest")
-            classes = compile_app(app, place)
-            photograph = assets / "image.jpg"
+        places = {app: Path(folder) / app for app in APPS}
+        assets = {app: make_assets(app, place / "assets") for app, place in places.items()}
+        models = {app: next(made.glob("*.pen")) for app, made in assets.items()}
+        libraries = build_libraries(list(models.values()), Path(folder))
+        for app, place in places.items():
+            classes, photograph = compile_app(app, place), assets[app] / "image.jpg"
             if app == "ImageSegmentation":
-                lines = run_app(
-                    app, classes, libraries, model, photograph, place / "overlay.png", place / "classes.png"
-                )[:1]
-                photograph = place / "overlay.png"
+                made = place / "overlay.png", place / "classes.png"
+                lines = run_app(app, classes, libraries, models[app], photograph, *made)[:1]
+                photograph = made[0]
             else:
-                more = ["20"] if app == "CameraClassification" else []
-                lines = run_app(app, classes, libraries, model, assets / "labels.txt", photograph, *more)
-                lines = lines[-3:] if more else lines
+                lines = run_app(
+                    app, classes, libraries, models[app], assets[app] / "labels.txt", photograph, *MORE.get(app, ())
+                )
+                lines = lines[-3:] if app in MORE else lines
             path = out / f"android_{app}.jpg"
             framed(Image.open(photograph), lines).save(path, quality=85)
             print(path, path.stat().st_size, *lines, sep="\n  ")

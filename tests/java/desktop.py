@@ -9,7 +9,9 @@ import platform
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +25,19 @@ BINDING = ROOT / "bindings/java"
 OUT = ROOT / "build/java"
 LIBRARY = ROOT / "build/release/libpenlight.so"
 JARS = [Path("/usr/share/java") / name for name in ("junit4.jar", "hamcrest.jar")]
-FLAGS = "-std=c++17 -O2 -fPIC -fno-exceptions -fno-rtti -fvisibility=hidden -fno-threadsafe-statics -ffp-contract=off -Wall -Wextra -Werror".split()
+FLAGS = [
+    "-std=c++17",
+    "-O2",
+    "-fPIC",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fvisibility=hidden",
+    "-fno-threadsafe-statics",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+]
 
 
 def needs_java() -> None:
@@ -40,9 +54,11 @@ def jdk() -> Path:
     return Path(shutil.which("javac") or "/usr/bin/javac").resolve().parents[1]
 
 
-def _run(command: list[object], **options: object) -> None:
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)  # type: ignore[call-overload]
+def run_tool(command: Sequence[object]) -> str:
+    """What a compiler or the like says; the test fails with its words where it does."""
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done.stdout
 
 
 def _older(made: Path, sources: list[Path]) -> bool:
@@ -56,7 +72,7 @@ def compile_classes(sources: list[Path], out: Path, classpath: list[Path]) -> Pa
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir(parents=True)
         path = os.pathsep.join(map(str, classpath)) or "."
-        _run(["javac", "-Xlint:all,-options", "-Werror", "--release", "8", "-cp", path, "-d", out, *sources])
+        run_tool(["javac", "-Xlint:all,-options", "-Werror", "--release", "8", "-cp", path, "-d", out, *sources])
         stamp.touch()
     return out
 
@@ -76,7 +92,9 @@ def library() -> Path:
     """The folder with libpenlight_jni.so, built for this machine, and libpenlight.so beside it."""
     folder = OUT / "lib"
     room = ROOT / "penlight/runtime/image"
-    units: list[tuple[Path, str]] = [(p, "base") for p in sorted((BINDING / "jni").glob("*.cc")) if p.stem != "jvm_check"]
+    units: list[tuple[Path, str]] = [
+        (p, "base") for p in sorted((BINDING / "jni").glob("*.cc")) if p.stem != "jvm_check"
+    ]
     isas = [name for name, (processors, _) in ISAS.items() if processors in ("any", platform.machine())]
     units += [(room / "image.cc", "base"), *((room / "rows.cc", isa) for isa in isas)]
     headers = [*(BINDING / "jni").glob("*.h"), *room.glob("*.h"), *(ROOT / "penlight/runtime/include").glob("*.h*")]
@@ -87,20 +105,55 @@ def library() -> Path:
             made = folder / f"{source.parent.name}_{source.stem}_{isa}.o"
             if _older(made, [source, *headers]):
                 chosen = [] if isa == "base" else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
-                _run(["g++", *FLAGS, *chosen, f"-I{ROOT}", "-c", source, "-o", made])
+                run_tool(["g++", *FLAGS, *chosen, f"-I{ROOT}", "-c", source, "-o", made])
             objects.append(made)
         made = folder / "libpenlight_jni.so"
         if _older(made, [*objects, LIBRARY]):
             shutil.copy(LIBRARY, folder)
-            _run(["gcc", "-shared", "-o", made, *objects, f"-L{folder}", "-lpenlight", "-Wl,-rpath,$ORIGIN", "-Wl,-z,defs"])
+            run_tool(
+                [
+                    "gcc",
+                    "-shared",
+                    "-o",
+                    made,
+                    *objects,
+                    f"-L{folder}",
+                    "-lpenlight",
+                    "-Wl,-rpath,$ORIGIN",
+                    "-Wl,-z,defs",
+                ]
+            )
     return folder
 
 
-def java(arguments: list[str], options: list[str] = [], environment: dict[str, str] = {}) -> str:  # noqa: B006
+def counting_library() -> Path:
+    """allocations.c, to be preloaded."""
+    made, source = OUT / "libcounting.so", HERE / "allocations.c"
+    with native.locked(OUT / "counting.lock"):
+        if _older(made, [source]):
+            run_tool(["gcc", "-O1", "-fno-builtin", "-Wall", "-Wextra", "-fPIC", "-shared", "-o", made, source])
+    return made
+
+
+def java(
+    arguments: list[str],
+    options: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> str:
     """What a Java program says; the test fails where the program does, or where -Xcheck:jni has something to complain of."""
     path = os.pathsep.join(map(str, classes()))
-    command = ["java", "-Xcheck:jni", "-Xmx512m", f"-Djava.library.path={library()}", "-cp", path, *options, *arguments]
-    surroundings = {**os.environ, **vulkan_drivers.ENVIRONMENT, **environment}
+    command = [
+        "java",
+        "-Xcheck:jni",
+        "-Xmx512m",
+        f"-Djava.library.path={folder or library()}",
+        "-cp",
+        path,
+        *options,
+        *arguments,
+    ]
+    surroundings = {**os.environ, **vulkan_drivers.ENVIRONMENT, **(environment or {})}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=surroundings)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-12000:]
@@ -109,9 +162,8 @@ def java(arguments: list[str], options: list[str] = [], environment: dict[str, s
     return said
 
 
-def junit(test: str, models: Path, **more: object) -> str:
+def junit(test: str, models: Path, options: Sequence[str] = (), **more: Any) -> str:
     """Runs the tests of a class; at least one must be there."""
-    options = [f"-Dmodels={models}", *more.pop("options", [])]  # type: ignore[misc]
-    said = java(["org.junit.runner.JUnitCore", test], options, **more)  # type: ignore[arg-type]
+    said = java(["org.junit.runner.JUnitCore", test], [f"-Dmodels={models}", *options], **more)
     assert re.search(r"OK \([1-9]\d* tests?\)", said), said
     return said

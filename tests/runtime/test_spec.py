@@ -127,6 +127,8 @@ def test_arguments(reader: Path) -> None:
         arguments == "1 4? 0 6? 5"
     )  # of a third position it is known that there is such a parameter, not that it was captured
     assert read(reader, 'in 1 {"args": [0], "kwargs": {}, "names": []}') == ['{"arguments": [0]} | 1 0 0 0 0']
+    formats = 'in 1 {"args": [0], "kwargs": {}, "names": [], "channels_last": [[], [0, 12]]}'
+    assert read(reader, formats) == ['{"arguments": [0]} | 1 0 0 0 0'], "for callers with torch's tensors"
 
 
 BAD = {
@@ -185,6 +187,10 @@ def test_what_is_no_spec(reader: Path) -> None:
         'in 1 {"args": [{"item": 0}], "kwargs": {}, "names": []}': "a form that arguments may have",
         'in 1 {"kwargs": {}, "args": [0], "names": []}': "in this order",
         'in 0 {"args": [], "kwargs": {}, "names": [1]}': "a string",
+        'in 0 {"args": [], "kwargs": {}, "names": [], "channels_first": [[], []]}': "in this order",
+        'in 0 {"args": [], "kwargs": {}, "names": [], "channels_last": [[]]}': "two lists of results",
+        'in 0 {"args": [], "kwargs": {}, "names": [], "channels_last": [[], [-1]]}': "the number of a result",
+        'in 0 {"args": [], "kwargs": {}, "names": [], "channels_last": [[], []}': "the end of two lists",
         "in 1 0": "in this order",
     }
     for line, words in zip(read(reader, *lines), lines.values(), strict=True):

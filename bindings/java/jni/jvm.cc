@@ -61,9 +61,7 @@ size_t element_bytes(int32_t dtype) {
   return kBytes[dtype];
 }
 
-bool BufferTensor::read(env e, object buffer, int32_t dtype, array shape, int32_t format) {
-  int32_t rank = e->GetArrayLength(shape);
-  if (rank > 8) return raise(e, PEN_ILLEGAL, "a tensor: expected at most 8 dimensions, got %d", static_cast<int>(rank)), false;
+bool BufferTensor::read(env e, object buffer, int32_t dtype, array shape, int32_t rank, int32_t format) {
   e->GetLongArrayRegion(shape, 0, rank, dims);
   void* data = e->GetDirectBufferAddress(buffer);
   if (!data) {

@@ -119,7 +119,7 @@ class Text {
 struct BufferTensor {
   pen_tensor tensor;
   int64_t dims[8], strides[8];
-  bool read(env e, object buffer, int32_t dtype, array shape, int32_t format);
+  bool read(env e, object buffer, int32_t dtype, array shape, int32_t rank, int32_t format);
 };
 size_t element_bytes(int32_t dtype);
 // Room in a direct buffer for so many bytes (elements of `unit` bytes each); NULL and an exception where there is less.

@@ -36,9 +36,9 @@ PEN_JAVA(void, destroySession, int64_t session) {
   if (session) pen_session_destroy(pointer<pen_session>(session));
 }
 
-PEN_JAVA(void, setInput, int64_t session, int32_t index, object data, int32_t dtype, array dims, int32_t format) {
+PEN_JAVA(void, setInput, int64_t session, int32_t index, object data, int32_t dtype, array dims, int32_t rank, int32_t format) {
   BufferTensor input;
-  if (input.read(e, data, dtype, dims, format))
+  if (input.read(e, data, dtype, dims, rank, format))
     fine(e, session, pen_session_set_input(pointer<pen_session>(session), index, &input.tensor));
 }
 

@@ -141,9 +141,9 @@ PEN_JAVA(int64_t, valueString, array from) {
   return value;
 }
 
-PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t format) {
+PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format) {
   BufferTensor input;
-  if (!input.read(e, data, dtype, dims, format)) return 0;
+  if (!input.read(e, data, dtype, dims, rank, format)) return 0;
   object kept = e->NewGlobalRef(data);
   pen_value* value = kept ? pen_value_tensor(&input.tensor, let_go, kept) : nullptr;
   if (!value && kept) e->DeleteGlobalRef(kept);

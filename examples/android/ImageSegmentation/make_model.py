@@ -13,15 +13,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-APP = Path(__file__).resolve().parent
-sys.path.insert(0, str(APP.parent))
 import numpy as np
 import skimage
-from classifier import say_next, write_photograph
 from PIL import Image, ImageDraw
 
 import penlight
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from classifier import say_next, write_photograph
+
+APP = Path(__file__).resolve().parent
 SIZE = 400  # as Segmenter.java has it
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PHOTOGRAPH = Path(skimage.__file__).parent / "data/astronaut.png"
@@ -42,27 +43,31 @@ def main(assets: Path, after: Callable[[Path], None]) -> None:
     parser.add_argument("--backbone", choices=("resnet50", "mobilenet_v3_large"), default="resnet50")
     parser.add_argument("--out", type=Path, default=assets)
     given = parser.parse_args()
+    network = make_network(given.backbone, given.weights)
+    given.out.mkdir(parents=True, exist_ok=True)
+    model = penlight.optimize(
+        network, (as_input(given.photograph),), winograd_budget=0.0
+    )  # larger weights are not worth an app's size
+    model.save(given.out / "deeplabv3.pen")
+    write_photograph(given.photograph, given.out)
+    after(given.out / "deeplabv3.pen")
+
+
+def make_network(backbone: str, weights: Path | None) -> Any:
     import torch
     import torchvision
 
     torch.manual_seed(0)
     network = torchvision.models.get_model(
-        f"deeplabv3_{given.backbone}", weights=None, weights_backbone=None, num_classes=21, aux_loss=False
+        f"deeplabv3_{backbone}", weights=None, weights_backbone=None, num_classes=21, aux_loss=False
     )
-    image = as_input(given.photograph)
-    if given.weights:
-        state = torch.load(given.weights, map_location="cpu", weights_only=True)
+    if weights:
+        state = torch.load(weights, map_location="cpu", weights_only=True)
         network.load_state_dict({name: value for name, value in state.items() if not name.startswith("aux_")})
     else:
         print("No --weights: a network that was not trained, fitted to scikit-image's astronaut alone.")
         fit(network, as_input(PHOTOGRAPH))
-    given.out.mkdir(parents=True, exist_ok=True)
-    model = penlight.optimize(
-        network.eval(), (image,), winograd_budget=0.0
-    )  # larger weights are not worth an app's size
-    model.save(given.out / "deeplabv3.pen")
-    write_photograph(given.photograph, given.out)
-    after(given.out / "deeplabv3.pen")
+    return network.eval()
 
 
 def as_input(photograph: Path) -> Any:

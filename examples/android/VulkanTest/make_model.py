@@ -3,8 +3,7 @@
 import sys
 from pathlib import Path
 
-APP = Path(__file__).resolve().parent
-sys.path.insert(0, str(APP.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from classifier import main
 
-main(APP, "rocket.jpg", backends=("cpu", "vulkan"))
+main(Path(__file__).resolve().parent, "rocket.jpg", backends=("cpu", "vulkan"))

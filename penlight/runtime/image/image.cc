@@ -29,7 +29,7 @@ struct Functions {
   YuvFn* yuv;
 };
 
-// The best that is compiled in and that this processor has, as the runtime found.
+// The best that is compiled in and that this processor has, as the runtime found; or what PENLIGHT_ISA names, as for sessions.
 Functions best() {
 #if defined(__x86_64__) || defined(__i386__)
 #define PEN_ROW(name, processors, flags) {#name, {pen::name::image_argb, pen::name::image_yuv}},
@@ -38,9 +38,12 @@ Functions best() {
     Functions functions;
   } sets[] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
-  for (int32_t i = 0; const char* name = pen_isa_name(i); ++i)
+  const char* wanted = getenv("PENLIGHT_ISA");
+  for (int32_t i = 0; const char* name = pen_isa_name(i); ++i) {
+    if (wanted && wanted[0] && strcmp(wanted, name) != 0) continue;
     for (const auto& set : sets)
       if (set.functions.argb && strcmp(set.name, name) == 0) return set.functions;
+  }
 #endif
   return {pen::base::image_argb, pen::base::image_yuv};
 }

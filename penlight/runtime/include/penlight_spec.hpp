@@ -335,6 +335,7 @@ class Spec {
   bool items(uint32_t self, uint32_t depth);
   bool fresh(uint32_t self, uint32_t part);
   bool arguments();
+  bool formats();
   bool whole(int32_t tensors);
   bool node(uint32_t* made);
   void describe(uint32_t node, Words& words, uint32_t depth) const;
@@ -709,7 +710,7 @@ inline bool Spec::arguments() {
     const char* found;
     size_t bytes;
     if (!takes(before) || !text(&found, &bytes) || !same(found, bytes, name, __builtin_strlen(name)) || !takes(':'))
-      return fail("args, kwargs and names of arguments, in this order");
+      return fail("args, kwargs, names of arguments and, where there is one, channels_last, in this order");
     return true;
   };
   uint32_t self;
@@ -722,7 +723,7 @@ inline bool Spec::arguments() {
   if (!member(',', "names") || !(takes('[') || fail("a list of names"))) return false;
   for (uint32_t part = 1; !takes(']'); ++name_count_) {
     if (name_count_ && !takes(',')) return fail("a comma, or the end of a list");
-    uint32_t made;
+    uint32_t made = 0;
     if (!node(&made) || !text(&nodes_[made].text, &nodes_[made].text_bytes)) return false;
     if (name_count_ >= positional_) continue;
     nodes_[part].key_kind = SpecKind::kString;
@@ -730,7 +731,26 @@ inline bool Spec::arguments() {
     nodes_[part].key_bytes = nodes_[made].text_bytes;
     part = nodes_[part].end;
   }
+  blank();
+  if (*at_ == ',' && (!member(',', "channels_last") || !formats())) return false;
   return takes('}') || fail("the end of the arguments");
+}
+
+// Two lists of results, which torch gives with the strides of channels_last: where no input has those, and where one has. They are
+// for callers with torch's tensors: bindings give every result in the order of its dims.
+inline bool Spec::formats() {
+  for (int list = 0; list < 2; ++list) {
+    if (!takes(list ? ',' : '[') || !takes('[')) return fail("two lists of results");
+    for (bool first = true; !takes(']'); first = false) {
+      if (!first && !takes(',')) return fail("a comma, or the end of a list");
+      blank();
+      const char* start = at_;
+      SpecNode result{};
+      if (!number(&result)) return false;
+      if (result.kind != SpecKind::kInt || result.integer < 0) return at_ = start, fail("the number of a result");
+    }
+  }
+  return takes(']') || fail("the end of two lists of results");
 }
 
 // Every flat input has its place: a run could not be without it.

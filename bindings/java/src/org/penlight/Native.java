@@ -83,7 +83,7 @@ final class Native {
 
   static native void destroySession(long session);
 
-  static native void setInput(long session, int index, Buffer data, int dtype, long[] dims, int format);
+  static native void setInput(long session, int index, Buffer data, int dtype, long[] dims, int rank, int format);
 
   static native void prepare(long session);
 
@@ -131,7 +131,7 @@ final class Native {
 
   static native long valueString(byte[] text);
 
-  static native long valueTensor(Buffer data, int dtype, long[] dims, int format);
+  static native long valueTensor(Buffer data, int dtype, long[] dims, int rank, int format);
 
   static native long valueList(long[] items);
 

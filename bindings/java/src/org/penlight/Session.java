@@ -21,7 +21,7 @@ public final class Session implements AutoCloseable {
     final byte[] name;
     final Spec inputs;
     final Spec outputs;
-    final Tensor[] given; // held while a run reads their memory
+    final Tensor[] given; // held here while a run reads and writes their memory: callers may have let go of them
     final Tensor[] results;
     final long[] dims = new long[8];
     long session; // 0: to be made
@@ -32,6 +32,11 @@ public final class Session implements AutoCloseable {
       outputs = new Spec(model, name, false);
       given = new Tensor[Native.portCount(model, name, true)];
       results = new Tensor[Native.portCount(model, name, false)];
+    }
+
+    void forget() {
+      Arrays.fill(given, null);
+      Arrays.fill(results, null);
     }
   }
 
@@ -96,14 +101,13 @@ public final class Session implements AutoCloseable {
     try {
       bind(run, args);
       for (int i = 0; i < run.results.length; ++i) run.results[i] = room(run, i);
-      start(run, run.results);
+      start(run);
       for (int i = 0; i < run.results.length; ++i) {
         if (run.results[i] == null) run.results[i] = copied(run, i);
       }
       return run.outputs.build(run.results, run.given);
     } finally {
-      Arrays.fill(run.given, null);
-      Arrays.fill(run.results, null);
+      run.forget();
     }
   }
 
@@ -115,10 +119,13 @@ public final class Session implements AutoCloseable {
       if (results.length != run.results.length) {
         throw new IllegalArgumentException("results: expected " + run.results.length + " tensors, got " + results.length);
       }
-      for (int i = 0; i < results.length; ++i) checkFits(run, i, results[i]);
-      start(run, results);
+      for (int i = 0; i < results.length; ++i) {
+        checkFits(run, i, results[i]);
+        run.results[i] = results[i];
+      }
+      start(run);
     } finally {
-      Arrays.fill(run.given, null);
+      run.forget();
     }
   }
 
@@ -128,7 +135,7 @@ public final class Session implements AutoCloseable {
     try {
       bind(run, args);
     } finally {
-      Arrays.fill(run.given, null);
+      run.forget();
     }
   }
 
@@ -223,7 +230,8 @@ public final class Session implements AutoCloseable {
     run.inputs.flatten(args, run.given);
     for (int i = 0; i < run.given.length; ++i) {
       Tensor tensor = run.given[i];
-      Native.setInput(run.session, i, tensor.getRawDataBuffer(), Tensors.code(tensor), tensor.shape(), format(tensor));
+      int rank = Tensors.dims(tensor, run.dims);
+      Native.setInput(run.session, i, tensor.getRawDataBuffer(), Tensors.code(tensor), run.dims, rank, format(tensor));
     }
     Native.prepare(run.session);
   }
@@ -235,9 +243,10 @@ public final class Session implements AutoCloseable {
     return Tensors.empty(info & 255, Arrays.copyOf(run.dims, info >> 8 & 255));
   }
 
-  private static void start(Planned run, Tensor[] results) {
-    for (int i = 0; i < results.length; ++i) {
-      if (results[i] != null) Native.setOutput(run.session, i, results[i].getRawDataBuffer(), Tensors.bytes(results[i]));
+  private static void start(Planned run) {
+    for (int i = 0; i < run.results.length; ++i) {
+      Tensor result = run.results[i];
+      if (result != null) Native.setOutput(run.session, i, result.getRawDataBuffer(), Tensors.bytes(result));
     }
     Native.run(run.session);
   }
@@ -253,13 +262,13 @@ public final class Session implements AutoCloseable {
   private static void checkFits(Planned run, int index, Tensor result) {
     int info = Native.output(run.session, index, run.dims);
     if (info >> 16 == 0) throw new IllegalArgumentException("result " + index + ": its size depends on the data: expected run, not runInto");
-    long[] shape = Arrays.copyOf(run.dims, info >> 8 & 255);
-    if (result == null || Tensors.code(result) != (info & 255) || !Arrays.equals(result.shape(), shape)
-        || result.memoryFormat() != MemoryFormat.CONTIGUOUS) {
-      String got = result == null ? "null" : result + " " + result.memoryFormat();
-      throw new IllegalArgumentException(
-          "result " + index + ": expected " + Tensors.dtype(info & 255) + Arrays.toString(shape) + " CONTIGUOUS, got " + got);
-    }
+    int code = info & 255, rank = info >> 8 & 255;
+    boolean fits = result != null && Tensors.code(result) == code && result.dim() == rank && result.memoryFormat() == MemoryFormat.CONTIGUOUS;
+    for (int i = 0; fits && i < rank; ++i) fits = result.size(i) == run.dims[i];
+    if (fits) return;
+    String expected = Tensors.dtype(code) + Arrays.toString(Arrays.copyOf(run.dims, rank)) + " CONTIGUOUS";
+    String got = result == null ? "null" : result + " " + result.memoryFormat();
+    throw new IllegalArgumentException("result " + index + ": expected " + expected + ", got " + got);
   }
 
   static int format(Tensor tensor) {

@@ -81,6 +81,14 @@ public final class Tensors {
     return CODES[tensor.dtype().ordinal()];
   }
 
+  /** Puts a tensor's dims into room for 8, and returns how many there are. */
+  static int dims(Tensor tensor, long[] dims) {
+    int rank = tensor.dim();
+    if (rank > 8) throw new IllegalArgumentException("a tensor: expected at most 8 dimensions, got " + rank);
+    for (int i = 0; i < rank; ++i) dims[i] = tensor.size(i);
+    return rank;
+  }
+
   static long bytes(Tensor tensor) {
     Buffer data = tensor.getRawDataBuffer();
     return (long) data.capacity() * BYTES[code(tensor)];

@@ -40,7 +40,9 @@ final class Values {
     if (value.isString()) return Native.valueString(Native.bytes(value.toStr()));
     if (value.isTensor()) {
       Tensor tensor = value.toTensor();
-      return Native.valueTensor(tensor.getRawDataBuffer(), Tensors.code(tensor), tensor.shape(), Session.format(tensor));
+      long[] dims = new long[8];
+      int rank = Tensors.dims(tensor, dims);
+      return Native.valueTensor(tensor.getRawDataBuffer(), Tensors.code(tensor), dims, rank, Session.format(tensor));
     }
     if (value.isDictStringKey()) return dictToNative(value.toDictStringKey());
     if (value.isDictLongKey()) return dictToNative(value.toDictLongKey());

@@ -220,6 +220,15 @@ public abstract class Tensor {
     return Arrays.copyOf(shape, shape.length);
   }
 
+  /** The number of dimensions. Penlight's own, as is size(): loops ask for them without a copy of the shape. */
+  public int dim() {
+    return shape.length;
+  }
+
+  public long size(int dim) {
+    return shape[dim];
+  }
+
   public MemoryFormat memoryFormat() {
     return memoryFormat;
   }

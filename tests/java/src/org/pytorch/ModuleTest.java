@@ -84,7 +84,7 @@ public class ModuleTest {
   @Test
   public void results() {
     Module module = Module.load(path("containers.pen"));
-    for (int n = 1; n <= 3; ++n) {
+    for (int n = 2; n <= 4; ++n) {
       float[] data = new float[4 * n];
       Arrays.fill(data, 2);
       Tensor number = Tensor.fromBlob(new long[] {5 + n}, new long[0]);
@@ -156,7 +156,7 @@ public class ModuleTest {
   public void wrongTensors() throws Exception {
     Module module = Module.load(path("classifier.pen"));
     Class<RuntimeException> any = RuntimeException.class;
-    fails(any, () -> module.forward(IValue.from(rows())), "x", "f32", "[1, 3, 8, 8]", "[2, 4]");
+    fails(any, () -> module.forward(IValue.from(rows())), "input 0 (x): expected f32 of rank 4, got f32 of rank 2");
     fails(any, () -> module.forward(IValue.from(Tensor.fromBlob(new int[192], IMAGE))), "x", "i32");
     fails(any, () -> module.forward(IValue.from(Tensor.fromBlob(new float[1], new long[9 - 1]))), "shape");
     long[] nine = {1, 1, 1, 1, 1, 1, 1, 1, 1};

@@ -9,7 +9,7 @@ import org.pytorch.examples.Photographs;
 public final class Desktop {
   public static void main(String[] files) throws Exception {
     Labels labels = new Labels(new FileInputStream(files[1]));
-    DeviceTest.run(device -> Module.load(files[0], null, device), labels, Photographs.bitmap(files[2]))
+    DeviceTest.run(device -> Module.load(files[0], null, device), labels, Photographs.bitmap(files[2]), 2)
         .forEach(System.out::println);
   }
 }

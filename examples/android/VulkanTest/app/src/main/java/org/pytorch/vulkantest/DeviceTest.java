@@ -13,8 +13,6 @@ import org.pytorch.examples.Labels;
 
 /** Runs a model on the CPU and on the GPU, and says in lines of text how long each took and whether they agree. Knows nothing of screens. */
 final class DeviceTest {
-  static final int RUNS = 10;
-
   /** Where the model comes from. */
   interface Loader {
     Module load(Device device);
@@ -22,7 +20,8 @@ final class DeviceTest {
 
   private DeviceTest() {}
 
-  static List<String> run(Loader loader, Labels labels, Bitmap photograph) {
+  /** The time of a device is that of the shortest of {@code runs}, after one that is not counted. */
+  static List<String> run(Loader loader, Labels labels, Bitmap photograph, int runs) {
     Tensor inputTensor = EfficientNet.input(photograph);
     List<String> lines = new ArrayList<>();
     float[] expected = null;
@@ -36,7 +35,7 @@ final class DeviceTest {
       }
       Tensor outputTensor = module.forward(IValue.from(inputTensor)).toTensor(); // copied there and back by itself
       long shortest = Long.MAX_VALUE;
-      for (int i = 0; i < RUNS; i++) {
+      for (int i = 0; i < runs; i++) {
         long start = System.nanoTime();
         outputTensor = module.forward(IValue.from(inputTensor)).toTensor();
         shortest = Math.min(shortest, System.nanoTime() - start);

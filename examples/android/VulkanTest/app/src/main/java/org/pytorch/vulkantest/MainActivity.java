@@ -15,6 +15,8 @@ import org.pytorch.examples.Labels;
 
 /** Runs the model that lies in its assets on the CPU and on the GPU, and shows what both say. */
 public class MainActivity extends Activity {
+  private static final int RUNS = 10;
+
   @Override
   protected void onCreate(Bundle savedInstanceState) {
     super.onCreate(savedInstanceState);
@@ -27,9 +29,8 @@ public class MainActivity extends Activity {
       Labels labels = new Labels(getAssets().open("labels.txt"));
       new Thread(
               () -> {
-                List<String> lines =
-                    DeviceTest.run(
-                        device -> PyTorchAndroid.loadModuleFromAsset(getAssets(), "model.pen", device), labels, bitmap);
+                DeviceTest.Loader loader = device -> PyTorchAndroid.loadModuleFromAsset(getAssets(), "model.pen", device);
+                List<String> lines = DeviceTest.run(loader, labels, bitmap, RUNS);
                 runOnUiThread(() -> text.setText(TextUtils.join("\n", lines)));
               })
           .start();
