@@ -32,6 +32,9 @@ from penlight.ops.registry import Op
 from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
+BINDINGS = ROOT.parent / "bindings"  # in a checkout
+if not (BINDINGS / "cpp").exists():
+    BINDINGS = ROOT / "bindings"  # in a wheel
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
 ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
