@@ -33,7 +33,7 @@ from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
 BINDINGS = ROOT.parent / "bindings"  # in a checkout
-if not (BINDINGS / "java").exists():
+if not (BINDINGS / "cpp").exists():
     BINDINGS = ROOT / "bindings"  # in a wheel
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.

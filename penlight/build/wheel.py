@@ -178,13 +178,18 @@ def digest(data: bytes) -> str:
 
 def package_files() -> Iterator[tuple[str, bytes]]:
     """The package as it is in git, new files too; nothing that was built in place."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "penlight"],
-        cwd=TREE,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    yield from _files("penlight")
+
+
+def binding_files() -> Iterator[tuple[str, bytes]]:
+    """Headers and sources for apps in C++, Objective-C and Swift, where a wheel has them."""
+    for name, data in _files("bindings/cpp", "bindings/apple"):
+        yield f"penlight/{name}", data
+
+
+def _files(*folders: str) -> Iterator[tuple[str, bytes]]:
+    command = ["git", "ls-files", "-co", "--exclude-standard", *folders]
+    listed = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=True)
     for name in sorted(listed.stdout.splitlines()):
         if (TREE / name).is_file():
             yield name, (TREE / name).read_bytes()
@@ -234,7 +239,7 @@ def build_wheels(
                 continue  # other ABIs than the stable one take what that system's own headers say
             with TemporaryDirectory() as folder:
                 extension = build_extension(platform, python, library, Path(folder))
-                files = dict(package_files())
+                files = {**dict(package_files()), **dict(binding_files())}
                 files[f"penlight/{extension.name}"] = extension.read_bytes()
             files |= java_files()
             files |= {f"penlight/spirv/{name}": made for name, made in all_spirv(TREE / "build/wheel/shaders").items()}

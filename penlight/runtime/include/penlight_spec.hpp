@@ -9,7 +9,12 @@
 #ifndef PENLIGHT_SPEC_HPP_
 #define PENLIGHT_SPEC_HPP_
 
+// In an app for Apple's systems it lies in the framework, which is a module: there it must come from nowhere else.
+#if __has_include(<Penlight/penlight.h>)
+#include <Penlight/penlight.h>
+#else
 #include "penlight.h"
+#endif
 
 namespace penlight {
 

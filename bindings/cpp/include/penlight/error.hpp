@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "penlight.h"
+#include "penlight_spec.hpp"  // and with it penlight.h
 
 namespace penlight {
 

@@ -4,7 +4,7 @@
 #ifndef PENLIGHT_LIBRARY_HPP_
 #define PENLIGHT_LIBRARY_HPP_
 
-#include "penlight.h"
+#include "penlight_spec.hpp"  // and with it penlight.h
 
 #if __has_include("penlight_library.h")
 #include "penlight_library.h"

@@ -35,7 +35,7 @@ class Model {
 #endif
     return names;
   }
-  bool is_interpreted(const std::string& method) const {
+  bool is_interpreted([[maybe_unused]] const std::string& method) const {
 #if PENLIGHT_HAS_VM
     for (int32_t i = 0; has_vm() && i < pen_model_function_count(get()); ++i)
       if (method == pen_model_function_name(get(), i)) return true;

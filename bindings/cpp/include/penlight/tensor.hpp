@@ -194,7 +194,7 @@ inline Error no_buffers() {
           "this library was built for the CPU only, so no tensor can lie on a device: build it with --backends cpu,vulkan"};
 }
 
-inline Result<Tensor> Tensor::empty_on(const std::string& device, pen_dtype dtype, const Shape& shape) {
+inline Result<Tensor> Tensor::empty_on(const std::string& device, [[maybe_unused]] pen_dtype dtype, [[maybe_unused]] const Shape& shape) {
 #if PENLIGHT_HAS_BUFFERS
   if (has_buffers()) {
     pen_error error;
