@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -40,36 +41,45 @@ def gcc_headers() -> Path | None:
     return next(iter(sorted(Path("/usr/lib/gcc").glob("*/*/include/objc"), reverse=True)), None)
 
 
-def settings(app: str) -> tuple[list[Path], list[str]]:
-    """What the project compiles, and with which macros."""
-    ((_, target),) = yaml.safe_load((EXAMPLES / app / "project.yml").read_text())["targets"].items()
-    given = [EXAMPLES / app / source for source in target["sources"]]
+def target(app: str) -> dict[str, Any]:
+    ((_, given),) = yaml.safe_load((EXAMPLES / app / "project.yml").read_text())["targets"].items()
+    return given  # type: ignore[no-any-return]
+
+
+def sources(app: str) -> list[Path]:
+    """What the project compiles."""
+    given = [EXAMPLES / app / source for source in target(app)["sources"]]
     files = [file for path in given for file in (sorted(path.rglob("*")) if path.is_dir() else [path])]
-    macros = target["settings"]["base"].get("GCC_PREPROCESSOR_DEFINITIONS", "").split()
-    return [file for file in files if file.suffix in (".m", ".mm", ".swift")], [f"-D{macro}" for macro in macros]
+    return [file for file in files if file.suffix in (".m", ".mm", ".swift")]
 
 
-def options(app: str, source: Path) -> list[str]:
-    included = [HERE, EXAMPLES / app / app, EXAMPLES / "shared", *HEADERS]
+def options(app: str, source: Path, headers: Sequence[Path]) -> list[str]:
+    macros = target(app)["settings"]["base"].get("GCC_PREPROCESSOR_DEFINITIONS", "").split()
+    included = [HERE, EXAMPLES / app / app, EXAMPLES / "shared", *headers]
     standard = "-std=c++17" if source.suffix == ".mm" else "-std=gnu11"
     system = ["-isystem", "/usr/include/GNUstep", "-idirafter", str(gcc_headers().parent)]  # type: ignore[union-attr]
-    return [standard, "-DNS_SWIFT_NAME(name)=", *settings(app)[1], *(f"-I{path}" for path in included), *system]
+    defined = ["-DNS_SWIFT_NAME(name)=", *(f"-D{macro}" for macro in macros)]
+    return [standard, *defined, *(f"-I{path}" for path in included), *system]
 
 
 def check(app: str, source: Path, folder: Path) -> None:
-    """As Xcode compiles it, with ARC; GCC's header reads an object's first word, which ARC forbids and nobody needs here."""
+    """As Xcode compiles it, with ARC, and with what `penlight build` wrote to folder/penlight where the project looks for it."""
     headers = shutil.copytree(gcc_headers(), folder / "objc", dirs_exist_ok=True)  # type: ignore[arg-type]
-    text = (headers / "runtime.h").read_text()
+    text = (headers / "runtime.h").read_text()  # reads an object's first word, which ARC forbids and nobody needs here
     (headers / "runtime.h").write_text(text.replace("return object->class_pointer;", "return Nil;"))
-    arc = ["-fsyntax-only", "-fobjc-arc", "-fobjc-runtime=gnustep-2.0", f"-I{folder}"]
-    call([clang(), *arc, *WARNINGS, *options(app, source), source])
+    search = [
+        Path(path.replace("$(SRCROOT)", str(folder))) for path in target(app)["settings"]["base"]["HEADER_SEARCH_PATHS"]
+    ]
+    framework = f"-F{folder / 'penlight/Penlight.xcframework/ios-arm64'}"
+    arc = ["-fsyntax-only", "-fobjc-arc", "-fobjc-runtime=gnustep-2.0", f"-I{folder}", framework]
+    call([clang(), *arc, *WARNINGS, *options(app, source, search), source])
 
 
-def build(app: str, program: str, sources: Sequence[str], folder: Path, flags: Sequence[str] = ()) -> Path:
+def build(app: str, program: str, names: Sequence[str], folder: Path, flags: Sequence[str] = ()) -> Path:
     """A program of the app's sources, without its screen, over the static library."""
     objects = []
-    for name in [*sources, f"{program}.mm"]:
-        path = next(each for each in [*settings(app)[0], HERE / name] if each.name == name)
+    for name in [*names, f"{program}.mm"]:
+        path = next(each for each in [*sources(app), HERE / name] if each.name == name)
         made = folder / name
         made.write_text(for_gcc_runtime(path))
         runtime = [
@@ -79,7 +89,9 @@ def build(app: str, program: str, sources: Sequence[str], folder: Path, flags: S
             "-fobjc-exceptions",
         ]
         define = ["-D_NATIVE_OBJC_EXCEPTIONS", "-DGNUSTEP_BASE_LIBRARY=1", "-O1"]
-        call([clang(), "-c", *runtime, *define, *WARNINGS, *options(app, made), *flags, made, "-o", f"{made}.o"])
+        call(
+            [clang(), "-c", *runtime, *define, *WARNINGS, *options(app, made, HEADERS), *flags, made, "-o", f"{made}.o"]
+        )
         # of GCC's library too: what it lets catch is Objective-C's exceptions alone, where Apple's has C++'s as well
         call(["objcopy", "--redefine-sym", "__gnu_objc_personality_v0=__gxx_personality_v0", f"{made}.o"])
         objects.append(f"{made}.o")
