@@ -77,8 +77,8 @@ class Module {
   bool is_training() const { return false; }
   void to(Device device) {
     std::lock_guard<std::mutex> alone(need().lock);
+    need().on(device);  // first: one that is not there leaves the module where it is
     need().device = device;
-    need().on(device);
   }
   const std::map<std::string, std::string> getMetadata() const { return {{"penlight", need().model.metadata()}}; }
 
