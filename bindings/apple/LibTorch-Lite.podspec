@@ -3,7 +3,7 @@ Pod::Spec.new do |s|
   s.name = 'LibTorch-Lite'
   s.version = '@VERSION@'
   s.summary = "Penlight under the name that PyTorch Mobile's library had"
-  s.homepage = 'https://github.com/penlight/penlight'
+  s.homepage = 'https://pypi.org/project/penlight/'
   s.license = { :type => 'BSD-3-Clause' }
   s.author = 'The Penlight authors'
   s.source = { :path => '.' }

@@ -180,7 +180,7 @@ def cpp_names() -> tuple[dict[str, list[str]], list[str]]:
                 if access := re.match(r" (public|private):", line):
                     public = access[1] == "public"
                 elif public and depth == scopes[-1][1] + 1 and (member := _MEMBER.match(line)):
-                    _add(types[inside], f"{member[1]}()", {f"{inside.rpartition('::')[2]}()", "operator()"})
+                    _add(types[inside], f"{member[1]}()", {f"{inside.rpartition('::')[2]}()", "operator()", "run()"})  # run is ours
             elif alias := re.match(r"using (\w+) = ", line):
                 types.setdefault(f"{space}::{alias[1]}", [])
             elif function := re.match(r"(?:\[\[\w+\]\] )?inline [\w:<>]+[&*]? (\w+)\(", line):

@@ -15,8 +15,8 @@ class Row(NamedTuple):
 
 
 PYTHON_NOTES = {
-    "optimize_for_mobile": "the same; `backend='metal'` makes a file that runs on the CPU, and says so",
-    "MobileOptimizerType": "the same names; what they block is said in a warning where it cannot be",
+    "optimize_for_mobile": "the same; a file for `backend='metal'` runs on the CPU",
+    "MobileOptimizerType": "the same; decides what `export_opnames` shows, and changes no result",
     "bundle_inputs": "the same; expected outputs are kept too, and how exactly they should be met",
     "_load_for_lite_interpreter": "the same, for `.ptl` and `.pen`; also `penlight.load`",
     "_get_model_bytecode_version": "the same, for `.ptl`",
@@ -42,10 +42,10 @@ JAVA_NOTES = {
 CPP_NOTES = {
     "c10::Error": "thrown with words; without exceptions the program ends with them",
     "c10::InferenceMode": "nothing to guard: there is no autograd",
-    "torch::NoGradGuard": "likewise",
-    "torch::autograd::AutoGradMode": "likewise",
-    "torch::jit::GraphOptimizerEnabledGuard": "likewise",
-    "at::AutoNonVariableTypeMode": "likewise",
+    "torch::NoGradGuard": "nothing to guard: there is no autograd",
+    "torch::autograd::AutoGradMode": "nothing to guard: there is no autograd",
+    "torch::jit::GraphOptimizerEnabledGuard": "nothing to guard: there is no autograd",
+    "at::AutoNonVariableTypeMode": "nothing to guard: there is no autograd",
     "at::Tensor": "no operators: these are in the model; `metal()` throws, or with `PENLIGHT_METAL_RUNS_ON_CPU` leaves it on the CPU",
     "torch::jit::Module": "also `torch::jit::mobile::Module` and `torch::jit::script::Module`",
 }
@@ -54,6 +54,8 @@ CPP_MISSING = {
     "named_parameters": "weights are packed for the kernels",
     "bytecode_version": "`penlight inspect` says a file's version",
     "RuntimeCompatibilityInfo": "`pen_model_check` says what a library lacks for a file",
+    "ReadAdapterInterface": "`penlight::Model::open` takes memory and descriptors",
+    "PARSE_ALL_EXTRA_FILE_MAPS": "extra files are in `getMetadata()`",
     "setGraphExecutorOptimize": "nothing is left to optimize at run time",
 }
 

@@ -1,5 +1,5 @@
 """Objective-C++ programs, compiled by clang against GNUstep's Foundation and the language's runtime of GCC: what there is outside of Apple's
-machines. (Debian: apt-get install clang libobjc-12-dev libgnustep-base-dev)"""
+machines. (Debian: apt-get install clang gobjc libgnustep-base-dev)"""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def program(sources: Sequence[Path], out: Path, flags: Sequence[str] = ()) -> Pa
     clang = shutil.which("clang++") or shutil.which("clang++-14")
     headers = sorted(Path("/usr/lib/gcc").glob("*/*/include/objc/objc.h"))
     if not clang or not headers or not shutil.which("gnustep-config"):
-        pytest.skip("Objective-C is not installed: apt-get install clang libobjc-12-dev libgnustep-base-dev")
+        pytest.skip("Objective-C is not installed: apt-get install clang gobjc libgnustep-base-dev")
     words = [_config("--objc-flags"), _config("--base-libs")]
     # -Wno…: GNUstep's own headers; -MMD would leave files behind
     compile_words = [w for w in words[0] if w not in ("-MMD", "-MP", "-g", "-O2", "-DGSWARN", "-DGSDIAGNOSE", "-Wall")]

@@ -30,9 +30,9 @@ def compiler(name: str) -> list[str]:
     return [str(Path(ziglang.__file__).parent / "zig"), "c++"]
 
 
-def program(name: str, source: Path, out: Path, flags: Sequence[str] = ()) -> Path:
+def program(name: str, source: Path, out: Path, flags: Sequence[str] = (), library: Path | None = None) -> Path:
     includes = [f"-I{CPP / 'compat'}", f"-I{CPP / 'include'}", f"-I{native.ROOT / 'penlight/runtime/include'}"]
-    library = native.build("plain") / "libpenlight.a"
+    library = library or native.build("plain") / "libpenlight.a"
     command = [*compiler(name), "-std=c++17", *native.WARNINGS, *flags, *includes, source, library, "-o", out]
     done = subprocess.run([*map(str, command), "-lm", "-lpthread", "-ldl"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-6000:]

@@ -14,6 +14,9 @@ import pytest
 import torch
 
 import penlight
+from penlight.build.library import build_library
+from penlight.build.model_selection import selection_of_models
+from penlight.build.targets import TARGETS
 from tests import vulkan_drivers
 from tests.cpp import compilers, words
 from tests.runtime import native
@@ -214,3 +217,18 @@ def test_mistakes(runner: Path, models: dict[str, Path], tmp_path: Path) -> None
 def test_torch_names(compiler: str, models: dict[str, Path], tmp_path: Path) -> None:
     program = compilers.program(compiler, HERE / "torch_surface.cc", tmp_path / "surface")
     assert native_run([program, models["script"]], "") == "all well\n"
+
+
+@pytest.mark.slow
+def test_a_library_without_vm_and_devices(models: dict[str, Path], tmp_path: Path) -> None:
+    """One program for all libraries: names that this one lacks are weak, and what needs them is an error in words."""
+    chosen = selection_of_models([models["plain"]])
+    assert not chosen.vm
+    library = build_library(TARGETS["host"], chosen, tmp_path, jobs=2)
+    flags = [f"-Wl,-rpath,{library.path.parent}", "-fno-rtti", "-fno-exceptions"]
+    program = compilers.program("g++", HERE / "values.cc", tmp_path / "values", flags, library.path)
+    x = torch.randn(2, 4)
+    got = words.read(run(program, models["plain"], (x,))[0])
+    np.testing.assert_allclose(got, penlight.load(models["plain"])(x), rtol=1e-5, atol=1e-6)
+    assert "E " in native_run([program, models["script"]], "")
+    assert "expected one that this library has: cpu" in native_run([program, models["plain"], "vulkan"], "")

@@ -77,5 +77,19 @@ int main(int, char** argv) {
     CHECK(first == at::rand({1}).item<float>() && first != at::rand({1}).item<float>());
   }
   CHECK(freed);
+  std::vector<std::thread> threads;
+  std::vector<int> good(8, 0);
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&module, &good, t] {  // which share it, and wait for each other
+      for (int i = 0; i < 20; ++i) {
+        std::vector<float> own(4, float(t));
+        c10::Dict<std::string, std::vector<at::Tensor>> named;
+        named.insert("a", {torch::zeros({2, 2})});
+        auto y = module.forward({torch::from_blob(own.data(), {2, 2}), named, true, 1, 2.0, "w"}).toTuple()->elements()[4].toTensorVector();
+        good[size_t(t)] += y[0].data_ptr<float>()[3] == 2.0f * float(t);
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (int each : good) CHECK(each == 20);
   puts("all well");
 }

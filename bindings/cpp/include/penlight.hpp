@@ -3,7 +3,7 @@
 //
 //   auto model = penlight::Model::open("mobilenet_v2.pen");
 //   if (!model) { puts(model.error().message.c_str()); return 1; }
-//   auto module = penlight::Module::create(*model);                       // or {.device = "vulkan"}: see Options
+//   auto module = penlight::Module::create(*model);                       // Options: device, threads, limits
 //   auto y = module->forward({penlight::Tensor::borrow(pixels, {1, 3, 224, 224})});
 //   if (y) for (float score : y->tensor()->values<float>()) …
 //

@@ -30,7 +30,8 @@ def write_package(selection: Selection, out: Path) -> None:
     for name, source in folders.items():
         shutil.rmtree(out / name, ignore_errors=True)
         shutil.copytree(source, out / name)
-    shutil.copy(HEADER.with_name("penlight_spec.hpp"), out / "cpp")  # penlight.h itself is the framework's
+    for header in HEADER.parent.glob("*.hpp"):  # penlight.h itself is the framework's
+        shutil.copy(header, out / "cpp")
     (out / "cpp/penlight_library.h").write_text(library_header(selection), encoding="utf-8")
     for name in ("Package.swift", "Penlight.podspec", "LibTorch-Lite.podspec"):
         text = (apple / name).read_text(encoding="utf-8")

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 
 #include "penlight_torch/ivalue.h"
@@ -52,7 +53,7 @@ class Method;
 class Module {
  public:
   Module() = default;
-  Module(penlight::Model model, Device device) : state_(std::make_shared<State>(State{std::move(model), device, {}})) {
+  Module(penlight::Model model, Device device) : state_(std::make_shared<State>(std::move(model), device)) {
     state_->on(device);  // a device that is not there is told at once
   }
 
@@ -75,13 +76,15 @@ class Module {
   }
   bool is_training() const { return false; }
   void to(Device device) {
+    std::lock_guard<std::mutex> alone(need().lock);
+    need().on(device);  // first: one that is not there leaves the module where it is
     need().device = device;
-    need().on(device);
   }
   const std::map<std::string, std::string> getMetadata() const { return {{"penlight", need().model.metadata()}}; }
 
   IValue run(const std::string& name, const std::vector<IValue>& inputs) const {
     std::vector<penlight::Value> given;
+    std::lock_guard<std::mutex> alone(need().lock);
     Device device = need().device;
     for (const IValue& input : inputs) {
       given.push_back(input.penlight_value());
@@ -92,6 +95,8 @@ class Module {
 
  private:
   struct State {
+    State(penlight::Model model, Device device) : model(std::move(model)), device(device) {}
+    std::mutex lock;  // threads may share a module, as in PyTorch: here they wait for each other
     penlight::Model model;
     Device device;
     std::map<DeviceType, penlight::Module> modules;
