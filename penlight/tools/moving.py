@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import penlight
 from penlight.tools.moving_rows import (
     BINARIES,
     CPP_MISSING,
@@ -45,7 +46,7 @@ def moving() -> str:
     for title, text, rows in _SECTIONS:
         lines = [f"| {row.old} | {row.new} |" for row in checked(rows)]
         parts.append("\n".join([f"## {title}", *([text] if text else []), "| was | is |", "| --- | --- |", *lines, ""]))
-    return "\n".join(parts)
+    return "\n".join(parts).replace("@VERSION@", penlight.__version__)
 
 
 def checked(rows: Iterable[Row]) -> Iterator[Row]:
@@ -180,7 +181,8 @@ def cpp_names() -> tuple[dict[str, list[str]], list[str]]:
                 if access := re.match(r" (public|private):", line):
                     public = access[1] == "public"
                 elif public and depth == scopes[-1][1] + 1 and (member := _MEMBER.match(line)):
-                    _add(types[inside], f"{member[1]}()", {f"{inside.rpartition('::')[2]}()", "operator()", "run()"})  # run is ours
+                    constructor = f"{inside.rpartition('::')[2]}()"
+                    _add(types[inside], f"{member[1]}()", {constructor, "operator()", "run()"})  # run is ours
             elif alias := re.match(r"using (\w+) = ", line):
                 types.setdefault(f"{space}::{alias[1]}", [])
             elif function := re.match(r"(?:\[\[\w+\]\] )?inline [\w:<>]+[&*]? (\w+)\(", line):

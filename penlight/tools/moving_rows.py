@@ -61,10 +61,10 @@ CPP_MISSING = {
 
 _AAR, _XC = "penlight/build/package/aar.py", "penlight/build/package/apple.py"
 GRADLE = [
-    Row("`implementation 'org.pytorch:pytorch_android_lite:1.13.1'`", "`implementation 'org.pytorch:pytorch_android_lite:0.1.0'`", _AAR, '"pytorch_android_lite": Archive'),
-    Row("`implementation 'org.pytorch:pytorch_android_torchvision_lite:1.13.1'`", "the same with `0.1.0`", _AAR, '"pytorch_android_torchvision_lite": Archive'),
-    Row("`org.pytorch:pytorch_android`, `org.pytorch:pytorch_android_torchvision` (the full JIT)", "the same with `0.1.0`: they lead to those above, which run everything", _AAR, '"pytorch_android": "pytorch_android_lite"'),
-    Row("", "`org.pytorch:penlight:0.1.0`: both in one", _AAR, 'ARTIFACT = "org.pytorch", "penlight"'),
+    Row("`implementation 'org.pytorch:pytorch_android_lite:2.1.0'`", "`implementation 'org.pytorch:pytorch_android_lite:@VERSION@'`", _AAR, '"pytorch_android_lite": Archive'),
+    Row("`implementation 'org.pytorch:pytorch_android_torchvision_lite:2.1.0'`", "the same with `@VERSION@`", _AAR, '"pytorch_android_torchvision_lite": Archive'),
+    Row("`org.pytorch:pytorch_android`, `org.pytorch:pytorch_android_torchvision` (the full JIT)", "the same with `@VERSION@`: they lead to those above, which run everything", _AAR, '"pytorch_android": "pytorch_android_lite"'),
+    Row("", "`org.pytorch:penlight:@VERSION@`: both in one", _AAR, 'ARTIFACT = "org.pytorch", "penlight"'),
     Row("`repositories { jcenter() }`, `mavenCentral()`, snapshots", "`repositories { maven { url = uri(\"maven\") } }`", "examples/android/HelloWorld/settings.gradle.kts", 'uri("maven")'),
     Row("`flatDir { dirs 'libs' }`, `implementation(name:'pytorch_android-release', ext:'aar')`", "the same files: `scripts/build_pytorch_android.sh` writes them where it did", "scripts/build_pytorch_android.sh", "outputs/aar/$name-release.aar"),
     Row("`implementation 'com.facebook.fbjni:fbjni-java-only:0.0.3'`, `com.facebook.soloader`", "leave it out: nothing else is needed", _AAR, "NEEDS = {"),
@@ -94,7 +94,7 @@ VARIABLES = [
     Row("`BUILD_LITE_INTERPRETER=1`", "not needed: there is one runtime", _SH, "BUILD_LITE_INTERPRETER"),
     Row("`USE_VULKAN=1`", "the same; `--backends cpu,vulkan`", _SH, "USE_VULKAN"),
     Row("`USE_VULKAN_FP16_INFERENCE`, `USE_VULKAN_RELAXED_PRECISION`", "asked for when a model is loaded: `f16`", "penlight/runtime/include/penlight.h", "f16"),
-    Row("`USE_PYTORCH_METAL=1`, `USE_PYTORCH_METAL_EXPORT=ON`, `USE_COREML_DELEGATE=1`", "said to be not there; built for the CPU", _SH, "USE_COREML_DELEGATE"),
+    Row("`USE_PYTORCH_METAL=1`, `USE_COREML_DELEGATE=1`", "said to be not there; built for the CPU", _SH, "USE_COREML_DELEGATE"),
     Row("`ANDROID_NDK`", "not needed; if it is set, that NDK compiles", _SH, "ANDROID_NDK"),
     Row("`ANDROID_ABI`", "the same; `--target android-arm64`, `-armv7`, `-x86`, `-x86_64`", "scripts/build_android.sh", "ANDROID_ABI"),
     Row("`IOS_PLATFORM`, `IOS_ARCH`", "the same; `--target ios-arm64`, `ios-simulator-arm64`, `ios-simulator-x86_64`", "scripts/build_ios.sh", "IOS_ARCH"),
@@ -102,7 +102,7 @@ VARIABLES = [
     Row("`MAX_JOBS`, `BUILD_ROOT`", "the same; `--jobs`, `-o`", "scripts/build_ios.sh", "BUILD_ROOT"),
     Row("`ANDROID_STL_SHARED`", "not needed: no C++ library is", "docs/BUILD.md", "need no C++ library"),
     Row("`ANDROID_DEBUG_SYMBOLS`", "not needed: a file of symbols lies beside every library", "docs/BUILD.md", ".sym"),
-    Row("`ENABLE_BITCODE`, `USE_LIGHTWEIGHT_DISPATCH`, `BUILD_MOBILE_TEST`, `BUILD_PYTORCH_MOBILE`", "not read: there is nothing to switch", _SH, "build()"),
+    Row("`ENABLE_BITCODE`, `USE_PYTORCH_METAL_EXPORT`, `USE_LIGHTWEIGHT_DISPATCH`, `BUILD_MOBILE_TEST`, `BUILD_PYTORCH_MOBILE`", "not read: there is nothing to switch", _SH, "build()"),
 ]  # fmt: skip
 _MAIN = "penlight/tools/main.py"
 BINARIES = [

@@ -15,6 +15,7 @@ extern "C" {
 #pragma weak pen_value_float
 #pragma weak pen_value_string
 #pragma weak pen_value_tensor
+#pragma weak pen_value_make_constant
 #pragma weak pen_value_list
 #pragma weak pen_value_tuple
 #pragma weak pen_value_dict
@@ -141,12 +142,13 @@ PEN_JAVA(int64_t, valueString, array from) {
   return value;
 }
 
-PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format) {
+PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format, uint8_t is_constant) {
   BufferTensor input;
   if (!input.read(e, data, dtype, dims, rank, format)) return 0;
   object kept = e->NewGlobalRef(data);
   pen_value* value = kept ? pen_value_tensor(&input.tensor, let_go, kept) : nullptr;
   if (!value && kept) e->DeleteGlobalRef(kept);
+  if (value && is_constant) pen_value_make_constant(value);
   return made(e, value);
 }
 

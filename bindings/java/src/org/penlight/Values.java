@@ -1,5 +1,6 @@
 package org.penlight;
 
+import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -42,7 +43,8 @@ final class Values {
       Tensor tensor = value.toTensor();
       long[] dims = new long[8];
       int rank = Tensors.dims(tensor, dims);
-      return Native.valueTensor(tensor.getRawDataBuffer(), Tensors.code(tensor), dims, rank, Session.format(tensor));
+      Buffer data = tensor.getRawDataBuffer();
+      return Native.valueTensor(data, Tensors.code(tensor), dims, rank, Session.format(tensor), data.isReadOnly());
     }
     if (value.isDictStringKey()) return dictToNative(value.toDictStringKey());
     if (value.isDictLongKey()) return dictToNative(value.toDictLongKey());
