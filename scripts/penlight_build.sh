@@ -66,6 +66,7 @@ import shutil, sys
 from penlight.build.generate import BINDINGS, ROOT
 for folder in ("include", "compat"):
     shutil.copytree(BINDINGS / "cpp" / folder, sys.argv[1], dirs_exist_ok=True)
-shutil.copy(ROOT / "runtime/include/penlight_spec.hpp", sys.argv[1])' "$1/include"
+for header in (ROOT / "runtime/include").glob("*.hpp"):
+    shutil.copy(header, sys.argv[1])' "$1/include"
   echo "Installation completed. The library and headers are in $1"
 }

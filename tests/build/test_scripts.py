@@ -168,7 +168,8 @@ def test_a_library_for_ios(
     for archive in archives.values():
         assert {platform_of(o)[0] for n, o in members(archive) if not n.startswith("__.SYMDEF")} == {platform}
     assert [p.name for p in (installed / "lib").iterdir()] == ["libpenlight.a"], "the documents add all that is in it"
-    assert (installed / "include/penlight.h").exists()
+    for name in ("penlight.h", "penlight_spec.hpp", "penlight_library.h", "penlight.hpp", "torch/script.h"):
+        assert (installed / "include" / name).exists(), name
 
 
 @pytest.mark.slow
@@ -178,11 +179,21 @@ def test_a_library_for_ios_with_what_was_traced(checkout: Checkout, yaml: Path) 
     assert "--all" not in checkout.calls
 
 
-def test_a_library_for_this_machine(checkout: Checkout) -> None:
+APP = """#include <torch/script.h>
+int main(int, char** argv) { return torch::jit::load(argv[1]).get_methods().size() == 1 ? 0 : 1; }
+"""
+
+
+def test_a_library_for_this_machine(checkout: Checkout, models: dict[str, Path]) -> None:
+    """Programs for PyTorch Mobile find headers and library where they looked for them."""
     checkout("./scripts/build_mobile.sh")
     installed = checkout.folder / "build_mobile/install"
     assert [p.stem for p in (installed / "lib").iterdir()] == ["libpenlight"]
-    assert (installed / "include/penlight.h").exists()
+    (checkout.folder / "app.cc").write_text(APP)
+    checkout(
+        f"g++ -std=c++17 app.cc -I'{installed}/include' -L'{installed}/lib' -lpenlight -Wl,-rpath,'{installed}/lib' -o app"
+    )
+    checkout(f"./app {models['planned']}")
 
 
 @pytest.mark.parametrize(
