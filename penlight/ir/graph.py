@@ -23,7 +23,7 @@ Attr: TypeAlias = AttrItem | tuple[AttrItem, ...]
 
 LAYOUTS = ("plain", "nhwc", "strided")
 """Where a value's bytes lie. plain: row-major in logical order. nhwc: dim 1 innermost (channels last, rank 3 to 5).
-strided: a view, whose strides the runtime derives at bind. Constants have layout names of their own (file/SPEC.md)."""
+strided: the runtime derives its strides at bind: a view, or a result whose operator may lay it out. Constants have layout names of their own (file/SPEC.md)."""
 
 
 @dataclass(frozen=True, eq=False)

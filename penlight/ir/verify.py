@@ -145,8 +145,8 @@ class _Verifier:
             raise self.fail(f"%{value.name}: layout {value.layout} is for tensors, its type is {value.type}")
         if value.layout == "nhwc" and not 3 <= value.rank <= 5:
             raise self.fail(f"%{value.name}: layout nhwc needs rank 3 to 5, its type is {value.type}")
-        if value.layout == "strided" and not _makes_view(producer):
-            raise self.fail(f"%{value.name}: layout strided is for results of view operators")
+        if value.layout == "strided" and not _may_be_strided(producer):
+            raise self.fail(f"%{value.name}: layout strided is for results of view operators and of attention")
 
     # Nodes
 
@@ -327,6 +327,14 @@ class _Verifier:
 
 def _makes_view(producer: Node | None) -> bool:
     return producer is not None and producer.op not in STRUCTURAL and registry.get(producer.op).layout == "view"
+
+
+def _may_be_strided(producer: Node | None) -> bool:
+    return (
+        producer is not None
+        and producer.op not in STRUCTURAL
+        and registry.get(producer.op).layout in ("view", "turned")
+    )
 
 
 def _is_kind(item: object, kind: str) -> bool:

@@ -81,6 +81,7 @@ class Op:
       "follow"    any layout, the output has that of its inputs (elementwise, cat)
       "plain"     row-major in and out
       "view"      the output is a view of inputs[0] where strides allow; costs nothing then
+      "turned"    row-major in; out too, or (any rank from 3) with the third dim from the last inside the second, for those who swap the two
     reads_any: for a channels operator: whether this node takes inputs[0] as it lies, whatever its layout.
     fold: a numpy function (inputs..., **attrs) -> array(s) for constant folding, where that is worth having.
     sized_by_data: only a run tells how large dim 0 of its outputs is (Bind::output_at_most). In types that is a symbol, which
@@ -118,8 +119,10 @@ class Op:
         self.attrs = tuple(p for p in self.params if not p.is_tensor)
         if self.name in OPS:
             raise ValueError(f"operator {self.name!r} is declared twice: in {OPS[self.name].module} and again")
-        if self.layout not in ("channels", "follow", "plain", "view"):
-            raise ValueError(f"operator {self.name!r}: layout {self.layout!r} is not channels, follow, plain or view")
+        if self.layout not in ("channels", "follow", "plain", "view", "turned"):
+            raise ValueError(
+                f"operator {self.name!r}: layout {self.layout!r} is not channels, follow, plain, view or turned"
+            )
         OPS[self.name] = self
 
     def from_aten(self, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,7 +8,7 @@
                                                       return %copy_2
 
 By `Op.layout`: "channels" operators work on nhwc (dim 1 innermost, rank 4 or 5), "follow" operators take the layout that most of their data has, views
-are strided. An input that leads to a channels operator is converted once (at run time that is a view, if the caller's data
+are strided, and so is a "turned" result where its readers swap two of its dims. An input that leads to a channels operator is converted once (at run time that is a view, if the caller's data
 is channels-last already). Views cost nothing: strides are followed through them, and a conversion is made only where the
 result does not lie as nhwc. A consumer that needs rows lets the runtime copy. Every output of the graph becomes a plain
 value of its own, since the caller owns its memory.
@@ -29,6 +29,7 @@ from penlight.passes.strides import (
     lies_plain,
     merges,
     sizes_of,
+    turned_strides,
     view_strides,
 )
 
@@ -69,10 +70,22 @@ class Layouts:
         elif kind == "view" and source is not None:
             self.of[out] = "strided"
             self._strides[out] = view_strides(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
+        elif kind == "turned" and self._is_swapped(out):
+            self.of[out] = "strided"
+            self._strides[out] = turned_strides(sizes_of(out.shape))
         elif out.rank in RANKS and (kind == "channels" or (kind == "follow" and self._mostly_nhwc(node, out))):
             self.of[out] = "nhwc"
         else:
             self.of[out] = "plain"
+
+    def _is_swapped(self, out: Value) -> bool:
+        """Whether all who read it swap the two dims before its last: a view of memory in their order is dense."""
+        return (
+            out.rank >= 3
+            and out not in self._returned
+            and bool(out.users)
+            and all(_swaps(user, out.rank) for user in out.users)
+        )
 
     def _is_copied(self, node: Node, source: Value, out: Value) -> bool:
         return is_copied(node, sizes_of(source.shape), self.strides(source), sizes_of(out.shape))
@@ -102,6 +115,13 @@ class Layouts:
         if votes[True] == votes[False]:
             return out in self._wanted or (tagged and votes[True] == 0)
         return votes[True] > votes[False]
+
+
+def _swaps(user: Node, rank: int) -> bool:
+    if user.op != "permute":
+        return False
+    dims = user.attrs["dims"]
+    return isinstance(dims, tuple) and dims[-1] == rank - 1 and dims.index(rank - 2) < dims.index(rank - 3)
 
 
 def _wanted_nhwc(block: Block) -> set[Value]:

@@ -42,6 +42,12 @@ def fresh_strides(sizes: Sizes, layout: str) -> Strides:
     return tuple(strides)
 
 
+def turned_strides(sizes: Sizes) -> Strides:
+    """Of memory in which the third dim from the last lies inside the second (Lay::output_turned)."""
+    swapped = fresh_strides((*sizes[:-3], sizes[-2], sizes[-3], sizes[-1]), "plain")
+    return (*swapped[:-3], swapped[-2], swapped[-3], swapped[-1])
+
+
 def lies_plain(sizes: Sizes, strides: Strides) -> bool:
     dense = fresh_strides(sizes, "plain")
     return all(n <= 1 or s == d for n, s, d in zip(sizes, strides, dense, strict=True))

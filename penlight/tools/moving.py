@@ -142,6 +142,7 @@ def _cpp() -> str:
         note = CPP_NOTES.get(name)
         lines.append(f"| `{name}` | {'; '.join(filter(None, [_codes(members), note])) or 'the same'} |")
     lines.append(f"| functions; those of `at` in `torch` too | {_codes(functions)} |")
+    lines.append(f"| constants, in `at` and `torch` too | {_codes(cpp_constants())} |")
     if unknown := set(CPP_NOTES) - set(classes):
         raise ValueError(f"moving_rows.py: notes on C++ names that the headers have not: {unknown}")
     known = {name.rpartition("::")[2] for name in classes} | {m for ms in classes.values() for m in ms} | set(functions)
@@ -197,6 +198,12 @@ def cpp_names() -> tuple[dict[str, list[str]], list[str]]:
                 inside = ""
                 scopes.pop()
     return types, functions
+
+
+def cpp_constants() -> list[str]:
+    text = (HEADERS / "penlight_torch/types.h").read_text(encoding="utf-8")
+    declared = re.findall(r"^constexpr (?:ScalarType|DeviceType) ([^;]*);", text, re.MULTILINE)
+    return [f"c10::{name}" for each in declared for name in re.findall(r"\b(k\w+) = ", each)]
 
 
 def _add(names: list[str], name: str, but: set[str]) -> None:

@@ -25,7 +25,9 @@ def program(sources: Sequence[Path], out: Path, flags: Sequence[str] = ()) -> Pa
     if not clang or not headers or not shutil.which("gnustep-config"):
         pytest.skip("Objective-C is not installed: apt-get install clang gobjc libgnustep-base-dev")
     words = [_config("--objc-flags"), _config("--base-libs")]
-    # -Wno…: GNUstep's own headers; -MMD would leave files behind
+    if any("sanitize=address" in flag for flag in flags) and not _file(clang, "libclang_rt.asan-x86_64.a").exists():
+        pytest.skip("clang's sanitizers are not installed: apt-get install libclang-rt-14-dev")
+    # what GNUstep compiles itself with, but for files of dependencies that -MMD would leave behind
     compile_words = [w for w in words[0] if w not in ("-MMD", "-MP", "-g", "-O2", "-DGSWARN", "-DGSDIAGNOSE", "-Wall")]
     command = [
         clang,
@@ -45,3 +47,8 @@ def program(sources: Sequence[Path], out: Path, flags: Sequence[str] = ()) -> Pa
 
 def _config(part: str) -> list[str]:
     return subprocess.run(["gnustep-config", part], capture_output=True, text=True, check=True).stdout.split()
+
+
+def _file(clang: str, name: str) -> Path:
+    asked = [clang, f"--print-file-name={name}"]
+    return Path(subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip())

@@ -63,11 +63,16 @@ REST = """NSMutableArray* results = [[NSMutableArray alloc] init];
   return [results copy];"""
 
 
+def app_of(block: str) -> str:
+    """A program around a block, with what its dots stand for."""
+    head, method = split(block)
+    return APP % {"head": head, "method": method.replace("\n  ...\n", f"\n  {REST}\n")}
+
+
 @pytest.mark.parametrize("block", [METAL, LITE], ids=["metal", "lite"])
 def test_predict_image_of_the_documents(block: str, app: tuple[Path, np.ndarray], tmp_path: Path) -> None:
-    head, method = split(block)
     source = tmp_path / "TorchModule.mm"
-    source.write_text(APP % {"head": head, "method": method.replace("\n  ...\n", f"\n  {REST}\n")})
+    source.write_text(app_of(block))
     (tmp_path / "guard.cc").write_text(GUARD)
     sources, (folder, expected) = [source, tmp_path / "guard.cc"], app
     scores = run(gnustep.program(sources, tmp_path / "app", [ON_CPU]), folder).split()

@@ -13,7 +13,9 @@ import pytest
 import penlight
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.selection import Selection
+from tests.apple.test_classes import app_of
 from tests.build.test_aar import stand_in
+from tests.cpp.test_documents import METAL
 
 HERE = Path(__file__).parent
 SELECTIONS = {"whole": Selection(), "planned only": Selection(frozenset(), frozenset(), vm=False)}
@@ -41,8 +43,9 @@ def test_objective_c_compiles_with_arc(selection: str, tmp_path: Path) -> None:
         f"-F{made / 'Penlight.xcframework/ios-arm64'}",
         *includes,
     ]
-    wanted: set[str] = set()
-    for source in sorted((made / "PenlightObjC").glob("*.mm")):
+    wanted: set[bytes] = set()
+    (tmp_path / "document.mm").write_text(app_of(METAL))  # an app's own TorchModule
+    for source in [*sorted((made / "PenlightObjC").glob("*.mm")), tmp_path / "document.mm"]:
         command = [
             Path(ziglang.__file__).parent / "zig",
             "c++",
@@ -58,8 +61,8 @@ def test_objective_c_compiles_with_arc(selection: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr[-4000:]
         data = (tmp_path / "made.o").read_bytes()
         assert b"_objc_storeStrong" in data or b"_objc_release" in data, "ARC"
-        wanted |= set(re.findall(rb"_(pen_\w+)\0", data))  # type: ignore[arg-type]
-    names = {name.decode() for name in wanted}  # type: ignore[attr-defined]
+        wanted |= set(re.findall(rb"_(pen_\w+)\0", data))
+    names = {name.decode() for name in wanted}
     assert "pen_session_run" in names
     lacking = {n for n in names if n.startswith(("pen_module_", "pen_value_", "pen_model_function_"))}
     assert bool(lacking) == SELECTIONS[selection].vm

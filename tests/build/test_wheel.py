@@ -15,7 +15,16 @@ from penlight.build.library import import_library, run_tool, stub_library
 from penlight.build.stubs import definitions
 from penlight.build.targets import TARGETS
 from penlight.build.toolchain import WINDOWS_LINK, find_zig
-from penlight.build.wheel import PLATFORMS, Python, _backend, find_python, find_pythons, package_files, write_wheel
+from penlight.build.wheel import (
+    PLATFORMS,
+    Python,
+    _backend,
+    binding_files,
+    find_python,
+    find_pythons,
+    package_files,
+    write_wheel,
+)
 from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
 from tests.runtime import native
@@ -218,6 +227,12 @@ def test_the_package_is_what_is_in_git() -> None:
         "penlight/runtime/include/penlight.h",
     } <= names
     assert not [n for n in names if n.endswith((".so", ".pyc"))]
+    assert {
+        "penlight/bindings/cpp/include/penlight.hpp",
+        "penlight/bindings/cpp/compat/torch/script.h",
+        "penlight/bindings/cpp/cmake/penlight-config.cmake",
+        "penlight/bindings/apple/PenlightObjC/PENModule.mm",
+    } <= {name for name, _ in binding_files()}
 
 
 def test_sdist(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 class Complex(torch.nn.Module):
     def forward(self, x: torch.Tensor, z: torch.Tensor) -> Any:
-        return torch.fft.rfft(x), z.conj(), x.sum()
+        return torch.fft.rfft(x), z.conj(), x.argmax().item()
 
 
 @pytest.fixture(scope="module", params=[*compilers.COMPILERS, "asan"])
@@ -176,7 +176,7 @@ def test_interpreted_with_state(runner: Path, models: dict[str, Path]) -> None:
         same(words.read(line), module(*call))
 
 
-def test_complex_tensors(runner: Path, models: dict[str, Path]) -> None:
+def test_complex_tensors_and_numbers_out_of_the_data(runner: Path, models: dict[str, Path]) -> None:
     call = (torch.randn(2, 8), torch.randn(3, dtype=torch.complex64))
     expected = Complex()(*call)
     same(words.read(run(runner, models["complex"], call)[0]), (expected[0], expected[1].resolve_conj(), expected[2]))

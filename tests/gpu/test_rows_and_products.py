@@ -33,6 +33,20 @@ def _statistics(x: Any) -> Any:
     return x.var((0, 2)), x.std(1), *torch.var_mean(x, (1,), correction=0, keepdim=True)
 
 
+def _held(*xs: Any) -> Any:
+    return [
+        y
+        for x in xs
+        for y in (F.layer_norm(x, x.shape[-1:]), x.softmax(-1), x[:, 1:].log_softmax(-1), F.rms_norm(x, x.shape[-1:]))
+    ]
+
+
+def _strange(n: int) -> torch.Tensor:
+    x = r(6, n)
+    x[0, 1], x[1, n - 1], x[2, 0], x[3, :] = float("nan"), float("inf"), -float("inf"), -float("inf")
+    return x
+
+
 def _attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
     return F.scaled_dot_product_attention(q.transpose(-2, -3), k.transpose(-2, -3), v.transpose(-2, -3), mask)
 
@@ -51,6 +65,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "softmax, a long row": (lambda x: x.softmax(1), (r(2, 70000),)),
     "six dims": (_permuted_reductions, (r(3, 4, 5, 6, 3, 7),)),
     "layer_norm, a long row": (lambda x: F.layer_norm(x, (70000,)), (r(2, 70000) * 3 + 50,)),
+    "rows of fours, held": (_held, tuple(r(5, n) * 3 + 7 for n in (4, 64, 508, 512, 516, 768, 4096, 4100))),
+    "rows of fours, odd numbers": (_held, (_strange(64), _strange(1000))),
     "statistics": (_statistics, (r(7, 40, 9, 33) + 20,)),
     "scans": (lambda x: (x.cumsum(1), *x.cummax(1), *x.cummin(0)), (r(200, 999).round(decimals=1),)),
     "truths, strided": (lambda x, y: (x > y).permute(0, 3, 1, 2)[:, 1:, ::2], (r(3, 5, 7, 9), r(3, 5, 7, 9))),

@@ -1,7 +1,9 @@
 """Where values lie, which conversions are made, and that outputs belong to the caller."""
 
 import pytest
+import torch
 
+import penlight
 from penlight.ir import Graph, parse_graph, print_graph
 from penlight.ir.verify import verify
 from penlight.passes import dead_code, flatten_linear, layout
@@ -254,3 +256,33 @@ def test_a_shuffle_that_is_returned_is_one_copy() -> None:
     g = laid_out(graph(*[line.replace("%a", "%x") for line in SHUFFLE], returns="%s"))
     assert copies(g) == []
     assert g.nodes[2].output.layout == "plain"
+
+
+@pytest.mark.parametrize(
+    ("dims", "layout"),
+    [([0, 2, 1, 3], "strided"), ([2, 0, 1, 3], "strided"), ([0, 1, 2, 3], "plain"), ([0, 3, 2, 1], "plain")],
+)
+def test_heads_lie_side_by_side_where_they_are_put_together(dims: list[int], layout: str) -> None:
+    shape = [(2, 4, 9, 8)[d] for d in dims]
+    g = laid_out(
+        f"""
+    graph g(%q: f32[2, 4, 9, 8]) {{
+      %a: f32[2, 4, 9, 8] = attention(%q, %q, %q, none, scale=1.0, causal=false)
+      %p: f32{shape} = permute(%a, dims={dims})
+      %y: f32{shape} = sigmoid(%p)
+      return %y
+    }}"""
+    )
+    assert g.nodes[0].output.layout == layout
+
+
+def test_heads_are_put_together_without_a_copy() -> None:
+    class Heads(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = torch.nn.functional.scaled_dot_product_attention(x, x, x)
+            return y.transpose(1, 2).reshape(2, 9, 32).sigmoid()
+
+    x = torch.rand(2, 4, 9, 8, generator=torch.Generator().manual_seed(0))
+    model = penlight.optimize(Heads().eval(), (x,))
+    assert [s.bytes for s in model.profile(x) if s.key == "reshape.b32"] == [0]
+    torch.testing.assert_close(model(x), Heads()(x))

@@ -83,7 +83,7 @@ PEN_BIND(attention) {
     if (p->mask_column) PEN_TRY(b.need(3, Need::rows));
     p->mask_row = mask_size(mask, 0) != 1 ? mask.strides[mask.rank - 2] : 0;
   }
-  PEN_TRY(b.output(0));
+  PEN_TRY(b.output_turned(0));
   PEN_TRY(b.need_out(0, Need::rows));
   const Tensor& y = b.out(0);
   if (is_empty(y)) return PEN_OK;

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 attention = Op(
     "attention",
     "q: tensor, k: tensor, v: tensor, mask: tensor?, scale: float, causal: bool",
+    layout="turned",
     tolerance=2e-5,
     work=lambda x, y: prod(y[:-1]) * x[1][-2] * (x[0][-1] + y[-1]),
     doc="q [..., L, E], k [..., S, E], v [..., S, Ev]; mask is added to the scores [..., L, S]; a query that may look "

@@ -51,7 +51,7 @@ static Status dispatch_attention(Gpu& b, S s, const GpuMatrices* sides, int64_t 
 }
 
 PEN_GPU(attention, "f32") {
-  PEN_TRY(b.output(0));
+  PEN_TRY(b.output_turned(0));
   const Tensor &q = b.in(0), &k = b.in(1), &v = b.in(2), &y = b.out(0);
   if (y.numel() == 0) return PEN_OK;
   Shape batch = shape_of(y);
@@ -107,7 +107,7 @@ PEN_GPU(attention, "f32") {
   rows.across.n = rows.across.dims[0] = keys == 0 ? 0 : scores.numel() / keys;
   rows.along.n = rows.along.dims[0] = keys;
   for (int side = 0; side < 2; ++side) rows.across.strides[side][0] = keys, rows.along.strides[side][0] = 1;
-  shader::Normalize softmax = normalize_shader(rows, Normalize::softmax_or_zero);
+  shader::Normalize softmax = normalize_shader(rows, Normalize::softmax_or_zero, in_between, in_between);
   PEN_TRY(b.dispatch(softmax, {in_between, b.none(), b.none(), in_between, b.none()}, rows.groups()));
 
   s.push.n = static_cast<uint32_t>(y.dims[y.rank - 1]), s.push.depth = static_cast<uint32_t>(keys);

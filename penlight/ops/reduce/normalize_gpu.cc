@@ -20,7 +20,8 @@ static Status softmax_on_gpu(Gpu& b, Normalize kind) {
   GpuRows rows;
   PEN_TRY(rows_of(b, along, b.out(0).strides, &rows));
   reuse_if_alike(b);
-  return b.dispatch(normalize_shader(rows, kind), {b.reads(0), b.none(), b.none(), b.writes(0), b.none()}, rows.groups());
+  Operand x = b.reads(0), y = b.writes(0);
+  return b.dispatch(normalize_shader(rows, kind, x, y), {x, b.none(), b.none(), y, b.none()}, rows.groups());
 }
 PEN_GPU(softmax, "f32") { return softmax_on_gpu(b, Normalize::softmax); }
 PEN_GPU(log_softmax, "f32") { return softmax_on_gpu(b, Normalize::log_softmax); }
@@ -28,12 +29,13 @@ PEN_GPU(log_softmax, "f32") { return softmax_on_gpu(b, Normalize::log_softmax); 
 // Inputs: x, then w and b as far as there are any.
 static Status norm_on_gpu(Gpu& b, const GpuRows& rows, Normalize kind, int operands, uint32_t channels) {
   reuse_if_alike(b);
-  shader::Normalize s = normalize_shader(rows, kind);
+  Operand x = b.reads(0), y = b.writes(0);
+  shader::Normalize s = normalize_shader(rows, kind, x, y);
   s.CHANNELS = channels;
   s.SCALED = b.has(1);
   s.SHIFTED = operands > 2 && b.has(2);
   s.push.number = static_cast<float>(b.number("eps"));
-  return b.dispatch(s, {b.reads(0), b.reads(1), operands > 2 ? b.reads(2) : b.none(), b.writes(0), b.none()}, rows.groups());
+  return b.dispatch(s, {x, b.reads(1), operands > 2 ? b.reads(2) : b.none(), y, b.none()}, rows.groups());
 }
 
 static Status layer_norm_on_gpu(Gpu& b, Normalize kind, int operands) {
@@ -100,10 +102,11 @@ PEN_GPU(var_mean, "f32") {
     if (b.in(0).dims[d] > 1 && out[d] != other[d]) return b.fail(-1, "two outputs that lie alike", "another stride in dim %d", d);
   GpuRows rows;
   PEN_TRY(rows_of(b, reduced, out, &rows));
-  shader::Normalize s = normalize_shader(rows, Normalize::var_mean);
+  Operand x = b.reads(0), y = b.writes(0);
+  shader::Normalize s = normalize_shader(rows, Normalize::var_mean, x, y);
   double degrees = static_cast<double>(rows.along.n) - b.number("correction");
   s.push.number = static_cast<float>(degrees > 0 ? degrees : 0);
-  return b.dispatch(s, {b.reads(0), b.none(), b.none(), b.writes(0), b.writes(1)}, rows.groups());
+  return b.dispatch(s, {x, b.none(), b.none(), y, b.writes(1)}, rows.groups());
 }
 
 }  // namespace pen

@@ -138,6 +138,15 @@ Status Lay::output(int index) {
   PEN_TRY(state->fresh(index, "plain", -1));
   return state->values[state->output_value(index)].count ? need_out(index, Need::dense) : PEN_OK;
 }
+Status Lay::output_turned(int index) {
+  PEN_TRY(output(index));
+  Tensor& t = state->values[state->output_value(index)].tensor;
+  if (t.rank < 3 || !out_may_view(index) || !lies_as(&t, Need::dense)) return PEN_OK;
+  t.strides[t.rank - 3] = t.dims[t.rank - 1];
+  t.strides[t.rank - 2] = t.dims[t.rank - 1] * t.dims[t.rank - 3];
+  state->step->out[index] = t;
+  return PEN_OK;
+}
 Status Lay::packed_output(int index, const char* layout, int64_t bytes) { return state->fresh(index, layout, bytes < 0 ? 0 : bytes); }
 
 Status Lay::view(int index, int input, const int64_t* strides, int64_t offset) {

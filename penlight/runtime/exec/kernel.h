@@ -162,6 +162,9 @@ class Lay : public Given {
   const Tensor& out(int index) const;
   // In fresh memory, laid as the file says (plain or nhwc); row-major where the run tells how large it is.
   Status output(int index);
+  // The same where the file fixes the layout. Where it does not (strided): the third dim from the last inside the second, as those who
+  // put the heads of attention side by side again want it.
+  Status output_turned(int index);
   // In fresh memory and a packed layout: `bytes` of opaque memory; consumers see in_layout() == layout.
   Status packed_output(int index, const char* layout, int64_t bytes);
   // In an input's memory: no kernel runs if all outputs are views (set no tasks).

@@ -50,7 +50,7 @@ struct SpecNode {
 
 class Spec {
  public:
-  static constexpr uint32_t kDepthLimit = 64, kNodeLimit = 1 << 14;
+  static constexpr uint32_t kDepthLimit = 64, kNodeLimit = 8192;
 
   Spec() = default;
   Spec(const Spec&) = delete;
@@ -189,7 +189,7 @@ inline bool Spec::takes(char c) {
 }
 
 inline bool Spec::node(uint32_t* made) {
-  if (used_ >= kNodeLimit) return fail("at most 16384 parts");
+  if (used_ >= kNodeLimit) return fail("at most 8192 parts");
   if (used_ == room_) {
     uint32_t room = room_ ? 2 * room_ : 16;
     void* grown = __builtin_realloc(nodes_, room * sizeof(SpecNode));

@@ -47,8 +47,7 @@ class Session {
     Tensor given = tensor;
 #if PENLIGHT_HAS_BUFFERS
     if (tensor.on_device() && index < inputs_.size() && pen_session_takes_buffer(get(), tensor.buffer())) {
-      inputs_[index] = tensor;
-      return checked(pen_session_set_input_buffer(get(), int32_t(index), tensor.buffer()));
+      return kept(index, tensor, pen_session_set_input_buffer(get(), int32_t(index), tensor.buffer()));
     }
 #endif
     if (tensor.on_device()) {
@@ -57,8 +56,7 @@ class Session {
       given = *host;
     }
     pen_tensor view = given.view();
-    if (index < inputs_.size()) inputs_[index] = given;
-    return checked(pen_session_set_input(get(), int32_t(index), &view));
+    return kept(index, given, pen_session_set_input(get(), int32_t(index), &view));
   }
   // Shapes and memory for these inputs: output shapes are known then, but for those that depend on the data.
   Status prepare() { return checked(pen_session_prepare(get())); }
@@ -102,6 +100,12 @@ class Session {
   Status checked(pen_status status) const {
     if (status == PEN_OK) return Done{};
     return error();
+  }
+
+  // An input that was refused leaves the one before it in place, which must live on.
+  Status kept(size_t index, const Tensor& tensor, pen_status status) {
+    if (status == PEN_OK) inputs_[index] = tensor;
+    return checked(status);
   }
 
   std::unique_ptr<Model> model_;  // goes after the session

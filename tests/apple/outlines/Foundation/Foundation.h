@@ -53,6 +53,7 @@ enum { NSUTF8StringEncoding = 4 };
 + (instancetype)numberWithLongLong:(long long)value;
 @property(readonly) const char* objCType;
 @property(readonly) BOOL boolValue;
+@property(readonly) float floatValue;
 @property(readonly) double doubleValue;
 @property(readonly) long long longLongValue;
 @end
