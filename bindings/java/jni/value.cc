@@ -111,8 +111,9 @@ PEN_JAVA(void, destroyModule, int64_t module) { pen_module_destroy(pointer<pen_m
 
 PEN_JAVA(int64_t, runModule, int64_t module, array method, array args) {
   Text name(e, method);
+  if (!name) return 0;
   Handles given(e, args);
-  if (!name || !given.values) return 0;
+  if (!given.values) return 0;
   pen_value* result = nullptr;
   if (pen_module_run(pointer<pen_module>(module), name, given.values, given.count, &result) == PEN_OK) return handle(result);
   raise(e, *pen_module_error(pointer<pen_module>(module)));

@@ -4,13 +4,18 @@
 #include "penlight/runtime/exec/isas.h"
 #include "penlight/runtime/image/walk.h"
 
-// rows.cc is compiled for some instruction sets, base always among them: the others' functions are not there.
+// rows.cc is compiled for some instruction sets, base always among them: the others' functions are not there, which only ELF lets us ask.
+#if defined(__ELF__) && (defined(__x86_64__) || defined(__i386__))
+#define PEN_MANY_ISAS 1
+#else
+#define PEN_MANY_ISAS 0
+#endif
 #define PEN_DECLARE(name, processors, flags)           \
   namespace pen::name {                                \
   __attribute__((weak)) pen::image::ArgbFn image_argb; \
   __attribute__((weak)) pen::image::YuvFn image_yuv;   \
   }
-#if defined(__x86_64__) || defined(__i386__)
+#if PEN_MANY_ISAS
 PEN_ISAS(PEN_DECLARE)
 #else
 namespace pen::base {
@@ -30,7 +35,7 @@ struct Functions {
 };
 
 // The best that is compiled in and that this processor has, as the runtime found; or what PENLIGHT_ISA names, as for sessions.
-#if defined(__x86_64__) || defined(__i386__)
+#if PEN_MANY_ISAS
 #define PEN_ROW(name, processors, flags) {pen::name::image_argb, pen::name::image_yuv},
 constexpr Functions kFunctions[] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
@@ -84,7 +89,7 @@ Factors factors(const pen_image_norm& norm) {
   return f;
 }
 
-// The picture's x or y: which part of it is taken, and from which end. `count`: columns or rows of the result along it.
+// The picture's x or y: which part of it is taken, and from which end.
 Axis axis(int32_t size, int32_t cut, bool backwards, float scale) {
   int32_t first = (size - cut) / 2;
   return {backwards ? first + cut - 1 : first, backwards ? -1 : 1, size, scale, {}};

@@ -133,6 +133,10 @@ public class KindsTest {
     fails(any, () -> run("integer", IValue.from(1), IValue.from(1), IValue.from(1)), "integer");
     fails(any, () -> run("ints", IValue.listFrom(0.5)), "int");
     fails(IllegalArgumentException.class, () -> run("boolean", (IValue) null), "IValue.optionalNull()");
+    IValue nested = IValue.from(1L);
+    for (int i = 0; i < 100000; ++i) nested = IValue.tupleFrom(nested);
+    final IValue deep = nested;
+    fails(IllegalArgumentException.class, () -> run("integer", deep), "at most 256 containers");
     fails(IllegalArgumentException.class, () -> run("missing"), "Undefined method missing", "by_number");
     module.destroy();
     fails(NullPointerException.class, () -> run("nothing"), "was destroyed");
