@@ -1,7 +1,7 @@
 """Xcode projects from descriptions: <app>/project.yml in, <app>/<app>.xcodeproj/project.pbxproj out.
 
-A description is what XcodeGen (github.com/yonaskolb/XcodeGen) reads, and means the same; of its keys there are here those that the apps
-need, and another one is an error. The same description and files give the same bytes. make_model.py of each app calls this after it wrote
+A description has the form that XcodeGen (github.com/yonaskolb/XcodeGen) reads; of its keys there are here those that the apps need, and
+another one is an error. The same description and files give the same bytes. make_model.py of each app calls this after it wrote
 the model; `python xcode.py HelloWorld` does it alone.
 """
 

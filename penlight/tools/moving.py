@@ -117,12 +117,17 @@ def java_surface() -> dict[str, list[str]]:
     return found
 
 
+_JAVA_MEMBER = re.compile(
+    r"^  public (?:(?:static|synchronized|final) )*(?:[\w<>,\[\] ]+ )?(\w+)(\(| = |;)", re.MULTILINE
+)
+
+
 def java_members(text: str) -> list[str]:
-    """Public methods and constructors of a public class, in the order of its source."""
+    """Public fields, constructors and methods of a public class, in the order of its source."""
     if not re.search(r"^public (final )?class ", text, re.MULTILINE):
         return []
-    names = re.findall(r"^  public (?:static |synchronized |final )*(?:[\w<>,\[\] ]+ )?(\w+)\(", text, re.MULTILINE)
-    return [f"{name}()" for name in dict.fromkeys(names)]
+    found = [name + ("()" if after == "(" else "") for name, after in _JAVA_MEMBER.findall(text)]
+    return [name for name in dict.fromkeys(found) if name != "toString()"]
 
 
 # --- C++ ---

@@ -43,10 +43,8 @@ def test_java_names_are_those_of_the_list() -> None:
     assert surface["org.pytorch.Module"] == ["load()", "forward()", "runMethod()", "destroy()"]
     assert surface["org.pytorch.Device"] == ["CPU", "VULKAN"]
     assert moving.java_members("class Hidden {\n  public void no() {}\n}") == []
-    source = (
-        "public final class A {\n  public A(int x) {}\n  public static Map<String, B> m(int a) {}\n  void own() {}\n"
-    )
-    assert moving.java_members(source) == ["A()", "m()"]
+    source = "public final class A {\n  public A(int x) {}\n  public static Map<String, B> m(int a) {}\n  public final int[] f;\n  void own() {}\n"
+    assert moving.java_members(source) == ["A()", "m()", "f"]
 
 
 def test_python_names_are_there() -> None:
