@@ -22,22 +22,20 @@ float* floats(env e, object out, int32_t offset, int64_t width, int64_t height) 
 
 }  // namespace
 
-PEN_JAVA(void, imageArgb, array pixels, int32_t offset, int32_t stride, int32_t width, int32_t height, array mean, array std, object out,
-         int32_t out_offset, uint8_t channels_last) {
+PEN_JAVA(void, imageArgb, array pixels, int32_t width, int32_t height, int32_t plane, array mean, array std, object out, int32_t out_offset,
+         uint8_t channels_last) {
   pen_image_norm how = norm(e, mean, std, channels_last);
-  float* to = floats(e, out, out_offset, width, height);
+  float* to = static_cast<float*>(room(e, out, 0, 4));
   if (!to) return;
-  int64_t last = static_cast<int64_t>(height - 1) * stride + width, count = e->GetArrayLength(pixels);
-  if (offset < 0 || stride < width || offset + last > count) {
-    return raise(e, PEN_ILLEGAL, "pixels: expected %d rows of %d from %d on, %d apart, got %lld ints", height, width, offset, stride,
-                 static_cast<long long>(count));
-  }
+  int64_t count = int64_t{width} * height, last = out_offset + (channels_last ? 3 * count : 2 * int64_t{plane} + count);
+  if (out_offset < 0 || plane < count || last > e->GetDirectBufferCapacity(out) || count > e->GetArrayLength(pixels))
+    return raise(e, PEN_ILLEGAL, "a picture: expected pixels and room for %d rows of %d", height, width);
   // No copy, and no Java meanwhile: microseconds.
-  const uint32_t* from = static_cast<const uint32_t*>(e->GetPrimitiveArrayCritical(pixels, static_cast<uint8_t*>(nullptr)));
+  void* from = e->GetPrimitiveArrayCritical(pixels, static_cast<uint8_t*>(nullptr));
   if (!from) return raise(e, "java/lang/OutOfMemoryError", "no memory for pixels");
   pen_error error = {};
-  pen_status status = pen_image_argb(from + offset, stride, width, height, &how, to, &error);
-  e->ReleasePrimitiveArrayCritical(pixels, const_cast<uint32_t*>(from), 2 /* JNI_ABORT: nothing was written */);
+  pen_status status = pen_image_argb(static_cast<const uint32_t*>(from), width, width, height, plane, &how, to + out_offset, &error);
+  e->ReleasePrimitiveArrayCritical(pixels, from, 2 /* JNI_ABORT: nothing was written */);
   if (status != PEN_OK) raise(e, error);
 }
 

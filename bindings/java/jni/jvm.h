@@ -51,7 +51,6 @@ union Argument {  // jvalue
 struct Environment;
 typedef Environment* env;  // JNIEnv*
 
-// Result of a function type `R f P`, with the environment in front.
 #define PEN_JAVA_PLACE(place, name, result, parameters) k##name = place,
 enum Place { PEN_JAVA_FUNCTIONS(PEN_JAVA_PLACE) };
 #undef PEN_JAVA_PLACE

@@ -177,10 +177,11 @@ PEN_JAVA(array, describe, int64_t model, array method, uint8_t inputs, int32_t n
 
 PEN_JAVA(int64_t, dim, array expression, array dims, array ranks) {
   Text words(e, expression);
+  if (!words) return 0;
   int32_t count = e->GetArrayLength(ranks);
   size_t bytes = static_cast<size_t>(count) * (sizeof(pen_tensor) + 8 * sizeof(int64_t) + sizeof(int32_t)) + 1;
-  pen_tensor* inputs = words ? static_cast<pen_tensor*>(malloc(bytes)) : nullptr;
-  if (!inputs) return 0;
+  pen_tensor* inputs = static_cast<pen_tensor*>(malloc(bytes));
+  if (!inputs) return raise(e, "java/lang/OutOfMemoryError", "no memory for the sizes of %d inputs", static_cast<int>(count)), 0;
   int64_t* sizes = reinterpret_cast<int64_t*>(inputs + count);
   int32_t* rank = reinterpret_cast<int32_t*>(sizes + 8 * count);
   e->GetLongArrayRegion(dims, 0, 8 * count, sizes);

@@ -19,8 +19,10 @@ bool fine(env e, int64_t session, pen_status status) {
 }  // namespace
 
 PEN_JAVA(int64_t, createSession, int64_t model, array method, array device, int32_t threads, int64_t memory_limit, uint8_t f16) {
-  Text name(e, method), where(e, device);
-  if (!name || !where) return 0;
+  Text name(e, method);
+  if (!name) return 0;
+  Text where(e, device);
+  if (!where) return 0;
   pen_session_options options = PEN_SESSION_OPTIONS;
   options.device = where;
   options.threads = threads;

@@ -15,6 +15,7 @@ extern "C" {
 #pragma weak pen_value_float
 #pragma weak pen_value_string
 #pragma weak pen_value_tensor
+#pragma weak pen_value_make_constant
 #pragma weak pen_value_list
 #pragma weak pen_value_tuple
 #pragma weak pen_value_dict
@@ -110,8 +111,9 @@ PEN_JAVA(void, destroyModule, int64_t module) { pen_module_destroy(pointer<pen_m
 
 PEN_JAVA(int64_t, runModule, int64_t module, array method, array args) {
   Text name(e, method);
+  if (!name) return 0;
   Handles given(e, args);
-  if (!name || !given.values) return 0;
+  if (!given.values) return 0;
   pen_value* result = nullptr;
   if (pen_module_run(pointer<pen_module>(module), name, given.values, given.count, &result) == PEN_OK) return handle(result);
   raise(e, *pen_module_error(pointer<pen_module>(module)));
@@ -141,12 +143,13 @@ PEN_JAVA(int64_t, valueString, array from) {
   return value;
 }
 
-PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format) {
+PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format, uint8_t is_constant) {
   BufferTensor input;
   if (!input.read(e, data, dtype, dims, rank, format)) return 0;
   object kept = e->NewGlobalRef(data);
   pen_value* value = kept ? pen_value_tensor(&input.tensor, let_go, kept) : nullptr;
   if (!value && kept) e->DeleteGlobalRef(kept);
+  if (value && is_constant) pen_value_make_constant(value);
   return made(e, value);
 }
 

@@ -4,13 +4,18 @@
 #include "penlight/runtime/exec/isas.h"
 #include "penlight/runtime/image/walk.h"
 
-// rows.cc is compiled for some instruction sets, base always among them: the others' functions are not there.
+// rows.cc is compiled for some instruction sets, base always among them: the others' functions are not there, which only ELF lets us ask.
+#if defined(__ELF__) && (defined(__x86_64__) || defined(__i386__))
+#define PEN_MANY_ISAS 1
+#else
+#define PEN_MANY_ISAS 0
+#endif
 #define PEN_DECLARE(name, processors, flags)           \
   namespace pen::name {                                \
   __attribute__((weak)) pen::image::ArgbFn image_argb; \
   __attribute__((weak)) pen::image::YuvFn image_yuv;   \
   }
-#if defined(__x86_64__) || defined(__i386__)
+#if PEN_MANY_ISAS
 PEN_ISAS(PEN_DECLARE)
 #else
 namespace pen::base {
@@ -30,23 +35,35 @@ struct Functions {
 };
 
 // The best that is compiled in and that this processor has, as the runtime found; or what PENLIGHT_ISA names, as for sessions.
-Functions best() {
-#if defined(__x86_64__) || defined(__i386__)
-#define PEN_ROW(name, processors, flags) {#name, {pen::name::image_argb, pen::name::image_yuv}},
-  const struct {
-    const char* name;
-    Functions functions;
-  } sets[] = {PEN_ISAS(PEN_ROW)};
+#if PEN_MANY_ISAS
+#define PEN_ROW(name, processors, flags) {pen::name::image_argb, pen::name::image_yuv},
+constexpr Functions kFunctions[] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
+#define PEN_ROW(name, processors, flags) #name,
+constexpr char kNames[][8] = {PEN_ISAS(PEN_ROW)};
+#undef PEN_ROW
+constexpr int kSets = sizeof kNames / sizeof kNames[0];
+
+int find_best() {
   const char* wanted = getenv("PENLIGHT_ISA");
   for (int32_t i = 0; const char* name = pen_isa_name(i); ++i) {
     if (wanted && wanted[0] && strcmp(wanted, name) != 0) continue;
-    for (const auto& set : sets)
-      if (set.functions.argb && strcmp(set.name, name) == 0) return set.functions;
+    for (int set = 0; set < kSets; ++set)
+      if (kFunctions[set].argb && strcmp(kNames[set], name) == 0) return set;
   }
-#endif
-  return {pen::base::image_argb, pen::base::image_yuv};
+  return 0;
 }
+
+// Asked for once: where a processor is shared by virtual machines, it takes tens of microseconds to say what it has.
+Functions best() {
+  static int found = -1;
+  int set = __atomic_load_n(&found, __ATOMIC_RELAXED);
+  if (set < 0) __atomic_store_n(&found, set = find_best(), __ATOMIC_RELAXED);
+  return kFunctions[set];
+}
+#else
+Functions best() { return {pen::base::image_argb, pen::base::image_yuv}; }
+#endif
 
 pen_status wrong(pen_error* error, const char* what, const char* expected, const char* format, ...) __attribute__((format(printf, 4, 5)));
 pen_status wrong(pen_error* error, const char* what, const char* expected, const char* format, ...) {
@@ -72,7 +89,7 @@ Factors factors(const pen_image_norm& norm) {
   return f;
 }
 
-// The picture's x or y: which part of it is taken, and from which end. `count`: columns or rows of the result along it.
+// The picture's x or y: which part of it is taken, and from which end.
 Axis axis(int32_t size, int32_t cut, bool backwards, float scale) {
   int32_t first = (size - cut) / 2;
   return {backwards ? first + cut - 1 : first, backwards ? -1 : 1, size, scale, {}};
@@ -82,11 +99,14 @@ Axis axis(int32_t size, int32_t cut, bool backwards, float scale) {
 
 extern "C" {
 
-pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width, int32_t height, const pen_image_norm* norm, float* out,
-                          pen_error* error) {
+pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width, int32_t height, int64_t plane, const pen_image_norm* norm,
+                          float* out, pen_error* error) {
   if (width <= 0 || height <= 0) return wrong(error, "a picture", "a width and height of 1 or more", "%d x %d", width, height);
   if (stride < width) return wrong(error, "a picture", "rows that are at least its width apart", "%lld", static_cast<long long>(stride));
-  best().argb(pixels, stride, width, height, factors(*norm), out);
+  int64_t count = int64_t{width} * height;
+  if (plane && plane < count)
+    return wrong(error, "a picture", "planes at least as far apart as it has pixels", "%lld", static_cast<long long>(plane));
+  best().argb(pixels, stride, width, height, plane ? plane : count, factors(*norm), out);
   return PEN_OK;
 }
 

@@ -44,8 +44,7 @@ static PEN_INLINE void write_piece(const Factors& f, int64_t n, float* out, int6
   for (int c = 0; c < 3; ++c) store_partial(out + c * plane + i, fma(rgb[c], scale[c], shift[c]), n - i);
 }
 
-void image_argb(const uint32_t* pixels, int64_t stride, int64_t width, int64_t height, const Factors& f, float* out) {
-  int64_t plane = width * height;
+void image_argb(const uint32_t* pixels, int64_t stride, int64_t width, int64_t height, int64_t plane, const Factors& f, float* out) {
   for (int64_t y = 0; y < height; ++y) {
     for (int64_t x = 0; x < width; x += kPiece) {
       int64_t n = width - x < kPiece ? width - x : kPiece;
@@ -71,8 +70,10 @@ void image_yuv(const uint8_t* const planes[3], const Axis& columns, const Axis& 
                float* out) {
   int64_t plane = width * height;
   int32_t at[3][kRoom], yuv[3][kRoom] = {};
-  for (int64_t x = 0; x < width; x += kPiece) {
-    int64_t n = width - x < kPiece ? width - x : kPiece;
+  // Of a picture that is turned, every pixel of a piece lies in a cache line of its own, which the next rows read again.
+  int64_t piece = columns.step[0] > 16 ? 64 : kPiece;
+  for (int64_t x = 0; x < width; x += piece) {
+    int64_t n = width - x < piece ? width - x : piece;
     for (int64_t i = 0; i < n; ++i) {
       int32_t place = image::place(columns, x + i);
       for (int p = 0; p < 3; ++p) at[p][i] = static_cast<int32_t>(image::offset(columns, place, p));

@@ -24,7 +24,7 @@ struct Factors {
   bool channels_last;
 };
 
-typedef void ArgbFn(const uint32_t* pixels, int64_t stride, int64_t width, int64_t height, const Factors& f, float* out);
+typedef void ArgbFn(const uint32_t* pixels, int64_t stride, int64_t width, int64_t height, int64_t plane, const Factors& f, float* out);
 typedef void YuvFn(const uint8_t* const planes[3], const Axis& columns, const Axis& rows, int64_t width, int64_t height, const Factors& f,
                    float* out);
 

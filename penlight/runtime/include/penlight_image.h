@@ -2,7 +2,7 @@
  * TensorImageUtils computes it. In libpenlight_jni.so, in the libraries for Apple and in those for the host.
  *
  *   pen_image_norm norm = PEN_IMAGE_IMAGENET;
- *   pen_image_argb(pixels, width, width, height, &norm, floats, &error); */
+ *   pen_image_argb(pixels, width, width, height, 0, &norm, floats, &error); */
 #ifndef PENLIGHT_IMAGE_H_
 #define PENLIGHT_IMAGE_H_
 
@@ -19,9 +19,10 @@ typedef struct pen_image_norm {
 } pen_image_norm;
 #define PEN_IMAGE_IMAGENET {{0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}, 0}
 
-/* Pixels 0xAARRGGBB, `stride` of them from row to row; 3 * width * height floats come out. Alpha is not looked at. */
-PEN_API pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width, int32_t height, const pen_image_norm* norm,
-                                  float* out, pen_error* error);
+/* Pixels 0xAARRGGBB, `stride` of them from row to row; 3 * width * height floats come out. `plane`: floats from plane to plane, where the
+ * pixels are some rows of a larger picture; 0: width * height. Alpha is not looked at. */
+PEN_API pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width, int32_t height, int64_t plane,
+                                  const pen_image_norm* norm, float* out, pen_error* error);
 
 /* One plane of a camera's picture: strides in bytes, of any size. */
 typedef struct pen_image_plane {

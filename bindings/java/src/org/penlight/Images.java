@@ -9,6 +9,8 @@ import java.nio.FloatBuffer;
  * direct buffers of native byte order at full speed, into others by way of one.
  */
 public final class Images {
+  private static final int ARRAY_PIXELS = 4096;
+
   private Images() {}
 
   /** One plane of a YUV 4:2:0 picture: bytes between rows, and between neighbours in a row. */
@@ -31,21 +33,24 @@ public final class Images {
     }
   }
 
-  /** Pixels as ints, 0xAARRGGBB, as bitmaps have them; `stride` pixels from row to row. */
+  /** Where pixels come from: ints, 0xAARRGGBB, as bitmaps have them. */
+  public interface Pixels {
+    /** Puts some rows of the picture into an array, one after the other. */
+    void read(int[] to, int firstRow, int rows);
+  }
+
+  /** A picture of pixels, a few rows at a time: these stay in the processor's cache on their way. */
   public static void argb(
-      int[] pixels,
-      int offset,
-      int stride,
-      int width,
-      int height,
-      float[] mean,
-      float[] std,
-      FloatBuffer out,
-      int outOffset,
-      boolean channelsLast) {
+      Pixels pixels, int width, int height, float[] mean, float[] std, FloatBuffer out, int outOffset, boolean channelsLast) {
     boolean inPlace = check(mean, std, out, outOffset, width, height);
     FloatBuffer to = inPlace ? out : room(width, height);
-    Native.imageArgb(pixels, offset, stride, width, height, mean, std, to, inPlace ? outOffset : 0, channelsLast);
+    int rows = Math.min(height, Math.max(1, ARRAY_PIXELS / width)), step = channelsLast ? 3 * width : width;
+    int[] some = new int[rows * width];
+    for (int row = 0; row < height; row += rows) {
+      int count = Math.min(rows, height - row), start = (inPlace ? outOffset : 0) + row * step;
+      pixels.read(some, row, count);
+      Native.imageArgb(some, width, count, width * height, mean, std, to, start, channelsLast);
+    }
     if (!inPlace) put(to, out, outOffset);
   }
 

@@ -131,7 +131,8 @@ final class Native {
 
   static native long valueString(byte[] text);
 
-  static native long valueTensor(Buffer data, int dtype, long[] dims, int rank, int format);
+  /** isConstant: in-place operators copy it first. */
+  static native long valueTensor(Buffer data, int dtype, long[] dims, int rank, int format, boolean isConstant);
 
   static native long valueList(long[] items);
 
@@ -163,7 +164,7 @@ final class Native {
 
   // --- images: penlight_image.h ---
   static native void imageArgb(
-      int[] pixels, int offset, int stride, int width, int height, float[] mean, float[] std, Buffer out, int outOffset, boolean channelsLast);
+      int[] pixels, int width, int height, int plane, float[] mean, float[] std, Buffer out, int outOffset, boolean channelsLast);
 
   static native void imageYuv420(
       ByteBuffer y,

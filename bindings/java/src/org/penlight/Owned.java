@@ -23,7 +23,7 @@ abstract class Owned extends PhantomReference<Object> {
               try {
                 ((Owned) GONE.remove()).release();
               } catch (InterruptedException e) {
-                return;
+                continue; // whoever interrupts threads at large: memory is freed as before
               }
             }
           }

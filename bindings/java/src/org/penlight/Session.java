@@ -1,6 +1,7 @@
 package org.penlight;
 
 import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -16,6 +17,9 @@ import org.pytorch.Tensor;
  * Java's memory for its results (runInto: nothing).
  */
 public final class Session implements AutoCloseable {
+  private static final int SMALL_BYTES = 4096;
+  private static final int BLOCK_BYTES = 1 << 16;
+
   /** A planned method: its native session, and how its arguments and results nest. */
   private static final class Planned {
     final byte[] name;
@@ -72,6 +76,7 @@ public final class Session implements AutoCloseable {
   private final byte[] device;
   private final boolean f16;
   private final long memoryLimit;
+  private ByteBuffer block; // its next results lie past its limit
   private int threads;
   private long seed;
   private boolean closed;
@@ -237,10 +242,27 @@ public final class Session implements AutoCloseable {
   }
 
   /** Java memory for an output, or null where its size is not known before the run. */
-  private static Tensor room(Planned run, int index) {
-    int info = Native.output(run.session, index, run.dims);
+  private Tensor room(Planned run, int index) {
+    int info = Native.output(run.session, index, run.dims), code = info & 255;
     if (info >> 16 == 0) return null;
-    return Tensors.empty(info & 255, Arrays.copyOf(run.dims, info >> 8 & 255));
+    long[] shape = Arrays.copyOf(run.dims, info >> 8 & 255);
+    long bytes = Tensor.numel(shape) * Tensors.elementBytes(code);
+    ByteBuffer room = bytes <= SMALL_BYTES ? smallRoom((int) bytes) : Tensors.room(bytes, shape);
+    return Tensor.fromBlob(room, shape, MemoryFormat.CONTIGUOUS, Tensors.dtype(code));
+  }
+
+  /** Part of a block: a direct buffer takes Java microseconds to make, which is longer than small models run. */
+  private ByteBuffer smallRoom(int bytes) {
+    if (block == null || block.limit() + SMALL_BYTES > BLOCK_BYTES) {
+      block = ByteBuffer.allocateDirect(BLOCK_BYTES);
+      block.limit(0);
+    }
+    int start = block.limit();
+    block.limit(start + (bytes + 63) / 64 * 64);
+    block.position(start);
+    ByteBuffer part = block.slice();
+    part.limit(bytes);
+    return part.slice().order(ByteOrder.nativeOrder());
   }
 
   private static void start(Planned run) {
@@ -265,9 +287,10 @@ public final class Session implements AutoCloseable {
     int code = info & 255, rank = info >> 8 & 255;
     boolean fits = result != null && Tensors.code(result) == code && result.dim() == rank && result.memoryFormat() == MemoryFormat.CONTIGUOUS;
     for (int i = 0; fits && i < rank; ++i) fits = result.size(i) == run.dims[i];
-    if (fits) return;
-    String expected = Tensors.dtype(code) + Arrays.toString(Arrays.copyOf(run.dims, rank)) + " CONTIGUOUS";
-    String got = result == null ? "null" : result + " " + result.memoryFormat();
+    boolean readOnly = fits && result.getRawDataBuffer().isReadOnly();
+    if (fits && !readOnly) return;
+    String expected = Tensors.dtype(code) + Arrays.toString(Arrays.copyOf(run.dims, rank)) + " CONTIGUOUS, to be written";
+    String got = result == null ? "null" : result + " " + result.memoryFormat() + (readOnly ? ", read-only" : "");
     throw new IllegalArgumentException("result " + index + ": expected " + expected + ", got " + got);
   }
 

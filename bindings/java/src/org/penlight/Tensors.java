@@ -59,11 +59,8 @@ public final class Tensors {
 
   /** An empty tensor of a kind and shape, to run into (Session.runInto). */
   public static Tensor empty(DType dtype, long... shape) {
-    return empty(CODES[dtype.ordinal()], shape);
-  }
-
-  static Tensor empty(int code, long[] shape) {
-    return Tensor.fromBlob(room(Tensor.numel(shape) * BYTES[code], shape), shape, MemoryFormat.CONTIGUOUS, DTYPES[code]);
+    ByteBuffer room = room(Tensor.numel(shape) * BYTES[CODES[dtype.ordinal()]], shape);
+    return Tensor.fromBlob(room, shape, MemoryFormat.CONTIGUOUS, dtype);
   }
 
   static ByteBuffer room(long bytes, long[] shape) {

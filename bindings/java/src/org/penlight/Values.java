@@ -1,5 +1,6 @@
 package org.penlight;
 
+import java.nio.Buffer;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
@@ -12,6 +13,8 @@ import org.pytorch.Tensor;
 final class Values {
   private static final int NONE = 0, BOOL = 1, INT = 2, FLOAT = 3, STRING = 4, TENSOR = 5, LIST = 6, TUPLE = 7, DICT = 8; // pen_kind
 
+  private static final int DEPTH_LIMIT = 256; // a few times what any code nests: no stack overflow
+
   private Values() {}
 
   static void release(long[] values) {
@@ -20,10 +23,15 @@ final class Values {
 
   /** New references, which the caller releases. */
   static long[] toNative(IValue[] values) {
+    return toNative(values, 0);
+  }
+
+  private static long[] toNative(IValue[] values, int depth) {
+    if (depth > DEPTH_LIMIT) throw new IllegalArgumentException("expected at most " + DEPTH_LIMIT + " containers inside each other, got more");
     long[] made = new long[values.length];
     boolean whole = false;
     try {
-      for (int i = 0; i < values.length; ++i) made[i] = toNative(values[i]);
+      for (int i = 0; i < values.length; ++i) made[i] = toNative(values[i], depth);
       whole = true;
     } finally {
       if (!whole) release(made);
@@ -31,7 +39,7 @@ final class Values {
     return made;
   }
 
-  private static long toNative(IValue value) {
+  private static long toNative(IValue value, int depth) {
     if (value == null) throw new IllegalArgumentException("expected an IValue, got null: None is IValue.optionalNull()");
     if (value.isNull()) return Native.valueNone();
     if (value.isBool()) return Native.valueBool(value.toBool());
@@ -42,11 +50,12 @@ final class Values {
       Tensor tensor = value.toTensor();
       long[] dims = new long[8];
       int rank = Tensors.dims(tensor, dims);
-      return Native.valueTensor(tensor.getRawDataBuffer(), Tensors.code(tensor), dims, rank, Session.format(tensor));
+      Buffer data = tensor.getRawDataBuffer();
+      return Native.valueTensor(data, Tensors.code(tensor), dims, rank, Session.format(tensor), data.isReadOnly());
     }
-    if (value.isDictStringKey()) return dictToNative(value.toDictStringKey());
-    if (value.isDictLongKey()) return dictToNative(value.toDictLongKey());
-    long[] items = toNative(items(value));
+    if (value.isDictStringKey()) return dictToNative(value.toDictStringKey(), depth);
+    if (value.isDictLongKey()) return dictToNative(value.toDictLongKey(), depth);
+    long[] items = toNative(items(value), depth + 1);
     try {
       return value.isTuple() ? Native.valueTuple(items) : Native.valueList(items);
     } finally {
@@ -54,7 +63,7 @@ final class Values {
     }
   }
 
-  private static long dictToNative(Map<?, IValue> map) {
+  private static long dictToNative(Map<?, IValue> map, int depth) {
     IValue[] names = new IValue[map.size()], parts = new IValue[map.size()];
     int i = 0;
     for (Map.Entry<?, IValue> entry : map.entrySet()) {
@@ -62,9 +71,9 @@ final class Values {
       names[i] = key instanceof String ? IValue.from((String) key) : IValue.from((Long) key);
       parts[i++] = entry.getValue();
     }
-    long[] keys = toNative(names);
+    long[] keys = toNative(names, depth + 1);
     try {
-      long[] values = toNative(parts);
+      long[] values = toNative(parts, depth + 1);
       try {
         return Native.valueDict(keys, values);
       } finally {

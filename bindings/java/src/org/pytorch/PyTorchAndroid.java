@@ -34,7 +34,8 @@ public final class PyTorchAndroid {
   private static Model open(AssetManager assets, String name) {
     try (AssetFileDescriptor file = descriptor(assets, name)) {
       if (file != null) {
-        return Model.open(file.getParcelFileDescriptor().getFd(), file.getStartOffset(), file.getLength());
+        long length = Math.max(0, file.getLength()); // not known: up to the file's end
+        return Model.open(file.getParcelFileDescriptor().getFd(), file.getStartOffset(), length);
       }
       return Model.open(unpacked(assets, name));
     } catch (IOException e) {

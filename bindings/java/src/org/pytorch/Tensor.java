@@ -350,8 +350,7 @@ public abstract class Tensor {
   }
 
   private static int bytesOf(int numElements, int size) {
-    checkArgument(
-        numElements <= Integer.MAX_VALUE / size, "A buffer of %d elements of %d bytes is larger than Java's buffers", numElements, size);
+    checkArgument(numElements <= Integer.MAX_VALUE / size, "A buffer of so many elements is larger than Java's buffers");
     return numElements * size;
   }
 
@@ -376,12 +375,9 @@ public abstract class Tensor {
 
   private static void checkCapacity(int capacity, long[] shape) {
     final long numel = numel(shape);
-    checkArgument(
-        numel == capacity,
-        "Inconsistent data capacity:%d and shape number elements:%d shape:%s",
-        capacity,
-        numel,
-        Arrays.toString(shape));
+    if (numel == capacity) return;
+    String words = "Inconsistent data capacity:%d and shape number elements:%d shape:%s";
+    throw new IllegalArgumentException(String.format(Locale.US, words, capacity, numel, Arrays.toString(shape)));
   }
 
   private static void checkShape(long[] shape) {
@@ -389,7 +385,7 @@ public abstract class Tensor {
     for (long size : shape) checkArgument(size >= 0, ERROR_MSG_SHAPE_NON_NEGATIVE);
   }
 
-  private static void checkArgument(boolean fine, String message, Object... args) {
-    if (!fine) throw new IllegalArgumentException(String.format(Locale.US, message, args));
+  private static void checkArgument(boolean fine, String message) {
+    if (!fine) throw new IllegalArgumentException(message);
   }
 }

@@ -109,6 +109,8 @@ public class PenlightTest {
       fails(illegal, () -> session.runInto("forward", new Tensor[0], image()), "expected 1 tensors, got 0");
       Tensor wrong = Tensors.empty(DType.FLOAT32, 10);
       fails(illegal, () -> session.runInto("forward", new Tensor[] {wrong}, image()), "expected FLOAT32[1, 10] CONTIGUOUS", "[10]");
+      Tensor locked = Tensor.fromBlob(Tensor.allocateFloatBuffer(10).asReadOnlyBuffer(), new long[] {1, 10});
+      fails(illegal, () -> session.runInto("forward", new Tensor[] {locked}, image()), "to be written", "read-only");
       fails(illegal, () -> session.runInto("forward", new Tensor[1], image()), "got null");
     }
     try (Model model = Model.open(path("nonzero.pen")); Session session = model.session()) {

@@ -9,7 +9,10 @@ import static org.pytorch.Numbers.floats;
 import static org.pytorch.Numbers.path;
 import static org.pytorch.Numbers.rows;
 
+import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Paths;
 import java.util.Collections;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -92,7 +95,7 @@ public class KindsTest {
   }
 
   @Test
-  public void stateAndMemory() {
+  public void stateAndMemory() throws Exception {
     for (int i = 1; i <= 3; ++i) {
       IValue[] got = run("add", IValue.from(two(1, 2))).toTuple();
       floats(got[0].toTensor(), i, 2 * i);
@@ -111,6 +114,14 @@ public class KindsTest {
     FloatBuffer written = Tensor.allocateFloatBuffer(2);
     run("write", IValue.from(Tensor.fromBlob(written, new long[] {2})));
     assertEquals(1, written.get(1), 0);
+    // Memory that Java may not write is not written by a model: here it would be a crash.
+    try (FileChannel file = FileChannel.open(Paths.get(path("classifier.x")))) {
+      FloatBuffer mapped = file.map(FileChannel.MapMode.READ_ONLY, 0, 8).order(ByteOrder.nativeOrder()).asFloatBuffer();
+      float before = mapped.get(0);
+      run("write", IValue.from(Tensor.fromBlob(mapped, new long[] {2})));
+      floats(module.forward(IValue.from(Tensor.fromBlob(mapped, new long[] {2}))).toTensor(), 2 * mapped.get(0), 2 * mapped.get(1));
+      assertEquals(before, mapped.get(0), 0);
+    }
   }
 
   @Test
@@ -122,6 +133,10 @@ public class KindsTest {
     fails(any, () -> run("integer", IValue.from(1), IValue.from(1), IValue.from(1)), "integer");
     fails(any, () -> run("ints", IValue.listFrom(0.5)), "int");
     fails(IllegalArgumentException.class, () -> run("boolean", (IValue) null), "IValue.optionalNull()");
+    IValue nested = IValue.from(1L);
+    for (int i = 0; i < 100000; ++i) nested = IValue.tupleFrom(nested);
+    final IValue deep = nested;
+    fails(IllegalArgumentException.class, () -> run("integer", deep), "at most 256 containers");
     fails(IllegalArgumentException.class, () -> run("missing"), "Undefined method missing", "by_number");
     module.destroy();
     fails(NullPointerException.class, () -> run("nothing"), "was destroyed");

@@ -16,9 +16,11 @@ import java.io.File;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.FloatBuffer;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import org.junit.Test;
 
@@ -180,6 +182,15 @@ public class ModuleTest {
     x.put(read("classifier.x"));
     close(read("classifier.y"), module.forward(IValue.from(input)).toTensor());
     assertArrayEquals(before, zero.getDataAsFloatArray(), 0);
+    List<Tensor> kept = new ArrayList<>(); // small results share blocks, and stay apart
+    for (int i = 0; i < 3000; ++i) {
+      kept.add(module.forward(IValue.from(input)).toTensor());
+      if (i % 2 == 0) ((FloatBuffer) kept.get(i).getRawDataBuffer()).put(0, i);
+    }
+    for (int i = 0; i < 3000; ++i) {
+      if (i % 2 == 0) ((FloatBuffer) kept.get(i).getRawDataBuffer()).put(0, ((FloatBuffer) kept.get(1).getRawDataBuffer()).get(0));
+      close(read("classifier.y"), kept.get(i));
+    }
   }
 
   @Test

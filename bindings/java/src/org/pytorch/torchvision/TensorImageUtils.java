@@ -65,9 +65,14 @@ public final class TensorImageUtils {
     checkNorm(normMeanRGB, normStdRGB);
     final boolean channelsLast = isChannelsLast(memoryFormat);
     checkTensorSize(width, height);
-    final int[] pixels = new int[width * height];
-    bitmap.getPixels(pixels, 0, width, x, y, width, height);
-    Images.argb(pixels, 0, width, width, height, normMeanRGB, normStdRGB, outBuffer, outBufferOffset, channelsLast);
+    final Images.Pixels pixels =
+        new Images.Pixels() {
+          @Override
+          public void read(int[] to, int firstRow, int rows) {
+            bitmap.getPixels(to, 0, width, x, y + firstRow, width, rows);
+          }
+        };
+    Images.argb(pixels, width, height, normMeanRGB, normStdRGB, outBuffer, outBufferOffset, channelsLast);
   }
 
   public static void bitmapToFloatBuffer(
