@@ -6,6 +6,7 @@ stand-ins for Android's own, and what they do from model to result on the deskto
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -28,9 +29,15 @@ from tests import vulkan_drivers
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES, HERE = ROOT / "examples/android", Path(__file__).parent
 FRAMEWORK = Path("/usr/share/android-framework-res/framework-res.apk")
+DRIVER = str(vulkan_drivers.DRIVERS["lavapipe"])  # the quicker one
 CACHE = ROOT / "build/libraries"
 MORE = {"CameraClassification": (20, 90)}  # frames, and how far they must be turned
 APPS = ("HelloWorld", "ImageSegmentation", "CameraClassification", "VulkanTest")
+
+
+@functools.cache
+def real_classes() -> dict[str, bytes]:
+    return java_classes()
 
 
 def gradle(app: str, pattern: str) -> list[str]:
@@ -67,7 +74,7 @@ def compile_resources(app: str, out: Path) -> Path:
 def compile_app(app: str, out: Path) -> Path:
     """Class files of the app, of what runs it without a screen, and of the stand-ins; penlight.jar is there beside them."""
     compile_resources(app, out)
-    (out / "penlight.jar").write_bytes(jar(java_classes()))
+    (out / "penlight.jar").write_bytes(jar(real_classes()))
     (release,) = gradle(app, r"sourceCompatibility = JavaVersion.VERSION_(\d+)")
     (namespace,) = gradle(app, r'namespace = "org.pytorch.(.*)"')
     folders = [
@@ -92,7 +99,7 @@ def build_libraries(models: Sequence[Path], out: Path) -> Path:
     backends = ("cpu", "vulkan") if shutil.which("glslc") else ("cpu",)
     selection = replace(selection_of_models(models), backends=backends)
     library = build_library(TARGETS["host"], selection, out, cache=CACHE, jobs=2)
-    return build_jni(library, native_functions(java_classes()), cache=CACHE, jobs=2).path.parent
+    return build_jni(library, native_functions(real_classes()), cache=CACHE, jobs=2).path.parent
 
 
 def run_app(app: str, classes: Path, libraries: Path, *arguments: object, **environment: str) -> list[str]:
@@ -107,7 +114,7 @@ def call(command: Sequence[Any], environment: dict[str, str] | None = None) -> s
 
     done = subprocess.run(
         [str(word) for word in command],
-        env={**os.environ, **vulkan_drivers.ENVIRONMENT, **(environment or {})},
+        env={**os.environ, "VK_ICD_FILENAMES": DRIVER, "VK_DRIVER_FILES": DRIVER, **(environment or {})},
         capture_output=True,
         text=True,
     )
