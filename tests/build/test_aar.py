@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import struct
 import subprocess
+import sys
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +30,7 @@ from penlight.build.package.zip_file import PAGE, jar
 from penlight.build.selection import NOTHING
 from penlight.build.targets import GROUPS, TARGETS
 from penlight.build.toolchain import toolchain
+from penlight.build.wheel import java_files, package_files
 from penlight.errors import BuildError
 from tests.tools.call import Penlight
 
@@ -178,6 +181,41 @@ def test_the_repository(libraries: list[Library], tmp_path: Path) -> None:
             assert path.with_name(f"{path.name}.{kind}").read_text() == digest
 
 
+GRADLE = """
+repositories { maven { url = uri(project.property("maven")) } }
+def names = project.property("names").split(",")
+names.each { name -> configurations.create(name); dependencies.add(name, "org.pytorch:${name}:%s") }
+task show { doLast { names.each { println "$it: " + configurations[it].resolve().collect { f -> f.name }.sort().join(" ") } } }
+"""
+
+
+@pytest.mark.slow
+def test_gradle_takes_it_offline(libraries: list[Library], tmp_path: Path) -> None:
+    if shutil.which("gradle") is None:
+        pytest.skip("gradle is not installed (Debian: gradle)")
+    written(libraries[:1], tmp_path / "maven")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "build.gradle").write_text(GRADLE % VERSION)
+    (project / "settings.gradle").touch()
+    names = ["penlight", LITE, VISION, "pytorch_android", "pytorch_android_torchvision"]
+    options = [
+        "--offline",
+        "--no-daemon",
+        "-q",
+        f"-Pmaven={tmp_path / 'maven'}",
+        f"-Pnames={','.join(names)}",
+        "-g",
+        str(tmp_path / "home"),
+    ]
+    done = subprocess.run(["gradle", *options, "show"], cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    files = {name: f"{name}-{VERSION}.aar" for name in names}
+    both = f"{files[LITE]} {files[VISION]}"
+    taken = [files["penlight"], files[LITE], both, files[LITE], both]
+    assert done.stdout.splitlines()[-5:] == [f"{name}: {taken}" for name, taken in zip(names, taken, strict=True)]
+
+
 def test_other_versions_stay(libraries: list[Library], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = ["0.2.0", "0.10.0", VERSION]
     for version in versions:
@@ -233,6 +271,43 @@ def test_the_command(
         for f in (tmp_path / "maven", tmp_path / "elsewhere")
     )
     assert same == other, "the same bytes every time"
+
+
+@pytest.mark.slow
+def test_from_a_wheel(models: dict[str, Path], cache: Path, classes: dict[str, bytes], tmp_path: Path) -> None:
+    """The package as a wheel lays it out, on a machine without javac."""
+    installed, without = tmp_path / "site", tmp_path / "bin"
+    for name, data in {**dict(package_files()), **java_files()}.items():
+        (installed / name).parent.mkdir(parents=True, exist_ok=True)
+        (installed / name).write_bytes(data)
+    for extension in Path(penlight.__file__).parent.glob("_runtime*.so"):
+        shutil.copy(extension, installed / "penlight")
+    without.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(installed), "PATH": str(without), "JAVA_HOME": ""}
+    command = [
+        "build",
+        "--model",
+        models["planned"],
+        "--target",
+        "android-arm64",
+        "--no-verify",
+        "--cache",
+        cache,
+        "-o",
+        "dist",
+        "--aar",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "penlight", *map(str, command)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    archive = zipfile.ZipFile(next((tmp_path / "dist").rglob("penlight-*.aar")))
+    assert classes_in(archive) == sorted(classes)
+    assert symbols(archive.read("jni/arm64-v8a/libpenlight_jni.so"))[0] == {*native_functions(classes), "JNI_OnLoad"}
 
 
 def symbols(library: bytes) -> tuple[set[str], set[str]]:

