@@ -29,7 +29,6 @@ KINDS = {  # ending -> Xcode's name for it, and the phase of the build that take
     ".pen": ("file", "Resources"),
     ".pt": ("file", "Resources"),
     ".xcframework": ("wrapper.xcframework", "Frameworks"),
-    ".framework": ("wrapper.framework", "Frameworks"),
 }
 PHASES = ("Sources", "Frameworks", "Resources")
 CONFIGURATIONS: dict[str, dict[str, str]] = {
@@ -74,7 +73,6 @@ class Project:
     def __init__(self, app: Path, name: str) -> None:
         self.app, self.name = app, name
         self.objects: dict[str, dict[str, Any]] = {}
-        self.groups: dict[Path, list[str]] = {}
 
     def add(self, isa: str, what: str, **values: Any) -> str:
         key = hashlib.sha256(f"{self.name}/{isa}/{what}".encode()).hexdigest()[:24].upper()
@@ -137,16 +135,14 @@ class Project:
         yield key
 
     def add_framework(self, dependency: Mapping[str, Any], phase: list[str]) -> str:
-        """One of ours, by its path, linked and not embedded (it is static); or one of the SDK's."""
-        _keys(dependency, {"framework", "embed", "sdk"}, "dependencies")
-        ours = "framework" in dependency
-        if ours and dependency.get("embed", True):
-            raise ValueError(f"{dependency['framework']}: a static framework is not embedded; write `embed: false`")
-        path = dependency["framework"] if ours else f"System/Library/Frameworks/{dependency['sdk']}"
-        key = self.add(
-            "PBXFileReference", path, lastKnownFileType=self.kind(Path(path))[0], name=Path(path).name, path=path,
-            sourceTree="<group>" if ours else "SDKROOT",
-        )  # fmt: skip
+        """Linked and not embedded, since it is static."""
+        _keys(dependency, {"framework", "embed"}, "dependencies")
+        path = dependency["framework"]
+        if dependency.get("embed", True):
+            raise ValueError(f"{path}: a static framework is not embedded; write `embed: false`")
+        kind, _ = self.kind(Path(path))
+        name = Path(path).name
+        key = self.add("PBXFileReference", path, lastKnownFileType=kind, name=name, path=path, sourceTree="<group>")
         phase.append(self.add("PBXBuildFile", path, fileRef=key))
         return key
 

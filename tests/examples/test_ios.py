@@ -95,7 +95,7 @@ def test_mistakes_in_descriptions(tmp_path: Path) -> None:
         text.replace("    platform:", "    scheme: x\n    platform:"),
         "scheme is not among dependencies, deploymentTarget",
     )
-    told(text, "names for files .py|name for files .py")
+    told(text, "Xcode's name for files .py is not in xcode.py")
     told(text.replace("- benchmark/config.json", "- TestApp"), "is there twice")
     told(text.replace("- benchmark/config.json", "- nothing.m"), "nothing.m is not there; make_model.py writes")
     told(
