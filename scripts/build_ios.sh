@@ -17,3 +17,4 @@ made="${BUILD_ROOT:-$root/build_ios}"
 build "$made" "$@"
 install_into "$made/install" "$(echo "$made"/Penlight.xcframework/ios-*/Penlight.framework/Penlight)" "$made/include"
 mv "$made/install/lib/Penlight" "$made/install/lib/libpenlight.a"
+cp "$made/cpp/penlight_library.h" "$made/install/include/" # what this very library holds

@@ -1,7 +1,8 @@
 #!/bin/sh
-# BUILD_LITE_INTERPRETER=1 ./scripts/build_pytorch_android.sh [ABI,ABI…]      an AAR, for all four ABIs of Android unless some are named
+# BUILD_LITE_INTERPRETER=1 ./scripts/build_pytorch_android.sh [ABI,ABI…]      AARs, for all four ABIs of Android unless some are named
 # SELECTED_OP_LIST=ops.yaml TRACING_BASED=1 ./scripts/build_pytorch_android.sh x86      with what a traced model needs
-# It lies where PyTorch's build put it: android/pytorch_android/build/outputs/aar/pytorch_android-release.aar
+# They lie where PyTorch's build put them: android/pytorch_android/build/outputs/aar/pytorch_android-release.aar, and
+# android/pytorch_android_torchvision/build/outputs/aar/pytorch_android_torchvision-release.aar
 . "$(dirname "$0")/penlight_build.sh"
 
 [ $# -le 1 ] || stop "expected one argument, ABIs with commas between them, got $#: $*"
@@ -15,9 +16,12 @@ while [ -n "$abis" ]; do
 done
 
 made="$root/android/pytorch_android/build"
-rm -rf "$made/penlight/maven" # an archive of another version
+rm -rf "$made/penlight/maven" # archives of another version
 build "$made/penlight" "$@" --aar
-mkdir -p "$made/outputs/aar"
-cp "$made"/penlight/maven/org/pytorch/penlight/*/penlight-*.aar "$made/outputs/aar/pytorch_android-release.aar"
+for name in pytorch_android pytorch_android_torchvision; do
+  aar="$root/android/$name/build/outputs/aar/$name-release.aar"
+  mkdir -p "$(dirname "$aar")"
+  cp "$made/penlight/maven/org/pytorch/${name}_lite"/*/*.aar "$aar"
+done
 echo "BUILD SUCCESSFUL"
-ls -lh "$made/outputs/aar/pytorch_android-release.aar"
+ls -lh "$root"/android/*/build/outputs/aar/*-release.aar

@@ -55,11 +55,18 @@ target_of() {
   esac
 }
 
-# install_into FOLDER LIBRARY HEADERS: as `make install` would
+# install_into FOLDER LIBRARY HEADERS: as `make install` would, with PyTorch's names for C++ beside ours
 install_into() {
   rm -rf "$1/lib" "$1/include"
   mkdir -p "$1/lib"
   cp "$2" "$1/lib/"
   cp -R "$3" "$1/include"
+  python -c '
+import shutil, sys
+from penlight.build.generate import BINDINGS, ROOT
+for folder in ("include", "compat"):
+    shutil.copytree(BINDINGS / "cpp" / folder, sys.argv[1], dirs_exist_ok=True)
+for header in (ROOT / "runtime/include").glob("*.hpp"):
+    shutil.copy(header, sys.argv[1])' "$1/include"
   echo "Installation completed. The library and headers are in $1"
 }

@@ -5,7 +5,9 @@ exports. A library that is none of this loads on the developer's phone and fails
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,19 +25,41 @@ NEEDED = {
     "linux": {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0"},
 }
 WINDOWS = r"KERNEL32\.dll|api-ms-win-crt-\w+-l1-1-0\.dll"
-EXPORTS = ("pen_", "Java_", "JNI_")
+EXPORTS = ("pen_*",)
+JNI_EXPORTS = ("Java_*", "JNI_OnLoad")
 _PLACING = {ANYWHERE: "DYNAMIC_BASE", ANYWHERE_64: "HIGH_ENTROPY_VA", NO_EXECUTE: "NX_COMPAT"}
 _DF_TEXTREL = 4
 _NEWEST_GLIBC = (2, 17)
 
 
+@dataclass(frozen=True)
+class _Role:
+    """What tells libraries of a target apart."""
+
+    name: str  # how others need it
+    exports: tuple[str, ...]  # patterns
+    must_export: Collection[str]
+    without: str  # what it is if it does not
+    needed: frozenset[str] = frozenset()  # besides the system's
+
+
 def check_library(path: Path, target: Target) -> None:
     """A BuildError that names everything that is wrong with it."""
+    _check(path, target, _Role(target.library, EXPORTS, ["pen_version"], "a library without the C interface"))
+
+
+def check_jni(path: Path, target: Target, natives: Collection[str]) -> None:
+    """The same of what Java loads: `natives` are the functions that its classes look for."""
+    without = "a library that classes do not find their native methods in"
+    _check(path, target, _Role(target.jni_library, JNI_EXPORTS, natives, without, frozenset([target.library])))
+
+
+def _check(path: Path, target: Target, role: _Role) -> None:
     if target.system == "windows":
         dll = read_pe(path.read_bytes())
-        wrong = [*dll_problems(dll, WINDOWS), *_export_problems(dll.exports)]
+        wrong = [*dll_problems(dll, WINDOWS), *_export_problems(dll.exports, role)]
     elif target.elf:
-        wrong = _elf_problems(path, target)
+        wrong = _elf_problems(path, target, role)
     else:
         return
     if wrong:
@@ -57,15 +81,15 @@ def dll_problems(dll: Pe, allowed: str) -> Iterator[str]:
         yield f"needed libraries: expected those of every Windows 10, got {', '.join(others)} too"
 
 
-def _elf_problems(path: Path, target: Target) -> list[str]:
+def _elf_problems(path: Path, target: Target, role: _Role) -> list[str]:
     elf_tools()
     from elftools.elf.elffile import ELFFile
 
     with open(path, "rb") as file:
-        return list(_problems(ELFFile(file), target))
+        return list(_problems(ELFFile(file), target, role))
 
 
-def _problems(elf: ELFFile, target: Target) -> Iterator[str]:
+def _problems(elf: ELFFile, target: Target, role: _Role) -> Iterator[str]:
     from elftools.elf.dynamic import DynamicSegment
 
     segments = list(elf.iter_segments())
@@ -86,15 +110,18 @@ def _problems(elf: ELFFile, target: Target) -> Iterator[str]:
     ):
         yield "text relocations: expected none, got some: code was compiled without -fPIC"
     needed = [t.needed for t in tags if t.entry.d_tag == "DT_NEEDED"]  # type: ignore[attr-defined]
-    if (allowed := NEEDED.get(target.system)) and (others := sorted(set(needed) - allowed)):
+    if missing := sorted(role.needed - set(needed)):
+        yield f"needed libraries: expected {', '.join(missing)} among them, got {', '.join(needed) or 'none'}"
+    allowed = NEEDED.get(target.system, frozenset()) | role.needed
+    if target.system in NEEDED and (others := sorted(set(needed) - allowed)):
         yield f"needed libraries: expected {', '.join(sorted(allowed))} at most, got {', '.join(others)} too"
     names = [t.soname for t in tags if t.entry.d_tag == "DT_SONAME"]  # type: ignore[attr-defined]
-    if names != [target.library]:
-        yield f"soname: expected {target.library}, got {names[0] if names else 'none'}"
-    yield from _symbol_problems(elf, target)
+    if names != [role.name]:
+        yield f"soname: expected {role.name}, got {names[0] if names else 'none'}"
+    yield from _symbol_problems(elf, target, role)
 
 
-def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
+def _symbol_problems(elf: ELFFile, target: Target, role: _Role) -> Iterator[str]:
     from elftools.elf.gnuversions import GNUVerNeedSection
     from elftools.elf.sections import SymbolTableSection
 
@@ -106,7 +133,7 @@ def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
             for s in symbols.iter_symbols()
             if s["st_shndx"] != "SHN_UNDEF" and s["st_info"]["bind"] != "STB_LOCAL"
         ]
-    yield from _export_problems(exported)
+    yield from _export_problems(exported, role)
     versions = elf.get_section_by_name(".gnu.version_r")
     if target.system == "host" or not isinstance(versions, GNUVerNeedSection):
         return
@@ -117,12 +144,15 @@ def _symbol_problems(elf: ELFFile, target: Target) -> Iterator[str]:
         yield f"symbol versions: expected GLIBC_{'.'.join(map(str, _NEWEST_GLIBC))} or older, got {', '.join(late)}"
 
 
-def _export_problems(exported: Iterable[str]) -> Iterator[str]:
-    if others := sorted(name for name in exported if not name.startswith(EXPORTS)):
-        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
-        yield f"exported symbols: expected {', '.join(f'{e}*' for e in EXPORTS)} only, got {shown} too"
-    if "pen_version" not in exported:
-        yield "exported symbols: expected pen_version among them, got a library without the C interface"
+def _export_problems(exported: Collection[str], role: _Role) -> Iterator[str]:
+    if others := sorted(name for name in exported if not any(fnmatchcase(name, e) for e in role.exports)):
+        yield f"exported symbols: expected {', '.join(role.exports)} only, got {_some(others)} too"
+    if missing := sorted(set(role.must_export) - set(exported)):
+        yield f"exported symbols: expected {_some(missing)} among them, got {role.without}"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def glibc_version(version: str) -> tuple[int, ...]:

@@ -125,9 +125,13 @@ def runner(target: Target, cache: Path | None = None) -> Runner | NotHere:
         program = _program(machine, folder)
         shims = _shims(machine, folder) if target.system == "android" else None
     how = "natively" if own else f"under {machine.qemu}"
-    if shims:
-        search = f"LD_LIBRARY_PATH={shims}"
+    # An emulated loader reads this machine's ld.so.cache, which may name a C library for its processor of another build than its own
+    # (Debian's libc6-i386, which clang brings): such a pair hangs.
+    folders = [*([str(shims)] if shims else []), *([] if own else [machine.folder + str(Path(machine.loader).parent)])]
+    if folders:
+        search = f"LD_LIBRARY_PATH={':'.join(folders)}"
         start = [*start, "-E", search] if start else ["env", search]
+    if shims:
         how += ", libc.so by a shim"
     return Runner((*start, str(program)), how, oldest="" if own else _OLDEST.get(target.processor, ""))
 

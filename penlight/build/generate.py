@@ -32,6 +32,9 @@ from penlight.ops.registry import Op
 from penlight.ops.vm_operators import operators, operators_source
 
 ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so an installed copy can build libraries
+BINDINGS = ROOT.parent / "bindings"  # in a checkout
+if not (BINDINGS / "cpp").exists():
+    BINDINGS = ROOT / "bindings"  # in a wheel
 _ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
 # Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
 ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
@@ -216,6 +219,14 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
         return path.relative_to(ROOT if path.is_relative_to(ROOT) else out).as_posix()
 
     return Sources(sorted(per_isa, key=place), sorted(once - per_isa, key=place))
+
+
+def jni_sources() -> Sources:
+    """What a library for Java is made of besides the runtime, which it needs as a library of its own."""
+    found = sorted([*(BINDINGS / "java/jni").glob("*.cc"), *(ROOT / "runtime/image").glob("*.cc")])
+    found = [p for p in found if p.name != "jvm_check.cc"]  # for tests: it reads a JDK's jni.h
+    per_isa = [p for p in found if "namespace PEN_ISA" in p.read_text("utf-8")]
+    return Sources(per_isa, [p for p in found if p not in per_isa])
 
 
 def main() -> None:

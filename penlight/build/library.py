@@ -15,19 +15,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import penlight
 from penlight.build import wasm
 from penlight.build.cache import alone, cache_folder, prune
-from penlight.build.checks import check_library
+from penlight.build.checks import JNI_EXPORTS, check_jni, check_library
 from penlight.build.formats import build_id_of, without_definitions
-from penlight.build.generate import ROOT, Sources, generate
+from penlight.build.generate import BINDINGS, ROOT, Sources, generate, jni_sources
 from penlight.build.package import HEADER
 from penlight.build.pe import defined_symbols
-from penlight.build.selection import EVERYTHING, Selection
+from penlight.build.selection import EVERYTHING, NOTHING, Selection
 from penlight.build.stubs import CHECK_STACK, assembly, definitions, stub_libraries, version_script
 from penlight.build.targets import TARGETS, Target
 from penlight.build.toolchain import Toolchain, find_ninja, toolchain
@@ -71,7 +71,7 @@ def build_library(
     folder.mkdir(parents=True, exist_ok=True)
     with alone(work):
         objects, compiled = _compile(target, tools, selection, work, jobs, progress, "traced" if traced else "once")
-        made, whole, link_map = work / target.library, work / f"whole-{target.library}", work / "link.map"
+        made, link_map = work / target.library, work / "link.map"
         link_map.write_text("")
         if target.system == "ios":
             _archive(tools, objects, work, made)
@@ -90,14 +90,9 @@ def build_library(
             for beside in (symbols, symbols.with_suffix(".lib")):
                 _place(work / beside.name, beside)
         else:
-            _link(target, tools, objects, work, whole, "sha1", link_map)
-            build_id = build_id_of(whole)
-            _link(target, tools, objects, work, made, build_id)
+            build_id = _link_twice(target, tools, objects, work, made, link_map)
             check_library(made, target)
-            symbols = folder / f"{target.library}.{build_id}.sym"
-            for old in folder.glob(f"{target.library}.*.sym"):
-                old.unlink()
-            _place(whole, symbols)
+            symbols = _place_symbols(made, folder, build_id)
         path = folder / target.library
         _place(made, path)
         placed = link_map.read_text(errors="replace")
@@ -108,6 +103,29 @@ def build_library(
     return Library(
         target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed, tuple(objects)
     )
+
+
+def build_jni(library: Library, natives: Collection[str], *, cache: Path | None = None, jobs: int = 0) -> Library:
+    """Writes what Java loads beside a library that build_library made, and needs that one: libpenlight_jni.so and its symbol file.
+    `natives`: what the classes look for in it."""
+    start = time.perf_counter()
+    target, folder = library.target, library.path.parent
+    tools = toolchain(target)
+    work = _work_folder(target, tools, cache)
+    with alone(work):
+        _generate(target, NOTHING, work)  # headers
+        objects, compiled = _compile_sources(
+            target, tools, jni_sources(), work, "jni", [f"-I{BINDINGS.parent}"], jobs, None
+        )
+        made, link_map, exports = work / target.jni_library, work / "jni.map", work / "jni_exports.map"
+        exports.write_text(f"{{ global: {'; '.join(JNI_EXPORTS)}; local: *; }};\n")
+        build_id = _link_twice(target, tools, objects, work, made, link_map, exports, library.path)
+        check_jni(made, target, natives)
+        symbols, path = _place_symbols(made, folder, build_id), folder / made.name
+        _place(made, path)
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    seconds = time.perf_counter() - start
+    return Library(target, NOTHING, path, symbols, build_id, digest, tools.name, compiled, seconds)
 
 
 def build_program(target: Target, sources: Sequence[Path], *, progress: Progress | None = None) -> Path:
@@ -130,6 +148,19 @@ def _work_folder(target: Target, tools: Toolchain, cache: Path | None) -> Path:
     return (cache or cache_folder()).resolve() / f"{target.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
+def _place_symbols(made: Path, folder: Path, build_id: str) -> Path:
+    """The library as _link_twice left it with its symbols, where crash reports look for it."""
+    for old in folder.glob(f"{made.name}.*.sym"):
+        old.unlink()
+    symbols = folder / f"{made.name}.{build_id}.sym"
+    _place(_whole(made), symbols)
+    return symbols
+
+
+def _whole(made: Path) -> Path:
+    return made.with_name(f"whole-{made.name}")
+
+
 def _place(made: Path, path: Path) -> None:
     """As a new file: whoever has the old one loaded keeps that."""
     shutil.copy(made, f"{path}.part")
@@ -144,7 +175,16 @@ def _compile(
     sources = _generate(target, chosen, work)
     only_cpu = chosen.backends == ("cpu",)
     once += "" if only_cpu else "_devices"  # objects of their own: libraries of both kinds are built by turns
-    rules = {once: [*sources.once, *more], **dict.fromkeys(target.isas, sources.per_isa)}
+    defined = [*(["-DPEN_TRACE"] if once.startswith("traced") else []), *(["-DPEN_ONE_DEVICE"] if only_cpu else [])]
+    listed = Sources(sources.per_isa, [*sources.once, *more])
+    return _compile_sources(target, tools, listed, work, once, defined, jobs, progress)
+
+
+def _compile_sources(
+    target: Target, tools: Toolchain, sources: Sources, work: Path, once: str, defined: Sequence[str], jobs: int, progress: Progress | None,
+) -> tuple[dict[Path, Path], int]:  # fmt: skip
+    """The same of sources that are all there. `once`: a name for the flags of those that are compiled once, which `defined` adds to."""
+    rules = {once: sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
     lines = ["ninja_required_version = 1.5", "builddir = ."]
     objects = {}
     for rule, files in rules.items():
@@ -152,14 +192,13 @@ def _compile(
         fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
         fixed += [f'-DPEN_TARGET="{target.name}"'] if target.name in TARGETS else []
-        fixed += ["-DPEN_TRACE"] if rule.startswith("traced") else []
-        fixed += ["-DPEN_ONE_DEVICE"] if only_cpu and rule == once else []
+        fixed += defined if rule == once else []
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
                   f"  description = {'' if rule == once else rule + ' '}$in"]  # fmt: skip
         for source in files:
-            named = source.relative_to(ROOT if source.is_relative_to(ROOT) else work)
-            made = Path("objects") / rule / named.with_suffix(".o")
+            home = next(folder for folder in (ROOT, work, ROOT.parent) if source.is_relative_to(folder))
+            made = Path("objects") / rule / source.relative_to(home).with_suffix(".o")
             objects[work / made] = source
             lines.append(f"build {_ninja_path(made)}: {rule} {_ninja_path(source)}")
     (work / "build.ninja").write_text("\n".join(lines) + "\n")
@@ -210,6 +249,17 @@ def _run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:
 
 
 # --- link ---
+def _link_twice(
+    target: Target, tools: Toolchain, objects: Mapping[Path, Path], work: Path, made: Path, link_map: Path, exports: Path | None = None,
+    *more: Path,
+) -> str:  # fmt: skip
+    """`made`, stripped, and beside it the same code with its symbols, under one build-id, which is said."""
+    _link(target, tools, objects, work, _whole(made), "sha1", link_map, exports, *more)
+    build_id = build_id_of(_whole(made))
+    _link(target, tools, objects, work, made, build_id, None, exports, *more)
+    return build_id
+
+
 def _link(
     target: Target,
     tools: Toolchain,
@@ -218,8 +268,11 @@ def _link(
     out: Path,
     build_id: str,
     link_map: Path | None = None,
+    exports: Path | None = None,
+    *more: Path,
 ) -> None:
-    """With `link_map` the library keeps its symbols, and the map is written; without, it is stripped."""
+    """With `link_map` the library keeps its symbols, and the map is written; without, it is stripped. `exports` names what others
+    see of it where that is not as compiled; `more` are libraries that it needs."""
     written = ["-o", str(out)]
     if target.system == "windows":
         written = _dll_files(target, objects, work, out)
@@ -228,7 +281,8 @@ def _link(
         written += [f"-Wl,--export={name}" for name in wasm.exports(objects.values())]
     listed = _listed(objects, work)
     libraries = tools.libraries if tools.libraries is not None else _stubs(target, tools, work)
-    run_tool([*tools.linker, *tools.link_flags(target, build_id, link_map), *written, f"@{listed}", *libraries])
+    flags = tools.link_flags(target, build_id, link_map, out.name.removeprefix("whole-"), exports)
+    run_tool([*tools.linker, *flags, *written, f"@{listed}", *map(str, more), *libraries])
 
 
 def _archive(tools: Toolchain, objects: Iterable[Path], work: Path, out: Path) -> None:

@@ -19,6 +19,7 @@ _FUNCTION = re.compile(r"^(?!typedef|struct|static|constexpr|#|namespace|//|exte
 _SECTIONS = r"^// memory and strings$|^// math.*$|^// files$|^// threads$|^namespace pen::platform"
 _GLIBC = {"x86_64": "GLIBC_2.2.5", "aarch64": "GLIBC_2.17", "arm": "GLIBC_2.4"}  # where each processor began
 _LATER = {"clock_gettime": "GLIBC_2.17"}  # in librt before
+_BINDINGS = ["realloc"]  # of penlight_spec.hpp, which libraries for other languages hold
 _CONDITIONS = "GLIBC_2.3.2"  # pthread_cond_t as it is now, on processors that are older than that
 
 
@@ -41,7 +42,7 @@ def stub_libraries(target: Target) -> dict[str, Mapping[str, str]]:
     names = platform_functions()
     if target.system == "android":
         return {
-            "libc.so": dict.fromkeys([*names["c"], *names["pthread"]], ""),
+            "libc.so": dict.fromkeys([*names["c"], *names["pthread"], *_BINDINGS], ""),
             "libm.so": dict.fromkeys(names["m"], ""),
             "libdl.so": dict.fromkeys(["dlopen", "dlsym", "dlclose", "dlerror"], ""),
             "liblog.so": dict.fromkeys(["__android_log_print", "__android_log_write"], ""),
@@ -55,6 +56,7 @@ def stub_libraries(target: Target) -> dict[str, Mapping[str, str]]:
             return _CONDITIONS
         return _LATER.get(name, first)
 
+    names["c"] += _BINDINGS
     files = {"libc.so.6": "c", "libm.so.6": "m", "libpthread.so.0": "pthread"}
     made: dict[str, Mapping[str, str]] = {file: {n: version(n) for n in names[key]} for file, key in files.items()}
     return {**made, "libdl.so.2": {n: version(n) for n in ("dlopen", "dlsym", "dlclose", "dlerror")}}

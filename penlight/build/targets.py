@@ -43,6 +43,11 @@ class Target:
         return f"libpenlight{suffix}"
 
     @property
+    def jni_library(self) -> str:
+        """What Java loads, which needs the other."""
+        return self.library.replace("penlight", "penlight_jni")
+
+    @property
     def elf(self) -> bool:
         return self.system in ("android", "linux") or (self.system == "host" and platform.system() == "Linux")
 

@@ -67,8 +67,11 @@ class Toolchain:
         own = [] if isa in ("", "base") else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
         return [*flags, *SPEED, *own]
 
-    def link_flags(self, target: Target, build_id: str, link_map: Path | None = None) -> list[str]:
-        """For a shared library, a module or a program; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for."""
+    def link_flags(
+        self, target: Target, build_id: str, link_map: Path | None = None, name: str = "", exports: Path | None = None
+    ) -> list[str]:
+        """For a shared library, a module or a program; `build_id` in hexadecimal, or "sha1". Stripped, unless a map is asked for. `name`
+        is how others will need it; `exports` a version script, of what they see."""
         if target.system == "windows":
             return [*WINDOWS_LINK, *([f"/lldmap:{link_map}"] if link_map else [])]
         if target.system in ("wasm", "musl"):
@@ -76,12 +79,23 @@ class Toolchain:
         if not target.elf:  # Mach-O
             return [
                 "-shared",
-                f"-Wl,-install_name,@rpath/{target.library}",
+                f"-Wl,-install_name,@rpath/{name or target.library}",
                 "-Wl,-dead_strip",
                 *([] if link_map else ["-Wl,-s"]),
             ]
         given = build_id if build_id == "sha1" else f"0x{build_id}"
-        flags = ["-soname", target.library, *ELF_LINK, f"--build-id={given}", f"-Map={link_map}" if link_map else "-s"]
+        flags = [
+            "-soname",
+            name or target.library,
+            *ELF_LINK,
+            f"--build-id={given}",
+            f"-Map={link_map}" if link_map else "-s",
+        ]
+        flags += [f"--version-script={exports}"] if exports else []
+        if (
+            exports and target.system != "android"
+        ):  # where no installer puts libraries side by side and tells the loader
+            flags += ["-rpath", "$ORIGIN"]
         if target.system == "host":
             return ["-shared", "-nostartfiles", *(f"-Wl,{word}" for word in _pairs(flags))]
         return ["-m", target.emulation, "-shared", *LLD_LINK, *flags]
@@ -91,7 +105,7 @@ def _pairs(flags: Sequence[str]) -> list[str]:
     """Words for -Wl, where `-z now` is one."""
     joined: list[str] = []
     for flag in flags:
-        if joined and joined[-1] in ("-z", "-soname"):
+        if joined and joined[-1] in ("-z", "-soname", "-rpath"):
             joined[-1] += f",{flag}"
         else:
             joined.append(flag)

@@ -21,8 +21,10 @@ from pathlib import Path
 from platform import machine
 from tempfile import TemporaryDirectory
 
-from penlight.build.generate import ROOT
+from penlight.build.generate import BINDINGS, ROOT
+from penlight.build.java import java_classes
 from penlight.build.library import Library, build_library, run_tool
+from penlight.build.package.zip_file import jar
 from penlight.build.selection import EVERYTHING
 from penlight.build.shaders import all_spirv
 from penlight.build.targets import MACOS_VERSION, TARGETS
@@ -176,16 +178,29 @@ def digest(data: bytes) -> str:
 
 def package_files() -> Iterator[tuple[str, bytes]]:
     """The package as it is in git, new files too; nothing that was built in place."""
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard", "penlight"],
-        cwd=TREE,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    yield from _files("penlight")
+
+
+def binding_files() -> Iterator[tuple[str, bytes]]:
+    """Headers and sources for apps in C++, Objective-C and Swift, where a wheel has them."""
+    for name, data in _files("bindings/cpp", "bindings/apple"):
+        yield f"penlight/{name}", data
+
+
+def _files(*folders: str) -> Iterator[tuple[str, bytes]]:
+    command = ["git", "ls-files", "-co", "--exclude-standard", *folders]
+    listed = subprocess.run(command, cwd=TREE, capture_output=True, text=True, check=True)
     for name in sorted(listed.stdout.splitlines()):
         if (TREE / name).is_file():
             yield name, (TREE / name).read_bytes()
+
+
+def java_files() -> dict[str, bytes]:
+    """What Android archives are made of besides the runtime: Java classes, compiled, and the sources of the library that they load."""
+    sources = {
+        f"penlight/bindings/java/jni/{p.name}": p.read_bytes() for p in sorted((BINDINGS / "java/jni").iterdir())
+    }
+    return {"penlight/bindings/java/classes.jar": jar(java_classes()), **sources}
 
 
 def _backend(call: str) -> str:
@@ -224,8 +239,9 @@ def build_wheels(
                 continue  # other ABIs than the stable one take what that system's own headers say
             with TemporaryDirectory() as folder:
                 extension = build_extension(platform, python, library, Path(folder))
-                files = dict(package_files())
+                files = {**dict(package_files()), **dict(binding_files())}
                 files[f"penlight/{extension.name}"] = extension.read_bytes()
+            files |= java_files()
             files |= {f"penlight/spirv/{name}": made for name, made in all_spirv(TREE / "build/wheel/shaders").items()}
             for path in (library.path, library.path.with_suffix(".lib")):
                 if path.exists():  # Windows has a second file to link with

@@ -69,6 +69,7 @@ def _problems(path: Path, files: dict[str, bytes]) -> Iterator[str]:
     for wanted in (
         "penlight/__init__.py",
         "penlight/runtime/include/penlight.h",
+        "penlight/bindings/java/classes.jar",
         library,
         *(["penlight/lib/penlight.lib"] if windows else []),
         f"{info}/METADATA",
@@ -102,6 +103,8 @@ def check_sdist(path: Path, package: Iterable[str]) -> None:
         "LICENSE",
         "PKG-INFO",
         "bindings/python/runtime.cc",
+        "bindings/java/src/org/pytorch/Module.java",
+        "tests/java/stubs/android/graphics/Bitmap.java",
     }
     wrong = [f"expected {name}, found none" for name in sorted(wanted - names)]
     wrong += [

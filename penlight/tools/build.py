@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import reduce
@@ -18,10 +18,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 import penlight
 from penlight.build.cache import LIMIT, cache_folder
-from penlight.build.library import build_library
+from penlight.build.class_files import native_functions
+from penlight.build.java import java_classes
+from penlight.build.library import Library, build_jni, build_library
 from penlight.build.package import HEADER
-from penlight.build.package.aar import write_aar
+from penlight.build.package.aar import write_archives
 from penlight.build.package.xcframework import write_xcframework
+from penlight.build.package.zip_file import jar
 from penlight.build.report import Sizes, sizes_of
 from penlight.build.report_page import page
 from penlight.build.selection import BACKENDS, EVERYTHING, Selection
@@ -66,7 +69,19 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
     help="Folder for the libraries.",
 )
 @click.option(
-    "--aar", is_flag=True, help="Also an Android archive, in a folder that Gradle takes as a Maven repository."
+    "--aar",
+    is_flag=True,
+    help="Also Android archives with Java classes, in OUT/maven, which Gradle takes as a repository.",
+)
+@click.option(
+    "--maven",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The same, in this Maven repository, which may hold others.",
+)
+@click.option(
+    "--java",
+    is_flag=True,
+    help="Also what a desktop's Java takes: penlight.jar, and a library for it beside each other one.",
 )
 @click.option("--no-verify", is_flag=True, help="Do not run the models with what was built.")
 @click.option(
@@ -79,13 +94,13 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 def build_command(
     models: tuple[Path, ...], ops: tuple[Path, ...], everything: bool, names: tuple[str, ...], backends: str, out: Path, aar: bool,
-    no_verify: bool, cache: Path | None, jobs: int,
+    maven: Path | None, java: bool, no_verify: bool, cache: Path | None, jobs: int,
 ) -> None:  # fmt: skip
     """Builds a library that holds just what some models need.
 
     \b
     penlight build --model mobilenet_v2.pen --target android -o dist/   four .so files for Android, by ABI
-    penlight build --model m.pen --target android --aar                 an Android archive of them
+    penlight build --model m.pen --target android --aar                 Android archives of them, with Java classes
     penlight build --ops ops.yaml --target ios                          an XCFramework for iOS, with what was traced
     penlight build --ops ops.yaml --model m.pen                         what was traced alone, tried with the model
     penlight build --all --target host                                  everything, for this machine
@@ -97,8 +112,12 @@ def build_command(
         raise click.UsageError("what should the library hold? Give --model FILE, --ops FILE or --all")
     chosen = targets(names)
     devices = parse_backends(backends, chosen)
-    if aar and not any(t.system == "android" for t in chosen):
+    repository = maven or (out / "maven" if aar else None)
+    if repository and not any(t.system == "android" for t in chosen):
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
+    if java and (without := [t.name for t in chosen if not t.elf]):
+        raise click.UsageError(f"--java is there for Android and Linux, not for {', '.join(without)}")
+    classes = java_classes() if java or repository else {}  # before minutes of compiling, should there be no javac
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
         selection = replace(select(files, ops, everything, models, names), backends=devices)
@@ -109,8 +128,14 @@ def build_command(
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built), "utf-8")
     show(built)
     libraries = [sizes.library for sizes, _ in built]
-    if aar:
-        screen().print(f"\nAAR: {write_aar(libraries, out)}", soft_wrap=True)
+    if classes:
+        wanted = [library for library in libraries if java or library.target.system == "android"]
+        loaded = build_for_java(wanted, classes, cache, jobs)
+        if java:
+            (out / "penlight.jar").write_bytes(jar(classes))
+            screen().print(f"\nclasses: {out / 'penlight.jar'}", soft_wrap=True)
+        if repository:
+            screen().print(f"\nAAR: {write_archives(libraries, loaded, classes, repository)}", soft_wrap=True)
     if any(t.system == "ios" for t in chosen):
         screen().print(f"\nXCFramework: {write_xcframework(libraries, out)}", soft_wrap=True)
     error_screen().print(f"report: {report}", style="dim")
@@ -207,6 +232,20 @@ def build_one(
     if any(result.calls for result in tried):
         shown.print(f"    with {library.path}, SHA-256 {library.sha256}", style="dim")
     return sizes_of(library), tried
+
+
+def build_for_java(
+    libraries: Sequence[Library], classes: Mapping[str, bytes], cache: Path | None, jobs: int
+) -> list[Library]:
+    """What Java loads, for each of them, checked for every native method that the classes declare."""
+    natives = native_functions(classes)
+    loaded = [build_jni(library, natives, cache=cache, jobs=jobs) for library in libraries]
+    for made in loaded:
+        size = in_bytes(made.path.stat().st_size)
+        error_screen().print(
+            f"  {made.target.name}, for Java: {size}, {made.path.name}, {len(natives)} native methods", style="dim"
+        )
+    return loaded
 
 
 def show(built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> None:

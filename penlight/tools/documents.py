@@ -1,6 +1,7 @@
 """Writes the generated parts of the documentation anew: `python -m penlight.tools.documents`, in a checkout.
 
     docs/OPERATORS.md        all of it, from the operators' declarations (support_table.py)
+    docs/MOVING.md           all of it, from names in the bindings' sources and tests (moving.py)
     docs/TOUR.md             the graphs, from a real run (tour.py; needs torch)
     penlight/file/SPEC.md    the record tables, from file/format.py
 
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from penlight.file.format import spec_tables
+from penlight.tools.moving import moving
 from penlight.tools.support_table import support_table
 from penlight.tools.tour import tour
 
@@ -31,6 +33,7 @@ def specification(path: Path) -> str:
 
 DOCUMENTS: dict[str, Callable[[Path], str]] = {
     "docs/OPERATORS.md": lambda path: support_table(),
+    "docs/MOVING.md": lambda path: moving(),
     "docs/TOUR.md": tour,
     "penlight/file/SPEC.md": specification,
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 
 import penlight
+from penlight.build.generate import BINDINGS
 from penlight.errors import BuildError
 from penlight.tools.bench import bench_command
 from penlight.tools.build import build_command
@@ -56,10 +57,14 @@ def _remember(context: click.Context, option: click.Parameter, value: bool) -> N
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
 @click.version_option(penlight.__version__, prog_name="penlight")
-@click.option("--cflags", is_flag=True, help="What a C compiler needs to find penlight.h.")
+@click.option("--cflags", is_flag=True, help="What a C or C++ compiler needs to find penlight.h and penlight.hpp.")
+@click.option("--torch", is_flag=True, help="With --cflags: PyTorch's C++ names over Penlight too, <torch/script.h>.")
 @click.option("--libs", is_flag=True, help="What its linker needs to find this package's libpenlight.")
+@click.option(
+    "--cmake-dir", is_flag=True, help="What CMake needs to find this package: -Dpenlight_DIR=$(penlight --cmake-dir)."
+)
 @click.pass_context
-def cli(context: click.Context, cflags: bool, libs: bool) -> None:
+def cli(context: click.Context, cflags: bool, torch: bool, libs: bool, cmake_dir: bool) -> None:
     """Penlight, a pocket-size torch: makes PyTorch models small and fast, and runs them.
 
     \b
@@ -75,17 +80,21 @@ def cli(context: click.Context, cflags: bool, libs: bool) -> None:
     penlight compare mobilenet_v2.pen --devices cpu,vulkan --layers    whether a GPU computes the same
     penlight doctor                                                    what this machine has, and what to install
     """
+    if cmake_dir:
+        click.echo(BINDINGS / "cpp/cmake")
+        context.exit()
     if cflags or libs:
-        click.echo(" ".join(compiler_words(cflags, libs)))
+        click.echo(" ".join(compiler_words(cflags, libs, torch)))
         context.exit()
     if context.invoked_subcommand is None:
         raise click.UsageError("Missing command.", context)
 
 
-def compiler_words(cflags: bool, libs: bool) -> list[str]:
+def compiler_words(cflags: bool, libs: bool, torch: bool = False) -> list[str]:
     """For `cc app.c $(penlight --cflags --libs)`."""
     home = Path(penlight.__file__).resolve().parent
-    words = [f"-I{home / 'runtime/include'}"] if cflags else []
+    folders = [home / "runtime/include", BINDINGS / "cpp/include", *([BINDINGS / "cpp/compat"] if torch else [])]
+    words = [f"-I{folder}" for folder in folders] if cflags else []
     if libs:
         folder = home / "lib"
         windows = (folder / "penlight.lib").exists()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from penlight.build.checks import check_library
+from penlight.build.checks import check_jni, check_library
 from penlight.build.library import run_tool, stub_library
 from penlight.build.targets import TARGETS
 from penlight.build.toolchain import ELF_LINK, find_zig
@@ -31,11 +32,16 @@ CASES = {
 }  # fmt: skip
 
 
-def _linked(folder: Path, case: tuple[str, str, list[str], dict[str, str], dict[str, dict[str, str]]]) -> Path:
+def _linked(
+    folder: Path,
+    case: tuple[str, str, list[str], dict[str, str], dict[str, dict[str, str]]],
+    text: str = SOURCE,
+    called: str = "libpenlight.so",
+) -> Path:
     name, extra, flags, instead, libraries = case
     target, zig = TARGETS[name], find_zig()
-    source, out = folder / "x.cc", folder / "libpenlight.so"
-    source.write_text(SOURCE.replace("EXTRA", extra))
+    source, out = folder / "x.cc", folder / called
+    source.write_text(text.replace("EXTRA", extra))
     compile_flags = [
         f"--target={target.triple}",
         *target.flags,
@@ -48,7 +54,7 @@ def _linked(folder: Path, case: tuple[str, str, list[str], dict[str, str], dict[
         str(stub_library(zig, target.triple, target.flags, target.emulation, n, f, folder))
         for n, f in libraries.items()
     ]
-    words = ["-soname", "libpenlight.so", *ELF_LINK]
+    words = ["-soname", called, *ELF_LINK]
     link = ["-m", target.emulation, "-shared", *(instead.get(w, w) for w in words)]
     run_tool([str(zig), "ld.lld", *link, "-o", str(out), str(folder / "x.o"), *stubs])
     return out
@@ -71,3 +77,21 @@ def test_a_fit_library_passes(name: str, tmp_path: Path) -> None:
         check_library(
             stub_library(find_zig(), row.triple, row.flags, row.emulation, "libpenlight.so", {"pen_x": ""}, other), row
         )
+
+
+@pytest.mark.parametrize(
+    ("functions", "needed", "wrong"),
+    [
+        (["Java_A_f", "Java_A_g", "JNI_OnLoad"], "libpenlight.so", ""),
+        (["Java_A_f"], "libpenlight.so", "expected Java_A_g among them, got a library that classes do not find their native methods in"),
+        (["Java_A_f", "Java_A_g", "pen_image_argb"], "libpenlight.so", r"expected Java_\*, JNI_OnLoad only, got pen_image_argb too"),
+        (["Java_A_f", "Java_A_g"], "libother.so", "(?s)expected libpenlight.so among them, got libother.so.* got libother.so too"),
+    ],
+)  # fmt: skip
+def test_what_java_loads(functions: list[str], needed: str, wrong: str, tmp_path: Path) -> None:
+    pytest.importorskip("ziglang")
+    one = 'extern "C" __attribute__((visibility("default"))) int NAME() { int pen_run(); return pen_run(); }\n'
+    text = "".join(one.replace("NAME", function) for function in functions)
+    made = _linked(tmp_path, ("android-arm64", "", [], {}, {needed: {"pen_run": ""}}), text, "libpenlight_jni.so")
+    with pytest.raises(BuildError, match=wrong) if wrong else nullcontext():
+        check_jni(made, TARGETS["android-arm64"], {"Java_A_f", "Java_A_g"})

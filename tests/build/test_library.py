@@ -206,6 +206,18 @@ def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
         toolchains.find_ninja()
 
 
+@pytest.mark.parametrize("name", ["android-arm64", "android-armv7", "android-x86", "linux-armv7"])
+def test_an_emulated_program_has_its_own_c_library(name: str, cache: Path) -> None:
+    """Not one of this machine's, such as libc6-i386's in /lib32: with another's loader that hangs where threads begin."""
+    found = runner(TARGETS[name], cache)
+    if isinstance(found, NotHere) or "-L" not in found.command:
+        pytest.skip(found.why if isinstance(found, NotHere) else "not emulated here")
+    asked = [*found.command[:-1], "-E", "LD_TRACE_LOADED_OBJECTS=1", found.command[-1]]
+    said = subprocess.run(asked, capture_output=True, text=True, check=True).stdout
+    (path,) = (line.split()[2] for line in said.splitlines() if "libc.so.6 =>" in line)
+    assert path.startswith(found.command[found.command.index("-L") + 1]), said
+
+
 def test_missing_emulator_is_named(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     found = runner(TARGETS["android-armv7"], cache)

@@ -15,10 +15,12 @@ from pathlib import Path
 import pytest
 
 from penlight.build.model_selection import selection_of_models
+from tests.build.test_aar import classes_in
 from tests.build.test_xcframework import ARM64, IOS, SIMULATOR, X86_64, members, parts, platform_of
 
 ROOT = Path(__file__).resolve().parents[2]
 AAR = "android/pytorch_android/build/outputs/aar/pytorch_android-release.aar"
+VISION = "android/pytorch_android_torchvision/build/outputs/aar/pytorch_android_torchvision-release.aar"
 PYTHON = """#!/bin/sh
 case "$*" in *"penlight build"*) echo "$*" >>'{checkout}/calls' ;; esac
 for word; do
@@ -74,14 +76,19 @@ def yaml(tmp_path: Path, models: dict[str, Path]) -> Path:
 
 
 def abis_in(path: Path) -> list[str]:
-    return sorted(name.split("/")[1] for name in zipfile.ZipFile(path).namelist() if name.startswith("jni/"))
+    return sorted({name.split("/")[1] for name in zipfile.ZipFile(path).namelist() if name.startswith("jni/")})
 
 
 def test_an_aar_for_all_abis(checkout: Checkout) -> None:
     said = checkout("BUILD_LITE_INTERPRETER=1 ./scripts/build_pytorch_android.sh")
     assert "BUILD SUCCESSFUL" in said
     assert AAR in said
+    assert VISION in said
     assert abis_in(checkout.folder / AAR) == ["arm64-v8a", "armeabi-v7a", "x86", "x86_64"]
+    held = {path: classes_in(zipfile.ZipFile(checkout.folder / path)) for path in (AAR, VISION)}
+    assert "org/pytorch/LiteModuleLoader.class" in held[AAR]
+    assert "org/pytorch/torchvision/TensorImageUtils.class" in held[VISION]
+    assert not set(held[AAR]) & set(held[VISION]), "an app that names both has each class once"
     assert "build --all" in checkout.calls
 
 
@@ -161,7 +168,8 @@ def test_a_library_for_ios(
     for archive in archives.values():
         assert {platform_of(o)[0] for n, o in members(archive) if not n.startswith("__.SYMDEF")} == {platform}
     assert [p.name for p in (installed / "lib").iterdir()] == ["libpenlight.a"], "the documents add all that is in it"
-    assert (installed / "include/penlight.h").exists()
+    for name in ("penlight.h", "penlight_spec.hpp", "penlight_library.h", "penlight.hpp", "torch/script.h"):
+        assert (installed / "include" / name).exists(), name
 
 
 @pytest.mark.slow
@@ -171,11 +179,21 @@ def test_a_library_for_ios_with_what_was_traced(checkout: Checkout, yaml: Path) 
     assert "--all" not in checkout.calls
 
 
-def test_a_library_for_this_machine(checkout: Checkout) -> None:
+APP = """#include <torch/script.h>
+int main(int, char** argv) { return torch::jit::load(argv[1]).get_methods().size() == 1 ? 0 : 1; }
+"""
+
+
+def test_a_library_for_this_machine(checkout: Checkout, models: dict[str, Path]) -> None:
+    """Programs for PyTorch Mobile find headers and library where they looked for them."""
     checkout("./scripts/build_mobile.sh")
     installed = checkout.folder / "build_mobile/install"
     assert [p.stem for p in (installed / "lib").iterdir()] == ["libpenlight"]
-    assert (installed / "include/penlight.h").exists()
+    (checkout.folder / "app.cc").write_text(APP)
+    checkout(
+        f"g++ -std=c++17 app.cc -I'{installed}/include' -L'{installed}/lib' -lpenlight -Wl,-rpath,'{installed}/lib' -o app"
+    )
+    checkout(f"./app {models['planned']}")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,16 @@ from penlight.build.library import import_library, run_tool, stub_library
 from penlight.build.stubs import definitions
 from penlight.build.targets import TARGETS
 from penlight.build.toolchain import WINDOWS_LINK, find_zig
-from penlight.build.wheel import PLATFORMS, Python, _backend, find_python, find_pythons, package_files, write_wheel
+from penlight.build.wheel import (
+    PLATFORMS,
+    Python,
+    _backend,
+    binding_files,
+    find_python,
+    find_pythons,
+    package_files,
+    write_wheel,
+)
 from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
 from tests.runtime import native
@@ -25,7 +34,11 @@ EXTENSION = (
     'extern "C" { int CALLED(); __attribute__((visibility("default"))) int PyInit__runtime() { return CALLED(); } }'
 )
 LIBRARY = 'extern "C" __attribute__((visibility("default"))) int pen_version() { volatile int x[99]; return x[9] = 1; }'
-FILES = {"penlight/__init__.py": b"", "penlight/runtime/include/penlight.h": b"//"}
+FILES = {
+    "penlight/__init__.py": b"",
+    "penlight/runtime/include/penlight.h": b"//",
+    "penlight/bindings/java/classes.jar": b"",
+}
 METADATA = {"METADATA": b"Metadata-Version: 2.1\n", "entry_points.txt": b""}
 
 
@@ -136,6 +149,7 @@ def test_a_wheel_that_lies_is_refused(wrong: str, tmp_path: Path, binary) -> Non
     [
         ("penlight/runtime/include/penlight.h", None, "expected penlight/runtime/include/penlight.h, found none"),
         ("penlight/lib/libpenlight.so", None, "expected penlight/lib/libpenlight.so, found none"),
+        ("penlight/bindings/java/classes.jar", None, "expected penlight/bindings/java/classes.jar, found none"),
         ("penlight/old.pyc", b"", "expected the package alone, got penlight/old.pyc too"),
         ("tests/x.py", b"", "expected the package alone, got tests/x.py too"),
         ("penlight/_runtime.cpython-311-x86_64-linux-gnu.so", b"\x7fELF", "got .*abi3.so, .*cpython-311"),
@@ -213,6 +227,12 @@ def test_the_package_is_what_is_in_git() -> None:
         "penlight/runtime/include/penlight.h",
     } <= names
     assert not [n for n in names if n.endswith((".so", ".pyc"))]
+    assert {
+        "penlight/bindings/cpp/include/penlight.hpp",
+        "penlight/bindings/cpp/compat/torch/script.h",
+        "penlight/bindings/cpp/cmake/penlight-config.cmake",
+        "penlight/bindings/apple/PenlightObjC/PENModule.mm",
+    } <= {name for name, _ in binding_files()}
 
 
 def test_sdist(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Takes the Python blocks out of the documents (reStructuredText), as they stand.
+"""Takes the Python, C++ and Objective-C++ blocks out of the documents (reStructuredText), as they stand.
 
 A block is what a `::`, `.. code:: LANGUAGE` or `.. code-block:: LANGUAGE` line announces, without its indentation. Those that name
 a language are Python if it is that; those that do not are Python if they parse as Python and do something: import, define, assign or call.
+Of the others, those that name something in at:: or torch:: are C++.
 
     python -m tests.compat.extract FOLDER    writes the blocks of FOLDER/*.txt into tests/compat/documents
 """
@@ -20,6 +21,17 @@ _DIRECTIVE = re.compile(r"^\.\. code(?:-block)?::\s*(\S*)\s*$")
 
 def python_blocks(text: str) -> list[str]:
     return [block for language, block in _blocks(text) if _is_python(language, block)]
+
+
+def cpp_blocks(text: str) -> list[str]:
+    return [block for language, block in _blocks(text) if not language and re.search(r"\b(at|torch)::", block)]
+
+
+def objective_cpp_blocks(text: str) -> list[str]:
+    return [block for language, block in _blocks(text) if language == "objective-c"]
+
+
+KINDS = {"py": python_blocks, "cc": cpp_blocks, "mm": objective_cpp_blocks}
 
 
 def _blocks(text: str) -> list[tuple[str, str]]:
@@ -59,11 +71,12 @@ def _is_python(language: str, block: str) -> bool:
 
 def write(folder: Path) -> None:
     FOLDER.mkdir(exist_ok=True)
-    for old in FOLDER.glob("*.py.txt"):
-        old.unlink()
-    for document in sorted(folder.glob("[0-9]*.txt")):
-        for index, block in enumerate(python_blocks(document.read_text(encoding="utf-8"))):
-            (FOLDER / f"{document.stem}.{index}.py.txt").write_text(block, encoding="utf-8")
+    for kind, blocks in KINDS.items():
+        for old in FOLDER.glob(f"*.{kind}.txt"):
+            old.unlink()
+        for document in sorted(folder.glob("[0-9]*.txt")):
+            for index, block in enumerate(blocks(document.read_text(encoding="utf-8"))):
+                (FOLDER / f"{document.stem}.{index}.{kind}.txt").write_text(block, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -54,7 +54,11 @@ def test_there_are_five_documents() -> None:
 def test_blocks_are_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extract, "FOLDER", tmp_path)
     extract.write(SEEDS)
-    here = {path.name: path.read_bytes() for path in Path(__file__).parent.glob("documents/*.py.txt")}
+    here = {
+        path.name: path.read_bytes()
+        for kind in extract.KINDS
+        for path in Path(__file__).parent.glob(f"documents/*.{kind}.txt")
+    }
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == here
 
 

@@ -78,8 +78,11 @@ def test_a_closed_pipe_is_no_error(classifier: Path) -> None:
 def test_where_the_header_and_the_library_are(
     penlight_command: Penlight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flags = penlight_command("--cflags").out.split()
-    assert [(Path(word.removeprefix("-I")) / "penlight.h").exists() for word in flags] == [True]
+    flags = penlight_command("--cflags", "--torch").out.split()
+    for folder, header in zip(flags, ["penlight.h", "penlight.hpp", "torch/script.h"], strict=False):
+        assert (Path(folder.removeprefix("-I")) / header).is_file()
+    assert penlight_command("--cflags").out.split() == flags[:2]
+    assert (Path(penlight_command("--cmake-dir").out.strip()) / "penlight-config.cmake").is_file()
     monkeypatch.setattr(penlight, "__file__", str(tmp_path / "a b/penlight/__init__.py"))
     told = penlight_command("--libs")
     assert (told.code, "expected libpenlight" in " ".join(told.err.split())) == (1, True)
@@ -87,5 +90,5 @@ def test_where_the_header_and_the_library_are(
     folder.mkdir(parents=True)
     (folder / "libpenlight.so").write_bytes(b"")
     words = shlex.split(penlight_command("--cflags", "--libs").out)
-    assert words[1:] == [f"-L{folder}", "-lpenlight", f"-Wl,-rpath,{folder}"]
+    assert words[2:] == [f"-L{folder}", "-lpenlight", f"-Wl,-rpath,{folder}"]
     assert penlight_command().code == 2

@@ -1,4 +1,4 @@
-"""What apps take libraries in: an Android archive (aar.py), an XCFramework for iOS (xcframework.py)."""
+"""What apps take libraries in: an Android archive (aar.py), an XCFramework for iOS (xcframework.py) with sources around it (apple.py)."""
 
 from penlight.build.generate import ROOT
 

@@ -1,102 +1,109 @@
-"""An Android archive: built libraries in, a folder out that Gradle takes as a Maven repository, with the AAR and its POM.
+"""Android archives: built libraries and Java classes in, a Maven repository out, which Gradle takes as it is (maven.py).
 
-    maven/org/pytorch/penlight/0.1.0/penlight-0.1.0.aar     jni/<abi>/libpenlight.so   what an app ships
-                                                            prefab/                    the same for the linker of C++ code, with headers
-                                                            classes.jar                Java classes
-                                     penlight-0.1.0.pom
+    penlight                            everything
+    pytorch_android_lite                what PyTorch Mobile's documents name: org.pytorch, the libraries,
+    pytorch_android_torchvision_lite    and org.pytorch.torchvision, which needs the one above
+    pytorch_android, pytorch_android_torchvision    older names of the same: they need those, and hold nothing
 
-The same libraries give the same bytes. What an app ships lies uncompressed on a 16 KB page, as `zipalign -P 16` leaves it.
+In an archive: jni/<abi>/ what an app ships; prefab/ the same for the linker of C++ code, with headers; classes.jar; proguard.txt.
+The same libraries and classes give the same bytes. What an app ships lies uncompressed on a 16 KB page, as `zipalign -P 16` leaves it.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import struct
-import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import penlight
 from penlight.build.library import Library
 from penlight.build.package import HEADER
+from penlight.build.package.maven import Published, write_repository
+from penlight.build.package.zip_file import jar, packed
 from penlight.build.targets import ANDROID_API
 from penlight.errors import BuildError
 
 GROUP, ARTIFACT = "org.pytorch", "penlight"
-PAGE = 16384  # what Android maps at a time, at most
 OLDEST_NDK = 21  # that prefab knows; nothing here asks for more
-_PADDING = 0xD935  # the extra field of a zip entry that Android's own tools pad with
-_ENTRY_HEAD = 30  # bytes before the name of a zip entry
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first day a zip knows
+_VISION = "org/pytorch/torchvision/"
 
 
-def write_aar(libraries: Sequence[Library], out: Path) -> Path:
-    """Writes `out`/maven, for as many ABIs as there are libraries for Android, and says where the AAR is in it."""
-    chosen = {library.target.abi: library.path for library in libraries if library.target.system == "android"}
+@dataclass(frozen=True)
+class Archive:
+    package: str  # no two of an app may have the same
+    core: bool  # org.pytorch and org.penlight with their libraries
+    vision: bool  # org.pytorch.torchvision
+
+
+ARCHIVES = {
+    ARTIFACT: Archive("org.pytorch.penlight", core=True, vision=True),
+    "pytorch_android_lite": Archive("org.pytorch", core=True, vision=False),
+    "pytorch_android_torchvision_lite": Archive("org.pytorch.torchvision", core=False, vision=True),
+}
+NEEDS = {  # by name, what else Gradle then takes
+    "pytorch_android_torchvision_lite": "pytorch_android_lite",
+    "pytorch_android": "pytorch_android_lite",
+    "pytorch_android_torchvision": "pytorch_android_torchvision_lite",
+}
+
+
+def write_archives(
+    libraries: Sequence[Library], jni: Sequence[Library], classes: Mapping[str, bytes], repository: Path
+) -> Path:
+    """Writes all of them, for as many ABIs as there are libraries for Android; says where the one with everything is. `jni`: what Java
+    loads, for the same ABIs; `classes`: class files by their names in a jar."""
+    chosen = {library.target.abi: [library.path] for library in libraries if library.target.system == "android"}
     if not chosen:
         built = ", ".join(library.target.name for library in libraries)
         raise BuildError(f"an AAR needs a library for Android: add --target android; got {built or 'nothing'}")
-    version = penlight.__version__
-    folder = out / "maven" / GROUP.replace(".", "/") / ARTIFACT / version
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{ARTIFACT}-{version}.aar"
-    path.write_bytes(packed(_contents(chosen, version)))
-    path.with_suffix(".pom").write_text(_POM.format(group=GROUP, artifact=ARTIFACT, version=version))
-    return path
+    for library in jni:
+        if library.target.abi in chosen:
+            chosen[library.target.abi].append(library.path)
+    if alone := [abi for abi, paths in chosen.items() if len(paths) != 2]:
+        raise BuildError(f"an AAR needs a library for Java beside each other one; got none for {', '.join(alone)}")
+    made = {name: packed(_contents(archive, chosen, classes)) for name, archive in ARCHIVES.items()}
+    names = [*ARCHIVES, *(name for name in NEEDS if name not in ARCHIVES)]
+    published = [Published(name, made.get(name), (NEEDS[name],) if name in NEEDS else ()) for name in names]
+    return write_repository(repository, GROUP, penlight.__version__, published)[ARTIFACT]
 
 
-def _contents(libraries: Mapping[str, Path], version: str) -> dict[str, bytes]:
+def _contents(
+    archive: Archive, libraries: Mapping[str, Sequence[Path]], classes: Mapping[str, bytes]
+) -> dict[str, bytes]:
     files = {
-        "AndroidManifest.xml": _MANIFEST.format(package=f"{GROUP}.{ARTIFACT}", api=ANDROID_API),
+        "AndroidManifest.xml": _MANIFEST.format(package=archive.package, api=ANDROID_API),
         "META-INF/com/android/build/gradle/aar-metadata.properties": _METADATA,
         "R.txt": "",
         "proguard.txt": _PROGUARD,
-        "prefab/prefab.json": _json(name=ARTIFACT, schema_version=1, dependencies=[], version=version),
-        f"prefab/modules/{ARTIFACT}/module.json": _json(export_libraries=[], library_name=None, android={}),
     }
     contents = {name: text.encode() for name, text in files.items()}
-    contents["classes.jar"] = classes_jar()
-    contents[f"prefab/modules/{ARTIFACT}/include/{HEADER.name}"] = HEADER.read_bytes()
-    for abi, path in libraries.items():
-        for_linkers = f"prefab/modules/{ARTIFACT}/libs/android.{abi}"
-        about = _json(abi=abi, api=ANDROID_API, ndk=OLDEST_NDK, stl="none")  # no C++ library in it: goes with every one
-        contents[f"{for_linkers}/abi.json"] = about.encode()
-        contents[f"{for_linkers}/{path.name}"] = contents[f"jni/{abi}/{path.name}"] = path.read_bytes()
+    held = {n: c for n, c in classes.items() if (archive.vision if n.startswith(_VISION) else archive.core)}
+    contents["classes.jar"] = jar(held)
+    if archive.core:
+        contents |= {f"jni/{abi}/{p.name}": p.read_bytes() for abi, paths in libraries.items() for p in paths}
+        contents |= _prefab({abi: paths[0] for abi, paths in libraries.items()})
     return contents
 
 
-def classes_jar() -> bytes:
-    """The Java classes: none yet, apps call the library through C or C++. Android's build tools want the file all the same."""
-    return packed({"META-INF/MANIFEST.MF": b"Manifest-Version: 1.0\r\n\r\n"})
+def _prefab(libraries: Mapping[str, Path]) -> dict[str, bytes]:
+    """What C++ code of an app is compiled and linked with."""
+    module = f"prefab/modules/{ARTIFACT}"
+    files = {
+        "prefab/prefab.json": _json(name=ARTIFACT, schema_version=1, dependencies=[], version=penlight.__version__),
+        f"{module}/module.json": _json(export_libraries=[], library_name=None, android={}),
+        f"{module}/include/{HEADER.name}": HEADER.read_bytes(),
+    }
+    for abi, path in libraries.items():
+        place = f"{module}/libs/android.{abi}"
+        # no C++ library in it: goes with every one
+        files[f"{place}/abi.json"] = _json(abi=abi, api=ANDROID_API, ndk=OLDEST_NDK, stl="none")
+        files[f"{place}/{path.name}"] = path.read_bytes()
+    return files
 
 
-def packed(contents: Mapping[str, bytes]) -> bytes:
-    """A zip, by name, dated the same always."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in sorted(contents.items()):
-            entry = zipfile.ZipInfo(name, _EPOCH)
-            entry.external_attr = 0o100644 << 16
-            entry.create_system = 3  # as on Linux, wherever this runs
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            if name.startswith("jni/"):
-                entry.compress_type = zipfile.ZIP_STORED
-                entry.extra = _padding(made.tell() + _ENTRY_HEAD + len(name.encode()))
-            archive.writestr(entry, data)
-            entry.extra = b""  # it counts before the data; the directory at the end need not repeat it
-    return made.getvalue()
-
-
-def _padding(at: int) -> bytes:
-    """An extra field at `at` after which a page begins."""
-    head = struct.calcsize("<HHH")
-    zeros = -(at + head) % PAGE
-    return struct.pack("<HHH", _PADDING, 2 + zeros, PAGE) + bytes(zeros)
-
-
-def _json(**fields: object) -> str:
-    return json.dumps(fields, indent=2) + "\n"
+def _json(**fields: object) -> bytes:
+    return (json.dumps(fields, indent=2) + "\n").encode()
 
 
 _MANIFEST = """\
@@ -114,25 +121,7 @@ minAndroidGradlePluginVersion=1.0.0
 coreLibraryDesugaringEnabled=false
 """
 _PROGUARD = """\
-# Native methods are found by their names.
--keepclasseswithmembernames,includedescriptorclasses class org.pytorch.** { native <methods>; }
-"""
-_POM = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<project xmlns="http://maven.apache.org/POM/4.0.0" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-         xsi:schemaLocation="http://maven.apache.org/POM/4.0.0 http://maven.apache.org/xsd/maven-4.0.0.xsd">
-  <modelVersion>4.0.0</modelVersion>
-  <groupId>{group}</groupId>
-  <artifactId>{artifact}</artifactId>
-  <version>{version}</version>
-  <packaging>aar</packaging>
-  <name>Penlight</name>
-  <description>A pocket-size torch: runs PyTorch models on a phone</description>
-  <licenses>
-    <license>
-      <name>BSD-3-Clause</name>
-      <url>https://opensource.org/licenses/BSD-3-Clause</url>
-    </license>
-  </licenses>
-</project>
+# The library for Java finds native methods by their names, and throws this exception.
+-keepclasseswithmembernames,includedescriptorclasses class org.pytorch.**, org.penlight.** { native <methods>; }
+-keep class org.penlight.PenlightException { <init>(int, byte[]); }
 """

@@ -4,7 +4,8 @@
                          ios-arm64/Penlight.framework/                      devices
                          ios-arm64_x86_64-simulator/Penlight.framework/     simulators, both processors in one file
 
-Each is a static framework, since Xcode reads a privacy manifest and the oldest iOS from frameworks and not from bare archives.
+Each is a static framework, since Xcode reads a privacy manifest and the oldest iOS from frameworks and not from bare archives. Beside it:
+what makes a Swift package and a pod of it (apple.py).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 import penlight
 from penlight.build.library import Library
 from penlight.build.package import HEADER
+from penlight.build.package.apple import write_package
 from penlight.build.targets import IOS_VERSION, Target
 from penlight.errors import BuildError
 
@@ -58,6 +60,7 @@ def write_xcframework(libraries: Sequence[Library], out: Path) -> Path:
         folder / "Info.plist",
         {"AvailableLibraries": listed, "CFBundlePackageType": "XFWK", "XCFrameworkFormatVersion": "1.0"},
     )
+    write_package(libraries[0].selection, out)
     return folder
 
 

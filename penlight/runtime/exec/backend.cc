@@ -4,6 +4,11 @@
 
 namespace pen {
 
+#if defined(__ELF__) && !defined(PEN_ONE_DEVICE)
+// Named weakly by bindings: see vm/load_script.cc.
+__attribute__((used)) static const decltype(&pen_buffer_create) kTakenAlong = pen_buffer_create;
+#endif
+
 Status choose_backend(const char* device, const Backend** backend, const char** which, pen_error* error) {
   *backend = kBackends[0];
   *which = "";

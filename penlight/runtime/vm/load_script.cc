@@ -344,4 +344,15 @@ struct ScriptVerifier {
 
 Status check_script(Verifier* verifier) { return ScriptVerifier{*verifier, verifier->m}.run(); }
 
+#if defined(__ELF__)
+// Bindings name these weakly, since libraries without the VM lack them; and a weak name takes nothing out of a static library. So what
+// loads every model asks for them here. Linkers drop this table, and what nobody calls.
+struct TakenAlong {
+  decltype(&pen_module_create) modules;
+  decltype(&pen_value_none) values;
+  decltype(&pen_model_function_count) functions;
+};
+__attribute__((used)) static const TakenAlong kTakenAlong = {pen_module_create, pen_value_none, pen_model_function_count};
+#endif
+
 }  // namespace pen

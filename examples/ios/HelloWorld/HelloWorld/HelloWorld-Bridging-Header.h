@@ -1,0 +1,4 @@
+#import "Labels.h"
+#import "Pixels.h"
+#import "TorchModule.h"
+#import "UIImage+Pixels.h"

@@ -1,0 +1,48 @@
+"""What lies around an XCFramework, so that a Swift package or a pod is a folder: sources for Objective-C and Swift, which the app's Xcode
+compiles, C++ headers, and the descriptions that Xcode and CocoaPods read.
+
+    Package.swift  Penlight.podspec  LibTorch-Lite.podspec     what there is, for Swift packages and CocoaPods
+    PenlightObjC/  PenlightKit/                                classes for Objective-C; Swift over them
+    cpp/  torch/                                               penlight.hpp; PyTorch's names for it
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import penlight
+from penlight.build.generate import BINDINGS
+from penlight.build.package import HEADER
+from penlight.build.selection import Selection
+from penlight.build.targets import IOS_VERSION
+
+
+def write_package(selection: Selection, out: Path) -> None:
+    """Writes them into `out` anew."""
+    apple, cpp = BINDINGS / "apple", BINDINGS / "cpp"
+    folders = {
+        "PenlightObjC": apple / "PenlightObjC",
+        "PenlightKit": apple / "PenlightKit",
+        "cpp": cpp / "include",
+        "torch": cpp / "compat",
+    }
+    for name, source in folders.items():
+        shutil.rmtree(out / name, ignore_errors=True)
+        shutil.copytree(source, out / name)
+    for header in HEADER.parent.glob("*.hpp"):  # penlight.h itself is the framework's
+        shutil.copy(header, out / "cpp")
+    (out / "cpp/penlight_library.h").write_text(library_header(selection), encoding="utf-8")
+    for name in ("Package.swift", "Penlight.podspec", "LibTorch-Lite.podspec"):
+        text = (apple / name).read_text(encoding="utf-8")
+        text = text.replace("@VERSION@", penlight.__version__).replace("@IOS@", IOS_VERSION)
+        (out / name).write_text(text, encoding="utf-8")
+
+
+def library_header(selection: Selection) -> str:
+    """For penlight.hpp: a program that is linked with a static library must not name what that lacks."""
+    return (
+        "// What the library beside it holds, for penlight.hpp. Written by `penlight build`.\n"
+        f"#define PENLIGHT_HAS_VM {int(selection.vm)}\n"
+        f"#define PENLIGHT_HAS_BUFFERS {int(len(selection.backends) > 1)}\n"
+    )

@@ -1,0 +1,3 @@
+package android.widget;
+
+public class Button extends TextView {}

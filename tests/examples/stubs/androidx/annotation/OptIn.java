@@ -1,0 +1,7 @@
+package androidx.annotation;
+
+import java.lang.annotation.Annotation;
+
+public @interface OptIn {
+  Class<? extends Annotation>[] markerClass();
+}
