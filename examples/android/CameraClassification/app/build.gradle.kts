@@ -32,6 +32,7 @@ android {
 dependencies {
     implementation("org.pytorch:penlight:0.1.0")
     implementation("androidx.activity:activity:1.9.3")
+    // CameraX 1.4 is the last for Android 5
     implementation("androidx.camera:camera-camera2:1.4.2")
     implementation("androidx.camera:camera-lifecycle:1.4.2")
     implementation("androidx.camera:camera-view:1.4.2")
