@@ -142,6 +142,7 @@ def middle(photograph: Path) -> Image.Image:
     return image.resize((width, height), Image.Resampling.BICUBIC).crop((left, top, left + 224, top + 224))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("app", "seen"), [("HelloWorld", "tiger cat"), ("HelloWorld-Metal", "espresso")])
 def test_three_likeliest_classes(app: str, seen: str, assets: Assets, tmp_path: Path) -> None:
     folder = assets[app]
@@ -166,6 +167,7 @@ def test_three_likeliest_classes(app: str, seen: str, assets: Assets, tmp_path: 
         assert words in called.stderr
 
 
+@pytest.mark.slow
 def test_metal_answers_in_words(assets: Assets, tmp_path: Path) -> None:
     """The project asks for the CPU in its place, and the app says so; without that, what goes wrong is in the log."""
     folder, pixels = assets["HelloWorld-Metal"], tmp_path / "pixels"
@@ -184,6 +186,7 @@ def test_metal_answers_in_words(assets: Assets, tmp_path: Path) -> None:
     assert "Metal: this version of Penlight has no Metal backend" in called.stderr
 
 
+@pytest.mark.slow
 def test_overlay_of_21_classes(assets: Assets, tmp_path: Path) -> None:
     folder, size = assets["ImageSegmentation"], 400
     photograph = Image.open(folder / "image.jpg").resize((size, size), Image.Resampling.BILINEAR)
