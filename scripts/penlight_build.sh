@@ -63,10 +63,10 @@ install_into() {
   cp -R "$3" "$1/include"
   python -c '
 import shutil, sys
-from penlight.build.generate import BINDINGS, ROOT
-for folder in ("include", "compat"):
-    shutil.copytree(BINDINGS / "cpp" / folder, sys.argv[1], dirs_exist_ok=True)
-for header in (ROOT / "runtime/include").glob("*.hpp"):
-    shutil.copy(header, sys.argv[1])' "$1/include"
+from pathlib import Path
+from penlight.build.package import torch_headers
+for name, header in torch_headers().items():
+    (Path(sys.argv[1]) / name).parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(header, Path(sys.argv[1]) / name)' "$1/include"
   echo "Installation completed. The library and headers are in $1"
 }

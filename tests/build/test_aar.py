@@ -25,6 +25,7 @@ from penlight.build.class_files import JAVA_8, native_functions, read_class
 from penlight.build.formats import elf_tools
 from penlight.build.generate import BINDINGS
 from penlight.build.library import Library, run_tool
+from penlight.build.package import cpp_headers
 from penlight.build.package.aar import write_archives
 from penlight.build.package.zip_file import PAGE, jar
 from penlight.build.selection import NOTHING
@@ -118,7 +119,13 @@ def test_prefab(libraries: list[Library], tmp_path: Path) -> None:
         module = "prefab/modules/penlight"
         assert json.loads(archive.read(f"{module}/module.json"))["export_libraries"] == []
         assert b"pen_session_run" in archive.read(f"{module}/include/penlight.h")
-        assert sum("/include/" in name for name in archive.namelist()) == 1, "no header without its functions"
+        assert {f"{module}/include/{name}" for name in cpp_headers()} < set(archive.namelist())
+        assert not [n for n in archive.namelist() if n.endswith(("_trace.h", "_image.h"))], (
+            "no header without its functions"
+        )
+        torch = json.loads(archive.read("prefab/modules/torch/module.json"))
+        assert torch["export_libraries"] == [":penlight"]
+        assert "prefab/modules/torch/include/torch/script.h" in archive.namelist()
         for library in libraries:
             abi = library.target.abi
             about = json.loads(archive.read(f"{module}/libs/android.{abi}/abi.json"))

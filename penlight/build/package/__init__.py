@@ -1,7 +1,22 @@
 """What apps take libraries in: an Android archive (aar.py), an XCFramework for iOS (xcframework.py) with sources around it (apple.py)."""
 
-from penlight.build.generate import ROOT
+from pathlib import Path
+
+from penlight.build.generate import BINDINGS, ROOT
 
 HEADER = (
     ROOT / "runtime/include/penlight.h"
-)  # the others there are for the Python extension: no library has their functions
+)  # penlight_trace.h is for the Python extension, penlight_image.h for Java: no library has their functions
+
+
+def cpp_headers() -> dict[str, Path]:
+    """By the names under which C++ code includes them: the C interface and penlight.hpp with what it needs."""
+    folder = BINDINGS / "cpp/include"
+    found = {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*.h*"))}
+    return {HEADER.name: HEADER, **{p.name: p for p in sorted(HEADER.parent.glob("*.hpp"))}, **found}
+
+
+def torch_headers() -> dict[str, Path]:
+    """PyTorch's names (torch/script.h) over penlight.hpp."""
+    folder = BINDINGS / "cpp/compat"
+    return {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*.h"))}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import penlight
 from penlight.build.library import Library
-from penlight.build.package import HEADER
+from penlight.build.package import cpp_headers, torch_headers
 from penlight.build.package.maven import Published, write_repository
 from penlight.build.package.zip_file import jar, packed
 from penlight.build.targets import ANDROID_API
@@ -88,12 +88,14 @@ def _contents(
 
 def _prefab(libraries: Mapping[str, Path]) -> dict[str, bytes]:
     """What C++ code of an app is compiled and linked with."""
-    module = f"prefab/modules/{ARTIFACT}"
+    module, torch = f"prefab/modules/{ARTIFACT}", "prefab/modules/torch"  # which has headers only
     files = {
         "prefab/prefab.json": _json(name=ARTIFACT, schema_version=1, dependencies=[], version=penlight.__version__),
         f"{module}/module.json": _json(export_libraries=[], library_name=None, android={}),
-        f"{module}/include/{HEADER.name}": HEADER.read_bytes(),
+        f"{torch}/module.json": _json(export_libraries=[f":{ARTIFACT}"], library_name=None, android={}),
     }
+    for folder, headers in ((module, cpp_headers()), (torch, torch_headers())):
+        files |= {f"{folder}/include/{name}": path.read_bytes() for name, path in headers.items()}
     for abi, path in libraries.items():
         place = f"{module}/libs/android.{abi}"
         # no C++ library in it: goes with every one
