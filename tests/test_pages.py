@@ -20,6 +20,8 @@ from tests.cpp import compilers
 from tests.java import desktop
 from tests.runtime import native
 
+pytestmark = pytest.mark.slow  # it compiles
+
 ROOT = native.ROOT
 MEAN, STD = np.float32([0.485, 0.456, 0.406]), np.float32([0.229, 0.224, 0.225])
 

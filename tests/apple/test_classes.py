@@ -13,6 +13,8 @@ from tests.apple import gnustep
 from tests.cpp.test_documents import LITE, METAL, ON_CPU, app, run, split
 from tests.cpp.test_values import Script
 
+pytestmark = pytest.mark.slow  # it compiles
+
 __all__ = ["app"]
 HERE = Path(__file__).parent
 APP = """

@@ -17,6 +17,8 @@ from tests.apple.test_classes import app_of
 from tests.build.test_aar import stand_in
 from tests.cpp.test_documents import METAL
 
+pytestmark = pytest.mark.slow  # it compiles
+
 HERE = Path(__file__).parent
 SELECTIONS = {"whole": Selection(), "planned only": Selection(frozenset(), frozenset(), vm=False)}
 

@@ -35,6 +35,8 @@ from penlight.build.wheel import java_files, package_files
 from penlight.errors import BuildError
 from tests.tools.call import Penlight
 
+pytestmark = pytest.mark.slow  # it compiles
+
 ANDROID = "{http://schemas.android.com/apk/res/android}"
 POM = "{http://maven.apache.org/POM/4.0.0}"
 VERSION = penlight.__version__

@@ -20,6 +20,8 @@ from penlight.ops import registry
 from penlight.ops.elementwise.rules import ElementwiseOp
 from tests.runtime.simd.test_simd import FLAGS, X86, cpu_has
 
+pytestmark = pytest.mark.slow  # it compiles
+
 LENGTHS = (0, 1, 3, 7, 8, 15, 16, 17, 33, 257, 600)
 OPS = {name: op for name, op in registry.load_all().items() if isinstance(op, ElementwiseOp)}
 

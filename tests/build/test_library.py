@@ -29,6 +29,8 @@ from penlight.build.toolchain import toolchain
 from penlight.build.verify import verify
 from penlight.errors import BuildError
 
+pytestmark = pytest.mark.slow  # it compiles
+
 ELF = [name for name, target in TARGETS.items() if target.elf]
 APPLE = [name for name, target in TARGETS.items() if target.system in ("macos", "ios")]
 

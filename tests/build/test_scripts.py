@@ -18,6 +18,8 @@ from penlight.build.model_selection import selection_of_models
 from tests.build.test_aar import classes_in
 from tests.build.test_xcframework import ARM64, IOS, SIMULATOR, X86_64, members, parts, platform_of
 
+pytestmark = pytest.mark.slow  # it compiles
+
 ROOT = Path(__file__).resolve().parents[2]
 AAR = "android/pytorch_android/build/outputs/aar/pytorch_android-release.aar"
 VISION = "android/pytorch_android_torchvision/build/outputs/aar/pytorch_android_torchvision-release.aar"

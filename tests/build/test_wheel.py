@@ -29,6 +29,8 @@ from penlight.build.wheel_checks import check_sdist, check_wheel, unstable
 from penlight.errors import BuildError
 from tests.runtime import native
 
+pytestmark = pytest.mark.slow  # it compiles
+
 LINUX, MAC = PLATFORMS["linux-x86_64"].tag, PLATFORMS["macos-arm64"].tag
 EXTENSION = (
     'extern "C" { int CALLED(); __attribute__((visibility("default"))) int PyInit__runtime() { return CALLED(); } }'

@@ -26,6 +26,8 @@ from penlight.build.verify import verify
 from penlight.errors import BuildError
 from tests.runtime import networks
 
+pytestmark = pytest.mark.slow  # it compiles
+
 TARGET = TARGETS["windows-x86_64"]
 ROOT = Path(__file__).resolve().parents[2]
 

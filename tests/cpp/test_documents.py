@@ -18,6 +18,8 @@ from tests import vulkan_drivers
 from tests.compat import extract
 from tests.cpp import compilers
 
+pytestmark = pytest.mark.slow  # it compiles
+
 METAL, VULKAN, LITE = (
     next(extract.FOLDER.glob(f"{number}_*.0.{kind}.txt")).read_text(encoding="utf-8")
     for number, kind in (("000", "mm"), ("001", "cc"), ("002", "mm"))

@@ -21,6 +21,8 @@ from tests import vulkan_drivers
 from tests.cpp import compilers, words
 from tests.runtime import native
 
+pytestmark = pytest.mark.slow  # it compiles
+
 HERE = Path(__file__).parent
 Point = namedtuple("Point", "x y")
 

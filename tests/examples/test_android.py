@@ -19,6 +19,8 @@ from tests.examples import android
 from tests.examples.android import APPS, EXAMPLES, build_libraries, compile_app, gradle, make_assets, run_app
 from tests.runtime.native import locked
 
+pytestmark = pytest.mark.slow  # it compiles
+
 SMALLER = "mobilenet_v3_large"
 IMAGE = np.ndarray[Any, np.dtype[Any]]
 

@@ -19,6 +19,8 @@ from penlight.build.package.xcframework import write_xcframework
 from tests.build.test_aar import stand_in
 from tests.examples.ios_apps import APPS, EXAMPLES, build, check, make_assets, sources
 
+pytestmark = pytest.mark.slow  # it compiles
+
 
 class Assets(dict[str, Path]):
     """What each app's script writes, when it is asked for; ImageSegmentation's with the smaller of its networks."""

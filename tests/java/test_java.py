@@ -15,6 +15,8 @@ from penlight.build.targets import TARGETS
 from tests import vulkan_drivers
 from tests.java import desktop
 
+pytestmark = pytest.mark.slow  # it compiles
+
 PYTORCH = ["TensorTest", "IValueTest", "ModuleTest", "KindsTest", "torchvision.ImageTest"]
 CLASSES = [*(f"pytorch.{name}" for name in PYTORCH), "penlight.PenlightTest", "penlight.LifetimeTest"]
 
