@@ -62,11 +62,9 @@ install_into() {
   cp "$2" "$1/lib/"
   cp -R "$3" "$1/include"
   python -c '
-import shutil, sys
+import sys
 from pathlib import Path
-from penlight.build.package import torch_headers
-for name, header in torch_headers().items():
-    (Path(sys.argv[1]) / name).parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(header, Path(sys.argv[1]) / name)' "$1/include"
+from penlight.build.package import copy_headers, torch_headers
+copy_headers(torch_headers(), Path(sys.argv[1]))' "$1/include"
   echo "Installation completed. The library and headers are in $1"
 }

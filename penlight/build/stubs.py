@@ -96,7 +96,8 @@ def windows_libraries(names: Mapping[str, list[str]]) -> dict[str, Mapping[str, 
     """By library what platform.h and platform_windows.cc declare and do not define themselves."""
     given = set(re.findall(r"^#pragma redefine_extname (\w+)", _PLATFORM.read_text("utf-8"), re.MULTILINE))
     given |= {"__error", "__errno"}  # other systems'
-    given |= {"write", "rename", "unlink", "mkdir"}  # of the cache of Vulkan's pipelines: that backend is not there on Windows
+    # of the cache of Vulkan's pipelines: that backend is not there on Windows
+    given |= {"write", "rename", "unlink", "mkdir"}
     _, kernel, own, _ = re.split(
         r"^// kernel32$|^// the C library$|^int\* __errno_location", _WINDOWS.read_text("utf-8"), flags=re.MULTILINE
     )

@@ -145,7 +145,7 @@ class _Verifier:
             raise self.fail(f"%{value.name}: layout {value.layout} is for tensors, its type is {value.type}")
         if value.layout == "nhwc" and not 3 <= value.rank <= 5:
             raise self.fail(f"%{value.name}: layout nhwc needs rank 3 to 5, its type is {value.type}")
-        if value.layout == "strided" and not _may_be_strided(producer):
+        if value.layout == "strided" and _layout(producer) not in ("view", "turned"):
             raise self.fail(f"%{value.name}: layout strided is for results of view operators and of attention")
 
     # Nodes
@@ -319,22 +319,15 @@ class _Verifier:
             if value.layout != "plain":
                 raise self.fail(f"%{value.name}: expected layout plain, got {value.layout}")
             # A reshape copies where its result may not be strided.
-            if _makes_view(value.producer) and value.producer.op != "reshape":
+            if _layout(value.producer) == "view" and value.producer.op != "reshape":
                 raise self.fail(f"%{value.name}: expected memory of its own, got a view made by {value.producer.op}")
         if len(set(self.graph.outputs)) != len(self.graph.outputs):
             raise self.fail("expected every output to be a value of its own, got one twice")
 
 
-def _makes_view(producer: Node | None) -> bool:
-    return producer is not None and producer.op not in STRUCTURAL and registry.get(producer.op).layout == "view"
-
-
-def _may_be_strided(producer: Node | None) -> bool:
-    return (
-        producer is not None
-        and producer.op not in STRUCTURAL
-        and registry.get(producer.op).layout in ("view", "turned")
-    )
+def _layout(producer: Node | None) -> str:
+    """What its operator does with layouts (Op.layout); "" for all else."""
+    return "" if producer is None or producer.op in STRUCTURAL else registry.get(producer.op).layout
 
 
 def _is_kind(item: object, kind: str) -> bool:

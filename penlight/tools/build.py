@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,7 +20,7 @@ from penlight.build.cache import LIMIT, cache_folder
 from penlight.build.class_files import native_functions
 from penlight.build.java import java_classes
 from penlight.build.library import Library, build_jni, build_library
-from penlight.build.package import cpp_headers
+from penlight.build.package import copy_headers, cpp_headers
 from penlight.build.package.aar import write_archives
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.package.zip_file import jar
@@ -122,9 +121,7 @@ def build_command(
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
         selection = replace(select(files, ops, everything, models, names), backends=devices)
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
-    for name, header in cpp_headers().items():
-        (out / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(header, out / "include" / name)
+    copy_headers(cpp_headers(), out / "include")
     report = out / "report.html"
     report.write_text(page(", ".join(f.name for f in files) or "Penlight", built), "utf-8")
     show(built)

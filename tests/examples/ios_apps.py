@@ -33,7 +33,7 @@ WARNINGS = ["-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"]
 def clang() -> str:
     found = shutil.which("clang") or shutil.which("clang-14")
     if not found or not Path("/usr/include/GNUstep/Foundation/Foundation.h").exists() or not gcc_headers():
-        pytest.skip("Objective-C needs Debian's clang, gobjc++ and libgnustep-base-dev")
+        pytest.skip("Objective-C needs Debian's clang, gobjc and libgnustep-base-dev")
     return found
 
 

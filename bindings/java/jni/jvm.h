@@ -5,6 +5,8 @@
 #include "penlight/runtime/base/platform.h"
 #include "penlight/runtime/include/penlight.h"
 
+#include "penlight/runtime/include/penlight_weak.hpp"
+
 namespace pen::java {
 
 struct Object;  // what a reference points to is the machine's

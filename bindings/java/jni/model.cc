@@ -2,15 +2,6 @@
 #include "bindings/java/jni/jvm.h"
 #include "penlight/runtime/include/penlight_spec.hpp"
 
-// A library without the VM has none of these.
-extern "C" {
-#pragma weak pen_model_bundle_count
-#pragma weak pen_model_bundle
-#pragma weak pen_model_function_count
-#pragma weak pen_model_function_name
-#pragma weak pen_model_function_schema
-}
-
 using namespace pen::java;
 
 namespace {

@@ -1,10 +1,6 @@
 // Native.java's functions over sessions: inputs and outputs in Java's direct buffers, a run, its profile.
 #include "bindings/java/jni/jvm.h"
 
-extern "C" {
-#pragma weak pen_module_device_report
-}
-
 using namespace pen::java;
 
 namespace {

@@ -2,35 +2,6 @@
 // none of them, and no file that needs them opens there.
 #include "bindings/java/jni/jvm.h"
 
-extern "C" {
-#pragma weak pen_module_create
-#pragma weak pen_module_destroy
-#pragma weak pen_module_run
-#pragma weak pen_module_reset
-#pragma weak pen_module_seed
-#pragma weak pen_module_error
-#pragma weak pen_value_none
-#pragma weak pen_value_bool
-#pragma weak pen_value_int
-#pragma weak pen_value_float
-#pragma weak pen_value_string
-#pragma weak pen_value_tensor
-#pragma weak pen_value_make_constant
-#pragma weak pen_value_list
-#pragma weak pen_value_tuple
-#pragma weak pen_value_dict
-#pragma weak pen_value_release
-#pragma weak pen_value_kind
-#pragma weak pen_value_as_int
-#pragma weak pen_value_as_float
-#pragma weak pen_value_text
-#pragma weak pen_value_as_tensor
-#pragma weak pen_value_count
-#pragma weak pen_value_item
-#pragma weak pen_value_key
-#pragma weak pen_value_quantization
-}
-
 using namespace pen::java;
 
 namespace {

@@ -1,5 +1,7 @@
 """What apps take libraries in: an Android archive (aar.py), an XCFramework for iOS (xcframework.py) with sources around it (apple.py)."""
 
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from penlight.build.generate import BINDINGS, ROOT
@@ -20,3 +22,9 @@ def torch_headers() -> dict[str, Path]:
     """PyTorch's names (torch/script.h) over penlight.hpp."""
     folder = BINDINGS / "cpp/compat"
     return {str(p.relative_to(folder)): p for p in sorted(folder.rglob("*.h"))}
+
+
+def copy_headers(headers: Mapping[str, Path], folder: Path) -> None:
+    for name, header in headers.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(header, folder / name)

@@ -13,25 +13,22 @@ from pathlib import Path
 
 import penlight
 from penlight.build.generate import BINDINGS
-from penlight.build.package import HEADER
+from penlight.build.package import HEADER, copy_headers, cpp_headers, torch_headers
 from penlight.build.selection import Selection
 from penlight.build.targets import IOS_VERSION
 
 
 def write_package(selection: Selection, out: Path) -> None:
     """Writes them into `out` anew."""
-    apple, cpp = BINDINGS / "apple", BINDINGS / "cpp"
-    folders = {
-        "PenlightObjC": apple / "PenlightObjC",
-        "PenlightKit": apple / "PenlightKit",
-        "cpp": cpp / "include",
-        "torch": cpp / "compat",
-    }
-    for name, source in folders.items():
+    apple = BINDINGS / "apple"
+    for name in ("PenlightObjC", "PenlightKit", "cpp", "torch"):
         shutil.rmtree(out / name, ignore_errors=True)
-        shutil.copytree(source, out / name)
-    for header in HEADER.parent.glob("*.hpp"):  # penlight.h itself is the framework's
-        shutil.copy(header, out / "cpp")
+    for name in ("PenlightObjC", "PenlightKit"):
+        shutil.copytree(apple / name, out / name)
+    headers = cpp_headers()
+    del headers[HEADER.name]  # the framework's
+    copy_headers(headers, out / "cpp")
+    copy_headers(torch_headers(), out / "torch")
     (out / "cpp/penlight_library.h").write_text(library_header(selection), encoding="utf-8")
     for name in ("Package.swift", "Penlight.podspec", "LibTorch-Lite.podspec"):
         text = (apple / name).read_text(encoding="utf-8")

@@ -15,50 +15,8 @@
 #ifndef PENLIGHT_HAS_BUFFERS
 #define PENLIGHT_HAS_BUFFERS 1
 #endif
-#if defined(__ELF__)
-#if PENLIGHT_HAS_VM
-#pragma weak pen_module_create
-#pragma weak pen_module_destroy
-#pragma weak pen_module_run
-#pragma weak pen_module_reset
-#pragma weak pen_module_seed
-#pragma weak pen_module_error
-#pragma weak pen_model_function_count
-#pragma weak pen_model_function_name
-#pragma weak pen_value_none
-#pragma weak pen_value_bool
-#pragma weak pen_value_int
-#pragma weak pen_value_float
-#pragma weak pen_value_string
-#pragma weak pen_value_tensor
-#pragma weak pen_value_quantize
-#pragma weak pen_value_quantization
-#pragma weak pen_value_list
-#pragma weak pen_value_tuple
-#pragma weak pen_value_dict
-#pragma weak pen_value_release
-#pragma weak pen_value_kind
-#pragma weak pen_value_as_int
-#pragma weak pen_value_as_float
-#pragma weak pen_value_text
-#pragma weak pen_value_as_tensor
-#pragma weak pen_value_count
-#pragma weak pen_value_item
-#pragma weak pen_value_key
-#pragma weak pen_value_type
-#pragma weak pen_value_field
-#endif
-#if PENLIGHT_HAS_BUFFERS
-#pragma weak pen_buffer_create
-#pragma weak pen_buffer_destroy
-#pragma weak pen_buffer_upload
-#pragma weak pen_buffer_download
-#pragma weak pen_buffer_tensor
-#pragma weak pen_session_takes_buffer
-#pragma weak pen_session_set_input_buffer
-#pragma weak pen_session_set_output_buffer
-#endif
-#endif
+
+#include "penlight_weak.hpp"
 
 namespace penlight {
 
