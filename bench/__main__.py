@@ -1,4 +1,5 @@
-"""`./dev bench`: the command line. Models side by side; or single layers, Penlight's own scaling, the docs from the last runs."""
+"""`./dev bench`: the command line. Models side by side, in f32 or int8; or single layers, Penlight's own scaling, the docs from the
+last runs."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from types import ModuleType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import compare, documents, layers, operators, scaling, zoo
+from bench import compare, documents, int8, layers, operators, scaling, zoo
 from bench.case import MODELS
 from bench.engines import ENGINES
 from penlight.tools.screen import error_screen
@@ -18,6 +19,7 @@ from penlight.tools.screen import error_screen
 # what is measured: the module with main() and show(), where its numbers go, seconds of a turn
 RUNS: dict[str, tuple[ModuleType, Path, float]] = {
     "models": (compare, documents.MODELS_JSON, 0.5),
+    "int8": (int8, documents.INT8_JSON, 0.5),
     "layers": (layers, documents.LAYERS_JSON, 0.04),
     "scaling": (scaling, documents.SCALING_JSON, 0.5),
     "operators": (operators, documents.OPERATORS_JSON, 0.05),
@@ -44,10 +46,10 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     engines = [name for name, engine in ENGINES.items() if not engine.layers_only]
-    usual = [name for name in engines if not ENGINES[name].aside]
     parser = argparse.ArgumentParser(prog="./dev bench", description="Penlight and its peers side by side.")
     what = parser.add_mutually_exclusive_group()
     for name, text in (
+        ("int8", "the models quantized, each engine with its own quantization"),
         ("layers", "200 single layers instead of models, one thread"),
         ("scaling", "Penlight's threads, batch, size, layout"),
         ("operators", "single operators against torch eager, one thread"),
@@ -63,9 +65,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--threads", nargs="+", type=int, default=[1, 2], help="thread counts, one table each (default: 1 2)"
     )
-    parser.add_argument(
-        "--engines", nargs="+", default=usual, choices=engines, metavar="ENGINE", help=", ".join(engines)
-    )
+    parser.add_argument("--engines", nargs="+", choices=engines, metavar="ENGINE", help=", ".join(engines))
     parser.add_argument("--rounds", type=int, default=5, help="how often the engines take turns (default: 5)")
     parser.add_argument("--block", type=float, help="seconds of one engine's turn (default: 0.5; for a layer 0.04)")
     parser.add_argument("--batch", type=int, default=1)
@@ -85,7 +85,14 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--json", type=Path, help="where the numbers go (default: build/bench.json, build/bench-layers.json, ...)"
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    precision = "int8" if options.run == "int8" else "f32"
+    usual = [name for name in engines if ENGINES[name].precision == precision and not ENGINES[name].aside]
+    options.engines = options.engines or usual
+    for name in options.engines:
+        if ENGINES[name].precision != precision:
+            parser.error(f"--engines: {name} is not for {precision}; expected some of {', '.join(usual)}")
+    return options
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """One model at one input shape: where its files are, and how it is built. Files are kept from run to run.
 
-build/bench-models/resnet18-1x224/reference   input, torch's output, multiply-adds
-build/bench-models/resnet18-1x224/onnx        a source that several engines share
-build/bench-models/resnet18-1x224/openvino    what an engine runs
+build/bench-models/resnet18-1x224/reference          input, torch's output, multiply-adds
+build/bench-models/resnet18-1x224/onnx               a source that several engines share
+build/bench-models/resnet18-1x224/openvino           what an engine runs
+build/bench-models/resnet18-1x224-int8/calibration   with precision "int8": what every engine may see of its input beforehand
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ MODELS = (
     "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "squeezenet1_1", "resnet18", "resnet50", "deeplabv3_resnet50", "vit_b_16",
 )  # fmt: skip
 FIXED_SIZE = {"vit_b_16": 224}
+CALIBRATION_BATCHES = 8
 
 
 class Convertible(Protocol):
@@ -36,14 +38,15 @@ class Case:
     model: str
     batch: int = 1
     size: int = 224
+    precision: str = "f32"  # or "int8": the network is settled.py's, and there are batches to calibrate with
 
     @staticmethod
-    def of(model: str, batch: int, size: int) -> Case:
-        return Case(model, batch, FIXED_SIZE.get(model, size))
+    def of(model: str, batch: int, size: int, precision: str = "f32") -> Case:
+        return Case(model, batch, FIXED_SIZE.get(model, size), precision)
 
     @property
     def key(self) -> str:
-        return f"{self.model}-{self.batch}x{self.size}"
+        return f"{self.model}-{self.batch}x{self.size}" + (f"-{self.precision}" if self.precision != "f32" else "")
 
     @property
     def folder(self) -> Path:
@@ -52,12 +55,28 @@ class Case:
     def module(self) -> torch.nn.Module:
         from tests.models import build
 
-        return build(self.model)
+        if self.precision == "f32":
+            return build(self.model)
+        import torch
+
+        from bench.settled import settle
+
+        return settle(build(self.model), torch.cat(self.calibration()))
 
     def inputs(self) -> tuple[torch.Tensor, ...]:
-        from tests.models import example
+        if self.precision == "f32":
+            from tests.models import example
 
-        return example(self.model, self.batch, self.size)
+            return example(self.model, self.batch, self.size)
+        from bench.settled import photographs
+
+        return (photographs(self.batch, self.size),)
+
+    def calibration(self) -> list[torch.Tensor]:
+        """Batches of the same shape; the images of `inputs` are not among them."""
+        from bench.settled import photographs
+
+        return list(photographs(CALIBRATION_BATCHES * self.batch, self.size).split(self.batch))
 
 
 def flat(result: Any) -> list[Any]:

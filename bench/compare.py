@@ -14,13 +14,13 @@ from bench.case import Case
 from penlight.tools.screen import screen
 
 
-def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
+def main(options: argparse.Namespace, progress: Progress, precision: str = "f32") -> dict[str, Any]:
     turns = len(options.threads) * len(options.engines) * (1 + options.rounds)
     task = progress.add_task("", total=len(options.models) * turns)
     rows: list[dict[str, Any]] = []
     busy = machine.Busy()
     for number, model in enumerate(options.models):
-        case = Case.of(model, options.batch, options.size)
+        case = Case.of(model, options.batch, options.size, precision)
         failed = conduct.prepare(case, options.engines, lambda text: progress.update(task, description=text))
         about = json.loads((case.folder / "reference" / "about.json").read_text())
         for threads in options.threads:
@@ -71,8 +71,12 @@ def tables(result: dict[str, Any]) -> list[tuple[str, list[str], list[list[str]]
 
 
 def show(result: dict[str, Any], options: argparse.Namespace) -> None:
+    show_tables(tables(result), result)
+
+
+def show_tables(made: list[tuple[str, list[str], list[list[str]]]], result: dict[str, Any]) -> None:
     out = screen()
-    for title, header, lines in tables(result):
+    for title, header, lines in made:
         out.print(report.as_table(title, header, lines))
         out.print()
     for note in report.footnotes(result["rows"]):
@@ -81,6 +85,6 @@ def show(result: dict[str, Any], options: argparse.Namespace) -> None:
         out.print(f"other programs took {others:.0%} of the processors meanwhile: measure again when they are done")
 
 
-def is_right(result: dict[str, Any]) -> bool:
+def is_right(result: dict[str, Any], ours: str = "penlight") -> bool:
     """Whether Penlight, where it took part, has a right result everywhere."""
-    return all("best_s" in row["engines"].get("penlight", {"best_s": 0}) for row in result["rows"])
+    return all("best_s" in row["engines"].get(ours, {"best_s": 0}) for row in result["rows"])

@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from bench.accuracy import is_right, keep_worst
 from bench.case import ROOT, Case
 from bench.engines import ENGINES
 from bench.machine import pinned
 from bench.prepare import is_ready, python_of, steps
 
-TOLERANCE = 1e-4  # of max |y|
 ANSWER_S = 300.0  # longest wait for one answer
 SETTLE_S = 0.1  # between turns on several threads: those of some engines spin for half as long after a run
 
@@ -61,7 +61,7 @@ def prepare(case: Case, engines: Iterable[str], say: Callable[[str], None]) -> d
                 try:
                     _convert(step, case)
                 except Failure as failure:
-                    if step == "reference":
+                    if step in ("reference", "calibration"):
                         raise
                     failed[step] = str(failure)
     return failed
@@ -69,7 +69,8 @@ def prepare(case: Case, engines: Iterable[str], say: Callable[[str], None]) -> d
 
 def _convert(step: str, case: Case) -> None:
     log = case.folder / f"{step}.log"
-    command = [PYTHONS[python_of(step)], "-m", "bench.prepare", step, case.model, str(case.batch), str(case.size)]
+    what = [case.model, str(case.batch), str(case.size), case.precision]
+    command = [PYTHONS[python_of(step)], "-m", "bench.prepare", step, *what]
     with log.open("w") as file:
         try:
             done = subprocess.run(
@@ -133,7 +134,7 @@ class Worker:
 
 Results = dict[
     str, dict[str, Any]
-]  # by engine: with times; or `failed`, in words; or only an `error` above the tolerance
+]  # by engine: with times; or `failed`, in words; or only how wrong it is (accuracy.py)
 
 
 def measure(
@@ -197,24 +198,20 @@ def take_turns(
                 answer = workers[engine].turn(block)
                 times[engine] += answer["times_s"]
                 results[engine]["peak_rss_bytes"] = answer["peak_rss_bytes"]
-                results[engine]["error"] = max(results[engine]["error"], answer["error"])
+                keep_worst(results[engine], answer)
             except Failure as failure:
                 results[engine] = {"failed": str(failure)}
     for engine, taken in times.items():
         add_times(results[engine], taken)
 
 
-def is_right(result: dict[str, Any]) -> bool:
-    """Whether an engine's times may count: it answered, and never far from torch (a NaN is far)."""
-    return "failed" not in result and result["error"] <= TOLERANCE
-
-
 def add_times(result: dict[str, Any], times: list[float]) -> None:
     """Adds best and median to the result, if it is right: a wrong result never has a time."""
     if is_right(result) and times:
         result.update(best_s=min(times), median_s=statistics.median(times), runs=len(times))
-    elif "error" in result and not math.isfinite(result["error"]):
-        result["error"] = None  # JSON knows no infinity
+    for measure in ("error", "sqnr_db"):
+        if measure in result and not math.isfinite(result[measure]):
+            result[measure] = None  # JSON knows no infinity
 
 
 def last_words(log: Path, code: int) -> str:

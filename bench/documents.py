@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench import chart, compare, layers, report, scaling
+from bench import chart, compare, int8, layers, report, scaling
 from bench.case import MODELS, ROOT
 from bench.layer_list import COUNT
 
@@ -15,10 +15,12 @@ LAYERS_JSON = ROOT / "build" / "bench-layers.json"
 SCALING_JSON = ROOT / "build" / "bench-scaling.json"
 OPERATORS_JSON = ROOT / "build" / "bench-operators.json"
 ZOO_JSON = ROOT / "build" / "bench-zoo.json"
+INT8_JSON = ROOT / "build" / "bench-int8.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHART = ROOT / "docs" / "bench.svg"
 WHOLE = {
     "models": 2 * len(MODELS),
+    "int8": 2 * len(MODELS),
     "layers": COUNT,
     "scaling": len(scaling.questions()),
 }  # rows of a run worth printing
@@ -28,6 +30,7 @@ def write() -> None:
     text = PAGE.read_text()
     for mark, path, render in (
         ("models", MODELS_JSON, of_models),
+        ("int8", INT8_JSON, of_int8),
         ("layers", LAYERS_JSON, of_layers),
         ("scaling", SCALING_JSON, of_scaling),
     ):
@@ -52,10 +55,18 @@ def replace(text: str, mark: str, content: str) -> str:
 
 
 def of_models(result: dict[str, Any]) -> str:
+    return _comparison(result, compare.tables(result), report.footnotes(result["rows"]))
+
+
+def of_int8(result: dict[str, Any]) -> str:
+    return _comparison(result, int8.tables(result), [*report.ways(result["rows"]), *report.footnotes(result["rows"])])
+
+
+def _comparison(result: dict[str, Any], tables: list[tuple[str, list[str], list[list[str]]]], notes: list[str]) -> str:
     versions = ", ".join(f"{engine} {version}" for engine, version in result["versions"].items())
     parts = [f"{_where(result)} {versions}."]
-    parts += [f"**{title}**\n\n{report.as_markdown(header, lines)}" for title, header, lines in compare.tables(result)]
-    parts += [f"- {note}" for note in report.footnotes(result["rows"])]
+    parts += [f"**{title}**\n\n{report.as_markdown(header, lines)}" for title, header, lines in tables]
+    parts += [f"- {note}" for note in notes]
     return "\n\n".join(parts)
 
 

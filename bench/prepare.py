@@ -1,4 +1,4 @@
-"""Converts one case for one engine (or one source that engines share): `python -m bench.prepare STEP MODEL BATCH SIZE`.
+"""Converts one case for one engine (or one source that engines share): `python -m bench.prepare STEP MODEL BATCH SIZE PRECISION`.
 
 Runs in a process of its own, under the interpreter that has the engine; `stamp` says whether the result on disk is still
 good, so that a second benchmark starts at once.
@@ -12,9 +12,11 @@ import importlib
 import json
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
+from bench.accuracy import nearest_of
 from bench.case import ROOT, Case, Convertible, flat
 from bench.engines import ENGINES
 
@@ -49,14 +51,33 @@ def weights(case: Convertible, folder: Path) -> None:
     np.savez(folder / "weights.npz", **{name: tensor.numpy() for name, tensor in case.module().state_dict().items()})
 
 
-SOURCES = {"reference": ("project", reference), "onnx": ("peers", onnx), "weights": ("project", weights)}
+def calibration(case: Case, folder: Path) -> None:
+    """The batches that every engine calibrates with, and what a right answer to the input must be told from."""
+    import numpy as np
+    import torch
+
+    module, batches = case.module(), case.calibration()
+    torch.backends.mha.set_fastpath_enabled(False)
+    with torch.no_grad():
+        wanted, *others = ([t.numpy() for t in flat(module(batch))] for batch in (*case.inputs(), *batches))
+    np.save(folder / "batches.npy", torch.stack(batches).numpy())
+    np.savez(folder / "nearest.npz", *map(nearest_of, wanted, zip(*others, strict=True)))
+
+
+SOURCES: dict[str, tuple[str, Callable[[Any, Path], None]]] = {
+    "reference": ("project", reference),
+    "calibration": ("project", calibration),
+    "onnx": ("peers", onnx),
+    "weights": ("project", weights),
+}
 
 
 def steps(engines: Iterable[str]) -> list[str]:
     """What has to be prepared for these engines, in order."""
     wanted = list(engines)
     sources = [source for source in ("onnx", "weights") if any(ENGINES[e].source == source for e in wanted)]
-    return ["reference", *sources, *wanted]
+    calibrated = ["calibration"] * any(ENGINES[e].precision == "int8" for e in wanted)
+    return ["reference", *calibrated, *sources, *wanted]
 
 
 def python_of(step: str) -> str:
@@ -72,25 +93,27 @@ def stamp(step: str) -> str:
     """A hash of all that the result depends on: versions, models, the code that converts; for Penlight that is Penlight."""
     parts = [
         path.read_bytes()
-        for path in (ROOT / "tests" / "models.py", *sorted((ROOT / "bench").glob("requirements*.txt")))
+        for path in (
+            ROOT / "tests" / "models.py",
+            ROOT / "bench" / "settled.py",
+            *sorted((ROOT / "bench").glob("requirements*.txt")),
+        )
     ]
     if step.startswith("penlight"):
         sources = sorted(path for path in (ROOT / "penlight").rglob("*") if path.suffix in (".py", ".h", ".cc"))
         parts += [path.read_bytes() for path in sources]
     if step in ENGINES:
-        parts.append(_code(ROOT / "bench" / "engines" / f"{ENGINES[step].module}.py", "prepare"))
+        parts.append(_code(ROOT / "bench" / "engines" / f"{ENGINES[step].module}.py", lambda name: name != "load"))
         parts.append(stamp(ENGINES[step].source).encode() if ENGINES[step].source else b"")
     else:
-        parts.append(_code(Path(__file__), step))
+        parts.append(_code(Path(__file__), lambda name: name == step))
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def _code(path: Path, function: str) -> bytes:
-    """One function, whatever its formatting and comments."""
-    found = [
-        node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef) and node.name == function
-    ]
-    return ast.dump(found[0]).encode()
+def _code(path: Path, wanted: Callable[[str], bool]) -> bytes:
+    """Functions of a file, whatever their formatting and comments."""
+    functions = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    return b"".join(ast.dump(node).encode() for node in functions if wanted(node.name))
 
 
 def convert(step: str, case: Convertible) -> None:
@@ -108,4 +131,4 @@ def convert(step: str, case: Convertible) -> None:
 
 
 if __name__ == "__main__":
-    convert(sys.argv[1], Case(sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    convert(sys.argv[1], Case(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]))

@@ -1,7 +1,7 @@
 """What the benchmark says: ratios, geometric means, tables for the screen and for the docs, all from the same rows.
 
 A row is one model at one thread count, as it stands in the JSON file: model, threads, multiply_adds, and by engine either
-best_s and median_s, or `failed` in words, or only an error above the tolerance.
+best_s and median_s, or `failed` in words, or only how wrong it is (accuracy.py).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from bench.accuracy import LEAST_SQNR_DB
 from penlight.tools.screen import table
 
 Row = dict[str, Any]
@@ -70,6 +71,38 @@ def latency_cells(
     return header, lines
 
 
+def quantized_cells(
+    rows: Sequence[Row], engines: Sequence[str], ours: str, which: str = "best_s"
+) -> tuple[list[str], list[list[str]]]:
+    """Header and lines of the int8 table: time and SQNR; the best peer's are marked with asterisks."""
+    lines = []
+    for row in rows:
+        peer = best_peer(row, which)
+        line = [row["model"]]
+        for engine in engines:
+            cell = _ms(row, engine, which)
+            if (sqnr_db := row["engines"].get(engine, {}).get("sqnr_db")) is not None:
+                cell += f" · {sqnr_db:.0f}"
+            line.append(f"**{cell}**" if engine == peer else cell)
+        lines.append([*line, number(ratio(row, which, ours))])
+    if len(rows) > 1:
+        total = geometric_mean(ratio(row, which, ours) for row in rows)
+        lines.append(["geometric mean", *[""] * len(engines), number(total)])
+    return ["model", *engines, "/ best peer"], lines
+
+
+def ways(rows: Sequence[Row]) -> list[str]:
+    """Which of its ways to quantize each engine ran: one line per engine and way."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        for engine, result in row["engines"].items():
+            if way := result.get("way"):
+                models = found.setdefault(f"{engine}, {way}", [])
+                if row["model"] not in models:
+                    models.append(row["model"])
+    return [f"{way}: {', '.join(models)}" for way, models in sorted(found.items())]
+
+
 def load_cells(rows: Sequence[Row], engines: Sequence[str]) -> tuple[list[str], list[list[str]]]:
     """From load() to the end of the first run in ms, and the peak RSS of the process in MB."""
     lines = []
@@ -92,6 +125,10 @@ def footnotes(rows: Sequence[Row]) -> list[str]:
                 continue
             if "failed" in result:
                 reason = f"{engine} {result['failed']}"
+            elif "sqnr_db" in result:
+                sqnr_db = result["sqnr_db"]
+                what = "not finite" if sqnr_db is None else f"{sqnr_db:.1f} dB"
+                reason = f"{engine} is wrong: SQNR {what}, at least {LEAST_SQNR_DB:g} dB expected"
             else:
                 error = result.get("error")
                 reason = (

@@ -1,9 +1,9 @@
 """One engine in a process of its own: `python -m bench.worker ENGINE THREADS`. It waits for its turn.
 
 Each line on standard input is a request, each line on standard output an answer, both JSON:
-    {"open": FOLDER, "layout": "nchw"}   load that case and run it once -> first_run_s, version
+    {"open": FOLDER, "layout": "nchw"}   load that case and run it once -> first_run_s, version, way (variants.py)
     {"run": SECONDS}                     run it for that long           -> times_s
-Every answer has the error of the last run against torch, and the peak memory of this process.
+Every answer has the error of the last run against torch (in int8 also its SQNR), and the peak memory of this process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from typing import Any
 
 import numpy as np
 
+from bench.accuracy import error_of, sqnr_of
 from bench.engines import ENGINES
+from bench.variants import chosen
 
 WARM_S = 0.03  # of each turn, at most, goes untimed: the engine before it has emptied the caches
 
@@ -33,8 +35,9 @@ class Runner:
         image = np.load(folder / "reference" / "input.npy")
         if layout == "nhwc":  # the same shape, channels innermost in memory
             image = np.ascontiguousarray(image.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
-        with np.load(folder / "reference" / "outputs.npz") as arrays:
-            self.expected = [arrays[name] for name in arrays.files]
+        self.expected = _arrays(folder / "reference" / "outputs.npz")
+        quantized = ENGINES[engine].precision == "int8"
+        self.nearest = _arrays(folder / "calibration" / "nearest.npz") if quantized else None
         self.image = image  # some engines read it in place, and do not keep it alive
         module = importlib.import_module(f"bench.engines.{ENGINES[engine].module}")
         start = time.perf_counter()
@@ -55,8 +58,10 @@ class Runner:
             taken.append(clock() - start)
         return taken
 
-    def error(self) -> float:
-        return error_of(self.expected, self.read(self.result))
+    def accuracy(self) -> dict[str, float]:
+        got = self.read(self.result)
+        found = {"error": error_of(self.expected, got)}
+        return found if self.nearest is None else {**found, "sqnr_db": sqnr_of(self.expected, self.nearest, got)}
 
 
 def main(engine: str, threads: str) -> None:
@@ -72,26 +77,21 @@ def main(engine: str, threads: str) -> None:
             runner = None  # the case before goes first
             gc.enable()
             gc.collect()
-            runner = Runner(engine, Path(request["open"]), int(threads), request["layout"])
+            folder = Path(request["open"])
+            runner = Runner(engine, folder, int(threads), request["layout"])
             gc.disable()
-            answer = {"first_run_s": runner.first_run_s, "version": version_of(ENGINES[engine].package)}
+            version = version_of(ENGINES[engine].package)
+            answer = {"first_run_s": runner.first_run_s, "version": version, "way": chosen(folder / engine)}
         else:
             assert runner is not None
             answer = {"times_s": runner.times(request["run"])}
-        answer |= {"error": runner.error(), "peak_rss_bytes": peak_rss_bytes()}
+        answer |= {**runner.accuracy(), "peak_rss_bytes": peak_rss_bytes()}
         print(json.dumps(answer), file=answers, flush=True)
 
 
-def error_of(expected: list[np.ndarray], got: list[np.ndarray]) -> float:
-    """The largest difference over all outputs, of the largest value; infinite where shapes differ or anything is not finite."""
-    if len(expected) != len(got):
-        return float("inf")
-    worst = 0.0
-    for want, have in zip(expected, got, strict=True):
-        if have.shape != want.shape or not np.isfinite(have).all():
-            return float("inf")
-        worst = max(worst, float(np.abs(have - want).max() / np.abs(want).max()))
-    return worst
+def _arrays(path: Path) -> list[np.ndarray]:
+    with np.load(path) as arrays:
+        return [arrays[name] for name in arrays.files]
 
 
 def version_of(package: str) -> str:

@@ -5,6 +5,7 @@
 >>> y = m(image)                               # runs here already: torch or numpy in, the same kind out
 >>> m.save("mobilenet_v2.pen")
 >>> m = penlight.load("mobilenet_v2.pen", threads=2)
+>>> q = penlight.quantize(model, images)       # in integers; q.report() shows what that costs
 
 Importing this package is cheap and needs neither torch nor the compiled runtime; `optimize` needs torch, `load` does not.
 """
@@ -12,11 +13,12 @@ Importing this package is cheap and needs neither torch nor the compiled runtime
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 from penlight import torchvision as _torchvision
 from penlight.errors import (
+    CalibrationWarning,
     CaptureError,
     DeviceWarning,
     InputError,
@@ -24,6 +26,7 @@ from penlight.errors import (
     LoadError,
     PenlightError,
     PlanWarning,
+    QuantizationError,
     RunError,
     UnsupportedError,
 )
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning", "RunError", "Tensor",
-    "UnsupportedError", "is_vulkan_available", "load", "optimize", "vulkan_devices",
+    "CalibrationWarning", "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning",
+    "QuantizationError", "RunError", "Tensor", "UnsupportedError", "is_vulkan_available", "load", "optimize", "quantize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
@@ -53,6 +56,7 @@ def optimize(
     bundled_inputs: Mapping[str, Sequence[tuple[Any, ...]]] | None = None,
     threads: int | None = None,
     winograd_budget: float = 0.5,
+    weights: str | None = None,
     plan: bool = True,
     allow_missing: bool = False,
     strict: bool = False,
@@ -72,6 +76,8 @@ def optimize(
     bundled_inputs: arguments to keep in the file, by method, with what the model gives for them: Model.bundled_inputs.
     winograd_budget: by what fraction the file may grow so that 3 x 3 convolutions run up to 3 times as fast: 1.0 allows twice
       the size, 0 none of it. See docs/WINOGRAD.md for what it costs in accuracy.
+    weights: "f16": stored in half the size, and expanded when the file is loaded; "i8": in a quarter of it, with products in integers whose
+      scale each run chooses. Neither needs data to calibrate with (penlight.quantize does, and is faster); Winograd is left out.
     plan: False: scripts are interpreted as they are, operator by operator: ready at once, but slower. Else, without example inputs,
       they are planned for what comes with them or can be guessed from their code; the metadata says for what.
     allow_missing: take scripts that call operators which Penlight lacks: a run that meets one will fail. Else an error names them.
@@ -88,10 +94,57 @@ def optimize(
         raise ValueError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
-        bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, plan=plan, allow_missing=allow_missing, strict=strict,
+        bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, weights=weights, plan=plan, allow_missing=allow_missing, strict=strict,
         progress=progress,
     )  # fmt: skip
     return Model(to_array(program), threads=threads)
+
+
+def quantize(
+    model: Any,
+    batches: Iterable[Any] = (),
+    *,
+    example_inputs: tuple[Any, ...] | None = None,
+    dynamic_shapes: Any = None,
+    method: str = "histogram",
+    per_channel: bool = True,
+    weights: str | None = None,
+    budget: float | Mapping[str, float] | None = None,
+    keep: Collection[str] = (),
+    equalize: bool = True,
+    correct_bias: bool = True,
+    sensitivity: bool = True,
+    speed: bool = True,
+    metadata: Mapping[str, Any] | None = None,
+    threads: int | None = None,
+    progress: Callable[[str], None] | None = None,
+    step: Callable[[int, int, str], None] | None = None,
+) -> Model:
+    """Compiles a PyTorch model that computes in integers: a quarter of the size, and faster. `Model.report()` says what that costs.
+
+    model: what `optimize` takes, as floats. batches: inputs like those that it will see, 16 to 200 of them, in an iterable: each a tensor, a
+      tuple of them, or a dict of named ones. Batches of many are taken apart where the model is captured for one.
+    example_inputs, dynamic_shapes: as for `optimize`; else the first batch is the example.
+    method: how the range of a value follows from what was seen: "histogram" (least squared error), "minmax", or "percentile" (99.99).
+    per_channel: a scale for each output channel of a weight, not one for all.
+    weights: "i8" or "f16": only the weights become smaller; batches are not needed.
+    budget: how far the outputs may be off on the batches: a relative error (root mean square), such as 0.05; or {"top1": 0.99}, how often the
+      greatest score must be the same one. The layers that cost the most stay in floats until it is met; an error if it cannot be.
+    keep: layers to leave in floats: names as the report shows them, patterns ("head.*"), or operators.
+    equalize: make the channels between two layers equally large, where that helps. correct_bias: put the mean error of rounded weights into biases.
+    sensitivity: measure what each layer alone costs (about 20 seconds). speed: time it before and after (a second).
+    progress: called with a line of text for each stage; step: with how many of how many are done in it.
+
+    >>> q = penlight.quantize(resnet18().eval(), [image for image, _ in loader], budget={"top1": 0.99})
+    >>> print(q.report())
+    """
+    from penlight.quantizer import Options, quantize_model
+
+    options = Options(method, per_channel, budget, keep, equalize, correct_bias, sensitivity, speed)
+    return quantize_model(
+        model, batches, options, weights=weights, example_inputs=example_inputs, progress=progress, step=step, threads=threads,
+        dynamic_shapes=dynamic_shapes, metadata=metadata,
+    )  # fmt: skip
 
 
 def load(

@@ -11,6 +11,7 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,14 +41,23 @@ def compile_model(
     plan: bool = True,
     allow_missing: bool = False,
     strict: bool = False,
+    rewrite: Callable[[Program], None] | None = None,
+    weights: str | None = None,
     progress: Say | None = None,
 ) -> Program:
-    """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize."""
+    """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize; `rewrite` changes the program when
+    all is fused that can be, before devices are thought of."""
     from penlight.capture import capture
     from penlight.lower import lower
-    from penlight.passes.pipeline import optimize
+    from penlight.passes.pipeline import FINISH, FUSE, STAGES, optimize
 
     backends = _backends(backend, fallback)  # first: a wrong name is told at once
+    if weights is not None:
+        from penlight.quant.weight_only import check_kind, store_weights
+
+        check_kind(weights)
+        rewrite = partial(store_weights, kind=weights)
+        winograd_budget = 0.0  # weights were to be small
     say = progress or (lambda text: None)
     say("reading the model")
     opened = open_source(source)
@@ -61,12 +71,16 @@ def compile_model(
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
     described = {"name": _name(source), "backend": ",".join(backends), **carried_files(source), **(metadata or {})}
     program.metadata.update(described)
+    if rewrite is not None:
+        say(f"fusing its graph of {_count(program)} operators")
+        optimize(program, stages=FUSE)
+        rewrite(program)
     others = [(BACKENDS[name], _copy(program)) for name in backends[1:]]
     for device, variant in [(BACKENDS[backends[0]], program), *others]:
         say(f"optimizing its graph of {_count(variant)} operators for {device.name}")
-        optimize(variant, device=device)
+        optimize(variant, device=device, stages=STAGES if rewrite is None else FINISH)
         say(f"choosing kernels for {_count(variant)} operators and packing weights")
-        lower(variant, winograd_budget, device, fallback=fallback is not None)
+        lower(variant, winograd_budget, device, fallback=fallback is not None, halves=weights == "f16")
     for _, variant in others:
         _add_variant(program, variant)
     say("writing the file image")

@@ -26,6 +26,14 @@ class DeviceWarning(UserWarning):
     """A device could not be used, or was not found to compute what the CPU does: the model runs on the CPU."""
 
 
+class QuantizationError(PenlightError):
+    """A model cannot be quantized: the calibration data is not what the model takes, a budget cannot be met, or the model has no plan."""
+
+
+class CalibrationWarning(UserWarning):
+    """Calibration data that tell little: one example, or blank ones."""
+
+
 class InputError(PenlightError, TypeError):
     """A call's arguments do not have the containers, the constants or the kinds that the model was captured with."""
 

@@ -22,6 +22,7 @@ from penlight.file.metadata import extra_files, with_metadata
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.quant.report import KEY, Report
 from penlight.tensor import Tensor, nbytes, result_buffer
 from penlight.vm_module import PlannedPart, VmModule, bundled
 
@@ -139,6 +140,13 @@ class Model:
     def metadata(self) -> dict[str, Any]:
         """Name, labels, preprocessing, licence: whatever was given to `optimize`."""
         return json.loads(self._handle.metadata)  # type: ignore[no-any-return]
+
+    def report(self) -> Report:
+        """What `penlight.quantize` did to it, and what that costs: print it, or `save` it as a page."""
+        found = self.metadata.get(KEY)
+        if not isinstance(found, dict):
+            raise ValueError("this model has no report: expected one that penlight.quantize made")
+        return Report.from_metadata(found)
 
     @property
     def extra_files(self) -> dict[str, bytes]:

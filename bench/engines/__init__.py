@@ -31,6 +31,7 @@ class Engine:
     batches: bool = True
     layers_only: bool = False  # for the sweep, not for models
     aside: bool = False  # only where it is asked for
+    precision: str = "f32"  # or "int8": for the comparison of quantized models alone
 
 
 ENGINES: dict[str, Engine] = {
@@ -45,4 +46,8 @@ ENGINES: dict[str, Engine] = {
     "openvino": Engine("openvino_engine", source="onnx", package="openvino"),
     "ncnn": Engine("ncnn_engine", package="ncnn", batches=False),
     "mnn": Engine("mnn_engine", source="onnx", package="MNN"),
+    "penlight-int8": Engine("penlight_int8", "project", package="penlight", precision="int8"),
+    "executorch-int8": Engine("executorch_int8", package="executorch", precision="int8"),
+    "onnxruntime-int8": Engine("onnxruntime_int8", source="onnx", package="onnxruntime", precision="int8"),
+    "openvino-int8": Engine("openvino_int8", source="onnx", package="openvino", precision="int8"),
 }

@@ -16,9 +16,11 @@ runs in isolated builds, before anything is installed.
 from __future__ import annotations
 
 import argparse
+import functools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from penlight.build import gpu_rules, shaders
 from penlight.build.elementwise import elementwise_entries, emit_elementwise
@@ -35,9 +37,20 @@ ROOT = Path(__file__).resolve().parents[1]  # the package: sources lie in it, so
 BINDINGS = ROOT.parent / "bindings"  # in a checkout
 if not (BINDINGS / "cpp").exists():
     BINDINGS = ROOT / "bindings"  # in a wheel
-_ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)"\)')
-# Instruction sets by name, as runtime/exec/isas.h lists them: processors that have them, compiler flags.
-ISAS = {m[1]: (m[2], m[3].split()) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
+_ROW = re.compile(r'ROW\((\w+), "(\w+)", "([^"]*)", "([^"]*)"\)')
+
+
+class Isa(NamedTuple):
+    """An instruction set, as runtime/exec/isas.h lists it."""
+
+    processors: str  # that may have it, or "any"
+    flags: list[str]  # compiler's
+    header: str  # of sources that are compiled for it, within the package; "": of all
+
+
+# By name.
+ISAS = {m[1]: Isa(m[2], m[3].split(), m[4]) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
+_INCLUDE = re.compile(r'^#include "penlight/([^"]+)"', re.MULTILINE)
 _MACRO = re.compile(r"^PEN_(SHAPE|BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
 
@@ -86,26 +99,36 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
     rows: dict[str, str] = {}  # by key
 
     def add(
-        key: str, rule: str, symbol: str, takes: tuple[str, str], per_isa: bool, dtypes: tuple[str, str] | None
+        key: str, rule: str, symbol: str, takes: tuple[str, str], sets: list[str], dtypes: tuple[str, str] | None
     ) -> None:
         op = ops[key.split(".")[0]]
         enums = ", ".join("DType::" + {"bool": "boolean"}.get(d, d) for d in dtypes or ("f32", "f32"))
         number = rules.setdefault(rule, len(rules))
-        flags = ", ".join(str(flag).lower() for flag in (dtypes is not None, per_isa))
+        flags = ", ".join(str(flag).lower() for flag in (dtypes is not None, len(sets) > 1))
         rows[key] = (
             f"{text(key)}, {text(op.compact_schema())}, {number}, {len(functions)}, {op.outputs}, {flags}, {enums}"
         )
-        for isa in isas if per_isa else ["base"]:
+        # A function for every set of the library, or for base alone: a set that has nothing of its own takes that of the one before.
+        for i in range(len(isas) if len(sets) > 1 else 1):
+            isa = next(name for name in reversed(isas[: i + 1]) if name in sets)
             functions.append(Function(("pen", isa, symbol), *takes))
 
     for key, kernel in sorted(found.kernels.items()):
         if chosen.has_key(key):
-            add(key, kernel.op.name, kernel.symbol, ("const Run&", "RKNS_3RunE"), kernel.per_isa, None)
+            add(
+                key,
+                kernel.op.name,
+                kernel.symbol,
+                ("const Run&", "RKNS_3RunE"),
+                _isas_of(kernel.source, isas) if kernel.per_isa else ["base"],
+                None,
+            )
     for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
         if chosen.has_key(key):
             row = "void*, const void* const*, const int64_t*, int64_t, const double*"
             takes = (row, "PvPKPKvPK{int64}{int64}PKd")
-            add(key, "elementwise", symbol, takes, per_isa, (dtype, result))
+            sets = [isa for isa in isas if per_isa and not ISAS[isa].header] or ["base"]
+            add(key, "elementwise", symbol, takes, sets, (dtype, result))
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
     shapes = [Function(("pen", f"{rule}_shape"), "Shapes& s", "RNS_6ShapesE") for rule in rules]
@@ -141,7 +164,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
 
 @dataclass(frozen=True)
 class Sources:
-    per_isa: list[Path]  # compiled once for each instruction set
+    per_isa: dict[str, list[Path]]  # by instruction set: what is compiled for it
     once: list[Path]  # the runtime itself, operators' rules, VM operators, tables
 
 
@@ -149,6 +172,9 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING, spirv: 
     """Writes the C++ for a library with what is chosen, and says which files it is made of. `spirv`: where compiled shaders are kept."""
     ops = registry.load_all()
     found = scan(ops)
+    # a set that none of the kernels gains from is left out
+    used = [k.source for key, k in found.kernels.items() if k.per_isa and chosen.has_key(key)]
+    isas = [isa for isa in isas if not ISAS[isa].header or any(isa in _isas_of(source, [isa]) for source in used)]
     generated = emit_elementwise(ops, chosen)
     vm = {name: op for name, op in operators().items() if chosen.has_operator(name)}
     if chosen.operators and (missing := chosen.operators - set(vm)):
@@ -162,12 +188,12 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING, spirv: 
         **({"operators.cc": operators_source(vm)} if chosen.vm else {}),
         **generated,
     }
-    sources = _sources(out, found, chosen, [name for name in files if name.endswith(".cc")])
+    sources = _sources(out, found, chosen, isas, [name for name in files if name.endswith(".cc")])
     files["sources.cmake"] = (
         "# Generated by penlight/build/generate.py. Do not edit.\n"
         + f"set(PEN_ISAS {' '.join(isas)})\n"
-        + "".join(f"set(PEN_FLAGS_{isa} {' '.join(ISAS[isa][1])})\n" for isa in isas)
-        + "set(PEN_ISA_SOURCES\n" + "".join(f'  "{p}"\n' for p in sources.per_isa) + ")\n"
+        + "".join(f"set(PEN_FLAGS_{isa} {' '.join(ISAS[isa].flags)})\n" for isa in isas)
+        + "".join(f"set(PEN_SOURCES_{isa}\n" + "".join(f'  "{p}"\n' for p in sources.per_isa[isa]) + ")\n" for isa in isas)
         + "set(PEN_ONCE_SOURCES\n" + "".join(f'  "{p}"\n' for p in sources.once) + ")\n"
     )  # fmt: skip
     out.mkdir(parents=True, exist_ok=True)
@@ -190,7 +216,30 @@ def _gpu_files(ops: dict[str, Op], found: Scan, chosen: Selection, out: Path, sp
     }
 
 
-def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) -> Sources:
+@functools.cache
+def _headers(path: Path) -> frozenset[str]:
+    """What a file of the package includes, and what that includes, within the package."""
+    found: set[str] = set()
+    for name in _INCLUDE.findall(path.read_text("utf-8")):
+        if name not in found:
+            found |= {name, *_headers(ROOT / name)}
+    return frozenset(found)
+
+
+def _isas_of(source: Path, isas: list[str]) -> list[str]:
+    """Those that a source of kernels is compiled for."""
+    return [isa for isa in isas if not ISAS[isa].header or ISAS[isa].header in _headers(source)]
+
+
+def _by_isa(per_isa: list[Path], isas: list[str]) -> dict[str, list[Path]]:
+    """Generated files are not written yet, and have no kernels but elementwise ones."""
+    return {
+        isa: [p for p in per_isa if not ISAS[isa].header or (p.is_relative_to(ROOT) and isa in _isas_of(p, isas))]
+        for isa in isas
+    }
+
+
+def _sources(out: Path, found: Scan, chosen: Selection, isas: list[str], generated: list[str]) -> Sources:
     used = [k for k in found.kernels.values() if chosen.has_key(k.key)]
     tables = {"registry.cc", "operators.cc", "gpu_rules.cc", "gpu_programs.cc"}
     rooms = ("base", "file", "exec", "cpu", *(("gpu", "vulkan", "vulkan_plans") if "vulkan" in chosen.backends else ()))
@@ -218,15 +267,15 @@ def _sources(out: Path, found: Scan, chosen: Selection, generated: list[str]) ->
     def place(path: Path) -> str:  # what a library is linked of has the same order wherever the folders lie
         return path.relative_to(ROOT if path.is_relative_to(ROOT) else out).as_posix()
 
-    return Sources(sorted(per_isa, key=place), sorted(once - per_isa, key=place))
+    return Sources(_by_isa(sorted(per_isa, key=place), isas), sorted(once - per_isa, key=place))
 
 
-def jni_sources() -> Sources:
+def jni_sources(isas: list[str]) -> Sources:
     """What a library for Java is made of besides the runtime, which it needs as a library of its own."""
     found = sorted([*(BINDINGS / "java/jni").glob("*.cc"), *(ROOT / "runtime/image").glob("*.cc")])
     found = [p for p in found if p.name != "jvm_check.cc"]  # for tests: it reads a JDK's jni.h
     per_isa = [p for p in found if "namespace PEN_ISA" in p.read_text("utf-8")]
-    return Sources(per_isa, [p for p in found if p not in per_isa])
+    return Sources(_by_isa(per_isa, isas), [p for p in found if p not in per_isa])
 
 
 def main() -> None:
@@ -243,8 +292,12 @@ def main() -> None:
     parser.add_argument("--no-vm", action="store_true", help="without the operators of VM code")
     arguments = parser.parse_args()
     keys = frozenset(arguments.keys.read_text("utf-8").split()) | set(COPIES.values()) if arguments.keys else None
-    processor = {"AMD64": "x86_64"}.get(arguments.processor, arguments.processor)
-    isas = arguments.isas.split(",") if arguments.isas else [n for n, (p, _) in ISAS.items() if p in ("any", processor)]
+    processor = {"AMD64": "x86_64", "arm64": "aarch64"}.get(arguments.processor, arguments.processor)
+    isas = (
+        arguments.isas.split(",")
+        if arguments.isas
+        else [n for n, isa in ISAS.items() if isa.processors in ("any", processor)]
+    )
     if unknown := [isa for isa in isas if isa not in ISAS]:
         raise ValueError(f"instruction sets: expected some of {', '.join(ISAS)}, got {unknown[0]!r}")
     vm = keys is None and not arguments.no_vm

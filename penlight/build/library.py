@@ -115,7 +115,7 @@ def build_jni(library: Library, natives: Collection[str], *, cache: Path | None 
     with alone(work):
         _generate(target, NOTHING, work)  # headers
         objects, compiled = _compile_sources(
-            target, tools, jni_sources(), work, "jni", [f"-I{BINDINGS.parent}"], jobs, None
+            target, tools, jni_sources(list(target.isas)), work, "jni", [f"-I{BINDINGS.parent}"], jobs, None
         )
         made, link_map, exports = work / target.jni_library, work / "jni.map", work / "jni_exports.map"
         exports.write_text(f"{{ global: {'; '.join(JNI_EXPORTS)}; local: *; }};\n")
@@ -176,23 +176,35 @@ def _compile(
     only_cpu = chosen.backends == ("cpu",)
     once += "" if only_cpu else "_devices"  # objects of their own: libraries of both kinds are built by turns
     defined = [*(["-DPEN_TRACE"] if once.startswith("traced") else []), *(["-DPEN_ONE_DEVICE"] if only_cpu else [])]
+    if not chosen.vm and not chosen.halves and chosen.keys is not None and not any(map(_is_of_bytes, chosen.keys)):
+        once += FLOATS
     listed = Sources(sources.per_isa, [*sources.once, *more])
     return _compile_sources(target, tools, listed, work, once, defined, jobs, progress)
+
+
+FLOATS = "_floats"  # objects of a library for models that have f32 alone, neither quantized tensors nor weights in f16
+
+
+def _is_of_bytes(key: str) -> bool:
+    """Whether a kernel reads or makes quantized tensors."""
+    return ".q8" in key or "quantize" in key.partition(".")[0]
 
 
 def _compile_sources(
     target: Target, tools: Toolchain, sources: Sources, work: Path, once: str, defined: Sequence[str], jobs: int, progress: Progress | None,
 ) -> tuple[dict[Path, Path], int]:  # fmt: skip
     """The same of sources that are all there. `once`: a name for the flags of those that are compiled once, which `defined` adds to."""
-    rules = {once: sources.once, **dict.fromkeys(target.isas, sources.per_isa)}
+    kind = FLOATS if once.endswith(FLOATS) else ""
+    rules = {once: sources.once, **{isa + kind: files for isa, files in sources.per_isa.items()}}
     lines = ["ninja_required_version = 1.5", "builddir = ."]
     objects = {}
     for rule, files in rules.items():
-        flags = tools.compile_flags(target, "" if rule == once else rule)
+        flags = tools.compile_flags(target, "" if rule == once else rule.removesuffix(kind))
         fixed = [f'-DPEN_VERSION_STRING="{penlight.__version__}"', f"-I{ROOT.parent}", f"-I{work / 'generated'}",
                  f"-ffile-prefix-map={ROOT.parent}=.", f"-ffile-prefix-map={work}=."]  # fmt: skip
         fixed += [f'-DPEN_TARGET="{target.name}"'] if target.name in TARGETS else []
         fixed += defined if rule == once else []
+        fixed += ["-DPEN_FLOATS_ONLY"] if kind else []
         command = _shell([*tools.compiler, *flags, *fixed]).replace("$", "$$")
         lines += [f"rule {rule}", f"  command = {command} -MMD -MF $out.d -c $in -o $out", "  depfile = $out.d", "  deps = gcc",
                   f"  description = {'' if rule == once else rule + ' '}$in"]  # fmt: skip
@@ -222,7 +234,10 @@ def _generate(target: Target, chosen: Selection, work: Path) -> Sources:
             if not there.exists() or there.read_bytes() != text:
                 there.parent.mkdir(parents=True, exist_ok=True)
                 there.write_bytes(text)
-    return Sources([placed.get(p, p) for p in made.per_isa], [placed.get(p, p) for p in made.once])
+    return Sources(
+        {isa: [placed.get(p, p) for p in files] for isa, files in made.per_isa.items()},
+        [placed.get(p, p) for p in made.once],
+    )
 
 
 def _run_ninja(work: Path, jobs: int, progress: Progress | None) -> int:

@@ -17,6 +17,7 @@ from penlight.build.selection import COPIES, NOTHING, Selection
 from penlight.file.contents import PenFile
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
+from penlight.ir.graph import HALVES
 from penlight.ir.types import DTYPES
 from penlight.ops.vm_operators import operators
 
@@ -37,7 +38,8 @@ def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
 
 def selection_of_file(pen: PenFile) -> Selection:
     """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
-    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False)
+    halves = any(constant.layout.startswith(HALVES) for constant in pen.constants)
+    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False, halves=halves)
     return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
 
 

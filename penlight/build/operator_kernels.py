@@ -67,7 +67,8 @@ def is_known(name: str) -> bool:
 
 def nodes_of(name: str) -> set[str]:
     """The nodes that planned code may have for a call of this operator."""
-    seen = {id(table) for table in (registry.OPS, *_tables())}  # which would name them all
+    # which would name them all; and what happens to quantized tensors, which these operators do not make
+    seen = {id(table) for table in (registry.OPS, *_tables(), Emitter._with_quant)}
     return {op for converter in _converters(name) for op in _named_by(converter, seen)}
 
 

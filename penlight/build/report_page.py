@@ -9,18 +9,11 @@ from collections.abc import Iterator, Sequence
 
 from penlight.build.report import Sizes
 from penlight.build.verify import Verified
+from penlight.pages import document
 
 _WIDTH, _HEIGHT = 960, 420
 _COLORS = {"runtime": "#4c78a8", "elementwise": "#72b7b2", "VM": "#b279a2", "conv": "#e45756", "matmul": "#f58518", "reduce": "#54a24b",
            "pool": "#eeca3b", "shape": "#9d755d"}  # fmt: skip
-_STYLE = """
-body{font:15px/1.5 system-ui,sans-serif;max-width:980px;margin:2rem auto;padding:0 1rem;color:#222;background:#fff}
-table{border-collapse:collapse;width:100%;margin:1rem 0}td,th{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd}
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}code{font-size:13px;word-break:break-all}
-svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#fff}.bar{height:1rem;background:#4c78a8;display:inline-block}
-summary{cursor:pointer;font-weight:600}.dim{color:#777}
-@media(prefers-color-scheme:dark){body{color:#ddd;background:#181818}td,th{border-color:#444}}
-"""
 
 
 def page(title: str, built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> str:
@@ -30,14 +23,6 @@ def page(title: str, built: Sequence[tuple[Sizes, Sequence[Verified]]]) -> str:
     )
     parts = "".join(_details(sizes) for sizes, _ in built)
     return document(title, f"<table><tr>{head}</tr>{rows}</table>{parts}")
-
-
-def document(title: str, body: str) -> str:
-    """A page in the style of Penlight's reports."""
-    return (
-        f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{_text(title)}</title>"
-        f"<style>{_STYLE}</style><h1>{_text(title)}</h1>{body}</html>\n"
-    )
 
 
 def _row(sizes: Sizes, tried: Sequence[Verified]) -> str:

@@ -18,6 +18,7 @@ class Selection:
     operators: frozenset[str] | None = None  # of the VM; None: all, where there is a VM
     vm: bool = True  # without it, neither the VM nor anything it runs
     backends: tuple[str, ...] = ("cpu",)  # devices, the CPU first (BACKENDS)
+    halves: bool = True  # files that hold weights in f16 can be loaded
 
     def __post_init__(self) -> None:
         if self.backends[:1] != ("cpu",) or not set(self.backends) <= set(BACKENDS):
@@ -33,7 +34,8 @@ class Selection:
 
         mine, theirs = (s.operators if s.vm else frozenset() for s in (self, other))
         backends = tuple(b for b in BACKENDS if b in self.backends or b in other.backends)
-        return Selection(joined(self.keys, other.keys), joined(mine, theirs), self.vm or other.vm, backends)
+        vm, halves = self.vm or other.vm, self.halves or other.halves
+        return Selection(joined(self.keys, other.keys), joined(mine, theirs), vm, backends, halves)
 
     def has_key(self, key: str) -> bool:
         return self.keys is None or key in self.keys
@@ -43,4 +45,4 @@ class Selection:
 
 
 EVERYTHING = Selection()
-NOTHING = Selection(frozenset(), frozenset(), vm=False)  # the runtime alone
+NOTHING = Selection(frozenset(), frozenset(), vm=False, halves=False)  # the runtime alone

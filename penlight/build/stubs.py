@@ -95,7 +95,7 @@ ___chkstk_ms:
 def windows_libraries(names: Mapping[str, list[str]]) -> dict[str, Mapping[str, str]]:
     """By library what platform.h and platform_windows.cc declare and do not define themselves."""
     given = set(re.findall(r"^#pragma redefine_extname (\w+)", _PLATFORM.read_text("utf-8"), re.MULTILINE))
-    given |= {"__error", "__errno"}  # other systems'
+    given |= {"__error", "__errno", "sysctlbyname", "getauxval"}  # other systems'
     # of the cache of Vulkan's pipelines: that backend is not there on Windows
     given |= {"write", "rename", "unlink", "mkdir"}
     _, kernel, own, _ = re.split(

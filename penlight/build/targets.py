@@ -59,7 +59,7 @@ class Target:
 
 def _isas(processor: str) -> tuple[str, ...]:
     """All that this processor may have, as runtime/exec/isas.h lists them."""
-    return tuple(name for name, (processors, _) in ISAS.items() if processors in ("any", processor))
+    return tuple(name for name, isa in ISAS.items() if isa.processors in ("any", processor))
 
 
 _HOST = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
@@ -71,7 +71,7 @@ _WINDOWS = ("-fasynchronous-unwind-tables", "-gcodeview")
 _ROWS = (
     Target("host", "host", _HOST, isas=_isas(_HOST)),
     Target("android-arm64", "android", "aarch64", f"aarch64-linux-android{ANDROID_API}", ("-mno-outline-atomics",),
-           emulation="aarch64linux", abi="arm64-v8a"),
+           _isas("aarch64"), "aarch64linux", "arm64-v8a"),
     Target("android-armv7", "android", "arm", f"armv7a-linux-androideabi{ANDROID_API}", (*_ARMV7, "-mfloat-abi=softfp"),
            emulation="armelf_linux_eabi", abi="armeabi-v7a"),
     Target("android-x86", "android", "i386", f"i686-linux-android{ANDROID_API}", ("-mssse3", "-mstackrealign"), ("base", "avx2"),
@@ -79,18 +79,18 @@ _ROWS = (
     Target("android-x86_64", "android", "x86_64", f"x86_64-linux-android{ANDROID_API}", ("-msse4.2", "-mpopcnt"), ("base", "avx2"),
            "elf_x86_64", "x86_64"),
     Target("linux-x86_64", "linux", "x86_64", "x86_64-linux-gnu", (), _isas("x86_64"), "elf_x86_64"),
-    Target("linux-arm64", "linux", "aarch64", "aarch64-linux-gnu", ("-mno-outline-atomics",), emulation="aarch64linux"),
+    Target("linux-arm64", "linux", "aarch64", "aarch64-linux-gnu", ("-mno-outline-atomics",), _isas("aarch64"), "aarch64linux"),
     Target("linux-armv7", "linux", "arm", "armv7a-linux-gnueabihf", (*_ARMV7, "-mfloat-abi=hard"), emulation="armelf_linux_eabi"),
     Target("windows-x86_64", "windows", "x86_64", "x86_64-windows-gnu", _WINDOWS, _isas("x86_64")),
-    Target("macos-arm64", "macos", "aarch64", f"arm64-apple-macos{MACOS_VERSION}"),
+    Target("macos-arm64", "macos", "aarch64", f"arm64-apple-macos{MACOS_VERSION}", (), _isas("aarch64")),
     Target("macos-x86_64", "macos", "x86_64", f"x86_64-apple-macos{MACOS_VERSION}", ("-msse4.2",), ("base", "avx2")),
-    Target("ios-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}"),
-    Target("ios-simulator-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}-simulator"),
+    Target("ios-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}", (), _isas("aarch64")),
+    Target("ios-simulator-arm64", "ios", "aarch64", f"arm64-apple-ios{IOS_VERSION}-simulator", (), _isas("aarch64")),
     Target("ios-simulator-x86_64", "ios", "x86_64", f"x86_64-apple-ios{IOS_VERSION}-simulator", ("-msse4.2",), ("base", "avx2")),
     Target("wasm", "wasm", "wasm32", "wasm32-wasip1", ("-msimd128", "-mbulk-memory", "-mnontrapping-fptoint", "-msign-ext")),
 )  # fmt: skip
 _PROGRAMS = (  # programs for `adb shell`, linked statically with musl, so that they ask nothing of the phone but its kernel
-    Target("benchmark-arm64", "musl", "aarch64", "aarch64-linux-musl", abi="arm64-v8a"),
+    Target("benchmark-arm64", "musl", "aarch64", "aarch64-linux-musl", (), _isas("aarch64"), abi="arm64-v8a"),
     Target("benchmark-armv7", "musl", "arm", "arm-linux-musleabihf", ("-mcpu=generic+v7a+neon",), abi="armeabi-v7a"),
     Target("benchmark-x86_64", "musl", "x86_64", "x86_64-linux-musl", (), _isas("x86_64"), abi="x86_64"),
     Target("benchmark-x86", "musl", "i386", "x86-linux-musl", ("-mcpu=i686+sse2",), abi="x86"),

@@ -64,7 +64,7 @@ class Toolchain:
         flags += PLATFORM.get(target.system, FREESTANDING)
         if not isa and target.system != "musl":
             return [*flags, *SIZE[self.family]]
-        own = [] if isa in ("", "base") else [f"-DPEN_ISA={isa}", *ISAS[isa][1]]
+        own = [] if isa in ("", "base") else [f"-DPEN_ISA={isa}", *ISAS[isa].flags]
         return [*flags, *SPEED, *own]
 
     def link_flags(

@@ -73,6 +73,11 @@ def capture(
 
         if example_inputs is None and not kwargs:
             raise CaptureError("an nn.Module needs example inputs to be captured with: capture(module, (x,))")
+        from penlight.capture.script.packed_modules import as_script, is_packed
+
+        if is_packed(source):
+            script = as_script(source, example_inputs, kwargs, say)
+            return capture_script(script, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
         return capture_module(source, () if example_inputs is None else example_inputs, kwargs, dynamic_shapes, say)
     raise TypeError(
         f"cannot capture a {type(source).__name__}; expected an nn.Module, an ExportedProgram (torch.export), a ScriptModule"

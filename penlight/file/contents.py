@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 
 from penlight.file.format import HASH_OFFSET
+from penlight.ir.graph import HALVES
 from penlight.ir.script import Bundle
-from penlight.ir.types import DTYPES
+from penlight.ir.types import DTYPES, Quant
 
 
 class Expression(str):
@@ -69,9 +70,17 @@ class Constant:
 
     @property
     def array(self) -> np.ndarray:
-        """The numbers, read-only, without a copy: in the logical shape if the layout is plain, else flat as stored."""
-        flat = self._data.view(DTYPES[self.dtype][1])
-        return flat.reshape(self.shape) if self.layout == "plain" else flat
+        """The numbers, read-only, without a copy (but of f16): in the logical shape if the layout is plain, else flat as stored."""
+        if self.stored != self.dtype:
+            flat = self._data.view(DTYPES[self.stored][1]).astype(DTYPES[self.dtype][1])
+        else:
+            flat = self._data.view(DTYPES[self.dtype][1])
+        return flat.reshape(self.shape) if self.layout.removeprefix(HALVES) == "plain" else flat
+
+    @property
+    def stored(self) -> str:
+        """The dtype of the numbers in the file."""
+        return "f16" if self.layout.startswith(HALVES) else self.dtype
 
 
 @dataclass(frozen=True)
@@ -83,10 +92,12 @@ class Value:
     shape: tuple[int | Expression, ...]
     layout: str
     constant: Constant | None
+    quant: Quant | None = None
 
     def __str__(self) -> str:
         layout = "" if self.layout == "plain" else f" {self.layout}"
-        return f"%{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{layout}"
+        quant = "" if self.quant is None else f" {self.quant}"
+        return f"%{self.name}: {self.dtype}[{', '.join(map(str, self.shape))}]{quant}{layout}"
 
 
 @dataclass(frozen=True)
@@ -325,6 +336,23 @@ class PenFile:
     def weights(self) -> list[Constant]:
         """Constants may share their bytes: one of each."""
         return list({c.offset: c for c in reversed(self.constants)}.values())[::-1]
+
+    @property
+    def dtypes_read(self) -> dict[str, str]:
+        """By the name of its first output: the dtype, as stored, of the largest weight that a kernel call reads."""
+        read = {
+            n.outputs[0].name: [v.constant for v in n.inputs if v is not None and v.constant is not None]
+            for n in self.nodes
+        }
+        return {name: max(weights, key=lambda c: c.size).stored for name, weights in read.items() if weights}
+
+    @property
+    def weight_dtypes(self) -> dict[str, int]:
+        """Bytes of weights by the dtype that the file holds them in, most first."""
+        sizes: Counter[str] = Counter()
+        for c in self.weights:
+            sizes[c.stored] += c.size
+        return dict(sizes.most_common())
 
     @property
     def weight_bytes(self) -> int:

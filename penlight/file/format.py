@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 from penlight.file_kinds import MAGIC
 
-VERSION = 2
-VERSION_WITHOUT_VM = 1  # what is written where there is neither VM code nor bundled inputs: older runtimes read it
+VERSION = 3
+VERSION_PLAIN = (
+    1  # what is written where there is neither VM code, nor bundled inputs, nor a quantized tensor in a region
+)
+VERSION_WITH_VM = 2  # with those, but nothing quantized in a region: older runtimes read both
 ALIGNMENT = 64  # of the weights: a cache line, and the widest vector
 NONE = 0xFFFFFFFF  # "no string / value / constant" in an index field
 EXPR_BASE = -(2**63)  # an i64 below EXPR_BASE + 2**31 is dim expression number (value - EXPR_BASE)
@@ -143,6 +146,16 @@ VALUE = _record(
     "u8 layout: 0 plain, 1 nhwc, 2 strided (a view)",
     "u8 reserved0: 0",
     "u32 dims: start in INTS of `rank` dims, for people; the runtime computes them anew",
+    "u32 quant: 1 + what its integers stand for, in QUNT; 0: themselves",
+)  # fmt: skip
+PLAIN_VALUE_SIZE = 16  # up to `dims`, as versions 1 and 2 have it
+QUANT = _record(
+    "Quant", "QUNT", "What the integers of a quantized tensor (u8, i8, i32) stand for: (stored - zero point) * scale.",
+    "u32 axis: dim of a constant along which each place has a scale of its own; none: one for all",
+    "u32 scales: of one for all: its place in FLTS, finite and above 0; else index in CNST of a plain f32 tensor of `count` scales",
+    "u32 count: of scales",
+    "u32 zeros: start in INTS of zero points, within the dtype's range",
+    "u32 zero_count: 1, which is for all, or `count`",
 )  # fmt: skip
 NODE = _record(
     "Node", "NODE", "One kernel call in a region.",
@@ -270,8 +283,10 @@ PROGRAM = _record(
 )  # fmt: skip
 
 RECORDS = (HEADER, SECTION, STRING, CONSTANT, EXPR, STEP, VALUE, NODE, ATTR, REGION, INSTRUCTION, PORT, METHOD, KEY,
-           FUNCTION, VM_INSTRUCTION, OPERATOR, DATUM, CLASS, BUNDLE, PROGRAM)  # fmt: skip
-OPTIONAL = {r.section for r in RECORDS[RECORDS.index(FUNCTION) :]}  # absent in files of version 1
+           FUNCTION, VM_INSTRUCTION, OPERATOR, DATUM, CLASS, BUNDLE, PROGRAM, QUANT)  # fmt: skip
+OPTIONAL = {
+    r.section for r in RECORDS[RECORDS.index(FUNCTION) :]
+}  # absent in files of version 1, QUNT in those of version 2 too
 
 # Sections that are plain arrays: id -> (element type, meaning)
 ARRAYS = {

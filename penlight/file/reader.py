@@ -32,7 +32,8 @@ from penlight.file.contents import (
     Value,
 )
 from penlight.file.script_reader import ScriptReader
-from penlight.ir.types import DTYPES
+from penlight.ir.graph import HALVES
+from penlight.ir.types import DTYPES, LEVELS, Quant
 
 _DTYPE_NAMES = {code: name for name, (code, _) in DTYPES.items()}
 _STEP_NAMES = {code: name for name, code in f.STEP_OPS.items()}
@@ -267,11 +268,14 @@ class _Reader:
                 name, "weights inside DATA, 64-byte aligned", f"{row['size']} bytes at {row['offset']} of {room}"
             )
         layout = self.string(row["layout"], name)
-        itemsize = np.dtype(DTYPES[dtype][1]).itemsize
+        half = layout.startswith(HALVES)
+        if half and (dtype != "f32" or row["groups"]):
+            raise self.damaged(name, f"numbers of f32, that planned code takes, in layout {HALVES}", dtype)
+        itemsize = 2 if half else np.dtype(DTYPES[dtype][1]).itemsize
         expected = itemsize
         for d in shape:
             expected *= d
-        if (layout == "plain" and expected != row["size"]) or row["size"] % itemsize:
+        if (layout.removeprefix(HALVES) == "plain" and expected != row["size"]) or row["size"] % itemsize:
             raise self.damaged(name, f"as many bytes as its dims {list(shape)} say", row["size"])
         groups = row["groups"]
         if groups and not (dtype == "f32" and row["size"] == _packed_bytes(layout, shape, groups)):
@@ -415,7 +419,35 @@ class _Reader:
             layout = constant.layout
             if constant.dtype != dtype or len(constant.shape) != len(shape):
                 raise self.damaged(name, "the dtype and rank of its constant", f"{dtype} and {len(shape)}")
-        return Value(name, dtype, shape, layout, constant)
+        return Value(name, dtype, shape, layout, constant, self.quant(row["quant"], name, dtype, constant))
+
+    def quant(self, number: int, name: str, dtype: str, constant: Constant | None) -> Quant | None:
+        if number == 0:
+            return None
+        row = self.row(f.QUANT, number - 1, name)
+        if dtype not in LEVELS:
+            raise self.damaged(name, f"one of {', '.join(LEVELS)} as dtype of a quantized tensor", dtype)
+        low, high = LEVELS[dtype]
+        zeros = self.span(self.ints, row["zeros"], row["zero_count"], name)
+        if row["axis"] == f.NONE:
+            scales, axis, count = self.span(self.floats, row["scales"], 1, name), None, 1
+        else:
+            if constant is None or row["axis"] >= len(constant.shape) or row["scales"] >= len(self.constants):
+                raise self.damaged(
+                    name, "scales along a dim of a constant", f"dim {row['axis']}, scales {row['scales']}"
+                )
+            axis, count, stored = row["axis"], constant.shape[row["axis"]], self.constants[row["scales"]]
+            if (stored.dtype, stored.layout, stored.shape) != ("f32", "plain", (count,)):
+                raise self.damaged(name, f"{count} scales of f32", f"{stored.dtype}{list(stored.shape)}")
+            scales = stored.array.tolist()
+        if row["count"] != count or row["zero_count"] not in (1, count):
+            raise self.damaged(name, f"{count} scales and zero points", f"{row['count']} and {row['zero_count']}")
+        if any(not 0 < s < math.inf for s in scales) or any(not low <= z <= high for z in zeros):
+            raise self.damaged(
+                name, f"finite scales above 0 and zero points from {low} to {high}", f"{scales[:4]}, {zeros[:4]}"
+            )
+        zeros = zeros * count if len(zeros) == 1 else zeros
+        return Quant(tuple(scales), tuple(zeros), axis)
 
     def node(self, index: int, values: list[Value], defined: set[int]) -> Node:
         row = self.row(f.NODE, index, "NODE")

@@ -21,9 +21,9 @@ from penlight.file import format as f
 from penlight.file.script_writer import ScriptTables
 from penlight.file.weights import Weights
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
-from penlight.ir.graph import Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
+from penlight.ir.graph import HALVES, Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
-from penlight.ir.types import DTYPES, TensorType
+from penlight.ir.types import DTYPES, Quant, TensorType
 from penlight.lower.select import required_keys
 from penlight.ops import registry
 
@@ -157,8 +157,11 @@ class _Tables:
         self.indices: list[int] = []
         self.meta = b"{}\0"
         self.constants: dict[int, int] = {}  # id(array) -> index
+        self.has_halves = False
         self.data = Weights()
         self.exprs: dict[str, int] = {}
+        self.quants: dict[Quant, int] = {}
+        self.scales: list[np.ndarray] = []
         self.symbols: dict[str, Expr] = {}
         self.keys: set[str] = set()
 
@@ -224,7 +227,11 @@ class _Tables:
         array = value.constant
         assert array is not None
         if id(array) not in self.constants:
-            self.constants[id(array)] = self.constant_row(value, self.data.place(array), array.nbytes)
+            stored = array
+            if value.layout.startswith(HALVES):
+                stored = array.astype(np.float16)
+                self.has_halves = True
+            self.constants[id(array)] = self.constant_row(value, self.data.place(stored), stored.nbytes)
             self.data.remember(value)
         return self.constants[id(array)]
 
@@ -233,6 +240,30 @@ class _Tables:
             f.CONSTANT, name=self.string(value.name), layout=self.string(value.layout), dtype=DTYPES[value.dtype][0],
             rank=value.rank, groups=groups, dims=self.int_list(value.shape), offset=offset, size=size,
         )  # fmt: skip
+
+    def quant(self, quant: Quant | None) -> int:
+        """1 + its index, as Value.quant has it; 0 for None."""
+        if quant is None:
+            return 0
+        if quant not in self.quants:
+            zeros = quant.zeros[:1] if len(set(quant.zeros)) == 1 else quant.zeros
+            row = {
+                "axis": f.NONE,
+                "scales": len(self.floats),
+                "count": 1,
+                "zeros": len(self.ints),
+                "zero_count": len(zeros),
+            }
+            self.ints += zeros
+            if quant.axis is None:
+                self.floats.append(quant.scale)
+            else:
+                array = np.array(quant.scales, np.float32)
+                scales = Value("scales", TensorType("f32", array.shape), constant=array)
+                self.scales.append(array)  # kept: constants are told apart by their identity
+                row.update(axis=quant.axis, scales=self.constant(scales), count=array.size)
+            self.quants[quant] = self.row(f.QUANT, **row)
+        return self.quants[quant] + 1
 
     def attr(self, name: str, kind: str, attr: Attr) -> None:
         start = count = 0
@@ -269,7 +300,7 @@ class _Tables:
                 constant = self.constant(value) if value.is_constant else f.NONE
                 self.row(
                     f.VALUE, name=self.string(value.name), constant=constant, dtype=DTYPES[value.dtype][0], rank=value.rank,
-                    layout=f.VALUE_LAYOUTS[layout], dims=self.int_list(value.shape),
+                    layout=f.VALUE_LAYOUTS[layout], dims=self.int_list(value.shape), quant=self.quant(value.tensor.quant),
                 )  # fmt: skip
             return number[value]
 
@@ -390,8 +421,13 @@ class _Tables:
         element = {r.section: r.size for r in f.RECORDS} | {
             n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()
         }
-        plain = not any(self.rows[name] for name in f.OPTIONAL)
-        ids = [name for name in f.section_ids() if not (plain and name in f.OPTIONAL)]
+        quantized, script = bool(self.rows["QUNT"]), any(self.rows[name] for name in f.OPTIONAL - {"QUNT"})
+        if not quantized:  # records as older versions have them: such a file is theirs
+            element["VALS"] = f.PLAIN_VALUE_SIZE
+            bodies["VALS"] = b"".join(row[: f.PLAIN_VALUE_SIZE] for row in self.rows["VALS"])
+        absent = (set() if script else f.OPTIONAL - {"QUNT"}) | (set() if quantized else {"QUNT"})
+        ids = [name for name in f.section_ids() if name not in absent]
+        version = f.VERSION if quantized or self.has_halves else f.VERSION_WITH_VM if script else f.VERSION_PLAIN
         offset = f.HEADER.size + len(ids) * f.SECTION.size
         table, parts = b"", []
         for name in ids[:-1]:
@@ -406,7 +442,7 @@ class _Tables:
         offset += -offset % f.ALIGNMENT
         table += f.SECTION.pack(id=b"DATA", record_size=1, offset=offset, count=self.data.size)
         header = f.HEADER.pack(
-            magic=f.MAGIC, version=f.VERSION_WITHOUT_VM if plain else f.VERSION, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data.size,
+            magic=f.MAGIC, version=version, header_size=f.HEADER.size, section_count=len(ids), file_size=offset + self.data.size,
             tables_size=tables_size, hash=b"",
         )  # fmt: skip
         return header + table + b"".join(parts), self.data.in_order()

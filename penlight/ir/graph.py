@@ -24,6 +24,8 @@ Attr: TypeAlias = AttrItem | tuple[AttrItem, ...]
 LAYOUTS = ("plain", "nhwc", "strided")
 """Where a value's bytes lie. plain: row-major in logical order. nhwc: dim 1 innermost (channels last, rank 3 to 5).
 strided: the runtime derives its strides at bind: a view, or a result whose operator may lay it out. Constants have layout names of their own (file/SPEC.md)."""
+HALVES = "f16_"
+"""Before the layout of a constant of f32 that the file holds in f16, which has all its numbers."""
 
 
 @dataclass(frozen=True, eq=False)

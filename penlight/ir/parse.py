@@ -21,6 +21,7 @@ from penlight.ir.types import (
     SCALAR_KINDS,
     DictType,
     ListType,
+    Quant,
     ScalarType,
     TensorType,
     TupleType,
@@ -205,7 +206,35 @@ class _Parser:
             if dims:
                 self.expect(",", "or ']'")
             dims.append(self.dim())
-        return TensorType(word[0], tuple(dims))
+        return TensorType(word[0], tuple(dims), self.quant(dims) if self.accept("q(") else None)
+
+    def quant(self, dims: list[Dim]) -> Quant:
+        """What follows q( : scale, zero point; or lists of them and their axis. Scales that were left out parse as ones."""
+        start = self.pos
+        scales: Attr = None
+        zeros: Attr = 0
+        if not self.text.startswith("axis", self.skip()):
+            scales = self.attr()
+            self.expect(",", "and a zero point")
+            zeros = self.attr()
+            if not self.accept(","):
+                self.expect(")", "or ',' and an axis")
+                if not isinstance(scales, (int, float)) or not isinstance(zeros, int):
+                    self.fail("expected a scale and a zero point", start)
+                return Quant.of(scales, zeros)
+        self.expect("axis")
+        self.expect("=")
+        axis = self.dim()
+        self.expect(")")
+        if not isinstance(axis, int) or not 0 <= axis < len(dims) or not isinstance(dims[axis], int):
+            self.fail(f"expected a dim of {len(dims)} whose size is a number as axis, got {axis}", start)
+        count = dims[axis]
+        assert isinstance(count, int)
+        found = scales if isinstance(scales, tuple) else (1.0,) * count
+        places = zeros if isinstance(zeros, tuple) else (zeros,) * count
+        if any(not isinstance(x, (int, float)) for x in found) or any(not isinstance(x, int) for x in places):
+            self.fail("expected scales that are numbers and zero points that are integers", start)
+        return Quant(tuple(map(float, found)), tuple(places), axis)  # type: ignore[arg-type]
 
     def attr(self) -> Attr:
         if not self.accept("["):

@@ -9,7 +9,7 @@
     }
 
 A constant's data is written out up to 16 elements; beyond that it is left out and parses as zeros. A trailing comment
-is the node's source. Layout "plain" is not written. Nested blocks: `%r: f32[2] = region(%x) (%a: f32[2]) { … }`.
+is the node's source. Layout "plain" is not written. Quantized types say what their integers stand for: `u8[1, 8] q(0.02, 128)`. Nested blocks: `%r: f32[2] = region(%x) (%a: f32[2]) { … }`.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ structural and known here:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 
@@ -20,9 +21,11 @@ from penlight.ir.graph import LAYOUTS, Block, Graph, Node, Program, Value
 from penlight.ir.symbols import defined_by
 from penlight.ir.types import (
     DTYPES,
+    LEVELS,
     SCALAR_KINDS,
     DictType,
     ListType,
+    Quant,
     ScalarType,
     TensorType,
     TupleType,
@@ -102,7 +105,7 @@ class _Verifier:
 
     def type(self, type: Type) -> None:
         match type:
-            case TensorType(dtype, shape):
+            case TensorType(dtype, shape, quant):
                 if dtype not in DTYPES:
                     raise self.fail(f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
                 if not isinstance(shape, tuple):
@@ -113,6 +116,8 @@ class _Verifier:
                     if isinstance(dim, int) and dim < 0:
                         raise self.fail(f"expected dims of at least 0, got {dim} in {type}")
                     self.bound(dim, f"type {type}")
+                if quant is not None:
+                    self.quant(quant, type)
             case ScalarType(kind):
                 if kind not in SCALAR_KINDS:
                     raise self.fail(f"unknown scalar kind {kind!r}; known: {', '.join(SCALAR_KINDS)}")
@@ -126,6 +131,38 @@ class _Verifier:
                 self.type(value)
             case _:
                 raise self.fail(f"expected a type, got {type!r}")
+
+    def quant(self, quant: Quant, type: TensorType) -> None:
+        if type.dtype not in LEVELS:
+            raise self.fail(f"expected one of {', '.join(LEVELS)} as quantized dtype, got {type}")
+        if any(not (math.isfinite(s) and s > 0) for s in quant.scales):
+            raise self.fail(f"expected finite scales above 0, got {type}")
+        low, high = LEVELS[type.dtype]
+        if any(isinstance(z, bool) or not isinstance(z, int) or not low <= z <= high for z in quant.zeros):
+            raise self.fail(f"expected zero points from {low} to {high}, got {type}")
+        if quant.axis is None:
+            count: int | Expr = 1
+        elif 0 <= quant.axis < type.rank:
+            count = type.shape[quant.axis]
+        else:
+            raise self.fail(f"expected a dim below {type.rank} as axis, got {quant.axis} in {type}")
+        if len(quant.scales) != count or len(quant.zeros) != count:
+            raise self.fail(f"expected {count} scales and zero points, got {len(quant.scales)} and {len(quant.zeros)}")
+
+    def quantized(self, node: Node, op: Op) -> None:
+        """Integers that stand for reals are read only by operators which know that."""
+        known = [v for v in (*node.inputs, *node.outputs) if v is not None and v.tensor.quant is not None]
+        if not known:
+            return
+        if not op.quantized:
+            raise self.fail(f"{node.op} does not know quantized tensors, got {known[0]!r}")
+        if op.quantized == "same":
+            data = [*(v for i, v in enumerate(node.inputs) if op.moves(i)), *node.outputs]
+            quants = {v.tensor.quant for v in data if v is not None}
+            if len(quants) != 1:
+                raise self.fail(
+                    f"{node.op} moves integers as they are: expected one scale and zero point for all, got {sorted(map(str, quants))}"
+                )
 
     def bound(self, dim: int | Expr, where: str) -> None:
         if free := sorted(symbols_of(dim) - self.symbols):
@@ -214,6 +251,7 @@ class _Verifier:
         for value in node.outputs:
             if not isinstance(value.type, TensorType):
                 raise self.fail(f"%{value.name}: {node.op} gives tensors, its type is {value.type}")
+        self.quantized(node, op)
 
     def inputs(self, node: Node, op: Op) -> None:
         listed = bool(op.tensors) and op.tensors[-1].kind == "tensor[]"

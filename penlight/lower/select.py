@@ -19,6 +19,8 @@ def selection(node: Node) -> Selection:
         return op.select(node)
     typed = next((v for v in node.inputs if v is not None), None) or node.outputs[0]
     suffix = f"b{8 * itemsize(typed.dtype)}" if op.key_by == "size" else typed.dtype
+    if typed.tensor.quant is not None and "q8" in op.dtypes:
+        suffix = "q8"
     return Selection(f"{node.op}.{suffix}")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -48,11 +49,40 @@ class Emitter:
         _check_inputs(declared, values)
         complete = _complete(declared, attrs)
         kinds = types if types is not None else type if type is not None else self.out
+        values, kinds = self._with_quant(declared, values, kinds)
         node = self.graph.node(op, values, complete, kinds, name=op, source=self.source)
         if len(node.outputs) != declared.outputs:
             raise ValueError(f"{op} has {declared.outputs} output(s), {len(node.outputs)} type(s) were given: {kinds}")
         self.graph.append(node)
         return node.outputs[0] if declared.outputs == 1 else tuple(node.outputs)
+
+    def _with_quant(self, op: registry.Op, values: list[Value | None], kinds: Any) -> tuple[list[Value | None], Any]:
+        """Inputs and result types where some inputs are quantized: what moves integers hands on what they stand for; what does
+        not know of that gets plain integers."""
+        if op.quantized == "kernels" or all(v is None or v.tensor.quant is None for v in values):
+            return values, kinds
+        moved = [v for i, v in enumerate(values) if v is not None and op.moves(i)]
+        quants = {v.tensor.quant for v in moved}
+        quant = next(iter(quants), None)
+        if op.quantized != "same" or len(quants) != 1 or quant is None or quant.axis is not None:
+            return [None if v is None else self.integers(v) for v in values], kinds
+        if isinstance(kinds, TensorType):
+            return values, replace(kinds, quant=quant)
+        return values, tuple(replace(k, quant=quant) for k in kinds)
+
+    def integers(self, x: Value) -> Value:
+        """The stored integers of a quantized tensor, as plain ones: (real / scale) + zero point, which gives them back exactly."""
+        quant = x.tensor.quant
+        if quant is None:
+            return x
+        if x.constant is not None:
+            return self.graph.add_constant(x.constant, x.name)
+        real = TensorType("f32", x.shape)
+        steps = self.emit("div", self.emit("dequantize", x, type=real), self.constant(quant.scale, "f32"), type=real)
+        shifted = self.emit(
+            "add", self.emit("round", steps, type=real), self.constant(float(quant.zero), "f32"), type=real
+        )
+        return self.cast(shifted, x.dtype)
 
     def constant(self, value: Number | np.ndarray | np.generic, dtype: str | None = None) -> Value:
         """A constant tensor: rank 0 for a Python number, else the array. A symbolic integer becomes a rank-0 tensor that
@@ -102,14 +132,16 @@ class Emitter:
         shape = _infer(x.shape, tuple(shape))
         if shape == x.shape:
             return x
-        made: Value = self.emit("reshape", x, type=TensorType(x.dtype, shape), shape=shape)
+        made: Value = self.emit("reshape", x, type=replace(x.tensor, shape=shape), shape=shape)
         return made
 
     def permute(self, x: Value, dims: Sequence[int]) -> Value:
         order = tuple(d % x.rank for d in dims)
         if order == tuple(range(x.rank)):
             return x
-        made: Value = self.emit("permute", x, type=TensorType(x.dtype, tuple(x.shape[d] for d in order)), dims=order)
+        made: Value = self.emit(
+            "permute", x, type=replace(x.tensor, shape=tuple(x.shape[d] for d in order)), dims=order
+        )
         return made
 
     def size_of(self, x: Value, size: Dim | None = None) -> Dim:

@@ -82,10 +82,15 @@ class Op:
       "plain"     row-major in and out
       "view"      the output is a view of inputs[0] where strides allow; costs nothing then
       "turned"    row-major in; out too, or (any rank from 3) with the third dim from the last inside the second, for those who swap the two
-    reads_any: for a channels operator: whether this node takes inputs[0] as it lies, whatever its layout.
+    reads_any: for a channels or follow operator: whether this node takes inputs[0] as it lies, whatever its layout.
     fold: a numpy function (inputs..., **attrs) -> array(s) for constant folding, where that is worth having.
     sized_by_data: only a run tells how large dim 0 of its outputs is (Bind::output_at_most). In types that is a symbol, which
       the node defines; where it is used, lowering begins another stage (lower/regions.py).
+    quantized: "" refuses them; "same" moves integers, whose scale and zero point are the result's (views, copies); "kernels" has kernels
+      for them (keys "op.q8"), which are told by their types what integers stand for.
+    takes_q8: node -> whether its attributes are such that integer kernels compute it; None: all are.
+    takes_bytes: (node, its inputs as integers, the value that its result would be) -> whether its integer kernels take these
+      (passes/integer.py); None: all of u8 with one scale.
     work: (input shapes, output shape) -> multiply-adds, for operators whose time is arithmetic: convolutions and matrix
       products. As the definition has them, whatever the kernel saves: taps on padding and masked scores count, and
       Winograd does not count less. All others go through memory once, and a profile shows their bytes.
@@ -105,6 +110,9 @@ class Op:
     result: str = ""  # elementwise: dtype of the output where it is not that of the inputs ("bool")
     fold: Callable[..., Any] | None = None
     mixed: tuple[str, ...] = ()  # tensor parameters whose dtype is not the key's (indices, masks): bind checks them
+    takes_q8: Callable[[Any], bool] | None = None
+    takes_bytes: Callable[[Any, list[Any], Any], bool] | None = None
+    quantized: str = ""  # what it does with quantized tensors: see above
     key_by: str = "dtype"  # second part of the kernel key: "dtype" of inputs[0], or its element "size" (b8 … b64)
     sized_by_data: bool = False
     work: Callable[[Shapes, tuple[int, ...]], int] | None = None
@@ -145,6 +153,15 @@ class Op:
         self.samplers.append(fn)
         self.module = fn.__module__  # it stands with the declaration, which may be imported before load_all
         return fn
+
+    def inputs_of(self, inputs: Sequence[Any]) -> list[Param]:
+        """The parameter that each of a node's inputs belongs to: a list takes the rest."""
+        return [self.tensors[min(i, len(self.tensors) - 1)] for i in range(len(inputs))]
+
+    def moves(self, index: int) -> bool:
+        """Of an operator that moves integers unchanged ("same"): whether this input holds them, and is not indices. Views take x of any
+        dtype, which makes it mixed too."""
+        return index == 0 or self.tensors[min(index, len(self.tensors) - 1)].name not in self.mixed
 
     def compact_schema(self) -> str:
         """The schema as the runtime reads it: "x:T b:T? stride:i[]"."""

@@ -12,10 +12,11 @@ Runs before layout.py, by whose plan it knows what will be nhwc.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from penlight.ir.dims import combine, product
 from penlight.ir.graph import Block, Graph, Node, Value
 from penlight.ir.rewrite import blocks, call, made_by
-from penlight.ir.types import TensorType
 from penlight.passes.layout import Layouts
 
 NHWC = (0, 2, 3, 1)
@@ -46,9 +47,11 @@ def _rewrite(graph: Graph, block: Block, linear: Node, source: Value) -> bool:
     if weight is None or weight.constant is None or flat is None:
         return False
     shape = tuple(source.shape[d] for d in NHWC)
-    last = call(graph, block, linear, "permute", [source], TensorType(source.dtype, shape), dims=NHWC)
+    last = call(graph, block, linear, "permute", [source], replace(source.tensor, shape=shape), dims=NHWC)
     linear.set_input(0, call(graph, block, linear, "reshape", [last], flat.type, shape=flat.shape))
     columns = weight.constant.reshape(weight.constant.shape[0], *source.shape[1:])
     array = columns.transpose(NHWC).reshape(weight.constant.shape)
-    linear.set_input(1, graph.add_constant(array, weight.name))
+    turned = graph.add_constant(array, weight.name)
+    turned.type = weight.type
+    linear.set_input(1, turned)
     return True

@@ -31,6 +31,8 @@ def run(graph: Graph) -> int:
         for node in list(block.nodes):
             if _foldable(node):
                 values = [graph.add_constant(a, node.op) for a in _compute(node)]
+                for value, out in zip(values, node.outputs, strict=True):
+                    value.type = out.type  # arrays do not know what their integers stand for
                 replace(graph, block, node, *values)
                 folded += 1
     return folded

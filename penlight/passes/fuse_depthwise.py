@@ -5,7 +5,7 @@
     ->
     %y: f32[1, 96, 28, 28] = expand_depthwise(%x, @w, @b, @w2, @b2, none, stride=[2, 2], …, act="clamp", …, act2="clamp", …)
 
-Only with constant weights: they are packed at export. Not where the first convolution has so few input channels that it
+Only with constant weights of f32: they are packed at export, and integers have no such kernel. Not where the first convolution has so few input channels that it
 reads the image as it lies (conv2d.f32.direct).
 """
 
@@ -41,7 +41,7 @@ def run(graph: Graph) -> int:
 
 def _pointwise(node: Node) -> bool:
     weight = node.inputs[1]
-    if weight is None or not weight.is_constant or node.inputs[3] is not None:
+    if weight is None or not weight.is_constant or weight.dtype != "f32" or node.inputs[3] is not None:
         return False
     _, channels, *kernel = weight.shape
     plain = node.attrs["stride"] == (1, 1) and not any(node.attrs["padding"]) and node.attrs["groups"] == 1  # type: ignore[arg-type]
@@ -50,4 +50,5 @@ def _pointwise(node: Node) -> bool:
 
 def _depthwise(node: Node) -> bool:
     weight, groups = node.inputs[1], node.attrs["groups"]
-    return weight is not None and weight.is_constant and weight.shape[:2] == (groups, 1) and groups != 1
+    floats = weight is not None and weight.is_constant and weight.dtype == "f32"
+    return floats and weight.shape[:2] == (groups, 1) and groups != 1  # type: ignore[union-attr]

@@ -73,7 +73,7 @@ class Layouts:
         elif kind == "turned" and self._is_swapped(out):
             self.of[out] = "strided"
             self._strides[out] = turned_strides(sizes_of(out.shape))
-        elif out.rank in RANKS and (kind == "channels" or (kind == "follow" and self._mostly_nhwc(node, out))):
+        elif out.rank in RANKS and (kind == "channels" or (kind == "follow" and self._becomes_nhwc(node, out))):
             self.of[out] = "nhwc"
         else:
             self.of[out] = "plain"
@@ -96,6 +96,9 @@ class Layouts:
             return "plain"
         wanted = out.rank in RANKS and out in self._wanted and merges(source.shape, out.shape)
         return "nhwc" if wanted else "strided"
+
+    def _becomes_nhwc(self, node: Node, out: Value) -> bool:
+        return (_reads_any(node) and out in self._wanted) or self._mostly_nhwc(node, out)
 
     def _mostly_nhwc(self, node: Node, out: Value) -> bool:
         """By the amount of data. What lies as both (1x1 maps, one channel) and constants have no say."""
@@ -133,7 +136,9 @@ def _wanted_nhwc(block: Block) -> set[Value]:
         kind = registry.get(node.op).layout
         if kind == "channels":
             sources = [node.inputs[i] for i in _channel_inputs(node)]
-        elif (kind == "follow" or node.op in ("slice", "expand")) and any(out in wanted for out in node.outputs):
+        elif ((kind == "follow" and not _reads_any(node)) or node.op in ("slice", "expand")) and any(
+            out in wanted for out in node.outputs
+        ):
             sources = list(node.inputs)
         else:
             continue
@@ -141,11 +146,16 @@ def _wanted_nhwc(block: Block) -> set[Value]:
     return wanted
 
 
+def _reads_any(node: Node) -> bool:
+    reads_any = registry.get(node.op).reads_any
+    return reads_any is not None and reads_any(node)
+
+
 def _channel_inputs(node: Node) -> list[int]:
     """The inputs that a channels operator reads pixel by pixel."""
     op = registry.get(node.op)
     names = [p.name for p in op.tensors]
-    first = [] if op.reads_any is not None and op.reads_any(node) else [0]
+    first = [] if _reads_any(node) else [0]
     return first + ([names.index("residual")] if "residual" in names else [])
 
 
@@ -168,7 +178,7 @@ def _assign(graph: Graph, block: Block) -> int:
         kind = "" if node.op in STRUCTURAL else registry.get(node.op).layout
         if kind == "channels":
             needed = _channel_inputs(node)
-        elif kind == "follow" and any(layouts.of.get(out) == "nhwc" for out in node.outputs):
+        elif kind == "follow" and not _reads_any(node) and any(layouts.of.get(out) == "nhwc" for out in node.outputs):
             needed = [i for i, v in enumerate(node.inputs) if v in layouts.converted or v in copies]
         else:
             continue

@@ -7,7 +7,7 @@ is deterministic, so the same program gives the same file.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from penlight.ir.graph import Graph, Program
@@ -19,6 +19,7 @@ from penlight.passes import (
     dead_code,
     decompose_batch_norm,
     drop_indices,
+    dynamic,
     flatten_linear,
     fold_affine,
     fold_batch_norm,
@@ -28,13 +29,17 @@ from penlight.passes import (
     fuse_attention,
     fuse_depthwise,
     fuse_residual,
+    integer,
     layout,
     matmul_to_linear,
     merge_views,
+    move_integers,
     move_views,
     recognize_activations,
     remove_identity,
     sink_reshape,
+    tables,
+    unsigned,
 )
 
 Pass = Callable[[Graph], int]
@@ -63,7 +68,8 @@ CLEAN_UP = Stage(
     repeat=True,
 )
 
-STAGES = (
+FUSE = (
+    Stage("first: all that follows on quantized values knows one kind", (unsigned.run,)),
     CLEAN_UP,
     Stage(
         "whole idioms, before fusing takes them apart",
@@ -78,6 +84,15 @@ STAGES = (
     ),
     Stage("what found no convolution; its products may still meet one", (decompose_batch_norm.run, fold_affine.run)),
     Stage("sums before activations: act(conv + bias + residual)", (fuse_residual.run, fuse_activation.run)),
+)
+"""Up to here operators are what they compute, and no more: what penlight/quant works on."""
+
+FINISH = (
+    Stage(
+        "when operators are what they will be, and before f32's own kernels are made of them: first what only moves, so that the others meet "
+        "their quantize; functions of one number before operators that take any",
+        (move_integers.run, tables.run, integer.run, dynamic.run, dead_code.run),
+    ),
     Stage(
         "whole convolutions, when they have all that belongs to them; what a CPU keeps in its cache, a GPU computes at once",
         (fuse_depthwise.run,),
@@ -87,6 +102,8 @@ STAGES = (
     Stage("needs to know what will be nhwc, and leaves a reshape without users", (flatten_linear.run, dead_code.run)),
     Stage("last: no rewrite knows of layouts", (layout.run, dead_code.run)),
 )
+
+STAGES = (*FUSE, *FINISH)
 
 MAX_ROUNDS = 50  # of a repeated stage; real graphs take two to four
 
@@ -109,13 +126,16 @@ class PassReport:
 Progress = Callable[[PassReport], None]
 
 
-def optimize(program: Program, progress: Progress | None = None, device: Device = CPU) -> list[PassReport]:
+def optimize(
+    program: Program, progress: Progress | None = None, device: Device = CPU, stages: Sequence[Stage] | None = None
+) -> list[PassReport]:
     """Runs all passes on every method, in place. `progress` is called with each pass's report, as it is done."""
     reports: list[PassReport] = []
+    stages = STAGES if stages is None else stages
     for name, method in program.methods.items():
         verify(method.graph)
         reserve_names(method.graph)
-        for stage in STAGES:
+        for stage in stages:
             if stage.only_cpu and not device.is_cpu:
                 continue
             for _ in range(MAX_ROUNDS if stage.repeat else 1):
@@ -126,7 +146,7 @@ def optimize(program: Program, progress: Progress | None = None, device: Device 
                         progress(report)
                 if not any(report.changes for report in done):
                     break
-        verify(method.graph, laid_out=True)
+        verify(method.graph, laid_out=stages[-1] is STAGES[-1])
     return reports
 
 

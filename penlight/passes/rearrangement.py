@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from penlight.ir.dims import Dim, Expr, product
 from penlight.ir.graph import Attr, Block, Graph, Node, Value
 from penlight.ir.rewrite import call, made_by, single_use
-from penlight.ir.types import TensorType
 
 MAX_RANK = 8  # of any value, in files and in the runtime
 Shape: TypeAlias = tuple[Dim, ...]
@@ -167,7 +166,7 @@ def chain_to(graph: Graph, value: Value | None) -> list[Node]:
 def emit(graph: Graph, block: Block, before: Node, value: Value, steps: Sequence[Step]) -> Value:
     """Nodes for `steps`, which begin at `value`; returns what they end in."""
     for op, attr, shape in steps:
-        type = TensorType(value.dtype, shape)
+        type = replace(value.tensor, shape=shape)
         value = call(graph, block, before, op, [value], type, **{"shape" if op == "reshape" else "dims": attr})
     return value
 

@@ -22,10 +22,11 @@ import click
 import numpy as np
 
 import penlight
-from penlight.file.contents import Method
+from penlight.file.contents import Method, PenFile
+from penlight.file.reader import read
 from penlight.ir.types import numpy_dtype
 from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
-from penlight.tools.inspect import example_shapes
+from penlight.tools.inspect import example_shapes, weight_kinds
 from penlight.tools.optimize import optimize_file
 from penlight.tools.options import Argument, Shape, ShapeType, argument_option, device_options
 from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
@@ -135,9 +136,11 @@ def bench_command(
             args, kwargs = leaves, dict[str, Any]()  # values of any kind, as many as were bundled
         else:
             args, kwargs = arguments(declared.input_spec, leaves)
+        pen = read(file)
         facts: dict[str, Any] = {
             "file": str(model),
             "bytes": file.stat().st_size,
+            "weight_dtypes": pen.weight_dtypes,
             "method": method,
             "inputs": {p.name: list(np.shape(x)) for p, x in zip(declared.inputs, leaves, strict=False)},
             "threads": {},
@@ -169,7 +172,7 @@ def bench_command(
     if as_json:
         click.echo(json.dumps(facts, indent=2, default=asdict))
     else:
-        _show(facts, peak)
+        _show(facts, peak, pen)
 
 
 def measure(
@@ -227,13 +230,18 @@ def _interpreted(r: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _show(facts: dict[str, Any], peak: Peak | None) -> None:
+def _show(facts: dict[str, Any], peak: Peak | None, pen: PenFile) -> None:
     out = screen()
     first = next(iter(facts["threads"].values()))
     inputs = ", ".join(f"{name} {' × '.join(map(str, dims))}" for name, dims in facts["inputs"].items())
     work = f"{first['multiply_adds'] / 1e9:.3g} G multiply-adds"
     where = f"; on {facts['device']}" if "device" in facts else ""
-    out.print(heading(facts["file"], f"{in_bytes(facts['bytes'])}; {inputs}; {work}; {first['isa']}{where}"))
+    out.print(
+        heading(
+            facts["file"], f"{in_bytes(facts['bytes'])}{weight_kinds(pen)}; {inputs}; {work}; {first['isa']}{where}"
+        )
+    )
+    weights = pen.dtypes_read if set(pen.weight_dtypes) - {"f32"} else None
     numbers = ("threads", "best ms", "median", "90 %", "runs", "GFLOP/s", "load + first run", "arena", "peak memory")
     shown = table("", *numbers, right=numbers)
     for count, r in facts["threads"].items():
@@ -248,7 +256,7 @@ def _show(facts: dict[str, Any], peak: Peak | None) -> None:
     for count, r in facts["threads"].items():
         if r["steps"]:
             out.print()
-            out.print(by_step(f"Kernel calls, {_threads(count)}", r["steps"], peak))
+            out.print(by_step(f"Kernel calls, {_threads(count)}", r["steps"], peak, weights))
             out.print()
             out.print(by_kernel(f"Kernels, {_threads(count)}", r["steps"], peak))
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from penlight.build.report_page import document
+from penlight.pages import document
 
 if TYPE_CHECKING:
     from penlight.tools.compare import Comparison, Row

@@ -73,11 +73,11 @@ def describe(pen: PenFile, file: Path, shapes: Sequence[Shape] = ()) -> dict[str
     """All that `inspect` tells, as JSON."""
     return {
         "file": str(file), "bytes": pen.size, "table_bytes": pen.tables_size, "weight_bytes": pen.weight_bytes,
-        "format": pen.version, "sha256": pen.hash, "metadata": pen.metadata,
+        "weight_dtypes": pen.weight_dtypes, "format": pen.version, "sha256": pen.hash, "metadata": pen.metadata,
         "methods": {method.name: _describe_method(method) for method in pen.methods},
         "operators": dict(pen.operators.most_common()), "kernels": _kernels(pen),
         "weights": [
-            {"name": c.name, "dtype": c.dtype, "shape": list(c.shape), "layout": c.layout, "bytes": c.size}
+            {"name": c.name, "dtype": c.stored, "shape": list(c.shape), "layout": c.layout, "bytes": c.size}
             for c in sorted(pen.weights, key=lambda c: -c.size)
         ],
         "memory": {method.name: _arena(file, method, pen.metadata, shapes) for method in pen.methods},
@@ -202,7 +202,7 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
     out = screen()
     parts = [
         in_bytes(pen.size),
-        f"weights {in_bytes(pen.weight_bytes)}",
+        f"weights {in_bytes(pen.weight_bytes)}{weight_kinds(pen)}",
         f"format {pen.version}",
         f"sha256 {pen.hash[:16]}…",
     ]
@@ -254,6 +254,14 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
         share = f"{w['bytes'] / max(pen.weight_bytes, 1):.1%}"
         weights.add_row(w["name"], w["dtype"], str(w["shape"]), w["layout"], in_bytes(w["bytes"]), share)
     out.print(weights)
+
+
+def weight_kinds(pen: PenFile) -> str:
+    """ " (i8 3.4 MB, f32 20 kB)", where not all weights are f32."""
+    kinds = pen.weight_dtypes
+    return (
+        f" ({', '.join(f'{dtype} {in_bytes(size)}' for dtype, size in kinds.items())})" if set(kinds) - {"f32"} else ""
+    )
 
 
 def _planned_operators(facts: dict[str, Any]) -> Any:

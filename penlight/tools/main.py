@@ -24,6 +24,7 @@ from penlight.tools.doctor import doctor_command
 from penlight.tools.inspect import inspect_command
 from penlight.tools.lint import lint_command
 from penlight.tools.optimize import optimize_command
+from penlight.tools.quantize import quantize_command
 from penlight.tools.run import run_command
 from penlight.tools.screen import error_screen
 from penlight.tools.serve import serve_command
@@ -69,6 +70,7 @@ def cli(context: click.Context, cflags: bool, torch: bool, libs: bool, cmake_dir
 
     \b
     penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --imagenet   a model becomes a .pen file
+    penlight quantize mobilenet_v2.pt --images photos/ --imagenet      one that computes in integers: a quarter of the size
     penlight run mobilenet_v2.pen photo.jpg                            what is in the picture
     penlight inspect mobilenet_v2.pen                                  what is in the file
     penlight bench mobilenet_v2.pen --profile                          how fast it is here, and where the time goes
@@ -109,6 +111,7 @@ def compiler_words(cflags: bool, libs: bool, torch: bool = False) -> list[str]:
 
 for _command in (
     optimize_command,
+    quantize_command,
     run_command,
     inspect_command,
     bench_command,

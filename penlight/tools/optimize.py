@@ -12,7 +12,15 @@ import click
 
 import penlight
 from penlight.tools.inspect import interpreted, named_outputs
-from penlight.tools.options import Argument, Shape, ShapeType, argument_option, preprocessing, preprocessing_options
+from penlight.tools.options import (
+    Argument,
+    Shape,
+    ShapeType,
+    argument_option,
+    description_options,
+    preprocessing,
+    preprocessing_options,
+)
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
 
@@ -34,6 +42,10 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     help="By how much the file may grow so that 3x3 convolutions run faster; 1 allows twice the size, 0 nothing.",
 )  # fmt: skip
 @click.option(
+    "--weights", type=click.Choice(["i8", "f16"]),
+    help="Store weights in a half (f16) or a quarter (i8, with products in integers) of their size, without Winograd.",
+)  # fmt: skip
+@click.option(
     "--backend", "backends", type=click.Choice(["cpu", "vulkan"]), multiple=True, default=("cpu",), show_default=True,
     help="What it will run on; given twice, the file is at its best on both.",
 )  # fmt: skip
@@ -44,18 +56,10 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     "--method", "methods", multiple=True, metavar="NAME",
     help="A method of TorchScript to keep besides forward; may be given again. [default of a .ptl: all]",
 )  # fmt: skip
-@click.option("--name", help="The model's name, for its metadata.")
-@click.option(
-    "--labels",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Class names: one a line, or a JSON list.",
-)
-@click.option(
-    "--metadata", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="JSON object to put into the file."
-)
+@description_options
 @preprocessing_options
 def optimize_command(
-    model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, name: str | None,
+    model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, weights: str | None, name: str | None,
     labels: Path | None, metadata: Path | None, methods: tuple[str, ...], backends: tuple[str, ...], fallback: str | None, given: tuple[Argument, ...], **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
@@ -68,7 +72,7 @@ def optimize_command(
     penlight optimize mobilenet_v2.pt --shape 1,3,224,224 --backend cpu --backend vulkan
     """
     start = time.perf_counter()
-    described = _metadata(metadata, name or model.stem, labels, preprocessing(options))
+    told = described(metadata, name or model.stem, labels, preprocessing(options))
     target = output or model.with_suffix(".pen")
     if target.resolve() == model.resolve():
         raise click.UsageError("the output would overwrite the model; name another with -o")
@@ -80,8 +84,8 @@ def optimize_command(
             import torch  # noqa: F401 (seconds, which would else count as capturing)
 
         compiled = optimize_file(
-            model, shapes, stage, given, dynamic_shapes="auto" if dynamic else None, metadata=described,
-            winograd_budget=winograd_budget, methods=methods, backend=backends, fallback=fallback,
+            model, shapes, stage, given, dynamic_shapes="auto" if dynamic else None, metadata=told,
+            winograd_budget=winograd_budget, weights=weights, methods=methods, backend=backends, fallback=fallback,
         )  # fmt: skip
         stage("saving")
         size = compiled.save(target)
@@ -132,15 +136,16 @@ def _examples(
     return positional if positional or named else None, named or None
 
 
-def _metadata(file: Path | None, name: str, labels: Path | None, steps: Any) -> dict[str, Any]:
-    described: dict[str, Any] = {"name": name}
+def described(file: Path | None, name: str, labels: Path | None, steps: Any) -> dict[str, Any]:
+    """The metadata that a command's options ask for."""
+    told: dict[str, Any] = {"name": name}
     if file is not None:
-        described.update(_json(file, dict))
+        told.update(_json(file, dict))
     if labels is not None:
-        described["labels"] = _labels(labels)
+        told["labels"] = _labels(labels)
     if steps is not None:
-        described["preprocessing"] = steps.to_metadata()
-    return described
+        told["preprocessing"] = steps.to_metadata()
+    return told
 
 
 def _labels(path: Path) -> list[str]:

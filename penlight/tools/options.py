@@ -1,10 +1,11 @@
-"""Options that several commands share: input shapes as text, and preprocessing field by field."""
+"""Options that several commands share: input shapes as text, what a new file says of its model, and preprocessing field by field."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
@@ -142,6 +143,28 @@ _PREPROCESSING = (
     click.option("--color", type=click.Choice(list(COLORS)), help="Order of the channels. [default: RGB]"),
     click.option("--layout", type=click.Choice(LAYOUTS), help="Order of the dims. [default: NCHW]"),
 )
+
+
+_DESCRIPTION = (
+    click.option("--name", help="The model's name, for its metadata."),
+    click.option(
+        "--labels",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Class names: one a line, or a JSON list.",
+    ),
+    click.option(
+        "--metadata",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="JSON object to put into the file.",
+    ),
+)
+
+
+def description_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options of what a new file says of its model: name, labels, metadata."""
+    for option in reversed(_DESCRIPTION):
+        command = option(command)
+    return command
 
 
 def preprocessing_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 PIPED_WIDTH = 400
+BAR = 24  # characters of a progress bar
 
 
 class Screen(Console):
@@ -102,7 +103,8 @@ class Stages:
     def step(self, done: int, total: int, what: str) -> None:
         """How far the stage is: so many of so many."""
         if self.status is not None:
-            self.status.update(f"{self.text}: {done} of {total}")
+            full = BAR * min(done, total) // max(total, 1)
+            self.status.update(f"{self.text}  {'━' * full}{'╌' * (BAR - full)}  {done} of {total} {what}")
 
     def finish(self, done: bool = True) -> None:
         if self.status is not None:

@@ -8,7 +8,7 @@ multiply-adds, which are counted as the convolution's definition has them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.table import Table
@@ -58,10 +58,14 @@ class _Sum:
         return cells + ([f"{self.least / self.seconds if self.seconds else 0:.0%}"] if peak else [])
 
 
-def by_step(title: str, steps: Sequence[StepTime], peak: Peak | None = None) -> Table:
-    """Every call in order of execution. Views do nothing in a run, and are left out."""
+def by_step(
+    title: str, steps: Sequence[StepTime], peak: Peak | None = None, weights: Mapping[str, str] | None = None
+) -> Table:
+    """Every call in order of execution. Views do nothing in a run, and are left out. `weights`: their dtypes in the file, by output."""
     numbers = (*NUMBERS, "of peak") if peak else NUMBERS
-    shown = table(title, "kernel", "output", "shape", *numbers, "source", right=numbers)
+    shown = table(
+        title, "kernel", "output", "shape", *(["weights"] if weights else []), *numbers, "source", right=numbers
+    )
     whole = sum(step.seconds for step in steps)
     for step in steps:
         if not step.bytes:
@@ -70,7 +74,8 @@ def by_step(title: str, steps: Sequence[StepTime], peak: Peak | None = None) -> 
         alone.add(step, peak)
         copied = f" ({step.copied} copied)" if step.copied else ""
         shape = " × ".join(map(str, step.shape))
-        shown.add_row(step.key, step.output, shape, *alone.cells(whole, peak), step.source + copied)
+        dtype = [weights.get(step.output, "")] if weights else []
+        shown.add_row(step.key, step.output, shape, *dtype, *alone.cells(whole, peak), step.source + copied)
     return shown
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from bench import report
-from bench.conduct import TOLERANCE, add_times, is_right, last_words
-from bench.worker import error_of
+from bench.accuracy import TOLERANCE, error_of, is_right
+from bench.conduct import add_times, last_words
 
 
 def row(model: str, **times: float | None) -> report.Row:

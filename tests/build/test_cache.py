@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,6 @@ import pytest
 
 from penlight.build.cache import MARK, alone, cache_limit, prune
 from penlight.build.library import build_library
-from penlight.build.selection import Selection
 from penlight.errors import BuildError
 
 USER = "import sys, pathlib; from penlight.build.cache import alone\nwith alone(pathlib.Path(sys.argv[1])): pass\nprint(flush=True); input()"
@@ -97,7 +97,7 @@ def test_limits(text: str, limit: float, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_builds_at_the_same_time(library: Any, cache: Path, tmp_path: Path) -> None:
     """Two libraries in one folder of the cache: each is what it is when built alone."""
     first = library("android-arm64")
-    fewer = Selection(first.selection.keys - {"sigmoid.f32"}, frozenset(), vm=False)
+    fewer = replace(first.selection, keys=first.selection.keys - {"sigmoid.f32"})
     alone_built = build_library(first.target, fewer, tmp_path / "alone", cache=cache)
 
     def build(i: int) -> bytes:

@@ -75,7 +75,7 @@ def test_planned_parts_are_also_interpreted(files: dict[str, Path]) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_quantized_products_are_noted(files: dict[str, Path]) -> None:
     kernels, operators = run_bundled(Model(files["quantized"], threads=1), "quantized")
-    assert any(key.startswith("quantized_product") for key in kernels)
+    assert any(key.startswith("conv2d.q8") for key in kernels)
     assert "quantized::conv2d.new" in operators or "quantized::conv2d_relu.new" in operators
     assert trace_model(files["quantized"]).custom_classes >= {"Conv2dPackedParamsBase", "LinearPackedParamsBase"}
 
@@ -90,7 +90,9 @@ def test_inputs_are_also_channels_last(tmp_path: Path) -> None:
     model(x)
     assert trace.kernels == ["softmax.f32"]
     assert run_bundled(Model(path), "")[0] == {"softmax.f32", "copy.b32"}
-    assert selection_of_models([path]) == Selection(frozenset({"softmax.f32", "copy.b32"}), frozenset(), vm=False)
+    assert selection_of_models([path]) == Selection(
+        frozenset({"softmax.f32", "copy.b32"}), frozenset(), vm=False, halves=False
+    )
 
 
 class Counts(nn.Module):

@@ -33,9 +33,9 @@ class Edit:
             if section in _RECORDS:
                 record = _RECORDS[section]
                 names = [x.name for x in record.fields]
-                self.tables[section] = [
-                    dict(zip(names, record.struct.unpack_from(body, k * size), strict=True)) for k in range(count)
-                ]
+                rows = [body[k * size : (k + 1) * size].ljust(record.size, b"\0")[: record.size] for k in range(count)]
+                self.tables[section] = [dict(zip(names, record.struct.unpack(row), strict=True)) for row in rows]
+                self.record_sizes[section] = max(size, record.size)  # what an older version wrote has grown
             elif section in ("TEXT", "META", "DATA"):
                 setattr(self, {"TEXT": "text", "META": "meta", "DATA": "data"}[section], body)
             else:

@@ -20,6 +20,7 @@ import penlight
 from penlight.file import format as f
 from penlight.file.writer import to_array, write_file
 from tests.file.edit import Edit, with_hash
+from tests.file.golden import integers
 from tests.file.small import small_file, small_program
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -88,6 +89,14 @@ def test_golden_file_of_version_2() -> None:
     ((scores, text),), z = bundle.outputs
     assert (result.text, last) == (text, z)
     np.testing.assert_allclose(result.scores["positive"], scores["positive"], bundle.relative, bundle.absolute)
+
+
+def test_golden_file_of_version_3() -> None:
+    """Quantized tensors in a region: torch's numbers, but for sums between two steps."""
+    model = penlight.load(GOLDEN / "v3.pen", verify=True)
+    for seed in range(4):
+        image = np.random.default_rng(seed).standard_normal((2, 3, 9, 11)).astype(np.float32)
+        np.testing.assert_allclose(model(image), integers.expected(image), atol=0.01)
 
 
 def test_there_is_a_golden_file_of_this_version() -> None:
@@ -205,7 +214,7 @@ def test_section_missing_or_twice(section: str, file: bytes) -> None:
 
 @pytest.mark.parametrize("section", f.section_ids())
 def test_section_outside_the_file(section: str) -> None:
-    edit = Edit((GOLDEN / "v2.pen").read_bytes())
+    edit = Edit((GOLDEN / ("v3.pen" if section == "QUNT" else "v2.pen")).read_bytes())
     for change in (
         {"offset": 1 << 60},
         {"count": 1 << 60},

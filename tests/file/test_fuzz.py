@@ -31,7 +31,7 @@ def seconds(default: int) -> int:
 def write_seeds(folder: Path) -> list[Path]:
     small = folder / "small.pen"
     small.write_bytes(small_file())
-    golden = [HERE / "golden" / name for name in ("v1.pen", "v2.pen", "v2.pen", "v2_packed.pen")]
+    golden = [HERE / "golden" / name for name in ("v1.pen", "v2.pen", "v2.pen", "v2_packed.pen", "v3.pen")]
     return [*write_zoo(folder), small, *golden]
 
 

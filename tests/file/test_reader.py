@@ -22,7 +22,7 @@ WHOLE = small_file()
 
 def test_a_whole_file() -> None:
     pen = read(WHOLE)
-    assert (pen.version, pen.size, pen.verify_hash()) == (f.VERSION_WITHOUT_VM, len(WHOLE), True)
+    assert (pen.version, pen.size, pen.verify_hash()) == (f.VERSION_PLAIN, len(WHOLE), True)
     assert pen.metadata == {"labels": ["dark", "bright"], "name": "small ☀"}
     assert [m.name for m in pen.methods] == ["forward"]
     assert {"conv2d.f32.direct", "conv2d.f32.depthwise3", "conv2d.f32.grouped", "linear.f32"} <= set(pen.keys)

@@ -336,5 +336,10 @@ NOT_DRAWN = {
     "random_integers": "as random_uniform",
     "random_permutation": "as random_uniform",
     "random_poisson": "as random_uniform",
-    "quantized_product": "of the VM alone: tests/vm/test_quantized_conv.py",
+    "quantize": "what integers stand for is in types: tests/ops/test_integer_products.py, tests/capture/test_quantized_ways.py",
+    "dequantize": "as quantize",
+    "lookup": "as quantize: tests/ops/test_quantized_elementwise.py",
+    "quantize_dynamic": "as quantize: tests/ops/test_dynamic_products.py",
+    "dequantize_dynamic": "as quantize_dynamic",
+    "columns_dynamic": "as quantize_dynamic",
 }

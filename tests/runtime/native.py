@@ -158,9 +158,9 @@ def program(kind: str, *sources: Path, flags: Sequence[str] = (), name: str = ""
     return out
 
 
-def emulated(target: str, program: Path) -> list[str | Path]:
-    """How a program for an arm target is started."""
-    return [TARGETS[target][1], program]
+def emulated(target: str, program: Path, cpu: str = "max") -> list[str | Path]:
+    """How a program for an arm target is started, on one of the emulator's processors."""
+    return [TARGETS[target][1], "-cpu", cpu, program]
 
 
 def run(

@@ -1,14 +1,20 @@
 """The whole runtime on arm64 and armv7: cross-compiled by zig without any platform headers but musl's, run by qemu on the
-same samples and networks as here. NEON is the base instruction set there."""
+same samples and networks as here. NEON is the base instruction set there; arm64 has two more, for products of bytes."""
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 
 import pytest
+import torch
 
+from penlight.file.reader import read
+from tests.graphs import file_of
+from tests.ops import test_integer_products as products
 from tests.ops.recording import record_all
 from tests.runtime import native
+from tests.runtime.case import case_bytes
 
 HERE = Path(__file__).parent
 GOLDEN = HERE.parent / "file/golden/v2.pen"
@@ -33,3 +39,36 @@ def test_samples(target: str, recording: Path) -> None:
     native.run(
         [*native.emulated(target, program), record_all(recording, subnormals=target != "armv7"), "base"], timeout=300
     )
+
+
+# Processors that the emulator has, and the instruction sets that are theirs, best first.
+PROCESSORS = {
+    "arm64": {"cortex-a53": ["base"], "cortex-a76": ["dotprod", "base"], "max": ["i8mm", "dotprod", "base"]},
+    "armv7": {"cortex-a15": ["base"]},
+}
+
+
+def test_best_set_is_chosen(target: str) -> None:
+    program = native.program(target, HERE / "isas.c")
+    for cpu, isas in PROCESSORS[target].items():
+        assert native.run(native.emulated(target, program, cpu)).stdout.split() == isas, cpu
+
+
+def test_integer_products(target: str, tmp_path: Path) -> None:
+    """Every bit of a result in bytes, by every instruction set."""
+    cases = [products.convolution(case) for case in products.CASES]
+    cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    recorded, keys = b"", set()
+    for i, (graph, inputs, want) in enumerate(cases):
+        name, file = f"{i}: {graph.nodes[-1]}".encode()[:100], file_of(graph).tobytes()
+        keys |= set(read(file).keys)
+        given, expected = (
+            [torch.from_numpy(v).contiguous() for v in values] for values in (inputs, [want.astype("f4")])
+        )
+        recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
+        recorded += case_bytes(given, expected, tolerance=0)
+    assert {"conv2d.q8.gemm", "linear.q8"} <= keys
+    (tmp_path / "products").write_bytes(recorded)
+    program = native.program(target, HERE / "samples.c")
+    for cpu, isas in PROCESSORS[target].items():
+        native.run([*native.emulated(target, program, cpu), tmp_path / "products", isas[0]])

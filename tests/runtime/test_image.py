@@ -22,7 +22,7 @@ def test_pictures(isa: str, tmp_path: Path) -> None:
     rows = []
     for name in dict.fromkeys(["base", isa]):
         rows.append(tmp_path / f"{name}.o")
-        chosen = [] if name == "base" else [f"-DPEN_ISA={name}", *ISAS[name][1]]
+        chosen = [] if name == "base" else [f"-DPEN_ISA={name}", *ISAS[name].flags]
         native.run(["g++", *FLAGS, *native.FLAGS["asan"], *chosen, "-c", ROWS, "-o", rows[-1]])
     native.run(["g++", *FLAGS, *native.FLAGS["asan"], *SOURCES, *rows, "-o", tmp_path / "image"])
     assert native.run([tmp_path / "image"], environment={"PENLIGHT_ISA": isa}).stdout == "all well\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.instructions import Layer, implied, layer, measure
+from bench.instructions import Layer, implied, layer, measure, of_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,13 @@ pytestmark = pytest.mark.slow
 def test_whole_tiles_are_within_a_tenth(target: str, shape: Layer) -> None:
     tiles, _ = measure(shape, target)
     assert 0 < tiles <= 1.10 * implied(shape, target)
+
+
+@pytest.mark.parametrize("isa", ["dotprod", "i8mm"])
+@pytest.mark.parametrize("shape", [layer(14, 384, 96), layer(14, 192, 64, 3, 2)], ids=lambda shape: shape.name)
+def test_tiles_of_bytes_are_within_a_tenth(isa: str, shape: Layer) -> None:
+    tiles, _ = measure(of_bytes(shape, isa), "arm64")
+    assert 0 < tiles <= 1.10 * implied(of_bytes(shape, isa), "arm64")
 
 
 def test_matrix_kernel_is_within_a_tenth() -> None:

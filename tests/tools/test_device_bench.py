@@ -68,7 +68,7 @@ def test_table_json_and_profile(phone: Phone, classifier: Path, binary: Path) ->
     told = phone.bench(classifier, "--binary", binary, "--threads", "1,2", "--runs", "3", "--profile", "--peak", "10,5")
     assert told.code == 0, told.err
     lines = told.out.splitlines()
-    assert "1 × 3 × 32 × 32; 5.53e-05 G multiply-adds; base; on Stand-in (PHONE), Android 14, arm64-v8a" in lines[0]
+    assert "1 × 3 × 32 × 32; 5.53e-05 G multiply-adds; i8mm; on Stand-in (PHONE), Android 14, arm64-v8a" in lines[0]
     here = phone.command("bench", classifier, "--threads", "1,2", "--runs", "3").out.splitlines()
     assert here[1].split() == next(line for line in lines[1:] if "best ms" in line).split()  # the same columns
     assert [line.split()[0] for line in lines[3:5]] == ["1", "2"]

@@ -93,6 +93,17 @@ def test_conv_transpose(groups: int, axis: int | None) -> None:
         same("quantized::conv_transpose1d", quantized(2, 4, 9), p, 0.6, 130, layout=False)
 
 
+@pytest.mark.parametrize(("groups", "zero"), [(4, 0), (4, 5), (1, -7), (2, 5)])
+def test_conv_transpose_of_groups_and_zero_points(groups: int, zero: int) -> None:
+    """Every channel for itself, and weights that are not around 0; padding may be more than the kernel reaches."""
+    torch.manual_seed(groups)
+    with engine("qnnpack"):
+        for kernel, padding in (((3, 2), [1, 0]), ((1, 1), [1, 1])):
+            w = weight(4, 8 // groups, *kernel, zero=zero)
+            p = pack("quantized::conv_transpose2d_prepack", w, torch.randn(8), [2, 1], padding, [1, 0], [1, 2], groups)
+            same("quantized::conv_transpose2d", quantized(2, 4, 5, 6), p, 0.6, 130)
+
+
 def test_conv3d() -> None:
     """torch's qnnpack has none but fbgemm does: a step apart at most."""
     torch.manual_seed(0)

@@ -72,7 +72,9 @@ def test_embedding_packed() -> None:
         check.run("quantized::embedding_bag_byte", packed.ours, INDICES, torch.tensor([3, 1]))
 
 
-def cells(layers: int, inputs: int, hidden: int, gates: int, both: bool, half: bool) -> list[Packed]:
+def cells(
+    layers: int, inputs: int, hidden: int, gates: int, both: bool, half: bool, reduce_range: bool = False
+) -> list[Packed]:
     made = []
     for layer in range(layers):
         for _ in range(2 if both else 1):
@@ -88,26 +90,29 @@ def cells(layers: int, inputs: int, hidden: int, gates: int, both: bool, half: b
             zeros = torch.zeros(gates * hidden)
             name = "quantized::make_quantized_cell_params_"
             made.append(
-                pack(name + "fp16", *products) if half else pack(name + "dynamic", *products, zeros, zeros, True)
+                pack(name + "fp16", *products)
+                if half
+                else pack(name + "dynamic", *products, zeros, zeros, reduce_range)
             )
     return made
 
 
-@pytest.mark.parametrize("half", [False, True])
+@pytest.mark.parametrize("kind", ["i8", "i8 of 7 bits", "f16"])
 @pytest.mark.parametrize("both", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_recurrent(layers: int, both: bool, half: bool) -> None:
+def test_recurrent(layers: int, both: bool, kind: str) -> None:
     """Products are exact; a last bit of tanh may move a state by a step of its quantization in the next one, hence the tolerance."""
     torch.manual_seed(layers)
     count, hidden = layers * (2 if both else 1), 6
+    half, reduced = kind == "f16", kind == "i8 of 7 bits"
     tolerance = 1e-5 if half else 5e-3
-    with engine("fbgemm" if half else "qnnpack"):
+    with engine("qnnpack" if kind == "i8" else "fbgemm"):
         tail = (True, layers, 0.0, False, both)
         for batch_first in (False, True):
             x = torch.randn(5, 3, 7)
             batch = 5 if batch_first else 3
             h, c = torch.randn(count, batch, hidden), torch.randn(count, batch, hidden)
-            lstm, gru = cells(layers, 7, hidden, 4, both, half), cells(layers, 7, hidden, 3, both, half)
+            lstm, gru = (cells(layers, 7, hidden, gates, both, half, reduced) for gates in (4, 3))
             same("aten::quantized_lstm.input", x, [h, c], lstm, *tail, batch_first, tolerance=tolerance)
             same("aten::quantized_gru.input", x, h, gru, *tail, batch_first, tolerance=tolerance)
         sizes, x = torch.tensor([4, 3, 3, 1]), torch.randn(11, 7)

@@ -36,7 +36,7 @@ def test_linear(shape: tuple[int, int, int], axis: int | None, weight_zero: int)
             same("quantized::linear", x, packed(made), 0.2 * inputs**0.5, zero)
             same("quantized::linear_relu", x, packed(made), 0.05, zero) if zero < 255 else None  # saturates
             same("quantized::linear_dynamic", x.dequantize() * 1.37, packed(made), False)
-            same("quantized::linear_relu_dynamic", x.dequantize(), packed(made), True)
+            same("quantized::linear_relu_dynamic", x.dequantize(), packed(made), False)
 
 
 def test_shapes_and_layouts() -> None:
@@ -72,6 +72,19 @@ def test_beside_fbgemm(name: str) -> None:
         for axis in (None, 0):
             made = parameters(17, 33, axis, 0)
             same(f"quantized::{name}", quantized(9, 33, spread=0.5), packed(made), 0.9, 12, steps=1)
+
+
+@pytest.mark.parametrize("axis", [None, 0])
+def test_reduce_range(axis: int | None) -> None:
+    """7 bits, as fbgemm has it; qnnpack would use 8 all the same."""
+    torch.manual_seed(0)
+    with engine("fbgemm"):
+        for rows, inputs, outputs in SHAPES:
+            made = parameters(outputs, inputs, axis, 0)
+            for flag in (False, True):
+                x = torch.randn(rows, inputs) * 2 + 1
+                same("quantized::linear_dynamic", x, packed(made), flag, tolerance=1e-6)
+                same("quantized::linear_relu_dynamic", x, packed(made), flag, tolerance=1e-6)
 
 
 def test_signed_input() -> None:

@@ -57,6 +57,26 @@ def test_averages(dtype: torch.dtype, zero: int) -> None:
         same("aten::adaptive_avg_pool3d", x, [2, 3, 2], steps=1, layout=False)
 
 
+def test_wide_integers() -> None:
+    """qint32: maxima are exact, the rest is computed in f32."""
+    torch.manual_seed(6)
+    for x in both_orders(2, 6, 9, 10, dtype=torch.qint32, zero=-9):
+        same("quantized::max_pool2d", x, [3, 2], [2, 1], [1, 0], [1, 1], False)
+        same("aten::avg_pool2d", x, [3, 2], [2, 1], [1, 0], False, True, None, steps=1, layout=False)
+        same("aten::adaptive_avg_pool2d", x, [3, 5], steps=1, layout=False)
+        same("aten::mean.dim", x, [2, 3], False, None, steps=1, layout=False)
+        same("aten::upsample_bilinear2d", x, [8, 12], False, None, None, steps=1, layout=False)
+
+
+def test_maps_without_batch() -> None:
+    torch.manual_seed(7)
+    with engine("fbgemm"):  # qnnpack takes none
+        x = quantized(6, 9, 10, zero=77)
+        same("aten::max_pool2d", x, [3, 2], [2, 1], [1, 0], [1, 1], False)
+        same("aten::avg_pool2d", x, [3, 2], [2, 1], [1, 0], False, True, None, steps=1)
+        same("aten::adaptive_avg_pool2d", x, [3, 5], steps=1)
+
+
 @pytest.mark.parametrize(("dtype", "zero"), MAPS)
 def test_norms(dtype: torch.dtype, zero: int) -> None:
     torch.manual_seed(2)
@@ -174,18 +194,18 @@ def test_copying() -> None:
 def test_refused() -> None:
     x = quantized(1, 2, 5, 5)
     cases: list[tuple[str, tuple[Any, ...], str]] = [
-        ("quantized::max_pool2d", (x, [6, 6], [1, 1], [0, 0], [1, 1], False), "as large as the kernel"),
-        ("quantized::max_pool2d", (x, [2, 2], [0, 1], [0, 0], [1, 1], False), "above 0"),
-        ("quantized::max_pool2d", (x, [2, 2], [1, 1], [2, 2], [1, 1], False), "half the kernel"),
-        ("quantized::max_pool2d", (x, [2, 2, 2, 2], [1], [0], [1], False), "each side"),
+        ("quantized::max_pool2d", (x, [6, 6], [1, 1], [0, 0], [1, 1], False), "as large as the window"),
+        ("quantized::max_pool2d", (x, [2, 2], [0, 1], [0, 0], [1, 1], False), "1 or more"),
+        ("quantized::max_pool2d", (x, [2, 2], [1, 1], [2, 2], [1, 1], False), "half the window"),
+        ("quantized::max_pool2d", (x, [2, 2, 2, 2], [1], [0], [1], False), "1 or 2 numbers"),
         ("aten::avg_pool2d", (x, [2, 2], [1, 1], [0, 0], False, True, 0), "divisor"),
-        ("aten::adaptive_avg_pool2d", (x, [-1, 2]), "0 or more"),
+        ("aten::adaptive_avg_pool2d", (x, [-1, 2]), "sizes from 0"),
         ("aten::mean.dim", (x, [9], False, None), "dim"),
         ("aten::mean.dim", (x, [1, 1], False, None), "once"),
         ("quantized::cat", ([x, quantized(1, 2, 5, 4)], 1, 0.1, 0), "equal size"),
         ("quantized::cat", ([], 1, 0.1, 0), "at least"),
-        ("quantized::batch_norm2d", (x, None, None, torch.ones(3), torch.ones(3), 1e-5, 0.1, 0), "each channel"),
-        ("quantized::group_norm", (x, 3, None, None, 1e-5, 0.1, 0), "equal size"),
+        ("quantized::batch_norm2d", (x, None, None, torch.ones(3), torch.ones(3), 1e-5, 0.1, 0), "one a channel"),
+        ("quantized::group_norm", (x, 3, None, None, 1e-5, 0.1, 0), "divided into the groups"),
         ("quantized::layer_norm", (x, [4], None, None, 1e-5, 0.1, 0), "last dims"),
         ("aten::upsample_bilinear2d", (x, [0, 3], False, None, None), "above 0"),
     ]

@@ -20,6 +20,8 @@ from penlight.build.toolchain import find_zig
 from penlight.build.verify import verify
 from penlight.file.reader import read
 from tests import models
+from tests.graphs import file_of
+from tests.ops import test_integer_products as products
 from tests.ops.recording import record_all
 from tests.runtime import networks
 from tests.web.node import HERE, built, module, node, run
@@ -56,6 +58,22 @@ def test_mobilenet(mobilenet: Path) -> None:
     facts = json.loads(node(HERE / "module.mjs", made.path))
     assert facts["imports"] == ["wasi_snapshot_preview1.clock_time_get"]
     assert not [name for name in facts["exports"] if name.startswith(("pen_module", "pen_value"))]
+
+
+@pytest.mark.slow
+def test_integer_products(tmp_path: Path) -> None:
+    """Convolutions and linear of bytes: every bit as integers say."""
+    cases = [products.convolution(case) for case in products.CASES]
+    cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    files = [tmp_path / f"{i}.pen" for i in range(len(cases))]
+    for file, (graph, _, _) in zip(files, cases, strict=True):
+        file.write_bytes(file_of(graph).tobytes())
+    chosen = functools.reduce(operator.or_, (selection_of_file(read(file)) for file in files))
+    assert {"conv2d.q8.gemm", "linear.q8"} <= (chosen.keys or set())
+    built_module = module("integers", chosen)
+    for file, (_, inputs, want) in zip(files, cases, strict=True):
+        (got,) = run(built_module, file, [("forward", inputs)])
+        np.testing.assert_array_equal(got[0], want)
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ MAX_GROWTH = 4
 MAX_GROWN_BYTES = 1 << 20
 # These look only at the dtype and shape of their first argument.
 _OF_A_KIND = {"new_zeros", "new_ones", "new_full", "zeros_like", "ones_like", "full_like"}
+_TO_INTEGERS = "fake_quantize"  # the weights are to stay integers, which are smaller
 _UNDEFINED = ("empty", "new_empty")  # their numbers are whatever the memory holds
 
 
@@ -103,7 +104,7 @@ def _is_computable(node: torch.fx.Node) -> bool:
         return True
     if not isinstance(op, OpOverload) or op.namespace != "aten" or torch.Tag.nondeterministic_seeded in op.tags:
         return False
-    if _name(node).startswith(_UNDEFINED):
+    if _name(node).startswith((*_UNDEFINED, _TO_INTEGERS)):
         return False
     before, after = _bytes([n.meta.get("val") for n in node.all_input_nodes]), _bytes(val)
     return after <= MAX_GROWN_BYTES or after <= MAX_GROWTH * before

@@ -494,8 +494,9 @@ class Conversion:
         pairs = zip(result.shape, out.shape, strict=False)
         if result.rank != out.rank or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
             raise TypeError(f"returned {result.type}, torch says {out}")
-        if result.producer is not None and result.type != out:
-            result.type = out
+        stated = replace(out, quant=result.tensor.quant)  # torch knows of no scales: its integers are plain
+        if result.producer is not None and result.type != stated:
+            result.type = stated
         return result
 
     def _refuse(self, node: torch.fx.Node, name: str, reason: str) -> Any:

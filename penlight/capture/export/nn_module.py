@@ -245,7 +245,10 @@ def evaluating(module: nn.Module) -> Iterator[None]:
     """The module and all below it in eval mode; afterwards each as it was."""
     training = [m for m in module.modules() if getattr(m, "training", False)]  # frozen ones have no such attribute
     try:
-        module.eval()
+        try:
+            module.eval()
+        except NotImplementedError:  # what torch.export and prepare_pt2e gave: its mode is part of its graph
+            training = []
         yield
     finally:
         for m in training:

@@ -7,6 +7,7 @@ Branches are taken as the values decide; a value that is not known while exporti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -19,6 +20,7 @@ from penlight.capture.export.source_lines import ANNOTATION
 from penlight.capture.export.tensors import TORCH_DTYPES
 from penlight.capture.script.operators import call_torch, plain_result
 from penlight.capture.script.plain_values import DTYPES, dtype_code, is_number
+from penlight.capture.script.quantized import Quantized
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -51,6 +53,7 @@ class ScriptMachine(nn.Module):
         self._owners: dict[int, tuple[nn.Module, str]] = {}  # id of a ScriptTensor -> its buffer
         self._values: dict[int, Any] = {}  # id of a container or object -> its one value here, so that sharing stays
         self._numbers: dict[int, Any] = {}  # id of a rank-0 constant -> its number
+        self._singles: dict[int, tuple[torch.Tensor, ScriptTensor]] = {}  # id of a weight of one element -> both
         self._kept: list[Any] = []
         self._changed: dict[tuple[int, int], Any] = {}  # (object, attribute) -> what the run put there
         self._actions = 0
@@ -67,7 +70,7 @@ class ScriptMachine(nn.Module):
 
     def _register(self, tensor: ScriptTensor, copies: bool) -> None:
         """Its buffer lies in modules of the names on its path: "features.0.weight"."""
-        if tensor.dtype not in TORCH_DTYPES or tensor.quantizer is not None:
+        if tensor.dtype not in TORCH_DTYPES:
             return
         *path, name = (tensor.name or f"constant.{len(self._owners)}").split(".")
         owner: nn.Module = self
@@ -80,7 +83,12 @@ class ScriptMachine(nn.Module):
             owner = child
         while hasattr(owner, name):
             name += "_"
-        owner.register_buffer(name, _tensor(tensor, copies))
+        made = _tensor(tensor, copies)
+        if tensor.quantizer is not None:
+            made = (
+                made.contiguous()
+            )  # torch lays packed weights channels-last, and asks sizes of what it computes with them
+        owner.register_buffer(name, made)
         self._owners[id(tensor)] = (owner, name)
         self._kept.append(tensor)
 
@@ -88,10 +96,13 @@ class ScriptMachine(nn.Module):
         """A constant or a part of the state as the machine computes with it."""
         if isinstance(v, ScriptTensor):
             if id(v) not in self._owners:
-                raise UnavailableError(
-                    f"tensor {v.name or v.storage.name} is quantized or of dtype {v.dtype}: not captured"
-                )
-            return getattr(*self._owners[id(v)])  # while exporting, torch puts its own tensors there
+                raise UnavailableError(f"tensor {v.name or v.storage.name} is of dtype {v.dtype}: not captured")
+            numbers = getattr(*self._owners[id(v)])  # while exporting, torch puts its own tensors there
+            if v.quantizer is not None:
+                return Quantized(numbers, v.quantizer.scale, v.quantizer.zero_point, v.quantizer.axis, shared=True)
+            if math.prod(v.shape) == 1:
+                self._singles[id(numbers)] = (numbers, v)
+            return numbers
         if isinstance(v, Device):
             return torch.device("cpu")
         if isinstance(v, EnumValue):
@@ -238,6 +249,8 @@ class ScriptMachine(nn.Module):
         name, _, overload = full_name.partition(".")
         base = name.partition("::")[2]
         args = self._as_numbers(args)
+        if full_name in _READ_NUMBERS:  # scales of quantization lie in buffers; torch.export would take them for data
+            args = [self._single(a) for a in args]
         made: Any
         if name == "prim::RaiseException":
             raise CaptureError(f"the model raises an error for these example inputs: {args[0]}")
@@ -247,7 +260,7 @@ class ScriptMachine(nn.Module):
             is_plain, made = plain_result(base, args)
             if not is_plain:
                 packed = [self._accessor(v) if isinstance(v, ScriptObject) else v for v in args]
-                if name.startswith(("quantized::", "upgrade::")):
+                if name.startswith("upgrade::"):
                     raise UnavailableError(f"{full_name} is not planned")
                 try:
                     made = call_torch(name, overload, packed)
@@ -262,6 +275,15 @@ class ScriptMachine(nn.Module):
         known = [self._numbers.get(id(a), a) if isinstance(a, torch.Tensor) else a for a in args]
         arithmetic = any(map(is_number, args)) and all(is_number(a) or a is None or isinstance(a, str) for a in known)
         return known if arithmetic else args
+
+    def _single(self, value: Any) -> Any:
+        """The number in a weight of one element; anything else as it is."""
+        known = self._singles.get(id(value)) if isinstance(value, torch.Tensor) else None
+        if known is None:
+            return value
+        return (
+            value.item() if self._observer is not None else known[1].array().item()
+        )  # code may change it while observed
 
     def _accessor(self, packed: ScriptObject) -> Callable[[str], Any]:
         return lambda name: self.value(packed.attributes.get(name))
@@ -311,7 +333,7 @@ def _tensor(t: ScriptTensor, copy: bool) -> torch.Tensor:
 
 
 def _is_instance(value: Any, types: str) -> bool:
-    kinds: dict[str, Any] = {"Tensor": torch.Tensor, "int": (int, torch.SymInt), "float": (float, torch.SymFloat), "bool": bool,
+    kinds: dict[str, Any] = {"Tensor": (torch.Tensor, Quantized), "int": (int, torch.SymInt), "float": (float, torch.SymFloat), "bool": bool,
                              "str": str, "NoneType": type(None)}  # fmt: skip
     for name in types.split("|"):
         base = name.partition("[")[0]
@@ -335,7 +357,9 @@ def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 
-_OTHER_KINDS = ("cuda", "quantized", "nested", "sparse", "sparse_csr", "mkldnn", "mps", "meta", "vulkan", "ipu", "xla", "xpu", "ort",
+_READ_NUMBERS = {f"aten::{name}" for name in ("Float.Tensor", "FloatImplicit", "Int.Tensor", "IntImplicit", "item", "ScalarImplicit",
+                                              "quantize_per_tensor.tensor_qparams")}  # fmt: skip
+_OTHER_KINDS = ("cuda", "nested", "sparse", "sparse_csr", "mkldnn", "mps", "meta", "vulkan", "ipu", "xla", "xpu", "ort",
                 "maia", "mtia")  # fmt: skip
 _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "aten::tensor": _make_tensor,
@@ -348,6 +372,7 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::type": lambda d: d.type,
     "prim::is_cpu": lambda t: True,
     **{f"prim::is_{kind}": lambda t: False for kind in _OTHER_KINDS},
+    "prim::is_quantized": lambda t: isinstance(t, Quantized),
     "prim::data": lambda t: t,
     "prim::ImplicitTensorToNum": lambda x: x,
     "aten::alias": lambda t: t,

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, is_number, torch_argument
+from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
 from penlight.errors import CaptureError
 
 
@@ -42,6 +43,8 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
         return _convolution(*args)
     if name in PACKED:
         return PACKED[name](*args)
+    if is_about_quantized(name, args):
+        return call_quantized(name, overload, args, call_torch)
     namespace, _, base = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     op = getattr(packet, overload or "default", None) if packet is not None else None
@@ -65,7 +68,7 @@ def holds_tensor(x: Any) -> bool:
         return any(map(holds_tensor, x))
     if isinstance(x, dict):
         return any(map(holds_tensor, x.values()))
-    return isinstance(x, torch.Tensor)
+    return isinstance(x, (torch.Tensor, Quantized))
 
 
 def holds_symbol(x: Any) -> bool:

@@ -25,6 +25,7 @@ from penlight.capture.script.machine import ScriptMachine, UnavailableError
 from penlight.capture.script.observe import Observation, observe
 from penlight.capture.script.plan_parts import plan_parts
 from penlight.capture.script.plan_whole import put_in_front
+from penlight.capture.script.quantized import holds_quantized
 from penlight.errors import CaptureError, InputError, PlanWarning
 from penlight.ir.graph import Method, Program
 from penlight.ir.script import Script, ScriptFunction
@@ -181,6 +182,12 @@ def whole(
         names[: len(inputs)],
         inputs,
         dynamic_shapes,
-        lambda *args: machine.call(forward.name, [script.module, *args]),
+        lambda *args: _plain(machine.call(forward.name, [script.module, *args])),
         say,
     )
+
+
+def _plain(result: Any) -> Any:
+    if holds_quantized(result):
+        raise CaptureError("its result is a quantized tensor, which plans do not give: end the model with dequantize()")
+    return result

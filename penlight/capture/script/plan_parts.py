@@ -23,6 +23,7 @@ from penlight.capture.script.capture_run import capture_run
 from penlight.capture.script.dataflow import JUMPS, data_decisions, gives_view, leaders, live_before, reads, written
 from penlight.capture.script.machine import ScriptMachine
 from penlight.capture.script.observe import Observation
+from penlight.capture.script.quantized import OPERATORS
 from penlight.errors import CaptureError, PlanWarning
 from penlight.ir.graph import Method, Unplanned
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -147,8 +148,10 @@ def _plannable(a: Action, changed: set[int] | None) -> bool:
     if a.op != "op" or not a.results:
         return False
     name = a.target
-    if name.startswith(("aten::rand", "aten::normal", "aten::dropout_", "quantized::", "upgrade::")):
+    if name.startswith(("aten::rand", "aten::normal", "aten::dropout_", "upgrade::")):
         return False
+    if name.startswith("quantized::"):
+        return name.partition(".")[0] in OPERATORS
     return name.startswith(("aten::", "torchvision::", "prepacked::", "vulkan_prepack::", "metal", "prim::"))
 
 

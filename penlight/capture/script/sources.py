@@ -19,6 +19,7 @@ from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
+from penlight.capture.script.levels import ignores_reduce_range, use_all_levels
 from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
@@ -70,6 +71,8 @@ def capture_script(
         from penlight.capture.script.torchscript import script_of, traced_inputs
 
         script = script_of(source, _kept(source._c._method_names(), methods, bundles))
+        if ignores_reduce_range():
+            use_all_levels(script)
         examples = examples or _traced(traced_inputs(source))
         return _capture(script, examples, dynamic_shapes, plan, say, lambda: copy.deepcopy(source))
     unknown = set(methods or ()) - set(source.methods)
@@ -77,12 +80,14 @@ def capture_script(
         raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(source.methods)}")
     kept = _kept(source.methods, methods, bundles)
     if isinstance(source, SourceProgram):
-        file = source.source
-        return _capture(source.script(kept), examples, dynamic_shapes, plan, say, lambda: torch_module(file))
+        file, script = source.source, source.script(kept)
+        use_all_levels(script)
+        return _capture(script, examples, dynamic_shapes, plan, say, lambda: torch_module(file))
     counts = None
     if _has_torch():
         from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
     script = to_script(source, None if methods is None else kept, counts)
+    use_all_levels(script)
     return _capture(script, examples, dynamic_shapes, plan, say, lambda: None)
 
 

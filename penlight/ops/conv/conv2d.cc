@@ -4,9 +4,11 @@
 #include "penlight/ops/conv/conv2d.h"
 
 #include "conv_kernels.h"  // generated from kernels.py
+#include "penlight/ops/conv/conv2d_q8.h"
 #include "penlight/ops/conv/winograd.h"
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/packed.h"
+#include "penlight/runtime/cpu/depthwise_q8.h"
 
 namespace pen {
 
@@ -26,7 +28,7 @@ static PEN_SMALL Status bind_weight(Bind& b, const char* layout, int64_t groups)
   if (bytes < 0 || b.in_bytes(1) < bytes)
     return b.fail(1, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(b.in_bytes(1)),
                   static_cast<long long>(bytes));
-  return b.has(2) ? b.need(2, Need::dense) : PEN_OK;
+  return PEN_OK;
 }
 
 // How much of the kernel falls above or below the image, over all output rows, in 1/256.
@@ -58,12 +60,17 @@ static int64_t phase_rows(const Conv2d& p, const Tensor& out) {
 static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
   const Tensor &x = b.in(0), &out = b.out(0);
   int64_t oh = out.dims[out.rank - 2], ow = out.dims[out.rank - 1];
-  p->runs = !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
-  p->by_rows = p->transposed || (ow >= 4 && rows_on_padding(*p, map_side(x, 0), oh) >= 32);
+  const bool bytes = kHasBytes && x.dtype == DType::u8;
+  p->runs =
+      !bytes && !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
+  p->copied = bytes && p->ci_g % 4 != 0;
+  // Of bytes, padding can be skipped where it is 0; their tiles lose nothing by being lower, so less of it is worth it.
+  const int64_t worth = !bytes ? 32 : x.quant->zero == 0 && !p->copied ? 6 : 257;
+  p->by_rows = p->transposed || (ow >= 4 && rows_on_padding(*p, map_side(x, 0), oh) >= worth);
   // Pixels first, then columns: a pixel part gathers its rows once for all its columns.
   int64_t work = times(times(p->pixels, kernel_taps(*p) * p->ci_g), p->co_g * p->groups);
   if (p->transposed) work /= times(p->stride[0], times(p->stride[1], p->stride[2]));
-  int64_t target = at_most(work / kTaskWork + 1, kMaxTasks);
+  int64_t target = at_most(work / (bytes ? 4 * kTaskWork : kTaskWork) + 1, kMaxTasks);
   int64_t units = p->groups > 1 ? p->groups : (p->co_g + kColumnUnit - 1) / kColumnUnit;
   // At least two tiles to a task, and small maps whole: their weights are what has to be fetched.
   p->pixel_unit = p->by_rows ? ow : 2 * kPixelUnit;
@@ -74,8 +81,8 @@ static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
   // Weights that stay in the second cache level anyway leave the order by pixels, which suits the next node (pool.cc).
   int64_t inputs = times(times(x.dims[0], x.dims[1]), times(times(map_side(x, 0), map_side(x, 1)), map_side(x, 2)));
-  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / 4 > inputs;
-  return b.scratch(gather_sizes(*p, x.dims[1]).total);
+  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / dtype_size(x.dtype) > inputs;
+  return b.scratch(gather_sizes(*p, x.dims[1], dtype_size(x.dtype)).total);
 }
 
 // A strip of output rows to a task: enough pixels that the weights are worth fetching, few enough that the strip stays in the
@@ -105,6 +112,47 @@ static PEN_SMALL Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   return b.scratch(direct_sizes(*p, ow).total);
 }
 
+static PEN_INLINE void begin_conv(Bind& b, bool transposed, Conv2d* p) {
+  p->transposed = transposed;
+  p->groups = b.integer("groups");
+  p->ci_g = b.in(1).dims[1];
+  p->co_g = b.in(1).dims[0] / p->groups;
+}
+static PEN_INLINE void count_pixels(const Tensor& out, Conv2d* p) {
+  p->pixels = out.dims[0];
+  for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);
+}
+
+// By output rows; small maps by channels. What half a task's multiply-adds of floats take, bytes do in a fraction.
+[[maybe_unused]] static PEN_SMALL Status cut_depthwise_q8(Bind& b, Conv2d* p) {
+  const Tensor &x = b.in(0), &out = b.out(0);
+  int64_t ow = out.dims[3], channels = out.dims[1], units = (channels + kDepthwiseUnitQ8 - 1) / kDepthwiseUnitQ8;
+  int64_t row_work = times(times(ow, kernel_taps(*p) + 1), channels), target = times(p->pixels / ow, row_work) / (kTaskWork / 2) + 1;
+  bool small = p->pixels <= kBlockPixels;
+  p->pixel_units = p->pixels / ow;
+  p->pixel_tasks = small ? 1 : at_most(at_most(target, kMaxTasks), p->pixel_units);
+  p->column_tasks = small ? at_most(at_most(target, kMaxTasks), units) : 1;
+  b.tasks(p->pixel_tasks * p->column_tasks);
+  const int64_t in[2] = {map_side(x, 0), map_side(x, 1)};
+  return b.scratch(depthwise_sizes_q8(p->kernel, in, channels).total);
+}
+
+// Of quantized bytes: conv2d_q8.cc, conv2d_q8_depthwise.cc.
+[[maybe_unused]] static PEN_SMALL Status bind_q8(Bind& b, bool depthwise) {
+  const int64_t groups = b.integer("groups"), each = b.in(1).dims[0] / groups;
+  const GroupsQ8 g = depthwise ? GroupsQ8{1, groups, (groups + 63) / 64 * 64} : GroupsQ8{groups, each, (each + 15) / 16 * 16};
+  ConvQ8* p = params_q8<ConvQ8>(b, bind_columns_q8(b, g));
+  if (!p) return PEN_ERROR_SHAPE;
+  begin_conv(b, false, p);
+  PEN_TRY(bind_weight(b, depthwise ? "taps4" : "quads16", p->groups));
+  PEN_TRY(b.need(0, Need::channels));
+  PEN_TRY(bind_maps(b, p));
+  PEN_TRY(bind_result_q8(b, g, reinterpret_cast<float*>(p + 1), &p->result, &p->act));
+  count_pixels(b.out(0), p);
+  if (p->pixels == 0 || b.out(0).dims[1] == 0) return PEN_OK;
+  return depthwise ? cut_depthwise_q8(b, p) : cut_gemm(b, p);
+}
+
 static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   const char* variant = b.key();
   for (const char* c = variant; *c; ++c)
@@ -115,14 +163,13 @@ static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   const char* packed = winograd ? variant : "plain";
   for (const ConvKernel& k : kConvKernels)
     if (strcmp(variant, k.variant) == 0) packed = k.layout;
+  if (kHasBytes && b.in(0).dtype == DType::u8) return bind_q8(b, depthwise);
   Conv2d* p = winograd ? b.params<Winograd>() : b.params<Conv2d>();
   if (!p) return PEN_ERROR_MEMORY;
 
-  p->transposed = transposed;
-  p->groups = b.integer("groups");
-  p->ci_g = b.in(1).dims[1];
-  p->co_g = b.in(1).dims[0] / p->groups;
+  begin_conv(b, transposed, p);
   PEN_TRY(bind_weight(b, packed, p->groups));
+  if (b.has(2)) PEN_TRY(b.need(2, Need::dense));
   if (depthwise && (p->ci_g != 1 || p->co_g != 1))
     return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p->ci_g),
                   static_cast<long long>(p->co_g));
@@ -130,8 +177,7 @@ static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   if (!direct) PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(bind_maps(b, p));
   const Tensor &x = b.in(0), &out = b.out(0);
-  p->pixels = out.dims[0];
-  for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);
+  count_pixels(out, p);
   if (p->pixels == 0 || out.dims[1] == 0) return PEN_OK;
   if (gemm) return cut_gemm(b, p);
   if (direct) {

@@ -24,6 +24,7 @@ struct Conv2d {
   bool columns_outer;  // neighbouring tasks share columns (weights), not pixels
   bool by_rows;        // tiles end where an output row (of a phase) ends: taps which fall on padding are skipped whole
   bool runs;           // a kernel row is one run of kw * ci floats in memory
+  bool copied;         // windows are copied, each as one row: bytes of channels that are no multiple of 4
 };
 
 // Tiles of the matrix kernels are cut from blocks of output pixels. 14 is the tallest tile of any instruction set and
@@ -41,18 +42,21 @@ static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv_shapes.cc,
 // kConvLimit; runs have at most 32 channels), so no sum here overflows.
 struct GatherSizes {
-  int64_t taps;                                    // rows of pointers: kernel positions, or kernel rows where each is one run
-  int64_t tiles, rows, runs, places, live, total;  // zeros that stand for padding come first
+  int64_t taps;                                      // rows of pointers: kernel positions, or kernel rows where each is one run
+  int64_t window;                                    // elements of a copied window, whole fours
+  int64_t tiles, rows, copies, places, live, total;  // what stands for padding comes first
 };
 constexpr int64_t kTileBytes = 64;  // no less than sizeof(RowTile)
-static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels) {
+static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels, int64_t element_size) {
   GatherSizes s;
   int64_t run = p.runs ? p.kernel[1] * p.ci_g : 0;
-  s.taps = p.runs ? p.kernel[2] * p.kernel[0] : kernel_taps(p);
-  s.tiles = (run > channels ? run : channels) * 4 / 64 * 64 + 64;
+  const bool copied = kHasBytes && p.copied;
+  s.taps = copied ? 1 : p.runs ? p.kernel[2] * p.kernel[0] : kernel_taps(p);
+  s.window = copied ? (kernel_taps(p) * p.ci_g + 3) / 4 * 4 : 0;
+  s.tiles = (run > channels ? run : channels) * element_size / 64 * 64 + 64;
   s.rows = s.tiles + kBlockPixels * kTileBytes;
-  s.runs = s.rows + kBlockPixels * s.taps * 8;
-  s.places = s.runs + (p.runs ? kBlockPixels * s.taps * run * 4 : 0);
+  s.copies = s.rows + kBlockPixels * s.taps * 8;
+  s.places = s.copies + (copied ? kBlockPixels * s.window * element_size / 64 * 64 + 128 : kBlockPixels * s.taps * run * element_size);
   s.live = s.places + (p.transposed ? s.taps * 4 : 0);
   s.total = s.live + kBlockPixels * s.taps;
   return s;

@@ -4,6 +4,8 @@ operator.
 conv1d is a conv2d of height 1. Kernels are chosen by the weight's shape (kernels.py: direct, gemm, depthwise, grouped), but for
     conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1 (lower/winograd.py); weights as winograd2, 4, 6
     conv2d.i64            integers, and conv2d.f64 doubles; weights as they are
+    conv2d.q8.gemm        quantized bytes; weights as quads16
+    conv2d.q8.depthwise   the same where every channel is a group; weights as taps4
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from penlight.ops.emitter import Emitter
 
 DTYPES = ("f32", "f64", "i64")
+WITH_BYTES = (*DTYPES, "q8")
 
 
 def _few_channels(node: Node) -> bool:
@@ -35,11 +38,24 @@ def select(node: Node) -> Selection:
     weight, groups = node.inputs[1], node.attrs["groups"]
     assert weight is not None
     assert isinstance(groups, int)
+    if weight.tensor.quant is not None:
+        if node.op == "conv2d" and weight.shape[:2] == (groups, 1) and groups > 1:
+            return Selection("conv2d.q8.depthwise", {1: "taps4"})
+        return Selection(f"{node.op}.q8.gemm", {1: "quads16"})
     if weight.dtype != "f32":
         return Selection(f"{node.op}.{weight.dtype}")
     outputs, inputs, *_, width = (n if isinstance(n, int) else MANY for n in weight.shape)
     kernel = choose(node.op, groups, inputs, outputs // groups, width)
     return Selection(f"{node.op}.f32.{kernel.variant}", {1: kernel.layout})
+
+
+def takes_bytes(node: Node, inputs: list[Value | None], result: Value) -> bool:
+    """Constant weights of i8 around zero, with one scale or one for each output; a bias that is constant."""
+    weight, bias = inputs[1], inputs[2]
+    if weight is None or weight.constant is None or weight.dtype != "i8" or weight.tensor.quant is None:
+        return False
+    quant = weight.tensor.quant
+    return quant.axis in (None, 0) and not any(quant.zeros) and (bias is None or bias.is_constant)
 
 
 SCHEMA = (
@@ -52,7 +68,9 @@ conv2d = Op(
     SCHEMA,
     layout="channels",
     reads_any=_few_channels,
-    dtypes=DTYPES,
+    dtypes=WITH_BYTES,
+    quantized="kernels",
+    takes_bytes=takes_bytes,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kh, kw], padding = (top, left, bottom, right).",
@@ -61,7 +79,9 @@ conv3d = Op(
     "conv3d",
     SCHEMA,
     layout="channels",
-    dtypes=DTYPES,
+    dtypes=WITH_BYTES,
+    quantized="kernels",
+    takes_bytes=takes_bytes,
     work=lambda x, y: prod(y) * prod(x[1][1:]),
     select=select,
     doc="act(conv(x, w) + b + residual); w [Co, Ci / groups, kd, kh, kw], padding = (front, top, left, back, bottom, right).",

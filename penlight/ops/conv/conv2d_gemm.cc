@@ -1,242 +1,40 @@
 // conv2d.f32.gemm, and the same of conv3d and the transposed: convolution as a matrix product that never writes the matrix
 // down. Row m of A is the window of output pixel m: for each kernel position (tap) a pointer to the input pixel under it, or
-// to zeros where that is padding. The pointers of a block of pixels are gathered once and serve all output channels
+// to zeros where that is padding. The pointers of a block of pixels are gathered once (gather.h) and serve all output channels
 // (runtime/cpu/gemm.h does the rest). Pixels of a transposed convolution go phase by phase (conv2d.h).
 // Layout: NHWC in and out, any pitch; weights "panel16". Groups with 16 or more outputs each, or one group.
-#include "penlight/ops/conv/conv2d.h"
 #include "penlight/runtime/cpu/gemm.h"
+
+#include "penlight/ops/conv/gather.h"
 
 namespace pen {
 namespace PEN_ISA {
 
 static_assert(kTileRows <= kPixelUnit && sizeof(RowTile) <= kTileBytes, "bind sized scratch for these");
 
-// A block of output pixels, gathered. Lies in the worker's scratch.
-struct Gathered {
-  const float* zeros;  // stands for padding
-  RowTile* tiles;
-  const float** rows;  // rows[tap * kBlockPixels + i]
-  float* cut_runs;     // kernel rows that padding cuts, copied with zeros in place
-  uint8_t* live;       // live[tile * taps + tap]
-  int64_t taps;
-  int tile_count;
+struct F32Gemm {
+  using Element = float;
+  using Tile = RowTile;
+  using Block = PEN_ISA::Block;
+  static constexpr int kRows = kTileRows;
+  static constexpr bool kCopies = false;  // channels of floats need not be fours
+  static PEN_INLINE int64_t size_of(const Tensor&) { return 4; }
+  static PEN_INLINE int padding(const Run&) { return 0; }
+  static PEN_INLINE bool may_skip(const Run&) { return true; }
+  static PEN_INLINE const float* weights(const Run& r) { return r.in[1].as<float>(); }
+  static PEN_INLINE void begin(const Run&, const Conv2d& p, Block* block) { block->act = &p.act; }
+  static PEN_INLINE void copy_windows(const Conv2d&, const Tensor&, const Tensor&, int64_t, int64_t, int64_t, int64_t,
+                                      const Gathered<F32Gemm>&) {}
+  static PEN_INLINE void group(const Run& r, const Conv2d& p, int64_t group, Block* block) {
+    block->bias = r.in[2].data ? r.in[2].as<float>() + group * p.co_g : nullptr;
+  }
 };
-
-// A kernel row whose window reaches over the left or right edge: its pixels, zeros where there are none.
-static PEN_OUTER const float* cut_run(const Conv2d& p, const float* image_row, int64_t x0, int64_t width, float* to) {
-  int64_t run = p.kernel[1] * p.ci_g, begin = x0 < 0 ? -x0 * p.ci_g : 0, end = (width - x0) * p.ci_g;
-  begin = begin < run ? begin : run;
-  end = end < begin ? begin : end < run ? end : run;
-  for (int64_t i = 0; i < begin; ++i) to[i] = 0;
-  for (int64_t i = begin; i < end; ++i) to[i] = image_row[x0 * p.ci_g + i];
-  for (int64_t i = end; i < run; ++i) to[i] = 0;
-  return to;
-}
-
-// Pointers to all taps of the phase's pixels [begin, end). Goes by output rows and taps, so that the pixels inside the image,
-// nearly all, are a plain progression.
-static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Tensor& x, int64_t begin, int64_t end, const Gathered& g) {
-  const PhaseSide &rows = phase.side[0], &columns = phase.side[1], &planes = phase.side[2];
-  int64_t h = map_side(x, 0), w = map_side(x, 1), d = map_side(x, 2), pitch = pixel_pitch(x), stride = columns.step;
-  int64_t taps_x = p.runs ? 1 : columns.taps, reach = p.runs ? p.kernel[1] : 1;
-  float* spare = g.cut_runs;
-  if (columns.taps * rows.taps * planes.taps == 0) {  // nothing but the bias: one tap that is not there
-    for (int64_t i = 0; i < end - begin; ++i) g.rows[i] = g.zeros;
-    return;
-  }
-  for (int64_t from = begin; from < end;) {
-    int64_t ox = from % columns.count, line = from / columns.count, oy = line % rows.count, plane = line / rows.count;
-    int64_t oz = plane % planes.count, n = plane / planes.count;
-    int64_t count = columns.count - ox < end - from ? columns.count - ox : end - from;
-    const float** to = g.rows + (from - begin);
-    for (int64_t tap = 0; tap < planes.taps * rows.taps; ++tap) {
-      int64_t iz = oz * planes.step + planes.offset + tap / rows.taps * planes.offset_apart;
-      int64_t iy = oy * rows.step + rows.offset + tap % rows.taps * rows.offset_apart;
-      bool inside = iz >= 0 && iz < d && iy >= 0 && iy < h;
-      const float* row = inside ? x.as<float>() + n * x.strides[0] + (iz * h + iy) * w * pitch : nullptr;
-      for (int64_t kx = 0; kx < taps_x; ++kx, to += kBlockPixels) {
-        int64_t x0 = ox * stride + columns.offset + kx * columns.offset_apart;  // of pixel i: x0 + i * stride; [low, high) are inside
-        int64_t low = x0 < 0 ? (-x0 + stride - 1) / stride : 0;
-        int64_t high = x0 + (count - 1) * stride + reach <= w ? count : x0 + reach <= w ? (w - reach - x0) / stride + 1 : 0;
-        if (!inside) high = 0;
-        for (int64_t i = 0; i < count; ++i) {
-          if (i >= low && i < high) {
-            to[i] = row + (x0 + i * stride) * pitch;
-          } else if (p.runs && inside) {
-            to[i] = cut_run(p, row, x0 + i * stride, w, spare);
-            spare += p.kernel[1] * p.ci_g;
-          } else {
-            to[i] = g.zeros;
-          }
-        }
-      }
-    }
-    from += count;
-  }
-}
-
-// Output columns at which a tap enters or leaves the image. Tiles that end there skip all of its padding, tiles across it
-// none. Only those that leave tiles of some height: at the usual padding of a pixel there is nothing to gain.
-struct Breaks {
-  static constexpr int kMax = 16, kApart = 2;
-  int64_t at[kMax];  // ascending
-  int count;
-};
-
-static PEN_OUTER Breaks find_breaks(const PhaseSide& columns, int64_t w) {
-  Breaks b = {};
-  int64_t last = 0;
-  for (;;) {
-    int64_t next = columns.count;  // the first one far enough from the last
-    for (int64_t k = 0; k < columns.taps; ++k) {
-      int64_t offset = columns.offset + k * columns.offset_apart, stride = columns.step;  // output x reads column x * stride + offset
-      int64_t enters = offset < 0 ? (-offset + stride - 1) / stride : 0, leaves = offset < w ? (w - offset + stride - 1) / stride : 0;
-      if (enters >= last + Breaks::kApart && enters < next) next = enters;
-      if (leaves >= last + Breaks::kApart && leaves < next) next = leaves;
-    }
-    if (next + Breaks::kApart > columns.count || b.count == Breaks::kMax) break;
-    last = b.at[b.count++] = next;
-  }
-  return b;
-}
-
-// Tiles of the phase's pixels [begin, end): none crosses a multiple of `line`, within which pixels have one pitch, nor, where
-// a line is an output row, one of the breaks in it. Finds the taps that are padding for a whole tile.
-static PEN_OUTER void cut_tiles(const Phase& phase, const Tensor& y, const Tensor& residual, int64_t begin, int64_t end, int64_t line,
-                                const Breaks& breaks, Gathered* g) {
-  int64_t width = phase.side[1].count, height = phase.side[0].count, depth = phase.side[2].count;
-  g->tile_count = 0;
-  for (int64_t from = begin; from < end;) {
-    int64_t to = (from / line + 1) * line;
-    for (int i = 0; i < breaks.count; ++i) {
-      if (from % line >= breaks.at[i]) continue;
-      to = from / line * line + breaks.at[i];
-      break;
-    }
-    to = to < end ? to : end;
-    int64_t tiles = (to - from + kTileRows - 1) / kTileRows;
-    for (int64_t i = 0; i < tiles; ++i) {
-      Range range = part(to - from, tiles, i);
-      int64_t first = from + range.begin, row = first / width, plane = row / height, n = plane / depth;
-      RowTile* tile = &g->tiles[g->tile_count];
-      uint8_t* live = g->live + g->taps * g->tile_count++;
-      tile->count = static_cast<int>(range.end - range.begin);
-      tile->rows = g->rows + (first - begin);
-      tile->live = live;
-      tile->c = y.as<float>() + n * y.strides[0] + phase_pixel(phase, y, plane % depth, row % height, first % width);
-      tile->residual = nullptr;
-      if (residual.data)
-        tile->residual =
-            residual.as<float>() + n * residual.strides[0] + phase_pixel(phase, residual, plane % depth, row % height, first % width);
-      for (int64_t tap = 0; tap < g->taps; ++tap) {
-        const float* const* row_of = g->rows + tap * kBlockPixels + (first - begin);
-        int r = 0;
-        while (r < tile->count && row_of[r] == g->zeros) ++r;
-        live[tap] = r < tile->count;
-      }
-    }
-    from = to;
-  }
-}
-
-// Images that follow each other without a gap are one line of pixels.
-static PEN_INLINE bool batch_is_dense(const Tensor& t) {
-  return t.dims[0] == 1 || t.strides[0] == map_side(t, 0) * map_side(t, 1) * map_side(t, 2) * pixel_pitch(t);
-}
-
-// Where the block that starts at `begin` ends: whole output rows where tiles are cut by rows.
-static PEN_INLINE int64_t block_end(const Conv2d& p, int64_t ow, int64_t begin, int64_t end) {
-  int64_t size = kBlockPixels;
-  if (p.by_rows && ow <= kBlockPixels) {
-    size = kBlockPixels / ow * ow;
-  } else if (p.by_rows) {
-    int64_t left = ow - begin % ow, pieces = (left + kBlockPixels - 1) / kBlockPixels;
-    size = (left + pieces - 1) / pieces;
-  }
-  return begin + size < end ? begin + size : end;
-}
-
-static PEN_OUTER void conv_gemm(const Run& r) {
-  const Conv2d& p = r.as<Conv2d>();
-  const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
-  GatherSizes at = gather_sizes(p, x.dims[1]);
-  Gathered g;
-  g.taps = at.taps;
-  g.zeros = reinterpret_cast<float*>(r.scratch);
-  g.tiles = reinterpret_cast<RowTile*>(r.scratch + at.tiles);
-  g.rows = reinterpret_cast<const float**>(r.scratch + at.rows);
-  g.cut_runs = reinterpret_cast<float*>(r.scratch + at.runs);
-  g.live = reinterpret_cast<uint8_t*>(r.scratch + at.live);
-  int32_t* places = reinterpret_cast<int32_t*>(r.scratch + at.places);
-  memset(r.scratch, 0, static_cast<size_t>(at.tiles));
-
-  Block block;
-  block.tiles = g.tiles;
-  block.rows_step = kBlockPixels;
-  block.b_taps = at.taps;
-  block.tap_k = p.runs ? p.kernel[1] * p.ci_g : p.ci_g;
-  block.n = p.co_g;
-  block.act = &p.act;
-  bool dense = batch_is_dense(y) && (!residual.data || batch_is_dense(residual));
-  int64_t group_floats = (p.co_g + kPanel - 1) / kPanel * kPanel * at.taps * block.tap_k;
-  int64_t units = p.groups > 1 ? p.groups : (p.co_g + kColumnUnit - 1) / kColumnUnit;
-
-  // The current phase: all of a plain convolution.
-  int64_t number = -1, phase_begin = 0, phase_end = 0;
-  Phase phase;
-  Breaks breaks = {};
-  for (int64_t task = r.begin; task < r.end; ++task) {
-    int64_t pixel_task = p.columns_outer ? task % p.pixel_tasks : task / p.column_tasks;
-    int64_t column_task = p.columns_outer ? task / p.pixel_tasks : task % p.column_tasks;
-    Range columns = part(units, p.column_tasks, column_task), pixels = part(p.pixel_units, p.pixel_tasks, pixel_task);
-    for (int64_t unit = pixels.begin; unit < pixels.end; unit = phase_end < pixels.end ? phase_end : pixels.end) {
-      if (unit < phase_begin) number = -1, phase_end = 0;  // by columns: from the start again
-      while (unit >= phase_end) {
-        phase = place_phase(p, y, ++number);
-        phase_begin = phase_end;
-        phase_end += p.transposed ? y.dims[0] * phase.side[0].count * phase.side[2].count : p.pixel_units;
-        if (unit < phase_end) {
-          g.taps = p.transposed ? place_taps(p, phase, places) : at.taps;
-          g.taps = g.taps > 0 ? g.taps : 1;
-          if (p.by_rows) breaks = find_breaks(phase.side[1], map_side(x, 1));
-        }
-      }
-      int64_t width = phase.side[1].count, all = y.dims[0] * width * phase.side[0].count * phase.side[2].count;
-      int64_t line = p.by_rows ? width : dense ? all : all / y.dims[0], pixel_unit = p.transposed ? width : p.pixel_unit;
-      int64_t last = (pixels.end < phase_end ? pixels.end : phase_end) - phase_begin;
-      last = last * pixel_unit < all ? last * pixel_unit : all;
-      block.taps = g.taps;
-      block.places = p.transposed ? places : nullptr;
-      block.c_pitch = phase.side[1].apart * pixel_pitch(y);
-      block.residual_pitch = residual.data ? phase.side[1].apart * pixel_pitch(residual) : 0;
-      for (int64_t begin = (unit - phase_begin) * pixel_unit; begin < last;) {
-        int64_t end = block_end(p, width, begin, last);
-        gather_rows(p, phase, x, begin, end, g);
-        cut_tiles(phase, y, residual, begin, end, line, breaks, &g);
-        block.tile_count = g.tile_count;
-        bool more = p.groups == 1 && columns.end < units && (!p.columns_outer || pixel_task == p.pixel_tasks - 1);
-        block.next_b = more && end == last ? r.in[1].as<float>() + columns.end * kColumnUnit * at.taps * block.tap_k : nullptr;
-        Range groups = p.groups > 1 ? columns : Range{0, 1};
-        for (int64_t group = groups.begin; group < groups.end; ++group) {
-          block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnUnit;
-          block.n_end = p.groups > 1 || columns.end * kColumnUnit > p.co_g ? p.co_g : columns.end * kColumnUnit;
-          block.b = r.in[1].as<float>() + group * group_floats;
-          block.bias = r.in[2].data ? r.in[2].as<float>() + group * p.co_g : nullptr;
-          block.a_offset = group * p.ci_g;
-          block.c_offset = group * p.co_g;
-          run_block(block);
-        }
-        begin = end;
-      }
-    }
-  }
-}
 
 }  // namespace PEN_ISA
 
-PEN_KERNEL(conv2d, f32, gemm) { PEN_ISA::conv_gemm(r); }
-PEN_KERNEL(conv3d, f32, gemm) { PEN_ISA::conv_gemm(r); }
-PEN_KERNEL(conv_transpose2d, f32, gemm) { PEN_ISA::conv_gemm(r); }
-PEN_KERNEL(conv_transpose3d, f32, gemm) { PEN_ISA::conv_gemm(r); }
+PEN_KERNEL(conv2d, f32, gemm) { PEN_ISA::conv_gemm<PEN_ISA::F32Gemm>(r); }
+PEN_KERNEL(conv3d, f32, gemm) { PEN_ISA::conv_gemm<PEN_ISA::F32Gemm>(r); }
+PEN_KERNEL(conv_transpose2d, f32, gemm) { PEN_ISA::conv_gemm<PEN_ISA::F32Gemm>(r); }
+PEN_KERNEL(conv_transpose3d, f32, gemm) { PEN_ISA::conv_gemm<PEN_ISA::F32Gemm>(r); }
 
 }  // namespace pen

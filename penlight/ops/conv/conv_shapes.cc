@@ -43,7 +43,7 @@ static Status shape_maps(Shapes& s, bool transposed, int weights, int residual) 
   Shape out = shape_of(x);
   out.dims[1] = s.in(1).dims[0];
   for (int i = 0; i < spatial; ++i) PEN_TRY(shape_side(s, p, side_of(i, spatial), padding[i + spatial], x.dims[2 + i], &out.dims[2 + i]));
-  PEN_TRY(s.output(0, x.dtype, out));
+  PEN_TRY(s.output(0, kHasBytes && x.dtype == DType::u8 ? s.declared_dtype(0) : x.dtype, out));
   if (!s.has(residual)) return PEN_OK;
   bool same = s.in(residual).rank == x.rank;
   for (int d = 0; same && d < x.rank; ++d) same = s.in(residual).dims[d] == out.dims[d];
@@ -59,7 +59,8 @@ static Status shape_conv(Shapes& s, int spatial, bool transposed) {
     return s.fail(1, "weights [Co, Ci / groups, kh, kw] with Co divisible by groups", "[%lld, %lld, ...] in %lld groups for %lld channels",
                   static_cast<long long>(co), static_cast<long long>(ci_g), static_cast<long long>(groups),
                   static_cast<long long>(x.dims[1]));
-  if (s.has(2) && (s.in(2).rank != 1 || s.in(2).dims[0] != co))
+  const bool bytes = kHasBytes && x.dtype == DType::u8;  // whose columns the bind rule checks
+  if (!bytes && s.has(2) && (s.in(2).rank != 1 || s.in(2).dims[0] != co))
     return s.fail(2, "one bias per output channel", "rank %d, %lld for %lld channels", s.in(2).rank,
                   static_cast<long long>(s.in(2).rank > 0 ? s.in(2).dims[0] : 1), static_cast<long long>(co));
   PEN_TRY(shape_maps(s, transposed, 1, 3));

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 TINY = (1e-40, -1e-40)  # torch's vectorized remainders give NaN for denormal divisors
 
 
-@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a + b)
+@elementwise(dtypes=ARITHMETIC, oracle=lambda torch, a, b: a + b, q8=True)
 def add(a: Term, b: Term) -> Term:
     return a + b
 
@@ -34,6 +34,7 @@ def sub(a: Term, b: Term) -> Term:
     on_bool="logical_and",
     exact=True,
     forms={"mul.Tensor_out": "mul.out", "multiply.Tensor_out": "multiply.out", "multiply.Scalar_out": ""},
+    q8=True,
 )
 def mul(a: Term, b: Term) -> Term:
     return a * b

@@ -91,6 +91,7 @@ class ElementwiseOp(Op):
                 self.result or d,
             )
             for d in self.dtypes
+            if d != "q8"  # has kernels of its own
         ]
 
     def fold_arrays(self, *arrays: np.ndarray, **attrs: float) -> np.ndarray:
@@ -119,6 +120,7 @@ def elementwise(
     exact: bool = False,
     names: str = "",
     forms: Mapping[str, str] | None = None,
+    q8: bool = False,
 ) -> Callable[[Callable[..., Term]], ElementwiseOp]:
     """Declares the decorated rule as an operator.
 
@@ -129,7 +131,7 @@ def elementwise(
 
     What torch takes: of: "" (a rule for floats makes floats of integers), "floats", "numbers" (all but bools), "wholes"
     (integers are given back as they are: roundings), "counts" (bools become i64), "alike" (floats of
-    one dtype), "quotients" (floats, and integers not by each other). on_bool: the operator that it is on bool tensors. exact: numbers are
+    one dtype), "quotients" (floats, and integers not by each other). q8: there is a kernel for quantized bytes (*_q8.cc). on_bool: the operator that it is on bool tensors. exact: numbers are
     not rounded to the tensor's half float first. In the VM alone: names: torch's for the tensors, where they are not self and
     other, and * where the rest goes by name; forms: what torch calls a form ("mul.Tensor_out": "mul.out"), "" for one that it
     lacks, or that a PEN_OP has because it takes more.
@@ -150,7 +152,9 @@ def elementwise(
             nan=nan,
             doc=inspect.getdoc(rule) or "",
             rule=rule,
-            dtypes=dtypes,
+            dtypes=(*dtypes, "q8") if q8 else dtypes,
+            quantized="kernels" if q8 else "",
+            takes_bytes=_all_bytes if q8 else None,
             result=result,
             mixed=tuple(t for t in tensors if t == "condition"),
             module=rule.__module__,
@@ -178,7 +182,7 @@ def elementwise(
             arity = len(tensors)
             if not op.fold:
                 return special_samples(arity, torch_call, avoid)
-            return automatic_samples(op.dtypes, arity, torch_call, avoid, condition="condition" in tensors)
+            return automatic_samples(dtypes, arity, torch_call, avoid, condition="condition" in tensors)
 
         op.module = rule.__module__  # not that of the samples
         return op
@@ -225,6 +229,12 @@ def _dtype(node: Node, index: int) -> str:
     value = node.inputs[index]
     assert value is not None
     return value.dtype
+
+
+def _all_bytes(node: Node, inputs: list[Value | None], result: Value) -> bool:
+    """Constants too, which may be i8 or have a scale for each channel."""
+    types = [v.tensor for v in inputs if v is not None]
+    return all(t.dtype == "u8" and t.quant is not None and t.quant.axis is None for t in types)
 
 
 def _attr_schema(parameter: inspect.Parameter) -> str:

@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from penlight.ir.dims import product
+from penlight.ops.conv.conv2d import takes_bytes
 from penlight.ops.matmul.matmul import emit_product, emit_scaled_sum, product_dtype
 from penlight.ops.registry import Op, Sample, Selection
 
@@ -21,7 +22,14 @@ linear = Op(
     "linear",
     "x: tensor, w: tensor, b: tensor?, residual: tensor?, act: str = '', act_args: float[] = ()",
     work=lambda x, y: prod(y) * x[1][1],
-    select=lambda node: Selection("linear.f32", {1: "panel16"}),
+    dtypes=("f32", "q8"),
+    quantized="kernels",
+    takes_bytes=takes_bytes,
+    select=lambda node: (
+        Selection("linear.f32", {1: "panel16"})
+        if node.inputs[0].tensor.quant is None
+        else Selection("linear.q8", {1: "quads16"})
+    ),
     doc="act(x w^T + b + residual); w [N, K].",
 )
 
@@ -38,7 +46,7 @@ def _(g: Emitter, x: Value, w: Value, b: Value | None) -> Value:
     type = TensorType(dtype, g.out.shape)
     rows = product(x.shape[:-1])
     if w.rank == 2 and w.shape[0] == 1 and not (isinstance(rows, int) and rows <= 3):
-        # One column would fill a sixteenth of a panel: as dot products it goes along memory.
+        # One column would fill a sixteenth of a panel : as dot products it goes along memory.
         y = g.reshape(emit_product(g, x, g.reshape(w, (w.shape[1],)), g.out.shape[:-1]), g.out.shape)
         y = y if b is None else g.emit("add", y, b, type=type)
     elif w.rank == 1:  # one column, which the result does not have

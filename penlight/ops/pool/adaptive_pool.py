@@ -20,13 +20,28 @@ if TYPE_CHECKING:
 _SCHEMA = "x: tensor, size: int[]"
 _DTYPES = ("f32", "f64")
 
-adaptive_avg_pool2d = Op("adaptive_avg_pool2d", _SCHEMA, layout="channels", dtypes=_DTYPES, doc="Mean of each window.")
-adaptive_avg_pool3d = Op("adaptive_avg_pool3d", _SCHEMA, layout="channels", dtypes=_DTYPES, doc="Mean of each window.")
-adaptive_max_pool2d = Op(
-    "adaptive_max_pool2d", _SCHEMA, layout="channels", dtypes=_DTYPES, tolerance=0.0, doc="Maximum of each window."
+adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    Op(
+        f"adaptive_avg_pool{n}d",
+        _SCHEMA,
+        layout="channels",
+        dtypes=(*_DTYPES, "q8"),
+        quantized="kernels",
+        doc="Mean of each window.",
+    )
+    for n in (2, 3)
 )
-adaptive_max_pool3d = Op(
-    "adaptive_max_pool3d", _SCHEMA, layout="channels", dtypes=_DTYPES, tolerance=0.0, doc="Maximum of each window."
+adaptive_max_pool2d, adaptive_max_pool3d = (
+    Op(
+        f"adaptive_max_pool{n}d",
+        _SCHEMA,
+        layout="channels",
+        dtypes=(*_DTYPES, "q8"),
+        quantized="same",
+        tolerance=0.0,
+        doc="Maximum of each window.",
+    )
+    for n in (2, 3)
 )
 adaptive_max_pool_indices = Op(
     "adaptive_max_pool_indices",

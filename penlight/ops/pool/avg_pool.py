@@ -15,15 +15,24 @@ if TYPE_CHECKING:
 _SCHEMA = (
     "x: tensor, kernel: int[], stride: int[], padding: int[], ceil_mode: bool, count_include_pad: bool, divisor: int?"
 )
+_DTYPES = ("f32", "f64", "i64", "q8")
 
 avg_pool2d = Op(
     "avg_pool2d",
     _SCHEMA,
     layout="channels",
-    dtypes=("f32", "f64", "i64"),
+    dtypes=_DTYPES,
+    quantized="kernels",
     doc="Sum of each window over its size (padding counted or not) or over `divisor`.",
 )
-avg_pool3d = Op("avg_pool3d", _SCHEMA, layout="channels", dtypes=("f32", "f64", "i64"), doc="The same over three dims.")
+avg_pool3d = Op(
+    "avg_pool3d",
+    _SCHEMA,
+    layout="channels",
+    dtypes=_DTYPES,
+    quantized="kernels",
+    doc="The same over three dims.",
+)
 
 
 def _convert(

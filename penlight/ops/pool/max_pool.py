@@ -22,7 +22,8 @@ max_pool2d = Op(
     _WINDOW,
     layout="channels",
     tolerance=0.0,
-    dtypes=("f32", "f64", "i64"),
+    dtypes=("f32", "f64", "i64", "q8"),
+    quantized="same",
     doc="Largest value of each window; padding = (top, left, bottom, right) counts as -inf.",
 )
 max_pool3d = Op(
@@ -30,7 +31,8 @@ max_pool3d = Op(
     _WINDOW,
     layout="channels",
     tolerance=0.0,
-    dtypes=("f32", "f64", "i64"),
+    dtypes=("f32", "f64", "i64", "q8"),
+    quantized="same",
     doc="The same over three dims; padding = (front, top, left, back, bottom, right).",
 )
 max_pool_indices = Op(

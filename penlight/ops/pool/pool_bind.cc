@@ -3,6 +3,7 @@
 #include "penlight/ops/pool/window.h"
 
 #include "penlight/ops/conv/windows.h"
+#include "penlight/runtime/exec/q8.h"
 
 namespace pen {
 
@@ -81,6 +82,7 @@ static PEN_SMALL Status pool_shape(Shapes& s, int spatial, bool adaptive, bool d
   PEN_TRY(check_counts(s, spatial, adaptive, dilated));
   PoolParams p = {};
   place_windows(s, adaptive, dilated, &p);
+  if (x.dtype == DType::u8) PEN_TRY(need_q8_output(s));
   Shape out = shape_of(x);
   for (int i = 0; i < spatial; ++i)
     PEN_TRY(adaptive ? adapt(s, x.dims[2 + i], s.ints("size")[i], &out.dims[2 + i]) : slide(s, p, side_of(i, spatial), &out.dims[2 + i]));
@@ -137,12 +139,47 @@ static PEN_SMALL Status pool_bind(Bind& b, bool adaptive, bool dilated, bool ind
   return PEN_OK;
 }
 
+// Where all windows are alike qnnpack has a formula, which adds the zero point after rounding. torch's own, for all others, keeps the
+// scale and adds it before; `centered`: or not at all, the mean of the stored integers being that of the numbers.
+static PEN_SMALL Status bind_bytes(Bind& b, const Quant& y, int64_t alike, bool centered, PoolParams* p) {
+  double pixels = 1;
+  for (int side = 0; side < 3; ++side) pixels *= static_cast<double>(p->kernel[side] < p->in[side] ? p->kernel[side] : p->in[side]);
+  if (pixels > INT32_MAX / 256) return b.fail(0, "windows of at most 8388607 pixels of u8", "%.0f", pixels);
+  const Quant& x = *b.in(0).quant;
+  ByteAverage& a = p->bytes;
+  bool same = same_quant(x, y), own = alike == 0 && same;
+  a.center = own && !centered ? 0 : static_cast<int32_t>(x.zero);
+  a.before = own && centered ? static_cast<float>(y.zero) : 0.0f;
+  a.after = own ? 0 : static_cast<int32_t>(y.zero);
+  a.ratio = same ? 1.0f : static_cast<float>(x.scale) / static_cast<float>(y.scale);
+  a.multiplier = alike ? static_cast<float>(x.scale) / (static_cast<float>(y.scale) * static_cast<float>(alike)) : 0.0f;
+  return PEN_OK;
+}
+
 static PEN_SMALL Status bind_average(Bind& b) {
   PoolParams* p = nullptr;
+  const Quant* y = b.declared_quant(0);
   PEN_TRY(pool_bind(b, false, false, false, &p));
   p->count_include_pad = b.flag("count_include_pad");
   if (!b.is_none("divisor")) p->divisor = b.integer("divisor");
-  return PEN_OK;
+  if (b.in(0).dtype != DType::u8) return PEN_OK;
+  bool alike = b.in(0).rank == 4 && !b.flag("ceil_mode") && p->count_include_pad && p->divisor == 0;
+  return bind_bytes(b, *y, alike ? p->kernel[0] * p->kernel[1] : 0, true, p);
+}
+
+static PEN_SMALL Status bind_adaptive_average(Bind& b) {
+  PoolParams* p = nullptr;
+  const Quant* y = b.declared_quant(0);
+  PEN_TRY(pool_bind(b, true, true, false, &p));
+  if (b.in(0).dtype != DType::u8) return PEN_OK;
+  int64_t area = 1;
+  bool alike = b.in(0).rank == 4, smaller = false;
+  for (int side = 0; side < 2 && p->rows > 0; ++side) {
+    alike = alike && p->out[side] > 0 && p->in[side] % p->out[side] == 0;
+    smaller = smaller || p->in[side] != p->out[side];
+    area *= p->out[side] > 0 ? p->in[side] / p->out[side] : 1;
+  }
+  return bind_bytes(b, *y, alike && smaller ? area : 0, false, p);
 }
 
 static PEN_SMALL Status bind_maximum(Bind& b, bool adaptive, bool indices) {
@@ -155,8 +192,8 @@ PEN_BIND(avg_pool3d) { return bind_average(b); }
 PEN_BIND(max_pool2d) { return bind_maximum(b, false, false); }
 PEN_BIND(max_pool3d) { return bind_maximum(b, false, false); }
 PEN_BIND(max_pool_indices) { return bind_maximum(b, false, true); }
-PEN_BIND(adaptive_avg_pool2d) { return bind_maximum(b, true, false); }
-PEN_BIND(adaptive_avg_pool3d) { return bind_maximum(b, true, false); }
+PEN_BIND(adaptive_avg_pool2d) { return bind_adaptive_average(b); }
+PEN_BIND(adaptive_avg_pool3d) { return bind_adaptive_average(b); }
 PEN_BIND(adaptive_max_pool2d) { return bind_maximum(b, true, false); }
 PEN_BIND(adaptive_max_pool3d) { return bind_maximum(b, true, false); }
 PEN_BIND(adaptive_max_pool_indices) { return bind_maximum(b, true, true); }

@@ -10,12 +10,19 @@ Status need_pool_dtype(const Call& c, const TensorObject& x, bool integers, DTyp
   return PEN_OK;
 }
 
-static void add_window(Graph* g, const Window& w, int sides, bool dilated) {
+void add_window(Graph* g, const Window& w, int sides, bool dilated) {
   int64_t padding[6];
   for (int i = 0; i < sides; ++i) padding[i] = padding[sides + i] = w.padding[i];
   g->ints("kernel", w.kernel, sides).ints("stride", w.stride, sides).ints("padding", padding, 2 * sides);
   if (dilated) g->ints("dilation", w.dilation, sides);
   g->flag("ceil_mode", w.ceil_mode);
+}
+void add_divisor(Graph* g, const Window& w) {
+  g->flag("count_include_pad", w.count_padding);
+  if (w.divisor)
+    g->integer("divisor", w.divisor);
+  else
+    g->none("divisor");
 }
 
 // Schemas go from one dim to three, and so again with indices; one more is the out= form of two.
@@ -88,11 +95,7 @@ PEN_OP(avg_pool,
   Graph g(c);
   int y = g.node(Key(spatial == 3 ? "avg_pool3d" : "avg_pool2d", carrier), g.input(p.x, carrier));
   add_window(&g, w, p.sides(), false);
-  g.flag("count_include_pad", w.count_padding);
-  if (w.divisor)
-    g.integer("divisor", w.divisor);
-  else
-    g.none("divisor");
+  add_divisor(&g, w);
   return give_planes(c, &g, p, &y, 1, &carrier, &to);
 }
 

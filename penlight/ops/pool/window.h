@@ -1,10 +1,17 @@
 // What all pooling operators share: the bind rule of windows that slide or adapt, and where a window lies. NHWC or NDHWC: a
 // pixel's channels are contiguous; rows, pixels and batch may lie at any stride on both sides. Padding is not read: windows
-// are cut to the image beforehand. Kernels: pool.cc (f32, vectors over channels), pool_plain.cc (i64, f64).
+// are cut to the image beforehand. Kernels: pool.cc (f32, vectors over channels), pool_plain.cc (i64, f64), pool_q8.cc.
 #pragma once
 #include "penlight/runtime/exec/kernel.h"
 
 namespace pen {
+
+// Averages of quantized bytes: round((sum - pixels * center) * m + before) + after, where m is `multiplier`, or `ratio` over the divisor
+// if that is 0.
+struct ByteAverage {
+  int32_t center, after;
+  float multiplier, ratio, before;
+};
 
 // Index 0 is H, 1 is W, 2 is D, of size 1 where there are only two dims.
 struct PoolParams {
@@ -16,6 +23,7 @@ struct PoolParams {
   int64_t divisor;                                 // 0: the window's size
   bool count_include_pad, indices;
   int64_t rows, tasks;  // N * OD * OH output rows, cut into tasks
+  ByteAverage bytes;    // of quantized bytes
 };
 
 // The taps of output `o` that lie in the image: `count` of them, the first at input index `start`.

@@ -1,7 +1,6 @@
 // Packed parameters of quantized operators: objects whose attributes are the plain weights (penlight/capture/lite/packed.py lists
-// them). Weights as kernels read them are made at first use and kept by the machine (runtime/vm/packing.h).
+// them). Weights as kernels read them are made at first use (filter.h) and kept by the machine (runtime/vm/packing.h).
 #pragma once
-#include "penlight/ops/quantized/product.h"
 #include "penlight/ops/quantized/quantized.h"
 
 namespace pen {
@@ -37,29 +36,6 @@ struct Weights {
 // `axis`: the dim of the weight that its outputs lie along (of a grouped transposed convolution, outputs are groups times that).
 Status weights_of(const Call& c, const Instance& object, int axis, int64_t groups, Weights* to);
 
-// How a weight becomes columns: element (output o of a group, depth k) of group g lies at offsets in elements.
-struct Columns {
-  int64_t groups, outputs, inputs, taps;  // of one group: depth is taps x inputs
-  int64_t group_step, output_step, input_step;
-  const int64_t* tap_offsets;
-  const char* layout;  // a literal that names all this, with the weight's dims and the groups
-};
-// Panels of an IntegerProduct, which live as long as the Value does.
-Status panels_of(const Call& c, const Weights& w, const Columns& columns, Value* keep, const int8_t** panels);
-// Weights of a Depthwise, likewise.
-Status depthwise_of(const Call& c, const Weights& w, const Columns& columns, Value* keep, const int16_t** weights);
-
-// Scales, biases and weight zero points of a product's columns, in memory that `keep` holds. `padded`: by panels, else by
-// channel. out_scale 0: the result is real, and the bias stays so.
-struct ColumnNumbers {
-  const float* scale;
-  const int32_t* bias;
-  const float* real_bias;
-  const int32_t* zeros;  // null: all are 0
-};
-Status column_numbers(const Call& c, const Weights& w, const Columns& columns, bool padded, DType x_dtype, double x_scale, double out_scale,
-                      Value* keep, ColumnNumbers* to);
-
 // Results of a product of a quantized x: limits with or without relu.
 struct Target {
   double scale;
@@ -67,7 +43,8 @@ struct Target {
   bool relu;
 };
 
-Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);      // quantized x
-Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, Value* y);  // real x, also of f16 weights
+Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);  // quantized x
+// Of real x, also with f16 weights. reduce_range: levels 0 to 127.
+Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, bool reduce_range, Value* y);
 
 }  // namespace pen

@@ -3,6 +3,7 @@
 // real = (stored - zero_point) * scale. Rounding is to the nearest integer, ties to even, everywhere; what torch computes in
 // f32 is computed in f32 here, in its order, so that results are bit-equal to those of its qnnpack engine.
 #pragma once
+#include "penlight/ops/quantized/range.h"
 #include "penlight/runtime/vm/machine.h"
 #include "penlight/runtime/vm/op.h"
 
@@ -71,12 +72,6 @@ static PEN_INLINE void store(const TensorObject& t, int64_t at, int64_t v) {
     t.as<uint8_t>()[at] = static_cast<uint8_t>(v);
 }
 
-// Scale and zero point of a tensor that has one of each.
-struct Affine {
-  double scale;
-  int64_t zero;
-  PEN_INLINE float real(int64_t v) const { return static_cast<float>(v - zero) * static_cast<float>(scale); }
-};
 // Argument i (or any tensor of the caller's), quantized with one scale; an error in words otherwise.
 Status affine_of(const Call& c, const TensorObject& t, Affine* to);
 // Per-channel scales, where they fit the tensor's shape; views of such tensors may not.
@@ -96,15 +91,19 @@ TensorObject* ordered_create(DType dtype, int rank, const int64_t* dims, Order o
 TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status* status);
 // Fresh, with a scale and a zero point. Null without memory.
 TensorObject* quantized_create(DType dtype, int rank, const int64_t* dims, Order order, double scale, int64_t zero_point);
-// t seen in larger dims: a view with strides of 0, in row-major memory of its own if it must be dense.
-TensorObject* spread(const Call& c, const TensorObject& t, const Shape& shape, Order order, Status* status);
-
+// The integers of t as kernels read them, u8 that lie as asked, and what those stand for: i8 becomes u8 by flipping its sign, which makes
+// its zero point 128 higher. What they made of it becomes a tensor of t's dtype again, without gaps, in place of `made`.
+Status bytes_of(const Call& c, const TensorObject& t, Order order, Value* to, Affine* a);
+Status from_bytes(const Call& c, DType dtype, Order order, double scale, int64_t zero_point, Value* made);
+static PEN_INLINE int64_t byte_zero(DType dtype, int64_t zero_point) { return dtype == DType::i8 ? zero_point + 128 : zero_point; }
 // f32 numbers of a quantized tensor and back, dense, in the order of `t`.
 TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status);
 TensorObject* quantized_from(const Call& c, const TensorObject& real, double scale, int64_t zero_point, DType dtype, Status* status);
 
-// The scale and zero point for reals from `low` to `high`, as torch chooses them; false where they are not numbers.
-bool choose_scale(float low, float high, int64_t lowest, int64_t highest, Affine* to);
+// The operator that was called, on real numbers; its result is quantized as its first argument. For integers of 32 bits, which few
+// kernels know.
+Status on_reals(Call& c);
+
 // The smallest and the largest of a dense f32 tensor; 0 and 0 of an empty one. NaN makes both NaN.
 void smallest_and_largest(const TensorObject& t, float* low, float* high);
 
@@ -127,27 +126,25 @@ void in_parts(const Call& c, int64_t count, int64_t grain, const F& f) {
       &context);
 }
 
+// Bytes through a table: the result has this scale and zero point, and lies as x does.
+Status look_up(Call& c, const TensorObject& x, const uint8_t* table, double scale, int64_t zero_point);
 // A function of the stored integers, element by element: eight bits go through a table. The result lies as x does.
 template <class F>
 Status map_stored(Call& c, const TensorObject& x, double scale, int64_t zero_point, const F& f) {
+  if (x.dtype() != DType::i32) {
+    uint8_t table[256];
+    for (int i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(f(x.dtype() == DType::u8 ? int64_t{i} : int64_t{static_cast<int8_t>(i)}));
+    return look_up(c, x, table, scale, zero_point);
+  }
   Status status;
   Value dense = Value::own(ordered(c, x, order_of(x), &status));
   PEN_TRY(status);
-  const TensorObject& from = *dense.tensor();
   Value made = Value::own(quantized_create(x.dtype(), x.rank(), x.shape.dims, order_of(x), scale, zero_point));
   if (made.is_none()) return c.out_of_memory();
-  const TensorObject& to = *made.tensor();
-  int64_t n = x.numel();
-  if (x.dtype() == DType::i32) {
-    in_parts(c, n, 1 << 12, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) to.as<int32_t>()[i] = static_cast<int32_t>(f(int64_t{from.as<int32_t>()[i]}));
-    });
-    return c.give(static_cast<Value&&>(made));
-  }
-  uint8_t table[256];
-  for (int i = 0; i < 256; ++i) table[i] = static_cast<uint8_t>(f(x.dtype() == DType::u8 ? int64_t{i} : int64_t{static_cast<int8_t>(i)}));
-  in_parts(c, n, 1 << 16, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) to.as<uint8_t>()[i] = table[from.as<uint8_t>()[i]];
+  const int32_t* from = dense.tensor()->as<int32_t>();
+  int32_t* to = made.tensor()->as<int32_t>();
+  in_parts(c, x.numel(), 1 << 12, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) to[i] = static_cast<int32_t>(f(int64_t{from[i]}));
   });
   return c.give(static_cast<Value&&>(made));
 }

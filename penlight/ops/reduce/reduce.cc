@@ -1,5 +1,6 @@
 // sum, mean, prod, amax, amin, nansum, norm over any dims, any strides. See reduce.h for how the work is cut.
 #include "penlight/ops/reduce/reduce.h"
+#include "penlight/runtime/exec/q8.h"
 
 namespace pen {
 
@@ -16,7 +17,10 @@ static PEN_SMALL Status reduced_shapes(Shapes& s, bool has_neutral, bool counts)
 }
 
 PEN_SHAPE(sum) { return reduced_shapes(s, true, true); }
-PEN_SHAPE(mean) { return reduced_shapes(s, true, false); }
+PEN_SHAPE(mean) {
+  if (kHasBytes && s.in(0).dtype == DType::u8) PEN_TRY(need_q8_output(s));
+  return reduced_shapes(s, !kHasBytes || s.in(0).dtype != DType::u8, false);
+}
 PEN_SHAPE(prod) { return reduced_shapes(s, true, false); }
 PEN_SHAPE(nansum) { return reduced_shapes(s, true, false); }
 PEN_SHAPE(amax) { return reduced_shapes(s, false, false); }
@@ -28,23 +32,37 @@ PEN_SHAPE(norm) {
   return reduced_shapes(s, finite, false);
 }
 
-static PEN_SMALL Status reduce_bind(Bind& b, Finish finish = Finish::as_it_is, double power = 0) {
+static PEN_SMALL Status reduce_bind(Bind& b, Finish finish = Finish::as_it_is, double power = 0, ReduceParams** params = nullptr) {
   PEN_TRY(b.need_plain(0));
   const Tensor& x = b.in(0);
   bool reduced[kMaxRank] = {}, keepdim = b.flag("keepdim");
   PEN_TRY(mark_dims(b, reduced));
   PEN_TRY(b.output(0));
   ReduceParams* p = b.params<ReduceParams>();
+  if (params) *params = p;
   p->power = power;
   p->finish = finish;
   if (is_empty(b.out(0))) return PEN_OK;
   int64_t out[kMaxRank];
   reduce_out_strides(x, b.out(0), reduced, keepdim, out);
-  return reduce_plan(b, reduced, out, dtype_size(b.out(0).dtype), p);
+  // Of bytes there are means only, whose sums are of 32 bits.
+  return reduce_plan(b, reduced, out, dtype_size(kHasBytes && b.out(0).dtype == DType::u8 ? DType::i32 : b.out(0).dtype), p);
 }
 
 PEN_BIND(sum) { return reduce_bind(b); }
-PEN_BIND(mean) { return reduce_bind(b, Finish::over_count); }
+PEN_BIND(mean) {
+  if (!kHasBytes) return reduce_bind(b, Finish::over_count);
+  const Quant* y = b.declared_quant(0);
+  ReduceParams* p = nullptr;
+  PEN_TRY(reduce_bind(b, Finish::over_count, 0, &p));
+  if (b.in(0).dtype != DType::u8 || is_empty(b.out(0))) return PEN_OK;
+  const Quant& x = *b.in(0).quant;
+  if (p->count > INT32_MAX / 256) return b.fail(0, "at most 8388607 numbers of u8 for a mean", "%lld", static_cast<long long>(p->count));
+  p->center = static_cast<int32_t>(p->count * x.zero);
+  p->after = static_cast<int32_t>(y->zero);
+  p->share = static_cast<float>(x.scale) / (static_cast<float>(y->scale) * static_cast<float>(p->count));
+  return PEN_OK;
+}
 PEN_BIND(prod) { return reduce_bind(b); }
 PEN_BIND(nansum) { return reduce_bind(b); }
 PEN_BIND(amax) { return reduce_bind(b); }

@@ -32,6 +32,9 @@ struct ReduceParams {
   int64_t count;  // elements reduced into one
   Finish finish;
   double power;  // of a norm
+  // a mean of quantized bytes: round((sum - center) * share) + after
+  int32_t center, after;
+  float share;
 };
 
 static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {

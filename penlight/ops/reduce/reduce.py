@@ -25,7 +25,7 @@ sum_ = Op(
     dtypes=("f32", "f64", "i64", "bool"),
     doc="Sum over dims; of bools: how many are true.",
 )
-mean = Op("mean", SCHEMA, layout="follow", dtypes=("f32", "f64"), doc="Mean over dims.")
+mean = Op("mean", SCHEMA, layout="follow", dtypes=("f32", "f64", "q8"), quantized="kernels", doc="Mean over dims.")
 amax = Op("amax", SCHEMA, layout="follow", dtypes=_KINDS, tolerance=0.0, doc="Maximum over dims; of bools: any.")
 amin = Op("amin", SCHEMA, layout="follow", dtypes=_KINDS, tolerance=0.0, doc="Minimum over dims; of bools: all.")
 prod = Op("prod", SCHEMA, layout="follow", dtypes=("f32", "i64"), doc="Product over dims.")
@@ -162,7 +162,7 @@ def _(g: Emitter, x: Value, dims: Sequence[int] | None, dtype: str | None) -> Va
     return _prim(g, "amin", x, dims)
 
 
-# any and all: the maximum and the minimum of truth values.
+# any and all : the maximum and the minimum of truth values.
 def _truth(g: Emitter, name: str, x: Value, dims: Sequence[int] | None, keepdim: bool) -> Value:
     from penlight.ir.types import TensorType
 

@@ -1,7 +1,9 @@
-// resize: f32 and f64, separable, nhwc or plain (places.h). An output row is a mix of input rows, made in scratch along memory;
-// then each output pixel is a mix of neighbouring pixels of that. Which ones, and their weights, are computed at bind. One
-// task is a range of rows. A side that keeps its size costs nothing.
+// resize: f32 and f64 (quantized bytes: resize_q8.cc), separable, nhwc or plain (places.h). An output row is a mix of input rows, made in
+// scratch along memory; then each output pixel is a mix of neighbouring pixels of that. Which ones, and their weights, are computed at
+// bind. One task is a range of rows. A side that keeps its size costs nothing.
 #include "penlight/ops/resize/places.h"
+#include "penlight/ops/resize/resize_q8.h"
+#include "penlight/runtime/exec/q8.h"
 #include "penlight/runtime/simd/simd.h"
 
 namespace pen {
@@ -130,7 +132,13 @@ static void side_windows(const SideRule<T>& s, int64_t taps, Window* windows, T*
 
 PEN_SHAPE(resize) {
   DType dtype = s.in(0).dtype;
-  if (dtype != DType::f64 && dtype != DType::f32) return s.fail(0, "an f32 or f64 tensor", "dtype code %d", static_cast<int>(dtype));
+  if (dtype == DType::u8) {
+    PEN_TRY(need_q8_output(s));
+    if (strcmp(s.text("mode"), "linear") != 0 || s.flag("antialias"))
+      return s.fail(-1, "mode linear without antialias for quantized bytes", "\"%s\"", s.text("mode"));
+  } else if (dtype != DType::f64 && dtype != DType::f32) {
+    return s.fail(0, "an f32 or f64 tensor", "dtype code %d", static_cast<int>(dtype));
+  }
   if (strcmp(s.text("mode"), "linear") != 0 && strcmp(s.text("mode"), "cubic") != 0)
     return s.fail(-1, "mode linear or cubic", "\"%s\"", s.text("mode"));
   return resize_shapes(s);
@@ -173,7 +181,43 @@ static PEN_SMALL Status bind_resize(Bind& b) {
   b.tasks(p->tasks);
   return PEN_OK;
 }
-PEN_BIND(resize) { return b.in(0).dtype == DType::f64 ? bind_resize<double>(b) : bind_resize<float>(b); }
+
+static PEN_SMALL Status bind_bytes(Bind& b) {
+  const Quant* quant = b.declared_quant(0);
+  double factors[2];
+  PEN_TRY(resize_maps(b, factors));
+  const Tensor &x = b.in(0), &y = b.out(0);
+  if (y.dims[0] == 0 || y.dims[1] == 0) return PEN_OK;
+  size_t places = static_cast<size_t>(y.dims[2] + y.dims[3]);
+  auto* p = static_cast<ResizeBytes*>(b.params_bytes(sizeof(ResizeBytes) + places * sizeof(Neighbours)));
+  if (!p) return PEN_ERROR_MEMORY;
+  p->x = planes_of(x, b.out_is_nhwc(0));
+  p->y = planes_of(y, b.out_is_nhwc(0));
+  p->height = y.dims[2];
+  p->width = y.dims[3];
+  p->rows = y.dims[0] * p->y.channels * p->height;
+  p->tasks = task_count(p->rows, 16384 / (p->y.inner * p->width) + 1);
+  p->same = same_quant(*x.quant, *quant);
+  p->zero = static_cast<float>(x.quant->zero);
+  p->ratio = static_cast<float>(x.quant->scale) / static_cast<float>(quant->scale);
+  p->after = p->same ? 0 : static_cast<int32_t>(quant->zero);
+  const bool align = b.flag("align_corners");
+  for (int side = 0; side < 2; ++side) {
+    int64_t in = x.dims[2 + side], out = y.dims[2 + side], step = side ? p->x.pitch : p->x.row_step;
+    float ratio = !align    ? resize_step<float>(in, out, factors[side])
+                  : out > 1 ? static_cast<float>(in - 1) / static_cast<float>(out - 1)
+                            : 0;
+    for (int64_t i = 0; i < out; ++i)
+      p->places(side)[i] = neighbours(in, i, ratio, align, step, x.dims[2] == y.dims[2] && x.dims[3] == y.dims[3]);
+  }
+  b.tasks(p->tasks);
+  return PEN_OK;
+}
+
+PEN_BIND(resize) {
+  DType dtype = b.in(0).dtype;
+  return dtype == DType::u8 ? bind_bytes(b) : dtype == DType::f64 ? bind_resize<double>(b) : bind_resize<float>(b);
+}
 
 namespace PEN_ISA {
 

@@ -20,7 +20,9 @@ resize = Op(
     "resize",
     "x: tensor, size: int[], mode: str, align_corners: bool, antialias: bool, scales: float[] = ()",
     layout="follow",
-    dtypes=("f32", "f64"),
+    dtypes=("f32", "f64", "q8"),
+    quantized="kernels",
+    takes_q8=lambda node: node.attrs["mode"] == "linear" and not node.attrs["antialias"],
     doc="Linear or cubic interpolation of [N, C, H, W] to `size`; scales: the call's scale factors for H and W, empty for "
     "the ratio of sizes.",
 )

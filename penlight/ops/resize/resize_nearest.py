@@ -18,6 +18,7 @@ resize_nearest = Op(
     layout="follow",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     doc="Nearest input pixel; scales as in resize; exact: by pixel centres.",
 )
 

@@ -26,6 +26,7 @@ cat = Op(
     layout="follow",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     fold=_fold,
     doc="Tensors joined along dim.",
 )

@@ -26,6 +26,7 @@ copy = Op(
     layout="follow",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     fold=_fold,
     doc="The same elements in the output's layout; a view where x lies so already, unless force.",
 )

@@ -53,6 +53,16 @@ static inline __attribute__((unused)) uint64_t element_bits(double value, DType 
   return bits;
 }
 
+// The same for what goes beside the elements of x: where those are quantized, the integer that stands for it, by torch's rule.
+static inline __attribute__((unused)) uint64_t filling_bits(double value, const Tensor& x) {
+  if (!x.quant) return element_bits(value, x.dtype);
+  double low = x.dtype == DType::u8 ? 0 : x.dtype == DType::i8 ? -128 : INT32_MIN;
+  double high = x.dtype == DType::u8 ? 255 : x.dtype == DType::i8 ? 127 : INT32_MAX;
+  float y = static_cast<float>(value) * (1.0f / static_cast<float>(x.quant->scale)) + static_cast<float>(x.quant->zero);
+  double nearest = nearbyint(static_cast<double>(y));
+  return element_bits(!(nearest > low) ? low : nearest < high ? nearest : high, x.dtype);
+}
+
 // The key's element size must be the dtype's: the kernel writes by it.
 static PEN_INLINE bool size_fits(const char* key, DType dtype) {
   static constexpr const char* kSizes[] = {"", "b8", "b16", "", "b32", "", "", "", "b64"};

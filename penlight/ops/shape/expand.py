@@ -24,6 +24,7 @@ expand = Op(
     "expand",
     "x: tensor, shape: int[]",
     layout="view",
+    quantized="same",
     tolerance=0.0,
     mixed=("x",),
     select=lambda node: Selection("expand.view"),

@@ -84,7 +84,7 @@ PEN_GPU(pad, "b8 b32 b64") {
   for (int i = 0; 2 * i < padding.count; ++i) before[x.rank - 1 - i] = padding[2 * i];
   const char* name = b.text("mode");
   Mode mode = name[0] == 'c' ? (name[1] == 'o' ? kNumber : kAround) : strcmp(name, "reflect") == 0 ? kReflect : kReplicate;
-  return dispatch_fetch(b, mode, axes_of(x, y, before), element_bits(b.number("value"), x.dtype), b.reads(0), b.writes(0));
+  return dispatch_fetch(b, mode, axes_of(x, y, before), filling_bits(b.number("value"), x), b.reads(0), b.writes(0));
 }
 
 PEN_GPU(repeat, "b8 b32 b64") {

@@ -27,6 +27,7 @@ flip = Op(
     layout="follow",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     fold=_fold,
     doc="x with dims backwards.",
 )

@@ -49,6 +49,7 @@ static PEN_SMALL bool parse_mode(const char* name, PadMode* mode) {
 PEN_SHAPE(pad) {
   PEN_TRY(need_countable(s, 0));
   const Tensor& x = s.in(0);
+  if (x.quant && x.quant->axis >= 0) return s.fail(0, "one scale for the whole tensor", "%lld", static_cast<long long>(x.quant->count));
   IntList padding = s.ints("padding");
   if (padding.count % 2 != 0 || padding.count > 2 * x.rank)
     return s.fail(-1, "two paddings for each of the last dims", "%d paddings for rank %d", padding.count, x.rank);
@@ -79,7 +80,7 @@ PEN_BIND(pad) {
   PadParams* p = b.params<PadParams>();
   const Tensor &x = b.in(0), &y = b.out(0);
   if (is_empty(y)) return PEN_OK;
-  p->value = element_bits(b.number("value"), x.dtype);
+  p->value = filling_bits(b.number("value"), x);
   parse_mode(b.text("mode"), &p->mode);
   const bool mode = p->mode != PadMode::constant;
   int64_t before[kMaxRank];

@@ -36,6 +36,7 @@ pad = Op(
     layout="follow",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     fold=_fold,
     doc="`value` around x, or elements of x by mode (reflect, replicate, circular); padding lists (before, after) from the last "
     "dim on, negative amounts crop.",

@@ -22,6 +22,7 @@ permute = Op(
     "permute",
     "x: tensor, dims: int[]",
     layout="view",
+    quantized="same",
     tolerance=0.0,
     mixed=("x",),
     select=lambda node: Selection("permute.view"),

@@ -26,6 +26,7 @@ repeat = Op(
     "x: tensor, repeats: int[]",
     tolerance=0.0,
     key_by="size",
+    quantized="same",
     fold=_fold,
     doc="x, repeats[d] times along each dim d.",
 )

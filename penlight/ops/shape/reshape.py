@@ -22,6 +22,7 @@ reshape = Op(
     "reshape",
     "x: tensor, shape: int[]",
     layout="view",
+    quantized="same",
     tolerance=0.0,
     key_by="size",
     fold=_fold,

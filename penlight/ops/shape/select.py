@@ -23,6 +23,7 @@ select = Op(
     "select",
     "x: tensor, dim: int, index: int",
     layout="view",
+    quantized="same",
     tolerance=0.0,
     mixed=("x",),
     select=lambda node: Selection("select.view"),

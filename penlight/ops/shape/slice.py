@@ -28,6 +28,7 @@ slice_op = Op(
     "slice",
     "x: tensor, dim: int, start: int, end: int, step: int",
     layout="view",
+    quantized="same",
     tolerance=0.0,
     mixed=("x",),
     select=lambda node: Selection("slice.view"),

@@ -89,7 +89,9 @@ struct Loops {
     for (int d = 0; d < to.rank; ++d) shape.dims[d] = to.dims[d];
     int64_t* steps[1 + Inputs] = {out};
     for (int i = 0; i < inputs; ++i) steps[1 + i] = in[i];
-    auto stride = [&](int t, int d) { return t == 0 ? to.strides[d] : broadcast_stride(shape, d, input(t - 1), input(t - 1).rank); };
+    auto stride = [&](int t, int d) __attribute__((always_inline)) {
+      return t == 0 ? to.strides[d] : broadcast_stride(shape, d, input(t - 1), input(t - 1).rank);
+    };
     rank = merge_dims(to, 1 + inputs, stride, dims, steps);
     if (rank > 0 && out[0] == 1) return;
     // One element, or a result with gaps: rows of one.

@@ -4,6 +4,8 @@
 //   taps     [kh * kw][Co]                                                depthwise: one input channel a group
 //   grouped  [ceil(Co / 16)][kh * kw][Ci_g][16], missing outputs zero     groups with few outputs each
 //   winograd2, winograd4, winograd6: [(m + 2)^2][ceil(Co / 16)][Ci][16]   3 x 3 weights, transformed (winograd.py)
+//   quads16  [groups][ceil(Co_g / 16)][ceil(K / 4)][16][4] i8, zeros where Co_g or K ends   integer matrix kernels
+//   taps4    [ceil(Co / 16)][kw][ceil(kh / 4)][16][4] i8, missing channels and rows zero   integer depthwise: one input channel a group
 #pragma once
 #include "penlight/runtime/base/tensor.h"
 

@@ -104,6 +104,12 @@ int vsnprintf(char* to, size_t size, const char* format, __builtin_va_list args)
 double strtod(const char* text, char** end) noexcept;
 char* getenv(const char* name) noexcept;
 char* strerror(int error) noexcept;
+// what an arm64 processor can do
+#if defined(__APPLE__)
+int sysctlbyname(const char* name, void* value, size_t* size, void* set, size_t set_size);
+#elif defined(__aarch64__) && defined(__linux__)
+unsigned long getauxval(unsigned long name) noexcept;
+#endif
 // math: only what no vector approximation replaces
 float expf(float) noexcept;
 float logf(float) noexcept;
@@ -276,6 +282,11 @@ constexpr int kMonotonic = 1;
 constexpr int kAdviceHugePages = 14;
 constexpr int kCreateNew = 02000301;
 constexpr int kLoadNow = 2;
+#endif
+#if defined(__aarch64__) && defined(__linux__)
+constexpr unsigned long kHwcap = 16, kHwcap2 = 26;  // AT_HWCAP, AT_HWCAP2
+constexpr unsigned long kHwcapDotprod = 1ul << 20;  // HWCAP_ASIMDDP
+constexpr unsigned long kHwcap2I8mm = 1ul << 13;    // HWCAP2_I8MM
 #endif
 // Room for pthread_mutex_t and pthread_cond_t of any of them.
 constexpr size_t kLockBytes = 64, kConditionBytes = 64;

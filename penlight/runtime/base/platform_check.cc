@@ -18,6 +18,12 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__APPLE__)
+#include <sys/sysctl.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #define PEN_PLATFORM_CHECK
 #include "penlight/runtime/base/platform.h"
@@ -87,6 +93,16 @@ PEN_SAME(vsnprintf);
 PEN_SAME(strtod);
 PEN_SAME(getenv);
 PEN_SAME(strerror);
+#if defined(__APPLE__)
+PEN_SAME(sysctlbyname);
+#elif defined(__aarch64__) && defined(__linux__)
+PEN_SAME(getauxval);
+static_assert(kHwcap == AT_HWCAP && kHwcap2 == AT_HWCAP2, "AT_HWCAP");
+static_assert(kHwcapDotprod == HWCAP_ASIMDDP, "HWCAP_ASIMDDP");
+#if defined(HWCAP2_I8MM)
+static_assert(kHwcap2I8mm == HWCAP2_I8MM, "HWCAP2_I8MM");
+#endif
+#endif
 PEN_SAME(expf);
 PEN_SAME(logf);
 PEN_SAME(log2f);

@@ -33,12 +33,34 @@ struct Shape {
   int64_t dims[kMaxRank] = {};
 };
 
+// Whether a library knows quantized tensors, and weights that a file holds in f16. One for models of f32 alone is smaller without.
+#if defined(PEN_FLOATS_ONLY)
+constexpr bool kHasBytes = false, kHasHalves = false;
+#else
+constexpr bool kHasBytes = true, kHasHalves = true;
+#endif
+
+// What the integers of a quantized tensor stand for: real = (stored - zero) * scale. Weights may have a scale for every place along
+// `axis`, and zero points too.
+struct Quant {
+  double scale;  // where there is one for all
+  int64_t zero;  // the first
+  int axis;      // -1: one for all
+  int64_t count;
+  const float* scales;   // along the axis; null: one for all
+  const int64_t* zeros;  // along the axis; null: one for all
+
+  PEN_INLINE float scale_at(int64_t place) const { return scales ? scales[place] : static_cast<float>(scale); }
+  PEN_INLINE int64_t zero_at(int64_t place) const { return zeros ? zeros[place] : zero; }
+};
+
 struct Tensor {
   char* data = nullptr;  // known to kernels in a run; null while binding, except for constants
   DType dtype = DType::f32;
   int rank = 0;
   int64_t dims[kMaxRank] = {};
   int64_t strides[kMaxRank] = {};  // in elements; 0 where broadcast
+  const Quant* quant = nullptr;    // null: integers are themselves
 
   PEN_INLINE int64_t numel() const {
     int64_t n = 1;

@@ -47,17 +47,11 @@ struct Block {
 
 void run_block(const Block& g);
 
-// Tiles of `count` rows that lie one pitch apart in C (and, if there is one, in the residual); how many there are. `rows` has
-// their pointers.
+// The same of floats, by their pitch in elements.
 static PEN_INLINE int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, float* c, int64_t c_pitch,
                                     const float* residual, int64_t residual_pitch, RowTile* tiles) {
-  int64_t cuts = (count + kTileRows - 1) / kTileRows;
-  for (int64_t i = 0; i < cuts; ++i) {
-    Range range = part(count, cuts, i);
-    tiles[i] = {rows + range.begin, live, c + range.begin * c_pitch, residual ? residual + range.begin * residual_pitch : nullptr,
-                static_cast<int>(range.end - range.begin)};
-  }
-  return static_cast<int>(cuts);
+  return cut_row_tiles<kTileRows>(rows, count, live, reinterpret_cast<char*>(c), c_pitch * 4, reinterpret_cast<const char*>(residual),
+                                  residual_pitch * 4, tiles);
 }
 
 }  // namespace PEN_ISA

@@ -2,6 +2,7 @@
 // accumulators stay in registers; each step of K loads kVectors vectors of B, and multiplies them by one float of every
 // row. A chain of multiply-adds goes in the order of K on every instruction set.
 #pragma once
+#include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/simd/simd.h"
 
 namespace pen {
@@ -39,6 +40,21 @@ constexpr int kNarrowRows = kTileRows - 1;
 #else
 constexpr int kNarrowRows = 1;
 #endif
+
+// Tiles of at most kRows of `count` rows that lie one pitch (in bytes) apart in C and, if there is one, in the residual; how many there
+// are. `rows` has their pointers.
+template <int kRows, class T, class Tile>
+static PEN_INLINE int cut_row_tiles(const T* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch,
+                                    const char* residual, int64_t residual_pitch, Tile* tiles) {
+  int64_t cuts = (count + kRows - 1) / kRows;
+  for (int64_t i = 0; i < cuts; ++i) {
+    Range range = part(count, cuts, i);
+    const char* from = residual ? residual + range.begin * residual_pitch : nullptr;
+    tiles[i] = {rows + range.begin, live, reinterpret_cast<decltype(tiles->c)>(c + range.begin * c_pitch),
+                reinterpret_cast<decltype(tiles->residual)>(from), static_cast<int>(range.end - range.begin)};
+  }
+  return static_cast<int>(cuts);
+}
 
 // A tile's columns: kVectors vectors, of the last one only the first half if kHalf.
 template <int kVectors, bool kHalf>

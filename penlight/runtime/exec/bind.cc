@@ -223,6 +223,12 @@ static Status check_dtypes(Given::State& s) {
   while (part[length] && part[length] != '.') ++length;
   if (length == 4 && memcmp(part, "view", 4) == 0) return PEN_OK;  // looks at strides, never at data
   int size = part[0] == 'b' && part[1] >= '0' && part[1] <= '9' ? (part[1] == '8' ? 1 : part[1] == '1' ? 2 : part[1] == '3' ? 4 : 8) : 0;
+  if (kHasBytes && length == 2 && memcmp(part, "q8", 2) == 0) {  // quantized bytes; what else there is, their rules check
+    const Tensor& x = s.step->in[0];
+    if (x.dtype == DType::u8 && x.quant && x.quant->axis < 0) return PEN_OK;
+    return s.fail(s.value_name(s.input_value(0)), "a quantized tensor of u8 with one scale",
+                  x.dtype == DType::u8 ? "one that is not quantized so" : kDTypeNames[static_cast<int>(x.dtype)]);
+  }
   const char* p = s.entry->schema;
   int input = 0;
   while (*p && input < s.step->in_count) {
@@ -263,11 +269,15 @@ Status bind_node(Given::State& s) {
     step.in_at[i].buffer = -1;
     if (v == format::kNone) continue;
     step.in[i] = s.values[v].tensor;
+    if (kHasBytes) step.in[i].quant = s.model->quant_of(s.model->values[s.region->values + v]);
     step.in_at[i] = s.values[v].at;
     if (s.values[v].count) return s.fail(s.value_name(v), "a tensor whose size is known", "one whose size only this stage's run tells");
     s.touch(step.in_at[i].buffer);
   }
-  for (int i = 0; i < step.out_count; ++i) step.out_at[i].buffer = -1;
+  for (int i = 0; i < step.out_count; ++i) {
+    step.out_at[i].buffer = -1;
+    if (kHasBytes) step.out[i].quant = s.model->quant_of(s.model->values[s.region->values + s.output_value(i)]);
+  }
   PEN_TRY(evaluate_attrs(s));
   PEN_TRY(check_dtypes(s));
   s.copies.count = 0;

@@ -4,7 +4,7 @@ namespace pen {
 
 namespace {
 
-#define PEN_ISA_TEXT(name, processors, flags) #name,
+#define PEN_ISA_TEXT(name, ...) #name,
 constexpr char kNames[kIsaCount][8] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
@@ -33,9 +33,29 @@ bool has(Isa isa) {
   uint64_t saved = saved_state();
   bool avx2 = (seven.b >> 5 & 1) && fma && f16c && (saved & 6) == 6;
   if (isa == Isa::avx2) return avx2;
+  if (isa == Isa::avxvnni) return avx2 && seven.a >= 1 && (cpuid(7, 1).a >> 4 & 1);
   constexpr uint32_t kWanted = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   bool vnni = seven.c >> 11 & 1;
   return isa == Isa::avx512 && avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
+}
+#elif defined(__aarch64__) && defined(__APPLE__)
+bool is_set(const char* name) {
+  int value = 0;
+  size_t size = sizeof value;
+  return sysctlbyname(name, &value, &size, nullptr, 0) == 0 && value != 0;
+}
+bool has(Isa isa) {
+  if (!kHasBytes || isa == Isa::base) return isa == Isa::base;  // the others multiply bytes
+  bool dotprod = is_set("hw.optional.arm.FEAT_DotProd");
+  if (isa == Isa::dotprod) return dotprod;
+  return isa == Isa::i8mm && dotprod && is_set("hw.optional.arm.FEAT_I8MM");
+}
+#elif defined(__aarch64__) && defined(__linux__)
+bool has(Isa isa) {
+  if (!kHasBytes || isa == Isa::base) return isa == Isa::base;  // the others multiply bytes
+  bool dotprod = getauxval(platform::kHwcap) & platform::kHwcapDotprod;
+  if (isa == Isa::dotprod) return dotprod;
+  return isa == Isa::i8mm && dotprod && (getauxval(platform::kHwcap2) & platform::kHwcap2I8mm);
 }
 #else
 bool has(Isa isa) { return isa == Isa::base; }

@@ -22,7 +22,7 @@ namespace pen {
 
 using Status = pen_status;
 
-#define PEN_ISA_NAME(name, processors, flags) name,
+#define PEN_ISA_NAME(name, ...) name,
 enum class Isa : uint8_t { PEN_ISAS(PEN_ISA_NAME) count };
 #undef PEN_ISA_NAME
 constexpr int kIsaCount = static_cast<int>(Isa::count);
@@ -125,6 +125,9 @@ class Given {
   FloatList all_numbers() const;
 
   const char* key() const;  // "conv2d.f32.gemm"
+  // What the file says that an output is, for kernels that can give either: integers (and what they stand for), or f32.
+  DType declared_dtype(int output) const;
+  const Quant* declared_quant(int output) const;
   // of elementwise operators
   DType elementwise_dtype() const;
   DType elementwise_result() const;

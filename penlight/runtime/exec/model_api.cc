@@ -14,6 +14,7 @@ void model_release(Model* model) {
     held->release(held);
   }
   unmap(model);
+  free(model->halves);
   model->pool.release();
   free(model);
 }

@@ -172,10 +172,11 @@ struct Builder {
     int64_t bytes;
     if (!lay_plain(&t, &bytes))
       return report(request.error, {PEN_ERROR_SHAPE, "", "", m.string(declared.name), "a tensor below 64 TB", "a larger one"});
-    char* data = const_cast<char*>(reinterpret_cast<const char*>(m.data)) + c.offset;
-    Buffer b = {Buffer::Kind::constant, -1, static_cast<int64_t>(c.size), 0, 0, 0, -1, data};
+    char* data = const_cast<char*>(m.data_of(c));
+    state.layout = m.layout_of(c);
+    if (strcmp(state.layout, "plain") == 0) t.data = data;  // rules may look at it
+    Buffer b = {Buffer::Kind::constant, -1, static_cast<int64_t>(m.size_of(c)), 0, 0, 0, -1, data};
     state.at = {plan->buffers.count, 0};
-    state.layout = m.string(c.layout);
     state.bound = true;
     return plan->buffers.push(b) ? PEN_OK : out_of_memory();
   }

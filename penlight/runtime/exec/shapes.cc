@@ -37,6 +37,12 @@ FloatList Given::all_numbers() const {
 }
 
 const char* Given::key() const { return state->entry->key; }
+DType Given::declared_dtype(int i) const {
+  uint8_t dtype = state->model->values[state->region->values + state->output_value(i)].dtype;
+  if (dtype != kUndeclared) return static_cast<DType>(dtype);
+  return declared_quant(i) ? DType::u8 : DType::f32;
+}
+const Quant* Given::declared_quant(int i) const { return state->step->out[i].quant; }
 DType Given::elementwise_dtype() const { return state->entry->dtype; }
 DType Given::elementwise_result() const { return state->entry->result; }
 
@@ -98,7 +104,8 @@ Status evaluate_attrs(Given::State& s) {
 // What the file says that an output is must be what the operator gives.
 static Status check_declared(Given::State& s, uint32_t value, DType dtype, int rank) {
   const format::Value& declared = s.model->values[s.region->values + value];
-  if (declared.dtype == kUndeclared || (static_cast<DType>(declared.dtype) == dtype && declared.rank == rank)) return PEN_OK;
+  bool same_rank = declared.rank == kUndeclared || declared.rank == rank;
+  if (declared.dtype == kUndeclared || (static_cast<DType>(declared.dtype) == dtype && same_rank)) return PEN_OK;
   char expected[96], got[96];
   set_text(expected, sizeof expected, "dtype code %u, rank %d, as the operator gives", static_cast<unsigned>(dtype), rank);
   set_text(got, sizeof got, "dtype code %u, rank %u", declared.dtype, declared.rank);

@@ -125,6 +125,7 @@ struct Loader : Verifier {
         PEN_SECTION("INDX", indices, false), PEN_SECTION("META", metadata, false),  PEN_SECTION("FUNC", functions, true),
         PEN_SECTION("VMCD", vm_code, true),  PEN_SECTION("OPER", operators, true),  PEN_SECTION("DATM", data_values, true),
         PEN_SECTION("CLAS", classes, true),  PEN_SECTION("BNDL", bundles, true),    PEN_SECTION("PROG", programs, true),
+        PEN_SECTION("QUNT", quants, true),
     };
 #undef PEN_SECTION
     for (const Wanted& w : kWanted) PEN_TRY(table(w));
@@ -182,13 +183,71 @@ struct Loader : Verifier {
       if (c.offset % kAlignment != 0 || c.offset > m->data_size || c.size > m->data_size - c.offset)
         return fail(called, "weights inside DATA, 64-byte aligned", "%llu bytes at %llu of %llu", static_cast<unsigned long long>(c.size),
                     static_cast<unsigned long long>(c.offset), static_cast<unsigned long long>(m->data_size));
-      if (strcmp(m->string(c.layout), "plain") == 0 && static_cast<uint64_t>(bytes) != c.size)
+      if (m->is_half(c) && (static_cast<DType>(c.dtype) != DType::f32 || c.size % 2 || c.groups))
+        return fail(called, "numbers of f32, that planned code takes, in layout f16_", "%llu bytes of dtype %u",
+                    static_cast<unsigned long long>(c.size), c.dtype);
+      if (strcmp(m->layout_of(c), "plain") == 0 && static_cast<uint64_t>(bytes) != m->size_of(c))
         return fail(called, "as many bytes as its dims say", "%llu instead of %lld", static_cast<unsigned long long>(c.size),
                     static_cast<long long>(bytes));
       if (c.groups && !is_packed(c))
         return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
                     "%llu bytes in %u groups as %s", static_cast<unsigned long long>(c.size), c.groups, m->string(c.layout));
     }
+    return PEN_OK;
+  }
+
+  // What integers stand for. That zero points fit a dtype, and scales a shape, is checked with the values that have them. Scales along an
+  // axis stay in the file: like weights, they change numbers and nothing else.
+  Status check_quants() {
+    if (!kHasBytes) return PEN_OK;  // the kernels that need them are not there either: told before
+    pen::Quant* info = m->pool.take_array<pen::Quant>(m->quants.count);
+    if (m->quants.count && !info) return out_of_memory();
+    for (uint32_t i = 0; i < m->quants.count; ++i) {
+      const format::Quant& q = m->quants[i];
+      pen::Quant& to = info[i];
+      PEN_TRY(check_span(q.zeros, q.zero_count, m->ints.count, "QUNT"));
+      PEN_TRY(spend(uint64_t{q.zero_count} + 1));
+      if (q.count == 0 || q.zero_count == 0 || (q.zero_count != 1 && q.zero_count != q.count))
+        return fail("QUNT", "a scale, and a zero point for all or for each scale", "%u and %u", q.count, q.zero_count);
+      to = {1.0, m->ints[q.zeros], -1, q.count, nullptr, q.zero_count > 1 ? m->ints.data + q.zeros : nullptr};
+      if (q.axis == kNone) {
+        PEN_TRY(check_span(q.scales, 1, m->floats.count, "QUNT"));
+        to.scale = m->floats[q.scales];
+        if (q.count != 1) return fail("QUNT", "one scale for all", "%u", q.count);
+        if (!(to.scale > 0 && to.scale <= 1.7976931348623157e308)) return fail("QUNT", "a finite scale above 0", "%g", to.scale);
+        continue;
+      }
+      if (q.axis >= static_cast<uint32_t>(pen::kMaxRank)) return fail("QUNT", "a dim below 8 as axis", "%u", q.axis);
+      if (q.scales >= m->constants.count) return fail("QUNT", "scales that exist", "%u of %u", q.scales, m->constants.count);
+      const Constant& c = m->constants[q.scales];
+      if (static_cast<DType>(c.dtype) != DType::f32 || c.rank != 1 || m->ints[c.dims] != q.count ||
+          strcmp(m->string(c.layout), "plain") != 0)
+        return fail("QUNT", "as many plain scales of f32 as it says", "others than %u", q.count);
+      to.axis = static_cast<int>(q.axis);
+      to.scales = reinterpret_cast<const float*>(m->data + c.offset);
+    }
+    m->quant_info = info;
+    return PEN_OK;
+  }
+  Status check_quant(const Value& v, const char* called) {
+    if (!kHasBytes || v.quant == 0) return PEN_OK;
+    if (v.quant > m->quants.count) return fail(called, "a quantization that exists", "%u of %u", v.quant - 1, m->quants.count);
+    const pen::Quant& q = m->quant_info[v.quant - 1];
+    DType d = static_cast<DType>(v.dtype);
+    if (d != DType::u8 && d != DType::i8 && d != DType::i32)
+      return fail(called, "u8, i8 or i32 as dtype of a quantized tensor", "%u", v.dtype);
+    if (q.axis >= 0) {
+      if (v.constant == kNone || v.constant >= m->constants.count)
+        return fail(called, "scales along a dim of a constant", "dim %d", q.axis);
+      const Constant& c = m->constants[v.constant];
+      if (q.axis >= c.rank || m->ints[c.dims + static_cast<uint32_t>(q.axis)] != q.count)
+        return fail(called, "a scale for each place along a dim", "%lld along dim %d", static_cast<long long>(q.count), q.axis);
+    }
+    int64_t low = d == DType::u8 ? 0 : d == DType::i8 ? -128 : INT32_MIN, high = d == DType::u8 ? 255 : d == DType::i8 ? 127 : INT32_MAX;
+    PEN_TRY(spend(static_cast<uint64_t>(q.zeros ? q.count : 1)));
+    for (int64_t i = 0; i < (q.zeros ? q.count : 1); ++i)
+      if (q.zero_at(i) < low || q.zero_at(i) > high)
+        return fail(called, "zero points that the dtype holds", "%lld", static_cast<long long>(q.zero_at(i)));
     return PEN_OK;
   }
 
@@ -377,6 +436,7 @@ struct Loader : Verifier {
         if (v.layout == static_cast<uint32_t>(ValueLayout::nhwc) && (v.rank < 3 || v.rank > 5))
           return fail(called, "rank 3 to 5 for layout nhwc", "%u", v.rank);
         PEN_TRY(check_dims(v.dims, v.rank, {scope.method, nullptr, 0, nullptr, true}, called));
+        PEN_TRY(check_quant(v, called));
         if (v.constant == kNone) continue;
         if (v.constant >= m->constants.count) return fail(called, "a constant that exists", "%u of %u", v.constant, m->constants.count);
         const Constant& c = m->constants[v.constant];
@@ -534,13 +594,15 @@ struct Loader : Verifier {
     PEN_TRY(check_strings());
     PEN_TRY(check_keys());
     PEN_TRY(check_constants());
+    PEN_TRY(check_quants());
     region_used = m->pool.take_array<uint8_t>(m->regions.count);
     if (!region_used) return out_of_memory();
     if (m->methods.count == 0 && m->functions.count == 0) return fail("METH", "at least one method", "none");
     m->method_code = m->pool.take_array<MethodCode>(m->methods.count);
     if (!m->method_code) return out_of_memory();
     for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i], &m->method_code[i]));
-    return check_script(this);
+    PEN_TRY(check_script(this));
+    return kHasHalves ? expand_halves(this) : PEN_OK;
   }
 };
 

@@ -60,6 +60,8 @@ struct Model {
   Table<format::Class> classes;
   Table<format::Bundle> bundles;
   Table<format::Program> programs;
+  Table<format::Quant> quants;  // as the file has them; `quant_info` as kernels are told
+  const Quant* quant_info = nullptr;
   const ClassInfo* class_info = nullptr;  // one per class
   Table<uint8_t> text;
   Table<int64_t> ints;
@@ -68,6 +70,8 @@ struct Model {
   Table<uint8_t> metadata;
   const uint8_t* data = nullptr;
   uint64_t data_size = 0;
+  char* halves = nullptr;  // weights of f16 as f32 (halves.cc): DATA from `halves_from` on, twice as long
+  uint64_t halves_from = 0;
   const KernelEntry** kernels = nullptr;  // one per node
   MethodCode* method_code = nullptr;      // one per method
   bool copied = false;
@@ -79,6 +83,15 @@ struct Model {
   mutable Held* held = nullptr;
   size_t refs = 0;  // of values that a module gave (vm/account.h): beyond the caller's own
 
+  // Of constants, as kernels see them: layout without the prefix that says that the file holds f16, bytes of f32.
+  bool is_half(const format::Constant& c) const { return kHasHalves && strncmp(string(c.layout), "f16_", 4) == 0; }
+  const char* layout_of(const format::Constant& c) const { return string(c.layout) + (is_half(c) ? 4 : 0); }
+  uint64_t size_of(const format::Constant& c) const { return is_half(c) ? 2 * c.size : c.size; }
+  const char* data_of(const format::Constant& c) const {
+    return is_half(c) && c.size ? halves + 2 * (c.offset - halves_from) : reinterpret_cast<const char*>(data) + c.offset;
+  }
+  // Of a value inside a region.
+  const Quant* quant_of(const format::Value& v) const { return kHasBytes && v.quant ? &quant_info[v.quant - 1] : nullptr; }
   const char* string(uint32_t i) const { return i == format::kNone ? "" : reinterpret_cast<const char*>(text.data) + strings[i].offset; }
 };
 

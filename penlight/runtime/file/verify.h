@@ -26,5 +26,7 @@ struct Verifier {
 
 // VM code, its constants and bundled inputs (load_script.cc). Methods have been checked before.
 Status check_script(Verifier* v);
+// Fills Model::halves (halves.cc). Constants have been checked before.
+Status expand_halves(Verifier* v);
 
 }  // namespace pen

@@ -10,7 +10,7 @@
 #else
 #define PEN_MANY_ISAS 0
 #endif
-#define PEN_DECLARE(name, processors, flags)           \
+#define PEN_DECLARE(name, ...)                         \
   namespace pen::name {                                \
   __attribute__((weak)) pen::image::ArgbFn image_argb; \
   __attribute__((weak)) pen::image::YuvFn image_yuv;   \
@@ -36,10 +36,10 @@ struct Functions {
 
 // The best that is compiled in and that this processor has, as the runtime found; or what PENLIGHT_ISA names, as for sessions.
 #if PEN_MANY_ISAS
-#define PEN_ROW(name, processors, flags) {pen::name::image_argb, pen::name::image_yuv},
+#define PEN_ROW(name, ...) {pen::name::image_argb, pen::name::image_yuv},
 constexpr Functions kFunctions[] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
-#define PEN_ROW(name, processors, flags) #name,
+#define PEN_ROW(name, ...) #name,
 constexpr char kNames[][8] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
 constexpr int kSets = sizeof kNames / sizeof kNames[0];

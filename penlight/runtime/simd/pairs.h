@@ -74,7 +74,15 @@ static PEN_INLINE I dot(I acc, P b, const int16_t* a) {
 }
 #endif
 
+#if defined(__AVX512F__)  // a copy by its address would keep sums in memory, all the while they are added up
+static PEN_INLINE void store_ints(int32_t* p, I v) { _mm512_storeu_si512(p, v.v); }
+#elif defined(__AVX2__)
+static PEN_INLINE void store_ints(int32_t* p, I v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), v.v); }
+#elif defined(__SSE4_1__)
+static PEN_INLINE void store_ints(int32_t* p, I v) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), v.v); }
+#else
 static PEN_INLINE void store_ints(int32_t* p, I v) { __builtin_memcpy(p, &v, sizeof v); }
+#endif
 
 }  // namespace PEN_ISA
 }  // namespace pen

@@ -22,6 +22,7 @@ struct GraphCode {
   List<int64_t> ints;
   List<double> floats;
   List<uint32_t> indices;
+  List<Quant> quants;
   List<uint32_t> inputs;  // values, in the order of the registers
   List<MethodCode::Cross> crosses;
   List<Tensor> registers;  // inputs, then results
@@ -47,6 +48,7 @@ void destroy(GraphCode* g) {
   g->ints.release();
   g->floats.release();
   g->indices.release();
+  g->quants.release();
   g->inputs.release();
   g->crosses.release();
   g->registers.release();
@@ -103,7 +105,7 @@ bool same_shape(const Tensor& a, const Tensor& b) {
 uint64_t hash_of(const GraphCode& g) {
   uint64_t h = 1469598103934665603ull;
   h = mix(mix(mix(mix(mix(mix(mix(h, g.text), g.values), g.nodes), g.attrs), g.ints), g.floats), g.indices);
-  h = mix(mix(mix(h, g.kernels), g.layouts), g.inputs);
+  h = mix(mix(mix(mix(h, g.kernels), g.layouts), g.inputs), g.quants);
   for (int32_t i = 0; i < g.inputs.count; ++i) {
     const Tensor& t = g.registers[i];
     h = mix(mix(h ^ static_cast<uint64_t>(t.dtype), t.dims, sizeof(int64_t) * static_cast<size_t>(t.rank)), t.strides,
@@ -114,7 +116,8 @@ uint64_t hash_of(const GraphCode& g) {
 bool same_code(const GraphCode& a, const GraphCode& b) {
   if (a.hash != b.hash || !same(a.inputs, b.inputs)) return false;
   if (!same(a.text, b.text) || !same(a.values, b.values) || !same(a.nodes, b.nodes) || !same(a.attrs, b.attrs) || !same(a.ints, b.ints) ||
-      !same(a.floats, b.floats) || !same(a.indices, b.indices) || !same(a.kernels, b.kernels) || !same(a.layouts, b.layouts))
+      !same(a.floats, b.floats) || !same(a.indices, b.indices) || !same(a.kernels, b.kernels) || !same(a.layouts, b.layouts) ||
+      !same(a.quants, b.quants))
     return false;
   for (int32_t i = 0; i < a.inputs.count; ++i)
     if (!same_shape(a.registers[i], b.registers[i])) return false;
@@ -147,6 +150,7 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   model.ints = table(g->ints);
   model.floats = table(g->floats);
   model.indices = table(g->indices);
+  model.quant_info = g->quants.data;
   model.regions = {&g->region, 1};
   model.code = {g->instructions, 2};
   model.kernels = g->kernels.data;
@@ -287,6 +291,21 @@ void Graph::channels(int value) {
 }
 void Graph::strided(int value) {
   if (code_ && !code_->starved) code_->values[value].layout = static_cast<uint8_t>(format::ValueLayout::strided);
+}
+void Graph::quantized(int value, double scale, int64_t zero, DType made) {
+  if (!code_ || code_->starved) return;
+  List<Quant>& quants = code_->quants;
+  if ((code_->starved = !quants.push({}))) return;
+  Quant& q = quants[quants.count - 1];
+  memset(static_cast<void*>(&q), 0, sizeof q);  // what lies between its fields is compared too
+  q.scale = scale;
+  q.zero = zero;
+  q.axis = -1;
+  format::Value& v = code_->values[value];
+  v.quant = static_cast<uint32_t>(quants.count);
+  if (made == DType::u8) return;
+  v.dtype = static_cast<uint8_t>(made);
+  v.rank = kUndeclared;
 }
 int Graph::copy(int value, DType dtype) {
   int made = node(Key::by_size("copy", dtype), value);

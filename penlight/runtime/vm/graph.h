@@ -51,6 +51,8 @@ class Graph {
   // How an output lies: channels-last (convolution and pooling need it), or as a view where the operator can.
   void channels(int value);
   void strided(int value);
+  // What the integers of a value stand for: real = (stored - zero) * scale. `made`: those that a node makes.
+  void quantized(int value, double scale, int64_t zero, DType made = DType::u8);
   // A value in fresh row-major memory: what run() can give back where a node gave a view or channels-last.
   int copy(int value, DType dtype);
   // The same numbers in another dtype; itself where it is that already.

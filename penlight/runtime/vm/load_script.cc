@@ -51,6 +51,7 @@ struct ScriptVerifier {
     if (rank < 0 || rank > pen::kMaxRank || d.count < 6 + 2 * rank)
       return v.fail("DATM", "a rank of at most 8", "%lld", static_cast<long long>(rank));
     const Constant& c = m->constants[static_cast<uint32_t>(n[0])];
+    if (m->is_half(c)) return v.fail("DATM", "a storage as its dtype has it", "layout %s", m->string(c.layout));
     const uint64_t storage = storage_bytes(c);
     int64_t size = dtype_size(static_cast<DType>(n[1])), bytes = size, reach = 0, span, start, end;
     bool empty = false, wrong = n[2] < 0;

@@ -15,6 +15,7 @@ from torch import nn
 
 import penlight
 from penlight.file.writer import write_file
+from tests.file.golden.integers import integer_program
 from tests.file.golden.packed import packed_program
 from tests.file.golden.script import expected, golden_program
 
@@ -89,8 +90,13 @@ def version_2_packed() -> None:
     write_file(packed_program(), HERE / "v2_packed.pen")
 
 
+def version_3() -> None:
+    """Quantized tensors in a region; integers.py says what comes out."""
+    write_file(integer_program(), HERE / "v3.pen")
+
+
 def main() -> None:
-    for name, make in {"v1": version_1, "v2": version_2, "v2_packed": version_2_packed}.items():
+    for name, make in {"v1": version_1, "v2": version_2, "v2_packed": version_2_packed, "v3": version_3}.items():
         if (HERE / f"{name}.pen").exists():
             print(f"{name}.pen exists: a golden file is made once")
         else:

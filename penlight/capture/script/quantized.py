@@ -1,0 +1,427 @@
+"""Operators on quantized tensors, in Python: integers and what they stand for, around torch's float operators.
+
+    quantized::conv2d_relu(x, packed, scale, zero)   becomes   quantize(relu(conv2d(dequantize(x), dequantize(w), b)), scale, zero)
+
+torch.export has no quantized tensors. Here one is a Quantized: its integers as a plain tensor, which quantized_decomposed's operators
+make and read, as in PT2E's graphs. What only moves elements works on the integers. Scales of results are torch's: given, fixed
+by the operator (sigmoid), or the input's (relu, pooling). Rounding is torch's too where a kernel knows the pair; else within one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
+import torch.nn.functional as F
+
+from penlight.capture.script.plain_values import DTYPES
+from penlight.errors import CaptureError
+from penlight.ops.quantized.dynamic import round_dynamic
+
+STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
+LEVELS = {torch.uint8: (0, 255), torch.int8: (-128, 127), torch.int32: (-(2**31), 2**31 - 1)}
+OPS = torch.ops.quantized_decomposed
+Call = Callable[[str, str, list[Any]], Any]  # name, overload, arguments
+
+
+@dataclass(eq=False)
+class Quantized:
+    """A quantized tensor: real = (stored - zero) * scale, with one of each, or one for every place along `axis`."""
+
+    stored: torch.Tensor
+    scale: Any  # float, or a tuple of them
+    zero: Any
+    axis: int | None = None
+    shared: bool = False  # another one has the same memory: writing into this one would change it
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return next(q for q, kind in STORED.items() if kind == self.stored.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        """Facts about sizes are those of the integers."""
+        if name in ("shape", "dim", "numel", "stride", "storage_offset"):
+            return getattr(self.stored, name)
+        raise AttributeError(name)
+
+    def is_floating_point(self) -> bool:
+        return False
+
+    def is_complex(self) -> bool:
+        return False
+
+    @property
+    def real(self) -> torch.Tensor:
+        kind = self.stored.dtype
+        if self.axis is None:
+            return OPS.dequantize_per_tensor.default(self.stored, self.scale, self.zero, *LEVELS[kind], kind)
+        scales, zeros = torch.tensor(self.scale, dtype=torch.float64), torch.tensor(self.zero, dtype=torch.int64)
+        return OPS.dequantize_per_channel.default(self.stored, scales, zeros, self.axis, *LEVELS[kind], kind)
+
+    def same(self, real: torch.Tensor) -> Quantized:
+        """Other numbers, quantized like these."""
+        if self.axis is not None:
+            raise CaptureError("a result with a scale for each channel is not planned")
+        return quantized(real, self.scale, self.zero, self.stored.dtype)
+
+
+def quantized(real: torch.Tensor, scale: Any, zero: Any, kind: torch.dtype) -> Quantized:
+    if not isinstance(scale, (int, float)) or not isinstance(zero, (int, float)):
+        raise CaptureError("a scale or a zero point that is computed when the model runs is not planned")
+    args = (float(scale), int(zero), *LEVELS[kind], kind)
+    return Quantized(OPS.quantize_per_tensor.default(real, *args), float(scale), int(zero))
+
+
+def holds_quantized(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return any(map(holds_quantized, x))
+    return isinstance(x, Quantized)
+
+
+def is_about_quantized(name: str, args: list[Any]) -> bool:
+    """Whether a call is for `call_quantized`."""
+    return name.startswith("quantized::") or name == "aten::quantize_per_tensor" or any(map(holds_quantized, args))
+
+
+def call_quantized(name: str, overload: str, args: list[Any], call: Call) -> Any:
+    """An operator that makes, reads or is given quantized tensors. `call` runs those on plain tensors."""
+    if name in OPERATORS:
+        return OPERATORS[name](*args)
+    base = name.partition("::")[2]
+    in_place = base.endswith("_") and not base.endswith("__")
+    function = base.rstrip("_") if in_place else base
+    x = args[0]
+    if function in KEEP_SCALE and isinstance(x, Quantized) and not holds_quantized(args[1:]):
+        made = x.same(call(f"aten::{function}", overload, [x.real, *args[1:]]))
+        return _written(x, made, name) if in_place else made
+    if base in MOVE:
+        return _moved(name, overload, args, call)
+    if function in FIXED and isinstance(x, Quantized):
+        made = quantized(
+            call(f"aten::{function}", overload, [x.real, *args[1:]]), *FIXED[function][x.dtype], x.stored.dtype
+        )
+        return _written(x, made, name) if in_place else made
+    what = name if name.startswith("quantized::") else f"{name} on quantized tensors"
+    raise CaptureError(f"{what} is not planned")
+
+
+def _written(x: Quantized, made: Quantized, name: str) -> Quantized:
+    if x.shared:
+        raise CaptureError(f"{name} writes into memory that another quantized tensor shares")
+    x.stored, x.scale, x.zero = made.stored, made.scale, made.zero
+    return x
+
+
+def _moved(name: str, overload: str, args: list[Any], call: Call) -> Any:
+    """The same on the integers; views share them."""
+    like = next(v for a in args for v in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(v, Quantized))
+    if like.axis is not None:
+        raise CaptureError(f"{name} on a tensor with a scale for each channel is not planned")
+
+    def integers(a: Any) -> Any:
+        if isinstance(a, (list, tuple)):
+            return [integers(v) for v in a]
+        if isinstance(a, Quantized):
+            a.shared = True
+            if (a.scale, a.zero, a.stored.dtype) != (like.scale, like.zero, like.stored.dtype):
+                raise CaptureError(f"{name} on quantized tensors of several scales is not planned")
+            return a.stored
+        return a
+
+    def wrapped(made: Any) -> Any:
+        if isinstance(made, (list, tuple)):
+            return [wrapped(v) for v in made]
+        return replace(like, stored=made, shared=True)
+
+    return wrapped(call(name, overload, [integers(a) for a in args]))
+
+
+# What keeps the scale and zero point of its input.
+KEEP_SCALE = {
+    "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "leaky_relu", "hardswish", "threshold", "max_pool1d", "max_pool2d",
+    "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "mean",
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d", "constant_pad_nd", "pad", "reflection_pad1d",
+    "reflection_pad2d", "replication_pad2d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
+}  # fmt: skip
+# What moves elements, and changes none.
+MOVE = {
+    "view", "reshape", "flatten", "unflatten", "permute", "transpose", "t", "numpy_T", "squeeze", "unsqueeze", "slice", "select", "narrow",
+    "chunk", "split", "split_with_sizes", "unsafe_chunk", "unsafe_split", "unbind", "contiguous", "clone", "detach", "expand", "expand_as",
+    "view_as", "reshape_as", "index_select", "flip", "cat", "stack", "pixel_shuffle", "channel_shuffle", "alias", "data", "repeat", "roll",
+}  # fmt: skip
+# Scale and zero point that torch gives these, whatever their input's: the whole range of the function.
+_UNIT = {torch.quint8: (1 / 256, 0), torch.qint8: (1 / 256, -128), torch.qint32: (1 / 2**32, 0)}
+FIXED = {
+    "sigmoid": _UNIT,
+    "hardsigmoid": _UNIT,
+    "tanh": {torch.quint8: (1 / 128, 128), torch.qint8: (1 / 128, 0), torch.qint32: (1 / 2**31, 0)},
+}
+
+
+# ---- to integers and back ----
+def _quantize(x: Any, scale: Any, zero: Any, dtype: int) -> Any:
+    kind = STORED.get(DTYPES[dtype])
+    if kind is None:
+        raise CaptureError(f"quantization to {DTYPES[dtype]} is not planned")
+    if isinstance(x, (list, tuple)):
+        raise CaptureError("aten::quantize_per_tensor of a list is not planned")
+    return quantized(x, scale, zero, kind)
+
+
+def _dequantize(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return [_dequantize(v) for v in x]
+    return x.real if isinstance(x, Quantized) else x
+
+
+def _to(x: Any, *args: Any) -> Any:
+    """Other devices and memory formats; a float dtype gives reals, as in torch."""
+    dtype = next((DTYPES[a] for a in args[:2] if isinstance(a, int) and not isinstance(a, bool)), None)
+    if dtype is None or dtype == x.dtype:
+        return x
+    raise CaptureError(f"aten::to of a quantized tensor as {dtype} is not planned")
+
+
+# ---- products: `packed` gives plain weights by name (lite/packed.py) ----
+def _weight(packed: Any) -> torch.Tensor:
+    weight = packed("weight")
+    if not isinstance(weight, Quantized):
+        raise CaptureError("a packed weight that is not of 8 bits is not planned")
+    return weight.real
+
+
+def _linear(relu: bool) -> Callable[..., Any]:
+    def call(x: Quantized, packed: Any, scale: Any, zero: Any) -> Quantized:
+        y = torch.ops.aten.linear.default(x.real, _weight(packed), packed("bias"))
+        return quantized(F.relu(y) if relu else y, scale, zero, x.stored.dtype)
+
+    return call
+
+
+def _linear_dynamic(relu: bool) -> Callable[..., Any]:
+    """Its input is rounded to a scale that is chosen in the run. Weights of f16 are plain numbers."""
+
+    def call(x: torch.Tensor, packed: Any, reduce_range: bool = False) -> torch.Tensor:
+        weight = packed("weight")
+        if isinstance(weight, Quantized):
+            if any(weight.zero if isinstance(weight.zero, tuple) else (weight.zero,)):
+                raise CaptureError("a dynamic product with weights whose zero point is not 0 is not planned")
+            x, weight = round_dynamic()(x, reduce_range), weight.real
+        y: torch.Tensor = torch.ops.aten.linear.default(x, weight, packed("bias"))
+        return F.relu(y) if relu else y
+
+    return call
+
+
+def _conv(relu: bool, lines: bool = False) -> Callable[..., Any]:
+    """`lines`: of 1d, whose packed weights are those of images of height 1. The old forms repeat the packed sizes."""
+
+    def call(x: Quantized, packed: Any, *rest: Any) -> Quantized:
+        scale, zero = rest[-2:]
+        real = replace(x, stored=x.stored.unsqueeze(2)).real if lines else x.real
+        w, b, stride, padding, dilation = _weight(packed), *map(packed, ("bias", "stride", "padding", "dilation"))
+        rank, groups = w.dim() - 2, packed("groups")
+        y: torch.Tensor
+        if packed("transposed"):
+            op = {2: torch.ops.aten.conv_transpose2d.input, 3: torch.ops.aten.conv_transpose3d.input}[rank]
+            y = op(real, w, b, stride, padding, packed("output_padding"), groups, dilation)
+        else:
+            op = {2: torch.ops.aten.conv2d.default, 3: torch.ops.aten.conv3d.default}[rank]
+            y = op(real, w, b, stride, padding, dilation, groups)
+        made = quantized(F.relu(y) if relu else y, scale, zero, x.stored.dtype)
+        return replace(made, stored=made.stored.squeeze(2)) if lines else made
+
+    return call
+
+
+# ---- arithmetic ----
+def _pair(function: Callable[..., Any], relu: bool) -> Callable[..., Any]:
+    def call(a: Any, b: Any, *scale_and_zero: Any) -> Quantized:
+        if not isinstance(a, Quantized) or not isinstance(b, Quantized):
+            number, x = (a, b) if isinstance(b, Quantized) else (b, a)
+            return _with_number(function, relu)(x, number)
+        if len(scale_and_zero) == 1:  # add.out
+            raise CaptureError("an operator that writes into a quantized tensor is not planned")
+        y = function(a.real, b.real)
+        scale, zero = scale_and_zero
+        return quantized(F.relu(y) if relu else y, scale, zero, a.stored.dtype)
+
+    return call
+
+
+def _with_number(function: Callable[..., Any], relu: bool) -> Callable[..., Any]:
+    """A number moves the zero point or changes the scale where it can, and no integer: then torch's result is exact."""
+
+    def call(x: Quantized, number: Any) -> Quantized:
+        if not isinstance(number, (int, float)):
+            raise CaptureError("a number that is computed when the model runs, with a quantized tensor, is not planned")
+        scale, zero = (_scaled if function is torch.mul else _shifted)(x, float(number))
+        y = function(x.real, float(number))
+        return quantized(F.relu(y) if relu else y, scale, zero, x.stored.dtype)
+
+    return call
+
+
+def _shifted(x: Quantized, number: float) -> tuple[float, int]:
+    low, high = LEVELS[x.stored.dtype]
+    moved = x.zero - round(number / x.scale)
+    if moved < low:
+        return (high - moved) / (high - low) * x.scale, low
+    if moved > high:
+        return (moved - low) / (high - low) * x.scale, high
+    return x.scale, moved
+
+
+def _scaled(x: Quantized, number: float) -> tuple[float, int]:
+    low, high = LEVELS[x.stored.dtype]
+    if number == 0:
+        return 1.0, 0
+    return (number * x.scale, x.zero) if number > 0 else (-number * x.scale, high - (x.zero - low))
+
+
+def _cat(relu: bool) -> Callable[..., Any]:
+    def call(xs: Sequence[Quantized], dim: int, scale: Any = None, zero: Any = None) -> Quantized:
+        first = xs[0]
+        y = torch.cat([x.real for x in xs], dim)
+        scale, zero = first.scale if scale is None else scale, first.zero if zero is None else zero
+        return quantized(F.relu(y) if relu else y, scale, zero, first.stored.dtype)
+
+    return call
+
+
+# ---- functions of reals whose last two arguments are the result's scale and zero point ----
+def _ending(function: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    def call(x: Quantized, *args: Any) -> Quantized:
+        *rest, scale, zero = args
+        return quantized(function(x.real, *rest), scale, zero, x.stored.dtype)
+
+    return call
+
+
+def _elu(x: Quantized, scale: Any, zero: Any, alpha: Any = 1, out: Any = 1, into: Any = 1) -> Quantized:
+    return quantized(torch.ops.aten.elu.default(x.real, alpha, out, into), scale, zero, x.stored.dtype)
+
+
+def _celu(x: Quantized, scale: Any, zero: Any, alpha: Any = 1) -> Quantized:
+    return quantized(F.celu(x.real, alpha), scale, zero, x.stored.dtype)
+
+
+def _batch_norm(relu: bool) -> Callable[..., Any]:
+    def normalize(x: Any, weight: Any, bias: Any, mean: Any, var: Any, eps: float) -> torch.Tensor:
+        y = F.batch_norm(x, mean, var, weight, bias, False, 0.0, eps)
+        return F.relu(y) if relu else y
+
+    return _ending(normalize)
+
+
+def _instance_norm(x: Any, weight: Any, bias: Any, eps: float) -> torch.Tensor:
+    return F.instance_norm(x, weight=weight, bias=bias, eps=eps)
+
+
+def _prelu(x: Any, weight: Any) -> torch.Tensor:
+    return F.prelu(x, weight.real if isinstance(weight, Quantized) else weight)
+
+
+def _matmul(a: Quantized, b: Quantized, scale: Any, zero: Any) -> Quantized:
+    return quantized(torch.matmul(a.real, b.real), scale, zero, a.stored.dtype)
+
+
+def _keeping(function: Callable[..., torch.Tensor], given: int) -> Callable[..., Any]:
+    """A function that keeps the scale, by the first `given` arguments after x."""
+    return lambda x, *args: x.same(function(x.real, *args[:given]))
+
+
+# ---- tables of rows, each with a scale; the results are reals ----
+def _embedding(packed: Any, indices: torch.Tensor, pruned: bool = False, *_: Any) -> torch.Tensor:
+    if pruned:
+        raise CaptureError("an embedding with pruned rows is not planned")
+    table, scales = packed("weight"), packed("scales")
+    shifts = scales * packed("zero_points")
+    if packed("bit_rate") == 4:  # torch keeps the scales of these in halves
+        scales, shifts = scales.half().float(), shifts.half().float()
+    rows = F.embedding(indices, table)
+    if packed("bit_rate") == 4:  # two numbers in a byte, the first in its lower half
+        halves = torch.stack([rows & 15, rows >> 4], -1)
+        rows = halves.reshape(*halves.shape[:-2], -1)
+    return rows.float() * scales[indices].unsqueeze(-1) - shifts[indices].unsqueeze(-1)
+
+
+def _embedding_bag(
+    packed: Any,
+    indices: torch.Tensor,
+    offsets: Any = None,
+    scale_grad: bool = False,
+    mode: int = 0,
+    pruned: bool = False,
+    weights: Any = None,
+    mapping: Any = None,
+    include_last: bool = False,
+) -> torch.Tensor:
+    """Sums of rows: only those that are asked for become reals."""
+    if pruned or mapping is not None:
+        raise CaptureError("a table with pruned rows is not planned")
+    rows = _embedding(packed, indices.reshape(-1))
+    places = torch.arange(rows.shape[0]).reshape(indices.shape)
+    return F.embedding_bag(
+        places, rows, offsets, mode="sum", per_sample_weights=weights, include_last_offset=include_last
+    )
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "aten::quantize_per_tensor": _quantize,
+    "aten::dequantize": _dequantize,
+    "aten::int_repr": lambda x: x.stored,
+    "aten::q_scale": lambda x: x.scale,
+    "aten::q_zero_point": lambda x: x.zero,
+    "aten::dropout": lambda x, *_: x,
+    "aten::to": _to,
+    "quantized::dropout": lambda x, *_: x,
+    "quantized::linear": _linear(relu=False),
+    "quantized::linear_relu": _linear(relu=True),
+    "quantized::linear_dynamic": _linear_dynamic(relu=False),
+    "quantized::linear_relu_dynamic": _linear_dynamic(relu=True),
+    "quantized::linear_dynamic_fp16": _linear_dynamic(relu=False),
+    "quantized::linear_relu_dynamic_fp16": _linear_dynamic(relu=True),
+    "quantized::add": _pair(torch.add, relu=False),
+    "quantized::add_relu": _pair(torch.add, relu=True),
+    "quantized::mul": _pair(torch.mul, relu=False),
+    "quantized::mul_relu": _pair(torch.mul, relu=True),
+    "quantized::add_scalar": _with_number(torch.add, relu=False),
+    "quantized::add_scalar_relu": _with_number(torch.add, relu=True),
+    "quantized::mul_scalar": _with_number(torch.mul, relu=False),
+    "quantized::mul_scalar_relu": _with_number(torch.mul, relu=True),
+    "quantized::matmul": _matmul,
+    "quantized::cat": _cat(relu=False),
+    "quantized::cat_relu": _cat(relu=True),
+    "quantized::sigmoid": _ending(torch.sigmoid),
+    "quantized::hardswish": _ending(F.hardswish),
+    "quantized::leaky_relu": _ending(lambda x, slope, inplace=False: F.leaky_relu(x, slope)),
+    "quantized::elu": _elu,
+    "quantized::celu": _celu,
+    "quantized::prelu": _ending(_prelu),
+    "quantized::softmax": _ending(torch.softmax),
+    "quantized::layer_norm": _ending(F.layer_norm),
+    "quantized::group_norm": _ending(F.group_norm),
+    "quantized::instance_norm": _ending(_instance_norm),
+    "quantized::relu6": _keeping(F.relu6, 0),
+    "quantized::clamp": _keeping(torch.clamp, 2),
+    "quantized::threshold": _keeping(F.threshold, 2),
+    "quantized::max_pool1d": _keeping(F.max_pool1d, 5),
+    "quantized::max_pool2d": _keeping(F.max_pool2d, 5),
+    "aten::quantized_max_pool2d": _keeping(F.max_pool2d, 5),
+    "quantized::embedding_byte": _embedding,
+    "quantized::embedding_4bit": _embedding,
+    "quantized::embedding_bag_byte": _embedding_bag,
+    "quantized::embedding_bag_4bit": _embedding_bag,
+    **{
+        f"quantized::{t}{n}d{r}": _conv(bool(r), n == 1)
+        for n in (1, 2, 3)
+        for t in ("conv", "conv_transpose")
+        for r in ("", "_relu")
+    },
+    **{f"quantized::batch_norm{n}{r}": _batch_norm(bool(r)) for n in ("", "1d", "2d", "3d") for r in ("", "_relu")},
+}
+"""By name: called with the arguments of any overload."""

@@ -1,0 +1,139 @@
+"""What a user gives to calibrate with, as flat inputs of the graph; what is wrong with it is told in words.
+
+A batch is one input, a tuple or list of them, or a dict of named ones: torch tensors or numpy arrays. Where the model takes one image at a
+time and batches have many, they are taken apart.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from penlight.errors import CalibrationWarning, InputError, QuantizationError
+from penlight.ir import containers
+from penlight.ir.graph import Method
+from penlight.ir.types import DTYPES, TensorType
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+MOST_BATCHES = 512  # after that, calibration takes time and finds nothing new
+
+
+def read_calls(batches: Iterable[Any]) -> list[Call]:
+    """Each batch as arguments of a call."""
+    if isinstance(batches, (str, bytes, Mapping)) or not isinstance(batches, Iterable):
+        raise QuantizationError(
+            f"batches: expected a list, a DataLoader or another iterable of calibration batches, got {type(batches).__name__}"
+        )
+    if hasattr(batches, "shape"):
+        raise QuantizationError(
+            f"batches: expected an iterable of batches, got one tensor of shape {list(batches.shape)}: put it into a list, [x]"
+        )
+    calls: list[Call] = []
+    for batch in batches:
+        if isinstance(batch, Mapping):
+            calls.append(((), dict(batch)))
+        else:
+            calls.append((tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}))
+        if len(calls) == MOST_BATCHES:
+            break
+    if not calls:
+        raise QuantizationError(
+            "batches: expected calibration data, got none at all: give 16 to 200 inputs like those that the model will see"
+        )
+    return calls
+
+
+def flat_batches(calls: Sequence[Call], method: Method) -> list[list[np.ndarray]]:
+    """The inputs of the graph for each batch, checked against their types; warnings for data that tell little."""
+    types = [value.tensor for value in method.graph.inputs]
+    names = [value.name for value in method.graph.inputs]
+    found: list[list[np.ndarray]] = []
+    for number, (args, kwargs) in enumerate(calls):
+        try:
+            leaves = [_array(leaf) for leaf in containers.flatten(method.input_spec, args, kwargs)]
+        except InputError as e:
+            raise QuantizationError(f"calibration batch {number}: {e}{_labels_hint(args, len(types))}") from None
+        if len(leaves) != len(types):
+            raise QuantizationError(
+                f"calibration batch {number}: expected {len(types)} inputs ({', '.join(names)}), got"
+                f" {len(leaves)}{_labels_hint(args, len(types))}"
+            )
+        found += _taken_apart(leaves, types, names, number)
+    _warn(found, types, names)
+    return found
+
+
+def _array(leaf: Any) -> Any:
+    return leaf.detach().cpu().numpy() if hasattr(leaf, "detach") else np.asarray(leaf)
+
+
+def _labels_hint(args: tuple[Any, ...], expected: int) -> str:
+    if len(args) <= expected:
+        return ""
+    return ". A loader that gives (images, labels): ((x,) for x, _ in loader)"
+
+
+def _taken_apart(
+    leaves: list[np.ndarray], types: list[TensorType], names: list[str], number: int
+) -> list[list[np.ndarray]]:
+    """The batch, or, where the model takes fewer at a time, as many as it takes."""
+    single = [t.shape[0] if t.rank and isinstance(t.shape[0], int) else None for t in types]
+    takes, has = single[0], leaves[0].shape[0] if leaves[0].ndim else None
+    if takes and has and has > takes and has % takes == 0 and all(
+        s == takes and x.ndim and x.shape[0] == has for s, x in zip(single, leaves, strict=True)
+    ):  # fmt: skip
+        parts = [[x[i : i + takes] for x in leaves] for i in range(0, has, takes)]
+    else:
+        parts = [leaves]
+    for part in parts:
+        for name, type, x in zip(names, types, part, strict=True):
+            _check(name, type, x, number)
+    return parts
+
+
+def _check(name: str, type: TensorType, x: np.ndarray, number: int) -> None:
+    where = f"calibration batch {number}, input {name}"
+    if x.dtype != DTYPES[type.dtype][1]:
+        raise QuantizationError(
+            f"{where}: expected {type.dtype} ({DTYPES[type.dtype][1]}), got {x.dtype}; prepare it as the model's inputs are"
+        )
+    if x.ndim != type.rank or any(isinstance(d, int) and d != n for d, n in zip(type.shape, x.shape, strict=True)):
+        raise QuantizationError(
+            f"{where}: expected shape {[str(d) for d in type.shape]}, got {[str(d) for d in x.shape]}".replace("'", "")
+            + "; other sizes need dynamic_shapes=, or example_inputs= of that shape"
+        )
+    if x.dtype.kind == "f" and not np.isfinite(x).all():
+        raise QuantizationError(
+            f"{where}: expected finite numbers, got {int(np.isnan(x).sum())} NaN and {int(np.isinf(x).sum())} infinite"
+        )
+
+
+def _warn(found: Sequence[Sequence[np.ndarray]], types: Sequence[TensorType], names: Sequence[str]) -> None:
+    for index, (name, type) in enumerate(zip(names, types, strict=True)):
+        arrays = [leaves[index] for leaves in found if leaves[index].size > 1]
+        if type.dtype != "f32" or not arrays:
+            continue
+        constant = [x for x in arrays if x.min() == x.max()]
+        if len(constant) == len(arrays):
+            raise QuantizationError(
+                f"calibration data for input {name} is constant: all its values are {arrays[0].flat[0]:g} in every batch. Expected inputs like those"
+                " that the model will see; are the images read and prepared rightly?"
+            )
+        if constant:
+            warnings.warn(
+                CalibrationWarning(
+                    f"{len(constant)} of {len(arrays)} calibration batches are constant in input {name} (all values equal): blank images tell nothing"
+                ),
+                stacklevel=6,
+            )
+    examples = sum(leaves[0].shape[0] if leaves[0].ndim else 1 for leaves in found)
+    if examples == 1:
+        warnings.warn(
+            CalibrationWarning(
+                "calibrated on one example only: values that others have may be cut off. Give 16 to 200, as different as the model's inputs are"
+            ),
+            stacklevel=6,
+        )

@@ -1,0 +1,165 @@
+"""What quantization did: layer by layer what computes in integers and what that costs; size, speed and accuracy of the whole. Kept in the
+file's metadata as JSON, so that a loaded model still has it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+
+KEY = "quantization"  # in the metadata
+
+
+@dataclass(frozen=True)
+class LayerReport:
+    """One operator that has integer kernels."""
+
+    name: str
+    op: str
+    shape: str  # of its result
+    stored: str  # what it computes with: "i8" or "f32"
+    why: str = ""  # of f32: who wanted that
+    sqnr: float | None = None  # dB, of its result with all layers in integers
+    cost: float | None = None  # relative error at the outputs with this layer alone in integers
+    bytes_before: int = 0
+    bytes_after: int = 0
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `penlight.quantize` did. Print it, or save it as a page."""
+
+    name: str
+    method: str
+    examples: int  # calibrated on
+    layers: tuple[LayerReport, ...] = ()
+    sqnr: float = 0.0  # dB, of all outputs, on the calibration data
+    relative: float = 0.0  # the same as a relative error
+    top1: float | None = None  # how often the greatest output is the same one, where the outputs are scores
+    bytes_before: int = 0
+    bytes_after: int = 0
+    seconds_before: float | None = None
+    seconds_after: float | None = None
+    threads: int = 1
+    equalized: int = 0  # pairs of layers
+    corrected: int = 0  # biases
+    costs: str = ""  # how they were found
+    budget: str = ""
+    notes: tuple[str, ...] = field(default_factory=tuple)
+
+    def to_metadata(self) -> dict[str, Any]:
+        """As JSON. A layer is a list, in the order of its fields: hundreds of them would count in a small file."""
+        fields = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        told = {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items() if v is not None}
+        return told | {"layers": [list(dataclasses.astuple(layer)) for layer in self.layers]}
+
+    @staticmethod
+    def from_metadata(told: Mapping[str, Any]) -> Report:
+        """Also of a file that a later version wrote: what is unknown is left out."""
+        known = {f.name: told[f.name] for f in dataclasses.fields(Report) if f.name in told}
+        count = len(dataclasses.fields(LayerReport))
+        rows = tuple(LayerReport(*row[:count]) for row in known.pop("layers", ()))
+        return Report(**known | {"layers": rows, "notes": tuple(known.get("notes", ()))})
+
+    def html(self) -> str:
+        """A page with pictures, which needs nothing but a browser."""
+        from penlight.quant.report_page import report_page
+
+        return report_page(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `html()`."""
+        Path(path).write_text(self.html(), encoding="utf-8")
+
+    def totals(self) -> list[tuple[str, str, str]]:
+        """(what, before, after) of the whole."""
+        rows = [("file", _bytes(self.bytes_before), f"{_bytes(self.bytes_after)} ({self.smaller:.2f}×)")]
+        if self.seconds_before and self.seconds_after:
+            ratio = self.seconds_after / self.seconds_before
+            rows.append((
+                f"one run, {self.threads} thread{'s' if self.threads > 1 else ''}", f"{self.seconds_before * 1e3:.2f} ms",
+                f"{self.seconds_after * 1e3:.2f} ms ({ratio:.2f}×)",
+            ))  # fmt: skip
+        rows.append(("outputs, SQNR", "", f"{self.sqnr:.1f} dB (relative error {self.relative:.2g})"))
+        if self.top1 is not None:
+            rows.append(("same top 1", "", f"{self.top1:.1%} of {self.examples}"))
+        return rows
+
+    @property
+    def smaller(self) -> float:
+        return self.bytes_after / self.bytes_before if self.bytes_before else 1.0
+
+    @property
+    def worst(self) -> LayerReport | None:
+        """The layer whose result is furthest off."""
+        measured = [layer for layer in self.layers if layer.sqnr is not None]
+        return min(measured, key=lambda layer: layer.sqnr or 0.0, default=None)
+
+    def lines(self) -> list[str]:
+        """What is said besides the numbers."""
+        kept = sum(layer.stored != "i8" for layer in self.layers)
+        done = f"{len(self.layers) - kept} of {len(self.layers)} layers compute in integers; ranges by {self.method}, {self.examples} examples"
+        more = (
+            [f"{self.equalized} pairs equalized, {self.corrected} biases corrected"]
+            if self.equalized or self.corrected
+            else []
+        )
+        return [
+            done,
+            *more,
+            *([self.budget] if self.budget else []),
+            *([f"costs: {self.costs}"] if self.costs else []),
+            *self.notes,
+        ]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich import box
+        from rich.table import Table
+
+        plain: dict[str, Any] = {
+            "box": box.SIMPLE_HEAD,
+            "title_justify": "left",
+            "title_style": "bold",
+            "pad_edge": False,
+            "show_edge": False,
+        }
+        rows = Table(title=f"{self.name or 'model'}, quantized", **plain)
+        for column in ("layer", "operator", "result", "in", "SQNR dB", "alone costs", "bytes", "in integers", "why"):
+            right = column in ("SQNR dB", "alone costs", "bytes", "in integers")
+            rows.add_column(column, justify="right" if right else "left", overflow="fold")
+        for layer in self.layers:
+            rows.add_row(
+                layer.name, layer.op, layer.shape, layer.stored, "" if layer.sqnr is None else f"{layer.sqnr:.1f}",
+                "" if layer.cost is None else f"{layer.cost:.2g}", _bytes(layer.bytes_before) if layer.bytes_before else "",
+                _bytes(layer.bytes_after) if layer.bytes_after else "", layer.why,
+            )  # fmt: skip
+        whole = Table(**plain)
+        for column in ("whole", "in floats", "quantized"):
+            whole.add_column(column, justify="left" if column == "whole" else "right")
+        for row in self.totals():
+            whole.add_row(*row)
+        yield rows
+        yield whole
+        yield from self.lines()
+
+    def __str__(self) -> str:
+        import io
+
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=180, highlight=False, markup=False, emoji=False).print(self)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _bytes(count: int) -> str:
+    for unit, factor in (("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * factor:
+            return f"{count / factor:.3g} {unit}"
+    return f"{count} B"

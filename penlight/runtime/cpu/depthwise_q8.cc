@@ -1,0 +1,333 @@
+// Blocks of channels, widest first, go along an output row. Four image rows are interleaved column by column (simd/rows4.h), and one
+// instruction sums a column's taps: for kernels 3 and 5 wide, strides 1 and 2, each column is interleaved once for all outputs that it
+// reaches, whose sums stay in registers; other kernels interleave a column for each. Columns on padding are the input's zero point.
+// Channels that are no whole block are done by one more that overlaps its predecessor and writes the same bytes again.
+#include "penlight/runtime/cpu/depthwise_q8.h"
+
+namespace pen {
+namespace PEN_ISA {
+
+// One output row of one block of channels. Rows come in fours; those that do not exist are the pixel of padding, at a step of 0.
+struct CallQ8 {
+  const DepthwiseQ8* d;
+  const uint8_t* const* rows;
+  const intptr_t* steps;
+  intptr_t quads;  // rows / 4
+  const char* weights;
+  const int32_t* numbers;  // B multipliers in the order of quarters, B starts of sums, B biases, and levels as requantize takes them
+  char* y;
+  const char* residual;
+  int count;   // channels that exist
+  bool plain;  // whole blocks of bytes, no residual, no product beyond 32 bits
+};
+using RunQ8 = void (*)(const CallQ8& c);
+
+// Sums of output `o` that are not just requantized. All instruction sets take the same steps in f32.
+static __attribute__((noinline)) void finish_sums(const CallQ8& c, const int32_t* sums, int block, int64_t o) {
+  const DepthwiseQ8& d = *c.d;
+  const ResultQ8& q = *d.result;
+  const float* multipliers = reinterpret_cast<const float*>(c.numbers);
+  const float low = static_cast<float>(q.low - q.zero), high = static_cast<float>(q.high - q.zero);
+  const int64_t at = o * d.y_pitch, residual_at = o * d.residual_pitch;
+  for (int i = 0; i < block; ++i) {
+    int quarter = i / (block / 4), place = i % (block / 4), channel = place / 4 * 16 + quarter * 4 + place % 4;
+    if (channel >= c.count) continue;
+    float f = static_cast<float>(sums[i]) * multipliers[i];
+    if (q.real) {
+      f += multipliers[2 * block + i];
+      if (c.residual) f += reinterpret_cast<const float*>(c.residual)[residual_at + channel];
+      if (d.act->clamped) {
+        f = f < d.act->lo ? d.act->lo : f;
+        f = f > d.act->hi ? d.act->hi : f;
+      }
+      reinterpret_cast<float*>(c.y)[at + channel] = f;
+      continue;
+    }
+    if (c.residual) {
+      int32_t more = reinterpret_cast<const uint8_t*>(c.residual)[residual_at + channel] - q.residual_zero;
+      f += static_cast<float>(more) * q.residual_scale;
+    }
+    f = f < low ? low : f;
+    f = (f > high ? high : f) + 12582912.0f;  // 1.5 * 2^23: rounds to even, the low bits are the integer
+    int32_t bits;
+    __builtin_memcpy(&bits, &f, 4);
+    reinterpret_cast<uint8_t*>(c.y)[at + channel] = static_cast<uint8_t>(bits - 0x4B400000 + q.zero);
+  }
+}
+
+template <int B>
+static PEN_INLINE void finish(const CallQ8& c, const typename Rows4<B>::S (&sum)[4], uint8_t* y, int64_t o) {
+  if (PEN_LIKELY(c.plain))
+    return Rows4<B>::requantize(sum, reinterpret_cast<const float*>(c.numbers), reinterpret_cast<const char*>(c.numbers + 3 * B), y);
+  int32_t sums[B];
+  PEN_UNROLL for (int j = 0; j < 4; ++j) Rows4<B>::store(sums + j * (B / 4), sum[j]);
+  finish_sums(c, sums, B, o);
+}
+
+// The widest kernel for whose sums a set has registers. Where they are kept in memory instead, interleaving again is as fast, and smaller.
+#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
+constexpr int kRingWidth = 5;
+#elif defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__)
+constexpr int kRingWidth = 3;
+#else
+constexpr int kRingWidth = 0;
+#endif
+
+static PEN_INLINE void hold_pointer(const uint8_t*& p) { __asm__("" : "+r"(p)); }
+
+// A walk along the columns of a row, with the sums of the outputs that the next column reaches.
+// kRows 3 or 4: the kernel's height is at most that, and its weights stay in registers. 0: any.
+template <int B, int kWidth, int kStride, int kRows>
+struct RingQ8 {
+  using R = Rows4<B>;
+  static constexpr int kReached = (kWidth + kStride - 1) / kStride, kPeriod = kReached * kStride;
+  static constexpr int kTap = R::kWeightBytes * 4, kDotRows = kRows == 3 ? 3 : 4;
+  const uint8_t *r0, *r1, *r2, *r3;
+  intptr_t s0, s1, s2, s3;
+  intptr_t x, width, first_end, last_end;  // the column, and those after which the first and the last output are ready
+  intptr_t y_pitch;
+  uint8_t* y;
+  const char* weights;
+  const int32_t* numbers;
+  uint8_t x_zero;
+  typename R::W held[kRows ? kWidth : 1][4];
+  typename R::S sum[kReached][4];
+
+  template <int kColumn>
+  PEN_INLINE void add(const typename R::Q (&q)[4], const char* w, intptr_t w_step) {
+    // The last tap first: it ends a sum, whose way through requantization is long. Tap k is of the output that began k columns before.
+    PEN_UNROLL for (int k = kWidth - 1; k >= 0; --k) {
+      constexpr int kFar = kPeriod * kWidth + kColumn;
+      if ((kFar - k) % kStride != 0) continue;
+      int slot = (kFar - k) % kPeriod / kStride;
+      PEN_UNROLL for (int j = 0; j < 4; ++j) {
+        typename R::W by = kRows ? held[kRows ? k : 0][j] : R::weight(w + k * w_step + j * R::kWeightBytes);
+        sum[slot][j] = R::template dot<kDotRows>(sum[slot][j], q[j], by);
+        R::hold(sum[slot][j]);
+      }
+    }
+  }
+
+  // Column kColumn of a period, in which every sum is begun and ended once. True when the row is done.
+  template <int kColumn>
+  PEN_INLINE bool column(const CallQ8& c) {
+    if (kColumn % kStride == 0) {
+      PEN_UNROLL for (int j = 0; j < 4; ++j) sum[kColumn / kStride][j] = R::sums(numbers + B + j * (B / 4));
+    }
+    bool inside = static_cast<uintptr_t>(x) < static_cast<uintptr_t>(width);
+    typename R::Q q[4];
+    if (kRows) {
+      if (PEN_LIKELY(inside))
+        R::template interleave<kDotRows>(r0, r1, r2, r3, q);
+      else
+        R::fill(x_zero, q);
+      add<kColumn>(q, nullptr, 0);
+      r0 += s0, r1 += s1, r2 += s2, r3 += s3;
+      hold_pointer(r0), hold_pointer(r1), hold_pointer(r2);  // one register for each: GCC would keep one for each column of a period
+    } else {
+      for (intptr_t quad = 0; quad < c.quads; ++quad) {
+        const uint8_t* const* r = c.rows + 4 * quad;
+        const intptr_t* s = c.steps + 4 * quad;
+        if (PEN_LIKELY(inside))
+          R::template interleave<4>(r[0] + x * s[0], r[1] + x * s[1], r[2] + x * s[2], r[3] + x * s[3], q);
+        else
+          R::fill(x_zero, q);
+        add<kColumn>(q, weights + quad * kTap, c.quads * kTap);
+      }
+    }
+    ++x;
+    constexpr int kBegan = kPeriod * kWidth + kColumn - (kWidth - 1);  // the output that ends here
+    if (kBegan % kStride != 0) return false;
+    if (PEN_LIKELY(x >= first_end)) {
+      R::requantize(sum[kBegan % kPeriod / kStride], reinterpret_cast<const float*>(numbers),
+                    reinterpret_cast<const char*>(numbers + 3 * B), y);
+      y += y_pitch;
+    }
+    return x == last_end;
+  }
+
+  template <int kColumn>
+  PEN_INLINE bool columns(const CallQ8& c) {
+    if constexpr (kColumn < kPeriod) {
+      return column<kColumn>(c) || columns<kColumn + 1>(c);
+    } else {
+      return false;
+    }
+  }
+};
+
+template <int B, int kWidth, int kStride, int kRows>
+static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
+  using Ring = RingQ8<B, kWidth, kStride, kRows>;
+  using R = Rows4<B>;
+  const DepthwiseQ8& d = *c.d;
+  Ring r;
+  r.x = -static_cast<intptr_t>(d.pad[1]);
+  r.s0 = c.steps[0], r.s1 = c.steps[1], r.s2 = c.steps[2], r.s3 = c.steps[3];
+  r.r0 = c.rows[0] + r.x * r.s0, r.r1 = c.rows[1] + r.x * r.s1, r.r2 = c.rows[2] + r.x * r.s2, r.r3 = c.rows[3] + r.x * r.s3;
+  r.width = static_cast<intptr_t>(d.in[1]);
+  r.first_end = r.x + kWidth;
+  r.last_end = r.first_end + static_cast<intptr_t>(d.out[1] - 1) * kStride;
+  r.y_pitch = static_cast<intptr_t>(d.y_pitch);
+  r.y = reinterpret_cast<uint8_t*>(c.y);
+  r.weights = c.weights;
+  r.numbers = c.numbers;
+  r.x_zero = d.x_zero;
+  if (kRows) {
+    PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
+      PEN_UNROLL for (int j = 0; j < 4; ++j) r.held[kRows ? k : 0][j] = R::weight(c.weights + k * Ring::kTap + j * R::kWeightBytes);
+    }
+  }
+  PEN_UNROLL for (int i = 0; i < Ring::kReached; ++i) { PEN_UNROLL for (int j = 0; j < 4; ++j) r.sum[i][j] = R::sums(c.numbers); }
+  while (!r.template columns<0>(c)) continue;
+}
+
+template <int B>
+static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
+  using R = Rows4<B>;
+  const DepthwiseQ8& d = *c.d;
+  uint8_t* y = reinterpret_cast<uint8_t*>(c.y);
+  for (intptr_t o = 0; o < d.out[1]; ++o, y += d.y_pitch) {
+    typename R::S sum[4];
+    PEN_UNROLL for (int j = 0; j < 4; ++j) sum[j] = R::sums(c.numbers + B + j * (B / 4));
+    const char* w = c.weights;
+    intptr_t x = static_cast<intptr_t>(o * d.stride[1] - d.pad[1]);
+    for (intptr_t k = 0; k < d.kernel[1]; ++k, x += static_cast<intptr_t>(d.dilation[1])) {
+      bool inside = x >= 0 && x < d.in[1];
+      for (intptr_t quad = 0; quad < c.quads; ++quad) {
+        typename R::Q q[4];
+        const uint8_t* const* r = c.rows + 4 * quad;
+        const intptr_t* s = c.steps + 4 * quad;
+        if (inside)
+          R::template interleave<4>(r[0] + x * s[0], r[1] + x * s[1], r[2] + x * s[2], r[3] + x * s[3], q);
+        else
+          R::fill(d.x_zero, q);
+        PEN_UNROLL for (int j = 0; j < 4; ++j) {
+          sum[j] = R::template dot<4>(sum[j], q[j], R::weight(w));
+          w += R::kWeightBytes;
+        }
+      }
+    }
+    finish<B>(c, sum, y, o);
+  }
+}
+
+template <int B>
+static RunQ8 choose(const DepthwiseQ8& d, bool plain) {
+  if (!plain || d.dilation[1] != 1 || d.stride[1] > 2) return depthwise_any<B>;
+  if constexpr (kRingWidth >= 3) {
+    if (d.kernel[1] == 3 && d.kernel[0] <= 3) return d.stride[1] == 2 ? depthwise_ring<B, 3, 2, 3> : depthwise_ring<B, 3, 1, 3>;
+  }
+  if constexpr (kRingWidth >= 5) {
+    if (d.kernel[1] == 5) return d.stride[1] == 2 ? depthwise_ring<B, 5, 2, 0> : depthwise_ring<B, 5, 1, 0>;
+  }
+  return depthwise_any<B>;
+}
+
+// Weights and numbers of channels [c0, c0 + B), in the order of quarters: four channels at a time.
+template <int B>
+static void prepare_block(const DepthwiseQ8& d, int64_t c0, char* weights, int32_t* numbers) {
+  using R = Rows4<B>;
+  int64_t taps = d.kernel[1] * ((d.kernel[0] + 3) / 4);
+  for (int j = 0; j < 4; ++j) {
+    for (int p = 0; p < B / 4; p += 4) {
+      int32_t* to = numbers + j * (B / 4) + p;
+      int64_t c = c0 + p * 4 + j * 4;
+      __builtin_memcpy(to, d.columns.scale + c, 16);
+      __builtin_memcpy(to + B, d.columns.start + c, 16);
+      if (d.result->real) __builtin_memcpy(to + 2 * B, d.columns.bias + c, 16);
+      for (int i = 0; R::kOffset && i < 4; ++i)  // wraps, like the sums
+        to[B + i] = static_cast<int32_t>(static_cast<uint32_t>(to[B + i]) +
+                                         static_cast<uint32_t>(R::kOffset) * static_cast<uint32_t>(d.columns.sums[c + i]));
+    }
+  }
+  Rows4<B>::prepare_levels(d.result->zero, d.result->low, d.result->high, reinterpret_cast<char*>(numbers + 3 * B));
+  for (int64_t t = 0; t < taps; ++t) {
+    const char* tap = d.weights + t * 64;
+    for (int j = 0; j < 4; ++j, weights += R::kWeightBytes) {
+      char quads[B];
+      for (int p = 0; p < B / 4; p += 4) {
+        int64_t c = c0 + p * 4 + j * 4;
+        if (PEN_LIKELY(c0 % 4 == 0)) {
+          __builtin_memcpy(quads + p * 4, tap + c / 16 * taps * 64 + c % 16 * 4, 16);
+          continue;
+        }
+        for (int i = 0; i < 4; ++i, ++c) __builtin_memcpy(quads + p * 4 + i * 4, tap + c / 16 * taps * 64 + c % 16 * 4, 4);
+      }
+      R::prepare(quads, weights);
+    }
+  }
+}
+
+// Where the rows under output row `oy` of an image lie, for channels [c0, c0 + block).
+static void place_rows(const DepthwiseQ8& d, const DepthwiseSizesQ8& sizes, const uint8_t* image, int64_t oy, int64_t c0, int64_t block) {
+  const uint8_t** rows = reinterpret_cast<const uint8_t**>(d.scratch + sizes.rows);
+  intptr_t* steps = reinterpret_cast<intptr_t*>(d.scratch + sizes.steps);
+  uint8_t* copy = reinterpret_cast<uint8_t*>(d.scratch + sizes.copy);
+  for (int64_t k = 0; k < (d.kernel[0] + 3) / 4 * 4; ++k) {
+    int64_t at = oy * d.stride[0] - d.pad[0] + k * d.dilation[0];
+    rows[k] = reinterpret_cast<uint8_t*>(d.scratch + sizes.padding);
+    steps[k] = 0;
+    if (k >= d.kernel[0] || at < 0 || at >= d.in[0]) continue;
+    rows[k] = image + at * d.in[1] * d.x_pitch + c0;
+    steps[k] = static_cast<intptr_t>(d.x_pitch);
+    if (d.channels >= kWholeBlockQ8) continue;
+    for (int64_t x = 0; x < d.in[1]; ++x)
+      for (int64_t i = 0; i < block; ++i) copy[x * block + i] = i < d.channels ? rows[k][x * d.x_pitch + i] : 0;
+    rows[k] = copy;
+    steps[k] = static_cast<intptr_t>(block);
+    copy += d.in[1] * block;
+  }
+}
+
+template <int B>
+static void run_block(const DepthwiseQ8& d, Range lines, int64_t c0) {
+  DepthwiseSizesQ8 sizes = depthwise_sizes_q8(d.kernel, d.in, d.channels);
+  int32_t* numbers = reinterpret_cast<int32_t*>(d.scratch + sizes.numbers);
+  prepare_block<B>(d, c0, d.scratch, numbers);
+  const int64_t size = d.result->real ? 4 : 1;
+  CallQ8 c = {};
+  c.d = &d;
+  c.rows = reinterpret_cast<const uint8_t**>(d.scratch + sizes.rows);
+  c.steps = reinterpret_cast<intptr_t*>(d.scratch + sizes.steps);
+  c.quads = static_cast<intptr_t>((d.kernel[0] + 3) / 4);
+  c.weights = d.scratch;
+  c.numbers = numbers;
+  c.count = d.channels < B ? static_cast<int>(d.channels) : B;
+  c.plain = !d.result->wide && c.count == B && !d.result->real && !d.residual;
+  RunQ8 run = choose<B>(d, c.plain);
+  for (int64_t line = lines.begin; line < lines.end; ++line) {
+    int64_t n = line / d.out[0], oy = line % d.out[0];
+    place_rows(d, sizes, d.x + n * d.x_batch, oy, c0, B);
+    c.y = d.y + (n * d.y_batch + oy * d.out[1] * d.y_pitch + c0) * size;
+    if (d.residual) c.residual = d.residual + (n * d.residual_batch + oy * d.out[1] * d.residual_pitch + c0) * size;
+    run(c);
+  }
+}
+
+// All whole blocks of B channels from `c` on, and the rest, if a narrower block (of at least B / 2) does not take it, by one that overlaps
+// the last. Returns where they end.
+template <int B>
+static PEN_INLINE int64_t run_blocks(const DepthwiseQ8& d, Range lines, int64_t c_begin, int64_t c, int64_t c_end) {
+  for (; c + B <= c_end; c += B) run_block<B>(d, lines, c);
+  if (c_end - c <= (B > 16 ? B / 2 : 0) || c_end - c_begin < B) return c;
+  run_block<B>(d, lines, c_end - B);
+  return c_end;
+}
+
+void run_depthwise_q8(const DepthwiseQ8& d, Range lines, Range channels) {
+  memset(d.scratch + depthwise_sizes_q8(d.kernel, d.in, d.channels).padding, d.x_zero, 64);
+  int64_t c = channels.begin;
+  if constexpr (kBlock >= 64) c = run_blocks<64>(d, lines, channels.begin, c, channels.end);
+  if constexpr (kBlock >= 32) c = run_blocks<32>(d, lines, channels.begin, c, channels.end);
+  c = run_blocks<16>(d, lines, channels.begin, c, channels.end);
+  if (c < channels.end) run_block<16>(d, lines, c);
+  if (!d.act->row) return;
+  for (int64_t line = lines.begin; line < lines.end; ++line) {
+    float* y = reinterpret_cast<float*>(d.y) + line / d.out[0] * d.y_batch + line % d.out[0] * d.out[1] * d.y_pitch + channels.begin;
+    for (int64_t o = 0; o < d.out[1]; ++o) apply_row(*d.act, y + o * d.y_pitch, channels.end - channels.begin);
+  }
+}
+
+}  // namespace PEN_ISA
+}  // namespace pen

@@ -1,0 +1,66 @@
+#include "penlight/runtime/cpu/result_q8.h"
+
+namespace pen {
+
+// The nearest integer to `real` in steps of the result, ties to even; infinities and what lies beyond stay beyond.
+static double steps_of(double real, const Quant& q) {
+  double steps = static_cast<double>(static_cast<float>(real) / static_cast<float>(q.scale));
+  return steps > 1e6 ? 1e6 : steps < -1e6 ? -1e6 : nearbyint(steps);
+}
+
+PEN_SMALL int64_t bind_columns_q8(Bind& b, GroupsQ8 g) {
+  int64_t columns;
+  const bool real = b.declared_dtype(0) == DType::f32;
+  if (!b.has(2)) return b.fail(-1, "starts and sums of its columns", "none"), -1;
+  if (b.need(2, Need::dense) != PEN_OK) return -1;
+  const Tensor& c = b.in(2);
+  if (c.dtype == DType::i32 && c.rank == 2 && c.dims[0] >= (real ? 3 : 2) && !__builtin_mul_overflow(g.groups, g.padded, &columns) &&
+      c.dims[1] >= columns)
+    return columns;
+  return b.fail(2, real ? "three numbers of i32 for every column" : "two numbers of i32 for every column", "rank %d, %lld columns", c.rank,
+                static_cast<long long>(c.rank == 2 ? c.dims[1] : 0)),
+         -1;
+}
+
+PEN_SMALL Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* result, Activation* act) {
+  const Tensor &w = b.in(1), &y = b.out(0);
+  if (w.dtype != DType::i8 || !w.quant || w.quant->axis > 0)
+    return b.fail(1, "quantized weights of i8, with one scale or one for every output", "%s", kDTypeNames[static_cast<int>(w.dtype)]);
+  PEN_TRY(bind_activation(b, act));
+  result->real = y.dtype == DType::f32;
+  if (b.has(3)) {
+    const Tensor& r = b.in(3);
+    if (r.dtype != y.dtype || (!result->real && (!r.quant || r.quant->axis >= 0)))
+      return b.fail(3, "a residual of the result's dtype, with one scale", "%s", kDTypeNames[static_cast<int>(r.dtype)]);
+  }
+  const Quant* q = b.declared_quant(0);
+  if (!result->real && (y.dtype != DType::u8 || !q || q->axis >= 0)) return b.fail(-1, "results of f32, or of u8 with one scale", "others");
+  // In QNNPACK's order of operations: the last bit depends on it.
+  const float x_scale = static_cast<float>(b.in(0).quant->scale), inverse = result->real ? 1.0f : 1.0f / static_cast<float>(q->scale);
+  result->scale = scale;
+  for (int64_t group = 0; group < g.groups; ++group)
+    for (int64_t i = 0; i < g.padded; ++i, ++scale) {
+      *scale = i < g.outputs ? w.quant->scale_at(group * g.outputs + i) * x_scale * inverse : 0.0f;
+      // Sums are below 2^31: half of that, and a residual, can be rounded to 32 bits as they are.
+      result->wide = result->wide || !(*scale >= 0 && *scale <= 0.5f);
+    }
+  if (result->real) return PEN_OK;
+  if (act->row) return b.fail(-1, "clamp as the activation of integers", "%s", b.text("act"));
+  double zero = static_cast<double>(q->zero), low = 0, high = 255;
+  if (act->clamped) {
+    double lo = steps_of(static_cast<double>(act->lo), *q) + zero, hi = steps_of(static_cast<double>(act->hi), *q) + zero;
+    low = lo > low ? (lo < 255 ? lo : 255) : low;
+    high = hi < high ? (hi > 0 ? hi : 0) : high;
+  }
+  result->low = static_cast<int32_t>(low);
+  result->high = static_cast<int32_t>(high);
+  result->zero = static_cast<int32_t>(q->zero);
+  if (b.has(3)) {
+    result->residual_scale = static_cast<float>(b.in(3).quant->scale) / static_cast<float>(q->scale);
+    result->residual_zero = static_cast<int32_t>(b.in(3).quant->zero);
+    result->wide = result->wide || !(result->residual_scale < 1e5f);
+  }
+  return PEN_OK;
+}
+
+}  // namespace pen

@@ -1,0 +1,52 @@
+"""Which nodes compute in integers: the way between two convolutions, and nothing that integers do not go on from."""
+
+from __future__ import annotations
+
+from penlight.ir import parse_graph
+from penlight.quant.place import layer_name, place
+
+CHAIN = """
+graph forward(%x: f32[1, 3, 8, 8]) {
+  @a.weight: f32[8, 3, 3, 3]
+  @b.weight: f32[8, 8, 1, 1]
+  %one: f32[1, 8, 6, 6] = conv2d(%x, @a.weight, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="clamp", act_args=[0.0, 6.0])
+  %act: f32[1, 8, 6, 6] = sigmoid(%one)
+  %two: f32[1, 8, 6, 6] = conv2d(%act, @b.weight, none, %one, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="", act_args=[])
+  %end: f32[1, 8, 6, 6] = sigmoid(%two)
+  return %end
+}
+"""
+STREAM = """
+graph forward(%x: f32[4, 8]) {
+  @a.weight: f32[8, 8]
+  @b.weight: f32[8, 8]
+  @g: f32[8]
+  %n1: f32[4, 8] = softmax(%x, dim=1)
+  %y1: f32[4, 8] = linear(%n1, @a.weight, none, %x, act="", act_args=[])
+  %n2: f32[4, 8] = softmax(%y1, dim=1)
+  %y2: f32[4, 8] = linear(%n2, @b.weight, none, %y1, act="", act_args=[])
+  return %y2
+}
+"""
+
+
+def test_between_convolutions() -> None:
+    graph = parse_graph(CHAIN)
+    found = place(graph)
+    assert found.integer == {"one", "act", "two"}
+    assert found.stored == {"x", "one", "act"}
+    assert [layer_name(node) for node in graph.nodes] == ["a", "act", "b", "end"]
+
+
+def test_what_is_kept_feeds_nothing() -> None:
+    found = place(parse_graph(CHAIN), ["a"])
+    assert found.integer == {"two"}
+    assert found.stored == {"act"}
+    assert place(parse_graph(CHAIN), ["sigmoid"]).integer == {"one", "two"}
+    assert place(parse_graph(CHAIN), ["*"]).integer == set()
+
+
+def test_a_stream_of_residuals_between_floats_stays_real() -> None:
+    found = place(parse_graph(STREAM))
+    assert found.integer == {"y1", "y2"}
+    assert found.stored == {"n1", "n2"}
