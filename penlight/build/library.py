@@ -50,6 +50,7 @@ class Library:
     seconds: float
     link_map: str = field(default="", repr=False)  # which part of which object went where, as the linker tells it
     objects: tuple[Path, ...] = field(default=(), repr=False)  # that it was linked from
+    isas: tuple[str, ...] = ("base",)  # the target's instruction sets that some kernel in it is compiled for
 
 
 def build_library(
@@ -70,7 +71,9 @@ def build_library(
     folder = out / target.name
     folder.mkdir(parents=True, exist_ok=True)
     with alone(work):
-        objects, compiled = _compile(target, tools, selection, work, jobs, progress, "traced" if traced else "once")
+        sources = _generate(target, selection, work)
+        once = "traced" if traced else "once"
+        objects, compiled = _compile(target, tools, selection, sources, work, jobs, progress, once)
         made, link_map = work / target.library, work / "link.map"
         link_map.write_text("")
         if target.system == "ios":
@@ -101,8 +104,8 @@ def build_library(
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     seconds = time.perf_counter() - start
     return Library(
-        target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed, tuple(objects)
-    )
+        target, selection, path, symbols, build_id, digest, tools.name, compiled, seconds, placed, tuple(objects), tuple(sources.per_isa)
+    )  # fmt: skip
 
 
 def build_jni(library: Library, natives: Collection[str], *, cache: Path | None = None, jobs: int = 0) -> Library:
@@ -133,7 +136,9 @@ def build_program(target: Target, sources: Sequence[Path], *, progress: Progress
     tools = toolchain(target)
     work = _work_folder(target, tools, None)
     with alone(work):
-        objects, compiled = _compile(target, tools, EVERYTHING, work, 0, progress, "once", sources)
+        all_of_it = _generate(target, EVERYTHING, work)
+        with_program = Sources(all_of_it.per_isa, [*all_of_it.once, *sources])
+        objects, compiled = _compile(target, tools, EVERYTHING, with_program, work, 0, progress, "once")
         _link(target, tools, objects, work, work / "linked", "")
         os.replace(work / "linked", work / target.library)  # whoever runs the old one keeps that
     if compiled:
@@ -169,17 +174,15 @@ def _place(made: Path, path: Path) -> None:
 
 # --- compile ---
 def _compile(
-    target: Target, tools: Toolchain, chosen: Selection, work: Path, jobs: int, progress: Progress | None, once: str, more: Sequence[Path] = (),
+    target: Target, tools: Toolchain, chosen: Selection, sources: Sources, work: Path, jobs: int, progress: Progress | None, once: str,
 ) -> tuple[dict[Path, Path], int]:  # fmt: skip
     """Objects and what each was compiled from; how many were out of date."""
-    sources = _generate(target, chosen, work)
     only_cpu = chosen.backends == ("cpu",)
     once += "" if only_cpu else "_devices"  # objects of their own: libraries of both kinds are built by turns
     defined = [*(["-DPEN_TRACE"] if once.startswith("traced") else []), *(["-DPEN_ONE_DEVICE"] if only_cpu else [])]
     if not chosen.vm and not chosen.halves and chosen.keys is not None and not any(map(_is_of_bytes, chosen.keys)):
         once += FLOATS
-    listed = Sources(sources.per_isa, [*sources.once, *more])
-    return _compile_sources(target, tools, listed, work, once, defined, jobs, progress)
+    return _compile_sources(target, tools, sources, work, once, defined, jobs, progress)
 
 
 FLOATS = "_floats"  # objects of a library for models that have f32 alone, neither quantized tensors nor weights in f16

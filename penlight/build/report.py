@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from penlight.build.formats import elf_tools
-from penlight.build.library import Library
+from penlight.build.library import FLOATS, Library
 from penlight.build.pe import read_pe
 
 _ALLOCATED = 2  # SHF_ALLOC: part of the process, not of the file alone
@@ -93,7 +93,7 @@ def _symbols(link_map: str) -> list[Symbol]:
 def _part(obj: str, section: str) -> tuple[str, str]:
     """The part that an object belongs to, and its instruction set: objects lie in objects/<rule>/<path of the source>."""
     rule, _, path = obj.partition("objects/")[2].partition("/")
-    isa = "" if rule.startswith(("once", "traced")) else rule
+    isa = "" if rule.startswith(("once", "traced")) else rule.removesuffix(FLOATS)
     folder, _, stem = path.removesuffix(".o").rpartition("/")
     if not path:
         return "compiler's own functions", ""

@@ -74,7 +74,7 @@ class Verified:
         if not self.calls:
             return self.how
         runs = "1 run" if self.calls == 1 else f"{self.calls} runs"
-        lacks = [isa for isa in self.library.target.isas if isa not in self.isas]
+        lacks = [isa for isa in self.library.isas if isa not in self.isas]
         ran = " and ".join(self.isas) + (f" (not by {' and '.join(lacks)}, which this machine lacks)" if lacks else "")
         return f"{runs} right, {self.how}, by {ran}; largest error {100 * self.largest_error:.2g} % of what is allowed"
 

@@ -24,7 +24,7 @@ def cache() -> Path:
 
 @pytest.fixture(scope="session")
 def models(shared_folder: Path) -> dict[str, Path]:
-    """By name: "planned" and "interpreted"."""
+    """By name: "planned", "quantized" and "interpreted"."""
     pytest.importorskip("torch")
     from tests.build import small_models
 
@@ -33,6 +33,7 @@ def models(shared_folder: Path) -> dict[str, Path]:
         if not folder.exists():
             folder.mkdir()
             small_models.planned().save(folder / "planned.pen")
+            small_models.quantized().save(folder / "quantized.pen")
             small_models.interpreted().save(folder / "interpreted.pen")
     return {path.stem: path for path in folder.glob("*.pen")}
 

@@ -1,4 +1,4 @@
-"""Two small models with bundled inputs: one that is planned as a whole, one that is interpreted."""
+"""Three small models: one that is planned as a whole and one that is interpreted, with bundled inputs, and one in integers."""
 
 from __future__ import annotations
 
@@ -40,6 +40,14 @@ def planned() -> penlight.Model:
     x = torch.randn(3, 40)
     dims = {"x": {0: torch.export.Dim("n", min=1, max=64)}}
     return penlight.optimize(Planned().eval(), (x,), dynamic_shapes=dims, bundled_inputs={"forward": [(x,), (x[:1],)]})
+
+
+def quantized() -> penlight.Model:
+    """A convolution, one that is depthwise, and a linear."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(8, 24, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(24, 24, 3, groups=24), torch.nn.Flatten()]
+    model = torch.nn.Sequential(*layers, torch.nn.Linear(24 * 7 * 7, 20)).eval()
+    return penlight.quantize(model, [torch.randn(1, 8, 9, 9) for _ in range(4)], sensitivity=False)
 
 
 def interpreted() -> penlight.Model:
