@@ -13,8 +13,6 @@ from bench.variants import batches_of
 def prepare(case: Case, folder: Path) -> None:
     import torch
 
-    if not hasattr(penlight, "quantize"):
-        raise SystemExit("penlight.quantize is not there yet")
     batches = [torch.from_numpy(batch) for batch in batches_of(case)]
     penlight.quantize(case.module(), batches, example_inputs=case.inputs()).save(folder / "model.pen")
 

@@ -2,33 +2,10 @@
 // layout "panel16" of constants. Used by matmul (its second matrix) and attention (keys and values).
 #pragma once
 #include "penlight/ops/shape/runs.h"
+#include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/cpu/gemm.h"
 
 namespace pen {
-
-// Rows [0, k) of 16 columns of a matrix with strides (row, column); `columns` of them exist.
-static PEN_INLINE void pack_panel(const float* from, int64_t k, int64_t columns, int64_t row, int64_t column, float* to) {
-  if (column == 1 && columns >= 16) {
-    for (int64_t i = 0; i < k; ++i) __builtin_memcpy(to + i * 16, from + i * row, 64);
-    return;
-  }
-  if (columns < 16) memset(to, 0, static_cast<size_t>(k) * 64);
-  if (column == 1) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = 0; j < columns; ++j) to[i * 16 + j] = from[i * row + j];
-    }
-    return;
-  }
-  // A transposed matrix: columns are read along memory, 64 values each, so that the 4 KB being written stay in cache.
-  int64_t n = columns < 16 ? columns : 16;
-  for (int64_t begin = 0; begin < k; begin += 64) {
-    int64_t end = k - begin < 64 ? k : begin + 64;
-    for (int64_t j = 0; j < n; ++j) {
-      const float* p = from + j * column;
-      for (int64_t i = begin; i < end; ++i) to[i * 16 + j] = p[i * row];
-    }
-  }
-}
 
 // Leading dims of a batched product, broadcast: outermost first, strides in elements of each operand.
 constexpr int kBatchOperands = 5;
@@ -74,6 +51,21 @@ static PEN_INLINE PackedBatch packed_batch(const Shape& shape, const Tensor& x, 
 static PEN_INLINE int64_t panel_count(int64_t n) { return (n + 15) / 16; }
 
 namespace PEN_ISA {
+
+// Rows [0, k) of 16 columns of a matrix with strides (row, column); `columns` of them exist.
+static PEN_INLINE void pack_panel(const float* from, int64_t k, int64_t columns, int64_t row, int64_t column, float* to) {
+  if (column == 1 && columns >= 16) {
+    for (int64_t i = 0; i < k; ++i) __builtin_memcpy(to + i * 16, from + i * row, 64);
+    return;
+  }
+  if (columns < 16) memset(to, 0, static_cast<size_t>(k) * 64);
+  int64_t n = columns < 16 ? columns : 16;
+  if (row == 1)  // a transposed matrix
+    return transpose_rest(reinterpret_cast<const uint32_t*>(from), column, reinterpret_cast<uint32_t*>(to), 16, n, k);
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < n; ++j) to[i * 16 + j] = from[i * row + j * column];
+  }
+}
 
 constexpr int64_t kMaxBlockRows = 84;  // a multiple of most tile heights
 
