@@ -142,7 +142,7 @@ def symbols(target: str, source: str, isa: str = "base") -> set[str]:
 def tile(target: str, isa: str = "") -> tuple[int, int]:
     """Rows and vectors of the largest tile that was compiled: of floats, or of bytes for an instruction set."""
     names = symbols(target, "gemm_q8", isa) if isa else symbols(target, "gemm")
-    found = re.findall(r"run_tileILi(\d+)ELi(\d+)", "\n".join(names))
+    found = re.findall(r"run_tiles?ILi(\d+)ELi(\d+)", "\n".join(names))
     return max((int(rows), int(vectors)) for rows, vectors in found)
 
 
@@ -219,7 +219,7 @@ def measure(layer: Layer, target: str) -> tuple[float, float]:
     own = set().union(*(symbols(target, source, layer.isa or "base") for source in layer.sources))
     run = {name: count + one.get(name, Count()).times(-1) for name, count in two.items() if name in own}
     rows, vectors = tile(target, layer.isa)
-    whole = r"depthwise_reuse.*TileE0" if layer.depthwise else f"run_tileILi{rows}ELi{vectors}E"
+    whole = r"depthwise_reuse.*TileE0" if layer.depthwise else f"run_tiles?ILi{rows}ELi{vectors}E"
     tiles = sum((count for name, count in run.items() if re.search(whole, name)), Count())
     everything = sum(count.instructions for count in run.values()) / layer.multiply_adds
     return tiles.instructions / max(tiles.multiply_adds, 1), everything

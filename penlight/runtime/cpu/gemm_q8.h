@@ -27,7 +27,7 @@ struct RowTileQ8 {
 struct BlockQ8 {
   const RowTileQ8* tiles;
   int tile_count;
-  int64_t rows_step, taps, tap_k;
+  int64_t rows_step, taps, tap_k;   // at least one tap
   const int8_t* b;                  // all panels
   int64_t b_taps = 0;               // taps in B, where there are more than `taps`
   const int32_t* places = nullptr;  // null: taps are B's in order; else tap t is B's tap places[t]

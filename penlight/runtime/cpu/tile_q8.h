@@ -1,8 +1,8 @@
 // The register tile of integer products (gemm_q8.h): how large it is, and the loop over K that fills it.
 //
 //   SumsQ8<kRows, kVectors>   begin(start)            every row's sums start so
-//                             add(a, b, step, k)      += rows a[r][0 .. k) times the rows of B from b on; k is a multiple of 4,
-//                                                     `step` bytes lie from a panel to the next
+//                             add(a, b, step, k)      += rows a[r][0 .. k) times the rows of B from b on, and where those end; k is a
+//                                                     multiple of 4, `step` bytes lie from a panel to the next
 //                             end(sums)               as vectors of columns
 // What adds the products of four steps of K, and so how sums lie in between, is what instruction sets differ in.
 #pragma once
@@ -127,10 +127,10 @@ struct DotSums {
       PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = dot_lane<kLane>(acc[r][j], w[j], x[r]);
     }
   }
-  PEN_INLINE void add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
+  PEN_INLINE const int8_t* add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
     Rows<kRows> rows;
     PEN_UNROLL for (int r = 0; r < kRows; ++r) rows.p[r] = a[r];
-    const int8_t *end = b + k * kPanel, *sixteens = b + k / 16 * 16 * kPanel;
+    const int8_t *end = b + k * kPanel, *sixteens = b + (k & ~int64_t{15}) * kPanel;
     FourSteps x[kRows];
     while (b != sixteens) {
       PEN_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -149,6 +149,7 @@ struct DotSums {
       }
       step<0>(x, b);
     }
+    return b;
   }
   PEN_INLINE void end(I (&sums)[kRows][kVectors]) const {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) sums[r][j].v = acc[r][j]; }
@@ -182,10 +183,10 @@ struct MatrixSums {
     PEN_UNROLL for (int r = 0; r < kPairs; ++r) acc[r][j][1] = vusmmlaq_s32(acc[r][j][1], x[r], high);
   }
   static PEN_INLINE int32x4_t weights(const int8_t* p) { return vreinterpretq_s32_s8(vld1q_s8(p)); }
-  PEN_INLINE void add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
+  PEN_INLINE const int8_t* add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
     Rows<kRows> rows;
     PEN_UNROLL for (int r = 0; r < kRows; ++r) rows.p[r] = a[r];
-    const int8_t* eights = b + k / 8 * 8 * kPanel;
+    const int8_t* eights = b + (k & ~int64_t{7}) * kPanel;
     uint8x16_t x[kPairs];
     while (b != eights) {
       PEN_UNROLL for (int r = 0; r < kPairs; ++r) {
@@ -194,14 +195,16 @@ struct MatrixSums {
         rows.step(2 * r, 8);
         rows.step(2 * r + 1, 8);
       }
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
-        const int32x4_t w1 = weights(b + 4 * kPanel), w0 = weights(b);
-        b += step_after<8>(j, kVectors);
+      PEN_UNROLL for (int j = 0; j < kVectors; j += 2) {  // two vectors side by side are one load
+        const int8_t* p = b + 4 * kLanes * j;
+        const int32x4_t w0 = weights(p), v0 = weights(p + 4 * kLanes), w1 = weights(p + 4 * kPanel), v1 = weights(p + 4 * kPanel + 4 * kLanes);
+        if (j + 2 == kVectors) b += 8 * kPanel;
         multiply(x, j, w0, w1);
-        PEN_UNROLL for (int r = 0; r < kPairs; ++r) after(b, acc[r][j]);
+        multiply(x, j + 1, v0, v1);
+        PEN_UNROLL for (int r = 0; r < kPairs; ++r) after(b, acc[r][j]), after(b, acc[r][j + 1]);
       }
     }
-    if (k % 8 == 0) return;
+    if (k % 8 == 0) return b;
     PEN_UNROLL for (int r = 0; r < kPairs; ++r) {
       const uint64_t low = four_bytes(rows.p[2 * r]), high = four_bytes(rows.p[2 * r + 1]);
       x[r] = vreinterpretq_u8_u64(vcombine_u64(vcreate_u64(low), vcreate_u64(high)));
@@ -212,6 +215,7 @@ struct MatrixSums {
       multiply(x, j, w, vdupq_n_s32(0));
       PEN_UNROLL for (int r = 0; r < kPairs; ++r) after(b, acc[r][j]);
     }
+    return b;
   }
   PEN_INLINE void end(I (&sums)[kRows][kVectors]) const {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -249,7 +253,7 @@ struct SumsQ8 {
       }
     }
   }
-  PEN_INLINE void add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
+  PEN_INLINE const int8_t* add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
     Rows<kRows> rows;
     PEN_UNROLL for (int r = 0; r < kRows; ++r) rows.p[r] = a[r];
     for (const int8_t* end = b + k * kPanel; b != end;) {
@@ -275,6 +279,7 @@ struct SumsQ8 {
         PEN_UNROLL for (int r = 0; r < kRows; ++r) after(b, acc[r][j]);
       }
     }
+    return b;
   }
   PEN_INLINE void end(I (&sums)[kRows][kVectors]) const {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) {
@@ -302,7 +307,7 @@ struct SumsQ8 {
   PEN_INLINE void begin(const I (&start)[kVectors]) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = start[j]; }
   }
-  PEN_INLINE void add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t panel_step, int64_t k_end) {
+  PEN_INLINE const int8_t* add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t panel_step, int64_t k_end) {
     for (int64_t k = 0; k < k_end; k += 4, b += 4 * kPanel) {
       Quads w[kVectors];
       PEN_UNROLL for (int j = 0; j < kVectors; ++j) w[j] = load_quads(b + vector_offset(j, panel_step));
@@ -311,6 +316,7 @@ struct SumsQ8 {
         PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = dot(acc[r][j], x, w[j]);
       }
     }
+    return b;
   }
   PEN_INLINE void end(I (&sums)[kRows][kVectors]) const {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) sums[r][j] = acc[r][j]; }
