@@ -283,10 +283,10 @@ def _halves(kind: str, x: torch.Tensor, hx: Any, params: Any, layers: int, both:
 
 
 def _cell(kind: str, **more: Any) -> Callable[..., Any]:
-    """One step: a layer over a sequence of one. The biases beside the packed ones are not read, as in torch."""
+    """One step: a layer over a sequence of one. The biases beside the packed ones are not read, as in torch. Levels: levels.py."""
 
-    def call(x: torch.Tensor, hx: Any, w_ih: Any, w_hh: Any, *rest: Any) -> Any:
-        reduce_range = len(rest) > 2 and rest[2]
+    def call(x: torch.Tensor, hx: Any, w_ih: Any, w_hh: Any, *biases: Any) -> Any:
+        reduce_range = bool(w_ih("reduce_range"))
         gates = _product_dynamic(x, w_ih("weight"), w_ih("bias"), reduce_range).unsqueeze(0)
         states = list(hx) if kind == "lstm" else [hx]
         if not isinstance(w_hh("weight"), Quantized):

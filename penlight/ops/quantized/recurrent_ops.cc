@@ -86,6 +86,8 @@ static Status dynamic_cell(Call& c, Cell kind) {
     PEN_TRY(packed_object(c, 2 + i, kLinearParams, &object));
     PEN_TRY(packed_tensor(c, *object, "weight", false, to[i][0]));
     PEN_TRY(packed_tensor(c, *object, "bias", true, to[i][1]));
+    const Value* reduced = instance_attribute(object, "reduce_range");  // capture/script/levels.py
+    l.reduce_range = reduced && reduced->tag() == Tag::boolean && reduced->boolean();
   }
   PEN_TRY(choose_products(c, &l));
   return recurrent_cell(c, l);
