@@ -121,14 +121,16 @@ def test_recurrent(layers: int, both: bool, kind: str) -> None:
         same("aten::quantized_gru.data", x, sizes, h, gru, *tail, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("zero", [0, 7, -100])
 @pytest.mark.parametrize(("name", "gates"), [("lstm", 4), ("gru", 3), ("rnn_relu", 1), ("rnn_tanh", 1)])
-def test_cells(name: str, gates: int) -> None:
+def test_cells(name: str, gates: int, zero: int) -> None:
+    """A weight with a zero point is two for the kernels, and the state comes twice."""
     torch.manual_seed(gates)
     with engine("qnnpack"):
         products = [
             pack(
                 "quantized::linear_prepack",
-                torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, 0, torch.qint8),
+                torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, zero, torch.qint8),
                 torch.randn(gates * 6),
             )
             for k in (7, 6)
