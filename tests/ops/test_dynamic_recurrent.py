@@ -12,7 +12,7 @@ import torch
 import penlight
 from penlight import _runtime
 from penlight.file.writer import to_array
-from penlight.ir.graph import Graph, Method, Node, Program, Value
+from penlight.ir.graph import Graph, Method, Node, Program
 from penlight.ir.parse import parse_graph
 from penlight.ir.types import Quant, TensorType
 from penlight.lower import lower
@@ -101,8 +101,8 @@ def test_backwards_is_forwards_of_the_reverse(kind: str) -> None:
     assert all(np.array_equal(a, c) for a, c in zip(first[1:], second[1:], strict=True))
 
 
-def test_relu_has_qnnpacks_bits() -> None:
-    """There is nothing in it but products and sums: every step is torch's, on every instruction set and for any number of threads."""
+def relu_layer() -> tuple[Graph, list[np.ndarray], list[np.ndarray]]:
+    """A graph, its inputs and qnnpack's results. There is nothing in it but products and sums: every step has torch's bits."""
     rng = torch.Generator().manual_seed(4)
     w, b = weights(rng, 37, 37, False)
     x, h = torch.randn(6, 5, 37, generator=rng), torch.randn(5, 37, generator=rng)
@@ -112,11 +112,17 @@ def test_relu_has_qnnpacks_bits() -> None:
         for gates in x:
             state = torch.relu(torch.ops.quantized.linear_dynamic(state, packed, False) + gates)
             ys.append(state)
+    graph = network("rnn", (6, 5, 37), w, b)
+    return graph, [x.numpy(), h.numpy()], [torch.stack(ys).numpy(), state.numpy()]
+
+
+def test_relu_has_qnnpacks_bits() -> None:
+    """On every instruction set and for any number of threads; tests/runtime/test_arm.py has the others."""
+    graph, inputs, expected = relu_layer()
     for isa in ISAS:
         for threads in (1, 2):
-            y, last = compiled(network("rnn", (6, 5, 37), w, b), isa=isa, threads=threads)(x.numpy(), h.numpy())
-            assert np.array_equal(y, torch.stack(ys).numpy()), isa
-            assert np.array_equal(last, state.numpy())
+            got = compiled(graph.copy(), isa=isa, threads=threads)(*inputs)
+            assert all(map(np.array_equal, got, expected)), isa
 
 
 def test_pt2e_keeps_small_numbers() -> None:

@@ -9,11 +9,11 @@ A step's scale is known when the step before is done, so its product is a part o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from penlight.ops.quantized.dynamic import library, round_dynamic
-from penlight.ops.registry import Op, Selection, Shapes
+from penlight.ops.registry import Op, Sample, Selection, Shapes
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Node, Value
@@ -137,3 +137,43 @@ def _define() -> None:
     library().define(f"rnn_dynamic(Tensor x, Tensor w, Tensor h, {text}, str nonlinearity) -> (Tensor, Tensor)")
     library().impl("rnn_dynamic", rnn, "CPU")
     library().impl("rnn_dynamic", lambda x, w, h, *rest: alike(x, h), "Meta")
+
+
+def _samples(name: str) -> Iterator[Sample]:
+    """More steps than one: a last bit of tanh may move a state by a level of the next step's scale."""
+    import torch
+    import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
+
+    op, gates = cell_dynamic(name), {"lstm": 4, "gru": 3, "rnn": 1}[name]
+    real = torch.ops.quantized_decomposed.dequantize_per_channel
+
+    def case(label: str, steps: int, batch: int, hidden: int, high: int = 255, reverse: bool = False, **more: Any) -> Sample:  # fmt: skip
+        rand = torch.Generator().manual_seed(hidden)
+        w = torch.randint(-127, 128, (gates * hidden, hidden), dtype=torch.int8, generator=rand)
+        scales = (torch.rand(gates * hidden, generator=rand) + 0.2) / (90 * hidden**0.5)
+        zeros = torch.zeros(gates * hidden, dtype=torch.int64)
+        b = torch.randn(gates * hidden, generator=rand) if more.pop("bias", True) else None
+        x, *states = (
+            torch.randn(*shape, generator=rand)
+            for shape in ((steps, batch, gates * hidden), *[(batch, hidden)] * (2 if name == "lstm" else 1))
+        )
+
+        def run(x: Any, *states: Any) -> Any:
+            weight = real(w, scales, zeros, 0, -128, 127, torch.int8)
+            return op(x, weight, *states, b, reverse, high == 127, *more.values())
+
+        return Sample(run, (x, *states), label, tolerance=1e-5 if steps == 1 else 5e-3)
+
+    more: dict[str, Any] = {"nonlinearity": "tanh"} if name == "rnn" else {}
+    yield case("one step", 1, 3, 33, **more)
+    yield case("one row", 6, 1, 20, **more)
+    yield case("no bias, backwards", 4, 5, 17, reverse=True, bias=False, **more)
+    yield case("128 levels", 3, 2, 48, high=127, **more)
+    yield case("many rows", 2, 61, 9, **more)
+    yield case("one unit", 2, 2, 1, **more)
+    if name == "rnn":
+        yield case("relu", 1, 4, 30, nonlinearity="relu")
+
+
+for _declared in (lstm_dynamic, gru_dynamic, rnn_dynamic):
+    _declared.samples(lambda name=_declared.name.removesuffix("_dynamic"): _samples(name))  # type: ignore[misc]
