@@ -150,7 +150,9 @@ def assert_near(got: Any, expected: Any, tolerance: float = 5e-3) -> None:
         assert (got - expected).abs().max() <= tolerance * expected.abs().max()
 
 
-@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}], ids=["one", "all"])
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}], ids=["one", "all"]
+)
 @pytest.mark.parametrize("name", ["qnnpack", "fbgemm"])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
 def test_recurrent(kind: Any, name: str, options: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ import torch
 from penlight.file.reader import read
 from tests.graphs import file_of
 from tests.ops import test_integer_products as products
-from tests.ops.test_dynamic_recurrent import relu_layer
 from tests.ops.recording import record_all
+from tests.ops.test_dynamic_recurrent import relu_layer
 from tests.runtime import native
 from tests.runtime.case import case_bytes
 

@@ -33,8 +33,8 @@ def use_engine_levels(script: Script) -> None:
     import torch
 
     if torch.backends.quantized.engine == "qnnpack":
-        return use_all_levels(script)
-    if any(a.op == "op" and _CELLS.fullmatch(a.target) for f in script.functions.values() for a in f.code):
+        use_all_levels(script)
+    elif any(a.op == "op" and _CELLS.fullmatch(a.target) for f in script.functions.values() for a in f.code):
         for each in objects_in([script.module]):
             if each.type_name.endswith(".quantized.LinearPackedParamsBase"):
                 each.attributes["reduce_range"] = True

@@ -1,6 +1,6 @@
-// LSTM, GRU and single cells with quantized weights, in the VM: layers are walked as those of floats (ops/recurrent/layers.h), their products
-// are those of planned code. As in torch, the products of a whole sequence's inputs are one product, with one scale; the state has a
-// scale for every step. Weights of f16 are plain numbers, and their layers those of floats.
+// LSTM, GRU and single cells with quantized weights, in the VM: layers are walked as those of floats (ops/recurrent/layers.h), their
+// products are those of planned code. As in torch, the products of a whole sequence's inputs are one product, with one scale; the state has
+// a scale for every step. Weights of f16 are plain numbers, and their layers those of floats.
 #include "penlight/ops/quantized/filter.h"
 #include "penlight/ops/recurrent/layers.h"
 

@@ -51,7 +51,9 @@ PEN_SHAPE(rnn) {
   return recurrent_shapes(s, Cell::tanh, 1);
 }
 
-static PEN_SMALL Status need_panels(Bind& b, int input) { return need_packed(b, input, "panel16", packed_bytes("panel16", b.in(input), 1)); }
+static PEN_SMALL Status need_panels(Bind& b, int input) {
+  return need_packed(b, input, "panel16", packed_bytes("panel16", b.in(input), 1));
+}
 
 static PEN_SMALL Status recurrent_plan(Bind& b, Cell cell, int64_t gates) {
   RecurrentParams* p = b.params<RecurrentParams>();

@@ -1,6 +1,6 @@
-// lstm_dynamic, gru_dynamic, rnn_dynamic: as recurrent.cc, with weights of i8 packed as "quads16". Each step finds the range of the state of
-// all rows, rounds it to levels of a scale of its own, and multiplies integers (runtime/cpu/gemm_q8.h); gates and cells are f32. One scale for
-// the batch, as torch has it, means that its rows wait for each other at every step: one task does them all.
+// lstm_dynamic, gru_dynamic, rnn_dynamic: as recurrent.cc, with weights of i8 packed as "quads16". Each step finds the range of the state
+// of all rows, rounds it to levels of a scale of its own, and multiplies integers (runtime/cpu/gemm_q8.h); gates and cells are f32. One
+// scale for the batch, as torch has it, means that its rows wait for each other at every step: one task does them all.
 #include "penlight/ops/quantized/convert.h"
 #include "penlight/ops/quantized/dynamic.h"
 #include "penlight/ops/recurrent/cell.h"
@@ -92,7 +92,8 @@ static PEN_SMALL Status dynamic_plan(Bind& b, Cell cell) {
   p->gates_pitch = p->columns + 16;  // rows of a power of two would lie in the same few sets of the cache
   p->bytes_pitch = (p->copies * p->hidden + 63) / 64 * 64 + 64;
   int64_t bytes;
-  if (__builtin_mul_overflow(p->batch, p->gates_pitch * 4 + p->bytes_pitch, &bytes) || __builtin_add_overflow(bytes, p->columns * 8, &bytes))
+  if (__builtin_mul_overflow(p->batch, p->gates_pitch * 4 + p->bytes_pitch, &bytes) ||
+      __builtin_add_overflow(bytes, p->columns * 8, &bytes))
     return b.fail(0, "a batch whose gates fit into memory", "more");
   b.tasks(1);
   return b.shared(bytes);
@@ -114,7 +115,8 @@ struct StateQ8 {
 };
 
 // False where the state is not finite.
-static PEN_OUTER bool round_state(const DynamicCell& p, const int32_t* columns, int64_t table, const float* state, int64_t pitch, StateQ8 to) {
+static PEN_OUTER bool round_state(const DynamicCell& p, const int32_t* columns, int64_t table, const float* state, int64_t pitch,
+                                  StateQ8 to) {
   RangeFinder finder;
   for (int64_t i = 0; i < p.batch; ++i) finder.see(state + i * pitch, p.hidden);
   DynamicRange range;
@@ -181,9 +183,8 @@ static PEN_INLINE void recur_dynamic(const Run& r) {
       const int64_t count = p.batch - begin < kStateRows ? p.batch - begin : kStateRows;
       for (int64_t i = 0; i < count; ++i) pointers[i] = rounded.rows + (begin + i) * p.bytes_pitch;
       const float* residual = kCell == Cell::gru ? nullptr : x + begin * p.x_row;
-      block.tile_count =
-          cut_row_tiles<kQ8Rows>(pointers, count, live, reinterpret_cast<char*>(gates + begin * p.gates_pitch), p.gates_pitch * 4,
-                                 reinterpret_cast<const char*>(residual), p.x_row * 4, tiles);
+      block.tile_count = cut_row_tiles<kQ8Rows>(pointers, count, live, reinterpret_cast<char*>(gates + begin * p.gates_pitch),
+                                                p.gates_pitch * 4, reinterpret_cast<const char*>(residual), p.x_row * 4, tiles);
       run_block(block);
     }
     for (int64_t i = 0; i < p.batch; ++i) {

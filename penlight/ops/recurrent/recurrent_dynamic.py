@@ -51,8 +51,10 @@ lstm_dynamic = _op(
     "lstm with integers as weights: x [T, B, 4H] is the input's gates, w [4H, H] and b [4H] are the state's, h and c [B, H]. "
     "Each step rounds h to levels of a scale that is chosen from its range.",
 )
-gru_dynamic = _op("gru_dynamic", "", "", 2, "gru in the same way.")
-rnn_dynamic = _op("rnn_dynamic", "", ", nonlinearity: str = 'tanh'", 2, "rnn in the same way.")
+gru_dynamic = _op("gru_dynamic", "", "", 2, "gru with integers as weights, as lstm_dynamic has them.")
+rnn_dynamic = _op(
+    "rnn_dynamic", "", ", nonlinearity: str = 'tanh'", 2, "rnn with integers as weights, as lstm_dynamic has them."
+)
 
 
 def _emit(g: Emitter, cell: str, x: Value, w: Value, states: list[Value], b: Value | None, reverse: bool, reduce_range: bool, **more: Any) -> Any:  # fmt: skip
@@ -64,8 +66,8 @@ def _emit(g: Emitter, cell: str, x: Value, w: Value, states: list[Value], b: Val
     integers = made.inputs[0]
     x, *states = (g.cast(v, "f32") for v in (x, *states))
     types = (TensorType("f32", (*x.shape[:2], w.shape[1])), *(s.tensor for s in states))
-    levels = {"high": 127 if reduce_range else 255, "rule": "torch"}
-    return tuple(g.emit(f"{cell}_dynamic", x, integers, *states, b, types=types, reverse=reverse, **levels, **more))
+    more = {"reverse": reverse, "high": 127 if reduce_range else 255, "rule": "torch", **more}
+    return tuple(g.emit(f"{cell}_dynamic", x, integers, *states, b, types=types, **more))
 
 
 @lstm_dynamic.from_aten("penlight::lstm_dynamic")
@@ -175,5 +177,5 @@ def _samples(name: str) -> Iterator[Sample]:
         yield case("relu", 1, 4, 30, nonlinearity="relu")
 
 
-for _declared in (lstm_dynamic, gru_dynamic, rnn_dynamic):
-    _declared.samples(lambda name=_declared.name.removesuffix("_dynamic"): _samples(name))  # type: ignore[misc]
+for _name, _declared in (("lstm", lstm_dynamic), ("gru", gru_dynamic), ("rnn", rnn_dynamic)):
+    _declared.samples(lambda name=_name: _samples(name))  # type: ignore[misc]

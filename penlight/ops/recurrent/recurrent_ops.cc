@@ -40,7 +40,8 @@ Status check_layer(const Call& c, const Layer& l, DType dtype, int64_t features,
     if (!all[i]) continue;
     DType wanted = i < 2 && l.products ? l.products->weights : dtype;
     if (all[i]->dtype() != wanted)
-      return c.fail(l.products ? "weights of the dtype of their product" : "weights of the input's dtype", "%s and %s", dtype_name(all[i]->dtype()), dtype_name(wanted));
+      return c.fail(l.products ? "weights of the dtype of their product" : "weights of the input's dtype", "%s and %s",
+                    dtype_name(all[i]->dtype()), dtype_name(wanted));
     if ((i == 2 || i == 3) && (all[i]->rank() != 1 || all[i]->dim(0) != gates))
       return c.fail("a bias for each gate", "rank %d", all[i]->rank());
   }
