@@ -18,7 +18,6 @@ from penlight.compile import compile_model
 from penlight.errors import QuantizationError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Graph, Program
-from penlight.ir.rewrite import WITH_EPILOGUE
 from penlight.lower import lower
 from penlight.model import Model
 from penlight.passes.pipeline import FINISH, optimize
@@ -30,7 +29,7 @@ from penlight.quant.equalize import pairs
 from penlight.quant.execute import Leaves, Runnable
 from penlight.quant.insert import Scheme, choose, insert
 from penlight.quant.observe import Observed, Step, observe
-from penlight.quant.place import data, integers, is_kept, layer_name, moves, place, share_near
+from penlight.quant.place import data, integers, is_kept, layer_name, moves, place, share_near, weight_of
 from penlight.quant.report import KEY, LayerReport, Report
 from penlight.quant.scheme import METHODS
 from penlight.quant.sensitivity import Error, costs, fewest_kept, layer_errors, layers
@@ -139,7 +138,8 @@ class Quantizer:
         self.graph = graph
         if not place(graph).integer:
             raise QuantizationError(
-                "nothing in this model can compute in integers: there is no convolution or linear with constant f32 weights"
+                "nothing in this model can compute in integers: there is no convolution, linear or recurrent layer with "
+                "constant f32 weights"
             )
         self._observe()
         scheme = self._scheme(self.options.keep)
@@ -280,7 +280,7 @@ class Quantizer:
             output = node.outputs[0].name if node.outputs else ""
             if output not in everything or moves(node):
                 continue
-            weight = node.inputs[1] if node.op in WITH_EPILOGUE else None
+            weight = weight_of(node)
             size = weight.constant.nbytes if weight is not None and weight.constant is not None else 0
             stored = "i8" if output in used else "f32"
             measured = self.errors.get(output)

@@ -190,7 +190,8 @@ FLOATS = "_floats"  # objects of a library for models that have f32 alone, neith
 
 def _is_of_bytes(key: str) -> bool:
     """Whether a kernel reads or makes quantized tensors."""
-    return ".q8" in key or "quantize" in key.partition(".")[0]
+    op = key.partition(".")[0]
+    return ".q8" in key or "quantize" in op or op.endswith("_dynamic")
 
 
 def _compile_sources(

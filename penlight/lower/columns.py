@@ -6,7 +6,8 @@
     sums   of the weights: kernels that multiply i8 by i8 read x less 128
     bias   f32 bits: only for f32 results, which keep it real
 
-In QNNPACK's order of f32 operations, so that results have its bits. Columns of a group begin at a panel.
+In QNNPACK's order of f32 operations, so that results have its bits. Columns of a group begin at a panel. Recurrent layers, which choose a scale
+at every step, take the same of the product with their state.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import numpy as np
 
 from penlight.ir.graph import Graph, Node, Value
 from penlight.ir.rewrite import made_by
+from penlight.ir.types import Quant
 from penlight.lower.prepack import PANEL
 
 OPS = ("conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d", "linear")
+RECURRENT = ("lstm_dynamic", "gru_dynamic", "rnn_dynamic")  # whose last input is the bias
 
 
 def add_columns(graph: Graph) -> None:
@@ -25,6 +28,9 @@ def add_columns(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.op in OPS and ".q8" in node.kernel:
             _add_columns(graph, node)
+        elif node.op in RECURRENT:
+            columns = columns_of(node, node.inputs[-1], Quant.of(1.0, 0), scales=True)
+            node.set_input(len(node.inputs) - 1, graph.add_constant(columns, "columns"))
     graph.prune_constants()
 
 
@@ -32,10 +38,10 @@ def _add_columns(graph: Graph, node: Node) -> None:
     """Where the scale of x is chosen in the run, from a constant that has all but that."""
     dynamic = made_by(node.inputs[2], "columns_dynamic")
     if dynamic is None:
-        node.set_input(2, graph.add_constant(columns_of(node, node.inputs[2]), "columns"))
+        node.set_input(2, graph.add_constant(columns_of(node, node.inputs[2], _quant(node.inputs[0])), "columns"))
         return
     bias, step = dynamic.inputs
-    columns = graph.add_constant(columns_of(node, bias, scales=True), "columns")
+    columns = graph.add_constant(columns_of(node, bias, _quant(node.inputs[0]), scales=True), "columns")
     made = graph.node("columns_dynamic", [columns, step], {}, columns.type, name="columns_dynamic", source=node.source)
     made.kernel = dynamic.kernel
     made.output.layout = "plain"
@@ -45,21 +51,26 @@ def _add_columns(graph: Graph, node: Node) -> None:
         graph.erase(dynamic)
 
 
-def columns_of(node: Node, b: Value | None, scales: bool = False) -> np.ndarray:
-    """`b`: the bias. `scales`: with those of the weights, to which the run adds that of x."""
-    x, w = node.inputs[:2]
+def _quant(x: Value | None) -> Quant:
     assert x is not None
     assert x.tensor.quant is not None
+    return x.tensor.quant
+
+
+def columns_of(node: Node, b: Value | None, x: Quant, scales: bool = False) -> np.ndarray:
+    """`b`: the bias. `x`: what the integers stand for that weights are multiplied by. `scales`: with those of the weights, to which the run
+    adds that of x."""
+    w = node.inputs[1]
     assert w is not None
     assert w.tensor.quant is not None
     assert w.constant is not None
     groups = node.attrs.get("groups", 1)
     assert isinstance(groups, int)
     weights = w.constant.reshape(w.constant.shape[0], -1).astype(np.int64)
-    outputs, quant, result = weights.shape[0], w.tensor.quant, node.output.tensor.quant
-    x_scale, f32 = x.tensor.quant.scale, np.float32
+    outputs, quant, result = weights.shape[0], w.tensor.quant, node.outputs[0].tensor.quant
+    x_scale, f32 = x.scale, np.float32
     sums = weights.sum(1)
-    start = -x.tensor.quant.zero * sums
+    start = -x.zero * sums
     bias = np.zeros(outputs, f32) if b is None else _real(b)
     if result is not None and b is not None:
         inverse = f32(1) / (np.broadcast_to(np.array(quant.scales), outputs) * x_scale).astype(f32)

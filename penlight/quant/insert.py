@@ -23,6 +23,7 @@ from penlight.ir.graph import Graph, Node, Value
 from penlight.ir.rewrite import WITH_EPILOGUE
 from penlight.ir.types import LEVELS, Quant, TensorType
 from penlight.passes import fuse_activation
+from penlight.quant import recurrent
 from penlight.quant.execute import values_by_name
 from penlight.quant.observe import Observed
 from penlight.quant.place import KEEPS_SCALE, Placement, data, integers, moves
@@ -65,6 +66,11 @@ def choose(
             scheme.weights[node.output.name] = weight_quant(
                 weight.constant, None if bias is None else bias.constant, scheme.quants[x.name].scale, per_channel
             )
+        elif node.op in recurrent.OPS:
+            weight = node.inputs[1]
+            assert weight is not None
+            assert weight.constant is not None
+            scheme.weights[node.outputs[0].name] = weight_quant(weight.constant, None, 1.0, per_channel)
     return scheme
 
 
@@ -98,6 +104,8 @@ def insert(graph: Graph, scheme: Scheme, simulate: bool) -> Graph:
     for node in chosen:
         if node.op in WITH_EPILOGUE:
             _set_weight(made, node, scheme, simulate)
+        elif node.op in recurrent.OPS:
+            set_recurrent(made, node, scheme.weights[node.outputs[0].name])
     fuse_activation.run(made)  # what is computed in floats, and what integers give as floats
     made.prune_constants()
     return made
@@ -142,6 +150,15 @@ class Pairs:
         self.graph.insert(place + 1, second)
         self.quants[second.output] = quant
         return second.output
+
+
+def set_recurrent(graph: Graph, node: Node, weights: tuple[np.ndarray, Quant]) -> None:
+    """Simulated or not: its kernel rounds the state itself."""
+    weight = node.inputs[1]
+    assert weight is not None
+    constant = graph.add_constant(weights[0], weight.name)
+    constant.type = replace(constant.tensor, quant=weights[1])
+    recurrent.set_integers(node, constant)
 
 
 def _set_weight(graph: Graph, node: Node, scheme: Scheme, simulate: bool) -> None:

@@ -3,7 +3,8 @@
 A convolution or linear with a constant weight always computes in integers (unless it is to be kept). Everything else that could, sums, pools,
 tables, views, does so only on the way between two of them: where its input comes from integers and its result goes, in the end, into a
 convolution or linear. A value is stored as u8 where somebody in integers reads it. So softmax and layer_norm stay in floats with
-all that stands between them, the residual stream of a transformer too, and a network ends in floats.
+all that stands between them, the residual stream of a transformer too, and a network ends in floats. Recurrent layers compute in
+integers too, which they make of their state by themselves: floats come in and go out.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from penlight.ir.rewrite import WITH_EPILOGUE, is_unary
 from penlight.ir.types import Quant
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
+from penlight.quant import recurrent
 from penlight.quant.unfuse import LIMITS, RESIDUAL
 
 KEEPS_SCALE = ("resize",)
@@ -90,7 +92,9 @@ def moves(node: Node) -> bool:
 
 
 def data(node: Node) -> list[Value]:
-    """The inputs that hold what the node computes with: no weights, no biases, no indices."""
+    """The inputs that hold what the node computes with, and may be integers: no weights, no biases, no indices."""
+    if node.op in recurrent.OPS:
+        return []
     if node.op in WITH_EPILOGUE:
         return [v for i, v in enumerate(node.inputs) if v is not None and i in (0, RESIDUAL)]
     op = registry.get(node.op)
@@ -102,10 +106,14 @@ def data(node: Node) -> list[Value]:
 
 def layer_name(node: Node) -> str:
     """As the model's author calls it, where the weight tells: "features.0.conv" for @features.0.conv.weight."""
-    weight = node.inputs[1] if node.op in WITH_EPILOGUE else None
-    if weight is not None and weight.is_constant and weight.name.endswith(".weight"):
+    weight = weight_of(node)
+    if weight is not None and weight.is_constant and (node.op in recurrent.OPS or weight.name.endswith(".weight")):
         return weight.name.removesuffix(".weight")
     return node.outputs[0].name
+
+
+def weight_of(node: Node) -> Value | None:
+    return node.inputs[1] if node.op in (*WITH_EPILOGUE, *recurrent.OPS) else None
 
 
 def is_kept(node: Node, patterns: Collection[str]) -> bool:
@@ -118,7 +126,8 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
     found = Placement()
     heavy = {node for node in graph.nodes if is_heavy(node)}
     light = {node for node in graph.nodes if is_light(node)}
-    found.possible = {node.outputs[0].name for node in heavy | light if not moves(node)}
+    steps = {node for node in graph.nodes if recurrent.takes_integers(node)}
+    found.possible = {node.outputs[0].name for node in heavy | light | steps if not moves(node)}
     heavy = {node for node in heavy if not is_kept(node, keep)}
     light = {node for node in light if not is_kept(node, keep)}
     fed: set[Value] = set()
@@ -135,6 +144,7 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
             found.integer.add(node.outputs[0].name)
             wanted.update(data(node))
             wanted.update(node.outputs)  # of several, all
+    found.integer |= {node.outputs[0].name for node in steps if not is_kept(node, keep)}
     found.stored = {v.name for v in wanted}
     _share(graph, found)
     return found

@@ -22,8 +22,9 @@ from penlight.ir.graph import Graph, Node, Value
 from penlight.ir.rewrite import WITH_EPILOGUE
 from penlight.ir.types import TensorType, Type
 from penlight.ops import registry
+from penlight.quant import recurrent
 from penlight.quant.execute import Execute, Leaves, with_outputs
-from penlight.quant.insert import Pairs, Scheme, insert, read_as_integers
+from penlight.quant.insert import Pairs, Scheme, insert, read_as_integers, set_recurrent
 from penlight.quant.observe import Step
 from penlight.quant.place import integers, moves
 from penlight.quant.scheme import dequantized
@@ -159,6 +160,8 @@ def _in_integers(graph: Graph, pairs: Pairs, node: Node, scheme: Scheme, names: 
             inputs[2] = graph.add_constant(scheme.biases[node.output.name], f"{weight.name}.bias")
     twin = graph.node(node.op, inputs, node.attrs, [o.type for o in node.outputs], name=node.op, source=node.source)
     graph.insert(graph.nodes.index(node) + 1, twin)
+    if node.op in recurrent.OPS:
+        set_recurrent(graph, twin, scheme.weights[node.outputs[0].name])
     quant = scheme.quants.get(node.outputs[0].name)
     return twin.outputs[0] if quant is None else pairs.after(twin.outputs[0], quant)
 

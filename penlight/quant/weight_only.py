@@ -1,7 +1,8 @@
 """Weights alone are stored smaller, with one word: no data to calibrate with is needed.
 
-i8   weights of convolutions and linears as integers, a scale for each output channel. Their inputs are rounded to 256 levels, whose scale
-     is chosen from their range in every run, so that products are integers too (passes/dynamic.py). A quarter of the size
+i8   weights of convolutions, linears and recurrent layers as integers, a scale for each output channel. Their inputs are rounded to 256
+     levels, whose scale is chosen from their range in every run, so that products are integers too (passes/dynamic.py). A quarter of
+     the size
 f16  weights of all kinds rounded to f16, stored so, and expanded to f32 when the file is loaded (lower/halves.py). Half of the size
 """
 
@@ -16,6 +17,7 @@ from penlight.ir.graph import Attr, Block, Graph, Node, Program, Value
 from penlight.ir.rewrite import WITH_EPILOGUE, blocks, call, made_by
 from penlight.ir.types import Quant, TensorType
 from penlight.ops import registry
+from penlight.quant.recurrent import set_integers, takes_integers
 from penlight.quant.scheme import weight_quant
 
 KINDS = ("i8", "f16")
@@ -43,7 +45,8 @@ def store_weights(program: Program, kind: str) -> None:
         )
     changed = sum((_to_integers if kind == "i8" else _to_halves)(m.graph) for m in program.methods.values())
     if not changed:
-        what = "no convolution or linear with constant f32 weights" if kind == "i8" else "no f32 weight that f16 holds"
+        layer = "no convolution, linear or recurrent layer with constant f32 weights"
+        what = layer if kind == "i8" else "no f32 weight that f16 holds"
         raise QuantizationError(f"weights={kind!r}: there is {what} in this model")
     program.metadata["weights"] = kind
 
@@ -57,6 +60,9 @@ def _to_integers(graph: Graph) -> int:
         for node in list(block.nodes):
             if node.op in WITH_EPILOGUE and _fits(node):
                 _with_integers(graph, block, node, weights, rounded)
+                changed += 1
+            elif takes_integers(node):
+                set_integers(node, _integers(graph, node, weights))
                 changed += 1
     graph.prune_constants()
     for floats, integers in weights.items():
@@ -85,19 +91,26 @@ def _fits(node: Node) -> bool:
 def _with_integers(
     graph: Graph, block: Block, node: Node, weights: dict[Value, Value], rounded: dict[tuple[Block, Value, bool], Value]
 ) -> None:
-    x, w = node.inputs[:2]
+    x = node.inputs[0]
     assert x is not None
+    weight = _integers(graph, node, weights)
+    key = (block, x, node.op == "linear")
+    if key not in rounded:
+        rounded[key] = _rounded(graph, block, node, x)
+    node.set_input(0, rounded[key])
+    node.set_input(1, call(graph, block, node, "dequantize", [weight], TensorType("f32", weight.shape)))
+
+
+def _integers(graph: Graph, node: Node, weights: dict[Value, Value]) -> Value:
+    """The node's weight as integers."""
+    w = node.inputs[1]
     assert w is not None
     assert w.constant is not None
     if w not in weights:
         integers, quant = weight_quant(w.constant, None, 1.0, per_channel=True)
         weights[w] = graph.add_constant(integers, w.name)
         weights[w].type = TensorType("i8", w.shape, quant)
-    key = (block, x, node.op == "linear")
-    if key not in rounded:
-        rounded[key] = _rounded(graph, block, node, x)
-    node.set_input(0, rounded[key])
-    node.set_input(1, call(graph, block, node, "dequantize", [weights[w]], TensorType("f32", w.shape)))
+    return weights[w]
 
 
 def _rounded(graph: Graph, block: Block, node: Node, x: Value) -> Value:

@@ -130,13 +130,133 @@ def test_integers_that_are_used_otherwise() -> None:
         assert torch.allclose(got.double(), expected.double(), rtol=1e-6)
 
 
+# ---- recurrent layers ----
+PLANNED = {nn.LSTM: {"lstm_dynamic.i8"}, nn.GRU: {"gru_dynamic.i8"}}
+
+
+def recurrent(kind: Any, per_channel: bool = False, dtype: torch.dtype = torch.qint8, **options: Any) -> nn.Module:
+    torch.manual_seed(0)
+    config = {kind: quantization.per_channel_dynamic_qconfig} if per_channel else {kind}
+    return quantization.quantize_dynamic(nn.Sequential(kind(7, 13, **options)).eval(), config, dtype=dtype)  # type: ignore[no-any-return]
+
+
+def assert_near(got: Any, expected: Any, tolerance: float = 5e-3) -> None:
+    """Integers are exact; a last bit of tanh may move a state by a level of the next step's scale."""
+    if isinstance(expected, tuple):
+        for a, b in zip(got, expected, strict=True):
+            assert_near(a, b, tolerance)
+    else:
+        assert got.shape == expected.shape
+        assert (got - expected).abs().max() <= tolerance * expected.abs().max()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}], ids=["one", "all"]
+)
 @pytest.mark.parametrize("name", ["qnnpack", "fbgemm"])
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
-def test_recurrent(kind: Any, name: str) -> None:
-    """Interpreted, with the engine's levels. A last bit of tanh may move a state by a level."""
+def test_recurrent(kind: Any, name: str, options: dict[str, Any]) -> None:
+    x = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(1))
+    with engine(name), torch.no_grad():
+        model = recurrent(kind, per_channel=bool(options), **options)
+        scripted, expected = torch.jit.script(model), model(x)
+        assert keys(model, x) >= DYNAMIC | PLANNED[kind]
+        assert keys(scripted, x) >= DYNAMIC | PLANNED[kind]
+        got = penlight.optimize(model, (x,), threads=2)(x)
+        assert_near(got, expected)
+        interpreted = penlight.optimize(scripted, plan=False)(x)
+        assert torch.equal(interpreted[0], got[0])  # the same kernels
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_files(kind: Any) -> None:
+    """A .pt and a .ptl file, which are planned, and have the levels of phones whatever the engine here."""
+    x = torch.randn(5, 3, 7, generator=torch.Generator().manual_seed(1))
+    with engine("qnnpack"), torch.no_grad():
+        model = recurrent(kind, num_layers=2)
+        expected = model(x)
+        scripted = torch.jit.script(model)
+        file = io.BytesIO()
+        torch.jit.save(scripted, file)
+        lite = scripted._save_to_buffer_for_lite_interpreter()
+    with engine("x86"):
+        for content in (file.getvalue(), lite):
+            assert keys(content, x) >= DYNAMIC | PLANNED[kind]
+            assert_near(penlight.optimize(content, (x,))(x), expected)
+
+
+class Stateful(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(7, 13, 2)
+
+    def forward(self, x: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor]) -> Any:
+        return self.lstm(x, state)
+
+
+def test_recurrent_with_a_state() -> None:
+    """States come in a tuple, as for the float model; steps and rows may be free."""
+    torch.manual_seed(0)
+    t, n = torch.export.Dim("t", max=50), torch.export.Dim("n", min=1, max=20)
+    free = {"x": {0: t, 1: n}, "state": ({1: n}, {1: n})}
+    with engine("qnnpack"), torch.no_grad():
+        model = quantization.quantize_dynamic(Stateful().eval(), {nn.LSTM})
+
+        def inputs(steps: int, rows: int) -> Any:
+            return torch.randn(steps, rows, 7), (torch.randn(2, rows, 13), torch.randn(2, rows, 13))
+
+        assert keys(model, *inputs(5, 3)) >= DYNAMIC | PLANNED[nn.LSTM]
+        ours = penlight.optimize(model, inputs(5, 3), dynamic_shapes=free)
+        for given in (inputs(5, 3), inputs(9, 1), inputs(2, 20)):
+            assert_near(ours(*given), model(*given))
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent_of_halves(kind: Any) -> None:
+    x = torch.randn(3, 5, 7, generator=torch.Generator().manual_seed(1))
+    with engine("fbgemm"), torch.no_grad():
+        model = recurrent(kind, dtype=torch.float16, num_layers=2, bidirectional=True, batch_first=True)
+        assert keys(model, x) >= {f"{kind.__name__.lower()}.f32"}
+        assert_near(penlight.optimize(model, (x,))(x), model(x), 1e-5)
+
+
+@pytest.mark.parametrize("name", ["qnnpack", "fbgemm"])
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_single_cells(kind: Any, name: str) -> None:
+    """torch takes 128 levels with fbgemm, though the code of a cell does not say so."""
+
+    class Step(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.cell = kind(7, 13)
+
+        def forward(self, x: torch.Tensor, h: torch.Tensor) -> Any:
+            return self.cell(x, (h, h * 2)) if kind is nn.LSTMCell else self.cell(x, h)
+
     torch.manual_seed(0)
     with engine(name), torch.no_grad():
-        model = quantization.quantize_dynamic(nn.Sequential(kind(7, 12, 2)).eval(), {kind})
-        x = torch.randn(5, 3, 7)
-        (expected, _), (got, _) = model(x), penlight.optimize(model, (x,))(x)
-        assert (got - expected).abs().max() <= 1e-2 * expected.abs().max()
+        model = quantization.quantize_dynamic(Step().eval(), {kind})
+        x, h = torch.randn(3, 7), torch.randn(3, 13)
+        op = kind.__name__.removesuffix("Cell").lower()
+        assert keys(model, x, h) >= DYNAMIC | {f"{op}_dynamic.i8"}
+        for plan in (True, False):
+            assert_near(penlight.optimize(model, (x, h), plan=plan)(x, h), model(x, h), 1e-6)
+
+
+def test_packed_sequences_are_interpreted() -> None:
+    """As those of the float model are. Rows drop out as sequences end."""
+
+    class Packed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(7, 13)
+
+        def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+            packed = nn.utils.rnn.pack_padded_sequence(x, lengths)
+            return nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0])[0]
+
+    torch.manual_seed(0)
+    with engine("qnnpack"), torch.no_grad():
+        model = quantization.quantize_dynamic(Packed().eval(), {nn.LSTM})
+        x, lengths = torch.randn(6, 3, 7), torch.tensor([6, 4, 1])
+        assert_near(penlight.optimize(model, (x, lengths))(x, lengths), model(x, lengths))

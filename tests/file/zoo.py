@@ -51,6 +51,27 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
 """,
         1,
     ),
+    "recurrent": (
+        "t: 1..9, n: 1..4",
+        "%x: f32[t, n, 7], %h: f32[n, 5]",
+        """
+  @i: i8[20, 7] q(0.1, 0)
+  @w: i8[20, 5] q(0.1, 0)
+  @b: f32[20]
+  @v: i8[15, 5] q(0.2, 0)
+  @f: f32[20, 5]
+  %s: u8[t, n, 7] q(1.0, 0), %t: f32[2] = quantize_dynamic(%x, high=255, rule="torch", eps=0.0)
+  %a: f32[t, n, 7] = dequantize_dynamic(%s, %t)
+  %d: f32[20, 7] = dequantize(@i)
+  %g: f32[t, n, 20] = linear(%a, %d, @b, none, act="", act_args=[])
+  %y: f32[t, n, 5], %l: f32[n, 5], %c: f32[n, 5] = lstm_dynamic(%g, @w, %h, %h, @b, reverse=false, high=255, rule="torch")
+  %p: f32[t, n, 15] = slice(%g, dim=2, start=0, end=15, step=1)
+  %z: f32[t, n, 5], %m: f32[n, 5] = gru_dynamic(%p, @v, %l, none, reverse=true, high=127, rule="pt2e")
+  %q: f32[t, n, 5], %k: f32[n, 5], %e: f32[n, 5] = lstm(%g, @f, %m, %c, none, reverse=true)
+  return %y, %z, %q, %e
+""",
+        4,
+    ),
     "pools": (
         "",
         "%x: f32[2, 5, 11, 10]",
@@ -202,7 +223,7 @@ def write_zoo(folder: Path) -> list[Path]:
         for line in body.splitlines():
             if line.strip().startswith("@") and "=" not in line:
                 constant, _, kind = line.strip()[1:].partition(": ")
-                shape = tuple(int(d) for d in kind[kind.index("[") + 1 : -1].split(","))
+                shape = tuple(int(d) for d in kind[kind.index("[") + 1 : kind.index("]")].split(","))
                 constants[constant] = rng.standard_normal(shape).astype(numpy_dtype(kind[: kind.index("[")]))
         program = parse_program(text, constants)
         optimize(program)

@@ -38,6 +38,18 @@ class Small(nn.Module):
         return self.head(x.mean((2, 3)))
 
 
+class Words(nn.Module):
+    """Recurrent layers in both directions, and a head for the last step: [T, N, 24] -> [N, 10]."""
+
+    def __init__(self, kind: type[nn.Module] = nn.LSTM, hidden: int = 96, **options: Any) -> None:
+        super().__init__()
+        self.layers = kind(24, hidden, 2, bidirectional=True, **options)
+        self.head = nn.Linear(2 * options.get("proj_size", hidden), 10)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.layers(x)[0][-1])
+
+
 def small(act: type[nn.Module] = nn.ReLU6) -> nn.Module:
     torch.manual_seed(3)
     module = Small(act)

@@ -15,7 +15,7 @@ import penlight
 from penlight.file.reader import read
 from penlight.quant.report import Report
 from penlight.quant.sensitivity import fewest_kept
-from tests.quant.networks import images, small
+from tests.quant.networks import Words, images, small
 from tests.tools.call import Penlight
 
 
@@ -39,6 +39,23 @@ def test_near_torch(act: type[nn.Module], method: str) -> None:
     module = small(act)
     model = penlight.quantize(module, images(24), method=method, sensitivity=False, speed=False)
     assert sqnr(outputs(model), outputs(module)) > (25 if method != "percentile" else 18)
+
+
+def test_recurrent_layers(tmp_path: Path) -> None:
+    """They are layers like others: measured, kept where that is asked for, and in the report."""
+    torch.manual_seed(0)
+    module = Words(hidden=40).eval()
+    batches = [torch.randn(9, 4, 24) for _ in range(6)]
+    model = penlight.quantize(module, batches, keep=["layers.weight_hh_l1"], speed=False)
+    model.save(tmp_path / "m.pen")
+    keys = [node.key for node in read(tmp_path / "m.pen").nodes]
+    assert (keys.count("lstm_dynamic.i8"), keys.count("lstm.f32")) == (3, 1)
+    layers = {layer.name: layer for layer in model.report().layers}
+    assert layers["layers.weight_hh_l0_reverse"].bytes_after * 4 == 160 * 40 * 4
+    assert 0 < layers["layers.weight_hh_l0"].cost < 0.1
+    assert (layers["layers.weight_hh_l1"].stored, layers["layers.weight_hh_l1"].why) == ("f32", "keep=")
+    with torch.inference_mode():
+        assert sqnr(np.asarray(model(batches[0])), np.asarray(module(batches[0]))) > 25
 
 
 def test_one_scale_for_a_weight() -> None:
@@ -156,7 +173,7 @@ def test_what_is_interpreted_cannot_be_quantized() -> None:
 
 
 def test_nothing_to_quantize() -> None:
-    with pytest.raises(penlight.QuantizationError, match="no convolution or linear"):
+    with pytest.raises(penlight.QuantizationError, match="no convolution, linear or recurrent layer"):
         penlight.quantize(nn.Sequential(nn.ReLU(), nn.MaxPool2d(2)), images(2))
 
 

@@ -15,6 +15,7 @@ import penlight
 from penlight import _runtime
 from penlight.errors import LoadError, QuantizationError
 from penlight.file.reader import read
+from tests.quant.networks import Words
 
 ISAS = [str(isa) for isa in _runtime.isas()]
 
@@ -136,6 +137,32 @@ def test_i8_accuracy(mixed: nn.Module) -> None:
             assert sqnr(mixed(x), model(x)) > 30
 
 
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers(kind: Any, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = Words(kind).eval(), torch.randn(12, 3, 24)
+    plain = saved(penlight.optimize(model, (x,)), tmp_path / "f32.pen")
+    n, t = torch.export.Dim("n", max=9), torch.export.Dim("t", max=64)
+    small = penlight.optimize(model, (x,), weights="i8", dynamic_shapes={"x": {0: t, 1: n}})
+    assert saved(small, tmp_path / "i8.pen") <= 0.36 * plain  # of a model of 200 to 700 kB, whose tables count
+    file = read(tmp_path / "i8.pen")
+    assert file.weight_dtypes["i8"] <= 0.26 * plain
+    assert f"{kind.__name__.lower()}_dynamic.i8" in file.keys
+    with torch.no_grad():
+        for given in (x, torch.randn(1, 2, 24) * 3, torch.randn(40, 7, 24)):
+            assert sqnr(model(given), small(given)) > 30
+
+
+def test_a_projection_stays_real(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model, x = Words(proj_size=20).eval(), torch.randn(5, 3, 24)
+    small = penlight.optimize(model, (x,), weights="i8")
+    small.save(tmp_path / "m.pen")
+    assert {"lstm.f32", "linear.q8"} <= set(read(tmp_path / "m.pen").keys)
+    with torch.no_grad():
+        assert sqnr(model(x), small(x)) > 30
+
+
 @pytest.mark.parametrize("weights", ["i8", "f16"])
 def test_same_bits_everywhere(mixed: nn.Module, weights: str, tmp_path: Path) -> None:
     """f32's order of sums differs between instruction sets; integers have none. Threads change nothing."""
@@ -191,7 +218,7 @@ def test_told_in_words() -> None:
     layer, x = nn.Linear(8, 8).eval(), torch.zeros(2, 8)
     with pytest.raises(QuantizationError, match="weights: expected one of i8, f16"):
         penlight.optimize(layer, (x,), weights="i4")
-    with pytest.raises(QuantizationError, match="no convolution or linear"):
+    with pytest.raises(QuantizationError, match="no convolution, linear or recurrent layer"):
         penlight.optimize(nn.ReLU(), (x,), weights="i8")
     with pytest.raises(QuantizationError, match="planned as a whole"):
         penlight.optimize(torch.jit.script(layer), weights="f16", plan=False)

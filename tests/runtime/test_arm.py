@@ -13,6 +13,7 @@ from penlight.file.reader import read
 from tests.graphs import file_of
 from tests.ops import test_integer_products as products
 from tests.ops.recording import record_all
+from tests.ops.test_dynamic_recurrent import relu_layer
 from tests.runtime import native
 from tests.runtime.case import case_bytes
 
@@ -56,18 +57,19 @@ def test_best_set_is_chosen(target: str) -> None:
 
 def test_integer_products(target: str, tmp_path: Path) -> None:
     """Every bit of a result in bytes, by every instruction set."""
-    cases = [products.convolution(case) for case in products.CASES]
-    cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    single = [products.convolution(case) for case in products.CASES]
+    single += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    cases = [*((graph, inputs, [want]) for graph, inputs, want in single), relu_layer()]
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
         name, file = f"{i}: {graph.nodes[-1]}".encode()[:100], file_of(graph).tobytes()
         keys |= set(read(file).keys)
         given, expected = (
-            [torch.from_numpy(v).contiguous() for v in values] for values in (inputs, [want.astype("f4")])
+            [torch.from_numpy(v).contiguous() for v in values] for values in (inputs, [w.astype("f4") for w in want])
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8"} <= keys
+    assert {"conv2d.q8.gemm", "linear.q8", "rnn_dynamic.i8"} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

@@ -121,14 +121,16 @@ def test_recurrent(layers: int, both: bool, kind: str) -> None:
         same("aten::quantized_gru.data", x, sizes, h, gru, *tail, tolerance=tolerance)
 
 
+@pytest.mark.parametrize("zero", [0, 7, -100])
 @pytest.mark.parametrize(("name", "gates"), [("lstm", 4), ("gru", 3), ("rnn_relu", 1), ("rnn_tanh", 1)])
-def test_cells(name: str, gates: int) -> None:
+def test_cells(name: str, gates: int, zero: int) -> None:
+    """A weight with a zero point is two for the kernels, and the state comes twice."""
     torch.manual_seed(gates)
     with engine("qnnpack"):
         products = [
             pack(
                 "quantized::linear_prepack",
-                torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, 0, torch.qint8),
+                torch.quantize_per_tensor(torch.randn(gates * 6, k) * 0.3, 0.005, zero, torch.qint8),
                 torch.randn(gates * 6),
             )
             for k in (7, 6)
@@ -152,13 +154,13 @@ def test_refused() -> None:
     x, h = torch.randn(5, 3, 7), torch.randn(1, 3, 6)
     tail = (True, 1, 0.0, False, False, False)
     cases: list[tuple[str, tuple[Any, ...], str]] = [
-        ("aten::quantized_lstm.input", (x, [h], [cell], *tail), "memory"),
+        ("aten::quantized_lstm.input", (x, [h], [cell], *tail), "two states"),
         ("aten::quantized_lstm.input", (x, [h, h], [cell, cell], *tail), "each layer"),
-        ("aten::quantized_lstm.input", (x, [h, torch.randn(1, 3, 5)], [cell], *tail), "one size"),
-        ("aten::quantized_lstm.input", (x, [torch.randn(1, 3, 5)] * 2, [cell], *tail), "all gates"),
+        ("aten::quantized_lstm.input", (x, [h, torch.randn(1, 3, 5)], [cell], *tail), "w_ih of"),
+        ("aten::quantized_lstm.input", (x, [torch.randn(1, 3, 5)] * 2, [cell], *tail), "w_ih of"),
         ("aten::quantized_lstm.input", (x, [h, h], [3], *tail), "packed parameters"),
-        ("aten::quantized_lstm.input", (torch.randn(5, 3, 8), [h, h], [cell], *tail), "last dim"),
-        ("aten::quantized_gru.input", (x, h, [cell], *tail), "all gates"),
+        ("aten::quantized_lstm.input", (torch.randn(5, 3, 8), [h, h], [cell], *tail), "w_ih of"),
+        ("aten::quantized_gru.input", (x, h, [cell], *tail), "w_ih of"),
         ("aten::quantized_lstm.data", (x[0], torch.tensor([1, 2]), [h, h], [cell], *tail[:-1]), "never grow"),
         ("aten::quantized_lstm.data", (x[0], torch.tensor([2, 2]), [h, h], [cell], *tail[:-1]), "add up"),
     ]

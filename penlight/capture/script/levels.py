@@ -4,10 +4,13 @@
 
 torch.ao.quantization.quantize_dynamic always asks for it. fbgemm, x86 and onednn do as they are told; qnnpack, the engine of phones, does not
 (torch says so in a warning). The engine is no part of a model. So a module in memory gives what torch gives here, by the
-engine that is set; files were written for phones, and give what PyTorch Mobile gave: the flag is taken out of them.
+engine that is set; files were written for phones, and give what PyTorch Mobile gave: the flag is taken out of them. Single cells
+(nn.LSTMCell) have no flag, and take 128 levels where the engine listens: their weights are marked with it.
 """
 
 from __future__ import annotations
+
+import re
 
 from penlight.capture.lite.read import objects_in
 from penlight.ir.script import Const, Script
@@ -22,12 +25,19 @@ FLAGS = {
 }
 """By operator: which argument is reduce_range."""
 
+_CELLS = re.compile(r"quantized::quantized_\w+_cell_dynamic")
 
-def ignores_reduce_range() -> bool:
-    """Whether torch's engine, as it is set, does."""
+
+def use_engine_levels(script: Script) -> None:
+    """Those of torch's engine, as it is set."""
     import torch
 
-    return torch.backends.quantized.engine == "qnnpack"
+    if torch.backends.quantized.engine == "qnnpack":
+        use_all_levels(script)
+    elif any(a.op == "op" and _CELLS.fullmatch(a.target) for f in script.functions.values() for a in f.code):
+        for each in objects_in([script.module]):
+            if each.type_name.endswith(".quantized.LinearPackedParamsBase"):
+                each.attributes["reduce_range"] = True
 
 
 def use_all_levels(script: Script) -> None:

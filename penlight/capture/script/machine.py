@@ -259,7 +259,7 @@ class ScriptMachine(nn.Module):
         else:
             is_plain, made = plain_result(base, args)
             if not is_plain:
-                packed = [self._accessor(v) if isinstance(v, ScriptObject) else v for v in args]
+                packed = [self._accessible(v) for v in args]
                 if name.startswith("upgrade::"):
                     raise UnavailableError(f"{full_name} is not planned")
                 try:
@@ -285,8 +285,13 @@ class ScriptMachine(nn.Module):
             value.item() if self._observer is not None else known[1].array().item()
         )  # code may change it while observed
 
-    def _accessor(self, packed: ScriptObject) -> Callable[[str], Any]:
-        return lambda name: self.value(packed.attributes.get(name))
+    def _accessible(self, value: Any) -> Any:
+        """Packed parameters, alone or in a list, as functions that give their parts by name; other values as they are."""
+        if isinstance(value, list) and value and all(isinstance(v, ScriptObject) for v in value):
+            return [self._accessible(v) for v in value]
+        if not isinstance(value, ScriptObject):
+            return value
+        return lambda name: self.value(value.attributes.get(name))
 
 
 class _Made:

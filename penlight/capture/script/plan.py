@@ -71,7 +71,7 @@ def plan_script(
             problem = f"{type(seen.failure).__name__} in Penlight while observing the model: {seen.failure}"
             warnings.warn(PlanWarning(f"{problem}; what follows is interpreted. Please report this."), stacklevel=2)
     shapes = dynamic_shapes if given or dynamic_shapes is not None else "auto"
-    reason = _not_tensors(inputs) or _not_straight(script, seen)
+    reason = _not_tensors(inputs, tuples=given) or _not_straight(script, seen)
     if not given and len(inputs) < len(forward.parameters) - 1:
         reason = reason or "it has arguments with defaults, which a plan would fix"
     if not reason:
@@ -140,13 +140,19 @@ def positional(function: ScriptFunction, args: Sequence[Any], kwargs: Mapping[st
     return tuple(made)
 
 
-def _not_tensors(inputs: Sequence[Any]) -> str:
+def _not_tensors(inputs: Sequence[Any], tuples: bool) -> str:
+    """`tuples`: of tensors are good too, as states of an LSTM: TorchScript fixes their length by its types."""
     for i, value in enumerate(inputs):
-        if not isinstance(value, torch.Tensor):
-            return f"argument {i} is a {type(value).__name__}, which code may look at"
-        if value.is_quantized:
-            return f"argument {i} is a quantized tensor"
+        for tensor in _leaves(value) if tuples else [value]:
+            if not isinstance(tensor, torch.Tensor):
+                return f"argument {i} is a {type(value).__name__}, which code may look at"
+            if tensor.is_quantized:
+                return f"argument {i} is a quantized tensor"
     return ""
+
+
+def _leaves(value: Any) -> list[Any]:
+    return [leaf for v in value for leaf in _leaves(v)] if isinstance(value, tuple) and value else [value]
 
 
 def _not_straight(script: Script, seen: Observation) -> str:

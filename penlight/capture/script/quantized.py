@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from penlight.capture.script.plain_values import DTYPES
 from penlight.errors import CaptureError
 from penlight.ops.quantized.dynamic import round_dynamic
+from penlight.ops.recurrent.recurrent_dynamic import cell_dynamic
 
 STORED = {torch.quint8: torch.uint8, torch.qint8: torch.int8, torch.qint32: torch.int32}
 LEVELS = {torch.uint8: (0, 255), torch.int8: (-128, 127), torch.int32: (-(2**31), 2**31 - 1)}
@@ -83,7 +84,11 @@ def holds_quantized(x: Any) -> bool:
 
 def is_about_quantized(name: str, args: list[Any]) -> bool:
     """Whether a call is for `call_quantized`."""
-    return name.startswith("quantized::") or name == "aten::quantize_per_tensor" or any(map(holds_quantized, args))
+    return (
+        name.startswith(("quantized::", "aten::quantized_"))
+        or name == "aten::quantize_per_tensor"
+        or any(map(holds_quantized, args))
+    )
 
 
 def call_quantized(name: str, overload: str, args: list[Any], call: Call) -> Any:
@@ -205,13 +210,90 @@ def _linear_dynamic(relu: bool) -> Callable[..., Any]:
     """Its input is rounded to a scale that is chosen in the run. Weights of f16 are plain numbers."""
 
     def call(x: torch.Tensor, packed: Any, reduce_range: bool = False) -> torch.Tensor:
-        weight = packed("weight")
-        if isinstance(weight, Quantized):
-            if any(weight.zero if isinstance(weight.zero, tuple) else (weight.zero,)):
-                raise CaptureError("a dynamic product with weights whose zero point is not 0 is not planned")
-            x, weight = round_dynamic()(x, reduce_range), weight.real
-        y: torch.Tensor = torch.ops.aten.linear.default(x, weight, packed("bias"))
+        y = _product_dynamic(x, packed("weight"), packed("bias"), reduce_range)
         return F.relu(y) if relu else y
+
+    return call
+
+
+def _product_dynamic(x: torch.Tensor, weight: Any, bias: torch.Tensor | None, reduce_range: bool) -> torch.Tensor:
+    if isinstance(weight, Quantized):
+        x, weight = round_dynamic()(x, reduce_range), _symmetric(weight)
+    return torch.ops.aten.linear.default(x, weight, bias)
+
+
+def _symmetric(weight: Quantized) -> torch.Tensor:
+    if any(weight.zero if isinstance(weight.zero, tuple) else (weight.zero,)):
+        raise CaptureError("a dynamic product with weights whose zero point is not 0 is not planned")
+    return weight.real
+
+
+# ---- recurrent layers, dynamic too ----
+WEIGHTS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+
+
+def _recurrent(kind: str) -> Callable[..., Any]:
+    """Of a padded batch. `params` gives the weights of each layer and direction by name, as `packed` does."""
+
+    def call(x: torch.Tensor, hx: Any, params: Any, *rest: Any) -> Any:
+        if not isinstance(params, (list, tuple)) or not all(map(callable, params)):
+            raise CaptureError(f"aten::quantized_{kind} of a packed sequence is not planned")
+        _, layers, _, train, both, batch_first = rest[:6]
+        directions = 2 if both else 1
+        if train:
+            raise CaptureError("a quantized layer in training mode is not planned: call model.eval() first")
+        if len(params) != layers * directions:
+            raise CaptureError(f"{len(params)} parameters for {layers} layers of aten::quantized_{kind}")
+        if not any(isinstance(cell("weight_hh"), Quantized) for cell in params):
+            return _halves(kind, x, hx, params, layers, both, batch_first)
+        states, lasts = list(hx) if kind == "lstm" else [hx], []
+        x = x.transpose(0, 1) if batch_first else x
+        for layer in range(layers):
+            ys = []
+            for d in range(directions):
+                index = layer * directions + d
+                y, *last = _layer(kind, x, [s[index] for s in states], params[index], d == 1)
+                ys.append(y)
+                lasts.append(last)
+            x = torch.cat(ys, 2) if both else ys[0]
+        y = x.transpose(0, 1) if batch_first else x
+        return (y, *(torch.stack(each) for each in zip(*lasts, strict=True)))
+
+    return call
+
+
+def _layer(kind: str, x: torch.Tensor, states: list[torch.Tensor], cell: Any, reverse: bool) -> tuple[Any, ...]:
+    """One layer in one direction: its output and last states. The products of all steps' inputs are one, with one scale."""
+    w_ih, w_hh, b_ih, b_hh = map(cell, WEIGHTS)
+    if not isinstance(w_ih, Quantized) or not isinstance(w_hh, Quantized):
+        raise CaptureError("a recurrent layer with integers and floats as weights is not planned")
+    reduce_range = cell("reduce_range")
+    gates = _product_dynamic(x, w_ih, b_ih, reduce_range)
+    return cell_dynamic(kind)(gates, _symmetric(w_hh), *states, b_hh, reverse, reduce_range)  # type: ignore[no-any-return]
+
+
+def _halves(kind: str, x: torch.Tensor, hx: Any, params: Any, layers: int, both: bool, batch_first: bool) -> Any:
+    """Weights of f16 are plain numbers, and the layer is torch's own."""
+    weights = []
+    for cell in params:
+        w_ih, w_hh, *biases = map(cell, WEIGHTS)
+        weights += [w_ih, w_hh, *(torch.zeros(w_hh.shape[0]) if b is None else b for b in biases)]
+    op = torch.ops.aten.lstm.input if kind == "lstm" else torch.ops.aten.gru.input
+    return op(x, hx, weights, True, layers, 0.0, False, both, batch_first)
+
+
+def _cell(kind: str, **more: Any) -> Callable[..., Any]:
+    """One step: a layer over a sequence of one. The biases beside the packed ones are not read, as in torch. Levels: levels.py."""
+
+    def call(x: torch.Tensor, hx: Any, w_ih: Any, w_hh: Any, *biases: Any) -> Any:
+        reduce_range = bool(w_ih("reduce_range"))
+        gates = _product_dynamic(x, w_ih("weight"), w_ih("bias"), reduce_range).unsqueeze(0)
+        states = list(hx) if kind == "lstm" else [hx]
+        if not isinstance(w_hh("weight"), Quantized):
+            raise CaptureError(f"a {kind} cell with floats as weights is not planned")
+        weight = _symmetric(w_hh("weight"))
+        _, *last = cell_dynamic(kind)(gates, weight, *states, w_hh("bias"), False, reduce_range, *more.values())
+        return tuple(last) if kind == "lstm" else last[0]
 
     return call
 
@@ -385,6 +467,12 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "quantized::linear_relu_dynamic": _linear_dynamic(relu=True),
     "quantized::linear_dynamic_fp16": _linear_dynamic(relu=False),
     "quantized::linear_relu_dynamic_fp16": _linear_dynamic(relu=True),
+    "aten::quantized_lstm": _recurrent("lstm"),
+    "aten::quantized_gru": _recurrent("gru"),
+    "quantized::quantized_lstm_cell_dynamic": _cell("lstm"),
+    "quantized::quantized_gru_cell_dynamic": _cell("gru"),
+    "quantized::quantized_rnn_tanh_cell_dynamic": _cell("rnn", nonlinearity="tanh"),
+    "quantized::quantized_rnn_relu_cell_dynamic": _cell("rnn", nonlinearity="relu"),
     "quantized::add": _pair(torch.add, relu=False),
     "quantized::add_relu": _pair(torch.add, relu=True),
     "quantized::mul": _pair(torch.mul, relu=False),

@@ -19,7 +19,7 @@ from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
-from penlight.capture.script.levels import ignores_reduce_range, use_all_levels
+from penlight.capture.script.levels import use_all_levels, use_engine_levels
 from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
@@ -71,8 +71,7 @@ def capture_script(
         from penlight.capture.script.torchscript import script_of, traced_inputs
 
         script = script_of(source, _kept(source._c._method_names(), methods, bundles))
-        if ignores_reduce_range():
-            use_all_levels(script)
+        use_engine_levels(script)
         examples = examples or _traced(traced_inputs(source))
         return _capture(script, examples, dynamic_shapes, plan, say, lambda: copy.deepcopy(source))
     unknown = set(methods or ()) - set(source.methods)

@@ -1,19 +1,13 @@
 // quantize_dynamic.f32: the range of x, a scale and zero point from it, then the integers: a phase each. dequantize_dynamic.u8: back.
 // columns_dynamic.i32: what an integer product knows of its columns, when the scale is known.
 #include "penlight/ops/quantized/convert.h"
-#include "penlight/ops/quantized/range.h"
+#include "penlight/ops/quantized/dynamic.h"
 
 namespace pen {
 
-enum class DynamicRule : uint8_t { torch, pt2e, fixed };
-
 struct Dynamic : Convert {
   Loops<1> read;  // x in the order of its own memory
-  DynamicRule rule;
-  float eps;
-};
-struct DynamicRange {  // that a task found; 0 is always within
-  float least, most;
+  DynamicLevels levels;
 };
 
 static Status shape_step(Shapes& s, int input) {
@@ -26,12 +20,9 @@ PEN_SHAPE(quantize_dynamic) {
   const Quant* q = s.declared_quant(0);
   if (s.declared_dtype(0) != DType::u8 || !q || q->axis >= 0 || q->scale != 1.0)
     return s.fail(-1, "u8 in steps (a scale of 1) as result", "another type");
-  int64_t high = s.integer("high");
-  if (high < 1 || high > 255) return s.fail(-1, "a highest level from 1 to 255", "%lld", static_cast<long long>(high));
-  const char* rule = s.text("rule");
-  bool fixed = strcmp(rule, "fixed") == 0;
-  if (!fixed && strcmp(rule, "torch") != 0 && strcmp(rule, "pt2e") != 0) return s.fail(-1, "torch, pt2e or fixed as rule", "%s", rule);
-  if (fixed ? q->zero > high - 1 : q->zero != 0)
+  PEN_TRY(check_dynamic_levels(s, true));
+  const bool fixed = strcmp(s.text("rule"), "fixed") == 0;
+  if (fixed ? q->zero > s.integer("high") - 1 : q->zero != 0)
     return s.fail(-1, "a zero point that leaves levels above it, or 0 where it is chosen in a run", "%lld",
                   static_cast<long long>(q->zero));
   PEN_TRY(s.output(0, DType::u8, shape_of(s.in(0))));
@@ -44,10 +35,8 @@ PEN_BIND(quantize_dynamic) {
   Dynamic* p = b.params<Dynamic>();
   PEN_TRY(bind_convert(b, b.declared_quant(0), DType::u8, p));
   PEN_TRY(b.output(1));
-  const char* rule = b.text("rule");
-  p->rule = rule[0] == 't' ? DynamicRule::torch : rule[0] == 'p' ? DynamicRule::pt2e : DynamicRule::fixed;
-  p->high = static_cast<int32_t>(b.integer("high"));
-  p->eps = static_cast<float>(b.number("eps"));
+  p->levels = dynamic_levels(b, p->zero, static_cast<float>(b.number("eps")));
+  p->high = p->levels.last();
   const Tensor& x = b.in(0);
   if (p->units) p->read.make(x, 1, [&](int) -> const Tensor& { return x; });
   b.tasks(p->tasks, 1, p->tasks);  // the scale is chosen even of nothing
@@ -82,63 +71,23 @@ PEN_BIND(columns_dynamic) {
 
 namespace PEN_ISA {
 
-// The range of elements [begin, end) in the order of memory. Their distance from themselves is 0, unless one is not finite.
+// The range of elements [begin, end) in the order of memory.
 static DynamicRange range_of(const Run& r, const Dynamic& p, int64_t begin, int64_t end) {
   const Loops<1>& read = p.read;
-  const float* x = r.in[0].as<float>();
-  V least = set1(0.0f), most = least, wrong = least;
-  float one_least = 0.0f, one_most = 0.0f, one_wrong = 0.0f;
+  RangeFinder finder;
   while (begin < end) {
     int64_t at = begin % read.dims[0], row = begin / read.dims[0], in = at;
     for (int d = 1; d < read.rank; ++d) {
       in += row % read.dims[d] * read.out[d];
       row /= read.dims[d];
     }
-    int64_t n = read.dims[0] - at < end - begin ? read.dims[0] - at : end - begin, i = 0;
-    for (; i + kLanes <= n; i += kLanes) {
-      V v = load(x + in + i);
-      least = min(least, v);
-      most = max(most, v);
-      wrong = wrong + (v - v);
-    }
-    for (; i < n; ++i) {
-      float v = x[in + i];
-      one_least = v < one_least ? v : one_least;
-      one_most = v > one_most ? v : one_most;
-      one_wrong += v - v;
-    }
+    int64_t n = read.dims[0] - at < end - begin ? read.dims[0] - at : end - begin;
+    finder.see(r.in[0].as<float>() + in, n);
     begin += n;
   }
-  float lanes[3][kLanes];
-  store(lanes[0], least);
-  store(lanes[1], most);
-  store(lanes[2], wrong);
-  for (int j = 0; j < kLanes; ++j) {
-    one_least = lanes[0][j] < one_least ? lanes[0][j] : one_least;
-    one_most = lanes[1][j] > one_most ? lanes[1][j] : one_most;
-    one_wrong += lanes[2][j];
-  }
-  if (one_wrong == 0.0f) return {one_least, one_most};
-  r.fail_value(0, "finite numbers, from whose range a scale is chosen", "NaN or an infinity, in part ", r.begin);
-  return {0.0f, 0.0f};
-}
-
-static Affine choose(const Dynamic& p, float least, float most) {
-  Affine a = {1.0, 0};
-  if (p.rule == DynamicRule::torch) {
-    choose_scale(least, most, 0, p.high, &a);
-    return a;
-  }
-  float above = most / static_cast<float>(p.high - p.zero), below = p.zero ? -least / static_cast<float>(p.zero) : 0.0f;
-  float scale = p.rule == DynamicRule::pt2e ? (most - least) / static_cast<float>(p.high) : above > below ? above : below;
-  scale = scale > p.eps ? scale : p.eps;
-  if (!(1.0f / scale <= 3.4028235e38f)) return a;  // there is nothing to tell apart
-  a.scale = static_cast<double>(scale);
-  if (p.rule == DynamicRule::pt2e) {
-    double zero = -nearbyint(static_cast<double>(least / scale));
-    a.zero = static_cast<int64_t>(zero < p.high ? zero : p.high);
-  }
-  return a;
+  DynamicRange found;
+  if (!finder.end(&found)) r.fail_value(0, kFiniteRange, "NaN or an infinity, in part ", r.begin);
+  return found;
 }
 
 }  // namespace PEN_ISA
@@ -158,12 +107,11 @@ PEN_KERNEL(quantize_dynamic, f32) {
       all.least = found[t].least < all.least ? found[t].least : all.least;
       all.most = found[t].most > all.most ? found[t].most : all.most;
     }
-    Affine a = PEN_ISA::choose(p, all.least, all.most);
+    Affine a = choose_step(p.levels, all);
     step[0] = static_cast<float>(a.scale);
     step[1] = static_cast<float>(a.zero);
   } else {
     Convert known = p;
-    if (p.rule == DynamicRule::torch) known.high = 255;
     known.inverse = 1.0f / step[0];
     known.zero += static_cast<int32_t>(step[1]);
     PEN_ISA::quantize_tasks(known, r.in[0].as<float>(), r.out[0].as<uint8_t>(), r.begin, r.end);

@@ -68,14 +68,24 @@ def _(g: Emitter, x: Value, reduce_range: bool) -> Value:
     return emit_rounded(g, x, 127 if reduce_range else 255, "torch")[2]
 
 
-def round_dynamic() -> Any:
-    """torch's operator of that name: what dynamically quantized operators make of their input, in floats. torch has none that
-    torch.export takes."""
+def library() -> Any:
+    """Where torch finds operators that it needs for what torch.export does not take otherwise. They last as long as it does."""
     import torch
 
     if not _libraries:
-        library = torch.library.Library("penlight", "FRAGMENT")
-        library.define("round_dynamic(Tensor x, bool reduce_range) -> Tensor")
+        _libraries.append(torch.library.Library("penlight", "FRAGMENT"))
+    return _libraries[0]
+
+
+_libraries: list[Any] = []
+
+
+def round_dynamic() -> Any:
+    """torch's operator of that name: what dynamically quantized operators make of their input, in floats."""
+    import torch
+
+    if not hasattr(torch.ops.penlight, "round_dynamic"):
+        library().define("round_dynamic(Tensor x, bool reduce_range) -> Tensor")
 
         def rounded(x: torch.Tensor, reduce_range: bool) -> torch.Tensor:
             if x.numel() == 0:
@@ -83,13 +93,9 @@ def round_dynamic() -> Any:
             scale, zero = torch._choose_qparams_per_tensor(x, reduce_range)
             return torch.quantize_per_tensor(x, scale, zero, torch.quint8).dequantize()
 
-        library.impl("round_dynamic", rounded, "CPU")
-        library.impl("round_dynamic", lambda x, reduce_range: torch.empty_like(x), "Meta")
-        _libraries.append(library)
+        library().impl("round_dynamic", rounded, "CPU")
+        library().impl("round_dynamic", lambda x, reduce_range: torch.empty_like(x), "Meta")
     return torch.ops.penlight.round_dynamic.default
-
-
-_libraries: list[Any] = []  # operators last as long as their library
 
 
 @quantize_dynamic.samples

@@ -278,8 +278,10 @@ static Status prepack(Call& c, int bits) {
       scale = round_to_half(range == 0.0f ? 1.0f : range / static_cast<float>(most));
       if (scale == 0.0f || 1.0f / scale > 3.4028235e38f) scale = 1.0f;
       inverse = 1.0f / scale;
-      number_into(Value(static_cast<double>(scale)), DType::f16, behind);
-      number_into(Value(static_cast<double>(low)), DType::f16, behind + 2);
+      uint16_t halves[2];  // rows end at any byte
+      number_into(Value(static_cast<double>(scale)), DType::f16, halves);
+      number_into(Value(static_cast<double>(low)), DType::f16, halves + 1);
+      memcpy(behind, halves, 4);
     }
     for (int64_t k = 0; k < columns; ++k) {
       int64_t v = limit(nearest((x[k] - low) * inverse), {0, most});

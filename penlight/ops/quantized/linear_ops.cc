@@ -13,8 +13,8 @@ static Status rows_of(const Call& c, const TensorObject& x, int64_t inputs, int6
   for (int d = 0; d + 1 < x.rank(); ++d) *rows *= x.dim(d);
   return PEN_OK;
 }
-static Status filter_of(const Call& c, const Instance& object, const TensorObject& x, Filter* f) {
-  PEN_TRY(weights_of(c, object, 0, 1, &f->w));
+// weights_of has filled f->w.
+static Status filter_of(const Call& c, const TensorObject& x, Filter* f) {
   const TensorObject& w = *f->w.tensor;
   if (w.rank() != 2) return c.fail("a weight of rank 2", "rank %d", w.rank());
   int64_t rows;
@@ -42,7 +42,8 @@ Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target 
   PEN_TRY(bytes_of(c, x, Order::rows, &dense, &a));
   PEN_TRY(check_zero_point(c, target.zero, x.dtype()));
   PEN_TRY(check_scale(c, target.scale));
-  PEN_TRY(filter_of(c, *object, x, &f));
+  PEN_TRY(weights_of(c, *object, 0, 1, &f.w));
+  PEN_TRY(filter_of(c, x, &f));
   FilterValues values;
   Tensor rows;
   PEN_TRY(pack_filter(c, f, x.dtype(), a, target.scale, &values));
@@ -59,10 +60,7 @@ Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target 
 }
 
 // f16 weights: they are f32 numbers here, and so is the product.
-static Status linear_real(const Call& c, const Instance& object, const TensorObject& x, bool relu, Value* y) {
-  const TensorObject *w, *bias;
-  PEN_TRY(packed_tensor(c, object, "weight", false, &w));
-  PEN_TRY(packed_tensor(c, object, "bias", true, &bias));
+static Status linear_real(const Call& c, const TensorObject* w, const TensorObject* bias, const TensorObject& x, bool relu, Value* y) {
   int64_t rows;
   if (w->dtype() != DType::f32 || w->quantizer || w->rank() != 2)
     return c.fail("a weight of f32 and rank 2", "%s of rank %d", dtype_name(w->dtype()), w->rank());
@@ -92,14 +90,15 @@ static Status linear_real(const Call& c, const Instance& object, const TensorObj
   return y->is_none() ? c.out_of_memory() : PEN_OK;
 }
 
-Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, bool reduce_range, Value* y) {
+Status linear_dynamic_of(const Call& c, const TensorObject& weight, const TensorObject* bias, const TensorObject& x, bool relu,
+                         bool reduce_range, Value* y) {
   if (x.quantizer || x.dtype() != DType::f32)
     return c.fail("an input of f32", "%s", x.quantizer ? "a quantized one" : dtype_name(x.dtype()));
-  const TensorObject* weight;
-  PEN_TRY(packed_tensor(c, *object, "weight", false, &weight));
-  if (!weight->quantizer) return linear_real(c, *object, x, relu, y);
   Filter f;
-  PEN_TRY(filter_of(c, *object, x, &f));
+  f.w.tensor = &weight;
+  f.w.bias = bias;
+  PEN_TRY(check_weights(c, 0, 1, &f.w));
+  PEN_TRY(filter_of(c, x, &f));
   Status status;
   Value dense = Value::own(ordered(c, x, Order::rows, &status));
   PEN_TRY(status);
@@ -141,7 +140,11 @@ PEN_OP(quantized_linear_relu, "[quantized]",
 static Status dynamic(Call& c, bool relu) {
   Instance* object;
   PEN_TRY(packed_object(c, 1, kLinearParams, &object));
-  return linear_dynamic_of(c, object, c.tensor(0), relu, c.given(2) && c.flag(2), &c.results[0]);
+  const TensorObject *weight, *bias, &x = c.tensor(0);
+  PEN_TRY(packed_tensor(c, *object, "weight", false, &weight));
+  PEN_TRY(packed_tensor(c, *object, "bias", true, &bias));
+  if (!weight->quantizer && !x.quantizer && x.dtype() == DType::f32) return linear_real(c, weight, bias, x, relu, &c.results[0]);
+  return linear_dynamic_of(c, *weight, bias, x, relu, c.given(2) && c.flag(2), &c.results[0]);
 }
 PEN_OP(
     linear_dynamic,

@@ -35,6 +35,8 @@ struct Weights {
 };
 // `axis`: the dim of the weight that its outputs lie along (of a grouped transposed convolution, outputs are groups times that).
 Status weights_of(const Call& c, const Instance& object, int axis, int64_t groups, Weights* to);
+// The same of tensors that are there, w->tensor and w->bias: fills the rest.
+Status check_weights(const Call& c, int axis, int64_t groups, Weights* w);
 
 // Results of a product of a quantized x: limits with or without relu.
 struct Target {
@@ -44,7 +46,8 @@ struct Target {
 };
 
 Status linear_of(const Call& c, Instance* object, const TensorObject& x, Target target, Value* y);  // quantized x
-// Of real x, also with f16 weights. reduce_range: levels 0 to 127.
-Status linear_dynamic_of(const Call& c, Instance* object, const TensorObject& x, bool relu, bool reduce_range, Value* y);
+// Of real x. reduce_range: levels 0 to 127.
+Status linear_dynamic_of(const Call& c, const TensorObject& weight, const TensorObject* bias, const TensorObject& x, bool relu,
+                         bool reduce_range, Value* y);
 
 }  // namespace pen

@@ -55,6 +55,9 @@ Status packed_object(const Call& c, int i, const char* type, Instance** to) { re
 Status weights_of(const Call& c, const Instance& object, int axis, int64_t groups, Weights* w) {
   PEN_TRY(packed_tensor(c, object, "weight", false, &w->tensor));
   PEN_TRY(packed_tensor(c, object, "bias", true, &w->bias));
+  return check_weights(c, axis, groups, w);
+}
+Status check_weights(const Call& c, int axis, int64_t groups, Weights* w) {
   const TensorObject& t = *w->tensor;
   if (!t.quantizer || t.dtype() != DType::i8 || axis >= t.rank())
     return c.fail("a weight of qint8", "%s of rank %d", t.quantizer ? dtype_name(t.dtype()) : "one that is not quantized", t.rank());

@@ -2,14 +2,11 @@
 // linear before this); here each step multiplies the state by the packed weight w [gates * H, P] and applies the gates. A task
 // is a range of the batch with all its steps, so threads never wait for each other. The state of a step is read where it
 // was written: in y.
+#include "penlight/ops/recurrent/cell.h"
 #include "penlight/runtime/base/packed.h"
-#include "penlight/ops/shape/runs.h"
 #include "penlight/runtime/cpu/gemm.h"
-#include "penlight/runtime/simd/math.h"
 
 namespace pen {
-
-enum class Cell : uint8_t { lstm, gru, tanh, relu };
 
 struct RecurrentParams {
   Cell cell;
@@ -20,12 +17,6 @@ struct RecurrentParams {
 };
 
 constexpr int64_t kRecurrentRows = 28;  // of a task: two tall tiles
-
-static PEN_SMALL Status check_matrix(const Shapes& s, int input, const char* expected, int64_t rows, int64_t columns) {
-  const Tensor& t = s.in(input);
-  if (t.rank == 2 && t.dims[0] == rows && t.dims[1] == columns) return PEN_OK;
-  return s.fail(input, expected, "rank %d, not [%lld, %lld]", t.rank, static_cast<long long>(rows), static_cast<long long>(columns));
-}
 
 // Inputs: x, w, h, then c and the projection (lstm), or the state's bias (gru).
 static PEN_SMALL Status recurrent_shapes(Shapes& s, Cell cell, int64_t gates) {
@@ -56,16 +47,12 @@ static PEN_SMALL Status recurrent_shapes(Shapes& s, Cell cell, int64_t gates) {
 PEN_SHAPE(lstm) { return recurrent_shapes(s, Cell::lstm, 4); }
 PEN_SHAPE(gru) { return recurrent_shapes(s, Cell::gru, 3); }
 PEN_SHAPE(rnn) {
-  if (strcmp(s.text("nonlinearity"), "tanh") != 0 && strcmp(s.text("nonlinearity"), "relu") != 0)
-    return s.fail(-1, "nonlinearity tanh or relu", "\"%s\"", s.text("nonlinearity"));
+  PEN_TRY(check_nonlinearity(s));
   return recurrent_shapes(s, Cell::tanh, 1);
 }
 
-static PEN_SMALL Status need_packed(Bind& b, int input) {
-  int64_t bytes = packed_bytes("panel16", b.in(input), 1);
-  if (strcmp(b.in_layout(input), "panel16") != 0 || bytes < 0 || b.in_bytes(input) < bytes)
-    return b.fail(input, "panel16 and all its bytes", "layout %s", b.in_layout(input));
-  return PEN_OK;
+static PEN_SMALL Status need_panels(Bind& b, int input) {
+  return need_packed(b, input, "panel16", packed_bytes("panel16", b.in(input), 1));
 }
 
 static PEN_SMALL Status recurrent_plan(Bind& b, Cell cell, int64_t gates) {
@@ -79,10 +66,10 @@ static PEN_SMALL Status recurrent_plan(Bind& b, Cell cell, int64_t gates) {
   p->hidden = b.in(0).dims[2] / gates;
   p->state = b.out(0).dims[2];
   bool lstm = cell == Cell::lstm, projected = lstm && b.has(4);
-  PEN_TRY(need_packed(b, 1));
+  PEN_TRY(need_panels(b, 1));
   PEN_TRY(b.need(2, Need::rows));
   if (lstm) PEN_TRY(b.need(3, Need::rows));
-  if (projected) PEN_TRY(need_packed(b, 4));
+  if (projected) PEN_TRY(need_panels(b, 4));
   if (cell == Cell::gru && b.has(3)) PEN_TRY(b.need(3, Need::dense));
   PEN_TRY(b.need(0, Need::rows));
   for (int i = 0; i < (lstm ? 3 : 2); ++i) {
@@ -110,7 +97,7 @@ static PEN_SMALL Status recurrent_plan(Bind& b, Cell cell, int64_t gates) {
 
 PEN_BIND(lstm) { return recurrent_plan(b, Cell::lstm, 4); }
 PEN_BIND(gru) { return recurrent_plan(b, Cell::gru, 3); }
-PEN_BIND(rnn) { return recurrent_plan(b, b.text("nonlinearity")[0] == 't' ? Cell::tanh : Cell::relu, 1); }
+PEN_BIND(rnn) { return recurrent_plan(b, nonlinearity_of(b), 1); }
 
 namespace PEN_ISA {
 
@@ -152,40 +139,6 @@ static PEN_INLINE void state_product(const StateProduct& s, int64_t rows) {
   }
 }
 
-template <bool kPartial>
-static PEN_INLINE V take(const float* p, int64_t lanes) {
-  return kPartial ? load_partial(p, lanes) : load(p);
-}
-template <bool kPartial>
-static PEN_INLINE void put(float* p, V v, int64_t lanes) {
-  if (kPartial) {
-    store_partial(p, v, lanes);
-  } else {
-    store(p, v);
-  }
-}
-
-// Some neighbouring hidden units of one row: gates lie H apart. For gru, `x` is the input's share, which the state's share
-// must not be mixed with in the new candidate; elsewhere the gates hold both.
-template <Cell kCell, bool kPartial>
-static PEN_INLINE void apply_gates(const float* gates, const float* x, int64_t n, const float* before, float* c, float* h, int64_t lanes) {
-  if (kCell == Cell::lstm) {
-    V in = sigmoid(take<kPartial>(gates, lanes)), keep = sigmoid(take<kPartial>(gates + n, lanes));
-    V candidate = tanh(take<kPartial>(gates + 2 * n, lanes)), out = sigmoid(take<kPartial>(gates + 3 * n, lanes));
-    V cell = fma(keep, take<kPartial>(c, lanes), in * candidate);
-    put<kPartial>(c, cell, lanes);
-    put<kPartial>(h, out * tanh(cell), lanes);
-  } else if (kCell == Cell::gru) {
-    V reset = sigmoid(take<kPartial>(x, lanes) + take<kPartial>(gates, lanes));
-    V update = sigmoid(take<kPartial>(x + n, lanes) + take<kPartial>(gates + n, lanes));
-    V candidate = tanh(fma(reset, take<kPartial>(gates + 2 * n, lanes), take<kPartial>(x + 2 * n, lanes)));
-    put<kPartial>(h, fma(update, take<kPartial>(before, lanes) - candidate, candidate), lanes);
-  } else {
-    V sum = take<kPartial>(gates, lanes);
-    put<kPartial>(h, kCell == Cell::tanh ? tanh(sum) : max(zero(), sum), lanes);  // max: NaN comes through as the second
-  }
-}
-
 template <Cell kCell>
 static PEN_INLINE void recur(const Run& r) {
   const RecurrentParams& p = r.as<RecurrentParams>();
@@ -216,11 +169,8 @@ static PEN_INLINE void recur(const Run& r) {
       float* h = projected ? whole : y;
       int64_t h_pitch = projected ? p.hidden_pitch : p.y_row;
       for (int64_t i = 0; i < rows; ++i) {
-        const float *row = gates + i * p.gates_pitch, *given = x + i * p.x_row, *before = state + i * state_pitch;
-        float *cell = c + i * n, *to = h + i * h_pitch;
-        int64_t k = 0;
-        for (; k + kLanes <= n; k += kLanes) apply_gates<kCell, false>(row + k, given + k, n, before + k, cell + k, to + k, kLanes);
-        if (k < n) apply_gates<kCell, true>(row + k, given + k, n, before + k, cell + k, to + k, n - k);
+        float* cell = kCell == Cell::lstm ? c + i * n : nullptr;
+        apply_cell<kCell>(gates + i * p.gates_pitch, x + i * p.x_row, n, state + i * state_pitch, cell, h + i * h_pitch);
       }
       if (projected) {
         StateProduct projection = {whole, p.hidden_pitch, n, r.in[4].as<float>(), p.state, y, p.y_row, nullptr, 0, nullptr};

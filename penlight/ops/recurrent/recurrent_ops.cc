@@ -1,21 +1,13 @@
 // lstm, gru, rnn_tanh, rnn_relu and their cells of the VM, over padded batches and over packed sequences. A layer goes through its
 // steps in blocks of one batch size: a padded batch is one block, a packed sequence as many as it has lengths.
 #include "penlight/ops/matmul/product.h"
+#include "penlight/ops/recurrent/layers.h"
 #include "penlight/runtime/vm/flat.h"
 #include "penlight/runtime/vm/packing.h"
 
 namespace pen {
 
 namespace {
-
-enum class Cell { lstm, gru, tanh, relu };
-int gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
-
-struct Layer {
-  Cell cell;
-  const TensorObject *w_ih, *w_hh, *b_ih, *b_hh, *w_hr;  // biases and the projection may be null
-  bool reverse;
-};
 
 Value view_of(const TensorObject& t, int rank, const int64_t* dims, const int64_t* strides, int64_t elements) {
   return Value::own(tensor_view(t, rank, dims, strides, t.offset + elements * dtype_size(t.dtype())));
@@ -34,7 +26,7 @@ Status need_matrix(const Call& c, const TensorObject& t, int64_t rows, int64_t c
                 static_cast<long long>(t.rank() > 1 ? t.dim(1) : 1));
 }
 
-// The layer's weights fit each other, x and the states; all of one dtype.
+// The layer's weights fit each other, x and the states.
 Status check_layer(const Call& c, const Layer& l, DType dtype, int64_t features, int64_t state, int64_t hidden) {
   int64_t gates = gate_count(l.cell) * hidden;
   PEN_TRY(need_matrix(c, *l.w_ih, gates, features, "a weight w_ih"));
@@ -46,21 +38,23 @@ Status check_layer(const Call& c, const Layer& l, DType dtype, int64_t features,
   const TensorObject* all[] = {l.w_ih, l.w_hh, l.b_ih, l.b_hh, l.w_hr};
   for (int i = 0; i < 5; ++i) {
     if (!all[i]) continue;
-    if (all[i]->dtype() != dtype)
-      return c.fail("weights of the input's dtype", "%s and %s", dtype_name(all[i]->dtype()), dtype_name(dtype));
+    DType wanted = i < 2 && l.products ? l.products->weights : dtype;
+    if (all[i]->dtype() != wanted)
+      return c.fail(l.products ? "weights of the dtype of their product" : "weights of the input's dtype", "%s and %s",
+                    dtype_name(all[i]->dtype()), dtype_name(wanted));
     if ((i == 2 || i == 3) && (all[i]->rank() != 1 || all[i]->dim(0) != gates))
       return c.fail("a bias for each gate", "rank %d", all[i]->rank());
   }
   return PEN_OK;
 }
 
-// The input's share of the gates, for all rows of x at once: [..., gates * H].
+// LayerProducts of floats.
 Status input_gates(const Call& c, const Layer& l, const TensorObject& x, Value* to) {
   Graph g(c);
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   auto in = [&](const TensorObject* t) { return g.input(*t, carrier); };
   int bias = l.b_ih ? in(l.b_ih) : -1;
-  if (l.cell != Cell::gru && l.b_ih && l.b_hh) bias = g.node(Key("add", carrier), bias, in(l.b_hh));
+  if (l.cell != Cell::gru && l.b_hh) bias = bias < 0 ? in(l.b_hh) : g.node(Key("add", carrier), bias, in(l.b_hh));
   int y;
   if (carrier == DType::f32) {
     int weight;
@@ -137,25 +131,17 @@ Status block(const Call& c, const Layer& l, const TensorObject& gates, TensorObj
   int x = g.input(gates), before = g.input(*h), weight, projection = -1;
   PEN_TRY(packed(l.w_hh, &weight));
   if (l.w_hr) PEN_TRY(packed(l.w_hr, &projection));
-  int out[3], count = 2;
+  int out;
   if (l.cell == Cell::lstm) {
-    out[0] = g.node("lstm.f32", x, weight, before, *cell, projection);
-    count = 3;
+    out = g.node("lstm.f32", x, weight, before, *cell, projection);
   } else if (l.cell == Cell::gru) {
-    out[0] = g.node("gru.f32", x, weight, before, l.b_hh ? g.input(*l.b_hh, DType::f32) : -1);
+    out = g.node("gru.f32", x, weight, before, l.b_hh ? g.input(*l.b_hh, DType::f32) : -1);
   } else {
-    out[0] = g.node("rnn.f32", x, weight, before);
+    out = g.node("rnn.f32", x, weight, before);
   }
-  for (int i = 1; i < count; ++i) out[i] = g.output();
   g.flag("reverse", l.reverse);
   if (l.cell == Cell::tanh || l.cell == Cell::relu) g.text("nonlinearity", l.cell == Cell::tanh ? "tanh" : "relu");
-  PEN_TRY(g.run_all(out, count));
-  *y = Value::own(g.take(0));
-  Value last = Value::own(g.take(1));
-  PEN_TRY(copy_into(c, h, *last.tensor()));
-  if (count < 3) return PEN_OK;
-  last = Value::own(g.take(2));
-  return copy_into(c, cell, *last.tensor());
+  return take_steps(c, &g, out, h, cell, y);
 }
 
 // Numbers of rows at each step: one number for all of a padded batch.
@@ -169,7 +155,7 @@ struct Steps {
 Status run_layer(const Call& c, const Layer& l, const TensorObject& x, const Steps& steps, TensorObject* h, TensorObject* cell, Value* y) {
   Value gates;
   PEN_TRY(check_layer(c, l, x.dtype(), x.dim(1), h->dim(1), cell ? cell->dim(1) : h->dim(1)));
-  PEN_TRY(input_gates(c, l, x, &gates));
+  PEN_TRY((l.products ? l.products->input : input_gates)(c, l, x, &gates));
   int64_t rows = x.dim(0), state = h->dim(1), width = gates.tensor()->dim(1), dims[] = {rows, state};
   Value made = Value::own(tensor_create(gates.tensor()->dtype(), 2, dims));
   if (made.is_none()) return c.out_of_memory();
@@ -182,7 +168,7 @@ Status run_layer(const Call& c, const Layer& l, const TensorObject& x, const Ste
     Value part = view_of(*gates.tensor(), 3, block_dims, block_strides, row * width), result;
     Value hs = top_rows(*h, size), cs = cell ? top_rows(*cell, size) : Value();
     if (part.is_none() || hs.is_none() || (cell && cs.is_none())) return c.out_of_memory();
-    PEN_TRY(block(c, l, *part.tensor(), hs.tensor(), cell ? cs.tensor() : nullptr, &result));
+    PEN_TRY((l.products ? l.products->steps : block)(c, l, *part.tensor(), hs.tensor(), cell ? cs.tensor() : nullptr, &result));
     int64_t to_dims[] = {n, size, state}, to_strides[] = {size * state, state, 1};
     Value to = view_of(*made.tensor(), 3, to_dims, to_strides, row * state);
     if (to.is_none()) return c.out_of_memory();
@@ -197,6 +183,7 @@ Status run_layer(const Call& c, const Layer& l, const TensorObject& x, const Ste
 
 struct Network {
   Cell cell;
+  LayerOf layer_of;
   ListObject* params;
   bool biases, bidirectional;
   int64_t layers;
@@ -210,11 +197,7 @@ Status run_network(const Call& c, const Network& n, const TensorObject& x, const
                    const TensorObject* c0, Value* y, Value* h_n, Value* c_n) {
   int directions = n.bidirectional ? 2 : 1;
   if (n.layers < 1 || n.layers > 1 << 16) return c.fail("a number of layers of 1 or more", "%lld", static_cast<long long>(n.layers));
-  int64_t count = n.layers * directions, each = n.params->count / count;
-  bool projected = each == (n.biases ? 5 : 3) && n.cell == Cell::lstm;
-  if (n.params->count != count * each || each != (n.biases ? 4 : 2) + projected)
-    return c.fail("weights for each layer and direction", "%lld of %lld", static_cast<long long>(n.params->count),
-                  static_cast<long long>(count));
+  int64_t count = n.layers * directions;
   DType dtype = x.dtype(), carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   if (!is_floating(dtype)) return c.fail("floats", "%s", dtype_name(dtype));
   const TensorObject* states[] = {&h0, c0};
@@ -232,14 +215,10 @@ Status run_network(const Call& c, const Network& n, const TensorObject& x, const
     Value made;
     for (int d = 0; d < directions; ++d) {
       int64_t index = layer * directions + d;
-      const Value* own = n.params->items + index * each;
-      Layer l = {n.cell,
-                 own[0].tensor(),
-                 own[1].tensor(),
-                 n.biases ? own[2].tensor() : nullptr,
-                 n.biases ? own[3].tensor() : nullptr,
-                 projected ? own[each - 1].tensor() : nullptr,
-                 d == 1};
+      Layer l = {};
+      PEN_TRY(n.layer_of(c, n.cell, *n.params, n.biases, index, count, &l));
+      l.cell = n.cell;
+      l.reverse = d == 1;
       Value state[2], out;
       for (int i = 0; i < 2 && states[i]; ++i) {
         const TensorObject& s = *last[i].tensor();
@@ -281,11 +260,42 @@ Status drop(const Call& c, double p, Value* x) {
   return PEN_OK;
 }
 
-// `first`: the argument after the states. Argument 0 is [T, B, F], or [B, T, F].
-Status run_padded(Call& c, Cell kind, int first) {
+Status float_layer(const Call& c, Cell cell, const ListObject& params, bool biases, int64_t index, int64_t count, Layer* to) {
+  int64_t each = params.count / count;
+  bool projected = each == (biases ? 5 : 3) && cell == Cell::lstm;
+  if (params.count != count * each || each != (biases ? 4 : 2) + projected)
+    return c.fail("weights for each layer and direction", "%lld of %lld", static_cast<long long>(params.count),
+                  static_cast<long long>(count));
+  const Value* own = params.items + index * each;
+  to->w_ih = own[0].tensor();
+  to->w_hh = own[1].tensor();
+  if (biases) to->b_ih = own[2].tensor(), to->b_hh = own[3].tensor();
+  if (projected) to->w_hr = own[each - 1].tensor();
+  return PEN_OK;
+}
+
+Network network_of(const Call& c, Cell cell, int first, LayerOf layer_of) {
+  double dropout = c.flag(first + 4) ? c.number(first + 3) : 0;
+  return {cell, layer_of, &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), dropout};
+}
+
+}  // namespace
+
+Status take_steps(const Call& c, Graph* g, int out, TensorObject* h, TensorObject* cell, Value* y) {
+  int outputs[3] = {out, g->output(), cell ? g->output() : -1};
+  PEN_TRY(g->run_all(outputs, cell ? 3 : 2));
+  *y = Value::own(g->take(0));
+  Value last = Value::own(g->take(1));
+  PEN_TRY(copy_into(c, h, *last.tensor()));
+  if (!cell) return PEN_OK;
+  last = Value::own(g->take(2));
+  return copy_into(c, cell, *last.tensor());
+}
+
+// Argument 0 is [T, B, F], or [B, T, F].
+Status recurrent_padded(Call& c, Cell cell_kind, int first, LayerOf layer_of) {
   const TensorObject& x = c.tensor(0);
-  Network n = {
-      kind, &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = network_of(c, cell_kind, first, layer_of);
   bool batch_first = c.flag(first + 6);
   if (x.rank() != 3) return c.fail("an input of rank 3", "rank %d", x.rank());
   int time = batch_first ? 1 : 0, batch = 1 - time;
@@ -315,10 +325,9 @@ Status run_padded(Call& c, Cell kind, int first) {
   return c0 ? c.give(static_cast<Value&&>(cell), 2) : PEN_OK;
 }
 
-Status run_packed(Call& c, Cell kind, int first) {
+Status recurrent_packed(Call& c, Cell cell_kind, int first, LayerOf layer_of) {
   const TensorObject &data = c.tensor(0), &sizes = c.tensor(1);
-  Network n = {
-      kind, &c.list(first), c.flag(first + 1), c.flag(first + 5), c.integer(first + 2), c.flag(first + 4) ? c.number(first + 3) : 0};
+  Network n = network_of(c, cell_kind, first, layer_of);
   if (data.rank() != 2) return c.fail("packed data of rank 2", "rank %d", data.rank());
   if (sizes.rank() != 1 || sizes.dtype() != DType::i64 || sizes.dim(0) == 0)
     return c.fail("batch sizes: a row of Long", "rank %d, %s", sizes.rank(), dtype_name(sizes.dtype()));
@@ -349,15 +358,19 @@ Status run_packed(Call& c, Cell kind, int first) {
   return c0 ? c.give(static_cast<Value&&>(cell), 2) : PEN_OK;
 }
 
-// One step: x [B, F], or [F].
-Status run_cell(Call& c, Cell kind, const TensorObject& h0, const TensorObject* c0) {
-  const TensorObject& x = c.tensor(0);
-  auto optional = [&](int i) { return c.given(i) ? &c.tensor(i) : nullptr; };
-  Layer l = {kind, &c.tensor(2), &c.tensor(3), optional(4), optional(5), nullptr, false};
+Status recurrent_cell(Call& c, const Layer& l) {
+  const TensorObject &x = c.tensor(0), *h0, *c0 = nullptr;
+  if (l.cell == Cell::lstm) {
+    if (c.list(1).count != 2) return c.fail("two states, h and c", "%lld", static_cast<long long>(c.list(1).count));
+    h0 = c.list(1).items[0].tensor();
+    c0 = c.list(1).items[1].tensor();
+  } else {
+    h0 = &c.tensor(1);
+  }
   bool batched = x.rank() == 2;
   if ((x.rank() != 2 && x.rank() != 1) || !is_floating(x.dtype()))
     return c.fail("floats of rank 1 or 2", "%s, rank %d", dtype_name(x.dtype()), x.rank());
-  const TensorObject* all[] = {&x, &h0, c0};
+  const TensorObject* all[] = {&x, h0, c0};
   Value rows[3];
   DType carrier = x.dtype() == DType::f64 ? DType::f64 : DType::f32;
   for (int i = 0; i < 3 && all[i]; ++i) {
@@ -383,38 +396,40 @@ Status run_cell(Call& c, Cell kind, const TensorObject& h0, const TensorObject* 
   return PEN_OK;
 }
 
-}  // namespace
+static Status plain_cell(Call& c, Cell cell) {
+  auto optional = [&](int i) { return c.given(i) ? &c.tensor(i) : nullptr; };
+  return recurrent_cell(c, {cell, &c.tensor(2), &c.tensor(3), optional(4), optional(5), nullptr, false});
+}
 
 PEN_OP(lstm,
        "aten::lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool "
        "bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)") {
-  return run_padded(c, Cell::lstm, 2);
+  return recurrent_padded(c, Cell::lstm, 2, float_layer);
 }
 constexpr Cell kWords[] = {Cell::gru, Cell::tanh, Cell::relu};  // as the operators below have them
 PEN_OP(rnn,
        "aten::{gru,rnn_tanh,rnn_relu}.input(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
        "train, bool bidirectional, bool batch_first) -> (Tensor, Tensor)") {
-  return run_padded(c, kWords[c.word()], 2);
+  return recurrent_padded(c, kWords[c.word()], 2, float_layer);
 }
 PEN_OP(lstm_packed,
        "aten::lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, "
        "bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)") {
-  return run_packed(c, Cell::lstm, 3);
+  return recurrent_packed(c, Cell::lstm, 3, float_layer);
 }
 PEN_OP(rnn_packed,
        "aten::{gru,rnn_tanh,rnn_relu}.data(Tensor data, Tensor batch_sizes, Tensor hx, Tensor[] params, bool has_biases, int num_layers, "
        "float dropout, bool train, bool bidirectional) -> (Tensor, Tensor)") {
-  return run_packed(c, kWords[c.word()], 3);
+  return recurrent_packed(c, kWords[c.word()], 3, float_layer);
 }
 PEN_OP(lstm_cell,
        "aten::lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)") {
-  if (c.list(1).count != 2) return c.fail("two states, h and c", "%lld", static_cast<long long>(c.list(1).count));
-  return run_cell(c, Cell::lstm, *c.list(1).items[0].tensor(), c.list(1).items[1].tensor());
+  return plain_cell(c, Cell::lstm);
 }
 PEN_OP(rnn_cell,
        "aten::{gru_cell,rnn_tanh_cell,rnn_relu_cell}(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? "
        "b_hh=None) -> Tensor") {
-  return run_cell(c, kWords[c.word()], c.tensor(1), nullptr);
+  return plain_cell(c, kWords[c.word()]);
 }
 
 }  // namespace pen
