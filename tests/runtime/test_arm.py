@@ -58,6 +58,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
     """Every bit of a result in bytes, by every instruction set."""
     cases = [products.convolution(case) for case in products.CASES]
     cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    cases += [products.matmul(case) for case in products.MATMULS]
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
         name, file = f"{i}: {graph.nodes[-1]}".encode()[:100], file_of(graph).tobytes()
@@ -67,7 +68,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8"} <= keys
+    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8"} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

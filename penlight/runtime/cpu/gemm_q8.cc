@@ -20,6 +20,7 @@ struct TileQ8 {
   int height;            // rows that exist
   int64_t row[kQ8Rows];  // a tile may have more: they are the last one again
   bool plain;            // whole vectors of bytes, of sums alone, that 32 bits hold
+  const int32_t* row_starts;
   const ResultQ8* result;
   const Activation* act;
 };
@@ -98,14 +99,15 @@ static PEN_OUTER void leave(const TileQ8& t, const I* sums, int vectors) {
   const Limits limits = make_limits(q.zero, q.low, q.high);
   for (int r = 0; r < t.height; ++r, sums += vectors) {
     auto scale = [&](int j) { return load(t.columns.scale + j * kLanes); };
+    const I row_start = set1i(t.row_starts ? t.row_starts[r] : 0);
     if (q.real) {
       float* c = reinterpret_cast<float*>(t.c) + r * t.c_pitch;
       const float* residual = t.residual ? reinterpret_cast<const float*>(t.residual) + r * t.residual_pitch : nullptr;
-      for (int j = 0; j < vectors; ++j) store_real(t, c, residual, j, sums[j], scale(j));
+      for (int j = 0; j < vectors; ++j) store_real(t, c, residual, j, sums[j] + row_start, scale(j));
       continue;
     }
     I steps[4];
-    for (int j = 0; j < 4; ++j) steps[j] = j < vectors ? steps_of<Sums::any, false>(t, r, j, sums[j], scale(j)) : steps[0];
+    for (int j = 0; j < 4; ++j) steps[j] = j < vectors ? steps_of<Sums::any, false>(t, r, j, sums[j] + row_start, scale(j)) : steps[0];
     uint8_t bytes[4 * kLanes];
     store_all(bytes, pack(steps[0], steps[1], steps[2], steps[3], limits));
     memcpy(t.c + r * t.c_pitch, bytes, static_cast<size_t>(t.count < vectors * kLanes ? t.count : vectors * kLanes));
@@ -132,6 +134,12 @@ static __attribute__((noinline)) void run_tile(const TileQ8& t) {
   if (kSmallCode && PEN_UNLIKELY(!t.plain)) {
     static_assert(!kSmallCode || kVectors <= 4, "leave packs four vectors");
     return leave(t, &acc[0][0], kVectors);
+  }
+  if (!kSmallCode && PEN_UNLIKELY(t.row_starts)) {
+    static_assert(kSmallCode || kExactHeights, "a row of the tile is one of the block");
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + set1i(t.row_starts[r]);
+    }
   }
   V scale[kVectors];
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) scale[j] = load(t.columns.scale + j * kLanes);
@@ -182,6 +190,7 @@ void run_block_q8(const BlockQ8& g) {
       const RowTileQ8& tile = g.tiles[i];
       t.rows = tile.rows;
       t.live = tile.live;
+      t.row_starts = g.row_starts ? g.row_starts + (tile.rows - g.tiles[0].rows) : nullptr;
       t.c = tile.c + (g.c_offset + n) * size;
       t.residual = tile.residual ? tile.residual + (g.c_offset + n) * size : nullptr;
       if (t.height != tile.count) {
@@ -189,7 +198,8 @@ void run_block_q8(const BlockQ8& g) {
         for (int r = 0; r < kQ8Rows; ++r) t.row[r] = r < t.height ? r : t.height - 1;
       }
       const bool narrow = t.count <= kQ8Columns / 2 && (!kSmallCode || t.height > next_height(kQ8Rows));
-      t.plain = !g.result->real && !g.result->wide && !tile.residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns);
+      t.plain = !g.result->real && !g.result->wide && !tile.residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) &&
+                !(kSmallCode && g.row_starts);
       if (!narrow)
         run_rows<kQ8Vectors>(t);
       else if (kSmallCode)
