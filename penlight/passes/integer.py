@@ -5,7 +5,7 @@
     %c: f32[1, 16, 6, 6] = conv2d(%a, %b, @bias, none, …)  ->
     %q: u8[1, 16, 6, 6] q(0.1, 3) = quantize(%c, low=0, high=255)
 
-Weights are integers too then, a quarter of the size. Convolutions and linear may also give f32, where their result is not quantized. Which
+Weights are integers too then, a quarter of the size. Products (convolutions, linear, matmul) may also give f32, where their result is not quantized. Which
 operators have such kernels, and what they ask of their operands, is theirs to say (`"q8" in Op.dtypes`, `Op.takes_q8`, `Op.takes_bytes`). All others, and
 those whose operands are not all quantized, stay as they are: in f32, between a dequantize and a quantize.
 """
@@ -20,6 +20,8 @@ from penlight.ir.types import LEVELS, Quant
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 from penlight.ops.registry import Op
+
+MAY_GIVE_REALS = (*WITH_EPILOGUE, "matmul")  # the sums are what counts, and their scale makes reals of them as well
 
 
 def run(graph: Graph) -> int:
@@ -39,9 +41,11 @@ def _to_integers(graph: Graph, block: Block, node: Node) -> bool:
         return False
     inputs = [_integers(value) if _is_data(op, i, value) else value for i, value in enumerate(node.inputs)]
     quantize = _only_quantize(graph, node.output)
-    if quantize is None and node.op not in WITH_EPILOGUE:
+    if quantize is not None and node.op == "matmul" and not _is_whole(quantize):
+        quantize = None  # it has no activation to limit what it gives
+    if quantize is None and node.op not in MAY_GIVE_REALS:
         return False
-    if quantize is None and node.inputs[3] is not None:
+    if quantize is None and node.op in WITH_EPILOGUE and node.inputs[3] is not None:
         inputs[3] = node.inputs[3]  # f32 results take an f32 residual
     if any(_is_data(op, i, v) and inputs[i] is None for i, v in enumerate(node.inputs)):
         return False
@@ -86,6 +90,10 @@ def _only_quantize(graph: Graph, value: Value) -> Node | None:
     return user if user.op == "quantize" and _fits(user.output) else None
 
 
+def _is_whole(quantize: Node) -> bool:
+    return (quantize.attrs["low"], quantize.attrs["high"]) == LEVELS["u8"]
+
+
 def _limit(node: Node, quantize: Node) -> bool:
     """Limits of `quantize` that are narrower than u8's become part of the activation. False where that cannot be."""
     low, high = quantize.attrs["low"], quantize.attrs["high"]
@@ -94,11 +102,11 @@ def _limit(node: Node, quantize: Node) -> bool:
     assert isinstance(high, int)
     assert quant is not None
     if node.op not in WITH_EPILOGUE:
-        return (low, high) == LEVELS["u8"]
+        return _is_whole(quantize)
     act, args = node.attrs["act"], node.attrs["act_args"]
     if act not in ("", "clamp"):
         return False
-    if (low, high) == LEVELS["u8"]:
+    if _is_whole(quantize):
         return True
     assert isinstance(args, tuple)
     lo, hi = args if act else (-math.inf, math.inf)

@@ -23,6 +23,7 @@ from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 
 PARTS = ("slice", "select")  # give less than they read: not worth quantizing more for
+SPREAD = ("expand", "unfold", "as_strided")  # views that give more than they read: not worth dequantizing more for
 
 
 def run(graph: Graph) -> int:
@@ -44,14 +45,13 @@ def _moves(node: Node) -> bool:
 def _data(node: Node) -> dict[int, Value]:
     """What it moves, by its place: without indices."""
     op = registry.get(node.op)
-    params = op.inputs_of(node.inputs)
-    return {i: v for i, v in enumerate(node.inputs) if v is not None and params[i].name not in op.mixed}
+    return {i: v for i, v in enumerate(node.inputs) if v is not None and op.moves(i)}
 
 
 def _after_dequantize(graph: Graph, block: Block, node: Node) -> bool:
     data = _data(node)
     integers = {i: made.inputs[0] for i, v in data.items() if (made := made_by(v, "dequantize")) is not None}
-    if not data or len(integers) != len(data) or not _exact(node):
+    if not data or len(integers) != len(data) or not _exact(node) or node.op in SPREAD:
         return False
     types = {(v.dtype, v.tensor.quant) for v in integers.values() if v is not None and not v.is_constant}
     if len(types) != 1 or any(v is None or v.is_constant for v in integers.values()):

@@ -566,3 +566,34 @@ def test_pt2e(name: str, folded: bool) -> None:
             assert program.script is None
             got = penlight.optimize(source, args)(x)
             assert (got - expected).abs().max() <= 0.02 * expected.abs().max()
+
+
+class Heads(nn.Module):
+    """Attention as older models have it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.out = nn.Linear(24, 72), nn.Linear(24, 24)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.project(x).view(*x.shape[:2], 3, 3, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = torch.softmax(torch.matmul(q, k.transpose(-1, -2)) / 8**0.5, -1)
+        return self.out(torch.matmul(weights, v).transpose(1, 2).reshape(x.shape))
+
+
+def test_pt2e_matmul() -> None:
+    """Products of two activations compute in integers too, where the quantizer says so."""
+    path = "torchao.quantization.pt2e.quantizer.x86_inductor_quantizer"
+    module = pytest.importorskip(path, reason="torchao has the quantizer for x86")
+    config = module.get_default_x86_inductor_quantization_config()
+    quantizer = module.X86InductorQuantizer().set_global(config).set_function_type_qconfig(torch.matmul, config)
+    torch.manual_seed(0)
+    x = torch.randn(2, 7, 24)
+    with torch.no_grad():
+        model = pt2e(quantizer, Heads().eval(), x)
+        ours = penlight.optimize(model, (x,))
+        kernels = [node.kernel for node in compile_model(model, (x,)).methods["forward"].graph.walk()]
+        assert kernels.count("matmul.q8") == 2
+        assert "matmul.f32" not in kernels
+        expected = model(x)
+        assert (ours(x) - expected).abs().max() <= 0.02 * expected.abs().max()

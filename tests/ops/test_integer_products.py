@@ -1,4 +1,4 @@
-"""Convolutions and linear of quantized bytes: every bit as integers and QNNPACK's rounding say, on every instruction set."""
+"""Convolutions, linear and matmul of quantized bytes: every bit as integers and QNNPACK's rounding say, on every instruction set."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from penlight import _runtime
+from penlight import PenlightError, _runtime
 from penlight.file.reader import read
 from penlight.ir.graph import Graph
 from penlight.ir.parse import parse_graph
@@ -211,3 +211,150 @@ def test_sums_beyond_the_largest_step() -> None:
     for isa in ISAS:
         (got,) = compiled(text, {"w": w}, isa=isa)(np.full((2, 4096), 255, f4))
         np.testing.assert_array_equal(got[:, :3] + 7, [[255, 0, 7]] * 2)
+
+
+@dataclass(frozen=True)
+class Matmul:
+    """Shapes of a and b as they lie; a dim order turns them into what is multiplied."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    zeros: tuple[int, int] = (77, 140)
+    real: bool = False
+    a_dims: tuple[int, ...] | None = None
+    b_dims: tuple[int, ...] | None = None
+
+    def __str__(self) -> str:
+        return "-".join(str(v).replace(" ", "") for v in vars(self).values())
+
+
+MATMULS = (
+    Matmul((48, 64), (64, 32)),
+    Matmul((48, 64), (64, 32), zeros=(0, 128), real=True),
+    Matmul((29, 37), (37, 43), zeros=(255, 0)),
+    Matmul((29, 38), (38, 43), zeros=(3, 255), real=True),
+    Matmul((1, 1), (1, 1)),
+    Matmul((1, 70), (70, 51), zeros=(0, 0)),
+    Matmul((3, 0), (0, 5)),
+    Matmul((0, 4), (4, 5)),
+    Matmul((5, 131), (600, 131), b_dims=(1, 0)),  # columns lie along memory; more than one block of them
+    Matmul((2, 1, 57, 20), (3, 20, 19)),
+    Matmul((17, 20), (2, 3, 20, 19), real=True),
+    Matmul((2, 66, 17), (2, 66, 19), a_dims=(0, 2, 1)),
+    Matmul((2, 61, 3, 24), (2, 61, 3, 24), a_dims=(0, 2, 1, 3), b_dims=(0, 2, 3, 1)),  # heads
+    Matmul((2, 3, 61, 61), (2, 61, 3, 24), b_dims=(0, 2, 1, 3), zeros=(0, 131)),
+    Matmul((4, 33025), (33025, 7), zeros=(0, 0), real=True),  # the longest that 32 bits hold
+)
+
+
+def matmul(case: Matmul) -> tuple[Graph, tuple[np.ndarray, ...], np.ndarray]:
+    """A graph of reals, its inputs, and the result."""
+    rng = np.random.default_rng(zlib.crc32(str(case).encode()))
+    stored = [rng.integers(0, 256, shape).astype(np.uint8) for shape in (case.a, case.b)]
+    stored[0][..., :1, :], stored[0][..., -1:, :], stored[1][..., :1] = 0, 255, 0  # the largest products that there are
+    if case.zeros == (0, 0):
+        stored[1][..., :1] = 255
+    scales = X_SCALE, 0.011
+    orders = [d or tuple(range(x.ndim)) for d, x in zip((case.a_dims, case.b_dims), stored, strict=True)]
+    sides = [x.transpose(d) for x, d in zip(stored, orders, strict=True)]
+    sums = np.matmul(*(x.astype(np.float64) - z for x, z in zip(sides, case.zeros, strict=True)))
+    spread = f4(float(np.abs(sums).max(initial=1)) / 200 * X_SCALE * 0.011)
+    lines = []
+    for name, x, side, order, scale, zero in zip("ab", stored, sides, orders, scales, case.zeros, strict=True):
+        q = f"q({scale}, {zero})"
+        lines += [
+            f"%{name}q: u8{list(x.shape)} {q} = quantize(%{name}, low=0, high=255)",
+            f"%{name}f: f32{list(x.shape)} = dequantize(%{name}q)",
+            f"%{name}t: f32{list(side.shape)} = permute(%{name}f, dims={list(order)})",
+        ]
+    lines.append(f"%c: f32{list(sums.shape)} = matmul(%at, %bt)")
+    if not case.real:
+        lines.append(f"%y: u8{list(sums.shape)} q({float(spread)!r}, {Y_ZERO}) = quantize(%c, low=0, high=255)")
+        lines.append(f"%z: f32{list(sums.shape)} = dequantize(%y)")
+    inputs = ", ".join(f"%{name}: f32{list(x.shape)}" for name, x in zip("ab", stored, strict=True))
+    body = "\n".join(lines)
+    graph = parse_graph(f"graph forward({inputs}) {{\n{body}\nreturn {'%c' if case.real else '%z'}\n}}", {})
+    reals = tuple((x.astype(f4) - f4(z)) * f4(s) for x, s, z in zip(stored, scales, case.zeros, strict=True))
+    scale = f4(scales[1]) * f4(scales[0])
+    if case.real:
+        return graph, reals, sums.astype(f4) * scale
+    want = np.clip(np.rint(sums.astype(f4) * (scale * (f4(1) / spread))) + Y_ZERO, 0, 255)
+    return graph, reals, (want.astype(f4) - f4(Y_ZERO)) * spread
+
+
+@pytest.mark.parametrize("case", MATMULS, ids=str)
+def test_matmul(case: Matmul) -> None:
+    graph, reals, want = matmul(case)
+    for isa in ISAS:
+        for threads in (1, 2):
+            model = compiled(graph.copy(), isa=isa, threads=threads)
+            (got,) = model(*reals)
+            np.testing.assert_array_equal(got, want, err_msg=f"{isa}, {threads} threads")
+    assert "matmul.q8" in read(model.to_bytes()).keys
+
+
+def test_matmul_too_long_for_32_bits() -> None:
+    """A file that asks for it is refused in words; the compiler leaves such a product, and one of unknown length, in floats."""
+    graph, reals, _ = matmul(Matmul((4, 33026), (33026, 7), zeros=(0, 0)))
+    model = compiled(graph)
+    assert "matmul.q8" not in read(model.to_bytes()).keys
+    model(*reals)
+    text = """graph forward(%a: u8[4, {k}] q(0.1, {za}), %b: u8[{k}, 7] q(0.1, {zb})) {{
+      %y: u8[4, 7] q(300.0, 3) = matmul(%a, %b)
+      return %y
+    }}"""
+    for za, zb, most in ((0, 0, 33025), (128, 128, 131071), (100, 0, 54332)):
+        a, b = np.full((4, most + 1), 255, np.uint8), np.full((most + 1, 7), 255, np.uint8)
+        with pytest.raises(PenlightError, match=f"sums 32 bits hold.*{most + 1} columns, {most} at most"):
+            compiled(text.format(k=most + 1, za=za, zb=zb))(a, b)
+        a, b = np.full((4, most), 255, np.uint8), np.full((most, 7), 255, np.uint8)
+        compiled(text.format(k=most, za=za, zb=zb))(a, b)
+
+
+def test_matmul_of_other_tensors() -> None:
+    text = """graph forward(%a: u8[4, 8] q(0.1, 3), %b: u8[8, 7]{b}) {{
+      %y: {y} = matmul(%a, %b)
+      return %y
+    }}"""
+    a, b = np.zeros((4, 8), np.uint8), np.zeros((8, 7), np.uint8)
+    for given, result, words in (
+        ("", "u8[4, 7] q(0.1, 3)", "a quantized tensor of u8 with one scale"),
+        (" q(0.1, 3)", "i8[4, 7] q(0.1, 3)", "results of f32, or of u8 with one scale"),
+    ):
+        with pytest.raises(PenlightError, match=words):
+            compiled(text.format(b=given, y=result))(a, b)
+
+
+def test_matmul_beyond_the_largest_step() -> None:
+    """A scale above 1: sums that 32 bits cannot hold as steps are limited all the same."""
+    text = """graph forward(%a: u8[3, 4096] q(100.0, 128), %b: u8[4096, 33] q(100.0, 128)) {
+      %y: u8[3, 33] q(0.001, 7) = matmul(%a, %b)
+      return %y
+    }"""
+    a, b = np.full((3, 4096), 255, np.uint8), np.full((4096, 33), 255, np.uint8)
+    a[1], a[2] = 0, 128
+    for isa in ISAS:
+        (got,) = compiled(text, isa=isa)(a, b)
+        np.testing.assert_array_equal(got, [[255] * 33, [0] * 33, [7] * 33])
+
+
+def test_matmul_of_dynamic_sizes() -> None:
+    text = """graph forward(%a: f32[n, m, 24], %b: f32[n, 24, m]) {
+      %aq: u8[n, m, 24] q(0.02, 120) = quantize(%a, low=0, high=255)
+      %bq: u8[n, 24, m] q(0.01, 99) = quantize(%b, low=0, high=255)
+      %af: f32[n, m, 24] = dequantize(%aq)
+      %bf: f32[n, 24, m] = dequantize(%bq)
+      %c: f32[n, m, m] = matmul(%af, %bf)
+      %bt: f32[n, m, 24] = permute(%bf, dims=[0, 2, 1])
+      %d: f32[n, m, 24] = matmul(%c, %bt)
+      return %c, %d
+    }"""
+    model = compiled(text)
+    assert {"matmul.q8", "matmul.f32"} <= set(read(model.to_bytes()).keys)
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (3, 17), (0, 4), (2, 70)):
+        a, b = rng.uniform(-2, 2, (n, m, 24)).astype(f4), rng.uniform(-1, 1, (n, 24, m)).astype(f4)
+        left = torch.quantize_per_tensor(torch.from_numpy(a), 0.02, 120, torch.quint8)
+        right = torch.quantize_per_tensor(torch.from_numpy(b), 0.01, 99, torch.quint8)
+        want = torch.matmul(left.dequantize().double(), right.dequantize().double()).numpy()
+        np.testing.assert_allclose(model(a, b)[0], want, rtol=1e-6, atol=1e-6)

@@ -30,6 +30,24 @@ graph g(%x: u8[1, 8, 6, 6] q(0.1, 3)) {{
     assert rewritten(run, before) == canonical(after)
 
 
+def test_views_too() -> None:
+    before = """
+graph g(%x: u8[4, 8] q(0.1, 3)) {
+  %a: f32[4, 8] = dequantize(%x)
+  %p: f32[8, 4] = permute(%a, dims=[1, 0])
+  %s: f32[2, 4] = slice(%p, dim=0, start=2, end=6, step=2)
+  return %s
+}"""
+    after = """
+graph g(%x: u8[4, 8] q(0.1, 3)) {
+  %permute_1: u8[8, 4] q(0.1, 3) = permute(%x, dims=[1, 0])
+  %slice_3: u8[2, 4] q(0.1, 3) = slice(%permute_1, dim=0, start=2, end=6, step=2)
+  %dequantize_4: f32[2, 4] = dequantize(%slice_3)
+  return %dequantize_4
+}"""
+    assert rewritten(run, before) == canonical(after)
+
+
 def test_what_is_quantized_is_moved_as_integers() -> None:
     before = """
 graph g(%x: f32[1, 8, 6, 6], %z: u8[1, 4, 6, 6] q(0.1, 3)) {
@@ -73,6 +91,12 @@ graph g(%x: f32[1, 2]) {
   %a: f32[2, 4] = dequantize(@w)
   %p: f32[4, 2] = permute(%a, dims=[1, 0])
   return %p
+}""",
+    "a view that gives more than it reads": """
+graph g(%x: u8[1, 8] q(0.1, 3)) {
+  %a: f32[1, 8] = dequantize(%x)
+  %e: f32[9, 8] = expand(%a, shape=[9, 8])
+  return %e
 }""",
     "read by others too": """
 graph g(%x: f32[1, 8]) {

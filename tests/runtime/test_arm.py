@@ -59,6 +59,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
     """Every bit of a result in bytes, by every instruction set."""
     single = [products.convolution(case) for case in products.CASES]
     single += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    single += [products.matmul(case) for case in products.MATMULS]
     cases = [*((graph, inputs, [want]) for graph, inputs, want in single), relu_layer()]
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
@@ -69,7 +70,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8", "rnn_dynamic.i8"} <= keys
+    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8", "rnn_dynamic.i8"} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

@@ -148,6 +148,12 @@ def test_prelu_softmax_matmul(dtype: torch.dtype) -> None:
     )
     same("quantized::matmul", a, b, 0.1, zero, steps=1)
     same("quantized::matmul", a[0, 0], b[0, 0], 0.1, zero, steps=1)
+    same("quantized::matmul", a.transpose(2, 3), b.transpose(2, 3)[:, :1, :, :5].transpose(2, 3), 0.1, zero, steps=1)
+    same("quantized::matmul", a[0, 0], b[0, 0, :, 0], 0.1, zero, steps=1)  # a vector
+    long = quantized(3, 33026, dtype=dtype, zero=zero), quantized(33026, 2, dtype=dtype, zero=zero)
+    same("quantized::matmul", *long, 20.0, zero, steps=1)  # longer than 32 bits hold for sure
+    same("quantized::matmul", a[:, :, :0], b, 0.1, zero, steps=1)
+    same("quantized::matmul", a[..., :0], b[:, :, :0], 0.1, zero, steps=1)
 
 
 def test_refused() -> None:
@@ -162,6 +168,9 @@ def test_refused() -> None:
         ("quantized::mul.Scalar", (x, float("nan")), "NaN"),
         ("quantized::add.Scalar", (x, float("inf")), "within reach"),
         ("quantized::matmul", (x, x, 0.1, 0), "inner sizes"),
+        ("quantized::matmul", (x, x.t(), 0.1, 256), "zero point"),
+        ("quantized::matmul", (x, x.t(), -1.0, 0), "scale"),
+        ("quantized::matmul", (quantized(2, 4, 3), quantized(5, 3, 2), 0.1, 0), "leading dims"),
         ("quantized::celu", (x, 0.1, 0, 0.0), "alpha"),
     ]
     for name, args, words in cases:

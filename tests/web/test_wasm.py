@@ -62,14 +62,15 @@ def test_mobilenet(mobilenet: Path) -> None:
 
 @pytest.mark.slow
 def test_integer_products(tmp_path: Path) -> None:
-    """Convolutions and linear of bytes: every bit as integers say."""
+    """Convolutions, linear and matmul of bytes: every bit as integers say."""
     cases = [products.convolution(case) for case in products.CASES]
     cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    cases += [products.matmul(case) for case in products.MATMULS]
     files = [tmp_path / f"{i}.pen" for i in range(len(cases))]
     for file, (graph, _, _) in zip(files, cases, strict=True):
         file.write_bytes(file_of(graph).tobytes())
     chosen = functools.reduce(operator.or_, (selection_of_file(read(file)) for file in files))
-    assert {"conv2d.q8.gemm", "linear.q8"} <= (chosen.keys or set())
+    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8"} <= (chosen.keys or set())
     built_module = module("integers", chosen)
     for file, (_, inputs, want) in zip(files, cases, strict=True):
         (got,) = run(built_module, file, [("forward", inputs)])

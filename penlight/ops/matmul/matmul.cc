@@ -1,7 +1,9 @@
 // matmul: f32, batches broadcast. Phase 0 packs b into panels (each distinct matrix once, whatever its strides), phase 1
 // multiplies blocks of rows and columns. With up to 3 rows packing would cost more than the product: then one phase
-// reads b in place.
+// reads b in place. The rules are those of the other dtypes too (matmul_any.cc, matmul_q8.cc).
 #include "penlight/ops/matmul/matmul.h"
+
+#include "penlight/runtime/exec/q8.h"
 
 namespace pen {
 
@@ -23,16 +25,38 @@ PEN_SHAPE(matmul) {
   if (out.rank + 2 > kMaxRank) return s.fail(-1, "a result of rank 8 at most", "rank %d", out.rank + 2);
   out.dims[out.rank++] = a.dims[a.rank - 2];
   out.dims[out.rank++] = w.dims[w.rank - 1];
-  return s.output(0, a.dtype, out);
+  return s.output(0, kHasBytes && a.dtype == DType::u8 ? s.declared_dtype(0) : a.dtype, out);
+}
+
+// How far from its zero point a byte may lie.
+[[maybe_unused]] static int64_t reach_of(const Quant& q) { return q.zero > 127 ? q.zero : 255 - q.zero; }
+
+// What kernels of bytes need beside the others; the work is cut as of floats.
+[[maybe_unused]] static PEN_SMALL Status bind_bytes(Bind& b, MatmulQ8* p) {
+  const Quant &a = *b.in(0).quant, &w = *b.in(1).quant;
+  const int64_t most = INT32_MAX / (reach_of(a) * reach_of(w));
+  if (p->k > most)
+    return b.fail(0, "a product whose sums 32 bits hold", "%lld columns, %lld at most with zero points %lld and %lld",
+                  static_cast<long long>(p->k), static_cast<long long>(most), static_cast<long long>(a.zero),
+                  static_cast<long long>(w.zero));
+  p->a_zero = static_cast<uint32_t>(a.zero);
+  p->b_zero = static_cast<uint32_t>(w.zero - 128);
+  p->padded_k = (p->k + 3) / 4 * 4;
+  p->copy_pitch = p->k % 4 != 0 ? (p->k + 15) / 16 * 16 + 16 : 0;
+  PEN_TRY(b.scratch(kMatmulRowsQ8 * p->copy_pitch));
+  p->matrix_bytes = p->panels * 16 * (p->padded_k + 8);
+  return bind_product_q8(b, kMatmulColumnsQ8, p->scale, &p->result);
 }
 
 PEN_BIND(matmul) {
   PEN_TRY(b.need(0, Need::rows));
-  if (b.in(0).dtype != DType::f32) PEN_TRY(b.need(1, Need::rows));
+  const bool bytes = kHasBytes && b.in(0).dtype == DType::u8;
+  if (bytes) PEN_TRY(need_q8(b, 1));
+  if (b.in(0).dtype != DType::f32 && !bytes) PEN_TRY(b.need(1, Need::rows));
   PEN_TRY(b.need_plain(1));
   PEN_TRY(b.output(0));
   PEN_TRY(b.need_out(0, Need::rows));
-  MatmulParams* p = b.params<MatmulParams>();
+  MatmulParams* p = static_cast<MatmulParams*>(b.params_bytes(bytes ? sizeof(MatmulQ8) : sizeof(MatmulParams)));
   if (!p) return PEN_ERROR_MEMORY;
   const Tensor &a = b.in(0), &w = b.in(1), &y = b.out(0);
   if (is_empty(y)) return PEN_OK;
@@ -57,13 +81,13 @@ PEN_BIND(matmul) {
   p->b_row = w.strides[w.rank - 2];
   p->b_column = w.strides[w.rank - 1];
   if (p->n == 1 && p->b_row == 1) p->b_column = p->k;  // one column: a dot product, not a row of one value for each k
-  if (a.dtype != DType::f32) {
+  if (a.dtype != DType::f32 && !bytes) {
     p->row_blocks = task_count(p->batch.count * p->m, 65536 / (p->k * p->n + 1) + 1);
     b.tasks(p->row_blocks);
     return PEN_OK;
   }
   p->panels = panel_count(p->n);
-  p->direct = p->m <= kDirectRows && (p->b_row == 1 || p->b_column == 1);
+  p->direct = !bytes && p->m <= kDirectRows && (p->b_row == 1 || p->b_column == 1);
   if (p->direct) {
     p->columns = 64;
     p->row_blocks = 1;
@@ -71,12 +95,16 @@ PEN_BIND(matmul) {
     b.tasks(p->batch.count * p->column_blocks);
     return PEN_OK;
   }
-  int64_t bytes;
-  if (__builtin_mul_overflow(p->packed.source.count * p->panels, p->k * 64, &bytes))
-    return b.fail(1, "a size that can be packed", "overflow");
-  PEN_TRY(b.shared(bytes));
-  p->pack_tasks = task_count(p->packed.source.count * p->panels, 2048 / (p->k + 1) + 1);
-  p->row_blocks = (p->m + PEN_ISA::kMaxBlockRows - 1) / PEN_ISA::kMaxBlockRows;
+  int64_t matrix = p->k * 64 * p->panels, total;
+  if (bytes) {
+    PEN_TRY(bind_bytes(b, static_cast<MatmulQ8*>(p)));
+    matrix = static_cast<MatmulQ8*>(p)->matrix_bytes;
+  }
+  if (__builtin_mul_overflow(p->packed.source.count, matrix, &total)) return b.fail(1, "a size that can be packed", "overflow");
+  PEN_TRY(b.shared(total));
+  p->pack_tasks = task_count(p->packed.source.count * p->panels, (bytes ? 8192 : 2048) / (p->k + 1) + 1);
+  const int64_t rows = bytes ? kMatmulRowsQ8 : PEN_ISA::kMaxBlockRows;
+  p->row_blocks = (p->m + rows - 1) / rows;
   // Blocks of columns keep their panels in the second cache level, and leave tasks enough for the threads.
   p->columns = p->batch.count * p->row_blocks >= 16 || p->n <= 64 ? 512 : 64;
   p->column_blocks = (p->n + p->columns - 1) / p->columns;

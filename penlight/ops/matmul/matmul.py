@@ -11,14 +11,30 @@ from penlight.ir.dims import product
 from penlight.ops.registry import Op, Sample, composite
 
 if TYPE_CHECKING:
-    from penlight.ir.graph import Value
+    from penlight.ir.graph import Node, Value
     from penlight.ops.emitter import Emitter
+
+
+def takes_bytes(node: Node, inputs: list[Value | None], result: Value) -> bool:
+    """Both of u8 with one scale, and so long that 32 bits hold every sum. How long a symbol may get is not known here."""
+    reach = 1
+    for value in inputs:
+        quant = None if value is None else value.tensor.quant
+        if value is None or value.dtype != "u8" or quant is None or quant.axis is not None:
+            return False
+        reach *= max(quant.zero, 255 - quant.zero)
+    assert inputs[0] is not None
+    depth = inputs[0].shape[-1]
+    return isinstance(depth, int) and depth * reach < 2**31
+
 
 matmul = Op(
     "matmul",
     "a: tensor, b: tensor",
     work=lambda x, y: prod(y) * x[0][-1],
-    dtypes=("f32", "f64", "i64"),
+    dtypes=("f32", "f64", "i64", "q8"),
+    quantized="kernels",
+    takes_bytes=takes_bytes,
     doc="a [..., M, K] x b [..., K, N], leading dims broadcast.",
 )
 

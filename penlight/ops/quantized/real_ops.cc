@@ -1,7 +1,8 @@
-// Normalization, softmax and products of quantized tensors. No integer kernel has them: they are computed in real numbers and quantized
-// again, as planned code does it.
+// Normalization and softmax of quantized tensors. No integer kernel has them: they are computed in real numbers and quantized again, as
+// planned code does it. So are products of the few tensors that matmul's integer kernel does not take.
 #include "penlight/ops/quantized/quantized.h"
 #include "penlight/runtime/vm/calls.h"
+#include "penlight/runtime/vm/graph.h"
 
 namespace pen {
 
@@ -69,10 +70,31 @@ PEN_OP(quantized_softmax, "[quantized]", "quantized::softmax(Tensor qx, int dim,
   Value y = t("aten::softmax.int", real_of(c, 0, &t), c.integer(1), Value());
   return give_quantized(c, t, y, 2, Order::rows);
 }
+constexpr int64_t kMatmulDepth = INT32_MAX / (255 * 255);  // whose sums fit 32 bits, whatever the zero points
+static Status product(Call& c, const TensorObject& a, const TensorObject& b) {
+  Value bytes[2];
+  Affine left, right;
+  PEN_TRY(bytes_of(c, a, Order::rows, &bytes[0], &left));
+  PEN_TRY(bytes_of(c, b, Order::rows, &bytes[1], &right));
+  PEN_TRY(check_zero_point(c, c.integer(3), a.dtype()));
+  PEN_TRY(check_scale(c, c.number(2)));
+  Graph g(c);
+  int x = g.input(*bytes[0].tensor()), y = g.input(*bytes[1].tensor());
+  g.quantized(x, left.scale, left.zero);
+  g.quantized(y, right.scale, right.zero);
+  int made = g.node("matmul.q8", x, y);
+  g.quantized(made, c.number(2), byte_zero(a.dtype(), c.integer(3)));
+  PEN_TRY(g.run(made));
+  Value result = Value::own(g.take(0));
+  PEN_TRY(from_bytes(c, a.dtype(), Order::rows, c.number(2), c.integer(3), &result));
+  return c.give(static_cast<Value&&>(result));
+}
 PEN_OP(quantized_matmul, "[quantized]", "quantized::matmul(Tensor qa, Tensor qb, float scale, int zero_point) -> Tensor qc") {
   const TensorObject &a = c.tensor(0), &b = c.tensor(1);
   if (a.dtype() != b.dtype() || a.dtype() == DType::i32)
     return c.fail("operands of quint8 or of qint8", "%s and %s", dtype_name(a.dtype()), dtype_name(b.dtype()));
+  const int64_t depth = a.rank() > 1 && b.rank() > 1 ? a.dim(a.rank() - 1) : -1;
+  if (depth >= 0 && depth <= kMatmulDepth && depth == b.dim(b.rank() - 2)) return product(c, a, b);
   Calls t(c);
   Value left = real_of(c, 0, &t), right = real_of(c, 1, &t);
   return give_quantized(c, t, t("aten::matmul", left, right), 2, Order::rows);

@@ -28,17 +28,6 @@ static PEN_INLINE void add_rows(const uint8_t* x, int64_t rows, int64_t step, in
   }
 }
 
-static PEN_INLINE int32_t sum_run(const uint8_t* x, int64_t n) {
-  I sum = set1i(0);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) sum = sum + load_bytes_i(x + i);
-  if (i < n) sum = sum + load_bytes_i_partial(x + i, n - i);
-  int32_t lanes[kLanes], total = 0;
-  store_ints(lanes, sum);
-  for (int k = 0; k < kLanes; ++k) total += lanes[k];
-  return total;
-}
-
 // Part `index` of an item's sums: one (rows) or a chunk of them (columns). How many.
 static PEN_INLINE int64_t sum_item(const ReduceParams& p, const uint8_t* x, int64_t item, int64_t index, int32_t* sums) {
   int64_t unused = 0;
@@ -48,7 +37,7 @@ static PEN_INLINE int64_t sum_item(const ReduceParams& p, const uint8_t* x, int6
     sums[0] = 0;
     for (int64_t u = units.begin; u < units.end; ++u) {
       int64_t run = u / p.blocks, at = (u - run * p.blocks) * kReduceBlock;
-      sums[0] += sum_run(x + reduce_offset(p.reduced, run, &unused) + at, p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock);
+      sums[0] += sum_bytes(x + reduce_offset(p.reduced, run, &unused) + at, p.inner - at < kReduceBlock ? p.inner - at : kReduceBlock);
     }
     return 1;
   }

@@ -13,9 +13,11 @@ struct StripQ8 {
   int64_t panel_step;  // bytes from a panel to the next
   int64_t c_at;        // bytes from column 0 to the first one, in C and in the residual
   int64_t c_pitch, residual_pitch;
-  ColumnsQ8 columns;  // from the first one on
-  int64_t count;      // columns that exist
-  bool plain;         // whole vectors of bytes, of sums alone, that 32 bits hold
+  ColumnsQ8 columns;                 // from the first one on
+  int64_t count;                     // columns that exist
+  bool plain;                        // whole vectors of bytes, of sums alone, that 32 bits hold
+  const int32_t* row_starts;         // of the block's rows; may be null
+  const uint8_t* const* first_rows;  // the pointers of the block's first row
   const ResultQ8* result;
   const Activation* act;
 };
@@ -24,7 +26,8 @@ struct StripQ8 {
 struct PlaceQ8 {
   char* c;
   const char* residual;
-  int64_t last;  // the last row that exists: the tile may have one more, which is this one again
+  int64_t last;               // the last row that exists: the tile may have one more, which is this one again
+  const int32_t* row_starts;  // what its rows add to their sums; may be null
 };
 
 // What is known of a tile's sums when its code is compiled: that they are all there is, that a residual is added, nothing. Whether they can
@@ -102,14 +105,15 @@ static PEN_OUTER void leave(const StripQ8& t, const PlaceQ8& to, const I* sums, 
   const Limits limits = make_limits(q.zero, q.low, q.high);
   for (int r = 0; r <= to.last; ++r, sums += vectors) {
     auto scale = [&](int j) { return load(t.columns.scale + j * kLanes); };
+    const I row_start = set1i(to.row_starts ? to.row_starts[r] : 0);
     if (q.real) {
       float* c = reinterpret_cast<float*>(to.c) + r * t.c_pitch;
       const float* residual = to.residual ? reinterpret_cast<const float*>(to.residual) + r * t.residual_pitch : nullptr;
-      for (int j = 0; j < vectors; ++j) store_real(t, c, residual, j, sums[j], scale(j));
+      for (int j = 0; j < vectors; ++j) store_real(t, c, residual, j, sums[j] + row_start, scale(j));
       continue;
     }
     I steps[4];
-    for (int j = 0; j < 4; ++j) steps[j] = j < vectors ? steps_of<Sums::any, false>(t, to, r, j, sums[j], scale(j)) : steps[0];
+    for (int j = 0; j < 4; ++j) steps[j] = j < vectors ? steps_of<Sums::any, false>(t, to, r, j, sums[j] + row_start, scale(j)) : steps[0];
     uint8_t bytes[4 * kLanes];
     store_all(bytes, pack(steps[0], steps[1], steps[2], steps[3], limits));
     memcpy(to.c + r * t.c_pitch, bytes, static_cast<size_t>(t.count < vectors * kLanes ? t.count : vectors * kLanes));
@@ -117,15 +121,22 @@ static PEN_OUTER void leave(const StripQ8& t, const PlaceQ8& to, const I* sums, 
 }
 
 template <int kRows, int kVectors>
-static PEN_INLINE void store_tile(const StripQ8& t, const RowTileQ8& tile, int64_t last, const I (&acc)[kRows][kVectors]) {
+static PEN_INLINE void store_tile(const StripQ8& t, const RowTileQ8& tile, int64_t last, I (&acc)[kRows][kVectors]) {
   const bool plain = kSmallCode ? PEN_LIKELY(t.plain) : false;
-  const PlaceQ8 to = {tile.c + t.c_at, plain || !tile.residual ? nullptr : tile.residual + t.c_at, last};
+  const PlaceQ8 to = {tile.c + t.c_at, plain || !tile.residual ? nullptr : tile.residual + t.c_at, last,
+                      t.row_starts ? t.row_starts + (tile.rows - t.first_rows) : nullptr};
   if (kSmallCode && !plain) {
     static_assert(!kSmallCode || kVectors <= 4, "leave packs four vectors");
     I sums[kRows][kVectors];  // a copy, like `at`: what is handed on lies in memory, where all tiles would have it
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) sums[r][j] = acc[r][j]; }
     const PlaceQ8 at = to;
     return leave(t, at, &sums[0][0], kVectors);
+  }
+  if (!kSmallCode && PEN_UNLIKELY(t.row_starts != nullptr)) {
+    static_assert(kSmallCode || kExactHeights, "a row of the tile is one of the block");
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + set1i(to.row_starts[r]);
+    }
   }
   V scale[kVectors];
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) scale[j] = load(t.columns.scale + j * kLanes);
@@ -203,6 +214,8 @@ void run_block_q8(const BlockQ8& g) {
   t.panel_step = (g.b_taps ? g.b_taps : g.taps) * g.tap_k * kPanel;
   t.c_pitch = g.c_pitch;
   t.residual_pitch = g.residual_pitch;
+  t.row_starts = g.row_starts;
+  t.first_rows = g.tile_count ? g.tiles[0].rows : nullptr;
   t.result = g.result;
   t.act = g.act;
   for (int64_t n = g.n_begin; n < g.n_end; n += kQ8Columns) {
@@ -212,7 +225,8 @@ void run_block_q8(const BlockQ8& g) {
     t.columns = {g.columns.scale + n, g.columns.start + n, g.columns.sums + n, g.columns.bias + n};
     for (const RowTileQ8 *tile = g.tiles, *end = tile + g.tile_count; tile != end;) {
       const bool narrow = t.count <= kQ8Columns / 2 && (!kSmallCode || tile->count > next_height(kQ8Rows));
-      t.plain = !g.result->real && !g.result->wide && !tile->residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns);
+      t.plain = !g.result->real && !g.result->wide && !tile->residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) &&
+                !(kSmallCode && g.row_starts);
       if (!narrow) {
         tile = run_rows<kQ8Vectors>(t, tile, end);
       } else if (kSmallCode) {

@@ -1,12 +1,13 @@
 // Matrix product of gathered rows of bytes and packed panels of weights, as gemm.h has it of floats:
 //
-//   sum[m][n] = start[n] + sum over taps t and k of  A_t[m][k] * B[t * tap_k + k][n]        exact, in 32 bits
+//   sum[m][n] = start[n] + row_start[m] + sum over taps t and k of  A_t[m][k] * B[t * tap_k + k][n]        exact, in 32 bits
 //   C[m][n]   = limit(round(sum * scale[n] + residual) + zero)                              u8 results
 //             = clamp(sum * scale[n] + bias[n] + residual)                                  f32 results
 //
 // A is u8 and given as pointers, tap_k a multiple of 4. B lies in panels of 16 columns, [ceil(N / 16)][K / 4][16][4] i8, zeros where N or
-// K ends within. What the zero point of A adds to a sum is in `start`, so padding is rows of that zero point. Products of an element are
-// summed exactly, and rounded once: neither tiling, threads nor instruction set changes a bit.
+// K ends within. What the zero point of A adds to a sum is in `start`, so padding is rows of that zero point; what that of B adds, which
+// weights do not have, in `row_start`. Products of an element are summed exactly, and rounded once: neither tiling, threads nor instruction
+// set changes a bit.
 #pragma once
 #include "penlight/runtime/cpu/result_q8.h"
 #include "penlight/runtime/cpu/tile_q8.h"
@@ -35,6 +36,7 @@ struct BlockQ8 {
   int64_t c_pitch, residual_pitch;  // in elements
   int64_t a_offset, c_offset;       // elements to skip in every row of A, and of C and residual: a group's channels
   ColumnsQ8 columns;
+  const int32_t* row_starts = nullptr;  // null: all 0; else one for every row, in the order of the tiles' pointers
   const ResultQ8* result;
   const Activation* act;  // of f32 results
   const int8_t* next_b = nullptr;

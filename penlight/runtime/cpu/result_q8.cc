@@ -22,27 +22,50 @@ PEN_SMALL int64_t bind_columns_q8(Bind& b, GroupsQ8 g) {
          -1;
 }
 
+// What the result is to be; `inverse`: steps of it in 1, where it is integers.
+static PEN_SMALL Status bind_type(Bind& b, ResultQ8* result, float* inverse) {
+  const Tensor& y = b.out(0);
+  const Quant* q = b.declared_quant(0);
+  result->real = y.dtype == DType::f32;
+  if (!result->real && (y.dtype != DType::u8 || !q || q->axis >= 0)) return b.fail(-1, "results of f32, or of u8 with one scale", "others");
+  *inverse = result->real ? 1.0f : 1.0f / static_cast<float>(q->scale);
+  return PEN_OK;
+}
+// Whether sums, which are below 2^31, may leave 32 bits by this scale: half of that, and a residual, can be rounded as they are.
+static bool is_wide(float scale) { return !(scale >= 0 && scale <= 0.5f); }
+
+PEN_SMALL Status bind_product_q8(Bind& b, int64_t columns, float* scale, ResultQ8* result) {
+  float inverse;
+  PEN_TRY(bind_type(b, result, &inverse));
+  const float one = static_cast<float>(b.in(1).quant->scale) * static_cast<float>(b.in(0).quant->scale) * inverse;
+  result->scale = scale;
+  result->wide = is_wide(one);
+  for (int64_t i = 0; i < columns; ++i) scale[i] = one;
+  result->high = 255;
+  if (!result->real) result->zero = static_cast<int32_t>(b.declared_quant(0)->zero);
+  return PEN_OK;
+}
+
 PEN_SMALL Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* result, Activation* act) {
   const Tensor &w = b.in(1), &y = b.out(0);
   if (w.dtype != DType::i8 || !w.quant || w.quant->axis > 0)
     return b.fail(1, "quantized weights of i8, with one scale or one for every output", "%s", kDTypeNames[static_cast<int>(w.dtype)]);
   PEN_TRY(bind_activation(b, act));
-  result->real = y.dtype == DType::f32;
+  float inverse;
+  PEN_TRY(bind_type(b, result, &inverse));
   if (b.has(3)) {
     const Tensor& r = b.in(3);
     if (r.dtype != y.dtype || (!result->real && (!r.quant || r.quant->axis >= 0)))
       return b.fail(3, "a residual of the result's dtype, with one scale", "%s", kDTypeNames[static_cast<int>(r.dtype)]);
   }
   const Quant* q = b.declared_quant(0);
-  if (!result->real && (y.dtype != DType::u8 || !q || q->axis >= 0)) return b.fail(-1, "results of f32, or of u8 with one scale", "others");
   // In QNNPACK's order of operations: the last bit depends on it.
-  const float x_scale = static_cast<float>(b.in(0).quant->scale), inverse = result->real ? 1.0f : 1.0f / static_cast<float>(q->scale);
+  const float x_scale = static_cast<float>(b.in(0).quant->scale);
   result->scale = scale;
   for (int64_t group = 0; group < g.groups; ++group)
     for (int64_t i = 0; i < g.padded; ++i, ++scale) {
       *scale = i < g.outputs ? w.quant->scale_at(group * g.outputs + i) * x_scale * inverse : 0.0f;
-      // Sums are below 2^31: half of that, and a residual, can be rounded to 32 bits as they are.
-      result->wide = result->wide || !(*scale >= 0 && *scale <= 0.5f);
+      result->wide = result->wide || is_wide(*scale);
     }
   if (result->real) return PEN_OK;
   if (act->row) return b.fail(-1, "clamp as the activation of integers", "%s", b.text("act"));

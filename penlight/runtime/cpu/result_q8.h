@@ -37,6 +37,8 @@ int64_t bind_columns_q8(Bind& b, GroupsQ8 g);
 // Fills `result` and `act` from the node: weights of i8 and zero point 0 as input 1, the columns as input 2, a residual as input 3,
 // activation clamp or none for u8 results. `scale` has room for all columns. An error in words where something does not fit.
 Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* result, Activation* act);
+// The same of a product of two activations, inputs 0 and 1: both have one scale, so all `columns` columns have one too.
+Status bind_product_q8(Bind& b, int64_t columns, float* scale, ResultQ8* result);
 
 // Params of type T, which have a ResultQ8 `result` and an Activation `act`, with the columns' scales behind them. Null after an error.
 template <class T>

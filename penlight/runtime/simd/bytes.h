@@ -7,6 +7,7 @@
 //                                                    the first n < kLanes of them; touches no memory beyond, the rest is 0
 //   round_to_int(V) -> I                             the nearest integer, ties to even, of what lies within ±2^22; from there to
 //                                                    ±2^30, one that lies beyond ±2^22 as well
+//   sum_bytes(p, n)                                  of n bytes, below 2^31
 //   store_bytes4(p, I, I, I, I)                      4 * kLanes bytes, saturated: a third of the work of four stores
 //   I: * (the low 32 bits) min(a, b) max(a, b)
 //
@@ -241,6 +242,27 @@ static PEN_INLINE B max(B a, B b) { return {a.v > b.v ? a.v : b.v}; }
 
 static PEN_INLINE V load_bytes(const uint8_t* p) { return to_float(load_bytes_i(p)); }
 static PEN_INLINE V load_bytes_partial(const uint8_t* p, int64_t n) { return to_float(load_bytes_i_partial(p, n)); }
+
+// As pairs of 16 bits, by the compiler: 128 times two bytes fit one.
+static PEN_INLINE int32_t sum_bytes(const uint8_t* p, int64_t n) {
+  typedef uint16_t Pairs __attribute__((vector_size(16)));
+  typedef uint32_t Fours __attribute__((vector_size(16)));
+  Fours fours = {};
+  const uint8_t* const last = p + n / 16 * 16;
+  while (p != last) {
+    Pairs pairs = {};
+    for (const uint8_t* end = last - p < 128 * 16 ? last : p + 128 * 16; p != end; p += 16) {
+      Pairs bytes;
+      __builtin_memcpy(&bytes, p, 16);
+      pairs += (bytes & 255) + (bytes >> 8);
+    }
+    const Fours sums = reinterpret_cast<Fours>(pairs);
+    fours += (sums & 65535) + (sums >> 16);
+  }
+  uint32_t total = fours[0] + fours[1] + fours[2] + fours[3];
+  for (int64_t i = 0; i < n % 16; ++i) total += p[i];
+  return static_cast<int32_t>(total);
+}
 
 }  // namespace PEN_ISA
 }  // namespace pen
