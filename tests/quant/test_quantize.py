@@ -12,9 +12,13 @@ import torch
 from torch import nn
 
 import penlight
+from penlight.capture import capture
 from penlight.file.reader import read
+from penlight.ir.graph import Method, Program
+from penlight.passes.pipeline import FUSE, optimize
 from penlight.quant.report import Report
-from penlight.quant.sensitivity import fewest_kept
+from penlight.quant.place import layer_name, place
+from penlight.quant.sensitivity import Error, fewest_kept
 from tests.quant.networks import images, small
 from tests.tools.call import Penlight
 
@@ -122,6 +126,37 @@ def test_a_budget_is_met_with_the_costliest_layers_kept() -> None:
 def test_a_budget_of_agreement() -> None:
     report = penlight.quantize(small(), images(8), budget={"top1": 1.0}, speed=False).report()
     assert report.top1 == 1.0
+
+
+def test_a_layer_is_kept_for_a_budget_and_no_other_of_its_name() -> None:
+    """A module may be called what the graph calls another's result."""
+
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.linear_1, self.c = (nn.Linear(16, 16) for _ in range(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.c(self.linear_1(self.a(x)))
+
+    torch.manual_seed(0)
+    graph = capture(Named(), (torch.randn(1, 16),)).methods["forward"].graph
+    optimize(program := Program({"forward": Method(graph, 0, 0)}), stages=FUSE)
+    first = graph.nodes[0]
+    assert (layer_name(first), first.output.name) == ("a", "linear_1"), program
+    assert place(graph, kept=["linear_1"]).integer == {node.output.name for node in graph.nodes[1:]}
+
+
+def test_errors_of_numbers_that_are_not_finite() -> None:
+    """A mask of -inf is no error where both have it; a NaN that should be a number is, and no budget lets it pass."""
+    masked = np.array([1.0, -np.inf, np.nan, 2.0], np.float32)
+    same, off, broken = Error(), Error(), Error()
+    same.take(masked, masked)
+    off.take(np.array([1.0, 3.0, np.nan, 2.0], np.float32), masked)
+    broken.take(np.array([np.nan, 1.0], np.float32), np.array([1.0, 1.0], np.float32))
+    assert (same.relative, same.sqnr) == (0.0, 200.0)
+    assert off.relative == broken.relative == 1e10
+    assert off.sqnr == broken.sqnr == -200.0
 
 
 def test_fewest_kept() -> None:
