@@ -218,3 +218,11 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "how images are prepared" in call("quantize", tmp_path / "small.pt", "--images", folder).err
     assert "compiled already" in call("quantize", tmp_path / "small.int8.pen", "--images", folder).err
     assert "top1=0.99" in call("quantize", *usual, "--budget", "top5=1").err
+    assert "there is no folder" in call("quantize", *usual, "--report", tmp_path / "nowhere" / "report.html").err
+    assert "--images: --weights calibrates nothing" in call("quantize", *usual, "--weights", "i8").err
+    np.savez(tmp_path / "x.npz", x=images(1)[0].numpy())
+    (tmp_path / "torn.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:3000])
+    assert "torn.npz is not an array" in call("quantize", tmp_path / "small.pt", "--input", tmp_path / "torn.npz").err
+    done = call("quantize", tmp_path / "small.pt", "--weights", "i8", "--input", tmp_path / "x.npz")
+    assert done.code == 0, done.err
+    assert penlight.load(tmp_path / "small.int8.pen").metadata["weights"] == "i8"
