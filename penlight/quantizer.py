@@ -130,10 +130,9 @@ class Quantizer:
         self.batches = flat_batches(self.calls, self.method)
         self.few = self.batches[:: -(-len(self.batches) // MOST_MEASURED)]
         self.float_graph = self.method.graph.copy()
-        graph = self.method.graph.copy()
-        unfuse.run(graph)
-        self.graph = graph
-        if not place(graph).integer:
+        self.graph = self.method.graph.copy()
+        unfuse.run(self.graph)
+        if not place(self.graph).integer:
             raise QuantizationError(
                 "nothing in this model can compute in integers: there is no convolution or linear with constant f32 weights"
                 " (transposed convolutions and f64 stay in floats)"
@@ -147,7 +146,7 @@ class Quantizer:
         scheme = self._within_budget(scheme)
         self.scheme = scheme
         self.say("putting integers into the graph")
-        program.methods["forward"] = replace(self.method, graph=insert(graph, scheme, simulate=False))
+        program.methods["forward"] = replace(self.method, graph=insert(self.graph, scheme, simulate=False))
 
     def _check_keep(self) -> None:
         nodes = [node for node in self.graph.nodes if node.outputs]

@@ -226,3 +226,37 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     done = call("quantize", tmp_path / "small.pt", "--weights", "i8", "--input", tmp_path / "x.npz")
     assert done.code == 0, done.err
     assert penlight.load(tmp_path / "small.int8.pen").metadata["weights"] == "i8"
+
+
+class Uneven(nn.Module):
+    """Channels from 1 to 300 between two layers: equalizing them is worth it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(16, 32, 1), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.Conv2d(32, 16, 1)
+        sizes = torch.logspace(-2, 0.5, 32)
+        with torch.no_grad():
+            self.a.weight *= sizes[:, None, None, None]
+            self.a.bias.copy_(torch.randn(32) * sizes)  # type: ignore[union-attr]
+            self.c.weight /= sizes[None, :, None, None]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
+
+
+@pytest.mark.parametrize("options", [{"correct_bias": False}, {"budget": True}], ids=str)
+def test_layers_that_were_equalized_stay_so(options: Any) -> None:
+    """Biases that are not corrected, and weights of layers that are kept in floats for a budget, are those of the equalized layers."""
+    torch.manual_seed(1)
+    module, batches = Uneven().eval(), list(torch.randn(6, 2, 16, 8, 8))
+    plain = penlight.quantize(module, batches, speed=False).report()
+    assert plain.equalized
+    if "budget" in options:  # what leaves some layers in integers, but not all
+        options = {"budget": 1.02 * sorted(layer.cost or 0.0 for layer in plain.layers)[0]}
+    report = penlight.quantize(module, batches, speed=False, **options).report()
+    assert report.equalized
+    assert 0 < sum(layer.stored == "i8" for layer in report.layers)
+    assert report.relative <= max(plain.relative * 1.5, 0.02)
+    if "budget" in options:
+        assert any(layer.stored == "f32" for layer in report.layers)
+        assert report.relative <= options["budget"] * 1.05
