@@ -7,6 +7,7 @@ penlight/quant decides; what it runs to do so is compiled here. Everything is me
 
 from __future__ import annotations
 
+import difflib
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from penlight.compile import compile_model
-from penlight.errors import QuantizationError
+from penlight.errors import CaptureError, QuantizationError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Graph, Program
 from penlight.lower import lower
 from penlight.model import Model
 from penlight.passes.pipeline import FINISH, optimize
 from penlight.quant import unfuse
-from penlight.quant.batches import flat_batches, read_calls
+from penlight.quant.batches import count_examples, flat_batches, labels_hint, read_calls
 from penlight.quant.correct import correct_biases
 from penlight.quant.equalize import equalize as equalize_pairs
 from penlight.quant.equalize import pairs
@@ -60,12 +61,13 @@ class Options:
             raise QuantizationError(
                 f"keep: expected a list of names or patterns, got the text {self.keep!r}: [{self.keep!r}]"
             )
+        if strange := [name for name in self.keep if not isinstance(name, str)]:
+            raise QuantizationError(f"keep: expected names or patterns, which are text, got {strange[0]!r}")
         budget = self.budget
-        if isinstance(budget, Mapping):
-            good = list(budget) == ["top1"] and 0 < float(budget["top1"]) <= 1
-        else:
-            good = budget is None or (isinstance(budget, (int, float)) and budget > 0)
-        if not good:
+        is_share = isinstance(budget, Mapping) and list(budget) == ["top1"]
+        number = budget["top1"] if isinstance(budget, Mapping) and is_share else budget
+        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number <= (1 if is_share else np.inf)
+        if budget is not None and not good:
             raise QuantizationError(
                 f"budget: expected a relative error above 0, such as 0.05, or {{'top1': 0.99}}, got {budget!r}"
             )
@@ -78,36 +80,30 @@ def quantize_model(
     """The model, ready to run and to save, with its report. `compiling`: what compile_model takes."""
     options.check()
     say = progress or (lambda text: None)
+    calls = read_calls(batches, *((1,) if weights is not None else ()))
+    given, kwargs = calls[0] if calls and example_inputs is None else (example_inputs, {})
     if weights is not None:
-        args, kwargs = (
-            (example_inputs, {})
-            if example_inputs is not None
-            else next(iter(batches and read_calls(batches)), (None, {}))
-        )
-        program = compile_model(
-            source, _tensors(args), kwargs=_tensors(kwargs) or None, weights=weights, progress=progress, **compiling
-        )
+        for name in ("budget", "keep"):
+            if getattr(options, name):
+                raise QuantizationError(f"{name}= is for layers that compute in integers; weights={weights!r} changes all weights alike")
+        program = compile_model(source, given, kwargs=kwargs or None, weights=weights, progress=progress, **compiling)
         return Model(to_array(program), threads=threads)
-    calls = read_calls(batches)
-    given, kwargs = calls[0] if example_inputs is None else (example_inputs, {})
+    if not calls:
+        raise QuantizationError(
+            "batches: expected calibration data, got none at all: give 16 to 200 inputs like those that the model will see"
+        )
     work = Quantizer(options, calls, say, step or (lambda done, total, what: None))
-    program = compile_model(
-        source, _tensors(given), kwargs=_tensors(kwargs) or None, rewrite=work.rewrite, progress=progress, **compiling
-    )
+    try:
+        program = compile_model(
+            source, given, kwargs=kwargs or None, rewrite=work.rewrite, progress=progress, **compiling
+        )
+    except CaptureError as e:
+        if example_inputs is not None or "do not fit" not in str(e):
+            raise
+        raise QuantizationError(f"calibration batch 0, which is the example: {e}{labels_hint(given, 1)}") from e
     model = Model(to_array(program), threads=threads)
     say("comparing the result with the floats")
     return model.with_metadata({KEY: work.report(model, str(program.metadata.get("name", ""))).to_metadata()})
-
-
-def _tensors(given: Any) -> Any:
-    """numpy arrays as torch has them: models are captured with tensors."""
-    import torch
-
-    if isinstance(given, Mapping):
-        return {k: _tensors(v) for k, v in given.items()}
-    if isinstance(given, (tuple, list)):
-        return type(given)(_tensors(v) for v in given)
-    return torch.from_numpy(given) if isinstance(given, np.ndarray) else given
 
 
 @dataclass
@@ -133,23 +129,34 @@ class Quantizer:
         self.batches = flat_batches(self.calls, self.method)
         self.few = self.batches[:: -(-len(self.batches) // MOST_MEASURED)]
         self.float_graph = self.method.graph.copy()
-        graph = self.method.graph.copy()
-        unfuse.run(graph)
-        self.graph = graph
-        if not place(graph).integer:
+        self.graph = self.method.graph.copy()
+        unfuse.run(self.graph)
+        if not place(self.graph).integer:
             raise QuantizationError(
                 "nothing in this model can compute in integers: there is no convolution, linear or recurrent layer with "
                 "constant f32 weights"
+                " (transposed convolutions and f64 stay in floats)"
             )
+        self._check_keep()
         self._observe()
-        scheme = self._scheme(self.options.keep)
+        scheme = self._scheme()
         if not scheme.placement.integer:
             raise QuantizationError(f"keep={list(self.options.keep)!r} leaves nothing to quantize")
         self.expected = self._outputs(self.float_graph, self.batches)
         scheme = self._within_budget(scheme)
         self.scheme = scheme
         self.say("putting integers into the graph")
-        program.methods["forward"] = replace(self.method, graph=insert(graph, scheme, simulate=False))
+        program.methods["forward"] = replace(self.method, graph=insert(self.graph, scheme, simulate=False))
+
+    def _check_keep(self) -> None:
+        nodes = [node for node in self.graph.nodes if node.outputs]
+        for pattern in self.options.keep:
+            if not any(is_kept(node, [pattern]) for node in nodes):
+                names = sorted(layer_name(node) for node in integers(self.graph, place(self.graph)))
+                near = difflib.get_close_matches(pattern, names, 3, 0.4) or names[:3]
+                raise QuantizationError(
+                    f"keep: there is no layer {pattern!r}; expected names as the report has them, such as {', '.join(near)}"
+                )
 
     # What is compiled and run on the way
 
@@ -180,7 +187,7 @@ class Quantizer:
     def _observe(self) -> None:
         """Statistics of all that could be stored, after equalizing, which changes them."""
         self.say(f"calibrating on {len(self.batches)} batches")
-        found = place(self.graph)
+        found = place(self.graph, self.options.keep)
         names = sorted(found.stored | {v.name for node in integers(self.graph, found) for v in data(node)})
         if self.options.equalize and pairs(self.graph):
             self._equalize(observe(self.graph, names, self.batches, self.execute, False, self.step))
@@ -201,8 +208,9 @@ class Quantizer:
         if error.relative < SAME:
             self.graph, self.equalized = changed, count
 
-    def _scheme(self, keep: Collection[str]) -> Scheme:
-        placement = place(self.graph, keep)
+    def _scheme(self, kept: Collection[str] = ()) -> Scheme:
+        """`kept`: output names of layers in floats, besides those that the user wants so."""
+        placement = place(self.graph, self.options.keep, kept)
         share_near(self.graph, placement, {n: o.high - min(o.low, 0.0) for n, o in self.observed.items()})
         scheme = choose(self.graph, placement, self.observed, self.options.method, self.options.per_channel, self.known)
         if self.options.correct_bias:
@@ -226,18 +234,18 @@ class Quantizer:
 
         def meets(kept: Sequence[str]) -> bool:
             self.step(len(trials), int(np.ceil(np.log2(max(len(ranked), 2)))) + 2, "trials")
-            error, top1 = self._accuracy(self._outputs_of(self._scheme([*options.keep, *kept])))
+            error, top1 = self._accuracy(self._outputs_of(self._scheme(kept)))
             trials.append(f"{len(kept)} kept: {error.relative:.2g}")
             return _meets(options.budget, error, top1)
 
         kept = fewest_kept(ranked, meets)
-        if kept is None:
+        if kept is None or not self._scheme(kept).placement.integer:
             raise QuantizationError(
-                f"budget={options.budget!r} cannot be met ({'; '.join(trials)}): expected a larger one"
+                f"budget={options.budget!r} cannot be met with any layer in integers ({'; '.join(trials)}): expected a larger one"
             )
         self.kept = {name: f"budget: alone it costs {self.costs[name]:.2g}" for name in kept}
         self.told = f"budget {_budget_text(options.budget)}: {len(kept)} of {len(ranked)} layers kept in floats"
-        return self._scheme([*options.keep, *kept])
+        return self._scheme(kept)
 
     def _outputs_of(self, scheme: Scheme) -> list[list[np.ndarray]]:
         if not scheme.placement.integer:
@@ -267,7 +275,7 @@ class Quantizer:
             self.say("timing it before and after")
             fast = Model(to_array(self._compiled(self.float_graph, 0.5)), threads=1)
             before, after = _times([fast, Model(model._image(), threads=1)], self.batches[0])
-        examples = sum(leaves[0].shape[0] if leaves[0].ndim else 1 for leaves in self.batches)
+        examples = count_examples(self.batches)
         return Report(
             name, self.options.method, examples, tuple(self._layers()), error.sqnr, error.relative, top1, size, int(model._image().size), before,
             after, 1, self.equalized, len(self.scheme.biases), self.how, self.told,

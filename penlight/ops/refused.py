@@ -40,6 +40,11 @@ REFUSALS = (
         r"_local_scalar_dense|item", "a number read from a tensor: capture turns it into a symbol, no kernel is needed"
     ),
     Refusal(r"(_?nested_.*|_jagged.*)", "nested tensors", "pad to one size, with a mask"),
+    Refusal(
+        r"_?fused_moving_avg_obs.*",
+        "fake quantization that still watches ranges: the model is trained for quantization, but not quantized yet",
+        "torch.ao.quantization.convert(model.eval()), or convert_fx, and give its result",
+    ),
     Refusal(r"(_?cudnn|cuda|_?mkldnn|mkldnn|miopen|_?mps|xpu).*", "an operator of another device", "export on the CPU"),
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ Call = tuple[tuple[Any, ...], dict[str, Any]]
 MOST_BATCHES = 512  # after that, calibration takes time and finds nothing new
 
 
-def read_calls(batches: Iterable[Any]) -> list[Call]:
-    """Each batch as arguments of a call."""
+def read_calls(batches: Iterable[Any], most: int = MOST_BATCHES) -> list[Call]:
+    """Each batch as arguments of a call, of the first `most`."""
     if isinstance(batches, (str, bytes, Mapping)) or not isinstance(batches, Iterable):
         raise QuantizationError(
             f"batches: expected a list, a DataLoader or another iterable of calibration batches, got {type(batches).__name__}"
@@ -32,17 +33,11 @@ def read_calls(batches: Iterable[Any]) -> list[Call]:
             f"batches: expected an iterable of batches, got one tensor of shape {list(batches.shape)}: put it into a list, [x]"
         )
     calls: list[Call] = []
-    for batch in batches:
+    for batch in islice(batches, most):
         if isinstance(batch, Mapping):
             calls.append(((), dict(batch)))
         else:
             calls.append((tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}))
-        if len(calls) == MOST_BATCHES:
-            break
-    if not calls:
-        raise QuantizationError(
-            "batches: expected calibration data, got none at all: give 16 to 200 inputs like those that the model will see"
-        )
     return calls
 
 
@@ -50,27 +45,34 @@ def flat_batches(calls: Sequence[Call], method: Method) -> list[list[np.ndarray]
     """The inputs of the graph for each batch, checked against their types; warnings for data that tell little."""
     types = [value.tensor for value in method.graph.inputs]
     names = [value.name for value in method.graph.inputs]
+    if any(type.dtype == "bf16" for type in types):  # which numpy lacks
+        raise QuantizationError("a model whose inputs are bf16 cannot be calibrated: give it, and its data, in f32 (model.float())")
     found: list[list[np.ndarray]] = []
     for number, (args, kwargs) in enumerate(calls):
         try:
             leaves = [_array(leaf) for leaf in containers.flatten(method.input_spec, args, kwargs)]
         except InputError as e:
-            raise QuantizationError(f"calibration batch {number}: {e}{_labels_hint(args, len(types))}") from None
+            raise QuantizationError(f"calibration batch {number}: {e}{labels_hint(args, len(types))}") from None
         if len(leaves) != len(types):
             raise QuantizationError(
                 f"calibration batch {number}: expected {len(types)} inputs ({', '.join(names)}), got"
-                f" {len(leaves)}{_labels_hint(args, len(types))}"
+                f" {len(leaves)}{labels_hint(args, len(types))}"
             )
         found += _taken_apart(leaves, types, names, number)
     _warn(found, types, names)
     return found
 
 
-def _array(leaf: Any) -> Any:
-    return leaf.detach().cpu().numpy() if hasattr(leaf, "detach") else np.asarray(leaf)
+def _array(leaf: Any) -> np.ndarray:
+    return np.asarray(leaf.detach().cpu() if hasattr(leaf, "detach") else leaf)
 
 
-def _labels_hint(args: tuple[Any, ...], expected: int) -> str:
+def count_examples(batches: Sequence[Sequence[np.ndarray]]) -> int:
+    """By the first dim of the first input; a batch without one is one example."""
+    return sum(leaves[0].shape[0] if leaves and leaves[0].ndim else 1 for leaves in batches)
+
+
+def labels_hint(args: tuple[Any, ...], expected: int) -> str:
     if len(args) <= expected:
         return ""
     return ". A loader that gives (images, labels): ((x,) for x, _ in loader)"
@@ -81,7 +83,7 @@ def _taken_apart(
 ) -> list[list[np.ndarray]]:
     """The batch, or, where the model takes fewer at a time, as many as it takes."""
     single = [t.shape[0] if t.rank and isinstance(t.shape[0], int) else None for t in types]
-    takes, has = single[0], leaves[0].shape[0] if leaves[0].ndim else None
+    takes, has = single[0] if single else None, leaves[0].shape[0] if leaves and leaves[0].ndim else None
     if takes and has and has > takes and has % takes == 0 and all(
         s == takes and x.ndim and x.shape[0] == has for s, x in zip(single, leaves, strict=True)
     ):  # fmt: skip
@@ -100,10 +102,14 @@ def _check(name: str, type: TensorType, x: np.ndarray, number: int) -> None:
         raise QuantizationError(
             f"{where}: expected {type.dtype} ({DTYPES[type.dtype][1]}), got {x.dtype}; prepare it as the model's inputs are"
         )
-    if x.ndim != type.rank or any(isinstance(d, int) and d != n for d, n in zip(type.shape, x.shape, strict=True)):
+    wrong = [i for i, (d, n) in enumerate(zip(type.shape, x.shape, strict=False)) if isinstance(d, int) and d != n]
+    if x.ndim != type.rank or wrong:
+        advice = "other sizes need dynamic_shapes=, or example_inputs= of that shape"
+        if x.ndim == type.rank and wrong == [0]:  # what a DataLoader gives last
+            advice = "batches of several sizes are taken apart where example_inputs= has a batch of one; or leave the odd one out (drop_last=True)"
         raise QuantizationError(
-            f"{where}: expected shape {[str(d) for d in type.shape]}, got {[str(d) for d in x.shape]}".replace("'", "")
-            + "; other sizes need dynamic_shapes=, or example_inputs= of that shape"
+            f"{where}: expected shape {[str(d) for d in type.shape]}, got {[str(d) for d in x.shape]}; ".replace("'", "")
+            + advice
         )
     if x.dtype.kind == "f" and not np.isfinite(x).all():
         raise QuantizationError(
@@ -129,8 +135,7 @@ def _warn(found: Sequence[Sequence[np.ndarray]], types: Sequence[TensorType], na
                 ),
                 stacklevel=6,
             )
-    examples = sum(leaves[0].shape[0] if leaves[0].ndim else 1 for leaves in found)
-    if examples == 1:
+    if count_examples(found) == 1:
         warnings.warn(
             CalibrationWarning(
                 "calibrated on one example only: values that others have may be cut off. Give 16 to 200, as different as the model's inputs are"

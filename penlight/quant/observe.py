@@ -47,7 +47,8 @@ class Observed:
             return
         rows, axis = by_channel(x)
         low, high = rows.min(axis=axis), rows.max(axis=axis)
-        self.low, self.high = min(self.low, float(low.min())), max(self.high, float(high.max()))
+        # numpy's, not Python's: NaN must stay
+        self.low, self.high = float(np.minimum(self.low, low.min())), float(np.maximum(self.high, high.max()))
         sums, squares = rows.sum(axis=axis), np.einsum("nce,nce->c" if axis == (0, 2) else "ec,ec->c", rows, rows)
         sums, squares = sums.astype(np.float64), squares.astype(np.float64)
         if self.elements and low.size == self.channel_low.size:

@@ -32,7 +32,6 @@ class Placement:
 
     integer: set[str] = field(default_factory=set)  # nodes that compute in integers
     stored: set[str] = field(default_factory=set)  # values that are stored as u8
-    possible: set[str] = field(default_factory=set)  # nodes that could, were they not to be kept
     same: dict[str, str] = field(default_factory=dict)  # value -> another that has its scale, up to a root
 
     def root(self, name: str) -> str:
@@ -121,15 +120,12 @@ def is_kept(node: Node, patterns: Collection[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in names)
 
 
-def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
-    """`keep`: patterns of layers, values or operators that stay in floats."""
+def place(graph: Graph, keep: Collection[str] = (), kept: Collection[str] = ()) -> Placement:
+    """`keep`: patterns of layers, values or operators that stay in floats; `kept`: the very names of values whose nodes do."""
     found = Placement()
-    heavy = {node for node in graph.nodes if is_heavy(node)}
-    light = {node for node in graph.nodes if is_light(node)}
-    steps = {node for node in graph.nodes if recurrent.takes_integers(node)}
-    found.possible = {node.outputs[0].name for node in heavy | light | steps if not moves(node)}
-    heavy = {node for node in heavy if not is_kept(node, keep)}
-    light = {node for node in light if not is_kept(node, keep)}
+    free = [n for n in graph.nodes if n.outputs and n.outputs[0].name not in kept and not is_kept(n, keep)]
+    heavy = {node for node in free if is_heavy(node)}
+    light = {node for node in free if is_light(node)}
     fed: set[Value] = set()
     for node in graph.nodes:
         if node in heavy or (node in light and any(v in fed for v in data(node))):
@@ -144,7 +140,7 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
             found.integer.add(node.outputs[0].name)
             wanted.update(data(node))
             wanted.update(node.outputs)  # of several, all
-    found.integer |= {node.outputs[0].name for node in steps if not is_kept(node, keep)}
+    found.integer |= {node.outputs[0].name for node in free if recurrent.takes_integers(node)}
     found.stored = {v.name for v in wanted}
     _share(graph, found)
     return found

@@ -30,25 +30,34 @@ from penlight.quant.place import integers, moves
 from penlight.quant.scheme import dequantized
 
 FEWEST = 8  # layers that are run however long it takes
+MOST = 1e10  # the largest relative error that is told: beyond is infinite, which JSON cannot say
 
 
 @dataclass
 class Error:
-    """Summed squares of what should be, and of how far it is off."""
+    """Summed squares of what should be, and of how far it is off. Numbers that are not finite (a mask of -inf) count where they are not
+    the same: as an infinite error."""
 
     signal: float = 0.0
     noise: float = 0.0
 
     def take(self, got: np.ndarray, expected: np.ndarray) -> None:
-        if expected.dtype.kind == "f":
-            wide = expected.astype(np.float64)
-            self.signal += float((wide**2).sum())
-            self.noise += float(((got - wide) ** 2).sum())
+        if expected.dtype.kind != "f":
+            return
+        wide = expected.astype(np.float64)
+        finite = np.isfinite(wide)
+        if not finite.all():
+            self.noise += 0.0 if np.array_equal(got[~finite], expected[~finite], equal_nan=True) else np.inf
+            wide, got = wide[finite], got[finite]
+        self.signal += float((wide**2).sum())
+        self.noise += float(((got - wide) ** 2).sum())
 
     @property
     def relative(self) -> float:
         """Root mean square of the error, in parts of the values'."""
-        return float(np.sqrt(self.noise / self.signal)) if self.signal > 0 else float(self.noise > 0)
+        if not self.noise < np.inf:  # NaN too: a result that should be a number is none
+            return MOST
+        return min(float(np.sqrt(self.noise / self.signal)), MOST) if self.signal > 0 else float(self.noise > 0)
 
     @property
     def sqnr(self) -> float:

@@ -41,7 +41,7 @@ def store_weights(program: Program, kind: str) -> None:
             or "this one keeps code to interpret, for inputs that do not fit its plan"
         )
         raise QuantizationError(
-            f"weights={kind!r} is for models that are planned as a whole: {why}. Give example inputs (--shape), or the nn.Module"
+            f"weights={kind!r} is for models that are planned as a whole: {why}. Give example inputs, or the nn.Module"
         )
     changed = sum((_to_integers if kind == "i8" else _to_halves)(m.graph) for m in program.methods.values())
     if not changed:

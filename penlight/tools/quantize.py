@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import click
 import numpy as np
@@ -53,7 +55,7 @@ class BudgetType(click.ParamType[Any]):
 )  # fmt: skip
 @click.option(
     "--input", "arrays", type=click.Path(exists=True, dir_okay=False, path_type=Path), multiple=True, metavar="FILE.npy|.npz",
-    help="A batch to calibrate on instead: .npy for one input, .npz with an array for each, by name; once per batch.",
+    help="A batch to calibrate on instead: .npy for one input, .npz with an array for each, by name; once per batch. With --weights: an example.",
 )  # fmt: skip
 @click.option(
     "--count", type=click.IntRange(1), default=128, show_default=True, help="How many images to take, spread evenly."
@@ -107,18 +109,21 @@ def quantize_command(
         raise click.UsageError(f"{model} is compiled already; quantize what it was made of: a .pt, .ptl or .pt2 file")
     steps = preprocessing(options, _told(metadata).get("preprocessing"))
     target = output or model.with_suffix(".int8.pen")
-    if weights is not None and report is not None:
-        raise click.UsageError("--report: there is nothing to report of --weights, which calibrates nothing")
+    if weights is not None:
+        given = {"--report": report, "--images": images, "--budget": budget, "--keep": keep}
+        if wrong := [option for option, value in given.items() if value]:
+            raise click.UsageError(f"{wrong[0]}: --weights calibrates nothing, and reports nothing; all weights become {weights}")
     if target.resolve() == model.resolve():
         raise click.UsageError("the output would overwrite the model; name another with -o")
-    if not target.parent.is_dir():
-        raise click.UsageError(f"there is no folder {target.parent}")
+    for path in (target, report):  # before minutes of work
+        if path is not None and not path.parent.is_dir():
+            raise click.UsageError(f"there is no folder {path.parent}")
     with Stages() as stage:
         if weights is None:
             stage("reading what to calibrate on")
             batches = _batches(images, arrays, count, steps, stage)
         else:
-            batches = []
+            batches = [_array(path) for path in arrays]  # an example, which only scripts do without
         stage("starting PyTorch")
         import torch  # noqa: F401 (seconds, which would else count as capturing)
 
@@ -192,6 +197,6 @@ def _files(images: tuple[Path, ...], count: int) -> list[Path]:
 def _array(path: Path) -> Any:
     try:
         loaded = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as e:
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as e:
         raise click.UsageError(f"--input: {path} is not an array saved by numpy ({e})") from None
-    return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}

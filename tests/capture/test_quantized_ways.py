@@ -342,6 +342,18 @@ def test_operators(name: str) -> None:
     assert last.quant.zero == expected.q_zero_point()
 
 
+def test_a_module_that_asks_whether_its_input_is_quantized() -> None:
+    """As torch's quantized ELU does: no number decides that, though the scale before it was read from a tensor."""
+    model = nn.Sequential(quantization.QuantStub(), nn.Conv2d(3, 8, 3), nn.ELU(), quantization.DeQuantStub()).eval()
+    x = torch.randn(2, 3, 9, 7, generator=seeded())
+    with engine("qnnpack"), torch.no_grad():
+        model.qconfig = quantization.get_default_qconfig("qnnpack")
+        quantization.prepare(model, inplace=True)
+        model(x)
+        quantization.convert(model, inplace=True)
+        check(torch.jit.script(model), (x,), model(x))
+
+
 def test_embeddings() -> None:
     class Tables(nn.Module):
         def __init__(self) -> None:
@@ -470,6 +482,17 @@ def test_training_with_fake_quantization() -> None:
     x, model = torch.randn(4, 8, generator=seeded()) * 3, Model().eval()
     with torch.no_grad():
         check(model, (x,), model(x))
+
+
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_model_that_was_not_converted(trained: bool) -> None:
+    """prepare's observers and prepare_qat's fake quantization change their ranges when they run: the error says what is missing."""
+    model = nn.Sequential(quantization.QuantStub(), nn.Linear(8, 4), quantization.DeQuantStub()).train(trained)
+    model.qconfig = (quantization.get_default_qat_qconfig if trained else quantization.get_default_qconfig)("qnnpack")
+    (quantization.prepare_qat if trained else quantization.prepare)(model, inplace=True)
+    model(x := torch.randn(3, 8, generator=seeded()))
+    with pytest.raises(penlight.CaptureError, match="not quantized yet.*torch.ao.quantization.convert"):
+        penlight.optimize(model, (x,))
 
 
 def test_integers_that_code_computes_with() -> None:

@@ -39,6 +39,63 @@ def test_wrong(batches: Any, words: str) -> None:
         quantize(batches, example_inputs=(images(1)[0],))
 
 
+@pytest.mark.parametrize(
+    ("batches", "words"),
+    [
+        ([(images(1)[0], torch.zeros(1))], r"batch 0, which is the example.*A loader that gives \(images, labels\)"),
+        (
+            [torch.cat(images(4)), torch.cat(images(3))],
+            r"batch 1, input x: expected shape \[4, .*, got \[3, .*drop_last=True",
+        ),
+        ([x.bfloat16() for x in images(2)], "bf16 cannot be calibrated"),
+    ],
+)
+def test_the_first_batch_is_the_example(batches: Any, words: str) -> None:
+    module = small().bfloat16() if "bf16" in words else small()
+    with pytest.raises(penlight.QuantizationError, match=words):
+        penlight.quantize(module, batches, sensitivity=False, speed=False)
+
+
+class Log(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(4, 4) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.c(self.b(torch.log(self.a(x).abs() * 0 + x)))
+
+
+def test_a_batch_that_makes_a_value_nan() -> None:
+    """Whichever it is: what came before it was finite."""
+    good, bad = [torch.rand(1, 4) + 0.1 for _ in range(3)], torch.rand(1, 4) - 2
+    for number in range(4):
+        batches = [*good[:number], bad, *good[number:]]
+        with pytest.raises(penlight.QuantizationError, match=f"batch {number} makes .* infinite or NaN.*keep="):
+            penlight.quantize(Log(), batches, sensitivity=False, speed=False)
+    kept = penlight.quantize(Log(), [*good, bad], sensitivity=False, speed=False, keep=["b", "c"])
+    assert {layer.name for layer in kept.report().layers if layer.stored == "i8"} == {"a"}
+
+
+def test_arrays_that_lie_backwards_or_cannot_be_written() -> None:
+    backwards = [np.ascontiguousarray(x.numpy()[:, ::-1])[:, ::-1] for x in images(3)]
+    assert backwards[0].strides[1] < 0
+    x = images(1, seed=9)[0].numpy()
+    np.testing.assert_array_equal(quantize(backwards)(x), quantize([x.numpy() for x in images(3)])(x))
+
+
+def test_no_inputs_at_all() -> None:
+    class Constant(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Linear(4, 4)
+
+        def forward(self) -> torch.Tensor:
+            return self.a(torch.ones(1, 4))
+
+    with pytest.raises(penlight.QuantizationError, match="nothing in this model can compute in integers"):
+        penlight.quantize(Constant(), [()])
+
+
 def test_one_image_is_a_warning() -> None:
     with pytest.warns(penlight.CalibrationWarning, match="one example only"):
         quantize(images(1))
@@ -65,16 +122,19 @@ def test_batches_are_taken_apart_and_may_be_anything() -> None:
     [
         ({"method": "kl"}, "method: expected one of histogram, minmax, percentile, got 'kl'"),
         ({"keep": "head"}, "keep: expected a list"),
+        ({"keep": [0]}, "keep: expected names or patterns, which are text, got 0"),
+        ({"keep": ["haed"]}, "keep: there is no layer 'haed'; expected names .*head"),
         ({"keep": ["*"]}, "leaves nothing to quantize"),
         ({"budget": -1}, "budget: expected a relative error above 0"),
         ({"budget": {"top5": 1}}, "budget: expected a relative error above 0"),
-        ({"budget": 1e-12}, "cannot be met|budget"),
+        ({"budget": {"top1": "all"}}, "budget: expected a relative error above 0"),
+        ({"budget": True}, "budget: expected a relative error above 0"),
+        ({"budget": 1e-12}, "budget=1e-12 cannot be met with any layer in integers"),
         ({"weights": "i4"}, "weights: expected one of i8, f16"),
+        ({"weights": "i8", "keep": ["head"]}, "keep= is for layers that compute in integers"),
+        ({"weights": "i8", "budget": 0.1}, "budget= is for layers that compute in integers"),
     ],
 )
 def test_wrong_options(options: Any, words: str) -> None:
-    if options.get("budget") == 1e-12:
-        assert all(layer.stored == "f32" for layer in quantize(images(2), **options).report().layers)
-        return
     with pytest.raises(penlight.QuantizationError, match=words):
         quantize(images(2), **options)

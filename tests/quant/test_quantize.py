@@ -12,9 +12,13 @@ import torch
 from torch import nn
 
 import penlight
+from penlight.capture import capture
 from penlight.file.reader import read
+from penlight.ir.graph import Method, Program
+from penlight.passes.pipeline import FUSE, optimize
+from penlight.quant.place import layer_name, place
 from penlight.quant.report import Report
-from penlight.quant.sensitivity import fewest_kept
+from penlight.quant.sensitivity import Error, fewest_kept
 from tests.quant.networks import Words, images, small
 from tests.tools.call import Penlight
 
@@ -141,6 +145,37 @@ def test_a_budget_of_agreement() -> None:
     assert report.top1 == 1.0
 
 
+def test_a_layer_is_kept_for_a_budget_and_no_other_of_its_name() -> None:
+    """A module may be called what the graph calls another's result."""
+
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.linear_1, self.c = (nn.Linear(16, 16) for _ in range(3))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.c(self.linear_1(self.a(x)))
+
+    torch.manual_seed(0)
+    graph = capture(Named(), (torch.randn(1, 16),)).methods["forward"].graph
+    optimize(program := Program({"forward": Method(graph, 0, 0)}), stages=FUSE)
+    first = graph.nodes[0]
+    assert (layer_name(first), first.output.name) == ("a", "linear_1"), program
+    assert place(graph, kept=["linear_1"]).integer == {node.output.name for node in graph.nodes[1:]}
+
+
+def test_errors_of_numbers_that_are_not_finite() -> None:
+    """A mask of -inf is no error where both have it; a NaN that should be a number is, and no budget lets it pass."""
+    masked = np.array([1.0, -np.inf, np.nan, 2.0], np.float32)
+    same, off, broken = Error(), Error(), Error()
+    same.take(masked, masked)
+    off.take(np.array([1.0, 3.0, np.nan, 2.0], np.float32), masked)
+    broken.take(np.array([np.nan, 1.0], np.float32), np.array([1.0, 1.0], np.float32))
+    assert (same.relative, same.sqnr) == (0.0, 200.0)
+    assert off.relative == broken.relative == 1e10
+    assert off.sqnr == broken.sqnr == -200.0
+
+
 def test_fewest_kept() -> None:
     ranked = list("abcdefgh")
     assert fewest_kept(ranked, lambda kept: len(kept) >= 3) == ["a", "b", "c"]
@@ -200,3 +235,45 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "how images are prepared" in call("quantize", tmp_path / "small.pt", "--images", folder).err
     assert "compiled already" in call("quantize", tmp_path / "small.int8.pen", "--images", folder).err
     assert "top1=0.99" in call("quantize", *usual, "--budget", "top5=1").err
+    assert "there is no folder" in call("quantize", *usual, "--report", tmp_path / "nowhere" / "report.html").err
+    assert "--images: --weights calibrates nothing" in call("quantize", *usual, "--weights", "i8").err
+    np.savez(tmp_path / "x.npz", x=images(1)[0].numpy())
+    (tmp_path / "torn.npz").write_bytes((tmp_path / "x.npz").read_bytes()[:3000])
+    assert "torn.npz is not an array" in call("quantize", tmp_path / "small.pt", "--input", tmp_path / "torn.npz").err
+    done = call("quantize", tmp_path / "small.pt", "--weights", "i8", "--input", tmp_path / "x.npz")
+    assert done.code == 0, done.err
+    assert penlight.load(tmp_path / "small.int8.pen").metadata["weights"] == "i8"
+
+
+class Uneven(nn.Module):
+    """Channels from 1 to 300 between two layers: equalizing them is worth it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(16, 32, 1), nn.Conv2d(32, 32, 3, padding=1, groups=32), nn.Conv2d(32, 16, 1)
+        sizes = torch.logspace(-2, 0.5, 32)
+        with torch.no_grad():
+            self.a.weight *= sizes[:, None, None, None]
+            self.a.bias.copy_(torch.randn(32) * sizes)  # type: ignore[union-attr]
+            self.c.weight /= sizes[None, :, None, None]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.c(torch.relu(self.b(torch.relu(self.a(x)))))
+
+
+@pytest.mark.parametrize("options", [{"correct_bias": False}, {"budget": True}], ids=str)
+def test_layers_that_were_equalized_stay_so(options: Any) -> None:
+    """Biases that are not corrected, and weights of layers that are kept in floats for a budget, are those of the equalized layers."""
+    torch.manual_seed(1)
+    module, batches = Uneven().eval(), list(torch.randn(6, 2, 16, 8, 8))
+    plain = penlight.quantize(module, batches, speed=False).report()
+    assert plain.equalized
+    if "budget" in options:  # what leaves some layers in integers, but not all
+        options = {"budget": 1.02 * sorted(layer.cost or 0.0 for layer in plain.layers)[0]}
+    report = penlight.quantize(module, batches, speed=False, **options).report()
+    assert report.equalized
+    assert 0 < sum(layer.stored == "i8" for layer in report.layers)
+    assert report.relative <= max(plain.relative * 1.5, 0.02)
+    if "budget" in options:
+        assert any(layer.stored == "f32" for layer in report.layers)
+        assert report.relative <= options["budget"] * 1.05

@@ -564,6 +564,12 @@ def _input_name(name: str) -> str:
     return f"{name}_" if taken else name
 
 
+NOT_CONVERTED = (
+    "the model is prepared for quantization, or trained for it, but not quantized yet: it watches the ranges of its numbers when it runs."
+    " Calibrate or train it, then give what torch.ao.quantization.convert(model.eval()), convert_fx or convert_pt2e makes of it"
+)
+
+
 def _refuse_mutation(ep: ExportedProgram) -> None:
     changed = {
         OutputKind.BUFFER_MUTATION: "the model changes its own buffer",
@@ -571,6 +577,8 @@ def _refuse_mutation(ep: ExportedProgram) -> None:
         OutputKind.USER_INPUT_MUTATION: "the model changes its input in place:",
     }
     found = [f"{changed[s.kind]} {s.target}" for s in ep.graph_signature.output_specs if s.kind in changed]
+    if found and all("activation_post_process" in text or "fake_quant" in text for text in found):
+        raise CaptureError(NOT_CONVERTED)
     if found:
         raise CaptureError(
             "a captured model cannot keep state or write into its inputs yet: "

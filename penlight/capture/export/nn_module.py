@@ -15,6 +15,7 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
+from penlight.capture.export.conversion import NOT_CONVERTED
 from penlight.capture.export.detection import exportable_detectors
 from penlight.capture.export.exported_program import capture_exported
 from penlight.capture.export.recurrence import free_steps
@@ -264,6 +265,8 @@ def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
     except CaptureError:
         raise
     except Exception as e:
+        if any("ObserverBase" in (c.__name__ for c in type(m).__mro__) for m in module.modules()):  # torch's, torchao's
+            raise CaptureError(NOT_CONVERTED) from e
         notes = "".join(f"\n  {n}" for n in getattr(e, "__notes__", []))
         raise CaptureError(f"{explain(e)}\n\ntorch.export says: {type(e).__name__}: {_shortened(str(e))}{notes}") from e
 

@@ -29,6 +29,10 @@ READS_DATA = {
 }  # fmt: skip
 READS_DATA_OF_TENSORS = {"Bool", "Int", "Float"}  # given numbers, they only convert
 READS_SHAPE = {"size", "dim", "len", "numel", "stride", "shape"}
+READS_KIND = {
+    "is_quantized", "is_cuda", "is_cpu", "is_floating_point", "is_complex", "is_sparse", "dtype", "device", "layout", "requires_grad",
+}  # fmt: skip
+"""Facts about a tensor that no number in it changes."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,8 @@ def _result(action: Action, taken: tuple[Tags, ...]) -> Tags:
         return frozenset({"data"})
     if short in READS_SHAPE:
         return frozenset({"shape"})
+    if short in READS_KIND:
+        return NONE
     if short in VIEWS or is_in_place(action.target):
         return taken[0] if taken else NONE
     # Arithmetic on numbers: as its arguments; on tensors: a new one.
@@ -130,7 +136,7 @@ def _with_data(a: Action, before: int) -> int:
     taken = any(before >> r & 1 for r in reads(a))
     short = short_name(a.target) if a.op == "op" else ""
     made = (a.op == "op" and reads_data(a.target)) or (
-        taken and short not in READS_SHAPE and short not in ("__is__", "__isnot__")
+        taken and short not in (*READS_SHAPE, *READS_KIND, "__is__", "__isnot__")
     )
     mask = sum(1 << r for r in set(reads(a) if a.op == "loop" else a.results))  # a loop's registers move down
     if a.op in ("op", "move", "list", "tuple", "dict", "unpack", "loop"):
