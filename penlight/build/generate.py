@@ -45,11 +45,11 @@ class Isa(NamedTuple):
 
     processors: str  # that may have it, or "any"
     flags: list[str]  # compiler's
-    header: str  # of sources that are compiled for it, within the package; "": of all
+    headers: frozenset[str]  # sources that include one are compiled for it, within the package; none: all
 
 
 # By name.
-ISAS = {m[1]: Isa(m[2], m[3].split(), m[4]) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
+ISAS = {m[1]: Isa(m[2], m[3].split(), frozenset(m[4].split())) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
 _INCLUDE = re.compile(r'^#include "penlight/([^"]+)"', re.MULTILINE)
 _MACRO = re.compile(r"^PEN_(SHAPE|BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 
@@ -127,7 +127,7 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
         if chosen.has_key(key):
             row = "void*, const void* const*, const int64_t*, int64_t, const double*"
             takes = (row, "PvPKPKvPK{int64}{int64}PKd")
-            sets = [isa for isa in isas if per_isa and not ISAS[isa].header] or ["base"]
+            sets = [isa for isa in isas if per_isa and not ISAS[isa].headers] or ["base"]
             add(key, "elementwise", symbol, takes, sets, (dtype, result))
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
@@ -174,7 +174,7 @@ def generate(out: Path, isas: list[str], chosen: Selection = EVERYTHING, spirv: 
     found = scan(ops)
     # a set that none of the kernels gains from is left out
     used = [k.source for key, k in found.kernels.items() if k.per_isa and chosen.has_key(key)]
-    isas = [isa for isa in isas if not ISAS[isa].header or any(isa in _isas_of(source, [isa]) for source in used)]
+    isas = [isa for isa in isas if not ISAS[isa].headers or any(isa in _isas_of(source, [isa]) for source in used)]
     generated = emit_elementwise(ops, chosen)
     vm = {name: op for name, op in operators().items() if chosen.has_operator(name)}
     if chosen.operators and (missing := chosen.operators - set(vm)):
@@ -228,13 +228,13 @@ def _headers(path: Path) -> frozenset[str]:
 
 def _isas_of(source: Path, isas: list[str]) -> list[str]:
     """Those that a source of kernels is compiled for."""
-    return [isa for isa in isas if not ISAS[isa].header or ISAS[isa].header in _headers(source)]
+    return [isa for isa in isas if not ISAS[isa].headers or ISAS[isa].headers & _headers(source)]
 
 
 def _by_isa(per_isa: list[Path], isas: list[str]) -> dict[str, list[Path]]:
     """Generated files are not written yet, and have no kernels but elementwise ones."""
     return {
-        isa: [p for p in per_isa if not ISAS[isa].header or (p.is_relative_to(ROOT) and isa in _isas_of(p, isas))]
+        isa: [p for p in per_isa if not ISAS[isa].headers or (p.is_relative_to(ROOT) and isa in _isas_of(p, isas))]
         for isa in isas
     }
 

@@ -170,5 +170,5 @@ def test_the_command(capsys: pytest.CaptureFixture[str], models: dict[str, Path]
         assert not [name for name in called_for - defined if name.startswith(("_pen_", "__ZN3pen"))], "whole"
         assert len(alone) == len(set(alone)) > 100, "-all_load, as the documents link, takes every object"
         assert not [name for name in called_for if NEEDS_REASON.match(name)]
-        for isa in (n for n in TARGETS[target].isas if not ISAS[n].header):  # whose objects have the same file names
+        for isa in (n for n in TARGETS[target].isas if not ISAS[n].headers):  # whose objects have the same file names
             assert any(name.startswith(f"__ZN3pen{len(isa)}{isa}10linear_f32") for name in defined), isa

@@ -95,7 +95,7 @@ def library() -> Path:
     units: list[tuple[Path, str]] = [
         (p, "base") for p in sorted((BINDING / "jni").glob("*.cc")) if p.stem != "jvm_check"
     ]
-    isas = [n for n, isa in ISAS.items() if isa.processors in ("any", platform.machine()) and not isa.header]
+    isas = [n for n, isa in ISAS.items() if isa.processors in ("any", platform.machine()) and not isa.headers]
     units += [(room / "image.cc", "base"), *((room / "rows.cc", isa) for isa in isas)]
     headers = [*(BINDING / "jni").glob("*.h"), *room.glob("*.h"), *(ROOT / "penlight/runtime/include").glob("*.h*")]
     with native.locked(OUT / "lib.lock"):

@@ -17,6 +17,7 @@ struct F32Gemm {
   using Tile = RowTile;
   using Block = PEN_ISA::Block;
   static constexpr int kRows = kTileRows;
+  static constexpr bool kEven = true;
   static constexpr bool kCopies = false;  // channels of floats need not be fours
   static PEN_INLINE int64_t size_of(const Tensor&) { return 4; }
   static PEN_INLINE int padding(const Run&) { return 0; }

@@ -58,6 +58,7 @@ struct Q8Gemm {
   using Tile = RowTileQ8;
   using Block = BlockQ8;
   static constexpr int kRows = kQ8Rows;
+  static constexpr bool kEven = kExactHeights;
   static constexpr bool kCopies = true;
   static PEN_INLINE int64_t size_of(const Tensor& t) { return dtype_size(t.dtype); }
   static PEN_INLINE int padding(const Run& r) { return static_cast<int>(r.in[0].quant->zero); }

@@ -1,13 +1,14 @@
 // How output pixels become rows of a matrix product, for every element type: pointers to the input pixels under each tap, or to what stands
 // for padding; the tiles that a block of pixels is cut into; and the walk over blocks, groups and phases. Kind says what is multiplied:
 //   Element, Tile, Block     the input's elements, a tile of rows, a block (runtime/cpu/gemm.h, gemm_q8.h)
-//   kRows                    rows of the tallest tile
+//   kRows, kEven             rows of the tallest tile, and how rows are cut into tiles (tile_rows)
 //   size_of(t)               bytes of an element of the result or the residual
 //   begin(r, p, &block)      fills what is the same for all blocks
 //   group(r, p, g, &block)   what belongs to a group: weights, bias
 //   kCopies, copy_windows(…) whether windows of pixels may be copied, and how, of one group
 #pragma once
 #include "penlight/ops/conv/conv2d.h"
+#include "penlight/runtime/cpu/tile.h"
 
 namespace pen {
 namespace PEN_ISA {
@@ -65,17 +66,22 @@ static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Ten
         int64_t x0 = ox * stride + columns.offset + kx * columns.offset_apart;  // of pixel i: x0 + i * stride; [low, high) are inside
         int64_t low = x0 < 0 ? (-x0 + stride - 1) / stride : 0;
         int64_t high = x0 + (count - 1) * stride + reach <= w ? count : x0 + reach <= w ? (w - reach - x0) / stride + 1 : 0;
-        if (!inside) high = 0;
-        for (int64_t i = 0; i < count; ++i) {
-          if (i >= low && i < high) {
-            to[i] = row + (x0 + i * stride) * pitch;
-          } else if (p.runs && inside) {
+        low = low < count ? low : count;
+        high = inside && high > low ? high : low;
+        auto outside = [&](int64_t i, int64_t until) __attribute__((always_inline)) {
+          for (; i < until; ++i) {
+            to[i] = g.zeros;
+            if (!p.runs || !inside) continue;
             to[i] = cut_run(p, row, x0 + i * stride, w, g.zeros[0], spare);
             spare += p.kernel[1] * p.ci_g;
-          } else {
-            to[i] = g.zeros;
           }
+        };
+        outside(0, low);
+        if (low < high) {
+          const Element* pixel = row + (x0 + low * stride) * pitch;
+          for (int64_t i = low; i < high; ++i, pixel += stride * pitch) to[i] = pixel;
         }
+        outside(high, count);
       }
     }
     from += count;
@@ -126,7 +132,7 @@ static PEN_OUTER void cut_tiles(const Phase& phase, const Tensor& y, const Tenso
     to = to < end ? to : end;
     int64_t tiles = (to - from + Kind::kRows - 1) / Kind::kRows;
     for (int64_t i = 0; i < tiles; ++i) {
-      Range range = part(to - from, tiles, i);
+      Range range = tile_rows<Kind::kRows, Kind::kEven>(to - from, tiles, i);
       int64_t first = from + range.begin, row = first / width, plane = row / height, n = plane / depth;
       Tile* tile = &g->tiles[g->tile_count];
       uint8_t* live = g->live + g->taps * g->tile_count++;
@@ -154,9 +160,10 @@ static PEN_INLINE bool batch_is_dense(const Tensor& t) {
   return t.dims[0] == 1 || t.strides[0] == map_side(t, 0) * map_side(t, 1) * map_side(t, 2) * pixel_pitch(t);
 }
 
-// Where the block that starts at `begin` ends: whole output rows where tiles are cut by rows.
+// Where the block that starts at `begin` ends: after whole tiles, or whole output rows where tiles are cut by rows.
+template <class Kind>
 static PEN_INLINE int64_t block_end(const Conv2d& p, int64_t ow, int64_t begin, int64_t end) {
-  int64_t size = kBlockPixels;
+  int64_t size = end - begin <= kBlockPixels ? kBlockPixels : kBlockPixels / Kind::kRows * Kind::kRows;
   if (p.by_rows && ow <= kBlockPixels) {
     size = kBlockPixels / ow * ow;
   } else if (p.by_rows) {
@@ -222,7 +229,7 @@ static PEN_OUTER void conv_gemm(const Run& r) {
       block.c_pitch = phase.side[1].apart * pixel_pitch(y);
       block.residual_pitch = residual.data ? phase.side[1].apart * pixel_pitch(residual) : 0;
       for (int64_t begin = (unit - phase_begin) * pixel_unit; begin < last;) {
-        int64_t end = block_end(p, width, begin, last);
+        int64_t end = block_end<Kind>(p, width, begin, last);
         if (Kind::kCopies && p.copied)
           Kind::copy_windows(p, x, y, begin, end, p.groups > 1 ? columns.begin : 0, at.window, g);
         else

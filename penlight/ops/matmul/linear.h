@@ -1,7 +1,7 @@
 // How a linear layer is walked, for every element type: every row of x becomes a pointer, work is cut over rows and columns. Kind says what
 // is multiplied:
 //   Element, Tile, Block   x's elements, a tile of rows, a block (runtime/cpu/gemm.h, gemm_q8.h)
-//   kRows                  rows of the tallest tile
+//   kRows, kEven           rows of the tallest tile, and how rows are cut into tiles (tile_rows)
 //   size_of(t)             bytes of an element of the result or the residual
 //   begin(r, p, &block)    fills what is the same for all blocks
 #pragma once
@@ -71,6 +71,7 @@ static PEN_OUTER void run_linear(const Run& r) {
   const Linear& p = r.as<Linear>();
   if (p.copy_pitch > 0 && r.phase == 0) return copy_linear_rows<T>(r, p);
   static_assert(Kind::kRows <= kLinearUnit, "the block's arrays hold all its tiles");
+  constexpr int64_t kBlockRows = kLinearBlockRows / Kind::kRows * Kind::kRows;  // whole tiles
   const uint8_t live[1] = {1};
   const T* rows[kLinearBlockRows];
   typename Kind::Tile tiles[kLinearBlockRows];
@@ -94,8 +95,8 @@ static PEN_OUTER void run_linear(const Run& r) {
     block.n_begin = columns.begin * kLinearColumns;
     block.n_end = columns.end * kLinearColumns < p.n ? columns.end * kLinearColumns : p.n;
     int64_t last = range.end * kLinearUnit < p.m ? range.end * kLinearUnit : p.m;
-    for (int64_t begin = range.begin * kLinearUnit; begin < last; begin += kLinearBlockRows) {
-      int64_t end = begin + kLinearBlockRows < last ? begin + kLinearBlockRows : last;
+    for (int64_t begin = range.begin * kLinearUnit; begin < last;) {
+      int64_t end = last - begin <= kLinearBlockRows ? last : begin + kBlockRows;
       block.tile_count = 0;
       for (int64_t from = begin; from < end;) {
         // One line, or the part of it that lies in this block.
@@ -105,11 +106,12 @@ static PEN_OUTER void run_linear(const Run& r) {
         int64_t pitch = p.copy_pitch > 0 ? p.copy_pitch : p.x[inner];
         for (int64_t i = 0; i < count; ++i) rows[from - begin + i] = x + i * pitch;
         const char* residual = r.in[3].data ? r.in[3].data + line.residual * y_size : nullptr;
-        block.tile_count += cut_row_tiles<Kind::kRows>(rows + (from - begin), count, live, r.out[0].data + line.y * y_size,
+        block.tile_count += cut_row_tiles<Kind::kRows, Kind::kEven>(rows + (from - begin), count, live, r.out[0].data + line.y * y_size,
                                                        p.y[inner] * y_size, residual, p.residual[inner] * y_size, tiles + block.tile_count);
         from += count;
       }
       run_block(block);
+      begin = end;
     }
   }
 }

@@ -72,7 +72,7 @@ PEN_KERNEL(matmul, q8) {
     matmul_rows_q8(p, r.in[0].as<uint8_t>() + at[0] + range.begin * p.a_pitch, count, reinterpret_cast<uint8_t*>(r.scratch), rows,
                    row_starts);
     char* c = r.out[0].data + (at[2] + range.begin * p.out_pitch + begin) * size;
-    block.tile_count = cut_row_tiles<kQ8Rows>(rows, count, live, c, p.out_pitch * size, nullptr, 0, tiles);
+    block.tile_count = cut_row_tiles(rows, count, live, c, p.out_pitch * size, nullptr, 0, tiles);
     char* matrix = r.shared + at[1] * p.matrix_bytes;
     const int32_t* starts = columns_of(p, matrix) + begin;
     block.b = reinterpret_cast<const int8_t*>(matrix) + begin * p.padded_k;

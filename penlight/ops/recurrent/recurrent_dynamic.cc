@@ -183,8 +183,8 @@ static PEN_INLINE void recur_dynamic(const Run& r) {
       const int64_t count = p.batch - begin < kStateRows ? p.batch - begin : kStateRows;
       for (int64_t i = 0; i < count; ++i) pointers[i] = rounded.rows + (begin + i) * p.bytes_pitch;
       const float* residual = kCell == Cell::gru ? nullptr : x + begin * p.x_row;
-      block.tile_count = cut_row_tiles<kQ8Rows>(pointers, count, live, reinterpret_cast<char*>(gates + begin * p.gates_pitch),
-                                                p.gates_pitch * 4, reinterpret_cast<const char*>(residual), p.x_row * 4, tiles);
+      block.tile_count = cut_row_tiles(pointers, count, live, reinterpret_cast<char*>(gates + begin * p.gates_pitch), p.gates_pitch * 4,
+                                       reinterpret_cast<const char*>(residual), p.x_row * 4, tiles);
       run_block(block);
     }
     for (int64_t i = 0; i < p.batch; ++i) {

@@ -13,6 +13,7 @@ struct CallQ8 {
   const uint8_t* const* rows;
   const intptr_t* steps;
   intptr_t quads;  // rows / 4
+  const uint8_t* padding;  // a pixel
   const char* weights;
   const int32_t* numbers;  // B multipliers in the order of quarters, B starts of sums, B biases, and levels as requantize takes them
   char* y;
@@ -82,9 +83,10 @@ struct RingQ8 {
   using R = Rows4<B>;
   static constexpr int kReached = (kWidth + kStride - 1) / kStride, kPeriod = kReached * kStride;
   static constexpr int kTap = R::kWeightBytes * 4, kDotRows = kRows == 3 ? 3 : 4;
-  const uint8_t *r0, *r1, *r2, *r3;
+  const uint8_t *r0, *r1, *r2, *r3;  // of kRows: the column's pixels, or of padding; s0 .. s3 bytes to the next ones
   intptr_t s0, s1, s2, s3;
   intptr_t x, width, first_end, last_end;  // the column, and those after which the first and the last output are ready
+  intptr_t turn;                           // the next column at which the image begins or ends
   intptr_t y_pitch;
   uint8_t* y;
   const char* weights;
@@ -93,19 +95,50 @@ struct RingQ8 {
   typename R::W held[kRows ? kWidth : 1][4];
   typename R::S sum[kReached][4];
 
+  // Tap k of a column is of the output that began k columns before: where its sums are, or -1.
+  template <int kColumn>
+  static constexpr int slot_of(int k) {
+    constexpr int kFar = kPeriod * kWidth + kColumn;
+    return (kFar - k) % kStride == 0 ? (kFar - k) % kPeriod / kStride : -1;
+  }
+
   template <int kColumn>
   PEN_INLINE void add(const typename R::Q (&q)[4], const char* w, intptr_t w_step) {
-    // The last tap first: it ends a sum, whose way through requantization is long. Tap k is of the output that began k columns before.
+    // The last tap first: it ends a sum, whose way through requantization is long.
     PEN_UNROLL for (int k = kWidth - 1; k >= 0; --k) {
-      constexpr int kFar = kPeriod * kWidth + kColumn;
-      if ((kFar - k) % kStride != 0) continue;
-      int slot = (kFar - k) % kPeriod / kStride;
+      const int slot = slot_of<kColumn>(k);
+      if (slot < 0) continue;
       PEN_UNROLL for (int j = 0; j < 4; ++j) {
-        typename R::W by = kRows ? held[kRows ? k : 0][j] : R::weight(w + k * w_step + j * R::kWeightBytes);
-        sum[slot][j] = R::template dot<kDotRows>(sum[slot][j], q[j], by);
+        typename R::W by = kRows ? held[kRows ? k : 0][j] : R::weight(w + k * w_step + j * R::kWeightBytes, j);
+        sum[slot][j] = R::template dot<kDotRows>(sum[slot][j], q[j], by, j);
         R::hold(sum[slot][j]);
       }
     }
+  }
+
+  // The same, a row of the column after the other.
+  template <int kColumn>
+  PEN_INLINE void add_rows() {
+    const uint8_t* rows[4] = {r0, r1, r2, r3};
+    PEN_UNROLL for (int i = 0; i < kDotRows; ++i) {
+      const typename R::Row pixels = R::row(rows[i]);
+      PEN_UNROLL for (int k = kWidth - 1; k >= 0; --k) {
+        const int slot = slot_of<kColumn>(k);
+        if (slot < 0) continue;
+        PEN_UNROLL for (int j = 0; j < 4; ++j) {
+          sum[slot][j] = R::dot_row(sum[slot][j], pixels, held[k][j], i, j);
+          if (i + 1 < kDotRows) R::hold_row(rows[i + 1], sum[slot][j]);
+        }
+      }
+    }
+  }
+
+  PEN_INLINE void turn_rows(const CallQ8& c) {
+    const bool begins = x == 0;
+    r0 = begins ? c.rows[0] : c.padding, r1 = begins ? c.rows[1] : c.padding, r2 = begins ? c.rows[2] : c.padding;
+    r3 = begins ? c.rows[3] : c.padding;
+    s0 = begins ? c.steps[0] : 0, s1 = begins ? c.steps[1] : 0, s2 = begins ? c.steps[2] : 0, s3 = begins ? c.steps[3] : 0;
+    turn = width;
   }
 
   // Column kColumn of a period, in which every sum is begun and ended once. True when the row is done.
@@ -114,17 +147,19 @@ struct RingQ8 {
     if (kColumn % kStride == 0) {
       PEN_UNROLL for (int j = 0; j < 4; ++j) sum[kColumn / kStride][j] = R::sums(numbers + B + j * (B / 4));
     }
-    bool inside = static_cast<uintptr_t>(x) < static_cast<uintptr_t>(width);
-    typename R::Q q[4];
-    if (kRows) {
-      if (PEN_LIKELY(inside))
+    [[maybe_unused]] typename R::Q q[4];
+    if constexpr (kRows > 0) {
+      if (PEN_UNLIKELY(x == turn)) turn_rows(c);
+      if constexpr (R::kByRows) {
+        add_rows<kColumn>();
+      } else {
         R::template interleave<kDotRows>(r0, r1, r2, r3, q);
-      else
-        R::fill(x_zero, q);
-      add<kColumn>(q, nullptr, 0);
+        add<kColumn>(q, nullptr, 0);
+      }
       r0 += s0, r1 += s1, r2 += s2, r3 += s3;
       hold_pointer(r0), hold_pointer(r1), hold_pointer(r2);  // one register for each: GCC would keep one for each column of a period
     } else {
+      const bool inside = static_cast<uintptr_t>(x) < static_cast<uintptr_t>(width);
       for (intptr_t quad = 0; quad < c.quads; ++quad) {
         const uint8_t* const* r = c.rows + 4 * quad;
         const intptr_t* s = c.steps + 4 * quad;
@@ -163,8 +198,8 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
   const DepthwiseQ8& d = *c.d;
   Ring r;
   r.x = -static_cast<intptr_t>(d.pad[1]);
-  r.s0 = c.steps[0], r.s1 = c.steps[1], r.s2 = c.steps[2], r.s3 = c.steps[3];
-  r.r0 = c.rows[0] + r.x * r.s0, r.r1 = c.rows[1] + r.x * r.s1, r.r2 = c.rows[2] + r.x * r.s2, r.r3 = c.rows[3] + r.x * r.s3;
+  r.s0 = r.s1 = r.s2 = r.s3 = r.turn = 0;
+  r.r0 = r.r1 = r.r2 = r.r3 = c.padding;
   r.width = static_cast<intptr_t>(d.in[1]);
   r.first_end = r.x + kWidth;
   r.last_end = r.first_end + static_cast<intptr_t>(d.out[1] - 1) * kStride;
@@ -175,7 +210,7 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
   r.x_zero = d.x_zero;
   if (kRows) {
     PEN_UNROLL for (int k = 0; k < kWidth; ++k) {
-      PEN_UNROLL for (int j = 0; j < 4; ++j) r.held[kRows ? k : 0][j] = R::weight(c.weights + k * Ring::kTap + j * R::kWeightBytes);
+      PEN_UNROLL for (int j = 0; j < 4; ++j) r.held[kRows ? k : 0][j] = R::weight(c.weights + k * Ring::kTap + j * R::kWeightBytes, j);
     }
   }
   PEN_UNROLL for (int i = 0; i < Ring::kReached; ++i) { PEN_UNROLL for (int j = 0; j < 4; ++j) r.sum[i][j] = R::sums(c.numbers); }
@@ -203,7 +238,7 @@ static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
         else
           R::fill(d.x_zero, q);
         PEN_UNROLL for (int j = 0; j < 4; ++j) {
-          sum[j] = R::template dot<4>(sum[j], q[j], R::weight(w));
+          sum[j] = R::template dot<4>(sum[j], q[j], R::weight(w, j), j);
           w += R::kWeightBytes;
         }
       }
@@ -254,7 +289,7 @@ static void prepare_block(const DepthwiseQ8& d, int64_t c0, char* weights, int32
         }
         for (int i = 0; i < 4; ++i, ++c) __builtin_memcpy(quads + p * 4 + i * 4, tap + c / 16 * taps * 64 + c % 16 * 4, 4);
       }
-      R::prepare(quads, weights);
+      R::prepare(quads, weights, j);
     }
   }
 }
@@ -291,6 +326,7 @@ static void run_block(const DepthwiseQ8& d, Range lines, int64_t c0) {
   c.rows = reinterpret_cast<const uint8_t**>(d.scratch + sizes.rows);
   c.steps = reinterpret_cast<intptr_t*>(d.scratch + sizes.steps);
   c.quads = static_cast<intptr_t>((d.kernel[0] + 3) / 4);
+  c.padding = reinterpret_cast<const uint8_t*>(d.scratch + sizes.padding);
   c.weights = d.scratch;
   c.numbers = numbers;
   c.count = d.channels < B ? static_cast<int>(d.channels) : B;

@@ -46,5 +46,11 @@ void run_block_q8(const BlockQ8& g);
 
 static PEN_INLINE void run_block(const BlockQ8& g) { run_block_q8(g); }
 
+// Tiles of consecutive rows, for a block; pitches in bytes.
+static PEN_INLINE int cut_row_tiles(const uint8_t* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch,
+                                    const char* residual, int64_t residual_pitch, RowTileQ8* tiles) {
+  return cut_row_tiles<kQ8Rows, kExactHeights>(rows, count, live, c, c_pitch, residual, residual_pitch, tiles);
+}
+
 }  // namespace PEN_ISA
 }  // namespace pen

@@ -41,14 +41,23 @@ constexpr int kNarrowRows = kTileRows - 1;
 constexpr int kNarrowRows = 1;
 #endif
 
+// The rows of tile i, of as many as it takes. kEven: all about as high. Else as high as can be, where the next lower one may not be
+// there; but a row alone, whose few sums wait for each other, shares with the tile before it.
+template <int kRows, bool kEven>
+static PEN_INLINE Range tile_rows(int64_t count, int64_t tiles, int64_t i) {
+  if (kEven) return part(count, tiles, i);
+  const int64_t shared = count % kRows == 1 ? kRows / 2 : 0;
+  return {i * kRows - (i > 0 && i == tiles - 1 ? shared : 0), i == tiles - 1 ? count : (i + 1) * kRows - (i == tiles - 2 ? shared : 0)};
+}
+
 // Tiles of at most kRows of `count` rows that lie one pitch (in bytes) apart in C and, if there is one, in the residual; how many there
 // are. `rows` has their pointers.
-template <int kRows, class T, class Tile>
+template <int kRows, bool kEven, class T, class Tile>
 static PEN_INLINE int cut_row_tiles(const T* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch,
                                     const char* residual, int64_t residual_pitch, Tile* tiles) {
   int64_t cuts = (count + kRows - 1) / kRows;
   for (int64_t i = 0; i < cuts; ++i) {
-    Range range = part(count, cuts, i);
+    Range range = tile_rows<kRows, kEven>(count, cuts, i);
     const char* from = residual ? residual + range.begin * residual_pitch : nullptr;
     tiles[i] = {rows + range.begin, live, reinterpret_cast<decltype(tiles->c)>(c + range.begin * c_pitch),
                 reinterpret_cast<decltype(tiles->residual)>(from), static_cast<int>(range.end - range.begin)};

@@ -5,8 +5,9 @@
 //                 within lanes of 16 bytes leaves them, and packing puts them back
 //   Q, W, S       a quarter of one column's pixels, of weights, of i32 sums
 //   interleave    a column: B bytes from each of 3 or 4 rows; where there are 3, the fourth weight must be 0. fill: the same of one byte
-//   prepare       weights of a quarter, i8 [B / 4][4 rows], into kWeightBytes, aligned, as `weight` loads them
-//   dot           s + the sum over rows of (q - kOffset) * w: exact (nothing saturates at 16 bits), sums wrap
+//   prepare       weights of quarter j, i8 [B / 4][4 rows], into kWeightBytes, aligned, as `weight` loads them
+//   dot           s + the sum over rows of (q - kOffset) * w, of quarter j: exact (nothing saturates at 16 bits), sums wrap
+//   kByRows       dot is one instruction for each row: row(p) has a column of one, dot_row adds its products to quarter j
 //   requantize    bytes clamp(round_to_even(s * m) + zero, low, high) of four quarters, in the order of channels; |s * m| < 2^31. Zero,
 //                 low and high are what prepare_levels made of them, 3 B bytes: registers are too few
 //   hold          s is computed here: compilers would move sums to where they are read, and keep what they are made of instead
@@ -207,10 +208,11 @@ struct Rows4 {
   struct S {
     T v;
   };
+  static constexpr bool kByRows = false;
   static constexpr int kWeightBytes = Q::kBytes;
   static constexpr int32_t kOffset = 0;
-  static PEN_INLINE W weight(const char* p) { return Q::weight(p); }
-  static PEN_INLINE void prepare(const char* from, char* to) { Q::prepare(from, to); }
+  static PEN_INLINE W weight(const char* p, int) { return Q::weight(p); }
+  static PEN_INLINE void prepare(const char* from, char* to, int) { Q::prepare(from, to); }
   static PEN_INLINE S sums(const int32_t* p) { return {R::load(p)}; }
   static PEN_INLINE void store(int32_t* p, S s) { R::store(p, s.v); }
   template <int kRows>
@@ -227,7 +229,7 @@ struct Rows4 {
   }
   static PEN_INLINE void fill(uint8_t byte, Q (&q)[4]) { q[0] = q[1] = q[2] = q[3] = Q::of(R::set8(byte)); }
   template <int kRows>
-  static PEN_INLINE S dot(S s, const Q& q, const W& w) {
+  static PEN_INLINE S dot(S s, const Q& q, const W& w, int) {
     return {Q::dot(s.v, q, w)};
   }
   static PEN_INLINE void hold(S& s) { R::hold(s.v); }
@@ -270,10 +272,11 @@ struct Rows4<16> {
     int8x16_t v;
   };
   using W = Q;
+  static constexpr bool kByRows = false;
   static constexpr int kWeightBytes = 16;
   static constexpr int32_t kOffset = 128;  // the instruction multiplies signed bytes
-  static PEN_INLINE W weight(const char* p) { return {vld1q_s8(reinterpret_cast<const int8_t*>(p))}; }
-  static PEN_INLINE void prepare(const char* from, char* to) { __builtin_memcpy(to, from, 16); }
+  static PEN_INLINE W weight(const char* p, int) { return {vld1q_s8(reinterpret_cast<const int8_t*>(p))}; }
+  static PEN_INLINE void prepare(const char* from, char* to, int) { __builtin_memcpy(to, from, 16); }
   template <int kRows>
   static PEN_INLINE void interleave(const uint8_t* r0, const uint8_t* r1, const uint8_t* r2, const uint8_t* r3, Q (&q)[4]) {
     uint8x16_t flip = vdupq_n_u8(128), c = veorq_u8(vld1q_u8(r2), flip), d = kRows == 3 ? c : veorq_u8(vld1q_u8(r3), flip);
@@ -286,46 +289,62 @@ struct Rows4<16> {
   }
   static PEN_INLINE void fill(uint8_t byte, Q (&q)[4]) { q[0] = q[1] = q[2] = q[3] = {vdupq_n_s8(static_cast<int8_t>(byte ^ 128))}; }
   template <int kRows>
-  static PEN_INLINE S dot(S s, const Q& q, const W& w) {
+  static PEN_INLINE S dot(S s, const Q& q, const W& w, int) {
     return {vdotq_s32(s.v, q.v, w.v)};
   }
 #else
-  // Rows stay apart, as 16-bit integers: one instruction a row multiplies four channels and adds the products to 32-bit sums.
+  // Rows stay apart, as 16-bit integers: one instruction a row multiplies four channels and adds the products to 32-bit sums. Two
+  // quarters are the halves of a register, of weights too.
   struct Q {
-    int16x4_t row[4];
+    int16x8_t row[4];
   };
   using W = Q;
+  struct Row {
+    int16x8_t half[2];
+  };
+  static constexpr bool kByRows = true;
   static constexpr int kWeightBytes = 32;
   static constexpr int32_t kOffset = 0;
-  static PEN_INLINE W weight(const char* p) {
-    const int16_t* w = reinterpret_cast<const int16_t*>(p);
-    return {{ vld1_s16(w), vld1_s16(w + 4), vld1_s16(w + 8), vld1_s16(w + 12) }};
+  static PEN_INLINE W weight(const char* p, int j) {
+    const int16_t* w = reinterpret_cast<const int16_t*>(p - j % 2 * kWeightBytes);
+    return {{vld1q_s16(w), vld1q_s16(w + 8), vld1q_s16(w + 16), vld1q_s16(w + 24)}};
   }
-  static PEN_INLINE void prepare(const char* from, char* to) {
+  static PEN_INLINE void prepare(const char* from, char* to, int j) {
     const int8_t* w = reinterpret_cast<const int8_t*>(from);
-    int16_t* turned = reinterpret_cast<int16_t*>(to);
-    for (int i = 0; i < 16; ++i) turned[i % 4 * 4 + i / 4] = w[i];
+    int16_t* turned = reinterpret_cast<int16_t*>(to - j % 2 * kWeightBytes) + j % 2 * 4;
+    for (int i = 0; i < 16; ++i) turned[i % 4 * 8 + i / 4] = w[i];
   }
+  static PEN_INLINE Row row(const uint8_t* p) {
+    uint8x16_t v = vld1q_u8(p);
+    return {{vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(v))), vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(v)))}};
+  }
+  static PEN_INLINE S product(S s, int16x8_t x, int16x8_t w, int j) {
+#if defined(__aarch64__)
+    if (j % 2 == 1) return {vmlal_high_s16(s.v, x, w)};
+#else
+    if (j % 2 == 1) return {vmlal_s16(s.v, vget_high_s16(x), vget_high_s16(w))};
+#endif
+    return {vmlal_s16(s.v, vget_low_s16(x), vget_low_s16(w))};
+  }
+  static PEN_INLINE S dot_row(S s, const Row& x, const W& w, int i, int j) { return product(s, x.half[j / 2], w.row[i], j); }
+  // The next row is loaded after this: there are no registers for all three.
+  static PEN_INLINE void hold_row(const uint8_t*& next, S& s) { __asm__("" : "+r"(next), "+w"(s.v)); }
   template <int kRows>
   static PEN_INLINE void interleave(const uint8_t* r0, const uint8_t* r1, const uint8_t* r2, const uint8_t* r3, Q (&q)[4]) {
     const uint8_t* rows[4] = {r0, r1, r2, r3};
     PEN_UNROLL for (int i = 0; i < 4; ++i) {
       if (i >= kRows) continue;  // dot does not read it
-      uint8x16_t v = vld1q_u8(rows[i]);
-      uint16x8_t low = vmovl_u8(vget_low_u8(v)), high = vmovl_u8(vget_high_u8(v));
-      q[0].row[i] = vreinterpret_s16_u16(vget_low_u16(low));
-      q[1].row[i] = vreinterpret_s16_u16(vget_high_u16(low));
-      q[2].row[i] = vreinterpret_s16_u16(vget_low_u16(high));
-      q[3].row[i] = vreinterpret_s16_u16(vget_high_u16(high));
+      const Row x = row(rows[i]);
+      PEN_UNROLL for (int j = 0; j < 4; ++j) q[j].row[i] = x.half[j / 2];
     }
   }
   static PEN_INLINE void fill(uint8_t byte, Q (&q)[4]) {
-    PEN_UNROLL for (int j = 0; j < 4; ++j) { PEN_UNROLL for (int i = 0; i < 4; ++i) q[j].row[i] = vdup_n_s16(byte); }
+    PEN_UNROLL for (int j = 0; j < 4; ++j) { PEN_UNROLL for (int i = 0; i < 4; ++i) q[j].row[i] = vdupq_n_s16(byte); }
   }
   template <int kRows>
-  static PEN_INLINE S dot(S s, const Q& q, const W& w) {
+  static PEN_INLINE S dot(S s, const Q& q, const W& w, int j) {
     PEN_UNROLL for (int i = 0; i < 4; ++i) {
-      if (i < kRows) s.v = vmlal_s16(s.v, q.row[i], w.row[i]);
+      if (i < kRows) s = product(s, q.row[i], w.row[i], j);
     }
     return s;
   }
@@ -360,14 +379,15 @@ struct Rows4<16> {
     Ints4 row[4];
   };
   using W = Q;
+  static constexpr bool kByRows = false;
   static constexpr int kWeightBytes = 64;
   static constexpr int32_t kOffset = 0;
-  static PEN_INLINE W weight(const char* p) {
+  static PEN_INLINE W weight(const char* p, int) {
     W w;
     __builtin_memcpy(&w, p, sizeof w);
     return w;
   }
-  static PEN_INLINE void prepare(const char* from, char* to) {
+  static PEN_INLINE void prepare(const char* from, char* to, int) {
     int32_t turned[16];
     for (int i = 0; i < 16; ++i) turned[i % 4 * 4 + i / 4] = static_cast<int8_t>(from[i]);
     __builtin_memcpy(to, turned, sizeof turned);
@@ -388,7 +408,7 @@ struct Rows4<16> {
     PEN_UNROLL for (int j = 0; j < 4; ++j) { PEN_UNROLL for (int i = 0; i < 4; ++i) q[j].row[i] = Ints4{byte, byte, byte, byte}; }
   }
   template <int kRows>
-  static PEN_INLINE S dot(S s, const Q& q, const W& w) {
+  static PEN_INLINE S dot(S s, const Q& q, const W& w, int) {
     PEN_UNROLL for (int i = 0; i < kRows; ++i) s.v = (Ints4)((Unsigned4)s.v + (Unsigned4)(q.row[i] * w.row[i]));  // sums wrap
     return s;
   }
