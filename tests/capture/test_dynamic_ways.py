@@ -14,6 +14,7 @@ from torch.ao import quantization
 
 import penlight
 from penlight.compile import compile_model
+from tests.capture.lite import legacy
 from tests.vm.quantized import engine
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -183,6 +184,14 @@ def test_recurrent_files(kind: Any) -> None:
         for content in (file.getvalue(), lite):
             assert keys(content, x) >= DYNAMIC | PLANNED[kind]
             assert_near(penlight.optimize(content, (x,))(x), expected)
+
+
+def test_a_file_of_pytorch_mobile() -> None:
+    """Of torch 1.13, LSTM, GRU and linear in turn, with what its runtime computed."""
+    for case in legacy.cases(only="dynamic_qnnpack"):
+        args = tuple(map(torch.from_numpy, case.args))
+        assert keys(case.path, *args) >= {"lstm_dynamic.i8", "gru_dynamic.i8", "linear.q8"}
+        assert_near(penlight.optimize(case.path, args)(*args), torch.as_tensor(case.expected))
 
 
 class Stateful(nn.Module):

@@ -35,7 +35,7 @@ def use_engine_levels(script: Script) -> None:
     if torch.backends.quantized.engine == "qnnpack":
         use_all_levels(script)
     elif any(a.op == "op" and _CELLS.fullmatch(a.target) for f in script.functions.values() for a in f.code):
-        for each in objects_in([script.module]):
+        for each in objects_in([script.module, *script.constants]):
             if each.type_name.endswith(".quantized.LinearPackedParamsBase"):
                 each.attributes["reduce_range"] = True
 
@@ -46,6 +46,6 @@ def use_all_levels(script: Script) -> None:
             at = FLAGS.get(action.target) if action.op == "op" else None
             if at is not None and at < len(action.args) and isinstance(action.args[at], Const):
                 action.args[at] = script.constant(False)
-    for each in objects_in([script.module]):
+    for each in objects_in([script.module, *script.constants]):
         if each.attributes.get("reduce_range") is True:
             each.attributes["reduce_range"] = False

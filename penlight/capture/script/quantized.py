@@ -257,7 +257,7 @@ def _recurrent(kind: str) -> Callable[..., Any]:
                 lasts.append(last)
             x = torch.cat(ys, 2) if both else ys[0]
         y = x.transpose(0, 1) if batch_first else x
-        return (y, *(torch.stack(each) for each in zip(*lasts, strict=True)))
+        return (y, *(torch.stack(each) if len(each) > 1 else each[0].unsqueeze(0) for each in zip(*lasts, strict=True)))
 
     return call
 
