@@ -9,6 +9,7 @@ all that stands between them, the residual stream of a transformer too, and a ne
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,6 +18,7 @@ from penlight.ir.rewrite import WITH_EPILOGUE, is_unary
 from penlight.ir.types import Quant
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
+from penlight.ops.conv.conv2d import MOST_DEPTH
 from penlight.quant.unfuse import LIMITS, RESIDUAL
 
 KEEPS_SCALE = ("resize",)
@@ -46,10 +48,12 @@ def is_heavy(node: Node) -> bool:
     """A product with constant weights that has integer kernels."""
     if node.op not in WITH_EPILOGUE or "q8" not in registry.get(node.op).dtypes:
         return False
-    weight, x = node.inputs[1], node.inputs[0]
-    assert weight is not None
+    x, weight, bias = node.inputs[:3]
     assert x is not None
-    return weight.is_constant and weight.dtype == "f32" and not x.is_constant and node.attrs["act"] in LIMITS
+    if weight is None or weight.constant is None or math.prod(weight.constant.shape[1:]) > MOST_DEPTH:
+        return False
+    fixed = bias is None or bias.is_constant
+    return fixed and weight.dtype == "f32" and not x.is_constant and node.attrs["act"] in LIMITS
 
 
 def is_light(node: Node) -> bool:

@@ -50,3 +50,17 @@ def test_a_stream_of_residuals_between_floats_stays_real() -> None:
     found = place(parse_graph(STREAM))
     assert found.integer == {"y1", "y2"}
     assert found.stored == {"n1", "n2"}
+
+
+def test_products_that_integers_cannot_hold_stay_in_floats() -> None:
+    """Sums beyond 32 bits; a bias that only a run tells."""
+    text = """
+    graph forward(%x: f32[1, DEPTH], %b: f32[2]) {
+      @a.weight: f32[2, DEPTH]
+      %y: f32[1, 2] = linear(%x, @a.weight, BIAS, none, act="", act_args=[])
+      return %y
+    }
+    """
+    ways = {(1000, "none"): {"y"}, (70_000, "none"): set(), (1000, "%b"): set()}
+    for (depth, bias), expected in ways.items():
+        assert place(parse_graph(text.replace("DEPTH", str(depth)).replace("BIAS", bias))).integer == expected
