@@ -69,7 +69,7 @@ def is_light(node: Node) -> bool:
 def _has_kernel(node: Node) -> bool:
     """Whether integer kernels take the node, were all that it reads and gives u8."""
     op = registry.get(node.op)
-    if "q8" not in op.dtypes or len(node.outputs) != 1:
+    if "q8" not in op.dtypes or len(node.outputs) != 1 or (op.takes_q8 is not None and not op.takes_q8(node)):
         return False
     some = Quant.of(1.0, 0)
     inputs = [v and Value(v.name, replace(v.tensor, dtype="u8", quant=some)) for v in node.inputs]
