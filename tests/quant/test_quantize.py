@@ -95,6 +95,14 @@ def test_the_report_says_what_was_done(quantized: penlight.Model, tmp_path: Path
     assert "depthwise.0" in page
 
 
+@pytest.mark.parametrize(
+    "told", [{}, {"layers": 7}, {"name": "x", "method": "m", "examples": 1, "layers": [["a"]]}, {"name": "x", "method": "m", "examples": "many"}]
+)  # fmt: skip
+def test_a_report_that_is_none_is_said_in_words(told: Any) -> None:
+    with pytest.raises(ValueError, match="not one that penlight.quantize wrote"):
+        _floats().with_metadata({"quantization": told}).report()
+
+
 def _floats() -> penlight.Model:
     return penlight.optimize(small(), (images(1)[0],))
 
