@@ -19,7 +19,7 @@ from penlight.compile import compile_model
 from penlight.errors import CaptureError, QuantizationError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Graph, Program
-from penlight.lower import lower
+from penlight.lower import BUDGET, lower
 from penlight.model import Model
 from penlight.passes.pipeline import FINISH, optimize
 from penlight.quant import unfuse
@@ -160,9 +160,9 @@ class Quantizer:
 
     # What is compiled and run on the way
 
-    def execute(self, graph: Graph) -> Runnable:
+    def execute(self, graph: Graph, winograd_budget: float = 0.0) -> Runnable:
         """A graph of flat tensors, compiled in memory."""
-        model = Model(to_array(self._compiled(graph, 0.0)))
+        model = Model(to_array(self._compiled(graph, winograd_budget)))
 
         def run(leaves: Leaves) -> list[np.ndarray]:
             results: list[np.ndarray] = model.run_method("forward", *leaves)
@@ -178,8 +178,10 @@ class Quantizer:
         optimize(program, stages=FINISH)
         return lower(program, winograd_budget)
 
-    def _outputs(self, graph: Graph, batches: Sequence[Leaves]) -> list[list[np.ndarray]]:
-        run = self.execute(graph)
+    def _outputs(
+        self, graph: Graph, batches: Sequence[Leaves], winograd_budget: float = 0.0
+    ) -> list[list[np.ndarray]]:
+        run = self.execute(graph, winograd_budget)
         return [run(batch) for batch in batches]
 
     # Scales
@@ -248,9 +250,10 @@ class Quantizer:
         return self._scheme(kept)
 
     def _outputs_of(self, scheme: Scheme) -> list[list[np.ndarray]]:
+        """As the file would give them, to the bit: agreement of scores can hang on one."""
         if not scheme.placement.integer:
             return self.expected
-        return self._outputs(insert(self.graph, scheme, simulate=True), self.batches)
+        return self._outputs(insert(self.graph, scheme, simulate=False), self.batches, BUDGET)
 
     def _accuracy(self, got: Sequence[Sequence[np.ndarray]]) -> tuple[Error, float | None]:
         """Over all outputs; and how often the greatest score is the same one, where the first output is scores."""
@@ -273,7 +276,7 @@ class Quantizer:
         before = after = None
         if self.options.speed:
             self.say("timing it before and after")
-            fast = Model(to_array(self._compiled(self.float_graph, 0.5)), threads=1)
+            fast = Model(to_array(self._compiled(self.float_graph, BUDGET)), threads=1)
             before, after = _times([fast, Model(model._image(), threads=1)], self.batches[0])
         examples = count_examples(self.batches)
         return Report(

@@ -14,11 +14,12 @@ part of the operator before it (integer.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace as with_fields
 
-from penlight.ir.graph import Block, Graph, Node, Value
+from penlight.ir.graph import Attr, Block, Graph, Node, Value
 from penlight.ir.rewrite import blocks, call, made_by, replace, returned, single_use
-from penlight.ir.types import TensorType
+from penlight.ir.types import LEVELS, TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 
@@ -70,6 +71,15 @@ def _exact(node: Node) -> bool:
     return node.op != "pad" or node.attrs["mode"] != "constant" or node.attrs["value"] == 0
 
 
+def _is_within(value: Attr, type: TensorType, limits: Mapping[str, Attr]) -> bool:
+    """Whether limits that are narrower than the dtype's leave alone what is put beside the integers, which knows the dtype's only."""
+    assert isinstance(value, float)
+    assert type.quant is not None
+    low, high = LEVELS[type.dtype]
+    stored = min(max(value / type.quant.scale + type.quant.zero, low), high)
+    return limits["low"] <= round(stored) <= limits["high"]  # type: ignore[operator]
+
+
 def _before_quantize(graph: Graph, block: Block, node: Node) -> bool:
     data = _data(node)
     user = node.output.users[0] if single_use(graph, node.output) else None
@@ -81,6 +91,8 @@ def _before_quantize(graph: Graph, block: Block, node: Node) -> bool:
     if node.op in PARTS and any(len(v.users) > 1 or returned(graph, v) for v in data.values()):
         return False
     limits = {"low": user.attrs["low"], "high": user.attrs["high"]}
+    if node.op == "pad" and node.attrs["mode"] == "constant" and not _is_within(node.attrs["value"], type, limits):
+        return False
     made: dict[Value, Value] = {}  # what is read twice is quantized once
     for v in data.values():
         if v not in made:

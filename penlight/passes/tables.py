@@ -113,16 +113,16 @@ class _Function:
         self.nodes: dict[Value, Node] = {}  # in the order in which they are computed
         self.found = self._walk(value) and self.x is not None
 
-    def _walk(self, value: Value | None) -> bool:
+    def _walk(self, value: Value | None, depth: int = 0) -> bool:
         if value is None or value in self.nodes:
             return value is not None
         if (read := made_by(value, "dequantize")) is not None and _is_bytes(read.inputs[0]):
             return self._is_x(read.inputs[0])
         node = value.producer
-        if node is None or len(self.nodes) > MOST_OPERATORS or len(node.outputs) != 1:
+        if node is None or max(len(self.nodes), depth) > MOST_OPERATORS or len(node.outputs) != 1:
             return value.constant is not None and value.constant.size == 1
         op = registry.load_all().get(node.op)
-        if not isinstance(op, ElementwiseOp) or op.fold is None or not all(map(self._walk, node.inputs)):
+        if not isinstance(op, ElementwiseOp) or op.fold is None or not all(self._walk(v, depth + 1) for v in node.inputs):
             return False
         self.nodes[value] = node
         return True

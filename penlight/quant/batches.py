@@ -118,20 +118,22 @@ def _check(name: str, type: TensorType, x: np.ndarray, number: int) -> None:
 
 
 def _warn(found: Sequence[Sequence[np.ndarray]], types: Sequence[TensorType], names: Sequence[str]) -> None:
-    for index, (name, type) in enumerate(zip(names, types, strict=True)):
-        arrays = [leaves[index] for leaves in found if leaves[index].size > 1]
-        if type.dtype != "f32" or not arrays:
-            continue
-        constant = [x for x in arrays if x.min() == x.max()]
-        if len(constant) == len(arrays):
-            raise QuantizationError(
-                f"calibration data for input {name} is constant: all its values are {arrays[0].flat[0]:g} in every batch. Expected inputs like those"
-                " that the model will see; are the images read and prepared rightly?"
-            )
-        if constant:
+    """Blank images tell nothing; beside other inputs a constant one may be meant (a mask of ones)."""
+    floats = [i for i, type in enumerate(types) if type.dtype == "f32" and any(leaves[i].size > 1 for leaves in found)]
+    blank = {i: [leaves[i].size > 1 and leaves[i].min() == leaves[i].max() for leaves in found] for i in floats}
+    wholly = [i for i in floats if all(blank[i])]
+    if floats and wholly == floats:
+        name, value = names[floats[0]], found[0][floats[0]].flat[0]
+        raise QuantizationError(
+            f"calibration data for input {name} is constant: all its values are {value:g} in batch 0, and equal in every other. Expected inputs like"
+            " those that the model will see; are the images read and prepared rightly?"
+        )
+    for index in floats:
+        if count := sum(blank[index]):
             warnings.warn(
                 CalibrationWarning(
-                    f"{len(constant)} of {len(arrays)} calibration batches are constant in input {name} (all values equal): blank images tell nothing"
+                    f"{count} of {len(found)} calibration batches are constant in input {names[index]} (all values equal): such data tells nothing of"
+                    " its range"
                 ),
                 stacklevel=6,
             )

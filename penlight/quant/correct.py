@@ -15,12 +15,10 @@ from penlight.quant.observe import Observed
 from penlight.quant.place import integers
 from penlight.quant.scheme import dequantized
 
-TRANSPOSED = ("conv_transpose2d", "conv_transpose3d")  # their weights have the inputs first
-
 
 def correct_biases(graph: Graph, scheme: Scheme, observed: dict[str, Observed]) -> None:
     for node in integers(graph, scheme.placement):
-        if node.op in WITH_EPILOGUE and node.op not in TRANSPOSED:
+        if node.op in WITH_EPILOGUE:
             moved = _mean_error(node, scheme, observed)
             bias = node.inputs[2]
             if moved is not None and (bias is None or bias.constant is not None):

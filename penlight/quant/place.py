@@ -10,6 +10,7 @@ integers too, which they make of their state by themselves: floats come in and g
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -18,6 +19,7 @@ from penlight.ir.rewrite import WITH_EPILOGUE, is_unary
 from penlight.ir.types import Quant
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
+from penlight.ops.conv.conv2d import MOST_DEPTH
 from penlight.quant import recurrent
 from penlight.quant.unfuse import LIMITS, RESIDUAL
 
@@ -48,10 +50,12 @@ def is_heavy(node: Node) -> bool:
     """A product with constant weights that has integer kernels."""
     if node.op not in WITH_EPILOGUE or "q8" not in registry.get(node.op).dtypes:
         return False
-    weight, x = node.inputs[1], node.inputs[0]
-    assert weight is not None
+    x, weight, bias = node.inputs[:3]
     assert x is not None
-    return weight.is_constant and weight.dtype == "f32" and not x.is_constant and node.attrs["act"] in LIMITS
+    if weight is None or weight.constant is None or math.prod(weight.constant.shape[1:]) > MOST_DEPTH:
+        return False
+    fixed = bias is None or bias.is_constant
+    return fixed and weight.dtype == "f32" and not x.is_constant and node.attrs["act"] in LIMITS
 
 
 def is_light(node: Node) -> bool:
@@ -67,7 +71,7 @@ def is_light(node: Node) -> bool:
 def _has_kernel(node: Node) -> bool:
     """Whether integer kernels take the node, were all that it reads and gives u8."""
     op = registry.get(node.op)
-    if "q8" not in op.dtypes or len(node.outputs) != 1:
+    if "q8" not in op.dtypes or len(node.outputs) != 1 or (op.takes_q8 is not None and not op.takes_q8(node)):
         return False
     some = Quant.of(1.0, 0)
     inputs = [v and Value(v.name, replace(v.tensor, dtype="u8", quant=some)) for v in node.inputs]

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -61,11 +61,13 @@ class Report:
 
     @staticmethod
     def from_metadata(told: Mapping[str, Any]) -> Report:
-        """Also of a file that a later version wrote: what is unknown is left out."""
-        known = {f.name: told[f.name] for f in dataclasses.fields(Report) if f.name in told}
-        count = len(dataclasses.fields(LayerReport))
-        rows = tuple(LayerReport(*row[:count]) for row in known.pop("layers", ()))
-        return Report(**known | {"layers": rows, "notes": tuple(known.get("notes", ()))})
+        """Also of a file that a later version wrote: what is unknown is left out. ValueError where it is no report at all."""
+        names = [f.name for f in dataclasses.fields(LayerReport)]
+        try:
+            rows = tuple(_checked(LayerReport, dict(zip(names, row, strict=False))) for row in told.get("layers", ()))
+            return _checked(Report, {**told, "layers": rows, "notes": tuple(map(str, told.get("notes", ())))})
+        except (TypeError, ValueError) as e:
+            raise ValueError(f"the report that this file has is not one that penlight.quantize wrote: {e}") from None
 
     def html(self) -> str:
         """A page with pictures, which needs nothing but a browser."""
@@ -104,9 +106,9 @@ class Report:
     def lines(self) -> list[str]:
         """What is said besides the numbers."""
         kept = sum(layer.stored != "i8" for layer in self.layers)
-        done = f"{len(self.layers) - kept} of {len(self.layers)} layers compute in integers; ranges by {self.method}, {self.examples} examples"
+        done = f"{len(self.layers) - kept} of {len(self.layers)} layers compute in integers; ranges by {self.method}, {_count(self.examples, 'example')}"
         more = (
-            [f"{self.equalized} pairs equalized, {self.corrected} biases corrected"]
+            [f"{_count(self.equalized, 'pair')} equalized, {_count(self.corrected, 'bias')} corrected"]
             if self.equalized or self.corrected
             else []
         )
@@ -156,6 +158,25 @@ class Report:
         out = io.StringIO()
         Console(file=out, width=180, highlight=False, markup=False, emoji=False).print(self)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+T = TypeVar("T")
+_KINDS: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float}  # as annotations call them
+
+
+def _checked(kind: Callable[..., T], told: Mapping[str, Any]) -> T:
+    """A dataclass of what is told, each field of its kind. A file may say anything."""
+    fields = {f.name: str(f.type) for f in dataclasses.fields(kind)}  # type: ignore[arg-type]
+
+    def field_of(name: str, value: Any) -> Any:
+        convert = _KINDS.get(fields[name].removesuffix(" | None"))
+        return value if convert is None or (value is None and fields[name].endswith("None")) else convert(value)
+
+    return kind(**{name: field_of(name, value) for name, value in told.items() if name in fields})
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}{'es' if what.endswith('s') else 's'}"
 
 
 def _bytes(count: int) -> str:

@@ -495,6 +495,14 @@ def test_a_model_that_was_not_converted(trained: bool) -> None:
         penlight.optimize(model, (x,))
 
 
+def test_weights_of_torchao() -> None:
+    """quantize_ exchanges weights for tensors of its own: the error says what to give instead."""
+    torchao = pytest.importorskip("torchao.quantization")
+    torchao.quantize_(model := nn.Sequential(nn.Linear(64, 32)), torchao.Int8WeightOnlyConfig())
+    with pytest.raises(penlight.CaptureError, match='torchao.*weights="i8"'):
+        penlight.optimize(model, (torch.randn(3, 64, generator=seeded()),))
+
+
 def test_integers_that_code_computes_with() -> None:
     """Quantized integers are plain ones for operators that know nothing of scales, and torch may read them by other scales."""
 

@@ -72,6 +72,60 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
 """,
         4,
     ),
+    "integers": (
+        "n: 1..3, h: 5..20",
+        "%x: f32[n, 6, h, 9]",
+        """
+  @a: i8[20, 6, 3, 3] q(axis=0)
+  @b: f32[20]
+  @c: i8[20, 1, 3, 3] q(0.01, 0)
+  @d: i8[20, 20, 1, 1] q(axis=0)
+  @e: i8[7, 20] q(0.01, 0)
+  @f: f32[7]
+  @g: i8[9, 7] q(axis=0)
+  %q: u8[n, 6, h, 9] q(0.02, 120) = quantize(%x, low=0, high=255)
+  %1: f32[n, 6, h, 9] = dequantize(%q)
+  %wa: f32[20, 6, 3, 3] = dequantize(@a)
+  %2: f32[n, 20, h, 9] = conv2d(%1, %wa, @b, none, stride=[1, 1], padding=[1, 1, 1, 1], dilation=[1, 1], groups=1, act="clamp", act_args=[0.0, 6.0])
+  %3: u8[n, 20, h, 9] q(0.03, 0) = quantize(%2, low=0, high=255)
+  %4: f32[n, 20, h, 9] = dequantize(%3)
+  %wc: f32[20, 1, 3, 3] = dequantize(@c)
+  %5: f32[n, 20, h, 9] = conv2d(%4, %wc, none, none, stride=[1, 1], padding=[1, 1, 1, 1], dilation=[1, 1], groups=20, act="", act_args=[])
+  %6: u8[n, 20, h, 9] q(0.02, 100) = quantize(%5, low=0, high=255)
+  %7: f32[n, 20, h, 9] = dequantize(%6)
+  %8: f32[n, 20, h, 9] = hardswish(%7)
+  %9: u8[n, 20, h, 9] q(0.01, 80) = quantize(%8, low=0, high=255)
+  %10: f32[n, 20, h, 9] = dequantize(%9)
+  %wd: f32[20, 20, 1, 1] = dequantize(@d)
+  %11: f32[n, 20, h, 9] = conv2d(%10, %wd, none, %4, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="", act_args=[])
+  %12: u8[n, 20, h, 9] q(0.04, 90) = quantize(%11, low=0, high=255)
+  %13: f32[n, 20, h, 9] = dequantize(%12)
+  %14: f32[n, 20, h, 9] = add(%13, %10)
+  %15: u8[n, 20, h, 9] q(0.05, 90) = quantize(%14, low=0, high=255)
+  %16: f32[n, 20, h, 9] = dequantize(%15)
+  %17: f32[n, 20, h, 9] = mul(%16, %4)
+  %18: u8[n, 20, h, 9] q(0.06, 70) = quantize(%17, low=0, high=255)
+  %19: f32[n, 20, h, 9] = dequantize(%18)
+  %20: f32[n, 20, h - 1, 8] = max_pool2d(%19, kernel=[2, 2], stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], ceil_mode=false)
+  %21: f32[n, 20, 3, 5] = adaptive_avg_pool2d(%20, size=[3, 5])
+  %22: u8[n, 20, 3, 5] q(0.06, 70) = quantize(%21, low=0, high=255)
+  %23: f32[n, 20, 3, 5] = dequantize(%22)
+  %24: f32[n, 20, 6, 7] = resize(%23, size=[6, 7], mode="linear", align_corners=false, antialias=false, scales=[])
+  %25: u8[n, 20, 6, 7] q(0.05, 60) = quantize(%24, low=0, high=255)
+  %26: f32[n, 20, 6, 7] = dequantize(%25)
+  %27: f32[n, 20] = mean(%26, dims=[2, 3], keepdim=false)
+  %28: u8[n, 20] q(0.05, 60) = quantize(%27, low=0, high=255)
+  %29: f32[n, 20] = dequantize(%28)
+  %we: f32[7, 20] = dequantize(@e)
+  %30: f32[n, 7] = linear(%29, %we, @f, none, act="", act_args=[])
+  %31: u8[n, 7] q(1.0, 0), %32: f32[2] = quantize_dynamic(%30, high=255, rule="pt2e", eps=0.0)
+  %33: f32[n, 7] = dequantize_dynamic(%31, %32)
+  %wg: f32[9, 7] = dequantize(@g)
+  %34: f32[n, 9] = linear(%33, %wg, none, none, act="", act_args=[])
+  return %34
+""",
+        1,
+    ),
     "pools": (
         "",
         "%x: f32[2, 5, 11, 10]",
@@ -221,10 +275,11 @@ def write_zoo(folder: Path) -> list[Path]:
         rng = np.random.default_rng(5)
         constants = {}
         for line in body.splitlines():
-            if line.strip().startswith("@") and "=" not in line:
+            if line.strip().startswith("@") and " = " not in line:
                 constant, _, kind = line.strip()[1:].partition(": ")
                 shape = tuple(int(d) for d in kind[kind.index("[") + 1 : kind.index("]")].split(","))
-                constants[constant] = rng.standard_normal(shape).astype(numpy_dtype(kind[: kind.index("[")]))
+                size = 60 if kind.startswith("i8") else 1
+                constants[constant] = (size * rng.standard_normal(shape)).astype(numpy_dtype(kind[: kind.index("[")]))
         program = parse_program(text, constants)
         optimize(program)
         path = folder / f"{name}.pen"

@@ -358,3 +358,21 @@ def test_matmul_of_dynamic_sizes() -> None:
         right = torch.quantize_per_tensor(torch.from_numpy(b), 0.01, 99, torch.quint8)
         want = torch.matmul(left.dequantize().double(), right.dequantize().double()).numpy()
         np.testing.assert_allclose(model(a, b)[0], want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("level", [1, 127])
+def test_sums_beyond_32_bits_are_floats(level: int) -> None:
+    """A layer so deep that its sums could wrap computes in floats, unless its weights are too small for that."""
+    depth = 70_000
+    text = f"""graph forward(%x: f32[1, {depth}]) {{
+      @w: i8[3, {depth}] q(0.001, 0)
+      %q: u8[1, {depth}] q(0.02, 0) = quantize(%x, low=0, high=255)
+      %xf: f32[1, {depth}] = dequantize(%q)
+      %wf: f32[3, {depth}] = dequantize(@w)
+      %c: f32[1, 3] = linear(%xf, %wf, none, none, act="", act_args=[])
+      return %c
+    }}"""
+    model = compiled(text, {"w": np.full((3, depth), level, np.int8)})
+    (got,) = model(np.full((1, depth), 255 * 0.02, f4))
+    np.testing.assert_allclose(got, 255 * 0.02 * 0.001 * level * depth, rtol=1e-3)  # of sums in floats; one that wrapped is below 0
+    assert ("linear.q8" in read(model.to_bytes()).keys) == (level == 1)

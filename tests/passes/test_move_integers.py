@@ -72,6 +72,13 @@ graph g(%x: f32[1, 8, 6, 6], %z: u8[1, 4, 6, 6] q(0.1, 3)) {
 
 
 STAYS = {
+    "padding beyond the limits of a quantize": """
+graph g(%x: f32[1, 8]) {
+  %a: f32[1, 8] = exp(%x)
+  %p: f32[1, 10] = pad(%a, padding=[1, 1], value=100.0, mode="constant")
+  %q: u8[1, 10] q(0.5, 10) = quantize(%p, low=0, high=127)
+  return %q
+}""",
     "padding that no integer stands for": """
 graph g(%x: u8[1, 8] q(0.1, 3)) {
   %a: f32[1, 8] = dequantize(%x)

@@ -68,6 +68,19 @@ graph g(%x: u8[2, 8] q(0.05, 100)) {{
     assert rewritten(run, text.format(0.05, 0.05)) == canonical(same)
 
 
+def test_a_chain_longer_than_python_may_recurse() -> None:
+    """Stays in floats, like all beyond MOST_OPERATORS."""
+    chain = "\n".join(f"  %v{i + 1}: f32[2, 8] = sin(%v{i})" for i in range(1500))
+    graph = parse_graph(f"""
+graph g(%x: u8[2, 8] q(0.05, 100)) {{
+  %v0: f32[2, 8] = dequantize(%x)
+{chain}
+  %q: u8[2, 8] q(0.03, 7) = quantize(%v1500, low=0, high=255)
+  return %q
+}}""")
+    assert run(graph) == 0
+
+
 def test_several_operators_of_one_value() -> None:
     """x * sigmoid(x + 3) / 2, and its limits."""
     text = """

@@ -106,6 +106,21 @@ def test_a_blank_image_among_others_is_a_warning() -> None:
         quantize([*images(3), torch.zeros(1, 3, 32, 32)])
 
 
+def test_a_constant_input_beside_others_is_a_warning() -> None:
+    """A mask of ones, say."""
+
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = torch.nn.Linear(4, 4)
+
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+            return self.a(x * mask)
+
+    with pytest.warns(penlight.CalibrationWarning, match="3 of 3 calibration batches are constant in input mask"):
+        penlight.quantize(Masked(), [(torch.randn(2, 4), torch.ones(2, 4)) for _ in range(3)], speed=False)
+
+
 def test_batches_are_taken_apart_and_may_be_anything() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", penlight.CalibrationWarning)

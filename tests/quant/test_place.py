@@ -50,3 +50,42 @@ def test_a_stream_of_residuals_between_floats_stays_real() -> None:
     found = place(parse_graph(STREAM))
     assert found.integer == {"y1", "y2"}
     assert found.stored == {"n1", "n2"}
+
+
+def test_products_that_integers_cannot_hold_stay_in_floats() -> None:
+    """Sums beyond 32 bits; a bias that only a run tells."""
+    text = """
+    graph forward(%x: f32[1, DEPTH], %b: f32[2]) {
+      @a.weight: f32[2, DEPTH]
+      %y: f32[1, 2] = linear(%x, @a.weight, BIAS, none, act="", act_args=[])
+      return %y
+    }
+    """
+    ways = {(1000, "none"): {"y"}, (70_000, "none"): set(), (1000, "%b"): set()}
+    for (depth, bias), expected in ways.items():
+        assert place(parse_graph(text.replace("DEPTH", str(depth)).replace("BIAS", bias))).integer == expected
+
+
+def test_what_integer_kernels_refuse_stays_in_floats() -> None:
+    """A mean of more bytes than 32 bits can sum; resizing by cubics."""
+    text = """
+    graph forward(%x: f32[1, 1, SIZE, SIZE]) {
+      @a.weight: f32[2, 1, 1, 1]
+      @b.weight: f32[3, 2, 1, 1]
+      %a: f32[1, 2, SIZE, SIZE] = conv2d(%x, @a.weight, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="", act_args=[])
+      %m: f32[1, 2, 1, 1] = MEAN
+      %b: f32[1, 3, 1, 1] = conv2d(%m, @b.weight, none, none, stride=[1, 1], padding=[0, 0, 0, 0], dilation=[1, 1], groups=1, act="", act_args=[])
+      return %b
+    }
+    """
+    mean = "mean(%a, dims=[2, 3], keepdim=true)"
+    resize = 'resize(%a, size=[1, 1], mode="MODE", align_corners=false, antialias=false, scales=[])'
+    ways = {
+        (2000, mean): True,
+        (3000, mean): False,
+        (9, resize.replace("MODE", "linear")): True,
+        (9, resize.replace("MODE", "cubic")): False,
+    }
+    for (size, call), expected in ways.items():
+        graph = parse_graph(text.replace("SIZE", str(size)).replace("MEAN", call))
+        assert ("m" in place(graph).integer) == expected, call

@@ -100,6 +100,11 @@ def to_numpy(tensor: torch.Tensor, name: str) -> tuple[np.ndarray, str]:
     """The tensor's numbers, row-major, read-only (they may be the model's own memory), and their dtype in the graph."""
     dtype = computed(dtype_name(tensor.dtype))
     if type(tensor) not in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer) or tensor.device.type == "meta":
+        if type(tensor).__module__.startswith("torchao."):
+            raise CaptureError(
+                f"{name} is of torchao's {type(tensor).__name__}, which its quantize_ put there, and cannot be captured: give the model in floats, with"
+                ' weights="i8", or what convert_pt2e makes of it'
+            )
         kind = "meta tensor" if tensor.device.type == "meta" else type(tensor).__name__
         raise CaptureError(f"{name} is a {kind}, whose numbers cannot be read; load the model's real weights first")
     if tensor.layout is not torch.strided or tensor.is_quantized:

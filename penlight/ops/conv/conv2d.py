@@ -20,6 +20,8 @@ from penlight.ops.pool.planes import carrier, from_nchw, nchw_type, sides, to_nc
 from penlight.ops.registry import Op, Sample, Selection, composite
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from penlight.ir.graph import Node, Value
     from penlight.ops.emitter import Emitter
 
@@ -49,13 +51,23 @@ def select(node: Node) -> Selection:
     return Selection(f"{node.op}.f32.{kernel.variant}", {1: kernel.layout})
 
 
+MOST_DEPTH = 2**31 // (255 * 128)  # products of bytes whose sum is sure to fit 32 bits
+
+
 def takes_bytes(node: Node, inputs: list[Value | None], result: Value) -> bool:
-    """Constant weights of i8 around zero, with one scale or one for each output; a bias that is constant."""
+    """Constant weights of i8 around zero, with one scale or one for each output, whose sums fit 32 bits; a bias that is constant."""
     weight, bias = inputs[1], inputs[2]
     if weight is None or weight.constant is None or weight.dtype != "i8" or weight.tensor.quant is None:
         return False
     quant = weight.tensor.quant
+    if prod(weight.constant.shape[1:]) > MOST_DEPTH and not _sums_fit(weight.constant):
+        return False
     return quant.axis in (None, 0) and not any(quant.zeros) and (bias is None or bias.is_constant)
+
+
+def _sums_fit(weight: np.ndarray) -> bool:
+    """Whether bytes that are all 255 (or, with a zero point, all that far from it) stay within 32 bits."""
+    return bool(255 * abs(weight.astype("int64")).reshape(len(weight), -1).sum(1).max(initial=0) < 2**31)
 
 
 SCHEMA = (

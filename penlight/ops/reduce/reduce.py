@@ -6,6 +6,7 @@ than with the size. NaN wins in amax and amin, as in torch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,23 @@ sum_ = Op(
     dtypes=("f32", "f64", "i64", "bool"),
     doc="Sum over dims; of bools: how many are true.",
 )
-mean = Op("mean", SCHEMA, layout="follow", dtypes=("f32", "f64", "q8"), quantized="kernels", doc="Mean over dims.")
+
+
+def _sums_fit(node: Any) -> bool:
+    """Whether 32 bits hold the sum of so many bytes, as far as sizes are known."""
+    sizes = [node.inputs[0].shape[d] for d in node.attrs["dims"]]
+    return math.prod(n for n in sizes if isinstance(n, int)) <= (2**31 - 1) // 256
+
+
+mean = Op(
+    "mean",
+    SCHEMA,
+    layout="follow",
+    dtypes=("f32", "f64", "q8"),
+    quantized="kernels",
+    takes_q8=_sums_fit,
+    doc="Mean over dims.",
+)
 amax = Op("amax", SCHEMA, layout="follow", dtypes=_KINDS, tolerance=0.0, doc="Maximum over dims; of bools: any.")
 amin = Op("amin", SCHEMA, layout="follow", dtypes=_KINDS, tolerance=0.0, doc="Minimum over dims; of bools: all.")
 prod = Op("prod", SCHEMA, layout="follow", dtypes=("f32", "i64"), doc="Product over dims.")
@@ -162,7 +179,7 @@ def _(g: Emitter, x: Value, dims: Sequence[int] | None, dtype: str | None) -> Va
     return _prim(g, "amin", x, dims)
 
 
-# any and all : the maximum and the minimum of truth values.
+# any and all: the maximum and the minimum of truth values.
 def _truth(g: Emitter, name: str, x: Value, dims: Sequence[int] | None, keepdim: bool) -> Value:
     from penlight.ir.types import TensorType
 
