@@ -55,6 +55,7 @@ def same(kernel: tuple[int, int]) -> tuple[int, int, int, int]:
 CASES = (
     *(Case(c, (5, 7)) for c in (2, 3, 5, 8, 15, 16, 17, 23, 31, 32, 33, 40, 48, 49, 63, 64, 65, 70, 96, 120, 144)),
     Case(960, (7, 7), batch=2),  # cut by channels
+    *(Case(c, (7, 8), (9, 9), padding=same((9, 9))) for c in (66, 79, 80, 130)),  # so much work that every unit is a task
     Case(32, (40, 41), stride=(2, 2), batch=2),
     Case(70, (13, 12), stride=(2, 2), padding=(0, 0, 1, 1)),  # as TensorFlow pads
     Case(24, (9, 8), stride=(2, 1), padding=(2, 0, 0, 1)),

@@ -126,7 +126,7 @@ static PEN_INLINE void count_pixels(const Tensor& out, Conv2d* p) {
 // By output rows; small maps by channels. What half a task's multiply-adds of floats take, bytes do in a fraction.
 [[maybe_unused]] static PEN_SMALL Status cut_depthwise_q8(Bind& b, Conv2d* p) {
   const Tensor &x = b.in(0), &out = b.out(0);
-  int64_t ow = out.dims[3], channels = out.dims[1], units = (channels + kDepthwiseUnitQ8 - 1) / kDepthwiseUnitQ8;
+  int64_t ow = out.dims[3], channels = out.dims[1], units = depthwise_units_q8(channels);
   int64_t row_work = times(times(ow, kernel_taps(*p) + 1), channels), target = times(p->pixels / ow, row_work) / (kTaskWork / 2) + 1;
   bool small = p->pixels <= kBlockPixels;
   p->pixel_units = p->pixels / ow;

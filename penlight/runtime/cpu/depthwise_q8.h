@@ -27,6 +27,12 @@ struct DepthwiseQ8 {
 constexpr int64_t kDepthwiseUnitQ8 = 64;  // channels are cut into tasks at multiples of this
 constexpr int64_t kWholeBlockQ8 = 16;     // fewer channels than this are copied into rows of so many first
 
+// How many such units there are. Fewer channels than a block are no unit of their own: a block that ends with them would be another task's.
+static PEN_INLINE int64_t depthwise_units_q8(int64_t channels) {
+  const int64_t units = (channels + kDepthwiseUnitQ8 - kWholeBlockQ8) / kDepthwiseUnitQ8;
+  return units > 0 ? units : 1;
+}
+
 // What a worker keeps in scratch, in bytes from its start: weights of a block in the order of its registers, numbers of its channels, a
 // pixel of padding, where the rows are, and copied rows. The shape rule has bounded the taps, and copies are no more than 16 images.
 struct DepthwiseSizesQ8 {
