@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from penlight.file.reader import read
-from tests.graphs import file_of
+from tests.graphs import compiled, file_of
+from tests.ops import test_dynamic_products as dynamic
 from tests.ops import test_integer_products as products
+from tests.ops import test_quantized_depthwise as maps
 from tests.ops.recording import record_all
 from tests.runtime import native
 from tests.runtime.case import case_bytes
@@ -58,6 +60,10 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
     """Every bit of a result in bytes, by every instruction set."""
     cases = [products.convolution(case) for case in products.CASES]
     cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
+    cases += [maps.depthwise(case) for case in maps.CASES if case.act != "silu"]
+    for case in dynamic.CONVOLUTIONS:
+        graph, x, _ = dynamic.convolution(case)  # whose numbers are near: every bit is as here
+        cases.append((graph, (x,), compiled(graph.copy())(x)[0]))
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
         name, file = f"{i}: {graph.nodes[-1]}".encode()[:100], file_of(graph).tobytes()
@@ -67,7 +73,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8"} <= keys
+    assert {"conv2d.q8.gemm", "conv2d.q8.depthwise", "linear.q8", "columns_dynamic.i32"} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

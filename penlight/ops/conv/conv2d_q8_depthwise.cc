@@ -1,5 +1,5 @@
-// conv2d.q8.depthwise: every channel for itself (groups == Ci == Co), quantized bytes. NHWC in and out, any pitch; weights "taps4"; the
-// bias is what lowering makes of it, with scales and sums of weights. Finds maps and rows; runtime/cpu/depthwise_q8.cc does them.
+// conv2d.q8.depthwise: every channel for itself (groups == Ci == Co), quantized bytes. NHWC in and out, any pitch; weights "taps"; the
+// bias is what lowering makes of it (lower/columns.py). Finds maps and rows; runtime/cpu/depthwise_q8.cc does them.
 #include "penlight/ops/conv/conv2d_q8.h"
 #include "penlight/runtime/cpu/depthwise_q8.h"
 

@@ -1,6 +1,5 @@
 // Depthwise convolution of quantized bytes: u8 activations by i8 weights, NHWC, sums in 32 bits, results u8 or f32 (result_q8.h). Weights
-// are "taps4", [ceil(channels / 16)][kw][ceil(kh / 4)][16][4] with zeros where channels or rows end within; columns are those of 64
-// channels each. For conv2d.q8.depthwise.
+// are "taps", [kh * kw][channels]; a block's are put into the order of registers first. For conv2d.q8.depthwise.
 #pragma once
 #include "penlight/runtime/cpu/result_q8.h"
 #include "penlight/runtime/simd/rows4.h"

@@ -4,6 +4,8 @@
 namespace pen {
 namespace PEN_ISA {
 
+static_assert(!kFlipped || needs_sums_q8(Isa::PEN_ISA, false), "bind adds up weights for these");
+
 struct TileQ8 {
   const uint8_t* const* rows;
   int64_t rows_step, a_offset;
@@ -177,7 +179,7 @@ void run_block_q8(const BlockQ8& g) {
   for (int64_t n = g.n_begin; n < g.n_end; n += kQ8Columns) {
     t.count = g.n_end - n < kQ8Columns ? g.n_end - n : kQ8Columns;
     t.b = g.b + n / kPanel * t.panel_step + n % kPanel * 4;
-    t.columns = {g.columns.scale + n, g.columns.start + n, g.columns.sums + n, g.columns.bias + n};
+    t.columns = {g.columns.scale + n, g.columns.start + n, kFlipped ? g.columns.sums + n : nullptr, g.columns.bias + n};
     for (int i = 0; i < g.tile_count; ++i) {
       const RowTileQ8& tile = g.tiles[i];
       t.rows = tile.rows;
