@@ -1,5 +1,6 @@
 // The packer of integer weights, which lie behind quantizers of the VM in any order of memory, and the table of what their columns
-// begin with. lower/prepack.py and lower/columns.py do the same for planned code; the tests hold both to torch's bits.
+// begin with. lower/prepack.py and lower/columns.py do the same for planned code; tests/runtime/test_packing.py holds the bytes of both to
+// each other.
 #include "penlight/ops/quantized/filter.h"
 
 #include "penlight/runtime/base/packed.h"
