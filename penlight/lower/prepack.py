@@ -55,15 +55,6 @@ def pack_quads16(w: np.ndarray, groups: int) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(groups, panels, PANEL, quads, 4).transpose(0, 1, 3, 2, 4))
 
 
-def pack_taps4(w: np.ndarray, groups: int) -> np.ndarray:
-    """Depthwise [Co, 1, kh, kw] i8 -> [ceil(Co / 16)][kw][ceil(kh / 4)][16][4]: four kernel rows side by side, zeros where channels or
-    rows end within."""
-    co, _, height, width = w.shape
-    padded = np.zeros((-(-co // PANEL) * PANEL, -(-height // 4) * 4, width), w.dtype)
-    padded[:co, :height] = w[:, 0]
-    return np.ascontiguousarray(padded.reshape(-1, PANEL, padded.shape[1] // 4, 4, width).transpose(0, 4, 2, 1, 3))
-
-
 def turn(w: np.ndarray, groups: int) -> np.ndarray:
     """[Ci, Co / groups, …] of a transposed convolution as [Co, Ci / groups, …]; the same way back."""
     split = w.reshape(groups, -1, *w.shape[1:]).swapaxes(1, 2)
@@ -104,7 +95,6 @@ PACKERS: dict[str, Callable[[np.ndarray, int], np.ndarray]] = {
     "taps": pack_taps,
     "grouped": pack_grouped,
     "quads16": pack_quads16,
-    "taps4": pack_taps4,
     "winograd2": lambda w, groups: pack_winograd(w, 2),
     "winograd4": lambda w, groups: pack_winograd(w, 4),
     "winograd6": lambda w, groups: pack_winograd(w, 6),

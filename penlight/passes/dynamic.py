@@ -46,5 +46,6 @@ def _to_integers(graph: Graph, block: Block, node: Node) -> bool:
         bias = graph.add_constant(np.zeros(weight.shape[:1], np.float32), "bias")  # type: ignore[arg-type]
     node.set_input(0, stored)
     node.set_input(1, weight)
-    node.set_input(2, call(graph, block, node, "columns_dynamic", [bias, step], TensorType("f32", bias.shape)))
+    columns = call(graph, block, node, "columns_dynamic", [bias, step, None], TensorType("f32", bias.shape))
+    node.set_input(2, columns)
     return True

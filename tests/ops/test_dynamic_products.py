@@ -108,9 +108,10 @@ CONVOLUTIONS = [
 ]
 
 
-@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
-def test_convolutions(case: tuple[tuple[int, int, int, int], int, int, int, int, int]) -> None:
-    """By the rule: levels from a zero point that is known, and exact sums of them; padding is 0."""
+def convolution(
+    case: tuple[tuple[int, int, int, int], int, int, int, int, int],
+) -> tuple[Graph, np.ndarray, np.ndarray]:
+    """A graph, its input, and the result by the rule: levels from a zero point that is known, and exact sums of them; padding is 0."""
     shape, outputs, kernel, padding, groups, zero = case
     rng = np.random.default_rng(outputs)
     x = rng.standard_normal(shape).astype(np.float32)
@@ -137,6 +138,12 @@ def test_convolutions(case: tuple[tuple[int, int, int, int], int, int, int, int,
     )
     weight = graph.constants["w"]
     weight.type = replace(weight.tensor, quant=Quant(tuple(map(float, scales)), (0,) * outputs, 0))
+    return graph, x, expected
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=str)
+def test_convolutions(case: tuple[tuple[int, int, int, int], int, int, int, int, int]) -> None:
+    graph, x, expected = convolution(case)
     results = [compiled(graph.copy(), isa=isa, threads=threads)(x)[0] for isa in ISAS for threads in (1, 2)]
     assert all(np.array_equal(y, results[0]) for y in results)
     assert np.abs(results[0] - expected).max() <= 1e-6 * np.abs(expected).max()

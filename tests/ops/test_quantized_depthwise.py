@@ -15,7 +15,7 @@ from penlight.file.reader import read
 from penlight.ir.graph import Graph
 from penlight.ir.parse import parse_graph
 from penlight.ir.types import Quant
-from penlight.lower.prepack import pack_taps4
+from penlight.lower.prepack import pack_taps
 from tests.graphs import compiled
 from tests.vm.quantized import engine
 
@@ -55,6 +55,9 @@ def same(kernel: tuple[int, int]) -> tuple[int, int, int, int]:
 CASES = (
     *(Case(c, (5, 7)) for c in (2, 3, 5, 8, 15, 16, 17, 23, 31, 32, 33, 40, 48, 49, 63, 64, 65, 70, 96, 120, 144)),
     Case(960, (7, 7), batch=2),  # cut by channels
+    *(
+        Case(c, (7, 8), (9, 9), padding=same((9, 9))) for c in (66, 79, 80, 130)
+    ),  # so much work that every unit is a task
     Case(32, (40, 41), stride=(2, 2), batch=2),
     Case(70, (13, 12), stride=(2, 2), padding=(0, 0, 1, 1)),  # as TensorFlow pads
     Case(24, (9, 8), stride=(2, 1), padding=(2, 0, 0, 1)),
@@ -155,21 +158,17 @@ def reals(x: np.ndarray, scale: float, zero: int) -> np.ndarray:
     return (x.astype(f4) - f4(zero)) * f4(scale)
 
 
-def convolution(case: Case) -> tuple[Graph, tuple[np.ndarray, ...], np.ndarray]:
-    """A graph of reals, its inputs, and the result, before an activation that is no clamp."""
+def depthwise(case: Case) -> tuple[Graph, tuple[np.ndarray, ...], np.ndarray]:
+    """A graph of reals, its inputs, and the result."""
     x, w, scales, bias, r = random(case)
-    graph = graph_of(case, w, scales, bias, r.shape)
     want = expected(case, x, w, scales, bias, r)
-    return (
-        graph,
-        (reals(x, X_SCALE, case.zero), reals(r, R_SCALE, R_ZERO)),
-        want if case.real else reals(want, Y_SCALE, Y_ZERO),
-    )
+    inputs = reals(x, X_SCALE, case.zero), reals(r, R_SCALE, R_ZERO)
+    return graph_of(case, w, scales, bias, r.shape), inputs, want if case.real else reals(want, Y_SCALE, Y_ZERO)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_bit(case: Case) -> None:
-    graph, inputs, want = convolution(case)
+    graph, inputs, want = depthwise(case)
     for isa in ISAS:
         for threads in (1, 2):
             model = compiled(graph.copy(), isa=isa, threads=threads)
@@ -239,8 +238,7 @@ def test_channels_among_others(channels: int, stride: int) -> None:
 def test_packing() -> None:
     """Where SPEC.md says that a weight lies."""
     w = np.random.default_rng(0).integers(-128, 128, (21, 1, 5, 3)).astype(np.int8)
-    flat, (kh, kw) = pack_taps4(w, 21).reshape(-1), w.shape[2:]
+    flat, (kh, kw) = pack_taps(w, 21).reshape(-1), w.shape[2:]
     for c, y, x in np.ndindex(21, kh, kw):
-        assert flat[(((c // 16 * kw + x) * 2 + y // 4) * 16 + c % 16) * 4 + y % 4] == w[c, 0, y, x]
-    assert flat.size == 32 * kw * 8
-    assert np.count_nonzero(flat) == np.count_nonzero(w)
+        assert flat[(y * kw + x) * 21 + c] == w[c, 0, y, x]
+    assert flat.size == w.size

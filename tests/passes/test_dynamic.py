@@ -20,7 +20,7 @@ graph g(%x: f32[3, 4]) {
   %s: u8[3, 4] q(1.0, 0), %t: f32[2] = quantize_dynamic(%x, high=255, rule="torch", eps=0.0)
   %a: f32[3, 4] = dequantize_dynamic(%s, %t)
   %v: f32[2, 4] = dequantize(@w)
-  %columns_dynamic_1: f32[2] = columns_dynamic(@b, %t)
+  %columns_dynamic_1: f32[2] = columns_dynamic(@b, %t, none, groups=1, zero=0)
   %y: f32[3, 2] = linear(%s, @w, %columns_dynamic_1, none, act="gelu", act_args=[])
   return %y
 }"""

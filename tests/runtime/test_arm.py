@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from penlight.file.reader import read
-from tests.graphs import file_of
+from tests.graphs import compiled, file_of
+from tests.ops import test_dynamic_products as dynamic
 from tests.ops import test_integer_products as products
-from tests.ops import test_quantized_depthwise as depthwise
+from tests.ops import test_quantized_depthwise as maps
 from tests.ops.recording import record_all
 from tests.ops.test_dynamic_recurrent import relu_layer
 from tests.runtime import native
@@ -61,7 +62,10 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
     single = [products.convolution(case) for case in products.CASES]
     single += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
     single += [products.matmul(case) for case in products.MATMULS]
-    single += [depthwise.convolution(case) for case in depthwise.CASES if case.act != "silu"]  # which is not exact
+    single += [maps.depthwise(case) for case in maps.CASES if case.act != "silu"]  # which is not exact
+    for case in dynamic.CONVOLUTIONS:
+        graph, x, _ = dynamic.convolution(case)  # whose numbers are near: every bit is as here
+        single.append((graph, (x,), compiled(graph.copy())(x)[0]))
     cases = [*((graph, inputs, [want]) for graph, inputs, want in single), relu_layer()]
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
@@ -72,7 +76,7 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8", "rnn_dynamic.i8", depthwise.KEY} <= keys
+    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8", "rnn_dynamic.i8", "columns_dynamic.i32", maps.KEY} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

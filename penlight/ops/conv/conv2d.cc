@@ -118,6 +118,11 @@ static PEN_INLINE void begin_conv(Bind& b, bool transposed, Conv2d* p) {
   p->ci_g = b.in(1).dims[1];
   p->co_g = b.in(1).dims[0] / p->groups;
 }
+static PEN_SMALL Status need_depthwise(Bind& b, const Conv2d& p) {
+  if (p.ci_g == 1 && p.co_g == 1) return PEN_OK;
+  return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p.ci_g),
+                static_cast<long long>(p.co_g));
+}
 static PEN_INLINE void count_pixels(const Tensor& out, Conv2d* p) {
   p->pixels = out.dims[0];
   for (int d = 2; d < out.rank; ++d) p->pixels = times(p->pixels, out.dims[d]);
@@ -126,7 +131,7 @@ static PEN_INLINE void count_pixels(const Tensor& out, Conv2d* p) {
 // By output rows; small maps by channels. What half a task's multiply-adds of floats take, bytes do in a fraction.
 [[maybe_unused]] static PEN_SMALL Status cut_depthwise_q8(Bind& b, Conv2d* p) {
   const Tensor &x = b.in(0), &out = b.out(0);
-  int64_t ow = out.dims[3], channels = out.dims[1], units = (channels + kDepthwiseUnitQ8 - 1) / kDepthwiseUnitQ8;
+  int64_t ow = out.dims[3], channels = out.dims[1], units = depthwise_units_q8(channels);
   int64_t row_work = times(times(ow, kernel_taps(*p) + 1), channels), target = times(p->pixels / ow, row_work) / (kTaskWork / 2) + 1;
   bool small = p->pixels <= kBlockPixels;
   p->pixel_units = p->pixels / ow;
@@ -139,12 +144,12 @@ static PEN_INLINE void count_pixels(const Tensor& out, Conv2d* p) {
 
 // Of quantized bytes: conv2d_q8.cc, conv2d_q8_depthwise.cc.
 [[maybe_unused]] static PEN_SMALL Status bind_q8(Bind& b, bool depthwise) {
-  const int64_t groups = b.integer("groups"), each = b.in(1).dims[0] / groups;
-  const GroupsQ8 g = depthwise ? GroupsQ8{1, groups, (groups + 63) / 64 * 64} : GroupsQ8{groups, each, (each + 15) / 16 * 16};
-  ConvQ8* p = params_q8<ConvQ8>(b, bind_columns_q8(b, g));
+  const GroupsQ8 g = groups_q8(b.in(1), b.integer("groups"), depthwise);
+  ConvQ8* p = params_q8<ConvQ8>(b, g);
   if (!p) return PEN_ERROR_SHAPE;
   begin_conv(b, false, p);
-  PEN_TRY(bind_weight(b, depthwise ? "taps4" : "quads16", p->groups));
+  PEN_TRY(bind_weight(b, depthwise ? "taps" : "quads16", p->groups));
+  if (depthwise) PEN_TRY(need_depthwise(b, *p));
   PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(bind_maps(b, p));
   PEN_TRY(bind_result_q8(b, g, reinterpret_cast<float*>(p + 1), &p->result, &p->act));
@@ -170,9 +175,7 @@ static PEN_SMALL Status bind_conv(Bind& b, bool transposed) {
   begin_conv(b, transposed, p);
   PEN_TRY(bind_weight(b, packed, p->groups));
   if (b.has(2)) PEN_TRY(b.need(2, Need::dense));
-  if (depthwise && (p->ci_g != 1 || p->co_g != 1))
-    return b.fail(1, "one input and one output channel in every group", "%lld and %lld", static_cast<long long>(p->ci_g),
-                  static_cast<long long>(p->co_g));
+  if (depthwise) PEN_TRY(need_depthwise(b, *p));
   PEN_TRY(bind_activation(b, &p->act));
   if (!direct) PEN_TRY(b.need(0, Need::channels));
   PEN_TRY(bind_maps(b, p));

@@ -5,7 +5,7 @@ conv1d is a conv2d of height 1. Kernels are chosen by the weight's shape (kernel
     conv2d.f32.winograd2  also 4 and 6: 3x3 kernels of stride 1 (lower/winograd.py); weights as winograd2, 4, 6
     conv2d.i64            integers, and conv2d.f64 doubles; weights as they are
     conv2d.q8.gemm        quantized bytes; weights as quads16
-    conv2d.q8.depthwise   the same where every channel is a group; weights as taps4
+    conv2d.q8.depthwise   the same where every channel is a group; weights as taps
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from penlight.ops.conv.kernels import MANY, choose
+from penlight.ops.conv.kernels import MANY, bytes_layout, choose
 from penlight.ops.pool.planes import carrier, from_nchw, nchw_type, sides, to_nchw
 from penlight.ops.registry import Op, Sample, Selection, composite
 
@@ -41,9 +41,8 @@ def select(node: Node) -> Selection:
     assert weight is not None
     assert isinstance(groups, int)
     if weight.tensor.quant is not None:
-        if node.op == "conv2d" and weight.shape[:2] == (groups, 1) and groups > 1:
-            return Selection("conv2d.q8.depthwise", {1: "taps4"})
-        return Selection(f"{node.op}.q8.gemm", {1: "quads16"})
+        layout = bytes_layout(weight.shape, groups)
+        return Selection(f"{node.op}.q8.{'depthwise' if layout == 'taps' else 'gemm'}", {1: layout})
     if weight.dtype != "f32":
         return Selection(f"{node.op}.{weight.dtype}")
     outputs, inputs, *_, width = (n if isinstance(n, int) else MANY for n in weight.shape)

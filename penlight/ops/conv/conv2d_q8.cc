@@ -1,6 +1,6 @@
 // conv2d.q8.gemm, and the same of conv3d: convolution of quantized bytes as a matrix product whose rows are pointers to
 // pixels (gather.h, runtime/cpu/gemm_q8.h). Where a group's channels are no multiple of 4, as of an image, windows are copied instead.
-// Layout: NHWC in and out, any pitch; weights "quads16"; the bias is what lowering makes of it, with scales and sums of weights.
+// Layout: NHWC in and out, any pitch; weights "quads16"; the bias is what lowering makes of it (lower/columns.py).
 #include "penlight/runtime/cpu/gemm_q8.h"
 
 #include "penlight/ops/conv/conv2d_q8.h"

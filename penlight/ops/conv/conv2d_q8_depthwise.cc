@@ -1,5 +1,5 @@
-// conv2d.q8.depthwise: every channel for itself (groups == Ci == Co), quantized bytes. NHWC in and out, any pitch; weights "taps4"; the
-// bias is what lowering makes of it, with scales and sums of weights. Finds maps and rows; runtime/cpu/depthwise_q8.cc does them.
+// conv2d.q8.depthwise: every channel for itself (groups == Ci == Co), quantized bytes. NHWC in and out, any pitch; weights "taps"; the
+// bias is what lowering makes of it (lower/columns.py). Finds maps and rows; runtime/cpu/depthwise_q8.cc does them.
 #include "penlight/ops/conv/conv2d_q8.h"
 #include "penlight/runtime/cpu/depthwise_q8.h"
 
@@ -36,11 +36,11 @@ static PEN_OUTER void conv_depthwise_q8(const Run& r) {
   d.result = &p.result;
   d.act = &p.act;
   d.scratch = r.scratch;
-  int64_t units = (d.channels + kDepthwiseUnitQ8 - 1) / kDepthwiseUnitQ8;
+  const int64_t units = depthwise_units_q8(d.channels);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range lines = part(p.pixel_units, p.pixel_tasks, task / p.column_tasks), channels = part(units, p.column_tasks, task % p.column_tasks);
     channels.begin *= kDepthwiseUnitQ8;
-    channels.end = channels.end * kDepthwiseUnitQ8 < d.channels ? channels.end * kDepthwiseUnitQ8 : d.channels;
+    channels.end = channels.end < units ? channels.end * kDepthwiseUnitQ8 : d.channels;
     run_depthwise_q8(d, lines, channels);
   }
 }

@@ -237,7 +237,7 @@ static PEN_OUTER void conv_gemm(const Run& r) {
         cut_tiles(phase, y, residual, begin, end, line, breaks, Kind::may_skip(r), &g);
         block.tile_count = g.tile_count;
         bool more = p.groups == 1 && columns.end < units && (!p.columns_outer || pixel_task == p.pixel_tasks - 1);
-        block.next_b = more && end == last ? Kind::weights(r) + columns.end * kColumnUnit * at.taps * block.tap_k : nullptr;
+        set_next(block, more && end == last ? Kind::weights(r) + columns.end * kColumnUnit * at.taps * block.tap_k : nullptr);
         Range groups = p.groups > 1 ? columns : Range{0, 1};
         for (int64_t group = groups.begin; group < groups.end; ++group) {
           block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnUnit;

@@ -10,6 +10,7 @@ the VM: the generator writes it as conv_kernels.h.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 MANY = 2**63 - 1
@@ -55,6 +56,12 @@ def choose(op: str, groups: int, inputs: int, outputs: int, width: int) -> ConvK
         return op in k.ops and all(least <= n <= most for (least, most), n in bounds)
 
     return next(k for k in KERNELS if fits(k))
+
+
+def bytes_layout(shape: Sequence[object], groups: int) -> str:
+    """How weights of quantized bytes lie, by their shape: "taps" where every channel of a map is a group, which is conv2d.q8.depthwise. The
+    VM has the same rule (ops/quantized/filter.h)."""
+    return "taps" if len(shape) == 4 and tuple(shape[:2]) == (groups, 1) and groups > 1 else "quads16"
 
 
 def cpp_header() -> str:

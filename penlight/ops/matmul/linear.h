@@ -91,7 +91,7 @@ static PEN_OUTER void run_linear(const Run& r) {
     int64_t column_task = p.columns_outer ? task / p.row_tasks : task % p.column_tasks;
     Range columns = part(units, p.column_tasks, column_task), range = part(row_units, p.row_tasks, row_task);
     bool more = columns.end < units && (!p.columns_outer || row_task == p.row_tasks - 1);  // the next task's columns are others
-    block.next_b = more ? block.b + columns.end * kLinearColumns * block.tap_k : nullptr;
+    set_next(block, more ? block.b + columns.end * kLinearColumns * block.tap_k : nullptr);
     block.n_begin = columns.begin * kLinearColumns;
     block.n_end = columns.end * kLinearColumns < p.n ? columns.end * kLinearColumns : p.n;
     int64_t last = range.end * kLinearUnit < p.m ? range.end * kLinearUnit : p.m;

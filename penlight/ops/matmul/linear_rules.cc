@@ -34,8 +34,8 @@ PEN_BIND(linear) {
   if (bytes < 0 || b.in_bytes(1) < bytes)
     return b.fail(1, "as many bytes as its packed layout takes", "%lld of %lld", static_cast<long long>(b.in_bytes(1)),
                   static_cast<long long>(bytes));
-  const GroupsQ8 g = {1, w.dims[0], (w.dims[0] + 15) / 16 * 16};
-  Linear* p = q8 ? params_q8<Linear>(b, bind_columns_q8(b, g)) : b.params<Linear>();
+  const GroupsQ8 g = groups_q8(w, 1, false);
+  Linear* p = q8 ? params_q8<Linear>(b, g) : b.params<Linear>();
   if (!p) return PEN_ERROR_SHAPE;
   p->n = w.dims[0];
   p->k = w.dims[1];

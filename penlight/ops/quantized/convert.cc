@@ -64,7 +64,7 @@ static void run_quantize(const Run& r) {
       store_integer(y, i, p.dtype, quantize_wide(x[i], inverse, p.channels->zero_at(place), p.low, p.high));
     }
   } else if (p.dtype == DType::i32) {
-    walk_rows(p, range.begin, range.end, [&](int64_t in, int64_t out, int64_t n, int64_t) {
+    walk_rows(p, range.begin, range.end, [&](int64_t in, int64_t out, int64_t n) {
       for (int64_t i = 0; i < n; ++i)
         static_cast<int32_t*>(y)[out + i] = quantize_wide(x[in + i * p.in[0][0]], p.inverse, p.zero, p.low, p.high);
     });

@@ -83,7 +83,7 @@ static PEN_INLINE void walk_rows(const Convert& p, int64_t begin, int64_t end, c
       row /= p.dims[d];
     }
     int64_t count = p.dims[0] - at < end - begin ? p.dims[0] - at : end - begin;
-    f(in, out, count, begin);
+    f(in, out, count);
     begin += count;
   }
 }
@@ -120,13 +120,13 @@ static PEN_INLINE void quantize_tasks(const Convert& p, const float* x, uint8_t*
     return quantize_planes(p, x, y, part(pixels, p.tasks, begin).begin, part(pixels, p.tasks, end - 1).end);
   }
   walk_rows(p, part(p.units, p.tasks, begin).begin, part(p.units, p.tasks, end - 1).end,
-            [&](int64_t in, int64_t out, int64_t n, int64_t) { quantize_bytes(p, x + in, p.in[0][0], y + out, n); });
+            [&](int64_t in, int64_t out, int64_t n) { quantize_bytes(p, x + in, p.in[0][0], y + out, n); });
 }
 
 // One scale.
 template <class T>
 static PEN_INLINE void dequantize_tasks(const Convert& p, const T* x, float* y, int64_t begin, int64_t end) {
-  walk_rows(p, part(p.units, p.tasks, begin).begin, part(p.units, p.tasks, end - 1).end, [&](int64_t in, int64_t out, int64_t n, int64_t) {
+  walk_rows(p, part(p.units, p.tasks, begin).begin, part(p.units, p.tasks, end - 1).end, [&](int64_t in, int64_t out, int64_t n) {
     int64_t i = 0, step = p.in[0][0];
     if constexpr (sizeof(T) == 1) {
       // i8 is u8 with another zero point, once its sign is flipped

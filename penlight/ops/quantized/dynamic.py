@@ -19,11 +19,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.conv.kernels import bytes_layout
 from penlight.ops.registry import Op, Sample, Selection
 
 if TYPE_CHECKING:
-    from penlight.ir.graph import Value
+    from penlight.ir.graph import Node, Value
     from penlight.ops.emitter import Emitter
+
+
+def _select_columns(node: Node) -> Selection:
+    """Once there are weights: packed as the product has them."""
+    groups, packs = node.attrs["groups"], {}
+    assert isinstance(groups, int)
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        packs[2] = bytes_layout(node.inputs[2].shape, groups)
+    return Selection("columns_dynamic.i32", packs)
+
 
 quantize_dynamic = Op(
     "quantize_dynamic",
@@ -45,11 +56,11 @@ dequantize_dynamic = Op(
 )
 columns_dynamic = Op(
     "columns_dynamic",
-    "columns: tensor, step: tensor",
+    "columns: tensor, step: tensor, w: tensor?, groups: int = 1, zero: int = 0",
     dtypes=("i32",),
-    mixed=("step",),
-    select=lambda node: Selection("columns_dynamic.i32"),
-    doc="What an integer product knows of its columns (lower/columns.py), for a scale that only a run tells. Until kernels are chosen: its bias.",
+    mixed=("step", "w"),
+    select=_select_columns,
+    doc="What an integer product knows of its columns (lower/columns.py), for a scale that only a run tells, of their biases and weights. Until kernels are chosen: its bias.",
 )
 
 

@@ -1,4 +1,4 @@
-// Weights of quantized products as integer kernels read them (runtime/base/packed.h: "quads16", "taps4"), and what those need to know of
+// Weights of quantized products as integer kernels read them (runtime/base/packed.h: "quads16", "taps"), and what those need to know of
 // every column (runtime/cpu/result_q8.h). Kernels know no zero points of weights: where there are some, w - zero becomes two weights
 // of i8 whose sum it is, and the inputs of each group come twice.
 #pragma once
@@ -15,7 +15,7 @@ struct Filter {
   bool turned;                      // [Ci, Co / groups, …], read from its end: the convolution that a transposed one is of spread pixels
   bool doubled;
   bool depthwise() const { return sides == 2 && inputs == 1 && outputs == 1 && groups > 1 && !doubled; }
-  const char* layout() const { return depthwise() ? "taps4" : "quads16"; }
+  const char* layout() const { return depthwise() ? "taps" : "quads16"; }
 };
 // weights_of has filled f->w; `groups` of them.
 Status filter_of(const Call& c, int sides, int64_t groups, bool turned, Filter* f);

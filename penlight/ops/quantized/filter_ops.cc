@@ -1,5 +1,6 @@
 // The packer of integer weights, which lie behind quantizers of the VM in any order of memory, and the table of what their columns
-// begin with. lower/prepack.py and lower/columns.py do the same for planned code; the tests hold both to torch's bits.
+// begin with. lower/prepack.py and lower/columns.py do the same for planned code; tests/runtime/test_packing.py holds the bytes of both to
+// each other.
 #include "penlight/ops/quantized/filter.h"
 
 #include "penlight/runtime/base/packed.h"
@@ -40,7 +41,7 @@ static int32_t* sums_of(const Filter& f, const TensorObject& packed) {
 static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
   const TensorObject& w = *f.w.tensor;
   const int64_t *steps = w.shape.strides, output_step = steps[f.turned ? 1 : 0], input_step = steps[f.turned ? 0 : 1];
-  const int64_t inputs = packed.dim(1), quads = (f.kernel[1] + 3) / 4;
+  const int64_t inputs = packed.dim(1);
   const int64_t panels = (f.outputs + 15) / 16, depth = round_up(f.kernel[0] * f.kernel[1] * f.kernel[2] * inputs, 4);
   int32_t* sums = sums_of(f, packed);
   const bool depthwise = f.depthwise();
@@ -48,7 +49,7 @@ static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
     for (int64_t o = begin; o < end; ++o) {
       const int64_t group = o / f.outputs, column = depthwise ? o : o % f.outputs, zero = f.w.zero(o);
       const int8_t* from = w.as<int8_t>() + (f.turned ? group * f.inputs * input_step + column * output_step : o * output_step);
-      int8_t* to = packed.as<int8_t>() + (depthwise ? column / 16 * f.kernel[2] * quads * 64 : (group * panels + column / 16) * depth * 16);
+      int8_t* to = packed.as<int8_t>() + (depthwise ? column : (group * panels + column / 16) * depth * 16 + column % 16 * 4);
       int64_t sum = 0;
       for (int64_t z = 0; z < f.kernel[0]; ++z)
         for (int64_t y = 0; y < f.kernel[1]; ++y)
@@ -61,8 +62,8 @@ static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
               int64_t v = from[at] - zero, part = v < -128 ? -128 : v > 127 ? 127 : v;
               if (i >= f.inputs) part = v - part;
               sum += part;
-              int64_t k = depthwise ? (x * quads + y / 4) * 4 + y % 4 : ((z * f.kernel[1] + y) * f.kernel[2] + x) * inputs + i;
-              to[k / 4 * 64 + column % 16 * 4 + k % 4] = static_cast<int8_t>(part);
+              const int64_t k = ((z * f.kernel[1] + y) * f.kernel[2] + x) * inputs + i;
+              to[depthwise ? k * f.groups : k / 4 * 64 + k % 4] = static_cast<int8_t>(part);
             }
       sums[o] = static_cast<int32_t>(sum);
     }
@@ -71,7 +72,7 @@ static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
 
 static Status pack(const Call& c, const Filter& f, Value* to) {
   const TensorObject& w = *f.w.tensor;
-  const char* made = !f.turned ? f.layout() : f.depthwise() ? "taps4, turned" : "quads16, turned";
+  const char* made = !f.turned ? f.layout() : f.depthwise() ? "taps, turned" : "quads16, turned";
   if (TensorObject* kept = find_packed(c, w, w.view(), made, f.groups)) {
     *to = Value::share(kept);
     return PEN_OK;
@@ -95,7 +96,7 @@ static Status pack(const Call& c, const Filter& f, Value* to) {
 Status pack_filter(const Call& c, const Filter& f, DType x_dtype, Affine x, double out_scale, FilterValues* to) {
   PEN_TRY(pack(c, f, &to->weights));
   const bool real = out_scale == 0;
-  const int64_t each = f.depthwise() ? round_up(f.groups, 64) : round_up(f.outputs, 16), groups = f.depthwise() ? 1 : f.groups;
+  const int64_t each = round_up(f.depthwise() ? f.groups : f.outputs, 16), groups = f.depthwise() ? 1 : f.groups;
   int64_t dims[2] = {4, 0};
   if (mul_overflows(each, groups, &dims[1])) return c.out_of_memory();
   to->columns = Value::own(tensor_create(DType::i32, 2, dims));

@@ -110,7 +110,8 @@ Status linear_dynamic_of(const Call& c, const TensorObject& weight, const Tensor
   int in = g.node("quantize_dynamic.f32", rows);
   g.integer("high", reduce_range ? 127 : 255).text("rule", "torch").number("eps", 0.0);
   g.quantized(in, 1.0, 0);
-  int step = g.output(), columns = g.node("columns_dynamic.i32", *values.columns.tensor(), step);
+  int step = g.output(), columns = g.node("columns_dynamic.i32", *values.columns.tensor(), step, -1);
+  g.integer("groups", 1).integer("zero", 0);
   int made = g.node("linear.q8", in, add_filter(&g, f, values), columns, -1);
   add_limits(&g, relu);
   PEN_TRY(g.run(made));

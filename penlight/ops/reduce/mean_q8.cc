@@ -1,7 +1,6 @@
 // The mean of quantized bytes over any dims: exact sums of 32 bits, then qnnpack's rounding. reduce.h says how the work is cut.
 #include "penlight/ops/reduce/reduce.h"
 #include "penlight/runtime/simd/bytes.h"
-#include "penlight/runtime/simd/pairs.h"
 
 namespace pen {
 namespace PEN_ISA {

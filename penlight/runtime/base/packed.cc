@@ -13,26 +13,15 @@ namespace pen {
   return bytes;
 }
 
-// Of depthwise weights [C, 1, kh, kw]: channels by sixteens, kernel rows by fours.
-[[maybe_unused]] static int64_t taps4_bytes(const Tensor& w, int64_t groups) {
-  int64_t rows, bytes;
-  if (w.rank != 4 || w.dims[1] != 1 || w.dims[0] != groups || w.dims[2] < 0 || w.dims[3] < 0 || w.dims[0] > INT64_MAX - 15) return -1;
-  if (__builtin_add_overflow(w.dims[2], 3, &rows) || __builtin_mul_overflow(rows / 4 * 4, w.dims[3], &bytes) ||
-      __builtin_mul_overflow(bytes, (w.dims[0] + 15) / 16 * 16, &bytes))
-    return -1;
-  return bytes;
-}
-
 int64_t packed_bytes(const char* layout, const Tensor& w, int64_t groups) {
   if (w.rank < 2 || groups < 1 || w.dims[0] % groups != 0) return -1;
   if (kHasBytes && strcmp(layout, "quads16") == 0) return w.dtype == DType::i8 ? quads_bytes(w, groups) : -1;
-  if (kHasBytes && strcmp(layout, "taps4") == 0) return w.dtype == DType::i8 ? taps4_bytes(w, groups) : -1;
   int64_t outputs = winograd_outputs(layout);
   bool panels = strcmp(layout, "panel16") == 0 || outputs, taps = strcmp(layout, "taps") == 0;
   if (!panels && !taps && strcmp(layout, "grouped") != 0) return -1;
   if (taps && (w.dims[1] != 1 || w.dims[0] < groups)) return -1;
   if (outputs && (groups != 1 || w.rank != 4 || w.dims[2] != 3 || w.dims[3] != 3)) return -1;
-  int64_t columns = w.dims[0] / groups, bytes = 4;
+  int64_t columns = w.dims[0] / groups, bytes = kHasBytes && taps && w.dtype == DType::i8 ? 1 : 4;
   if (panels) columns = columns / 16 * 16 + (columns % 16 ? 16 : 0);
   if (__builtin_mul_overflow(columns, groups, &columns)) return -1;
   if (!panels && !taps) columns = columns / 16 * 16 + (columns % 16 ? 16 : 0);

@@ -1,11 +1,10 @@
 // The packed layouts of convolution and linear weights (file/SPEC.md, Layouts), and how many bytes each takes. Logical
 // dims are [Co, Ci / groups, kh, kw], [Co, Ci / groups, kd, kh, kw], or [N, K] for linear; K runs in the order kd, kh, kw, ci.
 //   panel16  [groups][ceil(Co_g / 16)][K][16], missing columns zero      matrix kernels
-//   taps     [kh * kw][Co]                                                depthwise: one input channel a group
+//   taps     [kh * kw][Co]                                                depthwise: one input channel a group; f32, or i8
 //   grouped  [ceil(Co / 16)][kh * kw][Ci_g][16], missing outputs zero     groups with few outputs each
 //   winograd2, winograd4, winograd6: [(m + 2)^2][ceil(Co / 16)][Ci][16]   3 x 3 weights, transformed (winograd.py)
 //   quads16  [groups][ceil(Co_g / 16)][ceil(K / 4)][16][4] i8, zeros where Co_g or K ends   integer matrix kernels
-//   taps4    [ceil(Co / 16)][kw][ceil(kh / 4)][16][4] i8, missing channels and rows zero   integer depthwise: one input channel a group
 #pragma once
 #include "penlight/runtime/base/tensor.h"
 

@@ -14,6 +14,7 @@ constexpr int kMaxActivationArgs = 4;
 constexpr int64_t kPitchCliff = 2048;
 constexpr int64_t kPitchPad = 64;
 
+Isa Bind::isa() const { return state->isa; }
 void Bind::tasks(int64_t count, int64_t phase1, int64_t phase2) {
   int64_t all[3] = {count, phase1, phase2};
   for (int i = 0; i < 3; ++i) state->step->tasks[i] = all[i];

@@ -259,11 +259,13 @@ static RunQ8 choose(const DepthwiseQ8& d, bool plain) {
   return depthwise_any<B>;
 }
 
-// Weights and numbers of channels [c0, c0 + B), in the order of quarters: four channels at a time.
+static_assert(Rows4<16>::kOffset == 0 || needs_sums_q8(Isa::PEN_ISA, true), "bind adds up weights for these");
+
+// Weights and numbers of channels [c0, c0 + B), in the order of quarters: numbers of four channels at a time. Rows that the kernel does not
+// have are zeros, and so are channels, where there is no whole block of them.
 template <int B>
 static void prepare_block(const DepthwiseQ8& d, int64_t c0, char* weights, int32_t* numbers) {
   using R = Rows4<B>;
-  int64_t taps = d.kernel[1] * ((d.kernel[0] + 3) / 4);
   for (int j = 0; j < 4; ++j) {
     for (int p = 0; p < B / 4; p += 4) {
       int32_t* to = numbers + j * (B / 4) + p;
@@ -277,21 +279,19 @@ static void prepare_block(const DepthwiseQ8& d, int64_t c0, char* weights, int32
     }
   }
   Rows4<B>::prepare_levels(d.result->zero, d.result->low, d.result->high, reinterpret_cast<char*>(numbers + 3 * B));
-  for (int64_t t = 0; t < taps; ++t) {
-    const char* tap = d.weights + t * 64;
-    for (int j = 0; j < 4; ++j, weights += R::kWeightBytes) {
-      char quads[B];
-      for (int p = 0; p < B / 4; p += 4) {
-        int64_t c = c0 + p * 4 + j * 4;
-        if (PEN_LIKELY(c0 % 4 == 0)) {
-          __builtin_memcpy(quads + p * 4, tap + c / 16 * taps * 64 + c % 16 * 4, 16);
-          continue;
-        }
-        for (int i = 0; i < 4; ++i, ++c) __builtin_memcpy(quads + p * 4 + i * 4, tap + c / 16 * taps * 64 + c % 16 * 4, 4);
+  char narrow[4][kWholeBlockQ8] = {};
+  static constexpr char kNone[B] = {};
+  for (int64_t x = 0; x < d.kernel[1]; ++x)
+    for (int64_t y = 0; y < d.kernel[0]; y += 4, weights += 4 * R::kWeightBytes) {
+      const char* rows[4];
+      for (int i = 0; i < 4; ++i) {
+        rows[i] = y + i < d.kernel[0] ? d.weights + ((y + i) * d.kernel[1] + x) * d.channels + c0 : kNone;
+        if (PEN_LIKELY(d.channels >= kWholeBlockQ8) || rows[i] == kNone) continue;
+        for (int64_t k = 0; k < d.channels; ++k) narrow[i][k] = rows[i][k];
+        rows[i] = narrow[i];
       }
-      R::prepare(quads, weights, j);
+      R::prepare(rows, weights);
     }
-  }
 }
 
 // Where the rows under output row `oy` of an image lie, for channels [c0, c0 + block).

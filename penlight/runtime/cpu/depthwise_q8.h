@@ -1,6 +1,5 @@
 // Depthwise convolution of quantized bytes: u8 activations by i8 weights, NHWC, sums in 32 bits, results u8 or f32 (result_q8.h). Weights
-// are "taps4", [ceil(channels / 16)][kw][ceil(kh / 4)][16][4] with zeros where channels or rows end within; columns are those of 64
-// channels each. For conv2d.q8.depthwise.
+// are "taps", [kh * kw][channels]; a block's are put into the order of registers first. For conv2d.q8.depthwise.
 #pragma once
 #include "penlight/runtime/cpu/result_q8.h"
 #include "penlight/runtime/simd/rows4.h"
@@ -26,6 +25,12 @@ struct DepthwiseQ8 {
 
 constexpr int64_t kDepthwiseUnitQ8 = 64;  // channels are cut into tasks at multiples of this
 constexpr int64_t kWholeBlockQ8 = 16;     // fewer channels than this are copied into rows of so many first
+
+// How many such units there are. Fewer channels than a block are no unit of their own: a block that ends with them would be another task's.
+static PEN_INLINE int64_t depthwise_units_q8(int64_t channels) {
+  const int64_t units = (channels + kDepthwiseUnitQ8 - kWholeBlockQ8) / kDepthwiseUnitQ8;
+  return units > 0 ? units : 1;
+}
 
 // What a worker keeps in scratch, in bytes from its start: weights of a block in the order of its registers, numbers of its channels, a
 // pixel of padding, where the rows are, and copied rows. The shape rule has bounded the taps, and copies are no more than 16 images.

@@ -46,6 +46,7 @@ struct Block {
 };
 
 void run_block(const Block& g);
+static PEN_INLINE void set_next(Block& g, const float* b) { g.next_b = b; }
 
 // The same of floats, by their pitch in elements.
 static PEN_INLINE int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, float* c, int64_t c_pitch,

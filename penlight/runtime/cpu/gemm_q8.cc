@@ -4,6 +4,8 @@
 namespace pen {
 namespace PEN_ISA {
 
+static_assert(!kFlipped || needs_sums_q8(Isa::PEN_ISA, false), "bind adds up weights for these");
+
 // A tile's width of a block's columns: what is the same for all rows.
 struct StripQ8 {
   int64_t rows_step, a_offset;
@@ -222,7 +224,7 @@ void run_block_q8(const BlockQ8& g) {
     t.count = g.n_end - n < kQ8Columns ? g.n_end - n : kQ8Columns;
     t.b = g.b + n / kPanel * t.panel_step + n % kPanel * 4;
     t.c_at = (g.c_offset + n) * size;
-    t.columns = {g.columns.scale + n, g.columns.start + n, g.columns.sums + n, g.columns.bias + n};
+    t.columns = {g.columns.scale + n, g.columns.start + n, kFlipped ? g.columns.sums + n : nullptr, g.columns.bias + n};
     for (const RowTileQ8 *tile = g.tiles, *end = tile + g.tile_count; tile != end;) {
       const bool narrow = t.count <= kQ8Columns / 2 && (!kSmallCode || tile->count > next_height(kQ8Rows));
       t.plain = !g.result->real && !g.result->wide && !tile->residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) &&

@@ -39,12 +39,12 @@ struct BlockQ8 {
   const int32_t* row_starts = nullptr;  // null: all 0; else one for every row, in the order of the tiles' pointers
   const ResultQ8* result;
   const Activation* act;  // of f32 results
-  const int8_t* next_b = nullptr;
 };
 
 void run_block_q8(const BlockQ8& g);
 
 static PEN_INLINE void run_block(const BlockQ8& g) { run_block_q8(g); }
+static PEN_INLINE void set_next(BlockQ8&, const int8_t*) {}  // a quarter of the bytes of floats: nothing is gained by fetching them ahead
 
 // Tiles of consecutive rows, for a block; pitches in bytes.
 static PEN_INLINE int cut_row_tiles(const uint8_t* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch,

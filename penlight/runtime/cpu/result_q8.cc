@@ -1,3 +1,4 @@
+// Rules of integer products compile for size; sums of weights are added up by eights all the same, of megabytes when a plan is made.
 #include "penlight/runtime/cpu/result_q8.h"
 
 namespace pen {
@@ -8,18 +9,60 @@ static double steps_of(double real, const Quant& q) {
   return steps > 1e6 ? 1e6 : steps < -1e6 ? -1e6 : nearbyint(steps);
 }
 
-PEN_SMALL int64_t bind_columns_q8(Bind& b, GroupsQ8 g) {
+int64_t column_count_q8(GroupsQ8 g) {
+  constexpr int64_t kMost = int64_t{1} << 27;  // what is kept of each fits 32-bit machines
   int64_t columns;
+  return __builtin_mul_overflow(g.groups, g.padded, &columns) || columns > kMost ? -1 : columns;
+}
+
+// A panel of "quads16". Two columns at a time: of bytes as unsigned numbers, the even and the odd ones are lanes of 16 bits, which hold 128
+// quads.
+static void sum_panel(const char* w, int64_t quads, int32_t* to) {
+  constexpr uint64_t kSigns = 0x8080808080808080u, kLow = 0x00ff00ff00ff00ffu;
+  uint32_t sums[16] = {};
+  for (int64_t begin = 0; begin < quads; begin += 128) {
+    uint64_t lanes[8] = {};
+    for (int64_t quad = begin; quad < quads && quad < begin + 128; ++quad, w += 64)
+      for (int i = 0; i < 8; ++i) {
+        uint64_t bytes;
+        __builtin_memcpy(&bytes, w + 8 * i, 8);
+        bytes ^= kSigns;
+        lanes[i] += (bytes & kLow) + (bytes >> 8 & kLow);
+      }
+    for (int i = 0; i < 16; ++i) {
+      const uint32_t both = static_cast<uint32_t>(lanes[i / 2] >> i % 2 * 32);
+      sums[i] += (both & 0xffff) + (both >> 16);
+    }
+  }
+  for (int i = 0; i < 16; ++i) to[i] = static_cast<int32_t>(sums[i] - static_cast<uint32_t>(quads) * 4 * 128);
+}
+
+void sum_weights_q8(const Tensor& w, const char* data, GroupsQ8 g, int32_t* to) {
+  int64_t depth = 1;
+  for (int d = 1; d < w.rank; ++d) depth *= w.dims[d];
+  if (!g.depthwise) {
+    const int64_t quads = (depth + 3) / 4, panels = g.groups * g.padded / 16;
+    for (int64_t panel = 0; panel < panels; ++panel) sum_panel(data + panel * quads * 64, quads, to + panel * 16);
+    return;
+  }
+  memset(to, 0, static_cast<size_t>(g.padded) * sizeof *to);
+  for (int64_t tap = 0; tap < depth; ++tap, data += g.outputs)
+    for (int64_t i = 0; i < g.outputs; ++i)
+      to[i] = static_cast<int32_t>(static_cast<uint32_t>(to[i]) + static_cast<uint32_t>(static_cast<int8_t>(data[i])));
+}
+
+PEN_SMALL int64_t bind_columns_q8(Bind& b, GroupsQ8 g) {
   const bool real = b.declared_dtype(0) == DType::f32;
-  if (!b.has(2)) return b.fail(-1, "starts and sums of its columns", "none"), -1;
+  if (!b.has(2)) return b.fail(-1, "starts of its columns", "none"), -1;
   if (b.need(2, Need::dense) != PEN_OK) return -1;
   const Tensor& c = b.in(2);
-  if (c.dtype == DType::i32 && c.rank == 2 && c.dims[0] >= (real ? 3 : 2) && !__builtin_mul_overflow(g.groups, g.padded, &columns) &&
-      c.dims[1] >= columns)
-    return columns;
-  return b.fail(2, real ? "three numbers of i32 for every column" : "two numbers of i32 for every column", "rank %d, %lld columns", c.rank,
-                static_cast<long long>(c.rank == 2 ? c.dims[1] : 0)),
-         -1;
+  const int64_t columns = column_count_q8(g), rows = c.rank == 2 ? c.dims[0] : 0, least = real ? 2 : 1;
+  if (c.dtype != DType::i32 || c.rank != 2 || columns < 0 || c.dims[1] < columns || (rows != least && rows != kColumnRowsQ8))
+    return b.fail(2, real ? "two numbers of i32 for every column, or four" : "one number of i32 for every column, or four",
+                  "rank %d, %lld of %lld columns", c.rank, static_cast<long long>(rows), static_cast<long long>(rows ? c.dims[1] : 0)),
+           -1;
+  if (rows != kColumnRowsQ8 && !b.in_constant(1)) return b.fail(1, "constant weights, or all that is known of columns", "neither"), -1;
+  return columns;
 }
 
 // What the result is to be; `inverse`: steps of it in 1, where it is integers.
@@ -62,6 +105,11 @@ PEN_SMALL Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* res
   // In QNNPACK's order of operations: the last bit depends on it.
   const float x_scale = static_cast<float>(b.in(0).quant->scale);
   result->scale = scale;
+  if (needs_sums_q8(b.isa(), g.depthwise) && b.in(2).dims[0] != kColumnRowsQ8) {
+    int32_t* sums = reinterpret_cast<int32_t*>(scale + g.groups * g.padded);
+    sum_weights_q8(w, b.in_constant(1), g, sums);
+    result->sums = sums;
+  }
   for (int64_t group = 0; group < g.groups; ++group)
     for (int64_t i = 0; i < g.padded; ++i, ++scale) {
       *scale = i < g.outputs ? w.quant->scale_at(group * g.outputs + i) * x_scale * inverse : 0.0f;

@@ -38,6 +38,12 @@ const char* Lay::in_layout(int i) const { return has(i) ? state->values[state->i
 int64_t Lay::in_bytes(int i) const {
   return has(i) ? state->plan->buffers[state->step->in_at[i].buffer].size - state->step->in_at[i].offset : 0;
 }
+const char* Lay::in_constant(int i) const {
+  if (!has(i)) return nullptr;
+  const Place& at = state->step->in_at[i];
+  const Buffer& buffer = state->plan->buffers[at.buffer];
+  return buffer.kind == Buffer::Kind::constant ? buffer.base + at.offset : nullptr;
+}
 
 Status Lay::need_plain(int i) const {
   if (strcmp(in_layout(i), "plain") == 0) return PEN_OK;

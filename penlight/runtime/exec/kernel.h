@@ -160,6 +160,8 @@ class Lay : public Given {
   Status need(int input, Need need);
   // How many bytes this input's memory has from its first element on. A packed one's dims and strides do not tell that.
   int64_t in_bytes(int input) const;
+  // Those bytes, of a constant in any layout; null where it is none.
+  const char* in_constant(int input) const;
 
   // outputs: dtype and dims are known from the shape rule, strides from one of the following calls on
   const Tensor& out(int index) const;
@@ -189,6 +191,7 @@ class Lay : public Given {
 // A schedule on the CPU.
 class Bind : public Lay {
  public:
+  Isa isa() const;  // that kernels will run on
   // work: kernels are called for ranges of [0, count) in each phase, phases one after another. Cut by shape only.
   void tasks(int64_t count, int64_t phase1 = 0, int64_t phase2 = 0);
   Status scratch(int64_t bytes_per_worker);

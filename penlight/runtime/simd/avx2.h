@@ -67,6 +67,7 @@ static PEN_INLINE V to_float(I a) { return {_mm256_cvtepi32_ps(a.v)}; }
 static PEN_INLINE I bits(V a) { return {_mm256_castps_si256(a.v)}; }
 static PEN_INLINE V from_bits(I a) { return {_mm256_castsi256_ps(a.v)}; }
 static PEN_INLINE I load_ints(const int32_t* p) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))}; }
+static PEN_INLINE void store_ints(int32_t* p, I a) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), a.v); }
 constexpr bool kHasPermute = true;
 static PEN_INLINE V gather(const float* p, I index) {
   __m256i inside = _mm256_xor_si256(index.v, _mm256_set1_epi32(-1));  // the sign says which lanes to load

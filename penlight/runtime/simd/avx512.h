@@ -96,6 +96,7 @@ static PEN_INLINE V to_float(I a) { return {_mm512_maskz_cvtepi32_ps(kAll, a.v)}
 static PEN_INLINE I bits(V a) { return {_mm512_castps_si512(a.v)}; }
 static PEN_INLINE V from_bits(I a) { return {_mm512_castsi512_ps(a.v)}; }
 static PEN_INLINE I load_ints(const int32_t* p) { return {_mm512_loadu_si512(p)}; }
+static PEN_INLINE void store_ints(int32_t* p, I a) { _mm512_storeu_si512(p, a.v); }
 static PEN_INLINE V gather(const float* p, I index) {
   return {_mm512_mask_i32gather_ps(_mm512_setzero_ps(), _mm512_cmpge_epi32_mask(index.v, _mm512_setzero_si512()), index.v, p, 4)};
 }

@@ -5,7 +5,7 @@
 //                 within lanes of 16 bytes leaves them, and packing puts them back
 //   Q, W, S       a quarter of one column's pixels, of weights, of i32 sums
 //   interleave    a column: B bytes from each of 3 or 4 rows; where there are 3, the fourth weight must be 0. fill: the same of one byte
-//   prepare       weights of quarter j, i8 [B / 4][4 rows], into kWeightBytes, aligned, as `weight` loads them
+//   prepare       weights of a block, B i8 from each of 4 rows, into kWeightBytes for each quarter, aligned, as `weight` loads them
 //   dot           s + the sum over rows of (q - kOffset) * w, of quarter j: exact (nothing saturates at 16 bits), sums wrap
 //   kByRows       dot is one instruction for each row: row(p) has a column of one, dot_row adds its products to quarter j
 //   requantize    bytes clamp(round_to_even(s * m) + zero, low, high) of four quarters, in the order of channels; |s * m| < 2^31. Zero,
@@ -178,7 +178,7 @@ struct Quarter4<B, true> {
   typename R::T v;
   static constexpr int kBytes = B;
   static PEN_INLINE Quarter4 of(typename R::T v) { return {v}; }
-  static PEN_INLINE void prepare(const char* from, char* to) { R::store(to, R::load(from)); }
+  static PEN_INLINE void prepare(typename R::T v, char* to) { R::store(to, v); }
   static PEN_INLINE Quarter4 weight(const char* p) { return {R::load(p)}; }
   static PEN_INLINE typename R::T dot(typename R::T s, Quarter4 q, Quarter4 w) { return R::dot4(s, q.v, w.v); }
 };
@@ -188,8 +188,7 @@ struct Quarter4<B, false> {
   typename R::T even, odd;
   static constexpr int kBytes = 2 * B;
   static PEN_INLINE Quarter4 of(typename R::T v) { return {R::low_bytes(v), R::high_bytes(v)}; }
-  static PEN_INLINE void prepare(const char* from, char* to) {
-    typename R::T v = R::load(from);
+  static PEN_INLINE void prepare(typename R::T v, char* to) {
     R::store(to, R::even(v));
     R::store(to + B, R::odd(v));
   }
@@ -212,7 +211,15 @@ struct Rows4 {
   static constexpr int kWeightBytes = Q::kBytes;
   static constexpr int32_t kOffset = 0;
   static PEN_INLINE W weight(const char* p, int) { return Q::weight(p); }
-  static PEN_INLINE void prepare(const char* from, char* to, int) { Q::prepare(from, to); }
+  static PEN_INLINE void prepare(const char* const (&rows)[4], char* to) {
+    T a = R::load(rows[0]), b = R::load(rows[1]), c = R::load(rows[2]), d = R::load(rows[3]);
+    T ab = R::low8(a, b), cd = R::low8(c, d);
+    Q::prepare(R::low16(ab, cd), to);
+    Q::prepare(R::high16(ab, cd), to + kWeightBytes);
+    ab = R::high8(a, b), cd = R::high8(c, d);
+    Q::prepare(R::low16(ab, cd), to + 2 * kWeightBytes);
+    Q::prepare(R::high16(ab, cd), to + 3 * kWeightBytes);
+  }
   static PEN_INLINE S sums(const int32_t* p) { return {R::load(p)}; }
   static PEN_INLINE void store(int32_t* p, S s) { R::store(p, s.v); }
   template <int kRows>
@@ -276,7 +283,11 @@ struct Rows4<16> {
   static constexpr int kWeightBytes = 16;
   static constexpr int32_t kOffset = 128;  // the instruction multiplies signed bytes
   static PEN_INLINE W weight(const char* p, int) { return {vld1q_s8(reinterpret_cast<const int8_t*>(p))}; }
-  static PEN_INLINE void prepare(const char* from, char* to, int) { __builtin_memcpy(to, from, 16); }
+  static PEN_INLINE void prepare(const char* const (&rows)[4], char* to) {
+    int8x16x4_t v;
+    PEN_UNROLL for (int i = 0; i < 4; ++i) v.val[i] = vld1q_s8(reinterpret_cast<const int8_t*>(rows[i]));
+    vst4q_s8(reinterpret_cast<int8_t*>(to), v);
+  }
   template <int kRows>
   static PEN_INLINE void interleave(const uint8_t* r0, const uint8_t* r1, const uint8_t* r2, const uint8_t* r3, Q (&q)[4]) {
     uint8x16_t flip = vdupq_n_u8(128), c = veorq_u8(vld1q_u8(r2), flip), d = kRows == 3 ? c : veorq_u8(vld1q_u8(r3), flip);
@@ -309,10 +320,13 @@ struct Rows4<16> {
     const int16_t* w = reinterpret_cast<const int16_t*>(p - j % 2 * kWeightBytes);
     return {{vld1q_s16(w), vld1q_s16(w + 8), vld1q_s16(w + 16), vld1q_s16(w + 24)}};
   }
-  static PEN_INLINE void prepare(const char* from, char* to, int j) {
-    const int8_t* w = reinterpret_cast<const int8_t*>(from);
-    int16_t* turned = reinterpret_cast<int16_t*>(to - j % 2 * kWeightBytes) + j % 2 * 4;
-    for (int i = 0; i < 16; ++i) turned[i % 4 * 8 + i / 4] = w[i];
+  static PEN_INLINE void prepare(const char* const (&rows)[4], char* to) {
+    int16_t* row = reinterpret_cast<int16_t*>(to);
+    PEN_UNROLL for (int i = 0; i < 4; ++i, row += 8) {
+      int8x16_t v = vld1q_s8(reinterpret_cast<const int8_t*>(rows[i]));
+      vst1q_s16(row, vmovl_s8(vget_low_s8(v)));
+      vst1q_s16(row + 32, vmovl_s8(vget_high_s8(v)));
+    }
   }
   static PEN_INLINE Row row(const uint8_t* p) {
     uint8x16_t v = vld1q_u8(p);
@@ -387,9 +401,9 @@ struct Rows4<16> {
     __builtin_memcpy(&w, p, sizeof w);
     return w;
   }
-  static PEN_INLINE void prepare(const char* from, char* to, int) {
-    int32_t turned[16];
-    for (int i = 0; i < 16; ++i) turned[i % 4 * 4 + i / 4] = static_cast<int8_t>(from[i]);
+  static PEN_INLINE void prepare(const char* const (&rows)[4], char* to) {
+    int32_t turned[64];
+    for (int i = 0; i < 64; ++i) turned[i] = static_cast<int8_t>(rows[i / 4 % 4][i / 16 * 4 + i % 4]);
     __builtin_memcpy(to, turned, sizeof turned);
   }
   static PEN_INLINE S sums(const int32_t* p) { return {Ints4{p[0], p[1], p[2], p[3]}}; }

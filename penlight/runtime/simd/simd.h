@@ -14,7 +14,7 @@
 //   select(m, a, b) = m ? a : b   m & m   m | m   !m
 //   reduce_add reduce_max reduce_min -> float
 //   to_int(V) (truncates; out of range: any value) to_float(I) bits(V) from_bits(I)
-//   I: + - & | ^ << >> (arithmetic) and set1i(n), load_ints(p)
+//   I: + - & | ^ << >> (arithmetic) and set1i(n), load_ints(p), store_ints(p, a)
 //   gather(p, index)                        lane i is p[index[i]], or 0 where the index is below zero
 //   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
@@ -75,6 +75,11 @@ static PEN_INLINE I load_ints(const int32_t* p) {
   __builtin_memcpy(&a, p, sizeof a);
   return a;
 }
+#if defined(__SSE4_1__)  // a copy by its address would keep sums in memory, all the while they are added up
+static PEN_INLINE void store_ints(int32_t* p, I a) { _mm_storeu_si128(reinterpret_cast<__m128i*>(p), a.v); }
+#else
+static PEN_INLINE void store_ints(int32_t* p, I a) { __builtin_memcpy(p, &a, sizeof a); }
+#endif
 static PEN_INLINE V gather(const float* p, I index) {
   int32_t at[kLanes];
   float lanes[kLanes];
