@@ -272,10 +272,7 @@ def measure(layer: Layer, target: str) -> tuple[float, float]:
             penlight.optimize(layer.module(), (torch.zeros(layer.shape),)).save(folder / "layer.pen")
         program = native.program(target, Path(__file__).parent / "instructions.c")
         processor = PROCESSORS.get(layer.isa, "max") if target == "arm64" else "max"
-        one, two = (
-            executed(target, processor, program, folder / "layer.pen", runs, folder)
-            for runs in (1, 2)
-        )
+        one, two = (executed(target, processor, program, folder / "layer.pen", runs, folder) for runs in (1, 2))
     own = set().union(*(symbols(target, source, layer.isa or "base") for source in layer.sources))
     run = {name: count + one.get(name, Count()).times(-1) for name, count in two.items() if name in own}
     rows, vectors = layer.tile(target)

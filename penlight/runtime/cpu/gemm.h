@@ -51,7 +51,7 @@ void run_block(const Block& g);
 static PEN_INLINE int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, float* c, int64_t c_pitch,
                                     const float* residual, int64_t residual_pitch, RowTile* tiles) {
   return cut_row_tiles<kTileRows, true>(rows, count, live, reinterpret_cast<char*>(c), c_pitch * 4, reinterpret_cast<const char*>(residual),
-                                  residual_pitch * 4, tiles);
+                                        residual_pitch * 4, tiles);
 }
 
 }  // namespace PEN_ISA

@@ -200,7 +200,8 @@ struct MatrixSums {
       }
       PEN_UNROLL for (int j = 0; j < kVectors; j += 2) {  // two vectors side by side are one load
         const int8_t* p = b + 4 * kLanes * j;
-        const int32x4_t w0 = weights(p), v0 = weights(p + 4 * kLanes), w1 = weights(p + 4 * kPanel), v1 = weights(p + 4 * kPanel + 4 * kLanes);
+        const int32x4_t w0 = weights(p), v0 = weights(p + 4 * kLanes), w1 = weights(p + 4 * kPanel),
+                        v1 = weights(p + 4 * kPanel + 4 * kLanes);
         if (j + 2 == kVectors) b += 8 * kPanel;
         multiply(x, j, w0, w1);
         multiply(x, j + 1, v0, v1);
@@ -254,8 +255,7 @@ static PEN_OUTER void sum_odd_fours(const int8_t* b, int64_t taps, const int32_t
   for (int64_t tap = 0; tap < taps; ++tap) {
     const int8_t *p = b + (places ? places[tap] : tap) * tap_k * kPanel, *end = p + (tap_k & ~int64_t{7}) * kPanel;
     for (; p != end; p += 8 * kPanel) {
-      PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) sum[j] =
-          vpadalq_s16(sum[j], vpaddlq_s8(vld1q_s8(p + 4 * kPanel + 4 * kLanes * j)));
+      PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) sum[j] = vpadalq_s16(sum[j], vpaddlq_s8(vld1q_s8(p + 4 * kPanel + 4 * kLanes * j)));
     }
   }
   PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) vst1q_s32(sums + j * kLanes, sum[j]);
