@@ -49,7 +49,10 @@ class Isa(NamedTuple):
 
 
 # By name.
-ISAS = {m[1]: Isa(m[2], m[3].split(), frozenset(m[4].split())) for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))}
+ISAS = {
+    m[1]: Isa(m[2], m[3].split(), frozenset(m[4].split()))
+    for m in _ROW.finditer((ROOT / "runtime/exec/isas.h").read_text("utf-8"))
+}
 _INCLUDE = re.compile(r'^#include "penlight/([^"]+)"', re.MULTILINE)
 _MACRO = re.compile(r"^PEN_(SHAPE|BIND|KERNEL|KERNEL_ANY)\(([\w, ]+)\)", re.MULTILINE)
 

@@ -106,8 +106,9 @@ static PEN_OUTER void run_linear(const Run& r) {
         int64_t pitch = p.copy_pitch > 0 ? p.copy_pitch : p.x[inner];
         for (int64_t i = 0; i < count; ++i) rows[from - begin + i] = x + i * pitch;
         const char* residual = r.in[3].data ? r.in[3].data + line.residual * y_size : nullptr;
-        block.tile_count += cut_row_tiles<Kind::kRows, Kind::kEven>(rows + (from - begin), count, live, r.out[0].data + line.y * y_size,
-                                                       p.y[inner] * y_size, residual, p.residual[inner] * y_size, tiles + block.tile_count);
+        block.tile_count +=
+            cut_row_tiles<Kind::kRows, Kind::kEven>(rows + (from - begin), count, live, r.out[0].data + line.y * y_size,
+                                                    p.y[inner] * y_size, residual, p.residual[inner] * y_size, tiles + block.tile_count);
         from += count;
       }
       run_block(block);

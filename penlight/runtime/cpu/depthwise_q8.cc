@@ -12,7 +12,7 @@ struct CallQ8 {
   const DepthwiseQ8* d;
   const uint8_t* const* rows;
   const intptr_t* steps;
-  intptr_t quads;  // rows / 4
+  intptr_t quads;          // rows / 4
   const uint8_t* padding;  // a pixel
   const char* weights;
   const int32_t* numbers;  // B multipliers in the order of quarters, B starts of sums, B biases, and levels as requantize takes them
@@ -66,12 +66,20 @@ static PEN_INLINE void finish(const CallQ8& c, const typename Rows4<B>::S (&sum)
 }
 
 // The widest kernel for whose sums a set has registers. Where they are kept in memory instead, interleaving again is as fast, and smaller.
-#if defined(__AVX512VNNI__) || defined(__ARM_FEATURE_DOTPROD)
+#if defined(__AVX512VNNI__) || defined(__aarch64__)
 constexpr int kRingWidth = 5;
 #elif defined(__SSE2__) || defined(__ARM_NEON) || defined(__wasm_simd128__)
 constexpr int kRingWidth = 3;
 #else
 constexpr int kRingWidth = 0;
+#endif
+
+// Columns on padding: rows turn to a pixel of padding where the image ends, which takes registers that change, or a column is filled, which
+// Clang does for every column of arm64 before it looks.
+#if defined(__ARM_NEON)
+constexpr bool kTurns = true;
+#else
+constexpr bool kTurns = false;
 #endif
 
 static PEN_INLINE void hold_pointer(const uint8_t*& p) { __asm__("" : "+r"(p)); }
@@ -83,10 +91,10 @@ struct RingQ8 {
   using R = Rows4<B>;
   static constexpr int kReached = (kWidth + kStride - 1) / kStride, kPeriod = kReached * kStride;
   static constexpr int kTap = R::kWeightBytes * 4, kDotRows = kRows == 3 ? 3 : 4;
-  const uint8_t *r0, *r1, *r2, *r3;  // of kRows: the column's pixels, or of padding; s0 .. s3 bytes to the next ones
+  const uint8_t *r0, *r1, *r2, *r3;
   intptr_t s0, s1, s2, s3;
   intptr_t x, width, first_end, last_end;  // the column, and those after which the first and the last output are ready
-  intptr_t turn;                           // the next column at which the image begins or ends
+  intptr_t turn;                           // of kTurns: the next column at which the image begins or ends
   intptr_t y_pitch;
   uint8_t* y;
   const char* weights;
@@ -108,9 +116,10 @@ struct RingQ8 {
     PEN_UNROLL for (int k = kWidth - 1; k >= 0; --k) {
       const int slot = slot_of<kColumn>(k);
       if (slot < 0) continue;
+      typename R::W by[4];  // at once: arm64 loads two
+      PEN_UNROLL for (int j = 0; j < 4; ++j) by[j] = kRows ? held[kRows ? k : 0][j] : R::weight(w + k * w_step + j * R::kWeightBytes, j);
       PEN_UNROLL for (int j = 0; j < 4; ++j) {
-        typename R::W by = kRows ? held[kRows ? k : 0][j] : R::weight(w + k * w_step + j * R::kWeightBytes, j);
-        sum[slot][j] = R::template dot<kDotRows>(sum[slot][j], q[j], by, j);
+        sum[slot][j] = R::template dot<kDotRows>(sum[slot][j], q[j], by[j], j);
         R::hold(sum[slot][j]);
       }
     }
@@ -147,19 +156,33 @@ struct RingQ8 {
     if (kColumn % kStride == 0) {
       PEN_UNROLL for (int j = 0; j < 4; ++j) sum[kColumn / kStride][j] = R::sums(numbers + B + j * (B / 4));
     }
+    [[maybe_unused]] const bool inside = static_cast<uintptr_t>(x) < static_cast<uintptr_t>(width);
     [[maybe_unused]] typename R::Q q[4];
     if constexpr (kRows > 0) {
-      if (PEN_UNLIKELY(x == turn)) turn_rows(c);
+      if (kTurns && PEN_UNLIKELY(x == turn)) turn_rows(c);
       if constexpr (R::kByRows) {
+        static_assert(kTurns || !R::kByRows, "a row cannot be filled");
         add_rows<kColumn>();
       } else {
-        R::template interleave<kDotRows>(r0, r1, r2, r3, q);
+        if (kTurns || PEN_LIKELY(inside))
+          R::template interleave<kDotRows>(r0, r1, r2, r3, q);
+        else
+          R::fill(x_zero, q);
         add<kColumn>(q, nullptr, 0);
       }
       r0 += s0, r1 += s1, r2 += s2, r3 += s3;
       hold_pointer(r0), hold_pointer(r1), hold_pointer(r2);  // one register for each: GCC would keep one for each column of a period
+    } else if constexpr (R::kByRows) {
+      for (intptr_t i = 0; i < static_cast<intptr_t>(c.d->kernel[0]); ++i) {
+        const typename R::Row pixels = R::row(inside ? c.rows[i] + x * c.steps[i] : c.padding);
+        static_assert(kTap == 4 * R::kRowBytes, "rows of a tap follow each other");
+        const char* w = weights + i * R::kRowBytes;
+        PEN_UNROLL for (int k = kWidth - 1; k >= 0; --k) {
+          const int slot = slot_of<kColumn>(k);
+          if (slot >= 0) R::dot_row(sum[slot], pixels, w + k * c.quads * kTap);
+        }
+      }
     } else {
-      const bool inside = static_cast<uintptr_t>(x) < static_cast<uintptr_t>(width);
       for (intptr_t quad = 0; quad < c.quads; ++quad) {
         const uint8_t* const* r = c.rows + 4 * quad;
         const intptr_t* s = c.steps + 4 * quad;
@@ -198,8 +221,14 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
   const DepthwiseQ8& d = *c.d;
   Ring r;
   r.x = -static_cast<intptr_t>(d.pad[1]);
-  r.s0 = r.s1 = r.s2 = r.s3 = r.turn = 0;
-  r.r0 = r.r1 = r.r2 = r.r3 = c.padding;
+  r.turn = 0;
+  if (kTurns) {
+    r.s0 = r.s1 = r.s2 = r.s3 = 0;
+    r.r0 = r.r1 = r.r2 = r.r3 = c.padding;
+  } else {
+    r.s0 = c.steps[0], r.s1 = c.steps[1], r.s2 = c.steps[2], r.s3 = c.steps[3];
+    r.r0 = c.rows[0] + r.x * r.s0, r.r1 = c.rows[1] + r.x * r.s1, r.r2 = c.rows[2] + r.x * r.s2, r.r3 = c.rows[3] + r.x * r.s3;
+  }
   r.width = static_cast<intptr_t>(d.in[1]);
   r.first_end = r.x + kWidth;
   r.last_end = r.first_end + static_cast<intptr_t>(d.out[1] - 1) * kStride;
@@ -227,6 +256,21 @@ static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
     PEN_UNROLL for (int j = 0; j < 4; ++j) sum[j] = R::sums(c.numbers + B + j * (B / 4));
     const char* w = c.weights;
     intptr_t x = static_cast<intptr_t>(o * d.stride[1] - d.pad[1]);
+    if constexpr (R::kByRows) {
+      const intptr_t taps = static_cast<intptr_t>(d.kernel[1]), apart = static_cast<intptr_t>(d.dilation[1]);
+      const bool inside = x >= 0 && x + (taps - 1) * apart < static_cast<intptr_t>(d.in[1]);
+      for (intptr_t i = 0; i < static_cast<intptr_t>(d.kernel[0]); ++i, w += R::kRowBytes) {
+        const intptr_t step = apart * c.steps[i];
+        const uint8_t* p = c.rows[i] + x * c.steps[i];
+        const char* by = w;
+        for (intptr_t k = 0; k < taps; ++k, p += step, by += c.quads * 4 * R::kRowBytes) {
+          const bool there = inside || static_cast<uintptr_t>(x + k * apart) < static_cast<uintptr_t>(d.in[1]);
+          R::dot_row(sum, R::row(PEN_LIKELY(there) ? p : c.padding), by);
+        }
+      }
+      finish<B>(c, sum, y, o);
+      continue;
+    }
     for (intptr_t k = 0; k < d.kernel[1]; ++k, x += static_cast<intptr_t>(d.dilation[1])) {
       bool inside = x >= 0 && x < d.in[1];
       for (intptr_t quad = 0; quad < c.quads; ++quad) {

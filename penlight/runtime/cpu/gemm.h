@@ -52,7 +52,7 @@ static PEN_INLINE void set_next(Block& g, const float* b) { g.next_b = b; }
 static PEN_INLINE int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, float* c, int64_t c_pitch,
                                     const float* residual, int64_t residual_pitch, RowTile* tiles) {
   return cut_row_tiles<kTileRows, true>(rows, count, live, reinterpret_cast<char*>(c), c_pitch * 4, reinterpret_cast<const char*>(residual),
-                                  residual_pitch * 4, tiles);
+                                        residual_pitch * 4, tiles);
 }
 
 }  // namespace PEN_ISA

@@ -22,6 +22,7 @@ struct StripQ8 {
   const uint8_t* const* first_rows;  // the pointers of the block's first row
   const ResultQ8* result;
   const Activation* act;
+  int32_t odd_fours[kQ8Eights ? kQ8Columns : 1];  // where tiles go by eights of K
 };
 
 // Where a tile's results go.
@@ -166,6 +167,7 @@ static __attribute__((noinline)) void run_tiles(const StripQ8& t, const RowTileQ
     PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
       start[j] = load_ints(t.columns.start + j * kLanes);
       if (kFlipped) start[j] = start[j] + (load_ints(t.columns.sums + j * kLanes) << 7);
+      if constexpr (SumsQ8<kRows, kVectors>::kEights) start[j] = start[j] - load_ints(t.odd_fours + j * kLanes);
     }
     SumsQ8<kRows, kVectors> sums;
     sums.begin(start);
@@ -225,6 +227,7 @@ void run_block_q8(const BlockQ8& g) {
     t.b = g.b + n / kPanel * t.panel_step + n % kPanel * 4;
     t.c_at = (g.c_offset + n) * size;
     t.columns = {g.columns.scale + n, g.columns.start + n, kFlipped ? g.columns.sums + n : nullptr, g.columns.bias + n};
+    if (kQ8Eights && (g.tile_count > 1 || g.tiles->count > 1)) sum_odd_fours(t.b, t.taps, t.places, t.tap_k, t.odd_fours);
     for (const RowTileQ8 *tile = g.tiles, *end = tile + g.tile_count; tile != end;) {
       const bool narrow = t.count <= kQ8Columns / 2 && (!kSmallCode || tile->count > next_height(kQ8Rows));
       t.plain = !g.result->real && !g.result->wide && !tile->residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) &&

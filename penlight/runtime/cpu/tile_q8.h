@@ -4,6 +4,7 @@
 //                             add(a, b, step, k)      += rows a[r][0 .. k) times the rows of B from b on, and where those end; k is a
 //                                                     multiple of 4, `step` bytes lie from a panel to the next
 //                             end(sums)               as vectors of columns
+//                             kEights                 odd fours of K are multiplied otherwise (below): NEON without dot products
 // What adds the products of four steps of K, and so how sums lie in between, is what instruction sets differ in.
 #pragma once
 #include "penlight/runtime/cpu/tile.h"
@@ -23,9 +24,9 @@ constexpr int kQ8Vectors = 4, kQ8Rows = 6;  // 24 sums, 3 of x, 2 of weights as 
 #elif defined(__ARM_FEATURE_DOTPROD)
 constexpr int kQ8Vectors = 4, kQ8Rows = 5;  // 20 + 4 + 5 (four steps for each row) and what flips x, of 32
 #elif defined(__aarch64__)
-constexpr int kQ8Vectors = 4, kQ8Rows = 3;  // 24 sums, 3 of x, 1 of weights and 4 products, of 32
+constexpr int kQ8Vectors = 4, kQ8Rows = 2;  // 16 sums, 4 of x, 2 of weights and products, of 32
 #elif defined(__ARM_NEON)
-constexpr int kQ8Vectors = 2, kQ8Rows = 2;  // 8 sums, 2 of x, 1 of weights and products, of 16
+constexpr int kQ8Vectors = 2, kQ8Rows = 2;  // 8 sums, 2 of x, 2 of weights and products, of 16
 #elif defined(__wasm_simd128__)
 // 8 sums, 4 of weights, 2 of x and a product, of 16. In V8 on Zen 4 26 billion multiply-adds a second; 3 rows of 2 vectors 24, 6 of 2 25,
 // 2 of 4 24, 3 of 4 25 (floats: 18).
@@ -113,6 +114,7 @@ static PEN_INLINE int32x4_t dot_lane(int32x4_t acc, int8x16_t w, FourSteps x) {
 
 template <int kRows, int kVectors>
 struct DotSums {
+  static constexpr bool kEights = false;
   int32x4_t acc[kRows][kVectors];
 
   PEN_INLINE void begin(const I (&start)[kVectors]) {
@@ -164,6 +166,7 @@ struct DotSums {
 // A row alone goes by lanes, without zips.
 template <int kRows, int kVectors>
 struct MatrixSums {
+  static constexpr bool kEights = false;
   static_assert(kRows % 2 == 0, "pairs of rows");
   static constexpr int kPairs = kRows / 2;
   int32x4_t acc[kPairs][kVectors][2];  // two rows of two columns
@@ -197,7 +200,8 @@ struct MatrixSums {
       }
       PEN_UNROLL for (int j = 0; j < kVectors; j += 2) {  // two vectors side by side are one load
         const int8_t* p = b + 4 * kLanes * j;
-        const int32x4_t w0 = weights(p), v0 = weights(p + 4 * kLanes), w1 = weights(p + 4 * kPanel), v1 = weights(p + 4 * kPanel + 4 * kLanes);
+        const int32x4_t w0 = weights(p), v0 = weights(p + 4 * kLanes), w1 = weights(p + 4 * kPanel),
+                        v1 = weights(p + 4 * kPanel + 4 * kLanes);
         if (j + 2 == kVectors) b += 8 * kPanel;
         multiply(x, j, w0, w1);
         multiply(x, j + 1, v0, v1);
@@ -238,10 +242,32 @@ struct SumsQ8 : DotSums<kRows, kVectors> {};
 
 #else
 
-// i8 times i8 is 16 bits, of which two are summed into 32: two products of -128 by -128 would not fit 16. Each column has two sums, of the
-// first and of the last two bytes in four.
+constexpr bool kQ8Eights = true;
+#if defined(__aarch64__)
+constexpr bool kLoadsPairs = true;  // two vectors side by side are one load
+#else
+constexpr bool kLoadsPairs = false;
+#endif
+// Of a tile's columns: the sums of the weights in the last four of every eight steps of a tap.
+static PEN_OUTER void sum_odd_fours(const int8_t* b, int64_t taps, const int32_t* places, int64_t tap_k, int32_t* sums) {
+  int32x4_t sum[kQ8Vectors];
+  PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) sum[j] = vdupq_n_s32(0);
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    const int8_t *p = b + (places ? places[tap] : tap) * tap_k * kPanel, *end = p + (tap_k & ~int64_t{7}) * kPanel;
+    for (; p != end; p += 8 * kPanel) {
+      PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) sum[j] = vpadalq_s16(sum[j], vpaddlq_s8(vld1q_s8(p + 4 * kPanel + 4 * kLanes * j)));
+    }
+  }
+  PEN_UNROLL for (int j = 0; j < kQ8Vectors; ++j) vst1q_s32(sums + j * kLanes, sum[j]);
+}
+
+// i8 times i8 is 16 bits, and two such products have room in 16 if the second is subtracted: two of -128 by -128 would not fit. So of every
+// eight steps of K the last four multiply 127 - x, where the others multiply x - 128: what that adds to a sum, the weights of those steps,
+// sum_odd_fours finds for all rows of a block. A row alone goes by fours. Each column has two sums, of the first and of the last two bytes
+// in four.
 template <int kRows, int kVectors>
 struct SumsQ8 {
+  static constexpr bool kEights = kRows > 1;
   int32x4_t acc[kRows][kVectors][2];
 
   PEN_INLINE void begin(const I (&start)[kVectors]) {
@@ -253,28 +279,73 @@ struct SumsQ8 {
       }
     }
   }
+  static PEN_INLINE int16x8_t low_products(int8x16_t w, int8x16_t x) { return vmull_s8(vget_low_s8(w), vget_low_s8(x)); }
+  static PEN_INLINE int16x8_t low_products(int16x8_t less, int8x16_t w, int8x16_t x) {
+    return vmlsl_s8(less, vget_low_s8(w), vget_low_s8(x));
+  }
+#if defined(__aarch64__)
+  static PEN_INLINE int16x8_t high_products(int8x16_t w, int8x16_t x) { return vmull_high_s8(w, x); }
+  static PEN_INLINE int16x8_t high_products(int16x8_t less, int8x16_t w, int8x16_t x) { return vmlsl_high_s8(less, w, x); }
+#else
+  static PEN_INLINE int16x8_t high_products(int8x16_t w, int8x16_t x) { return vmull_s8(vget_high_s8(w), vget_low_s8(x)); }
+  static PEN_INLINE int16x8_t high_products(int16x8_t less, int8x16_t w, int8x16_t x) {
+    return vmlsl_s8(less, vget_high_s8(w), vget_low_s8(x));
+  }
+#endif
+  // Four bytes of a row for all columns. A whole vector: Clang would take half of it for both halves of w, and move those.
+  template <int kLane>
+  static PEN_INLINE int8x16_t four_of(uint8x8_t x) {
+    uint8x16_t four = vreinterpretq_u8_u32(vdupq_lane_u32(vreinterpret_u32_u8(x), kLane));
+#if defined(__aarch64__)
+    __asm__("" : "+w"(four));
+#endif
+    return vreinterpretq_s8_u8(four);
+  }
   PEN_INLINE const int8_t* add(const uint8_t* const (&a)[kRows], const int8_t* b, int64_t, int64_t k) {
     Rows<kRows> rows;
     PEN_UNROLL for (int r = 0; r < kRows; ++r) rows.p[r] = a[r];
-    for (const int8_t* end = b + k * kPanel; b != end;) {
+    const int8_t* end = b + k * kPanel;
+    if constexpr (kEights) {
+      const uint8x8_t flips = vcreate_u8(0x7F7F7F7F80808080u);
+      for (const int8_t* eights = b + (k & ~int64_t{7}) * kPanel; b != eights;) {
+        int8x16_t x[kRows][2];
+        PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+          const uint8x8_t eight = veor_u8(vld1_u8(rows.p[r]), flips);
+          x[r][0] = four_of<0>(eight);
+          x[r][1] = four_of<1>(eight);
+          rows.step(r, 8);
+        }
+        constexpr int kAtOnce = kLoadsPairs && kVectors % 2 == 0 ? 2 : 1;
+        PEN_UNROLL for (int j = 0; j < kVectors; j += kAtOnce) {
+          int8x16_t w[kAtOnce][2];
+          PEN_UNROLL for (int i = 0; i < kAtOnce; ++i) w[i][0] = vld1q_s8(b + 4 * kLanes * (j + i));
+          PEN_UNROLL for (int i = 0; i < kAtOnce; ++i) w[i][1] = vld1q_s8(b + 4 * kPanel + 4 * kLanes * (j + i));
+          if (j + kAtOnce == kVectors) b += 8 * kPanel;
+          PEN_UNROLL for (int i = 0; i < kAtOnce; ++i) {
+            PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+              int32x4_t(&sums)[2] = acc[r][j + i];
+              sums[0] = vpadalq_s16(sums[0], low_products(low_products(w[i][0], x[r][0]), w[i][1], x[r][1]));
+              sums[1] = vpadalq_s16(sums[1], high_products(high_products(w[i][0], x[r][0]), w[i][1], x[r][1]));
+            }
+            PEN_UNROLL for (int r = 0; r < kRows; ++r) after(b, acc[r][j + i]);
+          }
+        }
+      }
+    }
+    while (b != end) {
       int8x16_t x[kRows];
       PEN_UNROLL for (int r = 0; r < kRows; ++r) {
         uint32_t four = four_bytes(rows.p[r]) ^ 0x80808080u;
         __asm__("" : "+r"(four));  // flipped before it is a vector: no register for what flips it
-        x[r] = vreinterpretq_s8_u32(vdupq_n_u32(four));
-        __asm__("" : "+w"(x[r]));  // a whole vector: Clang would take half of it for both halves of w, and move those
+        x[r] = four_of<0>(vcreate_u8(four));
         rows.step(r, 4);
       }
       PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
         const int8x16_t w = vld1q_s8(b);
         b += step_after<4>(j, kVectors);
         PEN_UNROLL for (int r = 0; r < kRows; ++r) {
-          acc[r][j][0] = vpadalq_s16(acc[r][j][0], vmull_s8(vget_low_s8(w), vget_low_s8(x[r])));
-#if defined(__aarch64__)
-          acc[r][j][1] = vpadalq_s16(acc[r][j][1], vmull_high_s8(w, x[r]));
-#else
-          acc[r][j][1] = vpadalq_s16(acc[r][j][1], vmull_s8(vget_high_s8(w), vget_low_s8(x[r])));
-#endif
+          acc[r][j][0] = vpadalq_s16(acc[r][j][0], low_products(w, x[r]));
+          acc[r][j][1] = vpadalq_s16(acc[r][j][1], high_products(w, x[r]));
         }
         PEN_UNROLL for (int r = 0; r < kRows; ++r) after(b, acc[r][j]);
       }
@@ -302,6 +373,7 @@ struct SumsQ8 {
 
 template <int kRows, int kVectors>
 struct SumsQ8 {
+  static constexpr bool kEights = false;
   I acc[kRows][kVectors];
 
   PEN_INLINE void begin(const I (&start)[kVectors]) {
@@ -323,6 +395,11 @@ struct SumsQ8 {
   }
 };
 
+#endif
+
+#if !defined(__ARM_NEON) || defined(__ARM_FEATURE_DOTPROD)
+constexpr bool kQ8Eights = false;
+static PEN_INLINE void sum_odd_fours(const int8_t*, int64_t, const int32_t*, int64_t, int32_t*) {}
 #endif
 
 }  // namespace PEN_ISA

@@ -1,7 +1,7 @@
 // The instruction sets that kernels are compiled for, each better than the one before it: ROW(name, processors, compiler flags, headers).
 // The only list of them: build/generate.py reads it too, for the build and the table of kernels. A set with headers is for sources that
-// include one of them, directly or not; all others have nothing to gain from it, and do without. NEON is in the base of arm64; later processors
-// multiply bytes too, four by four (dotprod; avxvnni, of processors that have no AVX-512) or in matrices of 2x8 (i8mm).
+// include one of them, directly or not; all others have nothing to gain from it, and do without. NEON is in the base of arm64; later
+// processors multiply bytes too, four by four (dotprod; avxvnni, of processors that have no AVX-512) or in matrices of 2x8 (i8mm).
 #pragma once
 
 // clang-format off

@@ -7,7 +7,8 @@
 //   interleave    a column: B bytes from each of 3 or 4 rows; where there are 3, the fourth weight must be 0. fill: the same of one byte
 //   prepare       weights of a block, B i8 from each of 4 rows, into kWeightBytes for each quarter, aligned, as `weight` loads them
 //   dot           s + the sum over rows of (q - kOffset) * w, of quarter j: exact (nothing saturates at 16 bits), sums wrap
-//   kByRows       dot is one instruction for each row: row(p) has a column of one, dot_row adds its products to quarter j
+//   kByRows       dot is one instruction for each row: row(p) has a column of one, dot_row adds its products to quarter j, by weights in
+//                 registers or of kRowBytes that lie in the first weight of their four rows
 //   requantize    bytes clamp(round_to_even(s * m) + zero, low, high) of four quarters, in the order of channels; |s * m| < 2^31. Zero,
 //                 low and high are what prepare_levels made of them, 3 B bytes: registers are too few
 //   hold          s is computed here: compilers would move sums to where they are read, and keep what they are made of instead
@@ -298,7 +299,11 @@ struct Rows4<16> {
       q[2 * i + 1].v = vreinterpretq_s8_s16(both.val[1]);
     }
   }
-  static PEN_INLINE void fill(uint8_t byte, Q (&q)[4]) { q[0] = q[1] = q[2] = q[3] = {vdupq_n_s8(static_cast<int8_t>(byte ^ 128))}; }
+  static PEN_INLINE void fill(uint8_t byte, Q (&q)[4]) {
+    int8x16_t v = vdupq_n_s8(static_cast<int8_t>(byte ^ 128));
+    __asm__ volatile("" : "+w"(v));  // here: Clang would fill every column before it looks
+    q[0] = q[1] = q[2] = q[3] = {v};
+  }
   template <int kRows>
   static PEN_INLINE S dot(S s, const Q& q, const W& w, int) {
     return {vdotq_s32(s.v, q.v, w.v)};
@@ -314,23 +319,23 @@ struct Rows4<16> {
     int16x8_t half[2];
   };
   static constexpr bool kByRows = true;
-  static constexpr int kWeightBytes = 32;
+  static constexpr int kWeightBytes = 32, kRowBytes = 32;
   static constexpr int32_t kOffset = 0;
   static PEN_INLINE W weight(const char* p, int j) {
-    const int16_t* w = reinterpret_cast<const int16_t*>(p - j % 2 * kWeightBytes);
-    return {{vld1q_s16(w), vld1q_s16(w + 8), vld1q_s16(w + 16), vld1q_s16(w + 24)}};
+    const int16_t* w = reinterpret_cast<const int16_t*>(p - j * kWeightBytes) + j / 2 * 8;
+    return {{ vld1q_s16(w), vld1q_s16(w + 16), vld1q_s16(w + 32), vld1q_s16(w + 48) }};
   }
   static PEN_INLINE void prepare(const char* const (&rows)[4], char* to) {
     int16_t* row = reinterpret_cast<int16_t*>(to);
-    PEN_UNROLL for (int i = 0; i < 4; ++i, row += 8) {
+    PEN_UNROLL for (int i = 0; i < 4; ++i, row += 16) {
       int8x16_t v = vld1q_s8(reinterpret_cast<const int8_t*>(rows[i]));
       vst1q_s16(row, vmovl_s8(vget_low_s8(v)));
-      vst1q_s16(row + 32, vmovl_s8(vget_high_s8(v)));
+      vst1q_s16(row + 8, vmovl_s8(vget_high_s8(v)));
     }
   }
   static PEN_INLINE Row row(const uint8_t* p) {
     uint8x16_t v = vld1q_u8(p);
-    return {{vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(v))), vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(v)))}};
+    return {{ vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(v))), vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(v))) }};
   }
   static PEN_INLINE S product(S s, int16x8_t x, int16x8_t w, int j) {
 #if defined(__aarch64__)
@@ -341,6 +346,11 @@ struct Rows4<16> {
     return {vmlal_s16(s.v, vget_low_s16(x), vget_low_s16(w))};
   }
   static PEN_INLINE S dot_row(S s, const Row& x, const W& w, int i, int j) { return product(s, x.half[j / 2], w.row[i], j); }
+  static PEN_INLINE void dot_row(S (&s)[4], const Row& x, const char* p) {
+    const int16_t* w = reinterpret_cast<const int16_t*>(p);
+    const int16x8_t by[2] = {vld1q_s16(w), vld1q_s16(w + 8)};
+    PEN_UNROLL for (int j = 0; j < 4; ++j) s[j] = product(s[j], x.half[j / 2], by[j / 2], j);
+  }
   // The next row is loaded after this: there are no registers for all three.
   static PEN_INLINE void hold_row(const uint8_t*& next, S& s) { __asm__("" : "+r"(next), "+w"(s.v)); }
   template <int kRows>
