@@ -122,7 +122,11 @@ class _Function:
         if node is None or max(len(self.nodes), depth) > MOST_OPERATORS or len(node.outputs) != 1:
             return value.constant is not None and value.constant.size == 1
         op = registry.load_all().get(node.op)
-        if not isinstance(op, ElementwiseOp) or op.fold is None or not all(self._walk(v, depth + 1) for v in node.inputs):
+        if (
+            not isinstance(op, ElementwiseOp)
+            or op.fold is None
+            or not all(self._walk(v, depth + 1) for v in node.inputs)
+        ):
             return False
         self.nodes[value] = node
         return True

@@ -15,6 +15,7 @@ from penlight.quant.observe import Observed
 from penlight.quant.place import integers
 from penlight.quant.scheme import dequantized
 
+
 def correct_biases(graph: Graph, scheme: Scheme, observed: dict[str, Observed]) -> None:
     for node in integers(graph, scheme.placement):
         if node.op in WITH_EPILOGUE:

@@ -122,7 +122,8 @@ def place(graph: Graph, keep: Collection[str] = (), kept: Collection[str] = ()) 
     heavy = {node for node in graph.nodes if is_heavy(node)}
     light = {node for node in graph.nodes if is_light(node)}
     heavy, light = (
-        {node for node in nodes if node.outputs[0].name not in kept and not is_kept(node, keep)} for nodes in (heavy, light)
+        {node for node in nodes if node.outputs[0].name not in kept and not is_kept(node, keep)}
+        for nodes in (heavy, light)
     )
     fed: set[Value] = set()
     for node in graph.nodes:

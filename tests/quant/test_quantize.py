@@ -16,10 +16,10 @@ from penlight.capture import capture
 from penlight.file.reader import read
 from penlight.ir.graph import Method, Program
 from penlight.passes.pipeline import FUSE, optimize
-from penlight.quant.report import Report
-from penlight.quantizer import Quantizer
 from penlight.quant.place import layer_name, place
+from penlight.quant.report import Report
 from penlight.quant.sensitivity import Error, fewest_kept
+from penlight.quantizer import Quantizer
 from tests.quant.networks import images, small
 from tests.tools.call import Penlight
 
@@ -274,7 +274,7 @@ def test_layers_that_were_equalized_stay_so(options: Any) -> None:
         options = {"budget": 1.02 * sorted(layer.cost or 0.0 for layer in plain.layers)[0]}
     report = penlight.quantize(module, batches, speed=False, **options).report()
     assert report.equalized
-    assert 0 < sum(layer.stored == "i8" for layer in report.layers)
+    assert sum(layer.stored == "i8" for layer in report.layers) > 0
     assert report.relative <= max(plain.relative * 1.5, 0.02)
     if "budget" in options:
         assert any(layer.stored == "f32" for layer in report.layers)
