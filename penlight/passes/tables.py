@@ -182,10 +182,12 @@ def _limit(graph: Graph, block: Block, quantize: Node) -> bool:
     assert value is not None
     assert quant is not None
     low, high = _limits(quantize)
-    while (node := made_by(value, "relu", "clamp")) is not None and single_use(graph, value):
+    passed: list[Node] = []
+    while (node := made_by(value, "relu", "clamp")) is not None and node in block.nodes and single_use(graph, value):
         lo, hi = (0.0, math.inf) if node.op == "relu" else (node.attrs["lo"], node.attrs["hi"])
         least, most = (int(_quantized(np.array([v], np.float32), quant, 0, 255, "before")[0]) for v in (lo, hi))
         low, high = min(max(low, least), high), max(min(high, most), low)
+        passed.append(node)
         value = node.inputs[0]
         assert value is not None
     maker = value.producer
@@ -201,6 +203,8 @@ def _limit(graph: Graph, block: Block, quantize: Node) -> bool:
     whole = call(graph, block, quantize, "quantize", [value], quantize.output.type, low=0, high=255)
     table = np.arange(256).clip(low, high).astype(np.uint8)
     replace(graph, block, quantize, _looked_up(graph, block, quantize, whole, table))
+    for node in passed:  # now, not when dead code goes: integer.py takes what one quantize alone reads
+        block.erase(node)
     return True
 
 
