@@ -300,6 +300,7 @@ OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "max_pool1d": lambda x: F.max_pool1d(q(x[0]), 3, 2, 1),
     "avg_pool2d": lambda x: F.avg_pool2d(q(x), 3, 2, 1),
     "avg_pool2d that is told to leave padding out": lambda x: F.avg_pool2d(q(x), 3, 2, 1, count_include_pad=False),
+    "avg_pool1d": lambda x: F.avg_pool1d(q(x[0]), 3, 2, 1, count_include_pad=False),
     "avg_pool2d with a divisor": lambda x: F.avg_pool2d(q(x), 3, 2, 1, divisor_override=5),
     "avg_pool2d of what is there": lambda x: F.avg_pool2d(q(x), 3, 2, 1, ceil_mode=True, count_include_pad=False),
     "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(q(x), (2, 3)),

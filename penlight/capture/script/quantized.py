@@ -345,6 +345,14 @@ def _avg_pool2d(
     )
 
 
+def _avg_pool1d(x: Quantized, kernel: Any, stride: Any = (), padding: Any = (0,), *rest: Any) -> Quantized:
+    """As torch does it: of images of height 1."""
+    kernel, stride, padding = ([n] if isinstance(n, int) else list(n) for n in (kernel, stride or kernel, padding))
+    lines = replace(x, stored=x.stored.unsqueeze(-2))
+    made = _avg_pool2d(lines, [1, *kernel], [1, *stride], [0, *padding], *rest)
+    return replace(made, stored=made.stored.squeeze(-2))
+
+
 # ---- tables of rows, each with a scale; the results are reals ----
 def _embedding(packed: Any, indices: torch.Tensor, pruned: bool = False, *_: Any) -> torch.Tensor:
     if pruned:
@@ -388,6 +396,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::q_scale": lambda x: x.scale,
     "aten::q_zero_point": lambda x: x.zero,
     "aten::dropout": lambda x, *_: x,
+    "aten::avg_pool1d": _avg_pool1d,
     "aten::avg_pool2d": _avg_pool2d,
     "aten::to": _to,
     "quantized::dropout": lambda x, *_: x,
