@@ -145,7 +145,9 @@ class Model:
         """What `penlight.quantize` did to it, and what that costs: print it, or `save` it as a page."""
         found = self.metadata.get(KEY)
         if not isinstance(found, dict):
-            raise ValueError("this model has no report: expected one that penlight.quantize calibrated (weights= needs no data, and measures nothing)")
+            raise ValueError(
+                "this model has no report: expected one that penlight.quantize calibrated (weights= needs no data, and measures nothing)"
+            )
         return Report.from_metadata(found)
 
     @property

@@ -66,7 +66,11 @@ class Options:
         budget = self.budget
         is_share = isinstance(budget, Mapping) and list(budget) == ["top1"]
         number = budget["top1"] if isinstance(budget, Mapping) and is_share else budget
-        good = isinstance(number, (int, float)) and not isinstance(number, bool) and 0 < number <= (1 if is_share else np.inf)
+        good = (
+            isinstance(number, (int, float))
+            and not isinstance(number, bool)
+            and 0 < number <= (1 if is_share else np.inf)
+        )
         if budget is not None and not good:
             raise QuantizationError(
                 f"budget: expected a relative error above 0, such as 0.05, or {{'top1': 0.99}}, got {budget!r}"
@@ -85,7 +89,9 @@ def quantize_model(
     if weights is not None:
         for name in ("budget", "keep"):
             if getattr(options, name):
-                raise QuantizationError(f"{name}= is for layers that compute in integers; weights={weights!r} changes all weights alike")
+                raise QuantizationError(
+                    f"{name}= is for layers that compute in integers; weights={weights!r} changes all weights alike"
+                )
         program = compile_model(source, given, kwargs=kwargs or None, weights=weights, progress=progress, **compiling)
         return Model(to_array(program), threads=threads)
     if not calls:
@@ -178,9 +184,7 @@ class Quantizer:
         optimize(program, stages=FINISH)
         return lower(program, winograd_budget)
 
-    def _outputs(
-        self, graph: Graph, batches: Sequence[Leaves], winograd_budget: float = 0.0
-    ) -> list[list[np.ndarray]]:
+    def _outputs(self, graph: Graph, batches: Sequence[Leaves], winograd_budget: float = 0.0) -> list[list[np.ndarray]]:
         run = self.execute(graph, winograd_budget)
         return [run(batch) for batch in batches]
 

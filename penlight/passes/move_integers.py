@@ -77,7 +77,10 @@ def _is_within(value: Attr, type: TensorType, limits: Mapping[str, Attr]) -> boo
     assert type.quant is not None
     low, high = LEVELS[type.dtype]
     stored = min(max(value / type.quant.scale + type.quant.zero, low), high)
-    return limits["low"] <= round(stored) <= limits["high"]  # type: ignore[operator]
+    least, most = limits["low"], limits["high"]
+    assert isinstance(least, int)
+    assert isinstance(most, int)
+    return least <= round(stored) <= most
 
 
 def _before_quantize(graph: Graph, block: Block, node: Node) -> bool:

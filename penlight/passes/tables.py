@@ -122,7 +122,11 @@ class _Function:
         if node is None or max(len(self.nodes), depth) > MOST_OPERATORS or len(node.outputs) != 1:
             return value.constant is not None and value.constant.size == 1
         op = registry.load_all().get(node.op)
-        if not isinstance(op, ElementwiseOp) or op.fold is None or not all(self._walk(v, depth + 1) for v in node.inputs):
+        if (
+            not isinstance(op, ElementwiseOp)
+            or op.fold is None
+            or not all(self._walk(v, depth + 1) for v in node.inputs)
+        ):
             return False
         self.nodes[value] = node
         return True
@@ -178,10 +182,12 @@ def _limit(graph: Graph, block: Block, quantize: Node) -> bool:
     assert value is not None
     assert quant is not None
     low, high = _limits(quantize)
-    while (node := made_by(value, "relu", "clamp")) is not None and single_use(graph, value):
+    passed: list[Node] = []
+    while (node := made_by(value, "relu", "clamp")) is not None and node in block.nodes and single_use(graph, value):
         lo, hi = (0.0, math.inf) if node.op == "relu" else (node.attrs["lo"], node.attrs["hi"])
         least, most = (int(_quantized(np.array([v], np.float32), quant, 0, 255, "before")[0]) for v in (lo, hi))
         low, high = min(max(low, least), high), max(min(high, most), low)
+        passed.append(node)
         value = node.inputs[0]
         assert value is not None
     maker = value.producer
@@ -197,6 +203,8 @@ def _limit(graph: Graph, block: Block, quantize: Node) -> bool:
     whole = call(graph, block, quantize, "quantize", [value], quantize.output.type, low=0, high=255)
     table = np.arange(256).clip(low, high).astype(np.uint8)
     replace(graph, block, quantize, _looked_up(graph, block, quantize, whole, table))
+    for node in passed:  # now, not when dead code goes: integer.py takes what one quantize alone reads
+        block.erase(node)
     return True
 
 

@@ -46,7 +46,9 @@ def flat_batches(calls: Sequence[Call], method: Method) -> list[list[np.ndarray]
     types = [value.tensor for value in method.graph.inputs]
     names = [value.name for value in method.graph.inputs]
     if any(type.dtype == "bf16" for type in types):  # which numpy lacks
-        raise QuantizationError("a model whose inputs are bf16 cannot be calibrated: give it, and its data, in f32 (model.float())")
+        raise QuantizationError(
+            "a model whose inputs are bf16 cannot be calibrated: give it, and its data, in f32 (model.float())"
+        )
     found: list[list[np.ndarray]] = []
     for number, (args, kwargs) in enumerate(calls):
         try:
@@ -108,7 +110,9 @@ def _check(name: str, type: TensorType, x: np.ndarray, number: int) -> None:
         if x.ndim == type.rank and wrong == [0]:  # what a DataLoader gives last
             advice = "batches of several sizes are taken apart where example_inputs= has a batch of one; or leave the odd one out (drop_last=True)"
         raise QuantizationError(
-            f"{where}: expected shape {[str(d) for d in type.shape]}, got {[str(d) for d in x.shape]}; ".replace("'", "")
+            f"{where}: expected shape {[str(d) for d in type.shape]}, got {[str(d) for d in x.shape]}; ".replace(
+                "'", ""
+            )
             + advice
         )
     if x.dtype.kind == "f" and not np.isfinite(x).all():

@@ -112,7 +112,9 @@ def quantize_command(
     if weights is not None:
         given = {"--report": report, "--images": images, "--budget": budget, "--keep": keep}
         if wrong := [option for option, value in given.items() if value]:
-            raise click.UsageError(f"{wrong[0]}: --weights calibrates nothing, and reports nothing; all weights become {weights}")
+            raise click.UsageError(
+                f"{wrong[0]}: --weights calibrates nothing, and reports nothing; all weights become {weights}"
+            )
     if target.resolve() == model.resolve():
         raise click.UsageError("the output would overwrite the model; name another with -o")
     for path in (target, report):  # before minutes of work

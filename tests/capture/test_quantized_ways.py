@@ -19,6 +19,7 @@ from torch.ao.quantization import quantize_fx
 import penlight
 from penlight.capture import capture
 from penlight.compile import compile_model
+from penlight.file.reader import read
 from penlight.ir.graph import Graph
 from penlight.ir.types import Quant
 from tests.capture.lite.legacy import cases
@@ -298,6 +299,9 @@ OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "max_pool2d": lambda x: F.max_pool2d(q(x), 3, 2, 1),
     "max_pool1d": lambda x: F.max_pool1d(q(x[0]), 3, 2, 1),
     "avg_pool2d": lambda x: F.avg_pool2d(q(x), 3, 2, 1),
+    "avg_pool2d that is told to leave padding out": lambda x: F.avg_pool2d(q(x), 3, 2, 1, count_include_pad=False),
+    "avg_pool1d": lambda x: F.avg_pool1d(q(x[0]), 3, 2, 1, count_include_pad=False),
+    "avg_pool2d with a divisor": lambda x: F.avg_pool2d(q(x), 3, 2, 1, divisor_override=5),
     "avg_pool2d of what is there": lambda x: F.avg_pool2d(q(x), 3, 2, 1, ceil_mode=True, count_include_pad=False),
     "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(q(x), (2, 3)),
     "mean": lambda x: q(x).mean((2, 3)),
@@ -340,6 +344,23 @@ def test_operators(name: str) -> None:
     assert last.quant is not None
     assert np.isclose(last.quant.scale, expected.q_scale(), rtol=1e-6)
     assert last.quant.zero == expected.q_zero_point()
+
+
+def test_limits_after_a_sum_are_integers() -> None:
+    """add_relu, as torchvision's quantized ResNets have it, is no sum in floats, whoever else reads it."""
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = ops.add_relu(q(x), q(x.flip(3), 0.02, 100), 0.05, 3)
+            return ops.mul(y, F.max_pool2d(y, 3, 1, 1), 0.1, 5).dequantize()
+
+    x = torch.randn(2, 4, 6, 7, generator=seeded()) * 2
+    with engine("qnnpack"), torch.no_grad():
+        model = penlight.optimize(torch.jit.trace(Model(), (x,)), (x,))
+        np.testing.assert_array_equal(model(x), Model()(x))
+    keys = read(model.to_bytes()).keys
+    assert "add.q8" in keys
+    assert "add.f32" not in keys
 
 
 def test_a_module_that_asks_whether_its_input_is_quantized() -> None:

@@ -374,5 +374,7 @@ def test_sums_beyond_32_bits_are_floats(level: int) -> None:
     }}"""
     model = compiled(text, {"w": np.full((3, depth), level, np.int8)})
     (got,) = model(np.full((1, depth), 255 * 0.02, f4))
-    np.testing.assert_allclose(got, 255 * 0.02 * 0.001 * level * depth, rtol=1e-3)  # of sums in floats; one that wrapped is below 0
+    np.testing.assert_allclose(
+        got, 255 * 0.02 * 0.001 * level * depth, rtol=1e-3
+    )  # of sums in floats; one that wrapped is below 0
     assert ("linear.q8" in read(model.to_bytes()).keys) == (level == 1)

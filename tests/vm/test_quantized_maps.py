@@ -156,6 +156,9 @@ def test_moving(dtype: torch.dtype, zero: int) -> None:
     same("aten::index_select", x, 1, torch.tensor([3, 0, 3]), layout=False)
     if dtype == torch.quint8:
         same("aten::constant_pad_nd", x, [1, 0, 2, 1], 0.7, layout=False)
+        for value in (0.7, None, 99.0):
+            same("aten::pad", x, [1, 0, 2, 1], "constant", value, layout=False)
+        same("aten::pad", x, [1, 0, 2, 1], "reflect", None, layout=False)
     assert torch.equal(check.run("aten::zero_", x.clone()).dequantize(), torch.zeros(2, 6, 3, 4))
 
 

@@ -416,6 +416,25 @@ def _keeping(function: Callable[..., torch.Tensor], given: int) -> Callable[...,
     return lambda x, *args: x.same(function(x.real, *args[:given]))
 
 
+def _avg_pool2d(
+    x: Quantized, kernel: Any, stride: Any = (), padding: Any = 0, ceil: bool = False, count_padding: bool = True, divisor: Any = None
+) -> Quantized:  # fmt: skip
+    """qnnpack counts the padding and knows no divisor, whatever it is told; it computes images of u8 without ceil_mode. So does the VM."""
+    if x.stored.dtype == torch.uint8 and x.dim() == 4 and not ceil:
+        count_padding, divisor = True, None
+    return x.same(
+        torch.ops.aten.avg_pool2d.default(x.real, kernel, stride or [], padding, ceil, count_padding, divisor)
+    )
+
+
+def _avg_pool1d(x: Quantized, kernel: Any, stride: Any = (), padding: Any = (0,), *rest: Any) -> Quantized:
+    """As torch does it: of images of height 1."""
+    kernel, stride, padding = ([n] if isinstance(n, int) else list(n) for n in (kernel, stride or kernel, padding))
+    lines = replace(x, stored=x.stored.unsqueeze(-2))
+    made = _avg_pool2d(lines, [1, *kernel], [1, *stride], [0, *padding], *rest)
+    return replace(made, stored=made.stored.squeeze(-2))
+
+
 # ---- tables of rows, each with a scale; the results are reals ----
 def _embedding(packed: Any, indices: torch.Tensor, pruned: bool = False, *_: Any) -> torch.Tensor:
     if pruned:
@@ -459,6 +478,8 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::q_scale": lambda x: x.scale,
     "aten::q_zero_point": lambda x: x.zero,
     "aten::dropout": lambda x, *_: x,
+    "aten::avg_pool1d": _avg_pool1d,
+    "aten::avg_pool2d": _avg_pool2d,
     "aten::to": _to,
     "quantized::dropout": lambda x, *_: x,
     "quantized::linear": _linear(relu=False),

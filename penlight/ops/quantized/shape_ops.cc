@@ -195,6 +195,12 @@ static Status on_integers(Call& c, Value* args) {
     quantizer_release(q);
   return status;
 }
+static Status move_integers(Call& c) {
+  if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
+  Value args[kMostArguments];
+  for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
+  return on_integers(c, args);
+}
 // What only moves or orders elements runs on the integers, and keeps the scale. The first result is quantized.
 PEN_QUANTIZED(by_integers, "aten::{topk,sort,sort.stable,index_select,gather,index.Tensor,take,flip,repeat,roll,rot90,channel_shuffle}",
               "aten::{reflection_pad1d,reflection_pad2d,reflection_pad3d,replication_pad1d,replication_pad2d,replication_pad3d}",
@@ -202,10 +208,7 @@ PEN_QUANTIZED(by_integers, "aten::{topk,sort,sort.stable,index_select,gather,ind
               "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,upsample_nearest1d.vec,upsample_nearest2d.vec}",
               "aten::{upsample_nearest3d.vec,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}",
               "aten::{pixel_shuffle,pixel_unshuffle,movedim.int,movedim.intlist,unflatten.int,diagonal}") {
-  if (c.count > kMostArguments) return c.fail("at most 24 arguments", "%d", c.count);
-  Value args[kMostArguments];
-  for (int i = 0; i < c.count; ++i) args[i] = c.args[i];
-  return on_integers(c, args);
+  return move_integers(c);
 }
 // The number that fills is quantized first.
 static Status fill_integers(Call& c, int number_at) {
@@ -221,5 +224,6 @@ static Status fill_integers(Call& c, int number_at) {
 PEN_QUANTIZED(constant_pad, "aten::constant_pad_nd", "aten::masked_fill.Scalar", "aten::masked_fill_.Scalar") {
   return fill_integers(c, 2);
 }
+PEN_QUANTIZED(pad, "aten::pad") { return strcmp(c.text(2), "constant") == 0 ? fill_integers(c, 3) : move_integers(c); }
 
 }  // namespace pen
