@@ -50,3 +50,35 @@ def test_a_stream_of_residuals_between_floats_stays_real() -> None:
     found = place(parse_graph(STREAM))
     assert found.integer == {"y1", "y2"}
     assert found.stored == {"n1", "n2"}
+
+
+def products(right: str) -> str:
+    return f"""
+graph forward(%x: f32[4, 8]) {{
+  @a.weight: f32[16, 8]
+  @b.weight: f32[8, 4]
+  %a: f32[4, 16] = linear(%x, @a.weight, none, none, act="", act_args=[])
+  %left: f32[4, 8] = slice(%a, dim=1, start=0, end=8, step=1)
+  %part: f32[4, 8] = slice(%a, dim=1, start=8, end=16, step=1)
+  %right: f32[8, 4] = {right}
+  %product: f32[4, 4] = matmul(%left, %right)
+  %b: f32[4, 8] = linear(%product, @b.weight, none, none, act="", act_args=[])
+  return %b
+}}"""
+
+
+def test_products_of_integers_through_views() -> None:
+    found = place(parse_graph(products("permute(%part, dims=[1, 0])")))
+    assert found.integer == {"a", "left", "part", "right", "product", "b"}
+    assert found.stored == {"x", "a", "left", "part", "right", "product"}
+    assert {found.root(name) for name in ("a", "left", "part", "right")} == {"a"}
+    assert found.root("product") == "product"
+
+
+def test_products_with_floats_stay_floats() -> None:
+    text = products("softmax(%turned, dim=1)").replace(
+        "  %right", "  %turned: f32[8, 4] = permute(%part, dims=[1, 0])\n  %right"
+    )
+    found = place(parse_graph(text))
+    assert found.integer == {"a", "b"}
+    assert found.stored == {"x", "product"}
