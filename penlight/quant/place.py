@@ -143,9 +143,9 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
 
 
 def _is_fed(node: Node, fed: Collection[Value]) -> bool:
-    """Whether integers come in. A product of two activations must have both from integers: softmax's rows differ too much in size for one
-    scale."""
-    return (all if node.op == "matmul" else any)(v in fed for v in data(node))
+    """Whether integers come in. Of activations that are multiplied with each other all must be integers: softmax's rows differ too much in
+    size for one scale."""
+    return (all if node.op in ("matmul", "attention") else any)(v in fed for v in data(node))
 
 
 def _share(graph: Graph, found: Placement) -> None:

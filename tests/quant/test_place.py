@@ -82,3 +82,23 @@ def test_products_with_floats_stay_floats() -> None:
     found = place(parse_graph(text))
     assert found.integer == {"a", "b"}
     assert found.stored == {"x", "product"}
+
+
+def test_attention_of_integers() -> None:
+    text = """
+graph forward(%x: f32[4, 8], %m: f32[4, 4]) {
+  @a.weight: f32[24, 8]
+  @b.weight: f32[8, 8]
+  %a: f32[4, 24] = linear(%x, @a.weight, none, none, act="", act_args=[])
+  %q: f32[4, 8] = slice(%a, dim=1, start=0, end=8, step=1)
+  %k: f32[4, 8] = slice(%a, dim=1, start=8, end=16, step=1)
+  %v: f32[4, 8] = slice(%a, dim=1, start=16, end=24, step=1)
+  %y: f32[4, 8] = attention(%q, %k, %v, %m, scale=0.5, causal=false)
+  %b: f32[4, 8] = linear(%y, @b.weight, none, none, act="", act_args=[])
+  return %b
+}"""
+    found = place(parse_graph(text))
+    assert found.integer == {"a", "q", "k", "v", "y", "b"}
+    assert found.stored == {"x", "a", "q", "k", "v", "y"}
+    found = place(parse_graph(text.replace("linear(%y", "linear(%x")))
+    assert "y" not in found.integer

@@ -11,6 +11,7 @@ import torch
 
 from penlight.file.reader import read
 from tests.graphs import file_of
+from tests.ops import test_integer_attention as attention
 from tests.ops import test_integer_products as products
 from tests.ops.recording import record_all
 from tests.runtime import native
@@ -55,10 +56,12 @@ def test_best_set_is_chosen(target: str) -> None:
 
 
 def test_integer_products(target: str, tmp_path: Path) -> None:
-    """Every bit of a result in bytes, by every instruction set."""
+    """Every bit of a result in bytes, by every instruction set; attention's but for what its own test allows."""
     cases = [products.convolution(case) for case in products.CASES]
     cases += [products.linear(*sizes, real) for sizes in products.LINEARS for real in (False, True)]
     cases += [products.matmul(case) for case in products.MATMULS]
+    exact = len(cases)
+    cases += [attention.attention(case) for case in attention.CASES]
     recorded, keys = b"", set()
     for i, (graph, inputs, want) in enumerate(cases):
         name, file = f"{i}: {graph.nodes[-1]}".encode()[:100], file_of(graph).tobytes()
@@ -67,8 +70,8 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
             [torch.from_numpy(v).contiguous() for v in values] for values in (inputs, [want.astype("f4")])
         )
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
-        recorded += case_bytes(given, expected, tolerance=0)
-    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8"} <= keys
+        recorded += case_bytes(given, expected, tolerance=0 if i < exact else attention.TOLERANCE)
+    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8", "attention.q8"} <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():
