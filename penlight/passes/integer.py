@@ -21,7 +21,11 @@ from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 from penlight.ops.registry import Op
 
-MAY_GIVE_REALS = (*WITH_EPILOGUE, "matmul")  # the sums are what counts, and their scale makes reals of them as well
+MAY_GIVE_REALS = (
+    *WITH_EPILOGUE,
+    "matmul",
+    "attention",
+)  # the sums are what counts, and their scale makes reals of them as well
 
 
 def run(graph: Graph) -> int:
@@ -41,7 +45,7 @@ def _to_integers(graph: Graph, block: Block, node: Node) -> bool:
         return False
     inputs = [_integers(value) if _is_data(op, i, value) else value for i, value in enumerate(node.inputs)]
     quantize = _only_quantize(graph, node.output)
-    if quantize is not None and node.op == "matmul" and not _is_whole(quantize):
+    if quantize is not None and node.op in ("matmul", "attention") and not _is_whole(quantize):
         quantize = None  # it has no activation to limit what it gives
     if quantize is None and node.op not in MAY_GIVE_REALS:
         return False

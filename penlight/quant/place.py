@@ -1,7 +1,7 @@
 """Which nodes compute in integers, which values are stored as u8, and which of those share a scale.
 
 A convolution or linear with a constant weight always computes in integers (unless it is to be kept). Everything else that could, sums, pools,
-tables, views, does so only on the way between two of them: where its input comes from integers and its result goes, in the end, into a
+tables, views, products of two activations, does so only on the way between two of them: where its input comes from integers and its result goes, in the end, into a
 convolution or linear. A value is stored as u8 where somebody in integers reads it. So softmax and layer_norm stay in floats with
 all that stands between them, the residual stream of a transformer too, and a network ends in floats. Recurrent layers compute in
 integers too, which they make of their state by themselves: floats come in and go out.
@@ -104,6 +104,8 @@ def data(node: Node) -> list[Value]:
     params = op.inputs_of(node.inputs)
     if is_function(node):
         return [v for v in node.inputs if v is not None and not v.is_constant]
+    if moves(node):
+        return [v for i, v in enumerate(node.inputs) if v is not None and op.moves(i)]
     return [v for v, p in zip(node.inputs, params, strict=True) if v is not None and p.name not in op.mixed]
 
 
@@ -132,7 +134,7 @@ def place(graph: Graph, keep: Collection[str] = (), kept: Collection[str] = ()) 
     light = {node for node in free if is_light(node)}
     fed: set[Value] = set()
     for node in graph.nodes:
-        if node in heavy or (node in light and any(v in fed for v in data(node))):
+        if node in heavy or (node in light and _is_fed(node, fed)):
             fed.update(node.outputs)
     wanted: set[Value] = set()
     for node in reversed(graph.nodes):
@@ -140,7 +142,7 @@ def place(graph: Graph, keep: Collection[str] = (), kept: Collection[str] = ()) 
         if node in heavy:
             found.integer.add(node.output.name)
             wanted.update(data(node) if goes_on else data(node)[:1])
-        elif node in light and goes_on and any(v in fed for v in data(node)):
+        elif node in light and goes_on and _is_fed(node, fed):
             found.integer.add(node.outputs[0].name)
             wanted.update(data(node))
             wanted.update(node.outputs)  # of several, all
@@ -148,6 +150,12 @@ def place(graph: Graph, keep: Collection[str] = (), kept: Collection[str] = ()) 
     found.stored = {v.name for v in wanted}
     _share(graph, found)
     return found
+
+
+def _is_fed(node: Node, fed: Collection[Value]) -> bool:
+    """Whether integers come in. Of activations that are multiplied with each other all must be integers: softmax's rows differ too much in
+    size for one scale."""
+    return (all if node.op in ("matmul", "attention") else any)(v in fed for v in data(node))
 
 
 def _share(graph: Graph, found: Placement) -> None:

@@ -89,3 +89,55 @@ def test_what_integer_kernels_refuse_stays_in_floats() -> None:
     for (size, call), expected in ways.items():
         graph = parse_graph(text.replace("SIZE", str(size)).replace("MEAN", call))
         assert ("m" in place(graph).integer) == expected, call
+
+
+def products(right: str) -> str:
+    return f"""
+graph forward(%x: f32[4, 8]) {{
+  @a.weight: f32[16, 8]
+  @b.weight: f32[8, 4]
+  %a: f32[4, 16] = linear(%x, @a.weight, none, none, act="", act_args=[])
+  %left: f32[4, 8] = slice(%a, dim=1, start=0, end=8, step=1)
+  %part: f32[4, 8] = slice(%a, dim=1, start=8, end=16, step=1)
+  %right: f32[8, 4] = {right}
+  %product: f32[4, 4] = matmul(%left, %right)
+  %b: f32[4, 8] = linear(%product, @b.weight, none, none, act="", act_args=[])
+  return %b
+}}"""
+
+
+def test_products_of_integers_through_views() -> None:
+    found = place(parse_graph(products("permute(%part, dims=[1, 0])")))
+    assert found.integer == {"a", "left", "part", "right", "product", "b"}
+    assert found.stored == {"x", "a", "left", "part", "right", "product"}
+    assert {found.root(name) for name in ("a", "left", "part", "right")} == {"a"}
+    assert found.root("product") == "product"
+
+
+def test_products_with_floats_stay_floats() -> None:
+    text = products("softmax(%turned, dim=1)").replace(
+        "  %right", "  %turned: f32[8, 4] = permute(%part, dims=[1, 0])\n  %right"
+    )
+    found = place(parse_graph(text))
+    assert found.integer == {"a", "b"}
+    assert found.stored == {"x", "product"}
+
+
+def test_attention_of_integers() -> None:
+    text = """
+graph forward(%x: f32[4, 8], %m: f32[4, 4]) {
+  @a.weight: f32[24, 8]
+  @b.weight: f32[8, 8]
+  %a: f32[4, 24] = linear(%x, @a.weight, none, none, act="", act_args=[])
+  %q: f32[4, 8] = slice(%a, dim=1, start=0, end=8, step=1)
+  %k: f32[4, 8] = slice(%a, dim=1, start=8, end=16, step=1)
+  %v: f32[4, 8] = slice(%a, dim=1, start=16, end=24, step=1)
+  %y: f32[4, 8] = attention(%q, %k, %v, %m, scale=0.5, causal=false)
+  %b: f32[4, 8] = linear(%y, @b.weight, none, none, act="", act_args=[])
+  return %b
+}"""
+    found = place(parse_graph(text))
+    assert found.integer == {"a", "q", "k", "v", "y", "b"}
+    assert found.stored == {"x", "a", "q", "k", "v", "y"}
+    found = place(parse_graph(text.replace("linear(%y", "linear(%x")))
+    assert "y" not in found.integer

@@ -296,3 +296,28 @@ def test_layers_that_were_equalized_stay_so(options: Any) -> None:
     if "budget" in options:
         assert any(layer.stored == "f32" for layer in report.layers)
         assert report.relative <= options["budget"]
+
+
+class Affinity(nn.Module):
+    """Every token against every other, between two linears."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project, self.head = nn.Linear(24, 96), nn.Linear(30, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        left, right = self.project(x).chunk(2, -1)
+        return self.head(torch.relu(left @ right.transpose(-1, -2)))
+
+
+def test_products_of_two_activations() -> None:
+    torch.manual_seed(0)
+    model, batches = Affinity().eval(), [torch.randn(2, 30, 24) for _ in range(8)]
+    quantized = penlight.quantize(model, batches, sensitivity=False, speed=False)
+    keys = read(quantized.to_bytes()).keys
+    assert "matmul.q8" in keys
+    assert not any(key.startswith("dequantize") for key in keys)
+    x = torch.randn(2, 30, 24)
+    with torch.no_grad():
+        expected = model(x)
+    assert (quantized(x) - expected).norm() < 0.03 * expected.norm()

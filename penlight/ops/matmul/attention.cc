@@ -3,31 +3,11 @@
 // running maximum and sum of each query (online softmax), results added up in scratch and divided at the end.
 //
 // A query whose scores are all -inf gives 0, as in torch; NaN in a score gives NaN.
-#include "penlight/ops/matmul/panels.h"
-#include "penlight/runtime/simd/math.h"
+#include "penlight/ops/matmul/attention.h"
+
+#include "penlight/runtime/exec/q8.h"
 
 namespace pen {
-
-struct AttentionParams {
-  BatchDims batch;  // operands: q, packed k, packed v (in matrices), mask, out
-  PackedBatch keys, values;
-  int64_t l, s, e, ev;
-  int64_t q_pitch, out_pitch;
-  int64_t k_row, k_column, v_row, v_column;
-  int64_t mask_row, mask_column;  // strides: 0 where broadcast
-  bool has_mask, causal;
-  float scale;
-  int64_t key_blocks;      // blocks of keys, of nearly equal length
-  int64_t block_keys;      // the longest of them
-  int64_t row_blocks;      // blocks of queries
-  int64_t block_rows;      // the longest of them
-  int64_t k_size, v_size;  // floats of one packed matrix
-  int64_t pack_count, pack_tasks;
-  int64_t scores_pitch, sums_pitch;
-};
-
-constexpr int64_t kQueryRows = 56;  // scores of a block (56 x 256) and its panels stay in the second cache level
-constexpr int64_t kKeyBlock = 256;
 
 // Panels of one block of keys start at multiples of 64 bytes; blocks lie one after another.
 static PEN_INLINE int64_t packed_keys(int64_t keys, int64_t e) { return panel_count(keys) * 16 * e; }
@@ -39,11 +19,14 @@ static PEN_INLINE int64_t mask_size(const Tensor& mask, int dim) { return mask.r
 PEN_SHAPE(attention) {
   static const char* const kShape[3] = {"a tensor [..., L, E]", "a tensor [..., S, E] with the E of q",
                                         "a tensor [..., S, Ev] with the S of k"};
+  const bool bytes = kHasBytes && s.in(0).dtype == DType::u8;
   Shape out;
   for (int i = 0; i < 4; ++i) {
     if (!s.has(i)) continue;
     PEN_TRY(need_countable(s, i));
-    if (s.in(i).dtype != DType::f32) return s.fail(i, "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
+    const bool byte = bytes && i < 3;
+    if (s.in(i).dtype != (byte ? DType::u8 : DType::f32))
+      return s.fail(i, byte ? "a u8 tensor, as q is" : "an f32 tensor", "dtype code %d", static_cast<int>(s.in(i).dtype));
     if (s.in(i).rank < 2 && i < 3) return s.fail(i, kShape[i], "rank %d", s.in(i).rank);
     int lead = s.in(i).rank - 2;
     if (lead > 0 && broadcast(&out, s.in(i).dims, lead) >= 0) return s.fail(i, "leading dims equal to those of q, or 1", "others");
@@ -61,20 +44,52 @@ PEN_SHAPE(attention) {
   if (out.rank + 2 > kMaxRank) return s.fail(-1, "a result of rank 8 at most", "rank %d", out.rank + 2);
   out.dims[out.rank++] = length;
   out.dims[out.rank++] = v.dims[v.rank - 1];
-  return s.output(0, DType::f32, out);
+  return s.output(0, bytes ? s.declared_dtype(0) : DType::f32, out);
+}
+
+// What the kernel of bytes needs beside the other: sizes of one packed matrix, and scratch.
+[[maybe_unused]] static PEN_SMALL Status bind_bytes(Bind& b, AttentionQ8* p) {
+  for (int i = 1; i < 3; ++i) PEN_TRY(need_q8(b, i));
+  const Quant &q = *b.in(0).quant, &k = *b.in(1).quant, &v = *b.in(2).quant;
+  PEN_TRY(need_depth_q8(b, p->e));
+  PEN_TRY(bind_type_q8(b, &p->result, &p->inverse));
+  if (!p->result.real) p->result.zero = static_cast<int32_t>(b.declared_quant(0)->zero);
+  p->sums.real = true;
+  p->q_zero = static_cast<uint32_t>(q.zero);
+  p->k_zero = static_cast<uint32_t>(k.zero - 128);
+  p->v_zero = static_cast<uint32_t>(v.zero - 128);
+  float* scales = reinterpret_cast<float*>(p + 1);
+  const float of_scores = static_cast<float>(k.scale) * static_cast<float>(q.scale) * p->scale;
+  for (int64_t i = 0; i < p->width; ++i) {
+    scales[i] = of_scores;
+    scales[p->width + i] = static_cast<float>(v.scale) / kScoreSteps;
+  }
+  p->padded_e = (p->e + 3) / 4 * 4;
+  p->k_block = panel_count(p->block_keys) * 16 * (p->padded_e + 8);
+  p->v_block = panel_count(p->ev) * 16 * ((p->block_keys + 3) / 4 * 4 + 8);
+  p->k_size = p->key_blocks * p->k_block;
+  p->v_size = p->key_blocks * p->v_block;
+  p->bytes_pitch = (p->block_keys + 15) / 16 * 16 + 16;
+  p->copy_pitch = p->e % 4 != 0 ? p->padded_e + 12 : 0;
+  return PEN_OK;
 }
 
 PEN_BIND(attention) {
   for (int i = 0; i < 4; ++i)
     if (b.has(i)) PEN_TRY(b.need_plain(i));
   PEN_TRY(b.need(0, Need::rows));
-  AttentionParams* p = b.params<AttentionParams>();
-  if (!p) return PEN_ERROR_MEMORY;
   const Tensor &q = b.in(0), &k = b.in(1), &v = b.in(2);
+  const bool bytes = kHasBytes && q.dtype == DType::u8;
+  const int64_t s = k.dims[k.rank - 2], ev = v.dims[v.rank - 1];
+  const int64_t key_blocks = (s + kKeyBlock - 1) / kKeyBlock, block_keys = key_blocks == 0 ? 0 : (s + key_blocks - 1) / key_blocks;
+  const int64_t width = panel_count(block_keys > ev ? block_keys : ev) * 16;
+  const size_t more = sizeof(AttentionQ8) + static_cast<size_t>(width) * 3 * sizeof(float);
+  AttentionParams* p = static_cast<AttentionParams*>(b.params_bytes(bytes ? more : sizeof(AttentionParams)));
+  if (!p) return PEN_ERROR_MEMORY;
   p->l = q.dims[q.rank - 2];
   p->e = q.dims[q.rank - 1];
-  p->s = k.dims[k.rank - 2];
-  p->ev = v.dims[v.rank - 1];
+  p->s = s;
+  p->ev = ev;
   p->has_mask = b.has(3);
   if (p->has_mask) {
     // What is not broadcast must be contiguous along the keys.
@@ -111,21 +126,27 @@ PEN_BIND(attention) {
   p->causal = b.flag("causal");
   p->scale = static_cast<float>(b.number("scale"));
 
-  p->key_blocks = (p->s + kKeyBlock - 1) / kKeyBlock;
+  p->key_blocks = key_blocks;
   p->row_blocks = (p->l + kQueryRows - 1) / kQueryRows;
-  p->block_keys = p->key_blocks == 0 ? 0 : (p->s + p->key_blocks - 1) / p->key_blocks;
+  p->block_keys = block_keys;
   p->block_rows = (p->l + p->row_blocks - 1) / p->row_blocks;
   p->k_size = p->key_blocks * packed_keys(p->block_keys, p->e);
   p->v_size = p->key_blocks * packed_values(p->block_keys, p->ev);
-  int64_t k_total, v_total, bytes;
+  AttentionQ8* of_bytes = bytes ? static_cast<AttentionQ8*>(p) : nullptr;
+  if (of_bytes) {
+    of_bytes->width = width;
+    PEN_TRY(bind_bytes(b, of_bytes));
+  }
+  int64_t k_total, v_total, total;
   if (__builtin_mul_overflow(p->keys.source.count, p->k_size, &k_total) ||
-      __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) || __builtin_add_overflow(k_total, v_total, &bytes) ||
-      __builtin_mul_overflow(bytes, 4, &bytes))
+      __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) || __builtin_add_overflow(k_total, v_total, &total) ||
+      __builtin_mul_overflow(total, bytes ? 1 : 4, &total))
     return b.fail(1, "a size that can be packed", "overflow");
-  PEN_TRY(b.shared(bytes));
+  PEN_TRY(b.shared(total));
   p->scores_pitch = p->block_keys + 16;  // not a power of two
   p->sums_pitch = panel_count(p->ev) * 16 + 16;
-  PEN_TRY(b.scratch(p->block_rows * (p->scores_pitch + p->sums_pitch + 2) * 4));
+  const int64_t row_bytes = of_bytes ? of_bytes->bytes_pitch + of_bytes->copy_pitch : 0;
+  PEN_TRY(b.scratch(p->block_rows * ((p->scores_pitch + p->sums_pitch + 2) * 4 + row_bytes)));
   p->pack_count = (p->keys.source.count + p->values.source.count) * p->key_blocks;
   p->pack_tasks = task_count(p->pack_count, 16384 / ((p->e + p->ev) * (p->block_keys + 1) + 1) + 1);
   b.tasks(p->pack_tasks, p->batch.count * p->row_blocks);
@@ -159,26 +180,6 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
   }
 }
 
-// scores = scores * scale + mask, -inf past `visible`; gives their maximum (NaN left out: exp finds it again).
-static PEN_INLINE float finish_scores(float* scores, int64_t n, int64_t visible, float scale, const float* mask, int64_t step) {
-  V s = set1(scale), highest = set1(-__builtin_inff());
-  V one = set1(mask && step == 0 ? *mask : 0.0f);
-  int64_t i = 0;
-  for (; i + kLanes <= visible; i += kLanes) {
-    V a = fma(load(scores + i), s, mask && step ? load(mask + i) : one);
-    store(scores + i, a);
-    highest = max(a, highest);
-  }
-  float top = reduce_max(highest);
-  for (; i < visible; ++i) {
-    float a = scores[i] * scale + (mask ? mask[i * step] : 0.0f);
-    scores[i] = a;
-    top = a > top ? a : top;
-  }
-  for (; i < n; ++i) scores[i] = -__builtin_inff();
-  return top;
-}
-
 // scores = exp(scores - top); gives their sum.
 static PEN_INLINE float exponentials(float* scores, int64_t n, float top) {
   V t = set1(top), sum = zero();
@@ -193,19 +194,6 @@ static PEN_INLINE float exponentials(float* scores, int64_t n, float top) {
     sum = sum + load_partial(scores + i, n - i);
   }
   return reduce_add(sum);
-}
-
-static PEN_INLINE void scale_row(const float* from, float* to, int64_t n, float factor) {
-  V f = set1(factor);
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i) * f);
-  if (i < n) store_partial(to + i, load_partial(from + i, n - i) * f, n - i);
-}
-
-static PEN_INLINE float exp_of(float x) {
-  float lanes[kLanes];
-  store(lanes, exp(set1(x)));
-  return lanes[0];
 }
 
 }  // namespace PEN_ISA

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from penlight.ops.matmul.matmul import takes_bytes
 from penlight.ops.registry import Op, Sample
 
 if TYPE_CHECKING:
@@ -19,6 +20,12 @@ attention = Op(
     "q: tensor, k: tensor, v: tensor, mask: tensor?, scale: float, causal: bool",
     layout="turned",
     tolerance=2e-5,
+    dtypes=("f32", "q8"),
+    mixed=("mask",),
+    quantized="kernels",
+    takes_bytes=lambda node, inputs, result: (
+        takes_bytes(node, inputs[:2], result) and takes_bytes(node, inputs[1:3], result)
+    ),
     work=lambda x, y: prod(y[:-1]) * x[1][-2] * (x[0][-1] + y[-1]),
     doc="q [..., L, E], k [..., S, E], v [..., S, Ev]; mask is added to the scores [..., L, S]; a query that may look "
     "at no key gives 0.",

@@ -28,19 +28,11 @@ PEN_SHAPE(matmul) {
   return s.output(0, kHasBytes && a.dtype == DType::u8 ? s.declared_dtype(0) : a.dtype, out);
 }
 
-// How far from its zero point a byte may lie.
-[[maybe_unused]] static int64_t reach_of(const Quant& q) { return q.zero > 127 ? q.zero : 255 - q.zero; }
-
 // What kernels of bytes need beside the others; the work is cut as of floats.
 [[maybe_unused]] static PEN_SMALL Status bind_bytes(Bind& b, MatmulQ8* p) {
-  const Quant &a = *b.in(0).quant, &w = *b.in(1).quant;
-  const int64_t most = INT32_MAX / (reach_of(a) * reach_of(w));
-  if (p->k > most)
-    return b.fail(0, "a product whose sums 32 bits hold", "%lld columns, %lld at most with zero points %lld and %lld",
-                  static_cast<long long>(p->k), static_cast<long long>(most), static_cast<long long>(a.zero),
-                  static_cast<long long>(w.zero));
-  p->a_zero = static_cast<uint32_t>(a.zero);
-  p->b_zero = static_cast<uint32_t>(w.zero - 128);
+  PEN_TRY(need_depth_q8(b, p->k));
+  p->a_zero = static_cast<uint32_t>(b.in(0).quant->zero);
+  p->b_zero = static_cast<uint32_t>(b.in(1).quant->zero - 128);
   p->padded_k = (p->k + 3) / 4 * 4;
   p->copy_pitch = p->k % 4 != 0 ? (p->k + 15) / 16 * 16 + 16 : 0;
   PEN_TRY(b.scratch(kMatmulRowsQ8 * p->copy_pitch));

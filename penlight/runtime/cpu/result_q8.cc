@@ -65,8 +65,7 @@ PEN_SMALL int64_t bind_columns_q8(Bind& b, GroupsQ8 g) {
   return columns;
 }
 
-// What the result is to be; `inverse`: steps of it in 1, where it is integers.
-static PEN_SMALL Status bind_type(Bind& b, ResultQ8* result, float* inverse) {
+PEN_SMALL Status bind_type_q8(Bind& b, ResultQ8* result, float* inverse) {
   const Tensor& y = b.out(0);
   const Quant* q = b.declared_quant(0);
   result->real = y.dtype == DType::f32;
@@ -77,9 +76,20 @@ static PEN_SMALL Status bind_type(Bind& b, ResultQ8* result, float* inverse) {
 // Whether sums, which are below 2^31, may leave 32 bits by this scale: half of that, and a residual, can be rounded as they are.
 static bool is_wide(float scale) { return !(scale >= 0 && scale <= 0.5f); }
 
+// How far from its zero point a byte may lie.
+static int64_t reach_of(const Quant& q) { return q.zero > 127 ? q.zero : 255 - q.zero; }
+
+PEN_SMALL Status need_depth_q8(const Given& g, int64_t k) {
+  const Quant &a = *g.in(0).quant, &b = *g.in(1).quant;
+  const int64_t most = INT32_MAX / (reach_of(a) * reach_of(b));
+  if (k <= most) return PEN_OK;
+  return g.fail(0, "a product whose sums 32 bits hold", "%lld columns, %lld at most with zero points %lld and %lld",
+                static_cast<long long>(k), static_cast<long long>(most), static_cast<long long>(a.zero), static_cast<long long>(b.zero));
+}
+
 PEN_SMALL Status bind_product_q8(Bind& b, int64_t columns, float* scale, ResultQ8* result) {
   float inverse;
-  PEN_TRY(bind_type(b, result, &inverse));
+  PEN_TRY(bind_type_q8(b, result, &inverse));
   const float one = static_cast<float>(b.in(1).quant->scale) * static_cast<float>(b.in(0).quant->scale) * inverse;
   result->scale = scale;
   result->wide = is_wide(one);
@@ -95,7 +105,7 @@ PEN_SMALL Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* res
     return b.fail(1, "quantized weights of i8, with one scale or one for every output", "%s", kDTypeNames[static_cast<int>(w.dtype)]);
   PEN_TRY(bind_activation(b, act));
   float inverse;
-  PEN_TRY(bind_type(b, result, &inverse));
+  PEN_TRY(bind_type_q8(b, result, &inverse));
   if (b.has(3)) {
     const Tensor& r = b.in(3);
     if (r.dtype != y.dtype || (!result->real && (!r.quant || r.quant->axis >= 0)))

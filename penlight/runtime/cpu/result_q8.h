@@ -62,7 +62,11 @@ int64_t bind_columns_q8(Bind& b, GroupsQ8 g);
 // Fills `result` and `act` from the node: weights of i8 and zero point 0 as input 1, the columns as input 2, a residual as input 3,
 // activation clamp or none for u8 results. `scale` is what params_q8 has behind them. An error in words where something does not fit.
 Status bind_result_q8(Bind& b, GroupsQ8 g, float* scale, ResultQ8* result, Activation* act);
-// The same of a product of two activations, inputs 0 and 1: both have one scale, so all `columns` columns have one too.
+// What the result is to be, f32 or u8 with one scale; `inverse`: steps of it in 1.
+Status bind_type_q8(Bind& b, ResultQ8* result, float* inverse);
+// Of a product of two activations, inputs 0 and 1, over k steps: an error where 32 bits may not hold its sums.
+Status need_depth_q8(const Given& g, int64_t k);
+// As bind_result_q8 of such a product: both have one scale, so all `columns` columns have one too.
 Status bind_product_q8(Bind& b, int64_t columns, float* scale, ResultQ8* result);
 
 // Params of type T, which have a ResultQ8 `result` and an Activation `act`, with the columns' scales behind them, and sums where the set
