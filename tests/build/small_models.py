@@ -45,7 +45,12 @@ def planned() -> penlight.Model:
 def quantized() -> penlight.Model:
     """A convolution, one that is depthwise, and a linear."""
     torch.manual_seed(0)
-    layers = [torch.nn.Conv2d(8, 24, 3, padding=1), torch.nn.ReLU(), torch.nn.Conv2d(24, 24, 3, groups=24), torch.nn.Flatten()]
+    layers = [
+        torch.nn.Conv2d(8, 24, 3, padding=1),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(24, 24, 3, groups=24),
+        torch.nn.Flatten(),
+    ]
     model = torch.nn.Sequential(*layers, torch.nn.Linear(24 * 7 * 7, 20)).eval()
     return penlight.quantize(model, [torch.randn(1, 8, 9, 9) for _ in range(4)], sensitivity=False)
 

@@ -80,7 +80,15 @@ def test_integer_products(target: str, tmp_path: Path) -> None:
         recorded += struct.pack("<i", len(name)) + name + b"\0" + struct.pack("<q", len(file)) + file
         near = exact <= i < len(single)
         recorded += case_bytes(given, expected, tolerance=attention.TOLERANCE if near else 0)
-    assert {"conv2d.q8.gemm", "linear.q8", "matmul.q8", "attention.q8", "rnn_dynamic.i8", "columns_dynamic.i32", maps.KEY} <= keys
+    assert {
+        "conv2d.q8.gemm",
+        "linear.q8",
+        "matmul.q8",
+        "attention.q8",
+        "rnn_dynamic.i8",
+        "columns_dynamic.i32",
+        maps.KEY,
+    } <= keys
     (tmp_path / "products").write_bytes(recorded)
     program = native.program(target, HERE / "samples.c")
     for cpu, isas in PROCESSORS[target].items():

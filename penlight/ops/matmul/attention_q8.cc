@@ -116,7 +116,7 @@ static PEN_INLINE void multiply_block(const AttentionQ8& p, const uint8_t* const
   char* to = reinterpret_cast<char*>(c);
   BlockQ8 block = {};
   block.tiles = tiles;
-  block.tile_count = cut_row_tiles<kQ8Rows>(rows, count, live, to, pitch * 4, add ? to : nullptr, pitch * 4, tiles);
+  block.tile_count = cut_row_tiles(rows, count, live, to, pitch * 4, add ? to : nullptr, pitch * 4, tiles);
   block.taps = 1;
   block.tap_k = padded_k;
   block.b = b.panels;
