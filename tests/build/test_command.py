@@ -83,7 +83,7 @@ def test_a_list_is_all_that_the_library_holds(
 ) -> None:
     """Of the kernels that an interpreted model might use, those that it did, and it runs; another model is told what is missing, and the
     commands that it is given build a library for both."""
-    lists = {name: tmp_path / f"{name}.yaml" for name in models}
+    lists = {name: tmp_path / f"{name}.yaml" for name in ("interpreted", "planned")}
     interpreted = lists["interpreted"]
     assert penlight_command("trace", models["interpreted"], "-o", interpreted).code == 0
     given = [models["interpreted"]]

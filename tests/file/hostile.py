@@ -637,7 +637,7 @@ def _other_layout(key: str, layout: str) -> None:
 
 
 for _key, _layout in (
-    ("conv2d.q8.gemm", "taps4"), ("conv2d.q8.gemm", "panel16"), ("conv2d.q8.depthwise", "quads16"), ("linear.q8", "taps4"),
+    ("conv2d.q8.gemm", "taps"), ("conv2d.q8.gemm", "panel16"), ("conv2d.q8.depthwise", "quads16"), ("linear.q8", "taps"),
 ):  # fmt: skip
     _other_layout(_key, _layout)
 
@@ -647,21 +647,21 @@ def weights_that_end_within(edit: Edit) -> None:
     _constant(edit, "conv2d.q8.depthwise", 1)["size"] -= 64
 
 
-@hostile("integers", "two numbers of i32 for every column")
+@hostile("integers", "one number of i32 for every column")
 def fewer_columns_than_outputs(edit: Edit) -> None:
     c = _constant(edit, "conv2d.q8.gemm", 2)
-    c.update(dims=edit.append("INTS", 2, 16), size=2 * 16 * 4)
+    c.update(dims=edit.append("INTS", 1, 16), size=16 * 4)
     _value(edit, "conv2d.q8.gemm", 2)["dims"] = c["dims"]
 
 
-@hostile("integers", "three numbers of i32 for every column")
+@hostile("integers", "two numbers of i32 for every column")
 def columns_without_a_bias(edit: Edit) -> None:
     """f32 results have one more row."""
     edit.node("linear.q8")["inputs"] = edit.append(
         "INDX", *(edit.arrays["INDX"][edit.node("linear.q8")["inputs"] + i] for i in range(4))
     )
     c = _constant(edit, "linear.q8", 2)
-    c.update(dims=edit.append("INTS", 2, 16), size=2 * 16 * 4)
+    c.update(dims=edit.append("INTS", 1, 16), size=16 * 4)
     _value(edit, "linear.q8", 2)["dims"] = c["dims"]
 
 
