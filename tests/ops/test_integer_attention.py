@@ -200,3 +200,14 @@ def test_refused() -> None:
         values = np.zeros((5, 9), f4 if v.startswith("f32") else np.uint8)
         with pytest.raises(PenlightError, match=words):
             compiled(text.format(e=e, v=v, y=y))(np.zeros((3, e), np.uint8), np.zeros((5, e), np.uint8), values)
+
+
+def test_values_wider_than_memory() -> None:
+    """What is kept of every column must fit machines of 32 bits, also where there is no key, and so no value that would take memory."""
+    wide = 1 << 28
+    text = f"""graph forward(%q: u8[1, 8] q(0.05, 0), %k: u8[0, 8] q(0.05, 0), %v: u8[0, {wide}] q(0.05, 0)) {{
+      %y: u8[1, {wide}] q(0.05, 0) = attention(%q, %k, %v, none, scale=1.0, causal=false)
+      return %y
+    }}"""
+    with pytest.raises(PenlightError, match=f"at most 134217728 columns, got {wide}"):
+        compiled(text)(np.zeros((1, 8), np.uint8), np.zeros((0, 8), np.uint8), np.zeros((0, wide), np.uint8))

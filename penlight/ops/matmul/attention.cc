@@ -83,6 +83,8 @@ PEN_BIND(attention) {
   const int64_t s = k.dims[k.rank - 2], ev = v.dims[v.rank - 1];
   const int64_t key_blocks = (s + kKeyBlock - 1) / kKeyBlock, block_keys = key_blocks == 0 ? 0 : (s + key_blocks - 1) / key_blocks;
   const int64_t width = panel_count(block_keys > ev ? block_keys : ev) * 16;
+  if (bytes && column_count_q8({1, width, width, false}) < 0)
+    return b.fail(2, "values of at most 134217728 columns", "%lld", static_cast<long long>(ev));
   const size_t more = sizeof(AttentionQ8) + static_cast<size_t>(width) * 3 * sizeof(float);
   AttentionParams* p = static_cast<AttentionParams*>(b.params_bytes(bytes ? more : sizeof(AttentionParams)));
   if (!p) return PEN_ERROR_MEMORY;
