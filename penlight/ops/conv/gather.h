@@ -68,20 +68,17 @@ static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Ten
         int64_t high = x0 + (count - 1) * stride + reach <= w ? count : x0 + reach <= w ? (w - reach - x0) / stride + 1 : 0;
         low = low < count ? low : count;
         high = inside && high > low ? high : low;
-        auto outside = [&](int64_t i, int64_t until) __attribute__((always_inline)) {
-          for (; i < until; ++i) {
-            to[i] = g.zeros;
-            if (!p.runs || !inside) continue;
-            to[i] = cut_run(p, row, x0 + i * stride, w, g.zeros[0], spare);
-            spare += p.kernel[1] * p.ci_g;
+        for (int64_t i = 0; i < count; ++i) {
+          if (i == low && low < high) {
+            const Element* pixel = row + (x0 + low * stride) * pitch;
+            for (; i < high; ++i, pixel += stride * pitch) to[i] = pixel;
+            if (i == count) break;
           }
-        };
-        outside(0, low);
-        if (low < high) {
-          const Element* pixel = row + (x0 + low * stride) * pitch;
-          for (int64_t i = low; i < high; ++i, pixel += stride * pitch) to[i] = pixel;
+          to[i] = g.zeros;
+          if (!p.runs || !inside) continue;
+          to[i] = cut_run(p, row, x0 + i * stride, w, g.zeros[0], spare);
+          spare += p.kernel[1] * p.ci_g;
         }
-        outside(high, count);
       }
     }
     from += count;
