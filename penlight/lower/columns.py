@@ -19,7 +19,7 @@ from penlight.ir.rewrite import made_by
 from penlight.ir.types import TensorType
 from penlight.lower.prepack import PANEL
 
-OPS = ("conv2d", "conv3d", "conv_transpose2d", "conv_transpose3d", "linear")
+OPS = ("conv2d", "conv3d", "linear")
 RECURRENT = ("lstm_dynamic", "gru_dynamic", "rnn_dynamic")  # whose last input is the bias
 
 
