@@ -198,6 +198,12 @@ static PEN_INLINE float exponentials(float* scores, int64_t n, float top) {
   return reduce_add(sum);
 }
 
+static PEN_INLINE float exp_of(float x) {
+  float lanes[kLanes];
+  store(lanes, exp(set1(x)));
+  return lanes[0];
+}
+
 }  // namespace PEN_ISA
 
 PEN_KERNEL(attention, f32) {

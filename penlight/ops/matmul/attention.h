@@ -69,11 +69,5 @@ static PEN_INLINE void scale_row(const float* from, float* to, int64_t n, float 
   if (i < n) store_partial(to + i, load_partial(from + i, n - i) * f, n - i);
 }
 
-static PEN_INLINE float exp_of(float x) {
-  float lanes[kLanes];
-  store(lanes, exp(set1(x)));
-  return lanes[0];
-}
-
 }  // namespace PEN_ISA
 }  // namespace pen

@@ -5,7 +5,7 @@
 //   rounding takes from a query what many small exponentials are worth together. Where all keys are visible, the block's mean of v gets
 //            what was lost; else the weights that are left are divided by their own sum, so that a hidden key adds nothing
 //
-// Exponentials differ by their last bits between instruction sets, and so may a byte by one: threads alone change nothing here.
+// Neither threads nor instruction set change a bit: nothing is fused, and sums of exponentials are of whole steps.
 #include "penlight/ops/matmul/attention.h"
 #include "penlight/ops/matmul/quads.h"
 #include "penlight/runtime/simd/bytes.h"
@@ -68,31 +68,55 @@ static PEN_INLINE void attention_pack_q8(const Run& r, const AttentionQ8& p) {
   }
 }
 
+// e**x for x <= 0, within 3e-7; below -20.8 that of -20.8. The same bits everywhere: simd/math.h fuses where it can.
+static PEN_INLINE V exp_of_score(V x) {
+  x = clamp(x * set1(kLog2E), set1(-30.0f), set1(0.0f));
+  const V n = round(x), f = x - n;
+  V y = set1(0.0013264718f) * f + set1(0.009671513f);
+  y = y * f + set1(0.05550734f);
+  y = y * f + set1(0.24022242f);
+  y = y * f + set1(0.693147f);
+  return (y * f + set1(1.0f)) * power_of_two(to_int(n));
+}
+
+constexpr float kSumSteps = 1 << 21;  // of 1: a block's sum of them fits 32 bits, in any order
+static_assert(kKeyBlock < (int64_t{1} << 31) / (1 << 21), "sums of a block's exponentials");
+
 // scores = exp(scores - top), as bytes of 255 steps; `sum`: of the exponentials as they were. Gives the sum of the bytes.
 static PEN_INLINE int32_t exponentials_as_bytes(const float* scores, int64_t n, float top, uint8_t* to, float* sum) {
-  V t = set1(top), total = zero(), steps = set1(kScoreSteps);
+  const V t = set1(top), steps = set1(kScoreSteps), fine = set1(kSumSteps);
+  V seen = zero();  // a NaN among them
+  I total = set1i(0);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    V a = exp(load(scores + i) - t);
+    const V a = exp_of_score(load(scores + i) - t);
     store_bytes(to + i, round_to_int(a * steps));
-    total = total + a;
+    total = total + round_to_int(a * fine);
+    seen = seen + a;
   }
   if (i < n) {
-    V a = exp(load_partial(scores + i, n - i) - t);
+    const V a = exp_of_score(load_partial(scores + i, n - i) - t);
     store_bytes_partial(to + i, round_to_int(a * steps), n - i);
     float rest[kLanes];
     store(rest, a);
-    total = total + load_partial(rest, n - i);
+    const V there = load_partial(rest, n - i);
+    total = total + round_to_int(there * fine);
+    seen = seen + there;
   }
-  *sum = reduce_add(total);
+  int32_t lanes[kLanes];
+  store_ints(lanes, total);
+  uint32_t all = 0;  // of NaN an integer is anything
+  for (int32_t lane : lanes) all += static_cast<uint32_t>(lane);
+  const float nan = reduce_add(seen);
+  *sum = nan != nan ? nan : static_cast<float>(all) / kSumSteps;
   return sum_bytes(to, n);
 }
 
 static PEN_INLINE void add_scaled(float* to, const float* from, int64_t n, float factor) {
-  V f = set1(factor);
+  const V f = set1(factor);
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(to + i, fma(load(from + i), f, load(to + i)));
-  if (i < n) store_partial(to + i, fma(load_partial(from + i, n - i), f, load_partial(to + i, n - i)), n - i);
+  for (; i + kLanes <= n; i += kLanes) store(to + i, load(from + i) * f + load(to + i));
+  if (i < n) store_partial(to + i, load_partial(from + i, n - i) * f + load_partial(to + i, n - i), n - i);
 }
 
 // from * factor, as bytes in steps of the result.
@@ -180,12 +204,14 @@ PEN_KERNEL(attention, q8) {
         float base = top == -__builtin_inff() ? 0.0f : top;  // nothing visible yet: exp(-inf) must be 0, not NaN
         float sum;
         const int32_t steps = exponentials_as_bytes(row, n, base, bytes + i * p.bytes_pitch, &sum);
-        const float rounded = static_cast<float>(steps) / kScoreSteps, kept = exp_of(tops[i] - base);
+        float kept[kLanes];
+        store(kept, exp_of_score(set1(tops[i] - base)));
+        const float rounded = static_cast<float>(steps) / kScoreSteps;
         lost[i] = sum - rounded;
         weight_starts[i] = static_cast<int32_t>(0 - p.v_zero * static_cast<uint32_t>(steps));
-        totals[i] = totals[i] * kept + (whole || sum != sum ? sum : rounded);
+        totals[i] = totals[i] * kept[0] + (whole || sum != sum ? sum : rounded);
         tops[i] = top;
-        if (started && kept != 1.0f) scale_row(sums + i * p.sums_pitch, sums + i * p.sums_pitch, p.ev, kept);
+        if (started && kept[0] != 1.0f) scale_row(sums + i * p.sums_pitch, sums + i * p.sums_pitch, p.ev, kept[0]);
       }
       const int64_t padded_n = (n + 3) / 4 * 4;
       const PackedBlock v = packed_block(values_at(r, p, at[2], block), p.ev, padded_n);
