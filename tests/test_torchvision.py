@@ -30,6 +30,7 @@ def python(code: str, *path: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torchvision") is None, reason="torchvision is not installed")
 def test_without_its_operators() -> None:
     code = """
@@ -52,6 +53,7 @@ print(penlight.optimize(Boxes(), (boxes, scores))(boxes, scores).tolist(), torch
     assert python(code) == "[1, 2] torch.Size([3, 2, 1, 1])\ntensor(True)\n[1, 2] [1, 2]\n"
 
 
+@pytest.mark.slow
 def test_a_whole_one_is_not_touched(tmp_path: Path) -> None:
     (tmp_path / "torchvision").mkdir()
     for name, text in WHOLE.items():

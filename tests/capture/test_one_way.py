@@ -90,6 +90,7 @@ def test_the_same_graph_from_memory_and_from_files(name: str, tmp_path: Path) ->
     assert text_of(ptl, inputs) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mobilenet", "branch", "words", "attention"])
 def test_the_same_bytes_from_every_caller(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script, _ = scripted(name)

@@ -200,6 +200,7 @@ def test_a_quantized_result_is_interpreted() -> None:
         penlight.optimize(torch.jit.script(Quantize()), (torch.randn(3),), strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["static_qnnpack", "tables_8bit", "tables_4bit"])
 def test_legacy_files(name: str) -> None:
     """PyTorch Mobile's own files, and what its runtime computed."""
@@ -375,6 +376,7 @@ def test_a_module_that_asks_whether_its_input_is_quantized() -> None:
         check(torch.jit.script(model), (x,), model(x))
 
 
+@pytest.mark.slow
 def test_embeddings() -> None:
     class Tables(nn.Module):
         def __init__(self) -> None:

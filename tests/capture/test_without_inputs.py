@@ -184,6 +184,7 @@ def test_a_size_that_code_fixes_leaves_a_way_for_others() -> None:
         same(penlight.optimize(script), script, (1, 3, 224, 32), (1, 3, 16, 16), (3, 3, 101, 7))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flat", [False, True])
 def test_bytecode_is_planned_too(tmp_path: Path, flat: bool) -> None:
     script = scripted(MODELS["mobilenet"]()[0])

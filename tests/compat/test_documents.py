@@ -62,6 +62,7 @@ def test_blocks_are_the_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == here
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_metal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     names = run(DOCUMENTS[0], tmp_path, monkeypatch)
@@ -74,6 +75,7 @@ def test_metal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     same(model, names["model"], torch.rand(1, 3, 224, 224))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("installed")
 def test_vulkan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = run(DOCUMENTS[1], tmp_path, monkeypatch)

@@ -172,6 +172,7 @@ def test_traced_and_loaded_models(tmp_path: Path) -> None:
         torch.testing.assert_close(made(x), module(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["linear_relu", "conv1d", "conv3d", "transposed_relu", "circular"])
 def test_inputs_are_guessed(name: str) -> None:
     module, example = MODELS[name]()
@@ -289,6 +290,7 @@ NUMBERS: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_trace_with_numbers(name: str) -> None:
     """In memory, a trace has the numbers of Python as constants that are no tensors yet."""

@@ -80,6 +80,7 @@ SCRIPTED = "script = penlight.compat.optimize_for_mobile(torch.jit.script(module
 TRACED = "script = penlight.compat.optimize_for_mobile(torch.jit.trace(module.conv, torch.rand(1, 3, 8, 8)))"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("extra", "leaks"), [(SCRIPTED, None), (TRACED, "1")], ids=["torch's leaks", "ours"])
 def test_the_end_of_a_script_is_silent(tmp_path: Path, extra: str, leaks: str | None) -> None:
     """torch.jit.script keeps the globals of a script alive past its end, so models in them cannot go. Without it, all do."""

@@ -124,6 +124,7 @@ def test_islands(tmp_path: Path) -> None:
         penlight.load(file, device=device)(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("driver", ["lavapipe", "swiftshader"])
 def test_validation_layer_is_silent(driver: str, tmp_path: Path) -> None:
     """Plans of a network and of one with islands, replayed, at two shapes, in f32 and f16."""

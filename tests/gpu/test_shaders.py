@@ -28,6 +28,7 @@ def packed_bytes(keys: set[str], folder: Path) -> int:
     )
 
 
+@pytest.mark.slow
 def test_sizes(tmp_path: Path, shared_folder: Path) -> None:
     try:
         shaders.tool("glslc")

@@ -274,6 +274,7 @@ def same_block(a: Block, b: Block, twin: dict[Value, Value]) -> None:
     assert [twin[v] for v in a.outputs] == b.outputs
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(graphs())
 def test_any_graph_comes_back_from_its_text(graph: Graph) -> None:

@@ -35,6 +35,7 @@ def test_opinfo(name: str, dtype: str, record_property: pytest.RecordProperty) -
     assert not good, f"samples {good} pass: take them out of tests/opinfo/expected.py ({why})"
 
 
+@pytest.mark.slow
 def test_expected_failures_are_of_cases() -> None:
     """A name that is misspelt, or a sample that is not there, would expect nothing."""
     for name, (dtypes, samples, _) in expected.FAILURES.items():

@@ -17,6 +17,7 @@ ROWS = native.ROOT / "penlight/runtime/image/rows.cc"
 FLAGS = ["-std=c++17", *native.WARNINGS, "-ffp-contract=off", "-fno-exceptions", "-fno-rtti", f"-I{native.ROOT}"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", _runtime.isas())
 def test_pictures(isa: str, tmp_path: Path) -> None:
     rows = []

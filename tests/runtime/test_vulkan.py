@@ -57,6 +57,7 @@ def on(driver: str, cache: Path | str = "") -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["list", "compute", "lost", "threads", "fork"])
 def test_driver(driver: str, what: str, shaders: Path, tmp_path: Path) -> None:
     """list: devices, their limits, names right and wrong. compute: specialization and push constants, replays, timestamps, aliased ranges in
@@ -128,6 +129,7 @@ def test_pipeline_cache(driver: str, shaders: Path, tmp_path: Path) -> None:
     assert [p.name for p in folder.iterdir()] == [file.name]  # no temporary file stays
 
 
+@pytest.mark.slow
 def test_cache_folders(driver: str, shaders: Path, tmp_path: Path) -> None:
     """Where the file goes; where it cannot be written, nothing happens."""
     environment = on(driver)
@@ -214,6 +216,7 @@ def between() -> str:
     return str(native.program("plain", HERE / "between.cc", flags=flags, name="libbetween.so"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "behaviour"),
     [

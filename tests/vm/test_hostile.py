@@ -356,6 +356,7 @@ def test_a_list_that_contains_itself(line: str, expected: Any) -> None:
         model.reset()
 
 
+@pytest.mark.slow
 def test_a_result_that_contains_itself() -> None:
     """It cannot be given to Python; nor can one of 2^60 parts."""
     model = penlight.Model(to_array(program(CYCLE.replace("{result}", "r1"))))

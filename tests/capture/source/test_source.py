@@ -241,6 +241,7 @@ class Detector(nn.Module):
         return corners[torch.ops.torchvision.nms(corners, scores, 0.4)]
 
 
+@pytest.mark.slow
 def test_detectors_need_no_extension(tmp_path: Path) -> None:
     """Where nobody has declared torchvision's operators, torch.jit.load knows no nms."""
     declare_operators()

@@ -20,5 +20,6 @@ def test_neon(tmp_path: pathlib.Path) -> None:
     check_arm(SOURCE, "arm64", tmp_path, "65521")
 
 
+@pytest.mark.slow
 def test_wasm(tmp_path: pathlib.Path) -> None:
     check_wasm(SOURCE, tmp_path, "65521")

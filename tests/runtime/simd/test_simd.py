@@ -72,6 +72,7 @@ def build_and_run(
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isa", X86)
 def test_x86(isa: str, tmp_path: pathlib.Path) -> None:
     check_x86(SOURCE, isa, tmp_path)
