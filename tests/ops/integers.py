@@ -3,7 +3,6 @@ one result, after it has seen that all give the same bits."""
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Sequence
 
@@ -11,6 +10,7 @@ import numpy as np
 import torch
 
 import penlight
+from penlight import _runtime
 from penlight.file.writer import to_array
 from penlight.ir import parse_graph
 from penlight.ir.graph import Method, Program
@@ -18,22 +18,7 @@ from penlight.ir.verify import verify
 from penlight.lower import lower
 from penlight.passes import layout
 
-ISAS = ("base", "sse4", "avx2", "avx512")
-
-
-@functools.cache
-def isas() -> tuple[str, ...]:
-    """Those that this library and this processor have."""
-    data = _file("graph g(%x: f32[1]) {\n%y: f32[1] = relu(%x)\nreturn %y\n}", (), {})
-    found = []
-    for isa in ISAS:
-        try:
-            penlight.Model(data, isa=isa)(np.zeros(1, np.float32))
-        except penlight.PenlightError:
-            continue
-        found.append(isa)
-    assert found, "no instruction set runs"
-    return tuple(found)
+ISAS = tuple(str(isa) for isa in _runtime.isas())
 
 
 def _file(text: str, inputs: Sequence[np.ndarray], constants: dict[str, np.ndarray]) -> np.ndarray:
@@ -53,7 +38,7 @@ def model(text: str, *, isa: str | None = None, threads: int = 1, **constants: n
 def run(text: str, *inputs: np.ndarray, **constants: np.ndarray) -> np.ndarray:
     data = _file(text, inputs, constants)
     result: np.ndarray | None = None
-    for isa in isas():
+    for isa in ISAS:
         for threads in (1, 2):
             y = penlight.Model(data, isa=isa, threads=threads)(*inputs)
             if result is None:
