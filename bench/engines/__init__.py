@@ -1,7 +1,7 @@
 """The engines side by side. Each is one file here with the same two functions:
 
     prepare(case, folder)        converts the model into the form that this engine runs best, once; kept on disk
-    load(folder, image, threads) -> Loaded
+    load(folder, inputs, threads) -> Loaded
 
 `prepare` may import torch; `load` must not, unless the engine cannot do without, as its process is weighed. What an
 engine file imports at its top is not part of the load time. The benchmark itself imports none of them: they run in
@@ -12,14 +12,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 
 class Loaded(NamedTuple):
-    """An engine ready to run: `run` is what is timed, `read` turns its result into arrays for the comparison."""
+    """An engine ready to run: `run` is what is timed, `read` turns its result into arrays for the comparison. A model with a memory
+    (case.py) goes on from run to run, and `reset` takes it back to the beginning."""
 
     run: Callable[[], Any]
     read: Callable[[Any], list[Any]]
+    reset: Callable[[], None] | None = None
+
+
+Load = Callable[[Path, list[Any], int], Loaded]
 
 
 @dataclass(frozen=True)
