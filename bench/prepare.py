@@ -119,7 +119,8 @@ def stamp(step: str, case: Convertible) -> str:
         sources = sorted(path for path in (ROOT / "penlight").rglob("*") if path.suffix in (".py", ".h", ".cc"))
         parts += [path.read_bytes() for path in sources]
     if step in ENGINES:
-        parts.append(_code(ROOT / "bench" / "engines" / f"{ENGINES[step].module}.py", lambda name: name != "load"))
+        for file in (ENGINES[step].module, *ENGINES[step].more):
+            parts.append(_code(ROOT / "bench" / "engines" / f"{file}.py", lambda name: name != "load"))
         parts.append(stamp(ENGINES[step].source, case).encode() if ENGINES[step].source else b"")
     else:
         parts.append(_code(Path(__file__), lambda name: name == step))

@@ -31,6 +31,7 @@ Load = Callable[[Path, list[Any], int], Loaded]
 @dataclass(frozen=True)
 class Engine:
     module: str  # file in this folder
+    more: tuple[str, ...] = ()  # files in this folder that it prepares with, too
     python: str = "peers"  # "project", "peers" or "debian": whose interpreter it needs
     source: str = ""  # "onnx" or "weights": prepared first, shared by several
     package: str = ""  # whose version is reported
@@ -41,18 +42,20 @@ class Engine:
 
 
 ENGINES: dict[str, Engine] = {
-    "penlight": Engine("penlight_engine", "project", package="penlight"),
-    "penlight-nhwc": Engine("penlight_nhwc", "project", package="penlight", layers_only=True),
-    "penlight-script": Engine("penlight_script", "project", package="penlight", aside=True),
-    "penlight-vm": Engine("penlight_interpreted", "project", package="penlight", aside=True),
-    "torch-mobile": Engine("torch_mobile", "debian", "weights", package="torch"),
-    "torch-eager": Engine("torch_eager", "project", package="torch"),
+    "penlight": Engine("penlight_engine", python="project", package="penlight"),
+    "penlight-nhwc": Engine("penlight_nhwc", python="project", package="penlight", layers_only=True),
+    "penlight-script": Engine("penlight_script", python="project", package="penlight", aside=True),
+    "penlight-vm": Engine("penlight_interpreted", python="project", package="penlight", aside=True),
+    "torch-mobile": Engine("torch_mobile", python="debian", source="weights", package="torch"),
+    "torch-eager": Engine("torch_eager", python="project", package="torch"),
     "executorch": Engine("executorch_engine", package="executorch"),
-    "onnxruntime": Engine("onnxruntime_engine", source="onnx", package="onnxruntime"),
+    "onnxruntime": Engine(
+        "onnxruntime_engine", ("onnxruntime_fusion", "onnxruntime_memory"), source="onnx", package="onnxruntime"
+    ),
     "openvino": Engine("openvino_engine", source="onnx", package="openvino"),
     "ncnn": Engine("ncnn_engine", package="ncnn", batches=False),
     "mnn": Engine("mnn_engine", source="onnx", package="MNN"),
-    "penlight-int8": Engine("penlight_int8", "project", package="penlight", precision="int8"),
+    "penlight-int8": Engine("penlight_int8", python="project", package="penlight", precision="int8"),
     "executorch-int8": Engine("executorch_int8", package="executorch", precision="int8"),
     "onnxruntime-int8": Engine("onnxruntime_int8", source="onnx", package="onnxruntime", precision="int8"),
     "openvino-int8": Engine("openvino_int8", source="onnx", package="openvino", precision="int8"),
