@@ -11,15 +11,17 @@ from types import ModuleType
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bench import compare, documents, int8, layers, operators, scaling, zoo
+from bench import compare, documents, int8, layers, operators, scaling, sequences, zoo
 from bench.case import MODELS
 from bench.engines import ENGINES
+from bench.sequence_list import SEQUENCES
 from penlight.tools.screen import error_screen
 
 # what is measured: the module with main() and show(), where its numbers go, seconds of a turn
 RUNS: dict[str, tuple[ModuleType, Path, float]] = {
     "models": (compare, documents.MODELS_JSON, 0.5),
     "int8": (int8, documents.INT8_JSON, 0.5),
+    "sequences": (sequences, documents.SEQUENCES_JSON, 0.5),
     "layers": (layers, documents.LAYERS_JSON, 0.04),
     "scaling": (scaling, documents.SCALING_JSON, 0.5),
     "operators": (operators, documents.OPERATORS_JSON, 0.05),
@@ -50,6 +52,7 @@ def _options() -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     for name, text in (
         ("int8", "the models quantized, each engine with its own quantization"),
+        ("sequences", "transformers, a decoder with its memory, a recurrent network, speech"),
         ("layers", "200 single layers instead of models, one thread"),
         ("scaling", "Penlight's threads, batch, size, layout"),
         ("operators", "single operators against torch eager, one thread"),
@@ -60,7 +63,11 @@ def _options() -> argparse.Namespace:
         "--docs", action="store_true", help="measure nothing; write docs/BENCHMARKS.md and its chart from the last runs"
     )
     parser.add_argument(
-        "--models", nargs="+", default=list(MODELS), choices=MODELS, metavar="MODEL", help=", ".join(MODELS)
+        "--models",
+        nargs="+",
+        choices=[*MODELS, *SEQUENCES],
+        metavar="MODEL",
+        help=f"{', '.join(MODELS)}; with --sequences {', '.join(SEQUENCES)}",
     )
     parser.add_argument(
         "--threads", nargs="+", type=int, default=[1, 2], help="thread counts, one table each (default: 1 2)"
@@ -86,8 +93,15 @@ def _options() -> argparse.Namespace:
         "--json", type=Path, help="where the numbers go (default: build/bench.json, build/bench-layers.json, ...)"
     )
     options = parser.parse_args()
+    models = list(SEQUENCES if options.run == "sequences" else MODELS)
+    options.models = options.models or models
+    for name in options.models:
+        if name not in models:
+            parser.error(f"--models: {name} is not of this run; expected some of {', '.join(models)}")
     precision = "int8" if options.run == "int8" else "f32"
     usual = [name for name in engines if ENGINES[name].precision == precision and not ENGINES[name].aside]
+    if options.run == "sequences":
+        usual = list(sequences.ENGINES)
     options.engines = options.engines or usual
     for name in options.engines:
         if ENGINES[name].precision != precision:

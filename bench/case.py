@@ -1,6 +1,6 @@
 """One model at one input shape: where its files are, and how it is built. Files are kept from run to run.
 
-build/bench-models/resnet18-1x224/reference          input, torch's output, multiply-adds
+build/bench-models/resnet18-1x224/reference          inputs, torch's outputs, multiply-adds
 build/bench-models/resnet18-1x224/onnx               a source that several engines share
 build/bench-models/resnet18-1x224/openvino           what an engine runs
 build/bench-models/resnet18-1x224-int8/calibration   with precision "int8": what every engine may see of its input beforehand
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -24,17 +24,48 @@ FIXED_SIZE = {"vit_b_16": 224}
 CALIBRATION_BATCHES = 8
 
 
-class Convertible(Protocol):
-    """What the preparation needs to know of a model, or of a single layer (layers.py)."""
+class Convertible:
+    """What the preparation needs to know of a model, of a single layer (layers.py), of a sequence (sequence_list.py)."""
+
+    code: tuple[str, ...] = ("tests/models.py", "bench/settled.py")  # that builds it
+    sequence: bool = False  # of the sequence benchmark
 
     @property
-    def folder(self) -> Path: ...
-    def module(self) -> torch.nn.Module: ...
-    def inputs(self) -> tuple[torch.Tensor, ...]: ...
+    def folder(self) -> Path:
+        raise NotImplementedError
+
+    def module(self) -> torch.nn.Module:
+        raise NotImplementedError
+
+    def inputs(self) -> tuple[torch.Tensor, ...]:
+        raise NotImplementedError
+
+    def transformer(self) -> tuple[str, int, int] | None:
+        """As what ONNX Runtime's optimizer of transformers takes it, its heads and width; None: it is none."""
+        return None
+
+    def memory(self) -> Memory | None:
+        """What a model remembers from run to run; None: nothing."""
+        return None
+
+    def moved_bytes(self) -> int:
+        """That a run cannot do without, where their number and not the arithmetic sets the time; 0 elsewhere."""
+        return 0
 
 
 @dataclass(frozen=True)
-class Case:
+class Memory:
+    """Keys and values that a decoder keeps, for engines that cannot: there they come in and go out."""
+
+    past: tuple[torch.Tensor, ...]  # what it begins with, each [1, heads, words, features]
+    room: int  # words that they have room for
+    runs: int  # before the beginning is put back
+    growing: torch.nn.Module  # (inputs, past) -> scores, past that is longer by one
+    shared: torch.nn.Module  # (inputs, position, past with all its room) -> scores, the same memory; ONNX Runtime only
+
+
+@dataclass(frozen=True)
+class Case(Convertible):
     model: str
     batch: int = 1
     size: int = 224
@@ -43,6 +74,16 @@ class Case:
     @staticmethod
     def of(model: str, batch: int, size: int, precision: str = "f32") -> Case:
         return Case(model, batch, FIXED_SIZE.get(model, size), precision)
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """For the rows of the results."""
+        return {"model": self.model, "batch": self.batch, "size": self.size}
+
+    @property
+    def words(self) -> list[str]:
+        """For the command line of prepare.py."""
+        return [self.model, str(self.batch), str(self.size), self.precision]
 
     @property
     def key(self) -> str:

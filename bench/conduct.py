@@ -6,7 +6,6 @@ answers wrongly) becomes words in its result; the others go on.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import math
@@ -16,15 +15,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from bench.accuracy import is_right, keep_worst
 from bench.case import ROOT, Case
 from bench.engines import ENGINES
-from bench.machine import pinned
+from bench.machine import alone, pinned
 from bench.prepare import is_ready, python_of, steps
+from bench.sequence_list import SequenceCase
 
 ANSWER_S = 300.0  # longest wait for one answer
 SETTLE_S = 0.1  # between turns on several threads: those of some engines spin for half as long after a run
@@ -36,11 +36,14 @@ PYTHONS = {
 }
 
 
+AnyCase = Case | SequenceCase
+
+
 class Failure(Exception):
     """An engine cannot do it; the message says why."""
 
 
-def prepare(case: Case, engines: Iterable[str], say: Callable[[str], None]) -> dict[str, str]:
+def prepare(case: AnyCase, engines: Iterable[str], say: Callable[[str], None]) -> dict[str, str]:
     """Converts what is not on disk yet. Gives back the engines that cannot have this case, and why."""
     failed: dict[str, str] = {}
     wanted = []
@@ -67,10 +70,9 @@ def prepare(case: Case, engines: Iterable[str], say: Callable[[str], None]) -> d
     return failed
 
 
-def _convert(step: str, case: Case) -> None:
+def _convert(step: str, case: AnyCase) -> None:
     log = case.folder / f"{step}.log"
-    what = [case.model, str(case.batch), str(case.size), case.precision]
-    command = [PYTHONS[python_of(step)], "-m", "bench.prepare", step, *what]
+    command = [PYTHONS[python_of(step)], "-m", "bench.prepare", step, *case.words]
     with log.open("w") as file:
         try:
             done = subprocess.run(
@@ -138,7 +140,7 @@ Results = dict[
 
 
 def measure(
-    case: Case,
+    case: AnyCase,
     engines: list[str],
     threads: int,
     rounds: int,
@@ -166,14 +168,6 @@ def measure(
         for worker in workers.values():
             worker.close()
     return results
-
-
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Only one benchmark measures on this machine at a time; another waits here."""
-    with (ROOT / "build" / "bench.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def take_turns(

@@ -6,9 +6,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench import chart, compare, int8, layers, report, scaling
+from bench import chart, compare, int8, layers, report, scaling, sequences
 from bench.case import MODELS, ROOT
 from bench.layer_list import COUNT
+from bench.sequence_list import SEQUENCES
 
 MODELS_JSON = ROOT / "build" / "bench.json"
 LAYERS_JSON = ROOT / "build" / "bench-layers.json"
@@ -16,11 +17,13 @@ SCALING_JSON = ROOT / "build" / "bench-scaling.json"
 OPERATORS_JSON = ROOT / "build" / "bench-operators.json"
 ZOO_JSON = ROOT / "build" / "bench-zoo.json"
 INT8_JSON = ROOT / "build" / "bench-int8.json"
+SEQUENCES_JSON = ROOT / "build" / "bench-sequences.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHART = ROOT / "docs" / "bench.svg"
 WHOLE = {
     "models": 2 * len(MODELS),
     "int8": 2 * len(MODELS),
+    "sequences": 2 * len(SEQUENCES),
     "layers": COUNT,
     "scaling": len(scaling.questions()),
 }  # rows of a run worth printing
@@ -31,6 +34,7 @@ def write() -> None:
     for mark, path, render in (
         ("models", MODELS_JSON, of_models),
         ("int8", INT8_JSON, of_int8),
+        ("sequences", SEQUENCES_JSON, of_sequences),
         ("layers", LAYERS_JSON, of_layers),
         ("scaling", SCALING_JSON, of_scaling),
     ):
@@ -60,6 +64,11 @@ def of_models(result: dict[str, Any]) -> str:
 
 def of_int8(result: dict[str, Any]) -> str:
     return _comparison(result, int8.tables(result), [*report.ways(result["rows"]), *report.footnotes(result["rows"])])
+
+
+def of_sequences(result: dict[str, Any]) -> str:
+    notes = [*report.ways(result["rows"]), *report.footnotes(result["rows"])]
+    return _comparison(result, sequences.tables(result), notes)
 
 
 def _comparison(result: dict[str, Any], tables: list[tuple[str, list[str], list[list[str]]]], notes: list[str]) -> str:

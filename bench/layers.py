@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import Progress
 
 from bench import machine, report
-from bench.case import ROOT
-from bench.conduct import PYTHONS, Failure, Results, Worker, alone, take_turns
+from bench.case import ROOT, Convertible
+from bench.conduct import PYTHONS, Failure, Results, Worker, take_turns
 from bench.layer_list import Layer, sweep
 from bench.prepare import convert, is_ready, python_of, steps
 from penlight.tools.screen import screen
@@ -37,7 +37,7 @@ LIMIT = 1.25  # of the best peer's time
 
 
 @dataclass(frozen=True)
-class LayerCase:
+class LayerCase(Convertible):
     """A layer as the engines' preparation sees it; without a layer, nothing but the cost of a call."""
 
     layer: Layer | None = None
@@ -72,7 +72,7 @@ def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     workers: dict[str, Worker] = {}
     try:
         for number, case in enumerate(cases):
-            with alone():
+            with machine.alone():
                 results = measure(case, workers, options.rounds, options.block)
             name = case.layer.name if case.layer else "empty"
             rows.append(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import platform
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +47,20 @@ def cpu_name() -> str:
     except OSError:
         return platform.processor()
     return next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), platform.machine())
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Only one benchmark measures on this machine at a time; another waits here."""
+    with (ROOT / "build" / "bench.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def come_first() -> None:
+    """Where it may, this process comes before what else runs on the machine."""
+    with contextlib.suppress(PermissionError):
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
 
 
 class Busy:

@@ -49,6 +49,16 @@ def fraction_of_peak(row: Row, gflops: float, which: str = "best_s") -> float | 
     return None if ours is None else 2e-9 * row["multiply_adds"] / ours / gflops
 
 
+def rate(row: Row, gflops: float, which: str) -> str:
+    """How near Penlight is to what the machine can do: as a fraction of the peak, or where memory sets the time in bytes a second."""
+    ours = time_of(row, "penlight", which)
+    if ours is None or not (row.get("moved_bytes") or row["multiply_adds"]):
+        return "-"
+    if moved := row.get("moved_bytes"):
+        return f"{1e-9 * moved / ours:.1f} GB/s"
+    return f"{fraction_of_peak(row, gflops, which):.0%}"
+
+
 def latency_cells(
     rows: Sequence[Row], engines: Sequence[str], gflops: float, which: str = "best_s", mean: bool = True
 ) -> tuple[list[str], list[list[str]]]:
@@ -62,8 +72,7 @@ def latency_cells(
         line = [row["model"]]
         line += [f"**{_ms(row, e, which)}**" if e == peer else _ms(row, e, which) for e in engines]
         if "penlight" in engines:
-            fraction = fraction_of_peak(row, gflops, which)
-            line += [number(ratio(row, which)), "-" if fraction is None else f"{fraction:.0%}"]
+            line += [number(ratio(row, which)), rate(row, gflops, which)]
         lines.append(line)
     if mean and "penlight" in engines and len(rows) > 1:
         total = geometric_mean(ratio(row, which) for row in rows)
@@ -92,7 +101,7 @@ def quantized_cells(
 
 
 def ways(rows: Sequence[Row]) -> list[str]:
-    """Which of its ways to quantize each engine ran: one line per engine and way."""
+    """Which of its ways each engine ran: one line per engine and way."""
     found: dict[str, list[str]] = {}
     for row in rows:
         for engine, result in row["engines"].items():

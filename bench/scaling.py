@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from bench import machine, report
 from bench.case import MODELS_FOLDER, Case
-from bench.conduct import SETTLE_S, Results, Worker, alone, prepare, take_turns
+from bench.conduct import SETTLE_S, Results, Worker, prepare, take_turns
 from penlight.tools.screen import screen
 
 
@@ -102,7 +102,7 @@ def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
                 raise SystemExit(f"{variant}: penlight {failed['penlight']}")
             workers[str(variant)] = Worker("penlight", variant.threads, MODELS_FOLDER / f"scaling-{number}.log")
             results[str(variant)] = workers[str(variant)].open(variant.case.folder, variant.layout)
-        with alone():
+        with machine.alone():
             take_turns(workers, results, options.rounds, options.block, step, SETTLE_S)
     finally:
         for worker in workers.values():

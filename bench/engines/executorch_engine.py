@@ -21,14 +21,14 @@ def prepare(case: Convertible, folder: Path) -> None:
     (folder / "model.pte").write_bytes(lowered.to_executorch().buffer)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     portable_lib._unsafe_reset_threadpool(threads)
     program = portable_lib._load_program(str(folder / "model.pte"))
     method = program.load_method("forward")
-    inputs = (torch.from_numpy(image),)
+    given = tuple(map(torch.from_numpy, inputs))
 
     def run() -> object:
-        method.set_inputs(inputs)
+        method.set_inputs(given)
         method.execute()
         return method.get_outputs(clone_outputs=False)
 

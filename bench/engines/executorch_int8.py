@@ -40,5 +40,5 @@ def prepare(case: Case, folder: Path) -> None:
     keep_best(case, folder, names, executorch_engine.load)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
-    return executorch_engine.load(folder / chosen(folder), image, threads)
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
+    return executorch_engine.load(folder / chosen(folder), inputs, threads)

@@ -20,7 +20,8 @@ def prepare(case: Convertible, folder: Path) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
+    (image,) = inputs
     net = MNN.Interpreter(str(folder / "model.mnn"))
     session = net.createSession({"backend": "CPU", "precision": "high", "numThread": threads})
     port = net.getSessionInput(session)

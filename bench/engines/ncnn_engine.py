@@ -24,7 +24,7 @@ def prepare(case: Convertible, folder: Path) -> None:
     subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     net = ncnn.Net()
     net.opt.num_threads = threads
     net.opt.use_vulkan_compute = False
@@ -34,12 +34,13 @@ def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
         setattr(net.opt, off, False)
     if net.load_param(str(folder / "model.ncnn.param")) or net.load_model(str(folder / "model.ncnn.bin")):
         raise RuntimeError("ncnn cannot load the model that pnnx made")
-    inputs = ncnn.Mat(image[0])
+    (image,) = inputs
+    given = ncnn.Mat(image[0])
     names = net.output_names()
 
     def run() -> list[ncnn.Mat]:
         extractor = net.create_extractor()
-        extractor.input("in0", inputs)
+        extractor.input("in0", given)
         results = [extractor.extract(name) for name in names]
         if any(status for status, _ in results):
             raise RuntimeError(f"ncnn failed with code {[status for status, _ in results]}")

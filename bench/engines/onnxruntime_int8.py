@@ -56,9 +56,9 @@ def prepare(case: Case, folder: Path) -> None:
     keep_best(case, folder, names, _load)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
-    return _load(folder / chosen(folder), image, threads)
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
+    return _load(folder / chosen(folder), inputs, threads)
 
 
-def _load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
-    return load_file(folder / "model.onnx", image, threads)
+def _load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
+    return load_file(folder / "model.onnx", inputs, threads)

@@ -12,6 +12,7 @@ import openvino
 
 from bench.case import Case
 from bench.engines import Loaded
+from bench.engines.openvino_engine import bound
 from bench.variants import batches_of, chosen, keep_best
 
 
@@ -30,17 +31,11 @@ def prepare(case: Case, folder: Path) -> None:
     keep_best(case, folder, names, _load)
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
-    return _load(folder / chosen(folder), image, threads)
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
+    return _load(folder / chosen(folder), inputs, threads)
 
 
-def _load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def _load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     options = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "NUM_STREAMS": 1}
     model = openvino.Core().compile_model(folder / "model.xml", "CPU", options)
-    request = model.create_infer_request()
-    request.set_input_tensor(openvino.Tensor(image, shared_memory=True))
-
-    def read(_: object, kept: object = model) -> list[np.ndarray]:  # the request does not keep it alive
-        return [tensor.data.copy() for tensor in request.output_tensors]
-
-    return Loaded(request.infer, read)
+    return bound(model, inputs)

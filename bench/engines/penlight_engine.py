@@ -15,7 +15,7 @@ def prepare(case: Convertible, folder: Path) -> None:
     penlight.optimize(case.module(), case.inputs()).save(folder / "model.pen")
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
     results = [np.empty(output.shape, np.float32) for output in model.outputs()]  # sizes are fixed here
-    return Loaded(lambda: model.run_into(results, image), lambda _: results)
+    return Loaded(lambda: model.run_into(results, *inputs), lambda _: results, getattr(model, "reset", None))

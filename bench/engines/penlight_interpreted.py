@@ -17,6 +17,6 @@ def prepare(case: Convertible, folder: Path) -> None:
     penlight.optimize(torch.jit.script(case.module()), plan=False).save(folder / "model.pen")
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
-    return Loaded(lambda: model(image), lambda result: [np.asarray(result)])
+    return Loaded(lambda: model(*inputs), lambda result: [np.asarray(result)])

@@ -33,8 +33,9 @@ def prepare(case: Convertible, folder: Path) -> None:
     penlight.optimize(module, (x,)).save(folder / "model.pen")
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     model = penlight.load(folder / "model.pen", threads=threads)
+    (image,) = inputs
     images = image.ndim == 4
     image = np.ascontiguousarray(image.transpose(0, 2, 3, 1)) if images else image
     results = [np.empty(output.shape, np.float32) for output in model.outputs()]  # sizes are fixed here

@@ -1,4 +1,4 @@
-"""torch, eager: the module in inference mode, its weights channels-last, which is a little faster here."""
+"""torch, eager: the module in inference mode; weights of networks for images channels-last, which is a little faster here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 import penlight  # noqa: F401 (torchvision imports after it)
 from bench.case import Convertible, flat
+from bench.decoder import Step
 from bench.engines import Loaded
 
 # isort: split
@@ -16,17 +17,25 @@ import torchvision  # noqa: F401 (the module's classes: unpickling would import 
 
 
 def prepare(case: Convertible, folder: Path) -> None:
-    torch.save(case.module().to(memory_format=torch.channels_last), folder / "module.pt")
+    module = case.module()
+    if case.inputs()[0].dim() == 4:
+        module = module.to(memory_format=torch.channels_last)
+    torch.save(module, folder / "module.pt")
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     module = torch.load(folder / "module.pt", weights_only=False, mmap=True)
-    inputs = torch.from_numpy(image)
+    given = list(map(torch.from_numpy, inputs))
+    first = [buffer.clone() for buffer in module.buffers()] if isinstance(module, Step) else []
 
     def run() -> object:
         with torch.inference_mode():
-            return module(inputs)
+            return module(*given)
 
-    return Loaded(run, lambda result: [t.numpy() for t in flat(result)])
+    def reset() -> None:
+        for buffer, value in zip(module.buffers(), first, strict=True):
+            buffer.copy_(value)
+
+    return Loaded(run, lambda result: [t.numpy() for t in flat(result)], reset)

@@ -27,11 +27,11 @@ def prepare(case: Case, folder: Path) -> None:
     optimize_for_mobile(torch.jit.script(model.eval()))._save_for_lite_interpreter(str(folder / "model.ptl"))
 
 
-def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
     from torch.jit.mobile import _load_for_lite_interpreter
 
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     module = _load_for_lite_interpreter(str(folder / "model.ptl"))
-    inputs = torch.from_numpy(image)
-    return Loaded(lambda: module(inputs), lambda result: [t.numpy() for t in flat(result)])
+    given = list(map(torch.from_numpy, inputs))
+    return Loaded(lambda: module(*given), lambda result: [t.numpy() for t in flat(result)])

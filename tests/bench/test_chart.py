@@ -44,7 +44,7 @@ def test_replace_keeps_the_text_around() -> None:
 
 def test_the_page_has_a_place_for_every_run() -> None:
     text = PAGE.read_text()
-    for mark in ("models", "layers", "scaling"):
+    for mark in ("models", "int8", "sequences", "layers", "scaling"):
         assert replace(replace(text, mark, "x"), mark, "y") == replace(text, mark, "y")
 
 

@@ -159,12 +159,12 @@ def test_the_fastest_right_way_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     case = cases.Case("mobilenet_v2", precision="int8")
     for name in ("reference", "calibration", "engine"):
         (case.folder / name).mkdir(parents=True)
-    np.save(case.folder / "reference" / "input.npy", np.zeros(1))
+    np.savez(case.folder / "reference" / "inputs.npz", np.zeros(1))
     np.savez(case.folder / "reference" / "outputs.npz", *WANT)
     np.savez(case.folder / "calibration" / "nearest.npz", *NEAREST)
     ways = {"slow": (100_000, WANT), "fast": (10, WANT), "wrong": (0, NEAREST)}
 
-    def load(folder: Path, image: np.ndarray, threads: int) -> Loaded:
+    def load(folder: Path, inputs: list[np.ndarray], threads: int) -> Loaded:
         work, answer = ways[folder.name]
         return Loaded(lambda: sum(range(work)), lambda _: answer)
 

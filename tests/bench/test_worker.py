@@ -35,7 +35,7 @@ def test_turns(case: layers.LayerCase, tmp_path: Path) -> None:
         folder = tmp_path / wrong
         (folder / "reference").mkdir(parents=True)
         (folder / "penlight").symlink_to(case.folder / "penlight")
-        np.save(folder / "reference" / "input.npy", np.load(case.folder / "reference" / "input.npy"))
+        (folder / "reference" / "inputs.npz").symlink_to(case.folder / "reference" / "inputs.npz")
         np.savez(folder / "reference" / "outputs.npz", np.ones((1, 16, 12, 12), np.float32))
         results["wrong"] = workers["wrong"].open(folder, "nhwc")
         take_turns(workers, results, rounds=2, block=0.01, step=lambda text: None)
@@ -52,7 +52,7 @@ def test_turns(case: layers.LayerCase, tmp_path: Path) -> None:
 def test_a_worker_that_fails_says_why(tmp_path: Path) -> None:
     worker = Worker("penlight", 1, tmp_path / "log")
     try:
-        with pytest.raises(Failure, match="input.npy"):
+        with pytest.raises(Failure, match="inputs.npz"):
             worker.open(tmp_path)
     finally:
         worker.close()
