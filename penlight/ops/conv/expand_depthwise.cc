@@ -24,6 +24,7 @@ constexpr int64_t kExpandChannels = 32;            // a block: the widest tile
 constexpr int64_t kExpandedBytes = 128 * 1024;     // of expanded rows, with room beside them in the second cache level
 constexpr int64_t kExpandInputBytes = 512 * 1024;  // of x that the tasks of one part of the rows read again and again
 constexpr int64_t kExpandTasks = 8;                // enough for some threads to share
+constexpr int64_t kExpandTwice = 5;                // one row in so many may be computed twice, so that each thread has its own
 
 static PEN_SMALL Status bind_expand_weights(Bind& b) {
   static const struct {
@@ -67,7 +68,12 @@ PEN_BIND(expand_depthwise) {
   // More parts of the rows: where there are few blocks, and where x is too large to be read for every block.
   int64_t parts = kExpandTasks / (p->blocks * x.dims[0]), input = h * w * p->ci * 4 / kExpandInputBytes;
   parts = parts > input ? parts : input;
-  parts = parts < oh / p->chunk ? parts : oh / p->chunk;
+  // A part for each thread, where that adds few rows that two of them compute: the convolutions before and after it are cut by rows too,
+  // and what a core has not written it would have to fetch from another's cache, and throw out of there when it writes next.
+  const int64_t apart = b.threads() / (x.dims[0] < b.threads() ? x.dims[0] : b.threads()), twice = (apart - 1) * (reach - p->stride[0]);
+  if (twice * kExpandTwice <= h && parts < apart) parts = apart;
+  const int64_t most = oh / p->chunk > apart ? oh / p->chunk : apart;
+  parts = parts < most ? parts : most;
   p->row_tasks = parts > 1 ? parts : 1;
   b.tasks(x.dims[0] * p->row_tasks * p->blocks);
   p->tiles_at = kBlockPixels * 8;

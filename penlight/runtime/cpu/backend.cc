@@ -15,6 +15,7 @@ constexpr int64_t kPitchCliff = 2048;
 constexpr int64_t kPitchPad = 64;
 
 Isa Bind::isa() const { return state->isa; }
+int Bind::threads() const { return state->workers; }
 void Bind::tasks(int64_t count, int64_t phase1, int64_t phase2) {
   int64_t all[3] = {count, phase1, phase2};
   for (int i = 0; i < 3; ++i) state->step->tasks[i] = all[i];

@@ -12,7 +12,11 @@ constexpr int kPanel = 16;  // columns in a panel of B: [K][16]
 
 // Accumulators, vectors of B and values of A must fit the register file; the rest is a choice between loads of A (more
 // vectors) and of B (more rows).
-#if defined(__AVX512F__)
+#if defined(PEN_TALL_TILES)
+// Nearly all registers. A step of K loads 16 vectors for 28 multiply-adds, the lower tile below 10 for 16, and reads B from the second cache
+// level half as often: with two units a step takes half the cycles, and loads begin to count.
+constexpr int kTileVectors = 2, kTileRows = 14;  // 28 + 2 + 1 of 32
+#elif defined(__AVX512F__)
 // Half of the 32 registers. As many sums as fit (28) are slower: Zen 4 runs out of renaming registers before a tile's last
 // sums leave, and the next tile starts late (K = 16: 92 of 116 GFLOP/s, this one 101; long K the same).
 constexpr int kTileVectors = 2, kTileRows = 8;  // 16 + 2 + 1 of 32

@@ -13,7 +13,9 @@
 namespace pen {
 namespace PEN_ISA {
 
-#if defined(__AVX512VNNI__)
+#if defined(PEN_TALL_TILES)
+constexpr int kQ8Vectors = 2, kQ8Rows = 14;  // 28 + 2 + 1 of 32: as in tile.h
+#elif defined(__AVX512VNNI__)
 constexpr int kQ8Vectors = 2, kQ8Rows = 8;  // 16 + 2 + 1 of 32: as in tile.h
 #elif defined(__AVXVNNI__)
 constexpr int kQ8Vectors = 2, kQ8Rows = 6;  // 12 + 2 + 1 of 16

@@ -5,7 +5,7 @@ namespace pen {
 namespace {
 
 #define PEN_ISA_TEXT(name, ...) #name,
-constexpr char kNames[kIsaCount][8] = {PEN_ISAS(PEN_ISA_TEXT)};
+constexpr char kNames[kIsaCount][12] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -23,6 +23,15 @@ uint64_t saved_state() {
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return uint64_t{high} << 32 | low;
 }
+// Whether vectors of 512 bits go through units of 256, as in Zen 4 and in laptops' Zen 5; FP256 says so, but not under every hypervisor.
+bool halves_vectors() {
+  Cpuid vendor = cpuid(0, 0);
+  if (vendor.b != 0x68747541 || vendor.d != 0x69746e65 || vendor.c != 0x444d4163) return false;  // AuthenticAMD
+  constexpr uint32_t kZen4 = 0x19;
+  uint32_t one = cpuid(1, 0).a, family = (one >> 8 & 0xf) + (one >> 20 & 0xff);
+  bool fp256 = cpuid(0x80000000, 0).a >= 0x8000001a && (cpuid(0x8000001a, 0).a >> 2 & 1);
+  return family <= kZen4 || fp256;
+}
 bool has(Isa isa) {
   if (isa == Isa::base) return true;
   Cpuid one = cpuid(1, 0);
@@ -36,7 +45,9 @@ bool has(Isa isa) {
   if (isa == Isa::avxvnni) return avx2 && seven.a >= 1 && (cpuid(7, 1).a >> 4 & 1);
   constexpr uint32_t kWanted = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;  // F, DQ, BW, VL
   bool vnni = seven.c >> 11 & 1;
-  return isa == Isa::avx512 && avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
+  bool avx512 = avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
+  if (isa == Isa::avx512) return avx512;
+  return isa == Isa::avx512x2 && avx512 && !halves_vectors();
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 bool is_set(const char* name) {

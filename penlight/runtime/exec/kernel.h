@@ -192,6 +192,8 @@ class Lay : public Given {
 class Bind : public Lay {
  public:
   Isa isa() const;  // that kernels will run on
+  // How many threads will share the work. Only for choices that change no bit: results are the same for any number of them.
+  int threads() const;
   // work: kernels are called for ranges of [0, count) in each phase, phases one after another. Cut by shape only.
   void tasks(int64_t count, int64_t phase1 = 0, int64_t phase2 = 0);
   Status scratch(int64_t bytes_per_worker);

@@ -364,7 +364,26 @@ struct Builder {
     }
   }
 
+  // Several threads: the scratch of all steps is one piece for each of them, which only it ever writes. Where it lay among the values, its
+  // cache lines would have to be fetched from other cores, and taken from them, at every step.
+  Status join_scratch() {
+    int64_t most = 0;
+    for (int32_t i = 0; i < plan->step_count; ++i) most = plan->steps[i].scratch_stride > most ? plan->steps[i].scratch_stride : most;
+    if (request.workers < 2 || most == 0) return PEN_OK;
+    const int32_t joined = plan->buffers.count;
+    for (int32_t i = 0; i < plan->step_count; ++i) {
+      Step& step = plan->steps[i];
+      if (step.scratch_at.buffer < 0) continue;
+      plan->buffers[step.scratch_at.buffer].size = 0;
+      step.scratch_at.buffer = joined;
+      step.scratch_stride = most;
+    }
+    const Buffer b = {Buffer::Kind::arena, -1, most * request.workers, 0, plan->step_count - 1, 0, -1, nullptr};
+    return plan->buffers.push(b) ? PEN_OK : out_of_memory();
+  }
+
   Status lay_buffers() {
+    PEN_TRY(join_scratch());
     if (!lay_arena(plan, &scrap)) return out_of_memory();
     if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, PEN_ERROR_MEMORY, "arena", "less than 64 TB", "more");
     if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
