@@ -102,6 +102,9 @@ static PEN_INLINE void run_rows(int rows, const TileCall& t) {
 
 // The narrowest tile that holds the columns, of those that there are.
 static PEN_INLINE void run_columns(int rows, const TileCall& t) {
+  if constexpr (kRowVectors > 0) {
+    if (t.columns > kTileColumns) return run_tile<1, kRowVectors, false>(t);
+  }
   constexpr int kFew = kTileVectors / 2;
   if (rows < kNarrowRows) return run_rows<kTileVectors, false>(rows, t);
   if (kHasHalves && t.columns <= Width<kFew, true>::kColumns) return run_rows<kFew, kHasHalves>(rows, t);
@@ -112,7 +115,8 @@ static PEN_INLINE void run_columns(int rows, const TileCall& t) {
 
 // How many of the columns that are left the next tiles do. A tile of half a vector would wait for its loads, so the last
 // 33 to 40 columns are not 32 + 8 but 16 + 24.
-static PEN_INLINE int64_t strip_columns(int64_t left) {
+static PEN_INLINE int64_t strip_columns(int64_t left, bool one_row) {
+  if (one_row && kRowVectors > 0 && left >= kRowVectors * kLanes) return kRowVectors * kLanes;
   if (kHasHalves && left > kTileColumns && left <= kTileColumns + kLanes / 2) return kLanes;
   return left < kTileColumns ? left : kTileColumns;
 }
@@ -135,6 +139,7 @@ void run_block(const Block& g) {
   t.c_pitch = g.c_pitch;
   t.lo = g.act->lo;
   t.hi = g.act->hi;
+  const bool one_row = g.tile_count == 1 && g.tiles->count == 1;
   // Long taps are cut, short ones taken together.
   int64_t cuts = (g.tap_k + kBlockK - 1) / kBlockK;
   int64_t together = cuts > 1 ? 1 : kBlockK / (g.tap_k > 0 ? g.tap_k : 1);
@@ -149,7 +154,7 @@ void run_block(const Block& g) {
       t.clamped = last && g.act->clamped;
       int64_t act_begin = g.n_begin;
       for (int64_t n = g.n_begin; n < g.n_end; n += t.columns) {
-        t.columns = strip_columns(g.n_end - n);
+        t.columns = strip_columns(g.n_end - n, one_row);
         t.bias = first && g.bias ? g.bias + n : nullptr;
         t.b = g.b + n / kPanel * t.panel_step + n % kPanel;
         for (int i = 0; i < g.tile_count; ++i) {
