@@ -21,6 +21,7 @@ from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.conversion import Conversion
 from penlight.capture.export.memory_format import channels_last_results
 from penlight.capture.export.recurrence import free_steps
+from penlight.capture.export.state import changed_buffers
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
@@ -68,10 +69,12 @@ def capture_exported(
 
 
 def _weights(ep: ExportedProgram) -> list[torch.fx.Node]:
-    """The placeholders of parameters, buffers and constants."""
+    """The placeholders of parameters, buffers and constants; those that the model changes are none."""
+    changed = set(changed_buffers(ep).values())
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     placeholders = [n for n in ep.graph.nodes if n.op == "placeholder"]
-    return [n for n, spec in zip(placeholders, ep.graph_signature.input_specs, strict=True) if spec.kind in kinds]
+    specs = zip(placeholders, ep.graph_signature.input_specs, strict=True)
+    return [n for n, spec in specs if spec.kind in kinds and spec.target not in changed]
 
 
 def _decompositions(ops: Sequence[OpOverload]) -> dict[Any, Callable[..., Any]]:

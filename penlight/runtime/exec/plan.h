@@ -17,7 +17,7 @@ struct Buffer {
   int64_t size;         // bytes
   int32_t first, last;  // nodes during which it must be kept
   int64_t offset;       // arena: where it lies
-  int32_t merged;       // arena: lives in this buffer instead (in-place), or -1
+  int32_t merged;       // arena, and a state's next value: lives in this buffer instead (in-place), or -1
   char* base;           // constant: its bytes
 };
 
@@ -66,6 +66,7 @@ struct Step {
   int64_t scratch, scratch_stride;  // bytes that each worker has, and from one worker's to the next's
   Place scratch_at, shared;
   uint64_t nanoseconds, calls;
+  bool writes_state;  // in place: a run that fails from its last phase on cannot be taken back
 };
 
 struct Backend;  // exec/backend.h
@@ -96,6 +97,8 @@ struct Plan {
     Tensor tensor;  // without data
     int64_t bytes;
     const int64_t* count;  // as in ValueState
+    int32_t state;         // a state's next value: the state's number; else -1
+    bool in_place;         // where the state is
   };
   Output* outputs = nullptr;
   uint64_t last_used = 0;
