@@ -21,7 +21,14 @@ from penlight.capture.export.aten_calls import arguments, aten_name
 from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.decompose import taken_apart
 from penlight.capture.export.source_lines import source_of
-from penlight.capture.export.state import STATE_OUTPUTS, changed_buffers, refuse_mutation, refuse_shared, rounded
+from penlight.capture.export.state import (
+    STATE_OUTPUTS,
+    changed_buffers,
+    refuse_complex,
+    refuse_mutation,
+    refuse_shared,
+    rounded,
+)
 from penlight.capture.export.symbols import Symbols, symbol_range
 from penlight.capture.export.tensors import Constants, half_name, tensor_type, to_numpy, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
@@ -173,11 +180,14 @@ class Conversion:
                     f"{spec.target or node.name}: an object of the model ({spec.kind.name}) that is no tensor"
                 )
 
-        refuse_shared([(name, t) for _, name, t in kept], [(name, t) for t, name in self.weights.values()])
+        if kept:
+            tensors = [*((name, t) for _, name, t in kept), *((name, t) for t, name in self.weights.values())]
+            refuse_shared(tensors, changed)
         for node, name, tensor in kept:  # after the caller's inputs, whose numbers the specs have
             self._bind_state(node, name, tensor)
 
     def _bind_state(self, node: torch.fx.Node, name: str, tensor: torch.Tensor) -> None:
+        refuse_complex(name, tensor)
         array, dtype = to_numpy(tensor, name)
         value = self.graph.add_input(_input_name(node.name), TensorType(dtype, array.shape))
         self.initial[name] = Value(name, value.type, constant=array)

@@ -21,7 +21,7 @@ from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.conversion import Conversion
 from penlight.capture.export.memory_format import channels_last_results
 from penlight.capture.export.recurrence import free_steps
-from penlight.capture.export.state import changed_buffers
+from penlight.capture.export.state import changed_buffers, refuse_shared
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
@@ -113,4 +113,6 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
         with quiet(), torch.no_grad(), free_steps():
             return ep.run_decompositions(table)
     except Exception as e:
+        tensors = [*ep.state_dict.items(), *ep.constants.items()]
+        refuse_shared((n, t) for n, t in tensors if isinstance(t, torch.Tensor))
         raise CaptureError(f"torch could not make the model functional: {type(e).__name__}: {e}") from e

@@ -6,7 +6,7 @@ torch makes such a model functional: the buffer comes in as an argument, its nex
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 
 import torch
 from torch.export import ExportedProgram
@@ -44,18 +44,24 @@ def refuse_mutation(ep: ExportedProgram) -> None:
         )
 
 
-def refuse_shared(changed: Sequence[tuple[str, torch.Tensor]], others: Sequence[tuple[str, torch.Tensor]]) -> None:
-    """torch.export knows a buffer by its name: a write into one would not be seen by another that shows the same memory."""
+def refuse_complex(name: str, tensor: torch.Tensor) -> None:
+    if tensor.is_complex():
+        raise CaptureError(
+            f"the model changes its buffer {name}, of complex numbers; a state is of real ones: keep torch.view_as_real of it"
+        )
+
+
+def refuse_shared(tensors: Iterable[tuple[str, torch.Tensor]], changed: Collection[str] | None = None) -> None:
+    """torch.export knows a buffer by its name: a write into one would not be seen by another that shows the same memory. `changed`: those
+    that are written; None: some are, it is not known which."""
     seen: dict[int, str] = {}
-    for i, (name, tensor) in enumerate((*changed, *others)):
-        if tensor.is_complex() and i < len(changed):
-            raise CaptureError(f"the model changes its buffer {name}, of complex numbers; a state is of real ones: keep torch.view_as_real of it")
-        if tensor.numel() == 0 or tensor.layout is not torch.strided:
+    for name, tensor in tensors:
+        if tensor.layout is not torch.strided or tensor.numel() == 0:
             continue
         first = seen.setdefault(tensor.untyped_storage().data_ptr(), name)
-        if first != name and first in {n for n, _ in changed}:
+        if first != name and (changed is None or first in changed or name in changed):
             raise CaptureError(
-                f"the model changes its buffer {first}, which shares its memory with {name}; clone one of them, so that each has its own"
+                f"the model's {first} and {name} share their memory, and it changes one of them; clone one, so that each has its own"
             )
 
 
