@@ -508,12 +508,10 @@ class _Reader:
         states = [s for s in self.states if s["method"] == index]
         code, written = self.code(row, name, len(states))
         specs = [self.json(self.string(row[part], name), f"{name}: {part}") for part in ("input_spec", "output_spec")]
-        kept = tuple(
-            self.state(name, s, row["input_count"] + i, code, written) for i, s in enumerate(states)
-        )
+        kept = tuple(self.state(name, s, row["input_count"] + i, code, written) for i, s in enumerate(states))
         if len({s.result for s in kept}) != len(kept):
             raise self.damaged(name, "a register of its own for each state's next value", "one for two")
-        return Method(name, inputs, outputs, code, row["registers"], *specs, kept)
+        return Method(name, inputs, outputs, code, row["registers"], specs[0], specs[1], kept)
 
     @cached_property
     def states(self) -> list[dict[str, Any]]:
@@ -527,7 +525,12 @@ class _Reader:
             raise self.damaged("STAT", "methods that exist, in their order", owners[:8])
 
     def state(
-        self, method: str, row: dict[str, Any], register: int, code: tuple[Instruction, ...], written: dict[int, Value | None]
+        self,
+        method: str,
+        row: dict[str, Any],
+        register: int,
+        code: tuple[Instruction, ...],
+        written: dict[int, Value | None],
     ) -> State:
         name = self.string(row["name"], method)
         if row["constant"] >= len(self.constants):
@@ -537,10 +540,14 @@ class _Reader:
             raise self.damaged(name, "a state that starts from a plain constant", initial.layout)
         after = written.get(row["result"])
         if after is None or row["result"] in code[-1].args:
-            raise self.damaged(name, "a region's result of its own as a state's next value", f"register {row['result']}")
+            raise self.damaged(
+                name, "a region's result of its own as a state's next value", f"register {row['result']}"
+            )
         for what in (after, *self.read_as(register, code)):
             if (what.dtype, len(what.shape)) != (initial.dtype, len(initial.shape)):
-                raise self.damaged(name, f"{initial.dtype} of rank {len(initial.shape)}", f"{what.dtype} of rank {len(what.shape)}")
+                raise self.damaged(
+                    name, f"{initial.dtype} of rank {len(initial.shape)}", f"{what.dtype} of rank {len(what.shape)}"
+                )
         return State(name, initial, register, row["result"])
 
     def read_as(self, register: int, code: tuple[Instruction, ...]) -> Iterator[Value]:

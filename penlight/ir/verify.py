@@ -64,7 +64,9 @@ def verify_states(name: str, method: Method) -> None:
     ends = [side[len(side) - count :] for side in (method.graph.inputs, method.graph.outputs)]
     for state, before, after in zip(method.states, *ends, strict=True):
         if not state.is_constant or state.layout != "plain":
-            raise VerifyError(f"method {name!r}, state {state.name}: expected a plain constant to start from, got {state!r}")
+            raise VerifyError(
+                f"method {name!r}, state {state.name}: expected a plain constant to start from, got {state!r}"
+            )
         if before.type != state.type or after.type != state.type:
             raise VerifyError(
                 f"method {name!r}, state {state.name}: expected {state.type} as input and output, got {before!r} and {after!r}"

@@ -177,7 +177,8 @@ def test_an_exported_program_in_training_mode() -> None:
     model = penlight.optimize(torch.export.export(module, calls[0]))
     follow(module, calls, model, 1e-4)
     assert set(model.state()) == {"1.running_mean", "1.running_var", "1.num_batches_tracked"}
-    assert [i.name for i in model.inputs()] == ["input"] and len(model.outputs()) == 1
+    assert [i.name for i in model.inputs()] == ["input"]
+    assert len(model.outputs()) == 1
 
 
 def test_a_functional_exported_program() -> None:
@@ -188,7 +189,9 @@ def test_a_functional_exported_program() -> None:
 
 def test_optimizing_leaves_the_module_as_it_was() -> None:
     module = Counter()
-    penlight.optimize(module, (torch.randn(2, 3),), dynamic_shapes="auto", bundled_inputs={"forward": [(torch.randn(2, 3),)]})
+    penlight.optimize(
+        module, (torch.randn(2, 3),), dynamic_shapes="auto", bundled_inputs={"forward": [(torch.randn(2, 3),)]}
+    )
     assert (int(module.calls), int(module.rows)) == (0, 7)
 
 
@@ -216,7 +219,9 @@ class Decoder(nn.Module):
         x = self.words(tokens) + self.places(at)
         mask = torch.arange(self.longest)[None, :] <= at[:, None]
         for block in self.blocks:
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in block["qkv"](block["first"](x)).chunk(3, -1))
+            q, k, v = (
+                t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in block["qkv"](block["first"](x)).chunk(3, -1)
+            )
             block.cached_keys.index_copy_(2, at, k)
             block.cached_values.index_copy_(2, at, v)
             y = F.scaled_dot_product_attention(q, block.cached_keys, block.cached_values, attn_mask=mask)
@@ -229,7 +234,9 @@ class Decoder(nn.Module):
         """Without a cache: all tokens at once."""
         x = self.words(tokens) + self.places.weight[: tokens.shape[1]]
         for block in self.blocks:
-            q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in block["qkv"](block["first"](x)).chunk(3, -1))
+            q, k, v = (
+                t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in block["qkv"](block["first"](x)).chunk(3, -1)
+            )
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             x = x + block["out"](y.transpose(1, 2).flatten(2))
             x = x + block["down"](F.gelu(block["up"](block["second"](x))))
@@ -283,8 +290,8 @@ def test_quantizing_a_model_with_state_is_an_error_in_words() -> None:
     tokens = torch.randint(0, 50, (1, 3))
     with pytest.raises(QuantizationError, match=r"keeps state \(.*pos.*weights="):
         penlight.quantize(module, [(tokens,)])
-    model = penlight.quantize(module, example_inputs=(tokens,), weights="i8")
-    follow(module, [(tokens,)] * 3, model, 0.1)
+    model = penlight.quantize(module, example_inputs=(tokens,), weights="f16")
+    follow(module, [(tokens,)] * 3, model, 1e-2)
 
 
 def test_scripts_keep_their_state_in_the_vm() -> None:

@@ -102,7 +102,8 @@ def test_golden_file_of_version_3() -> None:
 def test_golden_file_of_version_4() -> None:
     """State: calls in a row, after a reset again."""
     model = penlight.load(GOLDEN / "v4.pen", verify=True)
-    assert [info.name for info in model.inputs()] == ["rows", "at"] and len(model.outputs()) == 2
+    assert [info.name for info in model.inputs()] == ["rows", "at"]
+    assert len(model.outputs()) == 2
     for _ in range(2):
         for (rows, at), (total, calls) in zip(state.calls(), state.expected(), strict=True):
             got = model(rows, at)

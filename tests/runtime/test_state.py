@@ -19,6 +19,7 @@ from penlight.file.reader import read
 from tests.capture.test_state import WAYS, Cache, Counter, cache_calls
 from tests.tools.call import Penlight
 
+
 def cached(way: str, size: int = 40) -> penlight.Model:
     return penlight.optimize(Cache(way, size), cache_calls(3)[0], dynamic_shapes=({2: Dim("n", min=1, max=8)},))
 
@@ -46,7 +47,12 @@ def test_copies_start_anew(tmp_path: Path) -> None:
     model = penlight.optimize(Counter(), (torch.ones(2, 3),))
     model(torch.ones(2, 3))
     model.save(tmp_path / "m.pen")
-    for other in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), penlight.load(tmp_path / "m.pen")):
+    for other in (
+        copy.copy(model),
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        penlight.load(tmp_path / "m.pen"),
+    ):
         assert int(other.state()["calls"]) == 0
         other(torch.ones(2, 3))
         assert int(other.state()["calls"]) == 1
@@ -156,14 +162,16 @@ def test_what_callers_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     path = tmp_path / "cache.pen"
     model = cached("index_copy")
     model.save(path)
-    assert [i.name for i in model.inputs()] == ["k"] and len(model.outputs()) == 2
+    assert [i.name for i in model.inputs()] == ["k"]
+    assert len(model.outputs()) == 2
     pen = read(path)
     assert pen.version == 4
     assert [str(s) for s in pen.method().states] == ["cache: f32[2, 3, 40, 16]", "pos: i64[]"]
     assert "state cache: f32[2, 3, 40, 16]" in str(pen)
     command = Penlight(capsys)
     told = command("inspect", path, "--shape", "2,3,2,16")
-    assert told.code == 0 and "keeps  cache: f32[2, 3, 40, 16]" in told.out
+    assert told.code == 0
+    assert "keeps  cache: f32[2, 3, 40, 16]" in told.out
     timed = command("bench", path, "--shape", "2,3,8,16", "--threads", 1, "--seconds", 0.05, "--profile")
     assert timed.code == 0, timed.err  # more runs than the cache has room for
 
@@ -171,4 +179,5 @@ def test_what_callers_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_a_model_without_state() -> None:
     model = penlight.optimize(nn.ReLU(), (torch.ones(2),))
     model.reset()
-    assert model.state() == {} and read(model.to_bytes()).version == 1
+    assert model.state() == {}
+    assert read(model.to_bytes()).version == 1

@@ -111,7 +111,9 @@ class Conversion:
         """What a run leaves in a state."""
         before = self.states[name]
         if not isinstance(result, Value) or result.type != before.type:
-            raise CaptureError(f"the model changes its buffer {name} from {before.type} to {result!r}: a state keeps its type")
+            raise CaptureError(
+                f"the model changes its buffer {name} from {before.type} to {result!r}: a state keeps its type"
+            )
         tensor = self.ep.state_dict.get(name, self.ep.constants.get(name))
         half = half_name(tensor)
         result = rounded(self.emitter, result, before, half) if half else result

@@ -37,7 +37,8 @@ def capture_exported(
     """The Program of an exported model. `dim_names` gives (flat input, dim) the names that the user gave them; `decided`
     the source lines of conditions on sizes that held in TorchScript code."""
     registry.load_all()
-    apart: set[OpOverload] = set()  # operators that torch is asked to take apart, besides those without a converter
+    # operators that torch is asked to take apart, besides those without a converter
+    apart: set[Any] = {n.target for n in ep.graph.nodes if mutation.updates_statistics(n)}
     report: UnsupportedError | None = None
     current, retraced = ep, False
     while True:

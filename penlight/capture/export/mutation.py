@@ -31,9 +31,12 @@ def is_in_place(node: torch.fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
-def _updates_statistics(node: torch.fx.Node) -> bool:
+def updates_statistics(node: torch.fx.Node) -> bool:
     """In training, norms write running statistics, which their schemas do not say."""
-    if not isinstance(node.target, OpOverload) or node.target._schema.name not in ("aten::batch_norm", "aten::instance_norm"):
+    if not isinstance(node.target, OpOverload) or node.target._schema.name not in (
+        "aten::batch_norm",
+        "aten::instance_norm",
+    ):
         return False
     return node.args[3] is not None and node.args[5] is True
 
@@ -78,7 +81,7 @@ def plan(
     """For each result of an in-place call, the node that it is another name of. None: not plainly safe. Calls among `known`
     are left out: those are carried out while capturing (constant_calls.py)."""
     nodes = list(module.graph.nodes)
-    if any(map(_updates_statistics, nodes)):
+    if any(map(updates_statistics, nodes)):
         return None
     nested = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule) and m is not module]
     if not any(is_in_place(n) and n not in known for m in (module, *nested) for n in m.graph.nodes):

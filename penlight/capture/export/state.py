@@ -34,7 +34,11 @@ def changed_buffers(ep: ExportedProgram) -> dict[str, str]:
 
 def refuse_mutation(ep: ExportedProgram) -> None:
     specs = ep.graph_signature.output_specs
-    if any("activation_post_process" in str(s.target) or "fake_quant" in str(s.target) for s in specs if s.kind in STATE_OUTPUTS):
+    if any(
+        "activation_post_process" in str(s.target) or "fake_quant" in str(s.target)
+        for s in specs
+        if s.kind in STATE_OUTPUTS
+    ):
         raise CaptureError(NOT_CONVERTED)
     written = [str(s.target) for s in specs if s.kind == OutputKind.USER_INPUT_MUTATION]
     if written:
@@ -70,7 +74,12 @@ def rounded(g: Emitter, value: Value, before: Value, half: str) -> Value:
     others are rounded already: a large cache is not gone through."""
     replaced = []
     at = value
-    while at is not before and at.producer is not None and at.producer.op in _REPLACES and not at.producer.attrs.get("reduce"):
+    while (
+        at is not before
+        and at.producer is not None
+        and at.producer.op in _REPLACES
+        and not at.producer.attrs.get("reduce")
+    ):
         replaced.append(at.producer)
         at = at.producer.inputs[0]  # type: ignore[assignment]
     if at is not before:
@@ -80,7 +89,9 @@ def rounded(g: Emitter, value: Value, before: Value, half: str) -> Value:
         new = node.inputs[i]
         assert new is not None
         for dtype in (half, new.dtype):
-            cast = g.graph.node("cast", [new], {"to": dtype}, TensorType(dtype, new.shape), name="cast", source=node.source)
+            cast = g.graph.node(
+                "cast", [new], {"to": dtype}, TensorType(dtype, new.shape), name="cast", source=node.source
+            )
             new = g.graph.insert_before(node, cast).output
         node.set_input(i, new)
     return value

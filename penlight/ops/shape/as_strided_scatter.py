@@ -85,7 +85,9 @@ def _slice_window(x: Value, dim: int, start: Dim, step: Dim) -> Window:
 def _select_window(x: Value, dim: int, index: Dim) -> Window:
     if isinstance(index, int) and index < 0:
         index = combine("+", x.shape[dim], index)
-    return Window(tuple((d, 1) for d in range(x.rank) if d != dim), tuple(index if d == dim else 0 for d in range(x.rank)))
+    return Window(
+        tuple((d, 1) for d in range(x.rank) if d != dim), tuple(index if d == dim else 0 for d in range(x.rank))
+    )
 
 
 def _shows(view: Value, x: Value, window: Window) -> bool:

@@ -305,7 +305,7 @@ struct Builder {
                                         "a view, a packed one, or one that another output shares"});
         b.kind = Buffer::Kind::output;
         b.index = static_cast<int32_t>(index);
-        plan->outputs[plan->output_count++] = {index, t, b.size, v.count, -1, false};
+        plan->outputs[plan->output_count++] = {index, 0, false, t, b.size, v.count};
         if (kHasState) PEN_TRY(find_state(&plan->outputs[plan->output_count - 1]));
       }
     }
@@ -315,10 +315,11 @@ struct Builder {
   // ---- states ----
   // Whose next value an output is. A state never changes its size: that of its constant.
   Status find_state(Plan::Output* out) {
+    out->state = -1;
     for (uint32_t i = 0; i < request.code->state_count; ++i) {
       const format::State& s = m.states[request.code->states + i];
       if (s.result != out->index) continue;
-      out->state = static_cast<int32_t>(i);
+      out->state = static_cast<int16_t>(i);  // there are 4096 at most
       const int64_t* dims = m.ints.data + m.constants[s.constant].dims;
       if (out->count || memcmp(dims, out->tensor.dims, sizeof(int64_t) * static_cast<size_t>(out->tensor.rank)) != 0)
         return report(request.error, {PEN_ERROR_FORMAT, "state", "", m.string(s.name), "a next value of the same size", "another"});
@@ -343,11 +344,12 @@ struct Builder {
     for (bool all = false; !out->in_place; all = true) {
       for (int32_t at = last; at != home;) {
         const Given::State::Reuse* link = nullptr;
-        for (int32_t i = 0; i < reuses.count; ++i) {
+        for (int32_t i = 0, from; i < reuses.count; ++i) {
           const Given::State::Reuse& r = reuses[i];
-          const int32_t from = plan->steps[r.step].in_at[r.in].buffer;
-          if (plan->steps[r.step].out_at[r.out].buffer != at || !can_reuse(r, from)) continue;
-          if (from == home || (!link && plan->buffers[from].kind == Buffer::Kind::arena && plan->buffers[from].merged < 0)) link = &r;
+          const Step& step = plan->steps[r.step];
+          Buffer *a, *b;
+          if (step.out_at[r.out].buffer != at || !can_reuse(r, false, &from, &a, &b) || step.in_at[r.in].buffer != from) continue;
+          if (from == home || (!link && plan->buffers[from].kind == Buffer::Kind::arena)) link = &r;
         }
         if (!link) return;
         if (all) plan->buffers[at].merged = home;
@@ -384,23 +386,26 @@ struct Builder {
   }
   static int64_t referred(const Tensor& t, int32_t dim) { return dim == Plan::kValue ? *t.as<int64_t>() : t.dims[dim]; }
 
-  int32_t root_of(int32_t buffer) const {
-    while (buffer >= 0 && plan->buffers[buffer].merged >= 0) buffer = plan->buffers[buffer].merged;
-    return buffer;
-  }
-
-  // Whether a result may take the memory of an input, which lies in `root`: that dies there and lies exactly alike.
-  bool can_reuse(const Given::State::Reuse& r, int32_t root) const {
+  // Whether a result may take the memory of an input: that dies there and lies exactly alike. `root`: where that input lies.
+  PEN_INLINE bool can_reuse(const Given::State::Reuse& r, bool only_arena, int32_t* root, Buffer** from, Buffer** to) const {
     const Step& step = plan->steps[r.step];
     Place in = step.in_at[r.in], out = step.out_at[r.out];
-    if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0 || root == out.buffer) return false;
-    const Buffer& b = plan->buffers[out.buffer];
-    if (b.merged >= 0 || plan->buffers[root].last != r.step || b.first != r.step || plan->buffers[in.buffer].size != b.size) return false;
+    if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0) return false;
+    *root = in.buffer;
+    while (plan->buffers[*root].merged >= 0) *root = plan->buffers[*root].merged;
+    Buffer &a = plan->buffers[*root], &b = plan->buffers[out.buffer];
+    *from = &a;
+    *to = &b;
+    if (*root == out.buffer || b.merged >= 0) return false;
+    if (only_arena && (a.kind != Buffer::Kind::arena || b.kind != Buffer::Kind::arena)) return false;
+    if (a.last != r.step || b.first != r.step || plan->buffers[in.buffer].size != b.size) return false;
     const Tensor &x = step.in[r.in], &y = step.out[r.out];
     bool same = x.rank == y.rank && x.dtype == y.dtype;
     for (int d = 0; same && d < x.rank; ++d) same = x.dims[d] == y.dims[d] && (x.strides[d] == y.strides[d] || x.dims[d] == 1);
     for (int j = 0; same && j < step.in_count; ++j) {  // another operand may look at the same memory in another order
-      if (j == r.in || root_of(step.in_at[j].buffer) != root) continue;
+      int32_t other = step.in_at[j].buffer;
+      while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
+      if (j == r.in || other != *root) continue;
       const Tensor& z = step.in[j];
       same = !r.alone && step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
              memcmp(z.strides, x.strides, sizeof x.strides) == 0;
@@ -410,14 +415,12 @@ struct Builder {
 
   // In-place: an elementwise result takes the memory of an input.
   void reuse_inputs() {
-    for (int32_t i = 0; i < reuses.count; ++i) {
+    for (int32_t i = 0, root; i < reuses.count; ++i) {
       const Given::State::Reuse& r = reuses[i];
-      const int32_t root = root_of(plan->steps[r.step].in_at[r.in].buffer), out = plan->steps[r.step].out_at[r.out].buffer;
-      if (root < 0 || !can_reuse(r, root)) continue;
-      Buffer &a = plan->buffers[root], &b = plan->buffers[out];
-      if (a.kind != Buffer::Kind::arena || b.kind != Buffer::Kind::arena) continue;
-      b.merged = root;
-      a.last = b.last;
+      Buffer *a, *b;
+      if (!can_reuse(r, true, &root, &a, &b)) continue;
+      b->merged = root;
+      a->last = b->last;
     }
   }
 
@@ -435,7 +438,9 @@ struct Builder {
 
   Status patch(Tensor* t, const Place& at) {
     if (at.buffer < 0) return PEN_OK;
-    const Buffer& b = plan->buffers[kHasState ? root_of(at.buffer) : at.buffer];
+    int32_t i = at.buffer;
+    while (kHasState && plan->buffers[i].merged >= 0) i = plan->buffers[i].merged;
+    const Buffer& b = plan->buffers[i];
     if (b.kind != Buffer::Kind::input && b.kind != Buffer::Kind::output) return PEN_OK;
     Plan::Patch p = {t, b.index, at.offset};
     return plan->patches.push(p) ? PEN_OK : out_of_memory();

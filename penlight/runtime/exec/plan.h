@@ -53,6 +53,7 @@ struct Step {
   const KernelEntry* entry;
   RunFn run;  // null: all outputs are views
   uint32_t node;
+  bool writes_state;  // in place: a run that fails from its last phase on cannot be taken back
   const format::Region* region;
   int32_t in_count, out_count, copy_count;
   Tensor* in;
@@ -66,7 +67,6 @@ struct Step {
   int64_t scratch, scratch_stride;  // bytes that each worker has, and from one worker's to the next's
   Place scratch_at, shared;
   uint64_t nanoseconds, calls;
-  bool writes_state;  // in place: a run that fails from its last phase on cannot be taken back
 };
 
 struct Backend;  // exec/backend.h
@@ -94,11 +94,11 @@ struct Plan {
   Reference* references = nullptr;
   struct Output {  // a register that is needed after this stage
     uint32_t index;
+    int16_t state;  // a state's next value: the state's number; else -1 (0 in a library without states)
+    bool in_place;  // where the state lies
     Tensor tensor;  // without data
     int64_t bytes;
     const int64_t* count;  // as in ValueState
-    int32_t state;         // a state's next value: the state's number; else -1
-    bool in_place;         // where the state is
   };
   Output* outputs = nullptr;
   uint64_t last_used = 0;

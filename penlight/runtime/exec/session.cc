@@ -253,7 +253,8 @@ void keep_states(pen_session* s) {
 
 Status run(pen_session* s) {
   if (kHasState && s->torn)
-    return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first", "a run after one that failed while it changed it");
+    return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first",
+                "a run after one that failed while it changed it");
   PEN_TRY(prepare(s));
   s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));

@@ -42,9 +42,9 @@ struct Loader : Verifier {
       char expected[64], got[64];
       set_text(expected, sizeof expected, "format version %u or older", kNewestVersion);
       set_text(got, sizeof got, "version %u", h.version);
-      return report(error, PEN_ERROR_VERSION, name, expected, got,
-                    kHasState ? "Update Penlight, or save the model with an older one"
-                              : "Build a library for models that keep state: penlight build --model FILE");
+      return report(
+          error, PEN_ERROR_VERSION, name, expected, got,
+          kHasState ? "Update Penlight, or save the model with an older one" : "Build a library for it: penlight build --model FILE");
     }
     if (h.version == 0) return fail("header", "a format version of 1 or more", "0");
     if (h.header_size < sizeof(Header) || h.header_size > 4096) return fail("header", "a header of 80 to 4096 bytes", "%u", h.header_size);
@@ -516,8 +516,7 @@ struct Loader : Verifier {
         for (uint32_t i = 0; kHasState && i < code->state_count; ++i) {
           const State& s = m->states[code->states + i];
           const bool written = s.result < method.registers && regs[s.result].state == 2;
-          if (!written)
-            return fail("STAT", "a region's result of its own as a state's next value", "register %u", s.result);
+          if (!written) return fail("STAT", "a region's result of its own as a state's next value", "register %u", s.result);
           PEN_TRY(check_state(this, s, regs[s.result].dtype, regs[s.result].rank));
           regs[s.result].state = 3;
           code->crosses[s.result] = MethodCode::returned;
