@@ -245,7 +245,7 @@ class Model:
         return str(self._session("forward" if "forward" in planned else planned[0]).isa)
 
     def arena_bytes(self, method: str = "forward") -> int:
-        """Memory for intermediate values at the shapes of this thread's last run or prepare (weights and outputs not counted)."""
+        """Memory for intermediate values at the shapes of this thread's last run or prepare (weights, outputs and state not counted)."""
         return int(self._session(method).arena_bytes)
 
     def live_bytes(self, method: str = "forward") -> int:
