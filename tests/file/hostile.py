@@ -709,6 +709,11 @@ def half_the_bytes_that_halves_need(edit: Edit) -> None:
     _constant(edit, "linear", 1)["size"] //= 4
 
 
+@hostile("state", "a dim for every index tensor")
+def indices_from_the_last_number_on(edit: Edit) -> None:
+    _set_int(edit, "index_put", "at", 2**63 - 1)
+
+
 # --- state ---
 
 
