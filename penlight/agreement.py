@@ -98,6 +98,8 @@ def example_call(model: Model, method: str) -> Call:
         except RunError as e:
             failed = e
             continue
+        finally:
+            model.reset()  # what is compared starts from the file's state
         return args, kwargs
     raise RunError(f"{method}: no size of its free dims could be tried: {failed}", status="input")
 
@@ -117,6 +119,8 @@ def verify_device(model: Model, reference: Model) -> str:
             got = leaves(model.run_method(method, *args, **kwargs))
         except RunError as e:
             return f"{method} failed on {model.device}: {e}"
+        finally:
+            model.reset()
         for (name, a), (_, b) in zip(got, expected, strict=True):
             found = agreement(name, a, b, tolerance)
             if not found.agrees:

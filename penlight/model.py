@@ -66,6 +66,11 @@ class Model:
     Methods of TorchScript that are interpreted take and give any value: numbers, strings, lists, dicts, None. Their state
     lives in the model from call to call, for all threads; `reset()` takes it back to what the file says.
 
+    Buffers that a model from torch.export writes into (key/value caches, running statistics, counters) are its state too, which stays from
+    call to call. Of these each Python thread has its own, as it has its own session: a call sees what earlier calls in the same thread left,
+    and starts from the buffers as they were at export. A call that fails leaves them as they were before it; where it had begun to change a
+    large one in place, which an index out of range can bring about, calls in that thread fail until `reset()`.
+
     >>> m = penlight.load("mobilenet_v2.pen", threads=2)
     >>> m(image).shape
     torch.Size([1, 1000])
@@ -194,9 +199,20 @@ class Model:
         return self._trace
 
     def reset(self) -> None:
-        """Takes the state of interpreted methods back to what the file says."""
+        """Takes the model's state back to what the file says: that of interpreted methods for all threads, and what planned ones (from
+        torch.export) keep, for the calling thread."""
         if self._script:
             self._script.reset()
+        for session in self._sessions().values():
+            session.reset()
+
+    def state(self, method: str = "forward") -> dict[str, np.ndarray]:
+        """What a planned method keeps from call to call, in this thread: copies of the model's buffers, by name. Halves (f16, bf16) are f32."""
+        session, found = self._session(self._known(method)), {}
+        for index, (name, code, shape) in enumerate(session.states()):
+            found[name] = _empty_numpy(_NAMES[code], shape)
+            session.read_state(index, found[name])
+        return found
 
     def inputs(self, method: str = "forward") -> list[TensorInfo]:
         return [_info(*port) for port in self._handle.inputs(self._known(method))]
@@ -229,7 +245,7 @@ class Model:
         return str(self._session("forward" if "forward" in planned else planned[0]).isa)
 
     def arena_bytes(self, method: str = "forward") -> int:
-        """Memory for intermediate values at the shapes of this thread's last run or prepare (weights and outputs not counted)."""
+        """Memory for intermediate values at the shapes of this thread's last run or prepare (weights, outputs and state not counted)."""
         return int(self._session(method).arena_bytes)
 
     def live_bytes(self, method: str = "forward") -> int:
@@ -311,17 +327,21 @@ class Model:
         self._bind(method, leaves, self._given(method, leaves))
 
     def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
-        """Runs a method a few times and says how long each kernel took, the median, in order of execution."""
+        """Runs a method a few times and says how long each kernel took, the median, in order of execution. Each run of a model that keeps
+        state starts from a reset, and so does what follows."""
         session = self._session(self._known(method))
+        session.reset()
         self.run_method(method, *args, **kwargs)
         times = []
         try:
             for _ in range(runs):
+                session.reset()
                 session.set_profiling(True)  # counts from zero
                 self.run_method(method, *args, **kwargs)
                 times.append(session.step_nanoseconds())
         finally:
             session.set_profiling(False)
+            session.reset()
         steps = session.steps()
         seconds = 1e-9 * np.median(times, axis=0) if runs else np.zeros(len(steps))
         return [step_time(float(taken), *step) for taken, step in zip(seconds, steps, strict=True)]

@@ -132,6 +132,11 @@ class Quantizer:
             why = program.metadata.get("interpreted", "") or f"its methods are {', '.join(program.public_methods)}"
             raise QuantizationError(f"only a model that is planned as one method, forward, can be quantized: {why}")
         self.method = program.methods["forward"]
+        if self.method.states:
+            raise QuantizationError(
+                f"a model that keeps state ({', '.join(s.name for s in self.method.states)}) cannot be calibrated: what a layer sees depends on"
+                ' the calls before. Expected weights="i8" or weights="f16", which need no data, or a model without state'
+            )
         self.batches = flat_batches(self.calls, self.method)
         self.few = self.batches[:: -(-len(self.batches) // MOST_MEASURED)]
         self.float_graph = self.method.graph.copy()

@@ -247,6 +247,23 @@ void read_output(const Session& s, int index, const Writable& to) {
   if (pen_session_output(s.handle, index, &t) == PEN_OK && t.data && to.nbytes()) memcpy(to.data(), t.data, to.nbytes());
 }
 
+// (name, dtype, shape) of each tensor that the model keeps from run to run.
+nb::list states(const Session& s) {
+  nb::list out;
+  pen_tensor t;
+  for (int i = 0; const char* name = pen_session_state(s.handle, i, &t); ++i) {
+    nb::list dims;
+    for (int d = 0; d < t.rank; ++d) dims.append(t.dims[d]);
+    out.append(nb::make_tuple(name, t.dtype, nb::tuple(dims)));
+  }
+  return out;
+}
+// Copies one; `to` has its shape and dtype.
+void read_state(const Session& s, int index, const Writable& to) {
+  pen_tensor t;
+  if (pen_session_state(s.handle, index, &t) && to.nbytes()) memcpy(to.data(), t.data, to.nbytes());
+}
+
 // Of every step, since profiling was switched on.
 nb::list step_nanoseconds(const Session& s) {
   nb::list out;
@@ -441,6 +458,9 @@ NB_MODULE(_runtime, m) {
       .def("take_output", &take_output)
       .def("read_output", &read_output)
       .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
+      .def("reset", [](Session& self) { pen_session_reset(self.handle); })
+      .def("states", &states)
+      .def("read_state", &read_state)
       .def("output_shapes", &output_shapes)
       .def("set_trace",
            [](Session& self, nb::object trace) {

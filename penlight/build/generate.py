@@ -257,6 +257,8 @@ def _sources(out: Path, found: Scan, chosen: Selection, isas: list[str], generat
         once |= {devices.scan_gpu().sources[op] for k in used if (op := devices.rule_of(k.key))}
     else:  # no device has memory of its own
         once.remove(ROOT / "runtime/exec/buffer.cc")
+    if not chosen.state:
+        once -= {ROOT / "runtime/exec/state.cc", ROOT / "runtime/file/states.cc"}
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
         once.remove(without_vm)

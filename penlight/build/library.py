@@ -180,6 +180,9 @@ def _compile(
     only_cpu = chosen.backends == ("cpu",)
     once += "" if only_cpu else "_devices"  # objects of their own: libraries of both kinds are built by turns
     defined = [*(["-DPEN_TRACE"] if once.startswith("traced") else []), *(["-DPEN_ONE_DEVICE"] if only_cpu else [])]
+    if not chosen.state:
+        once += "_stateless"
+        defined.append("-DPEN_STATELESS")
     if not chosen.vm and not chosen.halves and chosen.keys is not None and not any(map(_is_of_bytes, chosen.keys)):
         once += FLOATS
     return _compile_sources(target, tools, sources, work, once, defined, jobs, progress)

@@ -39,7 +39,8 @@ def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
 def selection_of_file(pen: PenFile) -> Selection:
     """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
     halves = any(constant.layout.startswith(HALVES) for constant in pen.constants)
-    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False, halves=halves)
+    state = any(method.states for method in pen.methods)
+    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False, halves=halves, state=state)
     return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
 
 
@@ -54,7 +55,7 @@ def lacking(pen: PenFile, chosen: Selection) -> list[str]:
 def selection_of_calls(names: Iterable[str]) -> Selection:
     """The VM with these operators, those that they call in turn, and the kernels that any of them may use. A name that no library has
     is none to build: a model loads without it, and fails where it calls it."""
-    return Selection(*kernels_of(name for name in names if name in operators()), vm=True)
+    return Selection(*kernels_of(name for name in names if name in operators()), vm=True, state=False)
 
 
 def _copies(pen: PenFile) -> set[str]:

@@ -19,6 +19,7 @@ class Selection:
     vm: bool = True  # without it, neither the VM nor anything it runs
     backends: tuple[str, ...] = ("cpu",)  # devices, the CPU first (BACKENDS)
     halves: bool = True  # files that hold weights in f16 can be loaded
+    state: bool = True  # and files of methods that keep state
 
     def __post_init__(self) -> None:
         if self.backends[:1] != ("cpu",) or not set(self.backends) <= set(BACKENDS):
@@ -34,8 +35,8 @@ class Selection:
 
         mine, theirs = (s.operators if s.vm else frozenset() for s in (self, other))
         backends = tuple(b for b in BACKENDS if b in self.backends or b in other.backends)
-        vm, halves = self.vm or other.vm, self.halves or other.halves
-        return Selection(joined(self.keys, other.keys), joined(mine, theirs), vm, backends, halves)
+        vm, halves, state = self.vm or other.vm, self.halves or other.halves, self.state or other.state
+        return Selection(joined(self.keys, other.keys), joined(mine, theirs), vm, backends, halves, state)
 
     def has_key(self, key: str) -> bool:
         return self.keys is None or key in self.keys
@@ -45,4 +46,4 @@ class Selection:
 
 
 EVERYTHING = Selection()
-NOTHING = Selection(frozenset(), frozenset(), vm=False, halves=False)  # the runtime alone
+NOTHING = Selection(frozenset(), frozenset(), vm=False, halves=False, state=False)  # the runtime alone

@@ -150,7 +150,9 @@ def calls(model: Model, file: PenFile) -> Iterator[Call]:
             inputs = tuple(_leaves(model, method, bundle.args)) if planned else None
             yield Call(method, expected, absolute, relative, inputs, index)
         if planned and not where and (leaves := _random(model, method, file)):
+            model.reset()
             results = model._run(method, leaves)
+            model.reset()
             yield Call(method, results, _tolerance(results), 0.0, tuple(leaves))
 
 

@@ -155,6 +155,19 @@ class Port:
 
 
 @dataclass(frozen=True)
+class State:
+    """A tensor that a method keeps from run to run: in `register` when one starts, in `result` when it ends."""
+
+    name: str
+    initial: Constant
+    register: int
+    result: int
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.initial.dtype}[{', '.join(map(str, self.initial.shape))}]"
+
+
+@dataclass(frozen=True)
 class Method:
     name: str
     inputs: tuple[Port, ...]
@@ -163,6 +176,7 @@ class Method:
     registers: int
     input_spec: Any  # containers around the inputs (penlight.ir.containers)
     output_spec: Any
+    states: tuple[State, ...] = ()
 
     @property
     def regions(self) -> list[Region]:
@@ -174,6 +188,7 @@ class Method:
 
     def __str__(self) -> str:
         lines = [f"method {self.name}({', '.join(map(str, self.inputs))}) {{"]
+        lines += [f"  state {s}, r{s.register} from @{s.initial.name}, then r{s.result}" for s in self.states]
         for step in self.code:
             if step.region is None:
                 lines.append(f"  {step.op} {', '.join(f'r{r}' for r in step.args)}".rstrip())

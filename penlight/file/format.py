@@ -13,11 +13,12 @@ from dataclasses import dataclass
 
 from penlight.file_kinds import MAGIC
 
-VERSION = 3
-VERSION_PLAIN = (
-    1  # what is written where there is neither VM code, nor bundled inputs, nor a quantized tensor in a region
-)
-VERSION_WITH_VM = 2  # with those, but nothing quantized in a region: older runtimes read both
+VERSION = 4
+# A file has the lowest version that can say what it says: older runtimes read it then.
+VERSION_PLAIN = 1
+VERSION_WITH_VM = 2  # VM code or bundled inputs
+VERSION_QUANTIZED = 3  # a quantized tensor in a region, or weights in f16
+VERSION_WITH_STATE = 4  # a planned method that keeps state
 ALIGNMENT = 64  # of the weights: a cache line, and the widest vector
 NONE = 0xFFFFFFFF  # "no string / value / constant" in an index field
 EXPR_BASE = -(2**63)  # an i64 below EXPR_BASE + 2**31 is dim expression number (value - EXPR_BASE)
@@ -189,7 +190,7 @@ REGION = _record(
     "u32 output_count: outputs",
 )  # fmt: skip
 INSTRUCTION = _record(
-    "Instruction", "CODE", "One step of a method's VM code. Registers 0 … n-1 hold the method's n inputs at the start.",
+    "Instruction", "CODE", "One step of a method's VM code. Registers 0 … n-1 hold the method's n inputs at the start, those after them its states.",
     "u32 op: see Instructions",
     "u32 target: region: its index; stage: see Stage devices; else 0",
     "u32 args: start in INDX of registers read",
@@ -218,6 +219,13 @@ METHOD = _record(
     "u32 output_count: outputs",
     "u32 input_spec: string: JSON of the containers around the inputs (ir/containers.py)",
     "u32 output_spec: string: JSON of the containers around the outputs",
+)  # fmt: skip
+STATE = _record(
+    "State", "STAT", "A tensor that a planned method keeps from run to run. Its states follow each other, and so do methods.",
+    "u32 method: in METH",
+    "u32 name: string: the buffer's name in the model",
+    "u32 constant: index in CNST: what it starts from, in layout plain; a state has its dtype and dims",
+    "u32 result: register that holds its next value when a run ends, written by a region and not returned",
 )  # fmt: skip
 KEY = _record(
     "Key", "KEYS", "A kernel that the file needs, activations fused into others included.",
@@ -283,10 +291,8 @@ PROGRAM = _record(
 )  # fmt: skip
 
 RECORDS = (HEADER, SECTION, STRING, CONSTANT, EXPR, STEP, VALUE, NODE, ATTR, REGION, INSTRUCTION, PORT, METHOD, KEY,
-           FUNCTION, VM_INSTRUCTION, OPERATOR, DATUM, CLASS, BUNDLE, PROGRAM, QUANT)  # fmt: skip
-OPTIONAL = {
-    r.section for r in RECORDS[RECORDS.index(FUNCTION) :]
-}  # absent in files of version 1, QUNT in those of version 2 too
+           FUNCTION, VM_INSTRUCTION, OPERATOR, DATUM, CLASS, BUNDLE, PROGRAM, QUANT, STATE)  # fmt: skip
+OPTIONAL = {r.section for r in RECORDS[RECORDS.index(FUNCTION) :]}  # absent where there is nothing to say
 
 # Sections that are plain arrays: id -> (element type, meaning)
 ARRAYS = {
@@ -365,6 +371,7 @@ def cpp_header() -> str:
         "namespace pen::format {",
         f"constexpr uint8_t kMagic[8] = {{{', '.join(f'0x{b:02X}' for b in MAGIC)}}};",
         f"constexpr uint32_t kVersion = {VERSION};",
+        f"constexpr uint32_t kVersionWithState = {VERSION_WITH_STATE};",
         f"constexpr uint32_t kAlignment = {ALIGNMENT};",
         f"constexpr uint32_t kNone = 0x{NONE:X};",
         "constexpr int64_t kExprBase = INT64_MIN;",

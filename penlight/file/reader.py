@@ -29,6 +29,7 @@ from penlight.file.contents import (
     PenFile,
     Port,
     Region,
+    State,
     Value,
 )
 from penlight.file.script_reader import ScriptReader
@@ -113,6 +114,7 @@ class _Reader:
         header = self.header()
         self.find_sections(header)
         constants = self.constants
+        self.check_states(header["version"])
         methods = tuple(self.method(i) for i in range(self.sections["METH"][2]))
         script = ScriptReader(self, [m.name for m in methods])
         functions = script.functions()
@@ -503,9 +505,57 @@ class _Reader:
         outputs = tuple(
             self.port(self.row(f.PORT, row["outputs"] + i, name), limited=False) for i in range(row["output_count"])
         )
-        code = self.code(row, name)
+        states = [s for s in self.states if s["method"] == index]
+        code, written = self.code(row, name, len(states))
         specs = [self.json(self.string(row[part], name), f"{name}: {part}") for part in ("input_spec", "output_spec")]
-        return Method(name, inputs, outputs, code, row["registers"], *specs)
+        kept = tuple(self.state(name, s, row["input_count"] + i, code, written) for i, s in enumerate(states))
+        if len({s.result for s in kept}) != len(kept):
+            raise self.damaged(name, "a register of its own for each state's next value", "one for two")
+        return Method(name, inputs, outputs, code, row["registers"], specs[0], specs[1], kept)
+
+    @cached_property
+    def states(self) -> list[dict[str, Any]]:
+        return list(self.rows(f.STATE))
+
+    def check_states(self, version: int) -> None:
+        owners = [s["method"] for s in self.states]
+        if owners and version < f.VERSION_WITH_STATE:
+            raise self.damaged("STAT", f"format version {f.VERSION_WITH_STATE} or later", version)
+        if owners != sorted(owners) or any(owner >= self.sections["METH"][2] for owner in owners):
+            raise self.damaged("STAT", "methods that exist, in their order", owners[:8])
+
+    def state(
+        self,
+        method: str,
+        row: dict[str, Any],
+        register: int,
+        code: tuple[Instruction, ...],
+        written: dict[int, Value | None],
+    ) -> State:
+        name = self.string(row["name"], method)
+        if row["constant"] >= len(self.constants):
+            raise self.damaged(name, "a constant that exists", f"{row['constant']} of {len(self.constants)}")
+        initial = self.constants[row["constant"]]
+        if initial.layout != "plain":
+            raise self.damaged(name, "a state that starts from a plain constant", initial.layout)
+        after = written.get(row["result"])
+        if after is None or row["result"] in code[-1].args:
+            raise self.damaged(
+                name, "a region's result of its own as a state's next value", f"register {row['result']}"
+            )
+        for what in (after, *self.read_as(register, code)):
+            if (what.dtype, len(what.shape)) != (initial.dtype, len(initial.shape)):
+                raise self.damaged(
+                    name, f"{initial.dtype} of rank {len(initial.shape)}", f"{what.dtype} of rank {len(what.shape)}"
+                )
+        return State(name, initial, register, row["result"])
+
+    def read_as(self, register: int, code: tuple[Instruction, ...]) -> Iterator[Value]:
+        """What regions take a register for."""
+        for step in code:
+            for arg, value in zip(step.args, step.region.inputs if step.region else (), strict=False):
+                if arg == register:
+                    yield value
 
     def port(self, row: dict[str, Any], limited: bool) -> Port:
         name = self.string(row["name"], "PORT")
@@ -522,8 +572,13 @@ class _Reader:
             limits.append((least, None if most == f.LIMITS["max_dim"] else most))
         return Port(name, dtype, shape, tuple(limits))
 
-    def code(self, method: dict[str, Any], name: str) -> tuple[Instruction, ...]:
-        written = set(range(method["input_count"]))
+    def code(
+        self, method: dict[str, Any], name: str, states: int
+    ) -> tuple[tuple[Instruction, ...], dict[int, Value | None]]:
+        """And the registers that are written: the values that regions put there, None for inputs and states."""
+        if method["registers"] < method["input_count"] + states:
+            raise self.damaged(name, "a register for each input and state", method["registers"])
+        written: dict[int, Value | None] = dict.fromkeys(range(method["input_count"] + states))
         steps: list[Instruction] = []
         for pc in range(self.counted(f.INSTRUCTION, method["code"], method["code_count"])):
             row = self.row(f.INSTRUCTION, method["code"] + pc, name)
@@ -547,11 +602,11 @@ class _Reader:
                 raise self.damaged(
                     "CODE", f"{shape[0]} arguments and {shape[1]} results of {op}", f"{len(args)} and {len(results)}"
                 )
-            written.update(results)
+            written.update(zip(results, region.outputs if region else (), strict=True))
             device = _STAGE_DEVICES.get(row["target"]) if op == "stage" else ""
             if device is None:
                 raise self.damaged("CODE", "a stage on a device that is known", row["target"])
             steps.append(Instruction(op, region, tuple(args), tuple(results), device))
         if not steps:
             raise self.damaged("CODE", "a return", "none")
-        return tuple(steps)
+        return tuple(steps), written

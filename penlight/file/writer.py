@@ -375,21 +375,26 @@ class _Tables:
                 "region", target=self.region(node.blocks[0]), args=self.index_list(args), arg_count=len(args),
                 results=self.index_list(results), result_count=len(results),
             ))  # fmt: skip
-        returned = [registers[o] for o in graph.outputs]
+        taken, given = len(graph.inputs) - len(method.states), len(graph.outputs) - len(method.states)
+        returned = [registers[o] for o in graph.outputs[:given]]
         code.append(_instruction("return", args=self.index_list(returned), arg_count=len(returned)))
         first = len(self.rows["CODE"])
         for instruction in code:
             self.row(f.INSTRUCTION, **instruction)
-        inputs = [self.port(v.name, v.tensor, method.symbols) for v in graph.inputs]
-        outputs = [self.port(v.name, v.tensor, None) for v in graph.outputs]
+        inputs = [self.port(v.name, v.tensor, method.symbols) for v in graph.inputs[:taken]]
+        outputs = [self.port(v.name, v.tensor, None) for v in graph.outputs[:given]]
         ports = len(self.rows["PORT"])
         self.rows["PORT"] += inputs + outputs
-        self.row(
+        number = self.row(
             f.METHOD, name=self.string(name), code=first, code_count=len(code), registers=len(registers), inputs=ports,
             input_count=len(inputs), outputs=ports + len(inputs), output_count=len(outputs),
             input_spec=self.string(json.dumps(method.input_spec)),
             output_spec=self.string(json.dumps(self.spec_in_input_dims(method.output_spec))),
         )  # fmt: skip
+        for state, after in zip(method.states, graph.outputs[given:], strict=True):
+            self.row(
+                f.STATE, method=number, name=self.string(state.name), constant=self.constant(state), result=registers[after]
+            )  # fmt: skip
 
     def spec_in_input_dims(self, spec: Any) -> Any:
         """An output spec whose {"dim": …} leaves speak of input dims ("in0_1": input 0, dim 1), not of symbols."""
@@ -421,13 +426,17 @@ class _Tables:
         element = {r.section: r.size for r in f.RECORDS} | {
             n: struct.calcsize("<" + f._SIZES[t]) for n, (t, _) in f.ARRAYS.items()
         }
-        quantized, script = bool(self.rows["QUNT"]), any(self.rows[name] for name in f.OPTIONAL - {"QUNT"})
+        quantized, states = bool(self.rows["QUNT"]), bool(self.rows["STAT"])
+        of_script = f.OPTIONAL - {"QUNT", "STAT"}
+        script = any(self.rows[name] for name in of_script)
         if not quantized:  # records as older versions have them: such a file is theirs
             element["VALS"] = f.PLAIN_VALUE_SIZE
             bodies["VALS"] = b"".join(row[: f.PLAIN_VALUE_SIZE] for row in self.rows["VALS"])
-        absent = (set() if script else f.OPTIONAL - {"QUNT"}) | (set() if quantized else {"QUNT"})
+        absent = {name for name in ("QUNT", "STAT") if not self.rows[name]} | (set() if script else of_script)
         ids = [name for name in f.section_ids() if name not in absent]
-        version = f.VERSION if quantized or self.has_halves else f.VERSION_WITH_VM if script else f.VERSION_PLAIN
+        version = f.VERSION_WITH_VM if script else f.VERSION_PLAIN
+        version = f.VERSION_QUANTIZED if quantized or self.has_halves else version
+        version = f.VERSION_WITH_STATE if states else version
         offset = f.HEADER.size + len(ids) * f.SECTION.size
         table, parts = b"", []
         for name in ids[:-1]:

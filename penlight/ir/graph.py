@@ -243,12 +243,16 @@ class SymbolRange:
 @dataclass
 class Method:
     """One callable of a program: `graph` works on flat tensors, the specs (ir/containers.py) say how the
-    caller's containers flatten into its inputs and how its outputs are put together again."""
+    caller's containers flatten into its inputs and how its outputs are put together again.
+
+    `states` are what the method keeps from run to run. They are constants, what it starts from; the graph's last inputs, one for each,
+    are what a run finds there, its last outputs what it leaves. Callers see neither."""
 
     graph: Graph
     input_spec: Any = None
     output_spec: Any = None
     symbols: dict[str, SymbolRange] = field(default_factory=dict)
+    states: list[Value] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

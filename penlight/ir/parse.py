@@ -292,10 +292,10 @@ class _Parser:
             self.fail(f"{sigil}{name} is not defined above", start)
         return known[name]
 
-    def constant(self, graph: Graph) -> None:
+    def constant(self, constants: dict[str, Value]) -> None:
         start = self.pos
         value = self.typed("@")
-        if value.name in graph.constants:
+        if value.name in constants:
             self.fail(f"@{value.name} is defined twice", start)
         if not isinstance(value.type, TensorType) or not value.type.is_static:
             self.fail(f"@{value.name}: expected a tensor type with a static shape, got {value.type}", start)
@@ -317,7 +317,7 @@ class _Parser:
                 self.fail(f"@{value.name}: these elements do not make a {value.type} ({e})", start)
         else:
             value.constant = self.data[value.name] if value.name in self.data else np.zeros(shape, dtype)
-        graph.constants[value.name] = value
+        constants[value.name] = value
         self.end_of_line()
 
     # Nodes, blocks, graphs
@@ -380,7 +380,7 @@ class _Parser:
             if self.text.startswith("@", self.pos):
                 if block is not graph or block.nodes:
                     self.fail("constants are listed at the top of the graph, before its nodes")
-                self.constant(graph)
+                self.constant(graph.constants)
                 continue
             start = self.pos
             node = block.append(self.node(graph, scope))
@@ -425,9 +425,13 @@ class _Parser:
             symbols = self.symbols() if self.accept("symbols") else {}
             input_spec = self.spec("inputs")
             output_spec = self.spec("outputs")
+            states: dict[str, Value] = {}
+            while self.accept("state"):
+                self.skip()
+                self.constant(states)
             if name in program.methods:
                 self.fail(f"method {name!r} is given twice")
-            program.methods[name] = Method(self.graph(), input_spec, output_spec, symbols)
+            program.methods[name] = Method(self.graph(), input_spec, output_spec, symbols, list(states.values()))
         return program
 
     def spec(self, word: str) -> Any:

@@ -49,6 +49,7 @@ def _method(name: str, method: Method) -> str:
         lines.append(f"inputs {json.dumps(method.input_spec, ensure_ascii=False)}")
     if method.output_spec is not None:
         lines.append(f"outputs {json.dumps(method.output_spec, ensure_ascii=False)}")
+    lines += [f"state {_constant(value)}" for value in method.states]
     return "\n".join([*lines, print_graph(method.graph)])
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from penlight.ir.dims import Expr, symbols_of
-from penlight.ir.graph import LAYOUTS, Block, Graph, Node, Program, Value
+from penlight.ir.graph import LAYOUTS, Block, Graph, Method, Node, Program, Value
 from penlight.ir.symbols import defined_by
 from penlight.ir.types import (
     DTYPES,
@@ -51,8 +51,26 @@ def verify(what: Graph | Program, *, laid_out: bool = False) -> None:
             if not isinstance(method.graph, Graph):
                 raise VerifyError(f"method {name!r}: expected a Graph, got {type(method.graph).__name__}")
             _Verifier(method.graph).run(laid_out)
+            verify_states(name, method)
     else:
         _Verifier(what).run(laid_out)
+
+
+def verify_states(name: str, method: Method) -> None:
+    """Each state is an input and an output of the graph, the last ones, of its own fixed type."""
+    count = len(method.states)
+    if min(len(method.graph.inputs), len(method.graph.outputs)) < count:
+        raise VerifyError(f"method {name!r}: expected an input and an output for each of {count} states, got fewer")
+    ends = [side[len(side) - count :] for side in (method.graph.inputs, method.graph.outputs)]
+    for state, before, after in zip(method.states, *ends, strict=True):
+        if not state.is_constant or state.layout != "plain":
+            raise VerifyError(
+                f"method {name!r}, state {state.name}: expected a plain constant to start from, got {state!r}"
+            )
+        if before.type != state.type or after.type != state.type:
+            raise VerifyError(
+                f"method {name!r}, state {state.name}: expected {state.type} as input and output, got {before!r} and {after!r}"
+            )
 
 
 class _Verifier:

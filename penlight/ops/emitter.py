@@ -38,6 +38,7 @@ class Emitter:
         self.new_symbols: frozenset[str] = frozenset()
         self.numbers: dict[str, Value] = {}  # symbol -> the rank-0 tensor whose number it is (`item`)
         self.node: Any = None  # the exported call, for converters that must know how torch lays out its arguments
+        self.windows: dict[Value, Any] = {}  # see ops/shape/as_strided_scatter.py
         self._scalars: dict[tuple[str, bytes], Value] = {}
 
     def emit(self, op: str, *inputs: Any, type: TensorType | None = None, types: Any = None, **attrs: Any) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from penlight.ir.graph import Graph, Program
 from penlight.ir.rewrite import reserve_names
-from penlight.ir.verify import VerifyError, verify
+from penlight.ir.verify import VerifyError, verify, verify_states
 from penlight.ops.devices import CPU, Device
 from penlight.passes import (
     common_subexpressions,
@@ -147,6 +147,7 @@ def optimize(
                 if not any(report.changes for report in done):
                     break
         verify(method.graph, laid_out=stages[-1] is STAGES[-1])
+        verify_states(name, method)
     return reports
 
 

@@ -187,17 +187,20 @@ def measure(
         start = time.perf_counter()
         model = load()
         model.run_method(method, *args, **kwargs)
+        planned = method in model.planned_methods  # of VM code, nothing is known but the time
+        keeps = planned and bool(model.state(method))
         first = time.perf_counter() - start
         times: list[float] = []
         end = time.perf_counter() + seconds
         while len(times) < (runs or FEWEST_RUNS) or (runs is None and start < end):
+            if keeps:  # else a cache would be full at some time
+                model.reset()
             start = time.perf_counter()
             model.run_method(method, *args, **kwargs)
             times.append(time.perf_counter() - start)
     finally:
         gc.enable()
     peak = _resident("VmHWM")
-    planned = method in model.planned_methods  # of VM code, nothing is known but the time
     count = min(len(times), MOST_PROFILED) if profile else 0
     steps = model.profile(*args, method=method, runs=count, **kwargs) if planned else []
     return {

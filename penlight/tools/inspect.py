@@ -121,6 +121,7 @@ def _describe_method(method: Method) -> dict[str, Any]:
 
     return {
         "inputs": [port(p) for p in method.inputs], "outputs": [port(p) for p in named_outputs(method)],
+        "states": [{"name": s.name, "dtype": s.initial.dtype, "shape": list(s.initial.shape)} for s in method.states],
         "regions": len(method.regions), "nodes": len(method.nodes),
     }  # fmt: skip
 
@@ -234,6 +235,8 @@ def _show(pen: PenFile, facts: dict[str, Any], verified: bool) -> None:
             out.print(f"  in   {port}{_limits(port)}")
         for port in named_outputs(method):
             out.print(f"  out  {port}")
+        for state in method.states:
+            out.print(f"  keeps  {state}")
         out.print(f"  arena  {_memory(facts['memory'][method.name])}")
     if code:
         out.print()

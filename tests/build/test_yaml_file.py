@@ -16,13 +16,14 @@ from penlight.build.yaml_file import YamlError, selection_of_yaml, write_yaml
 PLANNED = Selection(frozenset({"conv2d.f32.gemm", "copy.b32", "permute.view"}), frozenset(), vm=False)
 WITH_VM = Selection(frozenset({"add.i64"}), frozenset({"aten::add.Tensor", "prim::TupleIndex"}), vm=True)
 BARE_VM = Selection(frozenset(), frozenset(), vm=True)
+STATELESS = Selection(frozenset({"add.i64"}), frozenset(), vm=False, halves=False, state=False)
 
 
 def trace(chosen: Selection, roots: set[str], reached: set[str] = frozenset()) -> Trace:  # type: ignore[assignment]
     return Trace(chosen, chosen, frozenset(roots), frozenset(reached), frozenset({"Conv2dOpContext"}))
 
 
-@pytest.mark.parametrize("chosen", [PLANNED, WITH_VM, BARE_VM, PLANNED | WITH_VM])
+@pytest.mark.parametrize("chosen", [PLANNED, WITH_VM, BARE_VM, PLANNED | WITH_VM, STATELESS, STATELESS | PLANNED])
 def test_round_trip(tmp_path: Path, chosen: Selection) -> None:
     path = tmp_path / "ops.yaml"
     write_yaml(path, trace(chosen, {"aten::conv2d"}, {"aten::conv2d", "aten::abs"}))

@@ -127,6 +127,18 @@ inline uint64_t read_outputs(const pen_session* session) {
   return sum;
 }
 
+inline uint64_t read_states(const pen_session* session) {
+  uint64_t sum = 0;
+  pen_tensor t;
+  for (int i = 0; const char* name = pen_session_state(session, i, &t); ++i) {
+    size_t bytes = kElementSize[t.dtype];
+    for (int d = 0; d < t.rank; ++d) bytes *= static_cast<size_t>(t.dims[d]);
+    for (size_t k = 0; k < bytes; ++k) sum = sum * 31 + static_cast<unsigned char*>(t.data)[k];
+    sum += strlen(name);
+  }
+  return sum;
+}
+
 inline uint64_t describe(const pen_model* model) {
   uint64_t sum = strlen(pen_model_metadata(model));
   for (int i = 0; i < pen_model_method_count(model) && i < 8; ++i) {
@@ -335,7 +347,8 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
         }
         ++statistics->ran;
         report.ran = true;
-        sink = sink + read_outputs(session);
+        sink = sink + read_outputs(session) + read_states(session);
+        if (rng.one_in(3)) pen_session_reset(session);
         pen_step_profile p;
         pen_operand o;
         for (int i = 0; pen_session_step(session, i, &p) == PEN_OK; ++i) {

@@ -377,7 +377,8 @@ inline Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng) {
         reshape(f, rng);
         break;
       default:
-        change_field(f, rng, kTables[rng.below(sizeof kTables / sizeof *kTables)]);
+        bool state = f.sections.count("STAT") && rng.one_in(8);
+        change_field(f, rng, state ? "STAT" : kTables[rng.below(sizeof kTables / sizeof *kTables)]);
     }
   }
   return f.assemble();

@@ -20,7 +20,7 @@ import penlight
 from penlight.file import format as f
 from penlight.file.writer import to_array, write_file
 from tests.file.edit import Edit, with_hash
-from tests.file.golden import integers
+from tests.file.golden import integers, state
 from tests.file.small import small_file, small_program
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -97,6 +97,19 @@ def test_golden_file_of_version_3() -> None:
     for seed in range(4):
         image = np.random.default_rng(seed).standard_normal((2, 3, 9, 11)).astype(np.float32)
         np.testing.assert_allclose(model(image), integers.expected(image), atol=0.01)
+
+
+def test_golden_file_of_version_4() -> None:
+    """State: calls in a row, after a reset again."""
+    model = penlight.load(GOLDEN / "v4.pen", verify=True)
+    assert [info.name for info in model.inputs()] == ["rows", "at"]
+    assert len(model.outputs()) == 2
+    for _ in range(2):
+        for (rows, at), (total, calls) in zip(state.calls(), state.expected(), strict=True):
+            got = model(rows, at)
+            np.testing.assert_allclose(got[0], total, rtol=1e-5, atol=1e-5)
+            np.testing.assert_array_equal(got[1], calls)
+        model.reset()
 
 
 def test_there_is_a_golden_file_of_this_version() -> None:
@@ -214,7 +227,7 @@ def test_section_missing_or_twice(section: str, file: bytes) -> None:
 
 @pytest.mark.parametrize("section", f.section_ids())
 def test_section_outside_the_file(section: str) -> None:
-    edit = Edit((GOLDEN / ("v3.pen" if section == "QUNT" else "v2.pen")).read_bytes())
+    edit = Edit((GOLDEN / {"QUNT": "v3.pen", "STAT": "v4.pen"}.get(section, "v2.pen")).read_bytes())
     for change in (
         {"offset": 1 << 60},
         {"count": 1 << 60},

@@ -14,7 +14,10 @@ from penlight.ir.types import numpy_dtype
 from penlight.lower import lower
 from penlight.passes.pipeline import optimize
 
-_HEAD = 'program {{"name": "{name}"}}\n\nmethod forward\n{symbols}inputs {inputs}\noutputs {outputs}\ngraph forward({given}) {{\n{body}}}\n'
+_HEAD = 'program {{"name": "{name}"}}\n\nmethod forward\n{symbols}inputs {inputs}\noutputs {outputs}\n{states}graph forward({given}) {{\n{body}}}\n'
+
+# name -> what the program keeps from run to run: its last inputs and outputs
+STATES = {"state": ("@cache: f32[40, 32]", "@calls: i64[] = [3]", "@seen: bool[4] = [true, false, false, true]")}
 
 ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, number of outputs
     "convolutions": (
@@ -259,6 +262,26 @@ ZOO: dict[str, tuple[str, str, str, int]] = {  # name -> symbols, inputs, body, 
 """,
         4,
     ),
+    "state": (
+        "n: 1..8",
+        "%x: f32[n, 32], %i: i64[n], %cache: f32[40, 32], %calls: i64[], %seen: bool[4]",
+        """
+  @one: i64[] = [1]
+  @eight: i64[] = [8]
+  @row: f32[32]
+  %1: i64[n] = remainder(%i, @eight)
+  %2: f32[40, 32] = index_put(%cache, %x, %1, at=0, reduce="")
+  %3: f32[1, 32] = reshape(@row, shape=[1, 32])
+  %4: f32[40, 32] = as_strided_scatter(%2, %3, stride=[32, 1], offset=64)
+  %5: i64[] = add(%calls, @one)
+  %6: i64[] = item(%5, symbol="u0")
+  %7: f32[32] = sum(%4, dims=[0], keepdim=false)
+  %8: i64[u0] = arange(start=0, end=u0, step=1, dtype="i64")
+  %9: bool[4] = logical_not(%seen)
+  return %7, %8, %4, %5, %9
+""",
+        2,
+    ),
 }
 
 
@@ -266,15 +289,16 @@ def write_zoo(folder: Path) -> list[Path]:
     """Every program as a file, the same bytes each time."""
     paths = []
     for name, (symbols, given, body, outputs) in ZOO.items():
-        count = given.count("%")
+        states = STATES.get(name, ())
+        count = given.count("%") - len(states)
         text = _HEAD.format(
             name=name, symbols=f"symbols {symbols}\n" if symbols else "", given=given, body=body.lstrip("\n"),
             inputs=json.dumps({"args": list(range(count)), "kwargs": {}, "names": [str(i) for i in range(count)]}),
-            outputs=json.dumps({"tuple": list(range(outputs))}),
+            outputs=json.dumps({"tuple": list(range(outputs))}), states="".join(f"state {s}\n" for s in states),
         )  # fmt: skip
         rng = np.random.default_rng(5)
         constants = {}
-        for line in body.splitlines():
+        for line in (*states, *body.splitlines()):
             if line.strip().startswith("@") and " = " not in line:
                 constant, _, kind = line.strip()[1:].partition(": ")
                 shape = tuple(int(d) for d in kind[kind.index("[") + 1 : kind.index("]")].split(","))

@@ -71,7 +71,7 @@ static void test_load_failures(const char* path, const char* bytes, size_t size)
   memcpy(changed, bytes, size);
   changed[8] = 9; /* version */
   expect_failure(pen_model_open_memory(changed, size, 0, &model, &error), PEN_ERROR_VERSION, "version 9");
-  CHECK_TEXT(error.message, "format version 3 or older");
+  CHECK_TEXT(error.message, "format version 4 or older");
   memcpy(changed, bytes, size);
   changed[size - 1] ^= 0x10; /* a weight */
   CHECK(pen_model_open_memory(changed, size, 0, &model, &error) == PEN_OK);

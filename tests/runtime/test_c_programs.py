@@ -28,6 +28,14 @@ def test_modules_and_values(kind: str) -> None:
     assert native.run([native.program(kind, HERE / "module.c"), GOLDEN]).stdout == "all well\n"
 
 
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+def test_state(kind: str) -> None:
+    """What sessions keep from run to run: each its own, reset, after a run that failed; runs allocate nothing."""
+    counted = ["-DCOUNTED"] if kind == "plain" else []
+    done = native.run([native.program(kind, HERE / "state.c", flags=counted), GOLDEN.with_name("v4.pen")])
+    assert done.stdout == "all well\n"
+
+
 def test_module_out_of_memory() -> None:
     """Every allocation of loading, making and running a module fails once."""
     assert "failures survived" in native.run([native.program("plain", HERE / "module_out_of_memory.c"), GOLDEN]).stdout

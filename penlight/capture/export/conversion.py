@@ -21,8 +21,16 @@ from penlight.capture.export.aten_calls import arguments, aten_name
 from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.decompose import taken_apart
 from penlight.capture.export.source_lines import source_of
+from penlight.capture.export.state import (
+    STATE_OUTPUTS,
+    changed_buffers,
+    refuse_complex,
+    refuse_mutation,
+    refuse_shared,
+    rounded,
+)
 from penlight.capture.export.symbols import Symbols, symbol_range
-from penlight.capture.export.tensors import Constants, half_name, tensor_type, value_type
+from penlight.capture.export.tensors import Constants, half_name, tensor_type, to_numpy, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
 from penlight.ir import containers
 from penlight.ir.dims import Dim, Expr, symbol, symbols_of
@@ -69,6 +77,8 @@ class Conversion:
         self.hints: dict[str, int] = {}  # of our symbols: sizes of the example inputs
         self.constants = Constants(self.graph)
         self.weights: dict[torch.fx.Node, tuple[torch.Tensor, str]] = {}
+        self.states: dict[str, Value] = {}  # by the name of a buffer that the model changes: what a run finds there
+        self.initial: dict[str, Value] = {}  # and what the first run finds
         self.known = known
         self.env: dict[torch.fx.Node, Any] = {}  # Values, tuples of them, numbers, SymInts
         self.inputs: list[containers.Spec] = []  # one per leaf of the arguments
@@ -81,13 +91,35 @@ class Conversion:
         self.floats: dict[str, Value] = {}  # torch's symbols of floats that were read from tensors
 
     def run(self) -> None:
-        _refuse_mutation(self.ep)
+        refuse_mutation(self.ep)
         self._bind_inputs()
         results = self._block(self.ep.graph)
         nodes = next(n for n in self.ep.graph.nodes if n.op == "output").args[0]
-        for spec, node, result in zip(self.ep.graph_signature.output_specs, nodes, results, strict=True):
+        specs = self.ep.graph_signature.output_specs
+        left = {s.target: r for s, r in zip(specs, results, strict=True) if s.kind in STATE_OUTPUTS}
+        for spec, node, result in zip(specs, nodes, results, strict=True):
             if spec.kind == OutputKind.USER_OUTPUT:
-                self.outputs.append(self._output(self._stored(node, result)))
+                given = self._stored(node, result)
+                if isinstance(given, Value) and any(given is r for r in left.values()):
+                    # a state's memory is the session's, which can write it in place: the caller gets a copy
+                    given = self.emitter.emit("copy", given, type=given.tensor, force=True)
+                self.outputs.append(self._output(given))
+        if not self.unsupported:
+            self.graph.outputs += [self._left(name, left[name]) for name in self.states]
+
+    def _left(self, name: str, result: Any) -> Value:
+        """What a run leaves in a state."""
+        before = self.states[name]
+        if not isinstance(result, Value) or result.type != before.type:
+            raise CaptureError(
+                f"the model changes its buffer {name} from {before.type} to {result!r}: a state keeps its type"
+            )
+        tensor = self.ep.state_dict.get(name, self.ep.constants.get(name))
+        half = half_name(tensor)
+        result = rounded(self.emitter, result, before, half) if half else result
+        if self.graph.is_output(result):  # of two states, each has memory of its own
+            result = self.emitter.emit("copy", result, type=result.tensor, force=True)
+        return result
 
     def method(self) -> Method:
         signature = self.ep.module_call_graph[0].signature
@@ -98,7 +130,7 @@ class Conversion:
         output_spec = containers.from_treespec(self.ep.call_spec.out_spec, self.outputs)
         self.graph.prune_constants()
         self._refuse_unbound()
-        return Method(self.graph, input_spec, output_spec, self._ranges())
+        return Method(self.graph, input_spec, output_spec, self._ranges(), list(self.initial.values()))
 
     def _ranges(self) -> dict[str, SymbolRange]:
         inputs = {t: n for t, n in self.symbols.names.items() if t not in self.from_data}
@@ -129,6 +161,8 @@ class Conversion:
         specs = self.ep.graph_signature.input_specs
         user = [n for s, n in zip(specs, placeholders, strict=True) if s.kind == InputKind.USER_INPUT]
         self._name_symbols(user)
+        changed = set(changed_buffers(self.ep).values())
+        kept: list[tuple[torch.fx.Node, str, torch.Tensor]] = []
         for spec, node in zip(specs, placeholders, strict=True):
             if spec.kind == InputKind.USER_INPUT:
                 self._bind_user_input(spec.arg, node)
@@ -137,13 +171,29 @@ class Conversion:
                 tensor = self.ep.state_dict.get(name, self.ep.constants.get(name))
                 if not isinstance(tensor, torch.Tensor):
                     raise CaptureError(f"{name}: the exported program holds no tensor for it")
-                self.weights[node] = (tensor, name)
+                if name in changed:
+                    kept.append((node, name, tensor))
+                else:
+                    self.weights[node] = (tensor, name)
             elif spec.kind == InputKind.TOKEN:
                 self.env[node] = None  # torch passes it through calls with side effects, to keep their order
             else:
                 raise CaptureError(
                     f"{spec.target or node.name}: an object of the model ({spec.kind.name}) that is no tensor"
                 )
+
+        if kept:
+            tensors = [*((name, t) for _, name, t in kept), *((name, t) for t, name in self.weights.values())]
+            refuse_shared(tensors, changed)
+        for node, name, tensor in kept:  # after the caller's inputs, whose numbers the specs have
+            self._bind_state(node, name, tensor)
+
+    def _bind_state(self, node: torch.fx.Node, name: str, tensor: torch.Tensor) -> None:
+        refuse_complex(name, tensor)
+        array, dtype = to_numpy(tensor, name)
+        value = self.graph.add_input(_input_name(node.name), TensorType(dtype, array.shape))
+        self.initial[name] = Value(name, value.type, constant=array)
+        self.env[node] = self.states[name] = value
 
     def _name_symbols(self, user: list[torch.fx.Node]) -> None:
         """Plain symbols first, under the name of the input dim that they are; then those inside of expressions."""
@@ -562,28 +612,3 @@ def _input_name(name: str) -> str:
     stem, _, number = name.rpartition("_")
     taken = (number.isdigit() and stem in registry.OPS) or (name[:1] == "v" and name[1:].isdigit())
     return f"{name}_" if taken else name
-
-
-NOT_CONVERTED = (
-    "the model is prepared for quantization, or trained for it, but not quantized yet: it watches the ranges of its numbers when it runs."
-    " Calibrate or train it, then give what torch.ao.quantization.convert(model.eval()), convert_fx or convert_pt2e makes of it"
-)
-
-
-def _refuse_mutation(ep: ExportedProgram) -> None:
-    changed = {
-        OutputKind.BUFFER_MUTATION: "the model changes its own buffer",
-        OutputKind.PARAMETER_MUTATION: "the model changes its own parameter",
-        OutputKind.USER_INPUT_MUTATION: "the model changes its input in place:",
-    }
-    found = [f"{changed[s.kind]} {s.target}" for s in ep.graph_signature.output_specs if s.kind in changed]
-    if found and all("activation_post_process" in text or "fake_quant" in text for text in found):
-        raise CaptureError(NOT_CONVERTED)
-    if found:
-        raise CaptureError(
-            "a captured model cannot keep state or write into its inputs yet: "
-            + "; ".join(found)
-            + ". Put it into eval mode"
-            " before exporting (BatchNorm counts in training), clone an input before changing it, or return the new state;"
-            " or pass torch.jit.script(model), which keeps its state."
-        )

@@ -21,6 +21,7 @@ from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.conversion import Conversion
 from penlight.capture.export.memory_format import channels_last_results
 from penlight.capture.export.recurrence import free_steps
+from penlight.capture.export.state import changed_buffers, refuse_shared
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.graph import Program
@@ -36,7 +37,8 @@ def capture_exported(
     """The Program of an exported model. `dim_names` gives (flat input, dim) the names that the user gave them; `decided`
     the source lines of conditions on sizes that held in TorchScript code."""
     registry.load_all()
-    apart: set[OpOverload] = set()  # operators that torch is asked to take apart, besides those without a converter
+    # operators that torch is asked to take apart, besides those without a converter
+    apart: set[Any] = {n.target for n in ep.graph.nodes if mutation.updates_statistics(n)}
     report: UnsupportedError | None = None
     current, retraced = ep, False
     while True:
@@ -68,10 +70,12 @@ def capture_exported(
 
 
 def _weights(ep: ExportedProgram) -> list[torch.fx.Node]:
-    """The placeholders of parameters, buffers and constants."""
+    """The placeholders of parameters, buffers and constants; those that the model changes are none."""
+    changed = set(changed_buffers(ep).values())
     kinds = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
     placeholders = [n for n in ep.graph.nodes if n.op == "placeholder"]
-    return [n for n, spec in zip(placeholders, ep.graph_signature.input_specs, strict=True) if spec.kind in kinds]
+    specs = zip(placeholders, ep.graph_signature.input_specs, strict=True)
+    return [n for n, spec in specs if spec.kind in kinds and spec.target not in changed]
 
 
 def _decompositions(ops: Sequence[OpOverload]) -> dict[Any, Callable[..., Any]]:
@@ -110,4 +114,6 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
         with quiet(), torch.no_grad(), free_steps():
             return ep.run_decompositions(table)
     except Exception as e:
+        tensors = [*ep.state_dict.items(), *ep.constants.items()]
+        refuse_shared((n, t) for n, t in tensors if isinstance(t, torch.Tensor))
         raise CaptureError(f"torch could not make the model functional: {type(e).__name__}: {e}") from e

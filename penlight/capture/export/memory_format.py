@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
 
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.quiet import quiet
@@ -27,7 +28,7 @@ def channels_last_results(ep: ExportedProgram) -> list[list[int]]:
     at_capture: list[Any] = [getattr(n, "meta", {}).get("val") for n in results]
     if not images or not any(map(_is_image, at_capture)):
         return []
-    wanted = [i for i, n in enumerate(results) if getattr(n, "name", "") in ep.graph_signature.user_outputs]
+    wanted = [i for i, s in enumerate(ep.graph_signature.output_specs) if s.kind == OutputKind.USER_OUTPUT]
     found = []
     for memory_format in FORMATS:
         values = at_capture

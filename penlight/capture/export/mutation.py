@@ -31,6 +31,16 @@ def is_in_place(node: torch.fx.Node) -> bool:
     return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
 
 
+def updates_statistics(node: torch.fx.Node) -> bool:
+    """In training, norms write running statistics, which their schemas do not say."""
+    if not isinstance(node.target, OpOverload) or node.target._schema.name not in (
+        "aten::batch_norm",
+        "aten::instance_norm",
+    ):
+        return False
+    return node.args[3] is not None and node.args[5] is True
+
+
 def functional_form(op: OpOverload) -> OpOverload | None:
     """relu_ -> relu; None where there is no operator of that name that takes the same arguments."""
     namespace, _, name = op._schema.name.partition("::")
@@ -71,6 +81,8 @@ def plan(
     """For each result of an in-place call, the node that it is another name of. None: not plainly safe. Calls among `known`
     are left out: those are carried out while capturing (constant_calls.py)."""
     nodes = list(module.graph.nodes)
+    if any(map(updates_statistics, nodes)):
+        return None
     nested = [m for m in module.modules() if isinstance(m, torch.fx.GraphModule) and m is not module]
     if not any(is_in_place(n) and n not in known for m in (module, *nested) for n in m.graph.nodes):
         return {}

@@ -15,11 +15,11 @@ from torch import nn
 from torch.export import Dim, ExportedProgram
 from torch.utils import _pytree as pytree
 
-from penlight.capture.export.conversion import NOT_CONVERTED
 from penlight.capture.export.detection import exportable_detectors
 from penlight.capture.export.exported_program import capture_exported
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.size_decisions import UndecidedError
+from penlight.capture.export.state import NOT_CONVERTED
 from penlight.capture.quiet import quiet
 from penlight.errors import CaptureError
 from penlight.ir.dims import Dim as Size

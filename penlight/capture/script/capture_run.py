@@ -9,6 +9,7 @@ import torch.fx.traceback
 
 from penlight.capture.export import nn_module
 from penlight.capture.script.machine import ScriptMachine
+from penlight.errors import CaptureError
 from penlight.ir.graph import Method
 
 
@@ -26,4 +27,7 @@ def capture_run(
     exec(f"def forward({', '.join(names)}):\n    return run({', '.join(names)})\n", scope)
     object.__setattr__(machine, "forward", scope["forward"])
     with torch.fx.traceback.preserve_node_meta():
-        return nn_module.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided, say).methods["forward"]
+        method = nn_module.capture_shapes(machine, inputs, {}, dynamic_shapes, machine.decided, say).methods["forward"]
+    if method.states:  # the module's, which its other methods may look at: a plan's would be its own
+        raise CaptureError(f"the model keeps state: its code changes {', '.join(s.name for s in method.states)}")
+    return method

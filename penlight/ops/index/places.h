@@ -19,7 +19,7 @@ static PEN_INLINE Status places_shape(const Given& g, int first_input, int64_t a
   const Tensor& x = g.in(0);
   int count = g.input_count() - first_input;
   if (count < 1) return g.fail(-1, "an index tensor or more", "none");
-  if (at < 0 || at + count > x.rank)
+  if (at < 0 || at > x.rank - count)
     return g.fail(0, "a dim for every index tensor", "rank %d, indices from dim %lld on", x.rank, static_cast<long long>(at));
   for (int k = 0; k < count; ++k) {
     PEN_TRY(check_long_indices(g, first_input + k));

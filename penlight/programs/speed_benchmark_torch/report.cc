@@ -152,6 +152,7 @@ bool make_profile(const Runner& runner, int64_t runs, Profile* profile) {
   profile->seconds = static_cast<double*>(calloc(static_cast<size_t>(steps) + 1, sizeof(double)));
   bool fine = (times && profile->seconds) || fail("no memory for a profile of %d steps", steps);
   for (size_t run = 0; run < rows && fine; ++run) {
+    runner_reset(runner);
     pen_session_set_profiling(session, 1);  // counts from zero
     fine = runner_run(runner);
     if (fine && pen_session_step_count(session) != steps) fine = fail("--profile: the number of steps differs from run to run");

@@ -54,6 +54,10 @@ bool runner_create(const Flags& flags, const pen_model* model, Inputs* inputs, R
                  : interpreted_create(flags, model, *inputs, runner->bundle, &runner->interpreted);
 }
 
+void runner_reset(const Runner& runner) {
+  if (runner.session) pen_session_reset(runner.session);
+}
+
 bool runner_run(const Runner& runner) {
   if (!runner.session) return interpreted_run(runner.interpreted);
   return pen_session_run(runner.session) == PEN_OK || fail("%s", pen_session_error(runner.session)->message);

@@ -17,6 +17,8 @@ struct Runner {
 };
 
 bool runner_create(const Flags& flags, const pen_model* model, Inputs* inputs, Runner* runner);
+// Every run of a model that keeps state in a session starts alike: else a key/value cache would be full at some time.
+void runner_reset(const Runner& runner);
 bool runner_run(const Runner& runner);  // false after having said what is wrong
 void runner_add_outputs(const Runner& runner, const Flags& flags, const pen_model* model, Text* text);
 

@@ -40,6 +40,13 @@ constexpr bool kHasBytes = false, kHasHalves = false;
 constexpr bool kHasBytes = true, kHasHalves = true;
 #endif
 
+// Whether methods may keep state. A library for models that keep none reads files of versions before that, and is smaller.
+#if defined(PEN_STATELESS)
+constexpr bool kHasState = false;
+#else
+constexpr bool kHasState = true;
+#endif
+
 // What the integers of a quantized tensor stand for: real = (stored - zero) * scale. Weights may have a scale for every place along
 // `axis`, and zero points too.
 struct Quant {

@@ -160,8 +160,11 @@ Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : r->arena + plan.buffers[at.buffer].offset; };
   Job job = {step->run, step->in,  step->out,    step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
              0,         &r->fault, step->counts, &r->random};
-  for (; job.phase < 3; ++job.phase)
-    if (step->tasks[job.phase]) pool_run(r->pool, step->tasks[job.phase], run_tasks, &job);
+  for (; job.phase < 3 && PEN_LIKELY(!r->fault.set); ++job.phase) {
+    if (!step->tasks[job.phase]) continue;
+    if (kHasState && step->writes_state && (job.phase == 2 || !step->tasks[job.phase + 1])) r->wrote_state = true;
+    pool_run(r->pool, step->tasks[job.phase], run_tasks, &job);
+  }
   if (PEN_LIKELY(!r->fault.set)) return PEN_OK;
   return report_fault(r, model, *step);
 }

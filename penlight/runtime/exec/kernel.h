@@ -181,7 +181,8 @@ class Lay : public Given {
   // Asks for the output's physical order, like need() for inputs: an error where the file's layout says otherwise.
   Status need_out(int index, Need need);
   // Output `index` may take the memory of this input, if nobody needs that any more (elementwise operators). `alone`: only
-  // where no other input lies in that memory (scatter reads those after it has begun to write).
+  // where no other input lies in that memory (scatter reads those after it has begun to write). A kernel that may fail in a run writes
+  // into such memory in its last phase only.
   void may_reuse(int index, int input, bool alone = false);
   // This input may be computed straight into output `index`, `offset` elements in, at the output's strides (cat). Where
   // that is done, the input's memory is part of the output's in a run, and nothing is left to copy.

@@ -1,6 +1,6 @@
 // The C interface of models: open, describe, close.
 #include "penlight/runtime/exec/isa.h"
-#include "penlight/runtime/file/model.h"
+#include "penlight/runtime/file/verify.h"
 
 using namespace pen;
 
@@ -47,7 +47,7 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
   const char* name = source.path;
   if (out) *out = nullptr;
   memset(needs, 0, sizeof *needs);
-  needs->newest_version = format::kVersion;
+  needs->newest_version = kNewestVersion;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
   if (!model) return report(error, PEN_ERROR_MEMORY, name, "memory for a model", "none");
   Status status = map_source(source, flags & PEN_LOAD_COPY, model, error);

@@ -252,6 +252,8 @@ struct Builder {
       PEN_TRY(pass(first, states));
     }
     PEN_TRY(bind_outputs());
+    for (int32_t i = 0; kHasState && i < plan->output_count; ++i)
+      if (plan->outputs[i].state >= 0) change_in_place(&plan->outputs[i]);
     reuse_inputs();
     PEN_TRY(lay_buffers());
     PEN_TRY(collect_patches());
@@ -303,10 +305,59 @@ struct Builder {
                                         "a view, a packed one, or one that another output shares"});
         b.kind = Buffer::Kind::output;
         b.index = static_cast<int32_t>(index);
-        plan->outputs[plan->output_count++] = {index, t, b.size, v.count};
+        plan->outputs[plan->output_count++] = {index, 0, false, t, b.size, v.count};
+        if (kHasState) PEN_TRY(find_state(&plan->outputs[plan->output_count - 1]));
       }
     }
     return PEN_OK;
+  }
+
+  // ---- states ----
+  // Whose next value an output is. A state never changes its size: that of its constant.
+  Status find_state(Plan::Output* out) {
+    out->state = -1;
+    for (uint32_t i = 0; i < request.code->state_count; ++i) {
+      const format::State& s = m.states[request.code->states + i];
+      if (s.result != out->index) continue;
+      out->state = static_cast<int16_t>(i);  // there are 4096 at most
+      const int64_t* dims = m.ints.data + m.constants[s.constant].dims;
+      if (out->count || memcmp(dims, out->tensor.dims, sizeof(int64_t) * static_cast<size_t>(out->tensor.rank)) != 0)
+        return report(request.error, {PEN_ERROR_FORMAT, "state", "", m.string(s.name), "a next value of the same size", "another"});
+    }
+    return PEN_OK;
+  }
+
+  // A large state is changed where it lies: a cache of which a run writes one row is not copied for that. Its next value must come
+  // from it by operators that can work in place, one after another, and nobody may look at the old value any more. A small state is not
+  // worth that: its next value has memory of its own, so that a run that fails leaves it as it was.
+  void change_in_place(Plan::Output* out) {
+    constexpr int64_t kWorth = 4096;
+    const uint32_t before = method.input_count + static_cast<uint32_t>(out->state);
+    const int32_t home = registers[before].bound ? registers[before].at.buffer : -1, last = registers[out->index].at.buffer;
+    if (request.backend != &kCpu || home < 0 || plan->buffers[last].size < kWorth) return;
+    for (uint32_t pc = begin + regions; pc < method.code_count; ++pc) {  // later stages
+      const format::Instruction& in = m.code[method.code + pc];
+      for (uint32_t i = 0; i < in.arg_count; ++i)
+        if (m.indices[in.args + i] == before) return;
+    }
+    // Backwards, to ever earlier steps: once to see whether it is so, once to do it.
+    for (bool all = false; !out->in_place; all = true) {
+      for (int32_t at = last; at != home;) {
+        const Given::State::Reuse* link = nullptr;
+        for (int32_t i = 0, from; i < reuses.count; ++i) {
+          const Given::State::Reuse& r = reuses[i];
+          const Step& step = plan->steps[r.step];
+          Buffer *a, *b;
+          if (step.out_at[r.out].buffer != at || !can_reuse(r, false, &from, &a, &b) || step.in_at[r.in].buffer != from) continue;
+          if (from == home || (!link && plan->buffers[from].kind == Buffer::Kind::arena)) link = &r;
+        }
+        if (!link) return;
+        if (all) plan->buffers[at].merged = home;
+        if (all) plan->steps[link->step].writes_state = true;
+        at = plan->steps[link->step].in_at[link->in].buffer;
+      }
+      out->in_place = all;
+    }
   }
 
   // The name of a method's output, or of the value that another register holds.
@@ -335,32 +386,41 @@ struct Builder {
   }
   static int64_t referred(const Tensor& t, int32_t dim) { return dim == Plan::kValue ? *t.as<int64_t>() : t.dims[dim]; }
 
-  // In-place: an elementwise result takes the memory of an input that dies there and lies exactly alike.
+  // Whether a result may take the memory of an input: that dies there and lies exactly alike. `root`: where that input lies.
+  PEN_INLINE bool can_reuse(const Given::State::Reuse& r, bool only_arena, int32_t* root, Buffer** from, Buffer** to) const {
+    const Step& step = plan->steps[r.step];
+    Place in = step.in_at[r.in], out = step.out_at[r.out];
+    if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0) return false;
+    *root = in.buffer;
+    while (plan->buffers[*root].merged >= 0) *root = plan->buffers[*root].merged;
+    Buffer &a = plan->buffers[*root], &b = plan->buffers[out.buffer];
+    *from = &a;
+    *to = &b;
+    if (*root == out.buffer || b.merged >= 0) return false;
+    if (only_arena && (a.kind != Buffer::Kind::arena || b.kind != Buffer::Kind::arena)) return false;
+    if (a.last != r.step || b.first != r.step || plan->buffers[in.buffer].size != b.size) return false;
+    const Tensor &x = step.in[r.in], &y = step.out[r.out];
+    bool same = x.rank == y.rank && x.dtype == y.dtype;
+    for (int d = 0; same && d < x.rank; ++d) same = x.dims[d] == y.dims[d] && (x.strides[d] == y.strides[d] || x.dims[d] == 1);
+    for (int j = 0; same && j < step.in_count; ++j) {  // another operand may look at the same memory in another order
+      int32_t other = step.in_at[j].buffer;
+      while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
+      if (j == r.in || other != *root) continue;
+      const Tensor& z = step.in[j];
+      same = !r.alone && step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
+             memcmp(z.strides, x.strides, sizeof x.strides) == 0;
+    }
+    return same;
+  }
+
+  // In-place: an elementwise result takes the memory of an input.
   void reuse_inputs() {
-    for (int32_t i = 0; i < reuses.count; ++i) {
+    for (int32_t i = 0, root; i < reuses.count; ++i) {
       const Given::State::Reuse& r = reuses[i];
-      Step& step = plan->steps[r.step];
-      Place in = step.in_at[r.in], out = step.out_at[r.out];
-      if (in.buffer < 0 || out.buffer < 0 || in.offset != 0 || out.offset != 0) continue;
-      int32_t root = in.buffer;
-      while (plan->buffers[root].merged >= 0) root = plan->buffers[root].merged;
-      Buffer &a = plan->buffers[root], &b = plan->buffers[out.buffer];
-      if (root == out.buffer || a.kind != Buffer::Kind::arena || b.kind != Buffer::Kind::arena || b.merged >= 0) continue;
-      if (a.last != r.step || b.first != r.step || plan->buffers[in.buffer].size != b.size) continue;
-      const Tensor &x = step.in[r.in], &y = step.out[r.out];
-      bool same = x.rank == y.rank && x.dtype == y.dtype;
-      for (int d = 0; same && d < x.rank; ++d) same = x.dims[d] == y.dims[d] && (x.strides[d] == y.strides[d] || x.dims[d] == 1);
-      for (int j = 0; same && j < step.in_count; ++j) {  // another operand may look at the same memory in another order
-        int32_t other = step.in_at[j].buffer;
-        while (other >= 0 && plan->buffers[other].merged >= 0) other = plan->buffers[other].merged;
-        if (j == r.in || other != root) continue;
-        const Tensor& z = step.in[j];
-        same = !r.alone && step.in_at[j].offset == 0 && z.rank == x.rank && memcmp(z.dims, x.dims, sizeof x.dims) == 0 &&
-               memcmp(z.strides, x.strides, sizeof x.strides) == 0;
-      }
-      if (!same) continue;
-      b.merged = root;
-      a.last = b.last;
+      Buffer *a, *b;
+      if (!can_reuse(r, true, &root, &a, &b)) continue;
+      b->merged = root;
+      a->last = b->last;
     }
   }
 
@@ -397,7 +457,9 @@ struct Builder {
 
   Status patch(Tensor* t, const Place& at) {
     if (at.buffer < 0) return PEN_OK;
-    const Buffer& b = plan->buffers[at.buffer];
+    int32_t i = at.buffer;
+    while (kHasState && plan->buffers[i].merged >= 0) i = plan->buffers[i].merged;
+    const Buffer& b = plan->buffers[i];
     if (b.kind != Buffer::Kind::input && b.kind != Buffer::Kind::output) return PEN_OK;
     Plan::Patch p = {t, b.index, at.offset};
     return plan->patches.push(p) ? PEN_OK : out_of_memory();

@@ -17,7 +17,7 @@ struct Buffer {
   int64_t size;         // bytes
   int32_t first, last;  // nodes during which it must be kept
   int64_t offset;       // arena: where it lies
-  int32_t merged;       // arena: lives in this buffer instead (in-place), or -1
+  int32_t merged;       // arena, and a state's next value: lives in this buffer instead (in-place), or -1
   char* base;           // constant: its bytes
 };
 
@@ -53,6 +53,7 @@ struct Step {
   const KernelEntry* entry;
   RunFn run;  // null: all outputs are views
   uint32_t node;
+  bool writes_state;  // in place: a run that fails from its last phase on cannot be taken back
   const format::Region* region;
   int32_t in_count, out_count, copy_count;
   Tensor* in;
@@ -93,6 +94,8 @@ struct Plan {
   Reference* references = nullptr;
   struct Output {  // a register that is needed after this stage
     uint32_t index;
+    int16_t state;  // a state's next value: the state's number; else -1 (0 in a library without states)
+    bool in_place;  // where the state lies
     Tensor tensor;  // without data
     int64_t bytes;
     const int64_t* count;  // as in ValueState

@@ -16,6 +16,7 @@ struct Runner {
   bool profiling, guard_weights;
   Fault fault;
   Random random;
+  bool wrote_state;  // in place, since a session cleared it
   pen_error* error;
   pen_trace* trace;          // null: nobody asks what is used
   void* const* bound;        // of each register: the device's memory that it has in place of the host's; null: none has any

@@ -43,6 +43,7 @@ struct pen_session {
   uint32_t stages_ready;  // how many of these the last prepare or run reached
   uint64_t clock;
   bool ran;
+  bool torn;  // a run failed when it had begun to change states in place: what they hold is of no use
   Runner own;
   Runner* runner;  // its own, or that of the module whose VM code runs it
   Runner island;   // for stages on the CPU, where the rest runs elsewhere; made when the first of them runs
@@ -205,6 +206,7 @@ Status place_outputs(pen_session* s, const Plan& plan) {
   for (int32_t i = 0; i < plan.output_count; ++i) {
     const Plan::Output& out = plan.outputs[i];
     Tensor& t = s->registers[out.index];
+    if (kHasState && out.in_place) t.data = s->registers[s->method->input_count + static_cast<uint32_t>(out.state)].data;
     if (t.data || (!kOneDevice && s->bound[out.index])) continue;
     PEN_TRY(own_memory(s, out.index, out.bytes));
     t.data = s->memory[out.index].data;
@@ -233,7 +235,26 @@ Status run_stage(pen_session* s, Plan* plan) {
   return PEN_OK;
 }
 
+// What states have become: where that lies elsewhere, the two memories change places.
+void keep_states(pen_session* s) {
+  for (uint32_t stage = 0; stage < s->code->stage_count; ++stage) {
+    const Plan& plan = *s->current[stage];
+    for (int32_t i = 0; i < plan.output_count; ++i) {
+      const Plan::Output& out = plan.outputs[i];
+      if (out.state < 0 || out.in_place) continue;
+      const uint32_t before = s->method->input_count + static_cast<uint32_t>(out.state);
+      const pen_session::Memory old = s->memory[before];
+      s->memory[before] = s->memory[out.index];
+      s->memory[out.index] = old;
+      s->registers[before].data = s->memory[before].data;
+    }
+  }
+}
+
 Status run(pen_session* s) {
+  if (kHasState && s->torn)
+    return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first",
+                "a run after one that failed while it changed it");
   PEN_TRY(prepare(s));
   s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));
@@ -308,6 +329,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
     s->own.error = &s->error;
   }
+  if (kHasState && status == PEN_OK) status = states_create(s, found->input_count, own.arena_limit, error);
   if (status != PEN_OK) {
     pen_session_destroy(s);
     return status;
@@ -332,6 +354,13 @@ Status session_own_memory(pen_session* s, uint32_t index, int64_t bytes, char** 
   *data = s->memory[index].data;
   return PEN_OK;
 }
+void session_mend(pen_session* s) { s->torn = false; }
+const format::State* session_state(const pen_session* s, uint32_t index, Tensor** tensor) {
+  if (index >= s->code->state_count) return nullptr;
+  *tensor = &s->registers[s->method->input_count + index];
+  return &s->model->states[s->code->states + index];
+}
+const Model& session_model(const pen_session* s) { return *s->model; }
 void session_set_fetch(pen_session* s, Status (*fetch)(pen_session* s, const Runner& runner, const Plan& plan)) { s->fetch = fetch; }
 pen_error* session_error(pen_session* s) { return &s->error; }
 
@@ -436,8 +465,11 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
 }
 
 pen_status pen_session_run(pen_session* s) {
+  if (kHasState) s->runner->wrote_state = s->island.wrote_state = false;
   Status status = run(s);
   forget_outputs(s);
+  if (kHasState && status == PEN_OK) keep_states(s);
+  if (kHasState && status != PEN_OK) s->torn |= s->runner->wrote_state | s->island.wrote_state;
   return status;
 }
 

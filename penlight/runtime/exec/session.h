@@ -19,4 +19,11 @@ Status session_own_memory(pen_session* session, uint32_t index, int64_t bytes, c
 void session_set_fetch(pen_session* session, Status (*fetch)(pen_session* session, const Runner& runner, const Plan& plan));
 pen_error* session_error(pen_session* session);
 
+// What a session keeps from run to run (state.cc). Of a state, its record and its register; null past the last.
+const format::State* session_state(const pen_session* session, uint32_t index, Tensor** tensor);
+const Model& session_model(const pen_session* session);
+void session_mend(pen_session* session);  // its states are whole again
+// Memory for them, and in it what the file says. `first`: the register of the first one.
+Status states_create(pen_session* session, uint32_t first, uint64_t limit, pen_error* error);
+
 }  // namespace pen

@@ -38,11 +38,13 @@ struct Loader : Verifier {
     memcpy(&h, m->bytes, sizeof h);
     needs->version = h.version;
     for (int i = 0; i < 32; ++i) set_text(needs->hash + 2 * i, 3, "%02x", h.hash[i]);
-    if (h.version > kVersion) {
+    if (h.version > kNewestVersion) {
       char expected[64], got[64];
-      set_text(expected, sizeof expected, "format version %u or older", kVersion);
+      set_text(expected, sizeof expected, "format version %u or older", kNewestVersion);
       set_text(got, sizeof got, "version %u", h.version);
-      return report(error, PEN_ERROR_VERSION, name, expected, got, "Update Penlight, or save the model with an older one");
+      return report(
+          error, PEN_ERROR_VERSION, name, expected, got,
+          kHasState ? "Update Penlight, or save the model with an older one" : "Build a library for it: penlight build --model FILE");
     }
     if (h.version == 0) return fail("header", "a format version of 1 or more", "0");
     if (h.header_size < sizeof(Header) || h.header_size > 4096) return fail("header", "a header of 80 to 4096 bytes", "%u", h.header_size);
@@ -129,6 +131,7 @@ struct Loader : Verifier {
     };
 #undef PEN_SECTION
     for (const Wanted& w : kWanted) PEN_TRY(table(w));
+    if (kHasState) PEN_TRY(table({"STAT", true, sizeof(State), offsetof(Model, states)}));
     const Section* d;
     PEN_TRY(find("DATA", &d));
     if (!d) return fail("DATA", "a section of this name", "none");
@@ -480,6 +483,10 @@ struct Loader : Verifier {
       const Port& p = m->ports[method.inputs + i];
       regs[i] = {1, p.dtype, p.rank, 0};
     }
+    for (uint32_t i = 0; kHasState && i < code->state_count; ++i) {
+      const Constant& c = m->constants[m->states[code->states + i].constant];
+      regs[method.input_count + i] = {1, c.dtype, c.rank, 0};
+    }
     uint32_t stage = 0;
     code->begin[0] = 0;
     for (uint32_t pc = 0; pc < method.code_count; ++pc) {
@@ -505,6 +512,14 @@ struct Loader : Verifier {
           if (reg.dtype != p.dtype || reg.rank != p.rank) return fail("CODE", "outputs of the declared dtype and rank", "another");
           reg.state = 3;
           code->crosses[m->indices[in.args + i]] = MethodCode::returned;
+        }
+        for (uint32_t i = 0; kHasState && i < code->state_count; ++i) {
+          const State& s = m->states[code->states + i];
+          const bool written = s.result < method.registers && regs[s.result].state == 2;
+          if (!written) return fail("STAT", "a region's result of its own as a state's next value", "register %u", s.result);
+          PEN_TRY(check_state(this, s, regs[s.result].dtype, regs[s.result].rank));
+          regs[s.result].state = 3;
+          code->crosses[s.result] = MethodCode::returned;
         }
         return PEN_OK;
       }
@@ -546,8 +561,8 @@ struct Loader : Verifier {
     PEN_TRY(check_span(method.code, method.code_count, m->code.count, "METH"));
     PEN_TRY(check_span(method.inputs, method.input_count, m->ports.count, "METH"));
     PEN_TRY(check_span(method.outputs, method.output_count, m->ports.count, "METH"));
-    if (method.registers > m->indices.count + method.input_count || method.registers < method.input_count ||
-        method.input_count > static_cast<uint64_t>(kMaxInputs))
+    const uint64_t given = uint64_t{method.input_count} + (kHasState ? code->state_count : 0);
+    if (method.registers > m->indices.count + given || method.registers < given || given > static_cast<uint64_t>(kMaxInputs))
       return fail("METH", "a register for each input and result", "%u", method.registers);
     PEN_TRY(link(uint64_t{method.registers} + method.output_count));
     for (uint32_t i = 0; i < method.input_count; ++i) PEN_TRY(check_port(m->ports[method.inputs + i], method, true));
@@ -600,6 +615,7 @@ struct Loader : Verifier {
     if (m->methods.count == 0 && m->functions.count == 0) return fail("METH", "at least one method", "none");
     m->method_code = m->pool.take_array<MethodCode>(m->methods.count);
     if (!m->method_code) return out_of_memory();
+    if (kHasState) PEN_TRY(check_states(this));
     for (uint32_t i = 0; i < m->methods.count; ++i) PEN_TRY(check_method(m->methods[i], &m->method_code[i]));
     PEN_TRY(check_script(this));
     return kHasHalves ? expand_halves(this) : PEN_OK;

@@ -29,6 +29,8 @@ struct MethodCode {
   uint32_t* begin;  // of each stage: its first instruction. It ends at the next one that is no region
   uint8_t* on_cpu;  // of each stage: whether it runs on the CPU, whatever the session runs on
   Cross* crosses;   // of each register: whether it is needed after the stage that writes it
+  // What it keeps from run to run: STAT from `states` on. The first is in the register after the inputs, and so on.
+  uint32_t states, state_count;
 };
 
 struct Model {
@@ -52,6 +54,7 @@ struct Model {
   Table<format::Port> ports;
   Table<format::Method> methods;
   Table<format::Key> keys;
+  Table<format::State> states;  // empty in files of methods that keep none
   // VM code and bundled inputs; empty in files without them
   Table<format::Function> functions;
   Table<format::VmInstruction> vm_code;

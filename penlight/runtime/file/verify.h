@@ -4,6 +4,8 @@
 
 namespace pen {
 
+constexpr uint32_t kNewestVersion = kHasState ? format::kVersion : format::kVersionWithState - 1;  // that this library reads
+
 struct Verifier {
   Model* m;
   const char* name;
@@ -26,6 +28,10 @@ struct Verifier {
 
 // VM code, its constants and bundled inputs (load_script.cc). Methods have been checked before.
 Status check_script(Verifier* v);
+// What methods keep from run to run (states.cc). Rows of STAT, before methods are checked: each finds its own.
+Status check_states(Verifier* v);
+// A state of a method whose code was checked, and what register `result` of it holds.
+Status check_state(Verifier* v, const format::State& state, uint8_t dtype, uint8_t rank);
 // Fills Model::halves (halves.cc). Constants have been checked before.
 Status expand_halves(Verifier* v);
 

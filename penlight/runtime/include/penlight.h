@@ -13,7 +13,8 @@
  *   pen_tensor y;
  *   pen_session_output(session, 0, &y);
  *
- * A pen_model is immutable and may be used by many threads at once. A pen_session has one caller at a time. */
+ * A pen_model is immutable and may be used by many threads at once. A pen_session has one caller at a time; what a model keeps from run
+ * to run (a key/value cache) is the session's own. */
 #ifndef PENLIGHT_H_
 #define PENLIGHT_H_
 
@@ -163,6 +164,16 @@ PEN_API pen_status pen_session_prepare(pen_session* session);
  * error for an output whose size is not known before the run: that one lies in the session's own memory. */
 PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);
 PEN_API pen_status pen_session_run(pen_session* session);
+/* State: buffers that the model writes into (key/value caches, running statistics, counters). Each session has its own, which starts from
+ * what the model had when it was exported. After a run that failed it is as before that run, but for one case: where the run had begun to
+ * change a large state in place, it is of no use, and runs are errors until a reset.
+ *
+ * Takes the state back to where it started from. (pen_session_reset and pen_session_state do not exist in a library that was built for
+ * models without state.) */
+PEN_API void pen_session_reset(pen_session* session);
+/* The name of a state, and where it lies, row-major, until the next run; it may be read and written between runs. NULL past the last. f16
+ * and bf16 buffers are kept as f32. */
+PEN_API const char* pen_session_state(const pen_session* session, int32_t index, pen_tensor* tensor);
 /* Where random operators start from: after it, the runs of this session give the same numbers as those after the last time
  * it got this seed, for any number of threads. A new session has seed 0, and every run gives other numbers than the one
  * before it. They are Penlight's own (Philox 4x32-10): torch draws others from the same seed. */

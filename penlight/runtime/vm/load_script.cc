@@ -252,7 +252,8 @@ struct ScriptVerifier {
         break;
       case VmOp::planned: {
         const Method& method = m->methods[in.target];
-        if (in.extra >= fn.code_count || in.arg_count != method.input_count || in.result_count != method.output_count)
+        if (in.extra >= fn.code_count || in.arg_count != method.input_count || in.result_count != method.output_count ||
+            (kHasState && m->method_code[in.target].state_count))
           return v.fail("VMCD", "a planned method's inputs and outputs", "%u and %u", in.arg_count, in.result_count);
         break;
       }

@@ -18,6 +18,7 @@ from penlight.file.writer import write_file
 from tests.file.golden.integers import integer_program
 from tests.file.golden.packed import packed_program
 from tests.file.golden.script import expected, golden_program
+from tests.file.golden.state import state_program
 
 HERE = Path(__file__).parent
 
@@ -95,8 +96,14 @@ def version_3() -> None:
     write_file(integer_program(), HERE / "v3.pen")
 
 
+def version_4() -> None:
+    """State; state.py says what comes out."""
+    write_file(state_program(), HERE / "v4.pen")
+
+
 def main() -> None:
-    for name, make in {"v1": version_1, "v2": version_2, "v2_packed": version_2_packed, "v3": version_3}.items():
+    made = {"v1": version_1, "v2": version_2, "v2_packed": version_2_packed, "v3": version_3, "v4": version_4}
+    for name, make in made.items():
         if (HERE / f"{name}.pen").exists():
             print(f"{name}.pen exists: a golden file is made once")
         else:

@@ -90,6 +90,8 @@ class Session {
   size_t output_count() const { return output_count_; }
   size_t input_count() const { return inputs_.size(); }
   void seed(uint64_t seed) { pen_session_seed(get(), seed); }
+  // What the model keeps from run to run, back to where it started from. (Not in a library that was built for models without state.)
+  void reset() { pen_session_reset(get()); }
   Error error() const { return Error(*pen_session_error(get())); }
   pen_session* get() const { return session_.get(); }
 

@@ -196,9 +196,10 @@ public final class Session implements AutoCloseable {
     if (memory.module != 0) Native.seedModule(memory.module, seed);
   }
 
-  /** Takes the state of interpreted methods back to what the file says. */
+  /** Takes the model's state back to what the file says. Plans of planned methods, which keep theirs, are made anew. */
   public synchronized void reset() {
     checkOpen();
+    memory.endSessions();
     if (memory.module != 0) Native.resetModule(memory.module);
   }
 
