@@ -16,7 +16,7 @@ class Rows {
   explicit Rows(const Call& c) : call_(c) {}
 
   // These give the number of a value. A tensor must live until the run.
-  int input(const TensorObject& t) { return input(t.view()); }
+  int input(const TensorObject& t);
   int input(const Tensor& t);
   int number(const Value& v, DType dtype);
   int number(double v, DType dtype) { return number(Value(v), dtype); }
@@ -41,6 +41,7 @@ class Rows {
   };
   struct Step {
     RowFn row = nullptr;
+    const KernelEntry* kernel = nullptr;
     int inputs = 0, in[3] = {}, item = 0;
     double args[3] = {};
   };
@@ -50,11 +51,14 @@ class Rows {
   bool fits_in(const TensorObject& to, DType dtype, const Shape& shape) const;
   Status broadcast_inputs(Shape* shape) const;
   Status compute(int value, const Tensor& out);
+  bool join(int value);
+  TensorObject* fresh(DType dtype, const Shape& shape, bool row_major) const;
 
   const Call& call_;
   Item items_[kMaxItems];
   Step steps_[kMaxItems];
-  Tensor tensors_[kMaxTensors];
+  Tensor tensors_[kMaxTensors];                    // as they lie
+  const TensorObject* objects_[kMaxTensors] = {};  // null: it was given as a Tensor
   int item_count_ = 0, step_count_ = 0, tensor_count_ = 0;
   char missing_[48] = {};  // a kernel that this library lacks
   bool full_ = false;
