@@ -21,6 +21,19 @@ void hide_nhwc(TensorObject* t) {
   row_major_strides(s.rank, s.dims, t->shape.strides);
 }
 
+TensorObject* image_create(const Machine& m, DType dtype, const int64_t* dims) {
+  Tensor image;
+  image.dtype = dtype;
+  image.rank = 4;
+  for (int d = 0; d < 4; ++d) image.dims[d] = dims[d];
+  int64_t bytes;
+  Storage* storage = lay_channels(&image, m.runner.backend->pitch(image), &bytes) ? storage_create(bytes) : nullptr;
+  TensorObject* made = storage ? tensor_on(storage, image, 0) : nullptr;
+  storage_release(storage);
+  if (made) hide_nhwc(made);
+  return made;
+}
+
 Status settle(Machine* m, const char* op, const Value& v) {
   if (v.tag() != Tag::tensor) return PEN_OK;
   TensorObject& t = *v.tensor();
@@ -51,16 +64,8 @@ Status settle(Machine* m, const char* op, const Value& v) {
 Status wait_with(Call& c, const int64_t* dims) {
   Machine* m = c.machine;
   PEN_TRY(finish(m));
-  Tensor image;
-  image.dtype = DType::f32;
-  image.rank = 4;
-  for (int d = 0; d < 4; ++d) image.dims[d] = dims[d];
-  int64_t bytes;
-  Storage* storage = lay_channels(&image, m->runner.backend->pitch(image), &bytes) ? storage_create(bytes) : nullptr;
-  TensorObject* made = storage ? tensor_on(storage, image, 0) : nullptr;
-  storage_release(storage);
+  TensorObject* made = image_create(*m, DType::f32, dims);
   if (!made) return c.out_of_memory();
-  hide_nhwc(made);
   Waiting& w = m->waiting;
   w.op = c.op;
   w.source = m->source;

@@ -102,6 +102,14 @@ struct Interpreter {
   }
   // Before a value leaves the registers (images.h).
   Status settled(const Value& v) const { return settle(&m->machine, "VM", v); }
+  // Whether a list is for the next instruction only, and that an operator that takes images as they lie.
+  bool is_for_images(const format::VmInstruction& in) const {
+    const format::VmInstruction& next = (&in)[1];
+    const uint32_t made = model.indices[in.results];
+    const OpEntry* op = static_cast<format::VmOp>(next.op) == format::VmOp::op ? m->operators[next.target] : nullptr;
+    return op && op->nhwc && op->param_count > 0 && made >= frame->function->first_slot && next.arg_count > 0 && arg(next, 0) == made &&
+           op->param(0).kind == Kind::tensors;
+  }
   Value taken(uint32_t arg) const {
     Value v;
     take(arg, &v);
@@ -154,9 +162,10 @@ struct Interpreter {
       case format::VmOp::list: {
         ListObject* list = list_create(in.arg_count);
         Value made = Value::own(list);
+        const bool joined = is_for_images(in);
         for (uint32_t i = 0; list && i < in.arg_count; ++i) {
           Value item = taken(arg(in, i));
-          PEN_TRY(settled(item));
+          if (!joined) PEN_TRY(settled(item));
           if (!list_append(list, item)) return out_of_memory(m);
         }
         result(in, 0) = static_cast<Value&&>(made);

@@ -324,7 +324,11 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   bool looks = false;  // at data
   for (int i = 0; i < c.count; ++i) {
     looks |= args[i].tag() >= Tag::tensor;
-    if (settled || i >= c.inputs()) PEN_TRY(settle(m, op.name, args[i]));
+    if (!settled && i < c.inputs()) continue;
+    PEN_TRY(settle(m, op.name, args[i]));
+    const ListObject* list =
+        args[i].tag() == Tag::list && i < op.param_count && op.param(i).kind == Kind::tensors ? args[i].list() : nullptr;
+    for (int64_t k = 0; list && k < list->count; ++k) PEN_TRY(settle(m, op.name, list->items[k]));
   }
   if (settled && looks) PEN_TRY(finish(m));
   c.nhwc = nhwc && !settled && op.writes < 0;

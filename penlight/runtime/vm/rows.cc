@@ -1,7 +1,6 @@
 #include "penlight/runtime/vm/rows.h"
 
 #include "penlight/runtime/base/dims.h"
-#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/images.h"
@@ -228,26 +227,14 @@ TensorObject* Rows::fresh(DType dtype, const Shape& shape, bool row_major) const
     row_major_strides(seen[i].rank, seen[i].dims, seen[i].strides);
     nhwc = true;
   }
-  Tensor t;
-  int64_t bytes;
-  t.dtype = dtype;
-  t.rank = shape.rank;
-  for (int d = 0; d < shape.rank; ++d) t.dims[d] = shape.dims[d];
-  if (!lay_plain(&t, &bytes)) return nullptr;
-  if (!row_major) {
-    int64_t strides[kMaxRank];
-    result_strides(shape, seen, tensor_count_, strides);
-    nhwc = nhwc && call_.nhwc && shape.rank == 4;
-    for (int d = 0; d < shape.rank; ++d) {
-      nhwc = nhwc && (shape.dims[d] == 1 || t.strides[d] == strides[d]);
-      t.strides[d] = strides[d];
-    }
-    if (nhwc && !lay_channels(&t, call_.machine->runner.backend->pitch(t), &bytes)) return nullptr;
-  }
-  Storage* storage = storage_create(bytes);
-  TensorObject* made = storage ? tensor_on(storage, t, 0) : nullptr;
-  storage_release(storage);
-  if (made && nhwc && !row_major) hide_nhwc(made);
+  int64_t strides[kMaxRank], plain[kMaxRank];
+  row_major_strides(shape.rank, shape.dims, plain);
+  result_strides(shape, seen, tensor_count_, strides);
+  nhwc = nhwc && !row_major && call_.nhwc && shape.rank == 4;
+  for (int d = 0; d < shape.rank; ++d) nhwc = nhwc && (shape.dims[d] == 1 || plain[d] == strides[d]);
+  if (nhwc) return image_create(*call_.machine, dtype, shape.dims);
+  TensorObject* made = tensor_create(dtype, shape.rank, shape.dims);
+  if (made && !row_major) memcpy(made->shape.strides, strides, sizeof strides);
   return made;
 }
 
