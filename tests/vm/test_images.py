@@ -313,3 +313,16 @@ def test_in_an_object_that_is_the_result() -> None:
     text = f"forward(self, x, w):\n r3 = create __torch__.Box ()\n r4 = {CONV}\n set_attr 0 (r3, r4)\n r5 = aten::relu_(r4)\n return(r3)"
     model = penlight.Model(to_array(program(text, {}, classes={"__torch__.Box": ["value"]})), threads=1)
     compare(as_torch(model(X, W).value), Y.relu(), 1e-5, text)
+
+
+def test_the_object_of_a_convolution_changes_while_it_waits() -> None:
+    """Weights that were packed are attributes of an object, which code may set."""
+    text = """forward(self, x, w, other):
+ r4 = prepacked::conv2d_clamp_prepack(r2, None, [1, 1], [1, 1], [1, 1], 1, None, None)
+ r5 = prepacked::conv2d_clamp_run(r1, r4)
+ set_attr 0 (r4, r3)
+ r6 = aten::relu(r5)
+ return(r6)"""
+    model = penlight.Model(to_array(program(text, {})), threads=1)
+    for other in (np.zeros((64, 8, 3, 3), np.float32), np.zeros((8, 8, 1, 1), np.float32), np.zeros(3), None):
+        compare(as_torch(model(X, W, other)), Y.relu(), 1e-5, text)

@@ -81,7 +81,7 @@ static Status finish_in(Call& c, Graph* g, int value, TensorObject* made) {
   g->into(made);
   PEN_TRY(g->run(value));
   Value computed = Value::own(g->take(0));
-  return computed.tensor() == made ? PEN_OK : move_elements(c, memory_of(*made), computed.tensor()->view());
+  return computed.tensor() == made ? PEN_OK : c.fail("a result as it was when the call began to wait", "another");
 }
 
 Status convolve(Call& c, const TensorObject& x, const TensorObject& w, const TensorObject* b, const Convolution& v) {

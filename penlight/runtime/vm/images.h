@@ -8,7 +8,7 @@
 //
 // A convolution waits for what follows: its result has shape and memory at once, and its numbers when somebody computes. What comes next is
 // its last step where it can be, an activation or a sum (Rows::join); all else finishes it first. Between the two, code has looked at
-// sizes and moved references; nothing has been computed, so no tensor has changed.
+// sizes and moved references; nothing has been computed and no attribute set, so nothing that it was called with has changed.
 #pragma once
 #include "penlight/runtime/vm/machine.h"
 

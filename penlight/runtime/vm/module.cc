@@ -225,6 +225,7 @@ struct Interpreter {
       if (!instance_reserve(self, slot)) return out_of_memory(m);
       Value v = taken(arg(in, 1));
       PEN_TRY(settled(v));
+      PEN_TRY(finish(&m->machine));  // the object may hold the weights of what waits
       self->slots[slot] = static_cast<Value&&>(v);
       return PEN_OK;
     }
