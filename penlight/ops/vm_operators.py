@@ -205,7 +205,18 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
         writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
     shares = _SHARING.search(returned) is not None or name.partition(".")[0] in _SOMETIMES_THE_ARGUMENT
     return VmOperator(
-        name, symbol, params, len(parts), tuple(parts), writes, variadic, "quantized" in options, "nhwc" in options, shares, source, **more
+        name,
+        symbol,
+        params,
+        len(parts),
+        tuple(parts),
+        writes,
+        variadic,
+        "quantized" in options,
+        "nhwc" in options,
+        shares,
+        source,
+        **more,
     )
 
 

@@ -18,7 +18,12 @@ from tests.file.assemble import program
 from tests.vm.check import compare
 
 _numbers = itertools.count()
-KINDS = {"full": (3, 1, 1), "point": (1, 1, 0), "depth": (3, 0, 1), "halves": (3, 2, 1)}  # kernel, groups (0: each), padding
+KINDS = {
+    "full": (3, 1, 1),
+    "point": (1, 1, 0),
+    "depth": (3, 0, 1),
+    "halves": (3, 2, 1),
+}  # kernel, groups (0: each), padding
 
 
 def module(body: str, channels: int = 8, results: str = "Tensor") -> Any:
@@ -27,7 +32,9 @@ def module(body: str, channels: int = 8, results: str = "Tensor") -> Any:
     weights, methods = nn.Module(), []
     for kind, (kernel, groups, padding) in KINDS.items():
         groups = min(groups, channels) or channels
-        weight = torch.randn(channels, channels // groups, kernel, kernel, generator=generator) / (channels // groups) ** 0.5
+        weight = (
+            torch.randn(channels, channels // groups, kernel, kernel, generator=generator) / (channels // groups) ** 0.5
+        )
         weights.register_buffer(f"w_{kind}", weight)
         weights.register_buffer(f"b_{kind}", torch.randn(channels, generator=generator))
         methods.append(
@@ -35,7 +42,9 @@ def module(body: str, channels: int = 8, results: str = "Tensor") -> Any:
             f"    return torch.conv2d(x, self.w_{kind}, self.b_{kind}, [1, 1], [{padding}, {padding}], [1, 1], {groups})\n"
         )
     weights.register_buffer("state", torch.zeros(1))
-    weights.register_buffer(f"only_{next(_numbers)}", torch.zeros(1))  # torch has one class for all modules with the same attributes
+    weights.register_buffer(
+        f"only_{next(_numbers)}", torch.zeros(1)
+    )  # torch has one class for all modules with the same attributes
     m = torch.jit.script(weights)
     for method in methods:
         m.define(method)
@@ -198,7 +207,9 @@ class Program:
 def test_programs_drawn_at_random(first: int, shape: tuple[int, int, int, int]) -> None:
     for seed in range(first, first + 20):
         body = Program(seed).text(12)
-        check(body, image(shape[1], shape[2:], shape[0]), "Tuple[List[Tensor], List[int]]", 1, 2e-3)  # what clamps cut off was larger
+        check(
+            body, image(shape[1], shape[2:], shape[0]), "Tuple[List[Tensor], List[int]]", 1, 2e-3
+        )  # what clamps cut off was larger
 
 
 # --- by hand-written code, which no compiler would make ---
@@ -292,7 +303,10 @@ b:
 
 
 def test_the_same_bits_for_any_number_of_threads() -> None:
-    body = CASES["a chain"].replace("return", "y =") + "\ny = torch.cat([y, x], 1)[:, 3:11]\nreturn torch.relu(self.halves(y)) * y"
+    body = (
+        CASES["a chain"].replace("return", "y =")
+        + "\ny = torch.cat([y, x], 1)[:, 3:11]\nreturn torch.relu(self.halves(y)) * y"
+    )
     x = image(8, (33, 41), 3)
     m = module(body)
     one, three = (penlight.optimize(m, plan=False, threads=threads)(x) for threads in (1, 3))
