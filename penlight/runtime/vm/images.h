@@ -23,9 +23,8 @@ void hide_nhwc(TensorObject* t);
 // Any value. `op`: who asks, for the message when out of memory.
 Status settle(Machine* m, const char* op, const Value& v);
 
-// The result of the call will be an image [N, C, H, W] of f32. When it is finished, the operator is called again with the same arguments
-// and Call::finishing, and computes into Waiting::made.
-constexpr int kMostWaitingArgs = 16;
+// The result of the call, of at most kMostWaitingArgs arguments, will be an image [N, C, H, W] of f32. When it is finished, the operator is
+// called again with the same arguments and Call::finishing, and computes into Waiting::made.
 Status wait_with(Call& c, const int64_t* dims);
 // Computes what waits, if anything does: before anything is computed, and before data is read.
 Status finish(Machine* m);

@@ -20,10 +20,11 @@ struct PackedWeight {
 };
 
 // A call whose result has memory but no numbers yet, and what they become (images.h).
+constexpr int kMostWaitingArgs = 16;
 struct Waiting {
   const OpEntry* op;  // null: nothing waits
   const char* source;
-  Value args[16];
+  Value args[kMostWaitingArgs];
   int count;
   Value made;      // an image of f32
   Value residual;  // an image of the same size that is added to it; None: none is
