@@ -340,3 +340,17 @@ def test_the_object_of_a_convolution_changes_while_it_waits() -> None:
     model = penlight.Model(to_array(program(text, {})), threads=1)
     for other in (np.zeros((64, 8, 3, 3), np.float32), np.zeros((8, 8, 1, 1), np.float32), np.zeros(3), None):
         compare(as_torch(model(X, W, other)), Y.relu(), 1e-5, text)
+
+
+def test_nothing_is_turned_round() -> None:
+    """A chain of operators that all take images as they lie: none is copied. (The first takes a row-major one, having few channels.)"""
+    body = """
+y = torch.ops.aten.hardtanh_(self.full(x), 0.0, 6.0)
+y = y + torch.relu(self.depth(torch.max_pool2d(y, [3, 3], [1, 1], [1, 1])))
+y = torch.relu_(self.point(y)) + y
+return torch.ops.aten.adaptive_avg_pool2d({}, [1, 1])"""
+    for last, copies in (("y * 2", False), ("y[:, 1:]", True)):  # a view is made of what is settled
+        ours = penlight.optimize(module(body.format(last), 4), plan=False)
+        used = ours.trace()
+        ours(image(4))
+        assert any(key.startswith("copy") for key in used.kernels) == copies, used.kernels
