@@ -26,7 +26,7 @@ static Status give_sum(Call& c, bool minus, int a, int b, int alpha, bool above 
   }
   int x = operand(r, c, a, dtype, wide, true), y = operand(r, c, b, dtype, wide, true);
   if (factor.number() != 1) y = r.node("mul", wide, y, r.number(factor, wide));
-  int sum = r.node(minus ? "sub" : "add", wide, x, y);
+  int sum = minus ? r.node("sub", wide, x, y) : r.sum(r.node("add", wide, x, y));
   if (above) sum = r.node("maximum", wide, sum, r.number(Value(int64_t{0}), wide));
   return r.give(r.cast(sum, dtype));
 }

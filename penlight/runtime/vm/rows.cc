@@ -349,8 +349,8 @@ bool Rows::join(int value) {
     return true;
   }
   const TensorObject* other = object(1 - at);
-  if (!other || other == &made || !w.residual.is_none() || strcmp(name, "add.f32") != 0 || other->dtype() != DType::f32 ||
-      other->rank() != 4 || (op.writes < 0 && !tensor_is_contiguous(*other)))
+  if (!other || other == &made || !w.residual.is_none() || !sums_ || other->dtype() != DType::f32 || other->rank() != 4 ||
+      (op.writes < 0 && !tensor_is_contiguous(*other)))
     return false;
   for (int d = 0; d < 4; ++d)
     if (other->dim(d) != made.dim(d)) return false;

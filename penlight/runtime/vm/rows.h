@@ -24,6 +24,11 @@ class Rows {
   int node(const char* kernel, DType dtype, int a, int b = -1, int d = -1);
   // The float attributes of the last node, in the order of its schema.
   int with(int node, double first, double second = 0, double third = 0);
+  // Says of the last node that it adds two values: a convolution before it may take it along (images.h).
+  int sum(int node) {
+    sums_ = true;
+    return node;
+  }
   int cast(int value, DType to);
   DType dtype(int value) const { return items_[value].dtype; }
 
@@ -61,7 +66,7 @@ class Rows {
   const TensorObject* objects_[kMaxTensors] = {};  // null: it was given as a Tensor
   int item_count_ = 0, step_count_ = 0, tensor_count_ = 0;
   char missing_[48] = {};  // a kernel that this library lacks
-  bool full_ = false;
+  bool full_ = false, sums_ = false;
 };
 
 // The strides that torch (its TensorIterator) gives a fresh result of these operands, which broadcast to `shape`: dims sorted, from
