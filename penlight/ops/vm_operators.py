@@ -76,6 +76,7 @@ class VmOperator:
     writes: int  # the parameter that result 0 is copied into, or -1; those after it take further results
     variadic: bool
     quantized: bool
+    nhwc: bool  # takes images that lie so underneath
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
     form: int = 0  # which of the PEN_OP's schemas it was written as
@@ -204,7 +205,18 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
         writes = next((i for i, p in enumerate(params) if p.written == alias[1]), -1)
     shares = _SHARING.search(returned) is not None or name.partition(".")[0] in _SOMETIMES_THE_ARGUMENT
     return VmOperator(
-        name, symbol, params, len(parts), tuple(parts), writes, variadic, "quantized" in options, shares, source, **more
+        name,
+        symbol,
+        params,
+        len(parts),
+        tuple(parts),
+        writes,
+        variadic,
+        "quantized" in options,
+        "nhwc" in options,
+        shares,
+        source,
+        **more,
     )
 
 
@@ -248,7 +260,7 @@ def operators() -> dict[str, VmOperator]:
         if isinstance(rule, ElementwiseOp):
             path = ROOT.parent / (rule.module.replace(".", "/") + ".py")
             for schema in overloads.schemas(rule):
-                add(parse_schema(schema, "elementwise", "", path, rule=rule))
+                add(parse_schema(schema, "elementwise", "[nhwc]", path, rule=rule))
     return dict(sorted(found.items()))
 
 
@@ -295,12 +307,12 @@ class _Tables:
     def entry(self, op: VmOperator, more: int) -> str:
         """An OpEntry in C++."""
         options_at = max(op.options_at, 0)
-        if len(op.params) > 63 or max(op.outs, op.results, op.word, options_at) > 15:
+        if len(op.params) > 63 or op.form > 127 or max(op.outs, op.results, op.word, options_at) > 15:
             raise ValueError(f"{op.name}: more than an OpEntry holds (runtime/vm/op.h): widen its fields")
         numbers = f"{len(op.params)}, {op.outs}, {op.results}, {int(op.variadic)}, {int(op.quantized)}, {op.writes}"
         return (
             f"{{{self.text(op.name)}, {self.function(f'op_{op.symbol}')}, {self.first_param(op.params)}, {more}, {numbers}, "
-            f"{op.form}, {op.word}, {options_at}}}"
+            f"{op.form}, {int(op.nhwc)}, {op.word}, {options_at}}}"
         )
 
     def default(self, p: Param) -> tuple[int, str]:

@@ -17,7 +17,7 @@ static Status end_of(const Call& c, Convolution* v, int sides, const int64_t* mo
   return PEN_OK;
 }
 
-PEN_OP(convolution,
+PEN_OP(convolution, "[nhwc]",
        "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] dilation=1, SymInt "
        "groups=1) -> Tensor",
        "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] dilation=1, SymInt "
@@ -35,7 +35,7 @@ PEN_OP(convolution,
   return convolve(c, c.tensor(0), c.tensor(1), optional_tensor(c, 2), v);
 }
 
-PEN_OP(convolution_padded,
+PEN_OP(convolution_padded, "[nhwc]",
        "aten::conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, str padding='valid', SymInt[1] "
        "dilation=1, SymInt groups=1) -> Tensor",
        "aten::conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, str padding='valid', SymInt[2] "
@@ -65,7 +65,7 @@ PEN_OP(convolution_padded,
   return convolve(c, c.tensor(0), w, optional_tensor(c, 2), v);
 }
 
-PEN_OP(convolution_transposed,
+PEN_OP(convolution_transposed, "[nhwc]",
        "aten::conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, SymInt[1] "
        "output_padding=0, SymInt groups=1, SymInt[1] dilation=1) -> Tensor",
        "aten::conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, SymInt[2] "
@@ -87,7 +87,7 @@ PEN_OP(convolution_transposed,
 }
 
 PEN_OP(
-    convolution_any,
+    convolution_any, "[nhwc]",
     "[out]aten::convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "
     "transposed, SymInt[] output_padding, SymInt groups) -> Tensor",
     "[out]aten::_convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool "

@@ -137,12 +137,12 @@ constexpr const char* kTransposedFields[] = {"weight",   "bias",   "stride",    
 
 }  // namespace
 
-PEN_OP(conv2d_clamp_run,
+PEN_OP(conv2d_clamp_run, "[nhwc]",
        "{prepacked::conv2d_clamp_run,vulkan_prepack::conv2d_clamp_run,vulkan_prepack::run_conv2d_context,vulkan_prepack::run_conv1d_"
        "context,metal_prepack::conv2d_run}(Tensor X, object W_prepack) -> Tensor") {
   return run_conv(c, false);
 }
-PEN_OP(conv2d_transpose_clamp_run,
+PEN_OP(conv2d_transpose_clamp_run, "[nhwc]",
        "{prepacked::conv2d_transpose_clamp_run,vulkan_prepack::conv2d_transpose_clamp_run,vulkan_prepack::run_tconv2d_context}(Tensor X, "
        "object W_prepack) -> Tensor") {
   return run_conv(c, true);

@@ -13,28 +13,28 @@ static Status give_floats(Call& c, const char* kernel, double first = 0, double 
   return r.give(r.cast(r.with(r.node(kernel, carrier, r.cast(r.input(c.tensor(0)), carrier)), first, second, third), dtype));
 }
 
-PEN_OP(gelu, "[in_place][out]", "aten::gelu(Tensor self, *, str approximate='none') -> Tensor") {
+PEN_OP(gelu, "[in_place][out][nhwc]", "aten::gelu(Tensor self, *, str approximate='none') -> Tensor") {
   bool tanh = strcmp(c.text(1), "tanh") == 0;
   if (!tanh && strcmp(c.text(1), "none") != 0) return c.fail("approximate 'none' or 'tanh'", "'%s'", c.text(1));
   return give_floats(c, tanh ? "gelu_tanh" : "gelu");
 }
 
-PEN_OP(rrelu, "[in_place]",
+PEN_OP(rrelu, "[in_place][nhwc]",
        "aten::rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> "
        "Tensor") {
   if (c.flag(3)) return c.fail("training=False: a model that runs, not one that learns", "training=True");
   return give_floats(c, "leaky_relu", (c.number(1) + c.number(2)) / 2);
 }
 
-PEN_OP(selu, "[in_place]", "aten::selu(Tensor self) -> Tensor") {
+PEN_OP(selu, "[in_place][nhwc]", "aten::selu(Tensor self) -> Tensor") {
   return give_floats(c, "elu", 1.6732632423543772848170429916717, 1.0507009873554804934193349852946, 1);
 }
-PEN_OP(celu, "[in_place][out]", "aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor") {
+PEN_OP(celu, "[in_place][out][nhwc]", "aten::celu(Tensor self, Scalar alpha=1.0) -> Tensor") {
   if (c.number(1) == 0) return c.raise("RuntimeError: ZeroDivisionError: alpha cannot be 0 for CELU");
   return give_floats(c, "elu", c.number(1), 1, 1 / c.number(1));
 }
 
-PEN_OP(softshrink, "[out]", "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor") {
+PEN_OP(softshrink, "[out][nhwc]", "aten::softshrink(Tensor self, Scalar lambd=0.5) -> Tensor") {
   if (c.number(1) < 0) return c.fail("a lambd of 0 or more", "%g", c.number(1));
   return give_floats(c, "softshrink", c.number(1));
 }

@@ -26,30 +26,30 @@ static Status give_sum(Call& c, bool minus, int a, int b, int alpha, bool above 
   }
   int x = operand(r, c, a, dtype, wide, true), y = operand(r, c, b, dtype, wide, true);
   if (factor.number() != 1) y = r.node("mul", wide, y, r.number(factor, wide));
-  int sum = r.node(minus ? "sub" : "add", wide, x, y);
+  int sum = minus ? r.node("sub", wide, x, y) : r.sum(r.node("add", wide, x, y));
   if (above) sum = r.node("maximum", wide, sum, r.number(Value(int64_t{0}), wide));
   return r.give(r.cast(sum, dtype));
 }
 
-PEN_OP(add, "[in_place]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+PEN_OP(add, "[in_place][nhwc]", "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
        "aten::add.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
        "aten::add.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, false, 0, 1, 2);
 }
 // What optimize_for_mobile makes of a sum and the relu after it.
-PEN_OP(add_relu, "[in_place]", "[out=out]aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+PEN_OP(add_relu, "[in_place][nhwc]", "[out=out]aten::_add_relu.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "[out]aten::_add_relu.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
   if (promoted(c, 0, 1) == DType::boolean) return c.fail("tensors of numbers", "bools");
   return give_sum(c, false, 0, 1, 2, true);
 }
-PEN_OP(sub, "[in_place]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+PEN_OP(sub, "[in_place][nhwc]", "aten::{sub,subtract}.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::{sub,subtract}.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor",
        "aten::{sub,subtract}.out(Tensor self, Tensor other, *, Scalar alpha=1, Tensor(a!) out) -> Tensor(a!)",
        "aten::sub.Scalar_out(Tensor self, Scalar other, Scalar alpha=1, *, Tensor(a!) out) -> Tensor(a!)") {
   return give_sum(c, true, 0, 1, 2);
 }
-PEN_OP(rsub, "[out]", "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+PEN_OP(rsub, "[out][nhwc]", "aten::rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
        "aten::rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor") {
   return give_sum(c, true, 1, 0, 2);
 }

@@ -16,6 +16,20 @@ PEN_OP(masked_fill, "[in_place][out]", "aten::masked_fill.Scalar(Tensor self, Te
   return c.give(made);
 }
 
+// Floats cut to numbers, arguments `low` and `high`; -1: none. Bounds are rounded to the result's dtype first, as the tensor's numbers are.
+static Status give_between(Call& c, DType dtype, DType carrier, int low, int high) {
+  constexpr double kInf = __builtin_huge_val();
+  auto bound = [&](int i, double none) {
+    if (i < 0) return none;
+    alignas(8) char rounded[8];
+    number_into(c.args[i], dtype, rounded);
+    return number_at(dtype, rounded).number();
+  };
+  Rows r(c);
+  int x = operand(r, c, 0, dtype, carrier);
+  return r.give(r.cast(r.with(r.node("clamp", carrier, x), bound(low, -kInf), bound(high, kInf)), dtype));
+}
+
 // The bounds are arguments `low` and `high`; -1: none.
 static Status give_clamped(Call& c, int low, int high) {
   if (low >= 0 && !c.given(low)) low = -1;
@@ -23,51 +37,43 @@ static Status give_clamped(Call& c, int low, int high) {
   if (low < 0 && high < 0) return c.fail("at least one of min and max", "none");
   DType dtype = promoted(c, 0, low, high), carrier;
   PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
+  auto is_number = [&](int i) { return i < 0 || (c.args[i].tag() != Tag::tensor && c.number(i) == c.number(i)); };
+  if (is_floating(carrier) && is_number(low) && is_number(high)) return give_between(c, dtype, carrier, low, high);
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);
-  auto is_number = [&](int i) { return i < 0 || (c.args[i].tag() != Tag::tensor && c.number(i) == c.number(i)); };
-  if (is_floating(carrier) && is_number(low) && is_number(high)) {
-    constexpr double kInf = __builtin_huge_val();
-    // Bounds are rounded to the result's dtype first, as the tensor's numbers are.
-    auto bound = [&](int i, double none) {
-      if (i < 0) return none;
-      alignas(8) char rounded[8];
-      number_into(c.args[i], dtype, rounded);
-      return number_at(dtype, rounded).number();
-    };
-    return r.give(r.cast(r.with(r.node("clamp", carrier, x), bound(low, -kInf), bound(high, kInf)), dtype));
-  }
   if (low >= 0) x = r.node("maximum", carrier, x, operand(r, c, low, dtype, carrier));
   if (high >= 0) x = r.node("minimum", carrier, x, operand(r, c, high, dtype, carrier));
   return r.give(r.cast(x, dtype));
 }
-PEN_OP(clamp, "[in_place][out]", "aten::{clamp,clip}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
+PEN_OP(clamp, "[in_place][out][nhwc]", "aten::{clamp,clip}(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
        "aten::{clamp,clip}.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor") {
   return give_clamped(c, 1, 2);
 }
-PEN_OP(clamp_min, "[in_place][out]", "aten::clamp_min(Tensor self, Scalar min) -> Tensor",
+PEN_OP(clamp_min, "[in_place][out][nhwc]", "aten::clamp_min(Tensor self, Scalar min) -> Tensor",
        "aten::clamp_min.Tensor(Tensor self, Tensor min) -> Tensor") {
   return give_clamped(c, 1, -1);
 }
-PEN_OP(clamp_max, "[in_place][out]", "aten::clamp_max(Tensor self, Scalar max) -> Tensor",
+PEN_OP(clamp_max, "[in_place][out][nhwc]", "aten::clamp_max(Tensor self, Scalar max) -> Tensor",
        "aten::clamp_max.Tensor(Tensor self, Tensor max) -> Tensor") {
   return give_clamped(c, -1, 1);
 }
-PEN_OP(hardtanh, "[in_place][out]", "aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor") {
+PEN_OP(hardtanh, "[in_place][out][nhwc]", "aten::hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor") {
   if (c.tensor(0).dtype() == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
   DType dtype = c.tensor(0).dtype(), carrier;  // of the tensor: bounds are converted
   if (dtype == DType::u8 && c.number(1) < 0) return c.fail("no negative min_val for tensors without a sign", "%g", c.number(1));
   PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
+  if (is_floating(carrier) && c.number(1) == c.number(1) && c.number(2) == c.number(2)) return give_between(c, dtype, carrier, 1, 2);
   Rows r(c);
   int x = operand(r, c, 0, dtype, carrier);
   x = r.node("maximum", carrier, x, operand(r, c, 1, dtype, carrier));
   return r.give(r.cast(r.node("minimum", carrier, x, operand(r, c, 2, dtype, carrier)), dtype));
 }
-PEN_OP(relu6, "aten::relu6(Tensor self) -> Tensor", "aten::relu6_(Tensor(a!) self) -> Tensor(a!)") {
+PEN_OP(relu6, "[nhwc]", "aten::relu6(Tensor self) -> Tensor", "aten::relu6_(Tensor(a!) self) -> Tensor(a!)") {
   DType dtype = c.tensor(0).dtype(), carrier;
   if (dtype == DType::boolean) return c.fail("a tensor of numbers", "one of bools");
   PEN_TRY(carrier_for(c, "maximum", dtype, &carrier));
   Rows r(c);
+  if (is_floating(carrier)) return r.give(r.cast(r.with(r.node("clamp", carrier, operand(r, c, 0, dtype, carrier)), 0, 6), dtype));
   int x = r.node("maximum", carrier, operand(r, c, 0, dtype, carrier), r.number(0.0, carrier));
   return r.give(r.cast(r.node("minimum", carrier, x, r.number(6.0, carrier)), dtype));
 }

@@ -2,6 +2,7 @@
 // tensor that are more than a rule.
 #include "penlight/ops/elementwise/operands.h"
 #include "penlight/runtime/vm/calls.h"
+#include "penlight/runtime/vm/images.h"
 
 namespace pen {
 
@@ -49,7 +50,7 @@ Status need_floats(const Call& c, int i) {
 
 Status need_no_zero(const Call& c, int i) {
   if (c.args[i].tag() != Tag::tensor) return c.args[i].number() == 0 ? c.raise("RuntimeError: ZeroDivisionError") : PEN_OK;
-  const Tensor t = c.tensor(i).view();
+  const Tensor t = memory_of(c.tensor(i));
   const int64_t n = t.numel(), size = dtype_size(t.dtype);
   int64_t index[kMaxRank] = {}, at = 0;
   for (int64_t k = 0; k < n; ++k) {

@@ -50,7 +50,7 @@ static Status max_pool(Call& c) {
   DType from[] = {carrier, DType::i64}, to[] = {x.dtype(), DType::i64};
   return give_planes(c, &g, p, y, indices ? 2 : 1, from, to);
 }
-PEN_OP(max_pool,
+PEN_OP(max_pool, "[nhwc]",
        "aten::max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> "
        "Tensor",
        "aten::{max_pool2d,mkldnn_max_pool2d[out]}(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, "
@@ -66,7 +66,7 @@ PEN_OP(max_pool,
   return max_pool(c);
 }
 
-PEN_OP(avg_pool,
+PEN_OP(avg_pool, "[nhwc]",
        "[out]aten::avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool "
        "count_include_pad=True) -> Tensor",
        "aten::avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool "
@@ -128,13 +128,13 @@ static Status adaptive(Call& c, bool maximum) {
   g.ints("size", size, p.sides());
   return give_planes(c, &g, p, y, maximum ? 2 : 1, from, to);
 }
-PEN_OP(adaptive_avg_pool, "[out]aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
+PEN_OP(adaptive_avg_pool, "[nhwc]", "[out]aten::adaptive_avg_pool1d(Tensor self, int[1] output_size) -> Tensor",
        "aten::{adaptive_avg_pool2d,_adaptive_avg_pool2d[out]}(Tensor self, SymInt[2] output_size) -> Tensor",
        "[out]aten::{adaptive_avg_pool3d,_adaptive_avg_pool3d}(Tensor self, SymInt[3] output_size) -> Tensor",
        "aten::adaptive_avg_pool2d.out(Tensor self, SymInt[2] output_size, *, Tensor(a!) out) -> Tensor(a!)") {
   return adaptive(c, false);
 }
-PEN_OP(adaptive_max_pool, "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
+PEN_OP(adaptive_max_pool, "[nhwc]", "aten::adaptive_max_pool1d(Tensor self, int[1] output_size) -> (Tensor, Tensor)",
        "[out=out out indices]aten::adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)",
        "[out=out out indices]aten::adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)") {
   return adaptive(c, true);

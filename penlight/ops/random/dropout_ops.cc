@@ -40,8 +40,10 @@ static Status drop(Call& c, bool features, bool alpha) {
   return t.give(c, t("aten::add.Tensor", t("aten::mul.Tensor", x, t("aten::mul.Scalar", mask, a)), rest));
 }
 
-PEN_OP(dropout, "[in_place]", "aten::dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, false, false); }
-PEN_OP(feature_dropout, "[in_place]", "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, true, false); }
+PEN_OP(dropout, "[in_place][nhwc]", "aten::dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, false, false); }
+PEN_OP(feature_dropout, "[in_place][nhwc]", "aten::feature_dropout(Tensor input, float p, bool train) -> Tensor") {
+  return drop(c, true, false);
+}
 PEN_OP(alpha_dropout, "[in_place]", "aten::alpha_dropout(Tensor input, float p, bool train) -> Tensor") { return drop(c, false, true); }
 PEN_OP(feature_alpha_dropout, "[in_place]", "aten::feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor") {
   return drop(c, true, true);

@@ -90,8 +90,8 @@ PEN_OP(ne_list, "aten::ne.int_list(int[] a, int[] b) -> bool", "aten::ne.float_l
 }
 
 // None is None; numbers are what they are equal to, of one kind; all else is itself.
-PEN_OP(is, "[quantized]", "aten::__is__(t1 self, t2 obj) -> bool") { return c.give(c.args[0].is(c.args[1])); }
-PEN_OP(isnot, "[quantized]", "aten::__isnot__(t1 self, t2 obj) -> bool") { return c.give(!c.args[0].is(c.args[1])); }
+PEN_OP(is, "[quantized][nhwc]", "aten::__is__(t1 self, t2 obj) -> bool") { return c.give(c.args[0].is(c.args[1])); }
+PEN_OP(isnot, "[quantized][nhwc]", "aten::__isnot__(t1 self, t2 obj) -> bool") { return c.give(!c.args[0].is(c.args[1])); }
 
 // An enum's member is its value, as files store it, or an object with `name` and `value`.
 static Status member(Call& c, int i, const char* field, const Value** to) {

@@ -25,16 +25,16 @@ PEN_OP(tuple_slice, "[quantized]", "prim::TupleSlice(any t, int begin, int end) 
 }
 
 // ---- types ----
-PEN_OP(same_value, "[quantized]", "prim::unchecked_cast(t x) -> t", "prim::Guard(Tensor(a) t) -> Tensor(a)") {
+PEN_OP(same_value, "[quantized][nhwc]", "prim::unchecked_cast(t x) -> t", "prim::Guard(Tensor(a) t) -> Tensor(a)") {
   return c.give(Value(c.args[0]));
 }
-PEN_OP(unwrap_optional, "[quantized]", "prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)",
+PEN_OP(unwrap_optional, "[quantized][nhwc]", "prim::unchecked_unwrap_optional(t(a)? optional) -> t(a)",
        "aten::_unwrap_optional(t(a)? optional) -> t(a)") {
   if (c.args[0].is_none()) return c.raise("Unwrapping null optional");
   return c.give(Value(c.args[0]));
 }
 PEN_OP(uninitialized, "prim::Uninitialized() -> Any") { return c.give(Value()); }
-PEN_OP(if_then_else, "[quantized]", "prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)") {
+PEN_OP(if_then_else, "[quantized][nhwc]", "prim::IfThenElse(bool cond, Any(a) x, Any(b) y) -> Any(b|a)") {
   return c.give(Value(c.flag(0) ? c.args[1] : c.args[2]));
 }
 PEN_OP(abs_of_tensor, "prim::abs(Tensor x) -> Tensor") {

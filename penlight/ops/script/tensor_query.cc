@@ -11,11 +11,11 @@ static Status give_ints(Call& c, const int64_t* values, int count) {
   return c.give(static_cast<Value&&>(made));
 }
 
-PEN_OP(dim, "[quantized]", "aten::dim(Tensor self) -> int", "aten::ndimension(Tensor self) -> int") {
+PEN_OP(dim, "[quantized][nhwc]", "aten::dim(Tensor self) -> int", "aten::ndimension(Tensor self) -> int") {
   return c.give(int64_t{c.tensor(0).rank()});
 }
-PEN_OP(numel, "[quantized]", "aten::numel(Tensor self) -> int") { return c.give(c.tensor(0).numel()); }
-PEN_OP(size, "[quantized]", "aten::size(Tensor self) -> int[]", "aten::sym_size(Tensor self) -> SymInt[]") {
+PEN_OP(numel, "[quantized][nhwc]", "aten::numel(Tensor self) -> int") { return c.give(c.tensor(0).numel()); }
+PEN_OP(size, "[quantized][nhwc]", "aten::size(Tensor self) -> int[]", "aten::sym_size(Tensor self) -> SymInt[]") {
   return give_ints(c, c.tensor(0).shape.dims, c.tensor(0).rank());
 }
 // Of rank 0 there is no dim to ask for, unlike elsewhere.
@@ -25,30 +25,32 @@ static Status ask(Call& c, const int64_t* values) {
   PEN_TRY(c.dim(1, rank, &dim));
   return c.give(values[dim]);
 }
-PEN_OP(size_int, "[quantized]", "aten::size.int(Tensor self, int dim) -> int", "aten::sym_size.int(Tensor self, int dim) -> SymInt") {
+PEN_OP(size_int, "[quantized][nhwc]", "aten::size.int(Tensor self, int dim) -> int", "aten::sym_size.int(Tensor self, int dim) -> SymInt") {
   return ask(c, c.tensor(0).shape.dims);
 }
-PEN_OP(stride, "[quantized]", "aten::stride(Tensor self) -> int[]") { return give_ints(c, c.tensor(0).shape.strides, c.tensor(0).rank()); }
-PEN_OP(stride_int, "[quantized]", "aten::stride.int(Tensor self, int dim) -> int") { return ask(c, c.tensor(0).shape.strides); }
-PEN_OP(len_tensor, "[quantized]", "aten::len.Tensor(Tensor t) -> int") {
+PEN_OP(stride, "[quantized][nhwc]", "aten::stride(Tensor self) -> int[]") {
+  return give_ints(c, c.tensor(0).shape.strides, c.tensor(0).rank());
+}
+PEN_OP(stride_int, "[quantized][nhwc]", "aten::stride.int(Tensor self, int dim) -> int") { return ask(c, c.tensor(0).shape.strides); }
+PEN_OP(len_tensor, "[quantized][nhwc]", "aten::len.Tensor(Tensor t) -> int") {
   if (c.tensor(0).rank() == 0) return c.raise("len() of a 0-d tensor");
   return c.give(c.tensor(0).dim(0));
 }
-PEN_OP(storage_offset, "[quantized]", "aten::storage_offset(Tensor self) -> int") {
+PEN_OP(storage_offset, "[quantized][nhwc]", "aten::storage_offset(Tensor self) -> int") {
   return c.give(c.tensor(0).offset / dtype_size(c.tensor(0).dtype()));
 }
-PEN_OP(element_size, "[quantized]", "aten::element_size(Tensor self) -> int", "prim::itemsize(Tensor a) -> int") {
+PEN_OP(element_size, "[quantized][nhwc]", "aten::element_size(Tensor self) -> int", "prim::itemsize(Tensor a) -> int") {
   return c.give(int64_t{dtype_size(c.tensor(0).dtype())});
 }
-PEN_OP(nbytes, "[quantized]", "prim::nbytes(Tensor a) -> int") {
+PEN_OP(nbytes, "[quantized][nhwc]", "prim::nbytes(Tensor a) -> int") {
   return c.give(c.tensor(0).numel() * int64_t{dtype_size(c.tensor(0).dtype())});
 }
 // ---- kind and place ----
-PEN_OP(dtype, "[quantized]", "prim::dtype(Tensor a) -> int") { return c.give(code_of_dtype(c.tensor(0))); }
-PEN_OP(layout, "[quantized]", "prim::layout(Tensor a) -> Layout") { return c.give(int64_t{0}); }  // strided
-PEN_OP(device, "[quantized]", "prim::device(Tensor a) -> Device") { return c.give(string_create("cpu")); }
-PEN_OP(is_cpu, "[quantized]", "prim::is_cpu(Tensor a) -> bool") { return c.give(true); }
-PEN_OP(is_elsewhere, "[quantized]", "prim::is_cuda(Tensor a) -> bool", "prim::is_xla(Tensor a) -> bool",
+PEN_OP(dtype, "[quantized][nhwc]", "prim::dtype(Tensor a) -> int") { return c.give(code_of_dtype(c.tensor(0))); }
+PEN_OP(layout, "[quantized][nhwc]", "prim::layout(Tensor a) -> Layout") { return c.give(int64_t{0}); }  // strided
+PEN_OP(device, "[quantized][nhwc]", "prim::device(Tensor a) -> Device") { return c.give(string_create("cpu")); }
+PEN_OP(is_cpu, "[quantized][nhwc]", "prim::is_cpu(Tensor a) -> bool") { return c.give(true); }
+PEN_OP(is_elsewhere, "[quantized][nhwc]", "prim::is_cuda(Tensor a) -> bool", "prim::is_xla(Tensor a) -> bool",
        "prim::is_mkldnn(Tensor a) -> bool", "prim::is_vulkan(Tensor a) -> bool", "prim::is_mps(Tensor a) -> bool",
        "prim::is_meta(Tensor a) -> bool", "prim::is_ipu(Tensor a) -> bool", "prim::is_xpu(Tensor a) -> bool",
        "prim::is_mtia(Tensor a) -> bool", "prim::is_maia(Tensor a) -> bool", "prim::is_ort(Tensor a) -> bool",
@@ -56,13 +58,13 @@ PEN_OP(is_elsewhere, "[quantized]", "prim::is_cuda(Tensor a) -> bool", "prim::is
        "prim::is_nested(Tensor a) -> bool", "prim::requires_grad(Tensor a) -> bool", "aten::is_complex(Tensor self) -> bool") {
   return c.give(false);
 }
-PEN_OP(is_leaf, "[quantized]", "aten::is_leaf(Tensor self) -> bool") { return c.give(true); }
-PEN_OP(is_quantized, "[quantized]", "prim::is_quantized(Tensor a) -> bool") { return c.give(c.tensor(0).quantizer != nullptr); }
-PEN_OP(get_device, "[quantized]", "aten::get_device(Tensor self) -> int") { return c.give(int64_t{-1}); }
-PEN_OP(is_floating_point, "[quantized]", "aten::is_floating_point(Tensor self) -> bool") {
+PEN_OP(is_leaf, "[quantized][nhwc]", "aten::is_leaf(Tensor self) -> bool") { return c.give(true); }
+PEN_OP(is_quantized, "[quantized][nhwc]", "prim::is_quantized(Tensor a) -> bool") { return c.give(c.tensor(0).quantizer != nullptr); }
+PEN_OP(get_device, "[quantized][nhwc]", "aten::get_device(Tensor self) -> int") { return c.give(int64_t{-1}); }
+PEN_OP(is_floating_point, "[quantized][nhwc]", "aten::is_floating_point(Tensor self) -> bool") {
   return c.give(is_floating(c.tensor(0).dtype()));
 }
-PEN_OP(is_signed, "[quantized]", "aten::is_signed(Tensor self) -> bool") {
+PEN_OP(is_signed, "[quantized][nhwc]", "aten::is_signed(Tensor self) -> bool") {
   DType d = c.tensor(0).dtype();
   return c.give(d != DType::u8 && d != DType::boolean);
 }

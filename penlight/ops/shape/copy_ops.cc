@@ -378,8 +378,8 @@ PEN_OP(resize_copy, "[out]", "aten::resize(Tensor self, SymInt[] size, *, Memory
 }
 
 // ---- questions ----
-PEN_OP(is_contiguous, "[quantized]", "aten::is_contiguous(Tensor self) -> bool") { return c.give(tensor_is_contiguous(c.tensor(0))); }
-PEN_OP(is_contiguous_format, "[quantized]", "aten::is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool") {
+PEN_OP(is_contiguous, "[quantized][nhwc]", "aten::is_contiguous(Tensor self) -> bool") { return c.give(tensor_is_contiguous(c.tensor(0))); }
+PEN_OP(is_contiguous_format, "[quantized][nhwc]", "aten::is_contiguous.memory_format(Tensor self, MemoryFormat memory_format) -> bool") {
   Format format;
   PEN_TRY(format_of(c, 1, Format::contiguous, &format));
   if (format == Format::preserve) return c.fail("a memory format to lie in", "preserve_format");

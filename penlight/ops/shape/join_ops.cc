@@ -1,13 +1,14 @@
 // Tensors made of others: cat, stack, repeat, roll, meshgrid and their kin.
 #include "penlight/ops/shape/joins.h"
+#include "penlight/runtime/vm/images.h"
 
 namespace pen {
 
 // [start, start + length) of a dim, as memory to write or read.
 static Tensor piece(const TensorObject& t, int dim, int64_t start, int64_t length) {
-  Tensor p = t.view();
+  Tensor p = memory_of(t);
   p.dims[dim] = length;
-  p.data += start * t.shape.strides[dim] * dtype_size(t.dtype());
+  p.data += start * p.strides[dim] * dtype_size(t.dtype());
   return p;
 }
 
@@ -29,6 +30,7 @@ Status cat(const Call& c, const Value* items, int64_t count, int64_t dim, Value*
   Shape shape = shape_of(*first);
   shape.dims[at] = 0;
   Format format = suggested_format(*first);
+  bool nhwc = c.nhwc && first->rank() == 4;  // images that all lie so
   for (int64_t i = 0; i < count; ++i) {
     const TensorObject& t = *items[i].tensor();
     if (skipped(t)) continue;
@@ -37,8 +39,14 @@ Status cat(const Call& c, const Value* items, int64_t count, int64_t dim, Value*
     if (!fits) return c.fail("tensors of one shape, but for the dim they are joined along", "another at %lld", static_cast<long long>(i));
     if (add_overflows(shape.dims[at], t.dim(at), &shape.dims[at])) return c.out_of_memory();
     if (suggested_format(t) != format) format = Format::contiguous;
+    nhwc = nhwc && t.storage->pitch;
   }
-  PEN_TRY(make_fresh(c, p.result(), shape, format, nullptr, made));
+  if (nhwc) {
+    *made = Value::own(image_create(*c.machine, p.result(), shape.dims));
+    if (made->is_none()) return c.out_of_memory();
+  } else {
+    PEN_TRY(make_fresh(c, p.result(), shape, format, nullptr, made));
+  }
   TensorObject& whole = *made->tensor();
   int64_t start = 0;
   for (int64_t i = 0; i < count; ++i) {
@@ -46,7 +54,7 @@ Status cat(const Call& c, const Value* items, int64_t count, int64_t dim, Value*
     if (skipped(t)) continue;
     int64_t length = t.dim(at);
     if (t.dtype() == whole.dtype()) {
-      PEN_TRY(move_elements(c, piece(whole, at, start, length), t.view()));
+      PEN_TRY(move_elements(c, piece(whole, at, start, length), memory_of(t)));
     } else {
       Status status;
       Value cast = Value::own(tensor_cast(c, t, whole.dtype(), &status));
@@ -58,7 +66,7 @@ Status cat(const Call& c, const Value* items, int64_t count, int64_t dim, Value*
   return PEN_OK;
 }
 
-PEN_OP(cat, "aten::{cat,concat,concatenate}(Tensor[] tensors, int dim=0) -> Tensor",
+PEN_OP(cat, "[nhwc]", "aten::{cat,concat,concatenate}(Tensor[] tensors, int dim=0) -> Tensor",
        "aten::{cat,concat,concatenate}.out(Tensor[] tensors, int dim=0, *, Tensor(a!) out) -> Tensor(a!)",
        "aten::_cat(Tensor[] tensors, int dim=0) -> Tensor") {
   return cat(c, c.list(0).items, c.list(0).count, c.integer(1), &c.results[0]);

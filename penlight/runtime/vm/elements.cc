@@ -2,31 +2,35 @@
 #include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/cpu/copy.h"
 #include "penlight/runtime/vm/graph.h"
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 #include "penlight/runtime/vm/rows.h"
 
 namespace pen {
 
 Status move_elements(const Call& c, const Tensor& to, const Tensor& from) {
+  PEN_TRY(finish(c.machine));
+  return move_elements(c.machine, c.op->name, to, from);
+}
+Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor& from) {
   if (to.numel() == 0) return PEN_OK;
   CopyPlan plan = {};
   plan_copy(from, to, &plan);
   Key key = Key::by_size("copy", to.dtype);
   const KernelEntry* entry = find_kernel(key);
-  RunFn run = entry ? run_function(*entry, c.machine->isa) : nullptr;
-  if (!run) return report(&c.machine->error, {PEN_ERROR_KERNEL, "", c.op->name, "", "a kernel for copying", key.text});
-  trace_kernel(c.machine->runner.trace, entry);
+  RunFn run = entry ? run_function(*entry, m->isa) : nullptr;
+  if (!run) return report(&m->error, {PEN_ERROR_KERNEL, "", op, "", "a kernel for copying", key.text});
+  trace_kernel(m->runner.trace, entry);
   Fault fault = {};
   struct Work {
     RunFn run;
     Run arguments;
-  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &c.machine->runner.random}};
+  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &m->runner.random}};
   if (plan.tasks <= 1) {
     run(work.arguments);
     return PEN_OK;
   }
   pool_run(
-      c.machine->runner.pool, plan.tasks,
+      m->runner.pool, plan.tasks,
       [](void* context, int64_t begin, int64_t end, int) {
         const Work& w = *static_cast<const Work*>(context);
         Run arguments = w.arguments;

@@ -1,6 +1,6 @@
 #include "penlight/runtime/vm/graph.h"
 
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 
 namespace pen {
 
@@ -202,6 +202,7 @@ const char* Graph::parameter(const Tensor& t) const {
   return near;
 }
 
+int Graph::input(const TensorObject& t) { return input(memory_of(t)); }
 int Graph::input(const Tensor& t) {
   if (!code_) return 0;
   GraphCode* g = code_;
@@ -328,6 +329,14 @@ Status Graph::fault(Status status) {
   return locate(&call_.machine->error, call_.op->name, call_.machine->source);
 }
 
+static bool lies_in(const Plan::Output& out, const TensorObject& t) {
+  const Tensor has = memory_of(t);
+  bool same = out.tensor.dtype == has.dtype && out.tensor.rank == has.rank && out.bytes <= t.storage->bytes - t.offset && !out.count;
+  for (int d = 0; same && d < has.rank; ++d)
+    same = out.tensor.dims[d] == has.dims[d] && (has.dims[d] == 1 || out.tensor.strides[d] == has.strides[d]);
+  return same;
+}
+
 Status Graph::run_all(const int* wanted, int count) {
   GraphCode* g = code_;
   Machine* m = call_.machine;
@@ -336,6 +345,7 @@ Status Graph::run_all(const int* wanted, int count) {
   if (missing)
     return report(&m->error, {PEN_ERROR_KERNEL, "", call_.op->name, "", "a kernel that this library has", missing, m->source,
                               "Use a library built with it: a full build of this version"});
+  PEN_TRY(finish(m));
   // One region: its inputs are the method's registers 0 …, its results the ones after them.
   format::Region& r = g->region;
   r.value_count = static_cast<uint32_t>(g->values.count);
@@ -372,6 +382,12 @@ Status Graph::run_all(const int* wanted, int count) {
   for (int32_t i = 0; i < plan->output_count; ++i) {
     const Plan::Output& out = plan->outputs[i];
     int at = static_cast<int>(out.index) - planned->inputs.count;
+    if (at == 0 && into_ && lies_in(out, *into_)) {
+      ++into_->refs;
+      results_[0] = into_;
+      tensors[out.index] = memory_of(*into_);
+      continue;
+    }
     Storage* storage = storage_create(out.bytes);
     TensorObject* t = storage ? tensor_on(storage, out.tensor, 0) : nullptr;
     storage_release(storage);

@@ -23,7 +23,7 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   // A tensor that a node reads, as it lies. It must live until run() returns.
-  int input(const TensorObject& t) { return input(t.view()); }
+  int input(const TensorObject& t);
   int input(const Tensor& t);
   // The same in another dtype.
   int input(const TensorObject& t, DType as) { return cast(input(t), t.dtype(), as); }
@@ -65,6 +65,8 @@ class Graph {
     return run_all(both, 2);
   }
   Status run_all(const int* values, int count);
+  // Result 0 goes into this tensor's memory, where that lies as the plan would have it. It must live until run() returns.
+  void into(TensorObject* t) { into_ = t; }
   // A result of run(), once.
   TensorObject* take(int index);
 
@@ -79,6 +81,7 @@ class Graph {
   const Call& call_;
   GraphCode* code_;
   ListObject* held_;
+  TensorObject* into_ = nullptr;
   TensorObject* results_[8];
 };
 

@@ -19,6 +19,19 @@ struct PackedWeight {
   TensorObject* packed;
 };
 
+// A call whose result has memory but no numbers yet, and what they become (images.h).
+constexpr int kMostWaitingArgs = 16;
+struct Waiting {
+  const OpEntry* op;  // null: nothing waits
+  const char* source;
+  Value args[kMostWaitingArgs];
+  int count;
+  Value made;      // an image of f32
+  Value residual;  // an image of the same size that is added to it; None: none is
+  char act[32];    // an elementwise function of what that gives; "": none
+  double act_args[3];
+};
+
 struct Machine {
   const Model* model;  // null: single operators only (pen_operator_run)
   Isa isa;
@@ -34,6 +47,7 @@ struct Machine {
   int plan_count, plan_capacity;
   uint64_t clock;
   List<PackedWeight> packed;
+  Waiting waiting;
 };
 
 bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit);
@@ -46,7 +60,7 @@ Status machine_set_trace(Machine* m, pen_trace* trace);
 // For messages when there is no more: "memory", or the limit that the caller set.
 const char* memory_expected(const Machine& m, char (&buffer)[64]);
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:
-// entry.result_count Values.
-Status call_operator(Machine* m, const OpEntry& entry, Value* args, int count, Value* results);
+// entry.result_count Values. `nhwc`: images among them may lie so underneath (images.h).
+Status call_operator(Machine* m, const OpEntry& entry, Value* args, int count, Value* results, bool nhwc = false);
 
 }  // namespace pen

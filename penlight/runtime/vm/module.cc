@@ -4,7 +4,7 @@
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/session.h"
 #include "penlight/runtime/vm/data.h"
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 #include "penlight/runtime/vm/types.h"
 #include "penlight/runtime/vm/value_api.h"
 
@@ -86,6 +86,30 @@ struct Interpreter {
     else
       *to = registers[arg];
   }
+  // An operator's argument: taken out of a register that the next instruction empties anyway, so that the operator sees whether
+  // anybody else has it.
+  void take_last(const format::VmInstruction& in, uint32_t i, Value* to) const {
+    const uint32_t from = arg(in, i);
+    const format::VmInstruction& next = (&in)[1];  // an operator is never the last instruction
+    bool last = !(from & kConstant) && static_cast<format::VmOp>(next.op) == format::VmOp::drop && next.arg_count <= kFewArgs;
+    for (uint32_t k = i + 1; last && k < in.arg_count; ++k) last = arg(in, k) != from;
+    bool dropped = false;
+    for (uint32_t k = 0; last && k < next.arg_count; ++k) dropped |= arg(next, k) == from;
+    if (dropped)
+      *to = static_cast<Value&&>(registers[from]);
+    else
+      take(from, to);
+  }
+  // Before a value leaves the registers (images.h).
+  Status settled(const Value& v) const { return settle(&m->machine, "VM", v); }
+  // Whether a list is for the next instruction only, and that an operator that takes images as they lie.
+  bool is_for_images(const format::VmInstruction& in) const {
+    const format::VmInstruction& next = (&in)[1];
+    const uint32_t made = model.indices[in.results];
+    const OpEntry* op = static_cast<format::VmOp>(next.op) == format::VmOp::op ? m->operators[next.target] : nullptr;
+    return op && op->nhwc && op->param_count > 0 && made >= frame->function->first_slot && next.arg_count > 0 && arg(next, 0) == made &&
+           op->param(0).kind == Kind::tensors;
+  }
   Value taken(uint32_t arg) const {
     Value v;
     take(arg, &v);
@@ -127,8 +151,8 @@ struct Interpreter {
       many = Value::own(room);
       args = room->items;
     }
-    for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &args[i]);
-    PEN_TRY(call_operator(&m->machine, *op, args, static_cast<int>(in.arg_count), results));
+    for (uint32_t i = 0; i < in.arg_count; ++i) take_last(in, i, &args[i]);
+    PEN_TRY(call_operator(&m->machine, *op, args, static_cast<int>(in.arg_count), results, true));
     for (uint32_t i = 0; i < in.result_count; ++i) result(in, i) = static_cast<Value&&>(results[i]);
     return PEN_OK;
   }
@@ -138,8 +162,12 @@ struct Interpreter {
       case format::VmOp::list: {
         ListObject* list = list_create(in.arg_count);
         Value made = Value::own(list);
-        for (uint32_t i = 0; list && i < in.arg_count; ++i)
-          if (!list_append(list, taken(arg(in, i)))) return out_of_memory(m);
+        const bool joined = is_for_images(in);
+        for (uint32_t i = 0; list && i < in.arg_count; ++i) {
+          Value item = taken(arg(in, i));
+          if (!joined) PEN_TRY(settled(item));
+          if (!list_append(list, item)) return out_of_memory(m);
+        }
         result(in, 0) = static_cast<Value&&>(made);
         return list ? PEN_OK : out_of_memory(m);
       }
@@ -147,7 +175,10 @@ struct Interpreter {
         TupleObject* tuple = tuple_create(in.arg_count);
         if (!tuple) return out_of_memory(m);
         Value made = Value::own(tuple);
-        for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &tuple->items[i]);
+        for (uint32_t i = 0; i < in.arg_count; ++i) {
+          take(arg(in, i), &tuple->items[i]);
+          PEN_TRY(settled(tuple->items[i]));
+        }
         if (in.target != format::kNone) tuple->type = &model.class_info[in.target];
         result(in, 0) = static_cast<Value&&>(made);
         return PEN_OK;
@@ -159,6 +190,7 @@ struct Interpreter {
         for (uint32_t i = 0; i < in.arg_count; i += 2) {
           Value key = taken(arg(in, i)), value = taken(arg(in, i + 1));
           if (!dict_can_hold(key)) return fail(m, PEN_ERROR_SHAPE, "dict", "keys that are numbers or strings", key.tag_name());
+          PEN_TRY(settled(value));
           if (!dict_set(dict, key, value)) return out_of_memory(m);
         }
         result(in, 0) = static_cast<Value&&>(made);
@@ -191,7 +223,10 @@ struct Interpreter {
     int32_t slot = static_cast<int32_t>(in.target);
     if (static_cast<format::VmOp>(in.op) == format::VmOp::set_attr) {
       if (!instance_reserve(self, slot)) return out_of_memory(m);
-      take(arg(in, 1), &self->slots[slot]);
+      Value v = taken(arg(in, 1));
+      PEN_TRY(settled(v));
+      PEN_TRY(finish(&m->machine));  // the object may hold the weights of what waits
+      self->slots[slot] = static_cast<Value&&>(v);
       return PEN_OK;
     }
     if (slot >= self->count) {
@@ -281,6 +316,8 @@ struct Interpreter {
     *done = false;
     if (trace_interprets(m->machine.runner.trace)) return PEN_OK;
     m->machine.error.status = PEN_OK;
+    for (uint32_t i = 0; i < in.arg_count; ++i) PEN_TRY(settled(look(arg(in, i))));
+    PEN_TRY(finish(&m->machine));
     if (!session) {
       pen_session_options options = PEN_SESSION_OPTIONS;
       options.arena_limit = m->machine.memory_limit;
@@ -387,6 +424,10 @@ struct Interpreter {
           Value v = taken(arg(in, 0));
           for (uint32_t i = 0; i < frame->function->registers; ++i) registers[i] = Value();
           uint32_t to = frame->result;
+          if (m->frame_count == 1) {
+            PEN_TRY(settled(v));
+            PEN_TRY(finish(&m->machine));
+          }
           if (--m->frame_count == 0) {
             *returned = static_cast<Value&&>(v);
             return PEN_OK;
@@ -441,6 +482,7 @@ struct Interpreter {
 
 // Whatever an error left in the registers.
 void clear(pen_module* m) {
+  forget_waiting(&m->machine);
   for (int64_t i = 0; i < m->register_count; ++i) m->registers[i] = Value();
   m->frame_count = 0;
 }

@@ -3,7 +3,7 @@
 
 #include "pen_dtypes.h"  // generated from penlight/ir/dtypes.py
 #include "penlight/runtime/exec/backend.h"
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 #include "penlight/runtime/vm/rows.h"
 
 namespace pen {
@@ -219,6 +219,7 @@ static Status write_back(const Call& c, const Value& target, Value* result) {
   if (result->tag() != Tag::tensor) return PEN_OK;
   const TensorObject& from = *result->tensor();
   if (&from == &to) return PEN_OK;
+  PEN_TRY(settle(c.machine, c.op->name, target));
   if (!from.quantizer && to.quantizer) return c.fail("a tensor to write that is not quantized", "a quantized one");
   if (category(from.dtype()) > category(to.dtype()))
     return c.fail("a result that can be cast to the tensor written", "result type %s can't be cast to the desired output type %s",
@@ -281,7 +282,7 @@ static bool attributes_unpack(const Instance& object) {
   return true;
 }
 
-Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results) {
+Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results, bool nhwc) {
   constexpr int kFew = 24;
   Value few[kFew];
   Call c = {m, &op, given, count, results};
@@ -319,6 +320,18 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name.text());
     return c.fail(expected, "%s", args[i].tag_name());
   }
+  const bool settled = !op.nhwc || run != op.run();
+  bool looks = false;  // at data
+  for (int i = 0; i < c.count; ++i) {
+    looks |= args[i].tag() >= Tag::tensor;
+    if (!settled && i < c.inputs()) continue;
+    PEN_TRY(settle(m, op.name, args[i]));
+    const ListObject* list =
+        args[i].tag() == Tag::list && i < op.param_count && op.param(i).kind == Kind::tensors ? args[i].list() : nullptr;
+    for (int64_t k = 0; list && k < list->count; ++k) PEN_TRY(settle(m, op.name, list->items[k]));
+  }
+  if (settled && looks) PEN_TRY(finish(m));
+  c.nhwc = nhwc && !settled && op.writes < 0;
   if (op.outs && op.result_count == 0) return call_into_list(c, run);
   PEN_TRY(op.whole() ? call_with_options(c, run) : run(c));
   for (int i = 0; op.writes >= 0 && i < (op.outs ? op.outs : 1); ++i) PEN_TRY(write_back(c, args[op.writes + i], &results[i]));
@@ -349,6 +362,7 @@ const char* memory_expected(const Machine& m, char (&buffer)[64]) {
   return buffer;
 }
 void machine_destroy(Machine* m) {
+  forget_waiting(m);
   machine_forget_plans(m);
   machine_forget_weights(m);
   runner_destroy(&m->runner);

@@ -14,7 +14,8 @@
 // the machine copies it into that argument (cast, checked for shape and for torch's rules of casting) and returns that one. A
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
 // Of an out= form every result is copied into its out argument, which may have another shape.
-// Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). "[in_place]" and "[out]"
+// Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). One that says "[nhwc]" takes
+// images that lie so underneath, reads them by memory_of() only, and may give such (images.h). "[in_place]" and "[out]"
 // add those forms of each schema, and "aten::conv{1,2,3}d(…)" is one schema for each word (ops/vm_operators.py). Call::form()
 // says by which of the schemas the function was called, Call::word() by which of the words.
 //
@@ -71,6 +72,7 @@ struct Param {  // thousands of them: as short as can be
 extern const Param kParams[];
 
 struct Machine;
+struct Waiting;
 struct Call;
 using OpFn = Status (*)(Call& c);
 
@@ -100,7 +102,8 @@ struct OpEntry {         // thousands of them too; ops/vm_operators.py sees to i
   uint16_t variadic : 1;   // takes any number of further arguments
   uint16_t quantized : 1;  // takes quantized tensors
   int8_t writes;           // the argument that result 0 is copied into by the machine; -1: none
-  uint8_t form;            // which of the PEN_OP's schemas this is
+  uint8_t form : 7;        // which of the PEN_OP's schemas this is
+  uint8_t nhwc : 1;        // takes images that lie so underneath
   uint8_t word : 4;        // and which of the words in its braces
   uint8_t options_at : 4;  // with whole(): where dtype stands among the arguments
 
@@ -122,7 +125,9 @@ struct Call {
   const OpEntry* op;
   const Value* args;  // param_count of them; a variadic operator's may be more
   int count;
-  Value* results;  // result_count of them, None at first
+  Value* results;                      // result_count of them, None at first
+  bool nhwc = false;                   // images among the results may lie so underneath
+  const Waiting* finishing = nullptr;  // the call was made before and has waited: this is what it became
 
   int form() const { return op->form; }
   int word() const { return op->word; }
@@ -173,6 +178,7 @@ int64_t code_of_dtype(const TensorObject& t);  // a quantized one has a number o
 // Elements of one dtype and shape from one place to another, whatever the strides of both; `from` may have strides of 0. They
 // share no memory.
 Status move_elements(const Call& c, const Tensor& to, const Tensor& from);
+Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor& from);
 // `from` into the elements of `to`: cast and broadcast, whatever the strides of both; they may share memory.
 Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
 // A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.

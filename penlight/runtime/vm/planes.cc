@@ -1,6 +1,6 @@
 #include "penlight/runtime/vm/planes.h"
 
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 
 namespace pen {
 
@@ -13,7 +13,9 @@ Status planes_of(const Call& c, const TensorObject& t, int spatial, Planes* to) 
   to->spatial = spatial;
   to->batched = t.rank() == spatial + 2;
   to->channels_last = tensor_is_channels_last(t) && !tensor_is_contiguous(t) && t.dim(1) > 1;
-  Tensor x = t.view();
+  to->hidden = c.nhwc && to->batched && spatial == 2 && !to->channels_last;
+  const Tensor lies = memory_of(t);
+  Tensor x = lies;
   int at = 0;
   auto add = [&](int64_t dim, int64_t stride) {
     x.dims[at] = dim;
@@ -22,8 +24,8 @@ Status planes_of(const Call& c, const TensorObject& t, int spatial, Planes* to) 
   int64_t all = t.numel();
   if (!to->batched) add(1, all);
   for (int d = 0; d < t.rank(); ++d) {
-    if (spatial == 1 && d == t.rank() - 1) add(1, t.dim(d) * t.shape.strides[d]);
-    add(t.dim(d), t.shape.strides[d]);
+    if (spatial == 1 && d == t.rank() - 1) add(1, t.dim(d) * lies.strides[d]);
+    add(t.dim(d), lies.strides[d]);
   }
   x.rank = at;
   to->x = x;
@@ -96,14 +98,16 @@ Status give_planes(Call& c, Graph* g, const Planes& p, const int* values, int co
   for (int i = 0; i < count; ++i) {
     g->channels(values[i]);
     wanted[i] = g->cast(values[i], from[i], to[i]);
-    if (p.channels_last)
+    if (p.channels_last || p.hidden)
       g->channels(wanted[i]);
     else if (from[i] == to[i])
       wanted[i] = g->copy(wanted[i], to[i]);
   }
   PEN_TRY(g->run_all(wanted, count));
   for (int i = 0; i < count; ++i) {
-    PEN_TRY(give_planes(c, p, g->take(i), i));
+    TensorObject* made = g->take(i);
+    if (p.hidden) hide_nhwc(made);
+    PEN_TRY(give_planes(c, p, made, i));
   }
   return PEN_OK;
 }

@@ -11,6 +11,7 @@ struct Planes {
   int spatial;         // torch's: 1, 2 or 3
   bool batched;        // torch's tensor has a batch dim
   bool channels_last;  // so does the result lie
+  bool hidden;         // so it may lie underneath (images.h)
   int sides() const { return spatial == 3 ? 3 : 2; }
 };
 Status planes_of(const Call& c, const TensorObject& x, int spatial, Planes* to);

@@ -3,7 +3,7 @@
 #include "penlight/runtime/base/dims.h"
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/vm/graph.h"
-#include "penlight/runtime/vm/machine.h"
+#include "penlight/runtime/vm/images.h"
 
 namespace pen {
 
@@ -24,6 +24,11 @@ int Rows::add_item(DType dtype, int tensor, int step) {
   return item_count_++;
 }
 
+int Rows::input(const TensorObject& t) {
+  int made = input(memory_of(t));
+  if (!full_) objects_[tensor_count_ - 1] = &t;
+  return made;
+}
 int Rows::input(const Tensor& t) {
   if (tensor_count_ == kMaxTensors) {
     full_ = true;
@@ -39,27 +44,21 @@ int Rows::number(const Value& v, DType dtype) {
   return made;
 }
 
-static RowFn find_row(const char* key, const Machine& machine, DType* result) {
-  const KernelEntry* entry = find_kernel(key);
-  if (!entry) return nullptr;
-  trace_kernel(machine.runner.trace, entry);
-  *result = entry->result;
-  return row_function(*entry, machine.isa);
-}
-
 int Rows::node(const char* kernel, DType dtype, int a, int b, int d) {
   Key key(kernel, dtype);
-  DType result = dtype;
-  RowFn row = find_row(key, *call_.machine, &result);
+  const KernelEntry* entry = find_kernel(key);
+  RowFn row = entry ? row_function(*entry, call_.machine->isa) : nullptr;
   if (!row) {
     if (!missing_[0]) set_text(missing_, sizeof missing_, "%s", key.text);
     return a;
   }
+  trace_kernel(call_.machine->runner.trace, entry);
   Step& step = steps_[step_count_];
-  int made = add_item(result, -1, step_count_);
+  int made = add_item(entry->result, -1, step_count_);
   if (full_) return 0;
   ++step_count_;
   step.row = row;
+  step.kernel = entry;
   step.item = made;
   step.in[0] = a, step.in[1] = b, step.in[2] = d;
   step.inputs = b < 0 ? 1 : d < 0 ? 2 : 3;
@@ -218,7 +217,29 @@ Status Rows::check(int value) {
   return PEN_OK;
 }
 
+// A result's tensor: as torch would have it, or an image that lies as those do that it is made of.
+TensorObject* Rows::fresh(DType dtype, const Shape& shape, bool row_major) const {
+  Tensor seen[kMaxTensors];  // as code sees them
+  bool nhwc = false;
+  for (int i = 0; i < tensor_count_; ++i) {
+    seen[i] = tensors_[i];
+    if (!objects_[i] || !objects_[i]->storage->pitch) continue;
+    row_major_strides(seen[i].rank, seen[i].dims, seen[i].strides);
+    nhwc = true;
+  }
+  int64_t strides[kMaxRank], plain[kMaxRank];
+  row_major_strides(shape.rank, shape.dims, plain);
+  result_strides(shape, seen, tensor_count_, strides);
+  nhwc = nhwc && !row_major && call_.nhwc && shape.rank == 4;
+  for (int d = 0; d < shape.rank; ++d) nhwc = nhwc && (shape.dims[d] == 1 || plain[d] == strides[d]);
+  if (nhwc) return image_create(*call_.machine, dtype, shape.dims);
+  TensorObject* made = tensor_create(dtype, shape.rank, shape.dims);
+  if (made && !row_major) memcpy(made->shape.strides, strides, sizeof strides);
+  return made;
+}
+
 Status Rows::compute(int value, const Tensor& out) {
+  PEN_TRY(finish(call_.machine));
   Walk w;
   w.rows = this;
   w.elements = out.numel();
@@ -255,18 +276,17 @@ Status Rows::run(int value, TensorObject** made, bool row_major) {
   PEN_TRY(check(value));
   Shape shape;
   PEN_TRY(broadcast_inputs(&shape));
-  TensorObject* t = tensor_create(items_[value].dtype, shape.rank, shape.dims);
+  TensorObject* t = fresh(items_[value].dtype, shape, row_major);
   if (!t) return call_.out_of_memory();
-  if (!row_major) result_strides(shape, tensors_, tensor_count_, t->shape.strides);
   Status status;
   if (items_[value].tensor >= 0) {  // an input as it is
     Tensor from = t->shape;
     from.data = tensors_[items_[value].tensor].data;
     for (int d = 0; d < shape.rank; ++d)
       from.strides[d] = broadcast_stride(shape, d, tensors_[items_[value].tensor], tensors_[items_[value].tensor].rank);
-    status = move_elements(call_, t->view(), from);
+    status = move_elements(call_, memory_of(*t), from);
   } else {
-    status = compute(value, t->view());
+    status = compute(value, memory_of(*t));
   }
   if (status != PEN_OK) {
     heap_release(t);
@@ -281,22 +301,24 @@ bool Rows::fits_in(const TensorObject& to, DType dtype, const Shape& shape) cons
   const Storage& storage = *to.storage;
   if (to.dtype() != dtype || to.rank() != shape.rank || storage.read_only || to.quantizer) return false;
   int64_t reach = 1, numel = 1;
+  const Tensor own = memory_of(to);
   for (int d = 0; d < shape.rank; ++d) {
     if (to.dim(d) != shape.dims[d] || shape.dims[d] == 0) return false;
-    reach += (to.dim(d) - 1) * to.shape.strides[d];
+    reach += (to.dim(d) - 1) * own.strides[d];
     numel *= to.dim(d);
   }
-  if (reach != numel) return false;
-  int64_t strides[kMaxRank];
-  const Tensor own = to.view();
-  result_strides(shape, &own, 1, strides);  // its own, if it is dense in some order; else elements share a place
-  for (int d = 0; d < shape.rank; ++d)
-    if (shape.dims[d] > 1 && strides[d] != own.strides[d]) return false;
+  if (!storage.pitch) {
+    if (reach != numel) return false;
+    int64_t strides[kMaxRank];
+    result_strides(shape, &own, 1, strides);  // its own, if it is dense in some order; else elements share a place
+    for (int d = 0; d < shape.rank; ++d)
+      if (shape.dims[d] > 1 && strides[d] != own.strides[d]) return false;
+  }
   for (int i = 0; i < tensor_count_; ++i) {
     const Tensor& t = tensors_[i];
     int64_t last = 0;
     for (int d = 0; d < t.rank; ++d) last += (t.dims[d] - 1) * t.strides[d];
-    if (t.data + (last + 1) * dtype_size(t.dtype) <= own.data || t.data >= own.data + numel * dtype_size(dtype)) continue;
+    if (t.data + (last + 1) * dtype_size(t.dtype) <= own.data || t.data >= own.data + reach * dtype_size(dtype)) continue;
     if (t.data != own.data || t.dtype != dtype || t.rank != own.rank) return false;
     for (int d = 0; d < t.rank; ++d)
       if (t.dims[d] != own.dims[d] || (t.dims[d] > 1 && t.strides[d] != own.strides[d])) return false;
@@ -304,9 +326,48 @@ bool Rows::fits_in(const TensorObject& to, DType dtype, const Shape& shape) cons
   return true;
 }
 
+// Where this is one step on the result of a convolution that waits (images.h), and that result is written in place or seen by nobody
+// else, the step becomes the convolution's own: an activation, or a sum with an image of the same size.
+bool Rows::join(int value) {
+  Waiting& w = call_.machine->waiting;
+  const OpEntry& op = *call_.op;
+  if (!w.op || w.act[0] || op.outs || items_[value].step != 0 || step_count_ != 1 || items_[value].dtype != DType::f32) return false;
+  const Step& step = steps_[0];
+  TensorObject& made = *w.made.tensor();
+  auto object = [&](int i) { return items_[step.in[i]].tensor < 0 ? nullptr : objects_[items_[step.in[i]].tensor]; };
+  const int at = step.inputs == 2 && object(0) != &made ? 1 : 0;
+  // Two references: the call's argument and ours.
+  if (step.inputs > 2 || object(at) != &made || (op.writes < 0 ? made.refs != 2 : op.writes != 0 || &call_.tensor(0) != &made))
+    return false;
+  const char* name = step.kernel->key;
+  const size_t length = strlen(name) - strlen(".f32");
+  if (step.inputs == 1) {
+    if (length >= sizeof w.act) return false;
+    memcpy(w.act, name, length);
+    w.act[length] = 0;
+    for (int i = 0; i < 3; ++i) w.act_args[i] = step.args[i];
+    return true;
+  }
+  const TensorObject* other = object(1 - at);
+  if (!other || other == &made || !w.residual.is_none() || !sums_ || other->dtype() != DType::f32 || other->rank() != 4 ||
+      (op.writes < 0 && !tensor_is_contiguous(*other)))
+    return false;
+  for (int d = 0; d < 4; ++d)
+    if (other->dim(d) != made.dim(d)) return false;
+  w.residual = Value::share(const_cast<TensorObject*>(other));
+  return true;
+}
+
 Status Rows::give(int value) {
   TensorObject* made;
   const int writes = call_.op->writes;
+  if (call_.machine->waiting.op) {
+    PEN_TRY(check(value));
+    if (join(value)) {
+      call_.results[0] = call_.machine->waiting.made;
+      return call_.machine->waiting.act[0] ? finish(call_.machine) : PEN_OK;  // nothing can follow an activation
+    }
+  }
   if (writes >= 0 && items_[value].step >= 0) {
     PEN_TRY(check(value));
     Shape shape;
@@ -314,7 +375,7 @@ Status Rows::give(int value) {
     TensorObject& to = call_.tensor(writes);
     if (fits_in(to, items_[value].dtype, shape)) {
       call_.results[0] = call_.args[writes];
-      return compute(value, to.view());
+      return compute(value, memory_of(to));
     }
   }
   PEN_TRY(run(value, &made));

@@ -16,7 +16,7 @@ class Rows {
   explicit Rows(const Call& c) : call_(c) {}
 
   // These give the number of a value. A tensor must live until the run.
-  int input(const TensorObject& t) { return input(t.view()); }
+  int input(const TensorObject& t);
   int input(const Tensor& t);
   int number(const Value& v, DType dtype);
   int number(double v, DType dtype) { return number(Value(v), dtype); }
@@ -24,6 +24,11 @@ class Rows {
   int node(const char* kernel, DType dtype, int a, int b = -1, int d = -1);
   // The float attributes of the last node, in the order of its schema.
   int with(int node, double first, double second = 0, double third = 0);
+  // Says of the last node that it adds two values: a convolution before it may take it along (images.h).
+  int sum(int node) {
+    sums_ = true;
+    return node;
+  }
   int cast(int value, DType to);
   DType dtype(int value) const { return items_[value].dtype; }
 
@@ -41,6 +46,7 @@ class Rows {
   };
   struct Step {
     RowFn row = nullptr;
+    const KernelEntry* kernel = nullptr;
     int inputs = 0, in[3] = {}, item = 0;
     double args[3] = {};
   };
@@ -50,14 +56,17 @@ class Rows {
   bool fits_in(const TensorObject& to, DType dtype, const Shape& shape) const;
   Status broadcast_inputs(Shape* shape) const;
   Status compute(int value, const Tensor& out);
+  bool join(int value);
+  TensorObject* fresh(DType dtype, const Shape& shape, bool row_major) const;
 
   const Call& call_;
   Item items_[kMaxItems];
   Step steps_[kMaxItems];
-  Tensor tensors_[kMaxTensors];
+  Tensor tensors_[kMaxTensors];                    // as they lie
+  const TensorObject* objects_[kMaxTensors] = {};  // null: it was given as a Tensor
   int item_count_ = 0, step_count_ = 0, tensor_count_ = 0;
   char missing_[48] = {};  // a kernel that this library lacks
-  bool full_ = false;
+  bool full_ = false, sums_ = false;
 };
 
 // The strides that torch (its TensorIterator) gives a fresh result of these operands, which broadcast to `shape`: dims sorted, from

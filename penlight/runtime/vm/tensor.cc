@@ -18,6 +18,15 @@ static void free_memory(Storage* s) {
   account_give(s->account, static_cast<size_t>(s->bytes));
 }
 
+bool storage_fill(Storage* s, int64_t bytes, Account* account) {
+  s->data = new_memory(account, bytes);
+  s->owned = s->data != nullptr;
+  s->bytes = bytes;
+  s->account = account;
+  return s->owned;
+}
+void storage_empty(Storage* s) { free_memory(s); }
+
 Storage* storage_create(int64_t bytes) {
   if (bytes < 0 || bytes > kMaxStorageBytes) return nullptr;
   Storage* s = storage_borrow(nullptr, bytes, false, nullptr, nullptr);

@@ -12,6 +12,7 @@ struct Storage {
   int64_t bytes;
   bool owned;      // freed with the storage
   bool read_only;  // weights: a write makes them the module's own first (tensor_make_writable)
+  int64_t pitch;   // not 0: an image that lies channels-last whatever its strides say, this far from pixel to pixel (images.h)
   Packed packed;   // where its layout is not null, `data` is a packed weight, of at least `bytes`: see storage_unpack
   void (*release)(void* owner);
   void* owner;
@@ -53,6 +54,9 @@ struct TensorObject : Heap {
 
 // All return null when out of memory, or for sizes that no memory has.
 Storage* storage_create(int64_t bytes);  // 64-byte aligned, not cleared
+// The memory alone, of a Storage that is nobody's, counted by this account. False when out of memory.
+bool storage_fill(Storage* storage, int64_t bytes, Account* account);
+void storage_empty(Storage* storage);
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner);
 Storage* storage_adopt(void* data, int64_t bytes);  // takes over memory of malloc's; where it returns null, that is freed
 // Unpacks a weight that lies packed in the file into memory of the module's own: needed before its numbers are read. Only attributes
