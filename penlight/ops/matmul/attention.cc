@@ -81,7 +81,9 @@ PEN_BIND(attention) {
   const Tensor &q = b.in(0), &k = b.in(1), &v = b.in(2);
   const bool bytes = kHasBytes && q.dtype == DType::u8;
   const int64_t s = k.dims[k.rank - 2], ev = v.dims[v.rank - 1];
-  const int64_t key_blocks = (s + kKeyBlock - 1) / kKeyBlock, block_keys = key_blocks == 0 ? 0 : (s + key_blocks - 1) / key_blocks;
+  const int64_t key_blocks = (s + kKeyBlock - 1) / kKeyBlock;
+  int64_t block_keys = key_blocks == 0 ? 0 : (s + key_blocks - 1) / key_blocks;
+  if (key_blocks > 1) block_keys = (block_keys + kKeyUnit - 1) / kKeyUnit * kKeyUnit;
   const int64_t width = panel_count(block_keys > ev ? block_keys : ev) * 16;
   if (bytes && column_count_q8({1, width, width, false}) < 0)
     return b.fail(2, "values of at most 134217728 columns", "%lld", static_cast<long long>(ev));
@@ -164,7 +166,7 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
     Range range = part(p.pack_count, p.pack_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
       int64_t matrix = i / p.key_blocks, block = i % p.key_blocks, at;
-      Range keys = part(p.s, p.key_blocks, block);
+      Range keys = keys_of(p, block);
       int64_t n = keys.end - keys.begin;
       if (matrix < p.keys.source.count) {
         batch_offsets(p.keys.source, matrix, &at, 1);
@@ -182,20 +184,36 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
   }
 }
 
-// scores = exp(scores - top); gives their sum.
-static PEN_INLINE float exponentials(float* scores, int64_t n, float top) {
-  V t = set1(top), sum = zero();
+// scores = exp(scores * scale - top); gives their sum. Not fused: top is one of the products, rounded, and must leave 0.
+static PEN_INLINE float exponentials(float* scores, int64_t n, float scale, float top) {
+  const V s = set1(scale), t = set1(top);
+  V sum = zero();
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    V a = exp(load(scores + i) - t);
+    V a = exp_below_one(load(scores + i) * s - t);
     store(scores + i, a);
     sum = sum + a;
   }
   if (i < n) {
-    store_partial(scores + i, exp(load_partial(scores + i, n - i) - t), n - i);
+    store_partial(scores + i, exp_below_one(load_partial(scores + i, n - i) * s - t), n - i);
     sum = sum + load_partial(scores + i, n - i);
   }
   return reduce_add(sum);
+}
+
+// The largest of the scores, NaN left out: exp finds it again.
+static PEN_INLINE float largest(const float* scores, int64_t n) {
+  V a = set1(-__builtin_inff()), b = a;
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
+    a = max(load(scores + i), a);
+    b = max(load(scores + i + kLanes), b);
+  }
+  if (i + kLanes <= n) a = max(load(scores + i), a);
+  if (n >= kLanes) b = max(load(scores + n - kLanes), b);  // the rest, and some again
+  float top = reduce_max(max(a, b));
+  for (i = n < kLanes ? 0 : n; i < n; ++i) top = scores[i] > top ? scores[i] : top;
+  return top;
 }
 
 static PEN_INLINE float exp_of(float x) {
@@ -227,7 +245,7 @@ PEN_KERNEL(attention, f32) {
     }
     int64_t started = 0;
     for (int64_t block = 0; block < p.key_blocks; ++block) {
-      Range keys = part(p.s, p.key_blocks, block);
+      Range keys = keys_of(p, block);
       if (p.causal && keys.begin >= rows.end) break;  // no query here sees keys this late
       int64_t n = keys.end - keys.begin;
       PanelProduct qk = {};
@@ -246,10 +264,12 @@ PEN_KERNEL(attention, f32) {
         if (p.causal && query + 1 - keys.begin < n) visible = query + 1 > keys.begin ? query + 1 - keys.begin : 0;
         const float* mask = nullptr;
         if (p.has_mask) mask = r.in[3].as<float>() + at[3] + query * p.mask_row + keys.begin * p.mask_column;
-        float top = finish_scores(row, n, visible, p.scale, mask, p.mask_column);
+        // Scores that are all there is are scaled on their way into exp; the largest stays the largest, if the scale is positive.
+        const bool plain = !mask && visible == n && p.scale > 0;
+        float top = plain ? largest(row, n) * p.scale : finish_scores(row, n, visible, p.scale, mask, p.mask_column);
         top = top > tops[i] ? top : tops[i];
         float base = top == -__builtin_inff() ? 0.0f : top;  // nothing visible yet: exp(-inf) must be 0, not NaN
-        float sum = exponentials(row, n, base);
+        float sum = exponentials(row, n, plain ? p.scale : 1.0f, base);
         float kept = exp_of(tops[i] - base);
         totals[i] = totals[i] * kept + sum;
         tops[i] = top;

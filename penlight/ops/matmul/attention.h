@@ -15,7 +15,7 @@ struct AttentionParams {
   int64_t mask_row, mask_column;  // strides: 0 where broadcast
   bool has_mask, causal;
   float scale;
-  int64_t key_blocks;      // blocks of keys, of nearly equal length
+  int64_t key_blocks;      // blocks of keys, of nearly equal length: whole tiles, but for the last
   int64_t block_keys;      // the longest of them
   int64_t row_blocks;      // blocks of queries
   int64_t block_rows;      // the longest of them
@@ -26,7 +26,13 @@ struct AttentionParams {
 
 constexpr int64_t kQueryRows = 56;  // scores of a block (56 x 256) and its panels stay in the second cache level
 constexpr int64_t kKeyBlock = 256;
+constexpr int64_t kKeyUnit = 32;       // columns of the widest tile
 constexpr float kScoreSteps = 255.0f;  // of 1, the largest of the exponentials, which bytes are rounded to
+
+static PEN_INLINE Range keys_of(const AttentionParams& p, int64_t block) {
+  const int64_t begin = block * p.block_keys;
+  return {begin, p.s - begin < p.block_keys ? p.s : begin + p.block_keys};
+}
 
 // Of quantized bytes: sizes of packed matrices are bytes. Behind it: float[3][width], the scale of scores in every column, that of products
 // with v, and zeros.

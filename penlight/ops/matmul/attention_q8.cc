@@ -47,7 +47,7 @@ static PEN_INLINE void attention_pack_q8(const Run& r, const AttentionQ8& p) {
     Range range = part(p.pack_count, p.pack_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
       int64_t matrix = i / p.key_blocks, block = i % p.key_blocks, at;
-      Range keys = part(p.s, p.key_blocks, block);
+      Range keys = keys_of(p, block);
       const int64_t n = keys.end - keys.begin;
       if (matrix < p.keys.source.count) {
         batch_offsets(p.keys.source, matrix, &at, 1);
@@ -187,7 +187,7 @@ PEN_KERNEL(attention, q8) {
     }
     bool started = false;
     for (int64_t block = 0; block < p.key_blocks; ++block) {
-      Range keys = part(p.s, p.key_blocks, block);
+      Range keys = keys_of(p, block);
       if (p.causal && keys.begin >= rows.end) break;  // no query here sees keys this late
       const int64_t n = keys.end - keys.begin;
       const PackedBlock k = packed_block(keys_at(r, p, at[1], block), n, p.padded_e);

@@ -60,6 +60,13 @@ static PEN_INLINE V exp(V x) {
   return times_power_of_two(y, n);
 }
 
+// The same for x <= 0
+static PEN_INLINE V exp_below_one(V x) {
+  V n;
+  V y = expm1_reduced(max(set1(-104.5f), x), &n) + set1(1.0f);
+  return times_power_of_two(y, n);
+}
+
 // 1.7 ulp
 static PEN_INLINE V expm1(V x) {
   V n;
