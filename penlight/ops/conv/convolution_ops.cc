@@ -47,11 +47,11 @@ static Status weight_of(const Call& c, const TensorObject& t, const Convolution&
 
 static const ConvKernel& kernel_of(const Convolution& v, const ConvWeight& w, int spatial) {
   auto inside = [](const auto& bounds, int64_t n) { return n >= bounds.least && n <= bounds.most; };
-  const ConvKernel* k = kConvKernels;
+  const ConvChoice* k = kConvChoices;
   while (!k->ops[2 * v.transposed + (spatial == 3)] || !inside(k->groups, v.groups) || !inside(k->inputs, w.inputs) ||
          !inside(k->outputs, w.outputs / v.groups) || !inside(k->width, w.w.dims[w.w.rank - 1]))
     ++k;  // the last one fits all
-  return *k;
+  return kConvKernels[k - kConvChoices];
 }
 
 // Whether the call can wait for what follows (images.h), and the size of its result. Only where all is well: whoever does not wait finds

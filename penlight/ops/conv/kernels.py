@@ -65,11 +65,13 @@ def bytes_layout(shape: Sequence[object], groups: int) -> str:
 
 
 def cpp_header() -> str:
-    rows = []
+    """The names in a table of their own: a library without the VM chooses nothing, and has no use for the other."""
+    names = [f'    {{"{k.variant}", "{k.layout}"}},' for k in KERNELS]
+    choices = []
     for k in KERNELS:
         ops = ", ".join(str(op in k.ops).lower() for op in ALL)
         bounds = ", ".join(f"{{{least}, {most}}}" for least, most in (k.groups, k.inputs, k.outputs, k.width))
-        rows.append(f'    {{"{k.variant}", "{k.layout}", {{{ops}}}, {bounds}}},')
+        choices.append(f"    {{{{{ops}}}, {bounds}}},")
     return "\n".join(
         [
             "// Generated from penlight/ops/conv/kernels.py by penlight/build/generate.py. Do not edit.",
@@ -78,13 +80,18 @@ def cpp_header() -> str:
             "namespace pen {",
             "struct ConvKernel {",
             "  char variant[16], layout[8];",
+            "};",
+            "constexpr ConvKernel kConvKernels[] = {",
+            *names,
+            "};",
+            "struct ConvChoice {  // of the kernels, in the same order: the first that fits",
             f"  bool ops[4];  // {', '.join(ALL)}",
             "  struct {",
             "    int64_t least, most;",
             "  } groups, inputs, outputs, width;  // channels of a group; of the kernel, along a row",
             "};",
-            "constexpr ConvKernel kConvKernels[] = {",
-            *rows,
+            "constexpr ConvChoice kConvChoices[] = {",
+            *choices,
             "};",
             "}  // namespace pen",
             "",
