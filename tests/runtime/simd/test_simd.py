@@ -23,7 +23,7 @@ SOURCE = pathlib.Path(__file__).parent / "simd_test.cc"
 FLAGS = ["-std=c++17", "-O2", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", f"-I{ROOT}",
          "-Wall", "-Wextra", "-Werror"]  # fmt: skip
 X86 = {name: isa.flags for name, isa in ISAS.items() if isa.processors in ("any", "x86_64")}
-CPU_FLAG = {"avx512": "avx512dq", "avxvnni": "avx_vnni", "avx2": "avx2", "sse4": "sse4_1"}
+CPU_FLAG = {"avx512x2": "avx512dq", "avx512": "avx512dq", "avxvnni": "avx_vnni", "avx2": "avx2", "sse4": "sse4_1"}
 ARM = {
     "arm64": [],
     "armv7": ["-mcpu=cortex_a7"],
