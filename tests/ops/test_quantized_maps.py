@@ -252,3 +252,26 @@ def test_nearest_and_reflected_move_integers() -> None:
     padded = np.pad(x, [(0, 0), (0, 0), (1, 0), (2, 1)], mode="reflect")
     got = one("pad", x, padded.shape, 'padding=[2, 1, 1, 0], value=0.0, mode="reflect"')
     np.testing.assert_array_equal(got, padded)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 3), (1, 16), (1, 17), (3, 33), (7, 19), (24, 64)], ids=str)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 8, 9])
+def test_planes_become_pixels(channels: int, size: tuple[int, int]) -> None:
+    """An image in planes, quantized as pixels: every number at its place, NaN and what is out of range too."""
+    x = np.random.default_rng(channels).normal(0, 3, (2, channels, *size)).astype(np.float32)
+    x.flat[:: max(x.size // 7, 1)] = [np.nan, np.inf, -np.inf, 1e30, -1e30, 0.0, -0.0, 0.5][
+        : len(x.flat[:: max(x.size // 7, 1)])
+    ]
+    got = run(
+        f"""
+        graph g(%x: f32[{", ".join(map(str, x.shape))}]) {{
+          %q: {u8(x.shape, SCALE, ZERO)} nhwc = quantize(%x, low=0, high=255)
+          %y: f32[{", ".join(map(str, x.shape))}] = dequantize(%q)
+          return %y
+        }}
+        """,
+        x,
+    )
+    real = torch.from_numpy(np.nan_to_num(x, nan=np.inf, posinf=np.inf, neginf=-np.inf))  # NaN is the largest
+    want = torch.quantize_per_tensor(real, SCALE, ZERO, torch.quint8).dequantize()
+    np.testing.assert_array_equal(got, want.numpy())

@@ -50,15 +50,40 @@ constexpr int64_t kMaxPlanes = 8;
 
 namespace PEN_ISA {
 
+#if defined(__AVX2__) || defined(__aarch64__)
+// Integers with one scale, of which a byte is stored (of i8 too: what its bits say).
+struct Quantizer {
+  V inverse, zero, low, high;
+  explicit PEN_INLINE Quantizer(const Convert& p)
+      : inverse(set1(p.inverse)),
+        zero(set1(static_cast<float>(p.zero))),
+        low(set1(static_cast<float>(p.low))),
+        high(set1(static_cast<float>(p.high))) {}
+  PEN_INLINE I operator()(const float* x) const { return round_to_int(max(min(fma(load(x), inverse, zero), high), low)) & set1i(255); }
+};
+
+// Three planes to pixels of three bytes, as many as whole vectors have; gives how many. Each is stored as four bytes, lowest first, the
+// last of which is the next pixel's: so one pixel is always left.
+static PEN_INLINE int64_t quantize_colours(const Convert& p, const float* x, uint8_t* to, int64_t n) {
+  const Quantizer q(p);
+  int64_t i = 0;
+  for (; i + kLanes < n; i += kLanes) {
+    int32_t pixels[kLanes];
+    store_ints(pixels, q(x + i) | q(x + i + p.in[0][0]) << 8 | q(x + i + 2 * p.in[0][0]) << 16);
+    for (int k = 0; k < kLanes; ++k) __builtin_memcpy(to + 3 * (i + k), &pixels[k], 4);
+  }
+  return i;
+}
+#endif
+
 // Bytes with one scale: product and sum are rounded once, NaN is the largest.
 static PEN_INLINE void quantize_bytes(const Convert& p, const float* x, int64_t step, uint8_t* to, int64_t n) {
   int64_t i = 0;
   const float low = static_cast<float>(p.low), high = static_cast<float>(p.high), zero = static_cast<float>(p.zero);
 #if defined(__AVX2__) || defined(__aarch64__)
   if (step == 1) {
-    V inverse = set1(p.inverse), lows = set1(low), highs = set1(high), zeros = set1(zero);
-    const I byte = set1i(255);  // of i8 too: what is stored is what its bits say
-    for (; i + kLanes <= n; i += kLanes) store_bytes(to + i, round_to_int(max(min(fma(load(x + i), inverse, zeros), highs), lows)) & byte);
+    const Quantizer q(p);
+    for (; i + kLanes <= n; i += kLanes) store_bytes(to + i, q(x + i));
   }
 #endif
   for (; i < n; ++i) {
@@ -100,6 +125,12 @@ static PEN_INLINE void quantize_planes(const Convert& p, const float* x, uint8_t
       row /= p.dims[d];
     }
     int64_t count = p.dims[1] - at < end - begin ? p.dims[1] - at : end - begin;
+#if defined(__AVX2__) || defined(__aarch64__)
+    if (planes == 3 && p.out[1] == 3) {
+      const int64_t done = quantize_colours(p, x + in, y + out, count);
+      in += done, out += 3 * done, begin += done, count -= done;
+    }
+#endif
     count = count < kPlanePixels ? count : kPlanePixels;
     for (int64_t c = 0; c < planes; ++c) quantize_bytes(p, x + in + c * p.in[0][0], 1, bytes[c], count);
     uint8_t* to = y + out;
