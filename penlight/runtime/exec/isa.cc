@@ -1,5 +1,7 @@
 #include "penlight/runtime/exec/isa.h"
 
+#include "penlight/runtime/exec/processor.h"
+
 namespace pen {
 
 namespace {
@@ -9,14 +11,6 @@ constexpr char kNames[kIsaCount][12] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
-struct Cpuid {
-  uint32_t a, b, c, d;
-};
-Cpuid cpuid(uint32_t leaf, uint32_t sub) {
-  Cpuid r;
-  __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(sub));
-  return r;
-}
 // The register state that the operating system saves: without it AVX instructions fault.
 uint64_t saved_state() {
   uint32_t low, high;
@@ -79,6 +73,12 @@ AnyFn best(const KernelEntry& entry, Isa isa) {
 }
 
 }  // namespace
+
+#if defined(__x86_64__) || defined(__i386__)
+bool has_whole_vectors() { return !has(Isa::avx512) || !halves_vectors(); }
+#else
+bool has_whole_vectors() { return true; }
+#endif
 
 int available_isas(Isa out[kIsaCount]) {
   int n = 0;

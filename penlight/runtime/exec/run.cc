@@ -2,6 +2,7 @@
 #include "penlight/runtime/exec/run.h"
 
 #include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/processor.h"
 
 namespace pen {
 namespace {
@@ -78,6 +79,7 @@ int64_t counted_rows(const Plan::Output& out) {
 }
 
 Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
+  PEN_TRY(check_processor(error));
   if (!wanted || !wanted[0]) wanted = getenv("PENLIGHT_ISA");
   if (!wanted || !wanted[0]) {
     Isa all[kIsaCount];
