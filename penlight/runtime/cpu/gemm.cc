@@ -28,9 +28,13 @@ struct TileCall {
   bool clamped;
 };
 
+PEN_OUTER int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch, const char* residual,
+                            int64_t residual_pitch, RowTile* tiles) {
+  return cut_row_tiles<kTileRows, true>(rows, count, live, c, c_pitch, residual, residual_pitch, tiles);
+}
+
 // Rows of `columns` floats, one after another: between a tile at the edge of C and a buffer of whole vectors.
-static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows,
-                                                int64_t columns) {
+static PEN_OUTER void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows, int64_t columns) {
   for (int r = 0; r < rows; ++r) {
     int64_t n = 0;
     for (; n + kLanes <= columns; n += kLanes) store(to + r * to_pitch + n, load(from + r * from_pitch + n));
@@ -137,7 +141,7 @@ static constexpr MinusZeros kMinusZeros;
 // An activation with a row function runs after this many columns: enough for its call, few enough to stay in cache.
 constexpr int64_t kActColumns = 128;
 
-void run_block(const Block& g) {
+PEN_OUTER void run_block(const Block& g) {
   TileCall t;
   t.rows_step = g.rows_step;
   t.a_offset = g.a_offset;

@@ -7,7 +7,7 @@ namespace pen {
 namespace {
 
 #define PEN_ISA_TEXT(name, ...) #name,
-constexpr char kNames[kIsaCount][12] = {PEN_ISAS(PEN_ISA_TEXT)};
+constexpr char kNames[kIsaCount][9] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
@@ -88,17 +88,6 @@ int available_isas(Isa out[kIsaCount]) {
 }
 
 const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
-
-bool find_isa(const char* name, Isa* out) {
-  Isa all[kIsaCount];
-  int n = available_isas(all);
-  for (int i = 0; i < n; ++i) {
-    if (strcmp(name, isa_name(all[i])) != 0) continue;
-    *out = all[i];
-    return true;
-  }
-  return false;
-}
 
 RunFn run_function(const KernelEntry& entry, Isa isa) {
   return entry.elementwise ? kElementwiseRun : reinterpret_cast<RunFn>(best(entry, isa));
