@@ -34,7 +34,8 @@ PEN_OUTER int cut_row_tiles(const float* const* rows, int64_t count, const uint8
 }
 
 // Rows of `columns` floats, one after another: between a tile at the edge of C and a buffer of whole vectors.
-static PEN_OUTER void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows, int64_t columns) {
+static PEN_OUTER __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows,
+                                                          int64_t columns) {
   for (int r = 0; r < rows; ++r) {
     int64_t n = 0;
     for (; n + kLanes <= columns; n += kLanes) store(to + r * to_pitch + n, load(from + r * from_pitch + n));
