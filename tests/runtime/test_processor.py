@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -245,18 +246,30 @@ for threads in (1, 2):
 """
 
 
+DESCRIPTIONS = ("", "l1=4k,l2=32k/8", "l1=32k,l2=256k", "l1=48k,l2=1m,l3=32m", "l1=1m,l2=256m,l3=1024m")
+
+
 @pytest.mark.parametrize("isa", ["", "base"])
 def test_same_bits(isa: str, tmp_path: Path) -> None:
-    """Whatever caches there are. The input has numbers whose products vanish into -0, which parts of K must hand on."""
-    import numpy as np
-
+    """Whatever caches there are, at one thread and two."""
     torch.manual_seed(3)
-    model = Small().eval()
     image = torch.randn(1, 3, 160, 160)
     image[:, :, :40] *= 1e-38
-    penlight.optimize(model, (image,)).save(tmp_path / "small.pen")
+    penlight.optimize(Small().eval(), (image,)).save(tmp_path / "small.pen")
     np.save(tmp_path / "image.npy", image.numpy())
-    found = {}
-    for words in ("", "l1=4k,l2=32k/8", "l1=32k,l2=256k", "l1=48k,l2=1m,l3=32m", "l1=1m,l2=256m,l3=1024m"):
-        found[words] = set(python(RUN, words, tmp_path / "small.pen", tmp_path / "image.npy", isa).split())
-    assert len(set.union(*found.values())) == 1, found
+    found = {words: python(RUN, words, tmp_path / "small.pen", tmp_path / "image.npy", isa) for words in DESCRIPTIONS}
+    assert len(set(" ".join(found.values()).split())) == 1, found
+
+
+@pytest.mark.parametrize("isa", _runtime.isas())
+def test_parts_of_k_hand_on_a_negative_zero(isa: str) -> None:
+    """-0 - 0 - 0 ... is -0 in one chain; a part that started from 0 would lose the sign."""
+    layer = nn.Linear(3000, 40)
+    with torch.no_grad():
+        layer.weight.fill_(-1.0)
+        layer.bias.fill_(-0.0)
+    model = penlight.optimize(layer.eval(), (torch.zeros(7, 3000),))
+    data = model._bytes
+    assert data is not None
+    for threads in (1, 2):
+        assert torch.signbit(penlight.Model(data, threads=threads, isa=isa)(torch.zeros(7, 3000))).all()
