@@ -212,6 +212,23 @@ nb::tuple vulkan_devices() {
   return nb::make_tuple(nb::len(out) ? nb::none() : as_dict(e), out);
 }
 
+// (problem or None, the fields of pen_processor).
+nb::tuple processor() {
+  pen_processor p = PEN_PROCESSOR;
+  pen_error e = {};
+  nb::dict told;
+  if (pen_processor_describe(&p, &e) != PEN_OK) return nb::make_tuple(as_dict(e), told);
+  told["l1_bytes"] = p.l1_bytes, told["l2_bytes"] = p.l2_bytes, told["l3_bytes"] = p.l3_bytes;
+  told["l1_sharers"] = p.l1_sharers, told["l2_sharers"] = p.l2_sharers, told["l3_sharers"] = p.l3_sharers;
+  told["cores"] = p.cores, told["whole_vectors"] = p.whole_vectors != 0, told["source"] = p.source;
+  nb::dict blocking;
+  blocking["near_bytes"] = p.near_bytes, blocking["part_of_k"] = p.part_of_k, blocking["near_weights"] = p.near_weights;
+  blocking["strip_bytes"] = p.strip_bytes, blocking["expanded_bytes"] = p.expanded_bytes;
+  blocking["expand_input_bytes"] = p.expand_input_bytes;
+  told["blocking"] = blocking;
+  return nb::make_tuple(nb::none(), told);
+}
+
 // (dtype, shape, whether that is known before a run) of each output.
 nb::list output_shapes(const Session& s) {
   nb::list out;
@@ -305,6 +322,7 @@ NB_MODULE(_runtime, m) {
     for (int i = 0; const char* name = pen_isa_name(i); ++i) out.append(name);
     return out;
   });
+  m.def("processor", &processor);
   // None where there is a Vulkan device that can be used, else what is missing.
   m.def("without_vulkan", [] {
     pen_error e = {};

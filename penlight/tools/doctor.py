@@ -88,14 +88,19 @@ def _cpu() -> dict[str, Any]:
         from penlight import _runtime
 
         isas = _runtime.isas()
+        problem, told = _runtime.processor()
+        reason = problem["message"] if problem else ""
     except ImportError:
-        isas = []
+        isas, told, reason = [], {}, "the compiled runtime is not there"
     return {
         "name": name,
         "machine": platform.machine(),
         "cores": os.cpu_count(),
         "features": [f for f in CPU_FEATURES if f in flags],
         "instruction_sets": isas,
+        "instruction_set": os.environ.get("PENLIGHT_ISA") or (isas[0] if isas else None),
+        "caches": told,
+        "caches_reason": reason,
     }
 
 
@@ -208,6 +213,38 @@ def _show_cpu(out: Screen, found: dict[str, Any]) -> None:
     out.print(heading("processor", f"{cpu['name']}, {cpu['cores']} cores"))
     out.print(f"  features     {' '.join(cpu['features']) or 'not told by this system'}")
     out.print(f"  kernels for  {', '.join(cpu['instruction_sets']) or 'nothing: the runtime is not there'}, best first")
+    out.print(f"  chosen       {cpu['instruction_set'] or 'none'}")
+    told = cpu["caches"]
+    if not told:
+        out.print(f"  caches       {cpu['caches_reason']}")
+        return
+    by = f"as {told['source']} says" if told["source"] else "assumed: this system does not tell"
+    out.print(f"  caches       {', '.join(_caches(told))}; {by}")
+    out.print(
+        f"  vector units {'as wide as the vectors' if told['whole_vectors'] else 'half as wide as the widest vectors'}"
+    )
+    cut = told["blocking"]
+    out.print(
+        f"  blocking     for {in_kib(cut['near_bytes'])} of L2 a core: K by {cut['part_of_k']}, strips of"
+        f" {in_kib(cut['strip_bytes'])}, weights near up to {in_kib(cut['near_weights'])}, expanded rows of"
+        f" {in_kib(cut['expanded_bytes'])} over {in_kib(cut['expand_input_bytes'])} (docs/PROCESSOR.md)"
+    )
+
+
+def in_kib(size: int) -> str:
+    """As caches are measured, in powers of two: 49152 -> "48 KiB"."""
+    return f"{size >> 20} MiB" if size >= 1 << 20 and size % (1 << 20) == 0 else f"{size / 1024:g} KiB"
+
+
+def _caches(told: dict[str, Any]) -> list[str]:
+    """Those that are known, with who shares them."""
+    lines = []
+    for level in ("l1", "l2", "l3"):
+        size, sharers = told[f"{level}_bytes"], told[f"{level}_sharers"]
+        if size:
+            shared = f" for {sharers} logical cores" if sharers > 1 else ""
+            lines.append(f"{level.upper()} {in_kib(size)}{shared}")
+    return lines
 
 
 def _show_vulkan(out: Screen, found: dict[str, Any]) -> None:

@@ -31,11 +31,28 @@ def test_what_it_says(penlight_command: Penlight) -> None:
         assert device["name"] in told.out
 
 
+def test_the_processor(penlight_command: Penlight) -> None:
+    """Caches and who shares them, vector units, the instruction set chosen, and the blocking that follows."""
+    told = " ".join(penlight_command("doctor").out.split())
+    found = _runtime.processor()[1]
+    for part in (
+        f"chosen {os.environ.get('PENLIGHT_ISA') or _runtime.isas()[0]}",
+        f"caches L1 {doctor.in_kib(found['l1_bytes'])}",
+        f"L2 {doctor.in_kib(found['l2_bytes'])}",
+        "vector units",
+        f"K by {found['blocking']['part_of_k']}",
+        f"strips of {doctor.in_kib(found['blocking']['strip_bytes'])}",
+    ):
+        assert part in told
+
+
 def test_json(penlight_command: Penlight) -> None:
     found = json.loads(penlight_command("doctor", "--json").out)
     assert found["versions"]["penlight"] == penlight.__version__
     assert found["cpu"]["cores"] == os.cpu_count()
     assert found["cpu"]["instruction_sets"] == _runtime.isas()
+    assert found["cpu"]["caches"] == _runtime.processor()[1]
+    assert found["cpu"]["caches_reason"] == ""
     assert found["vulkan"]["available"] == penlight.is_vulkan_available()
     assert found["vulkan"]["devices"] == penlight.vulkan_devices()
     for tool in found["tools"].values():

@@ -8,6 +8,7 @@
 #include "penlight/ops/conv/winograd.h"
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/packed.h"
+#include "penlight/runtime/cpu/blocking.h"
 #include "penlight/runtime/cpu/depthwise_q8.h"
 
 namespace pen {
@@ -47,7 +48,6 @@ static int64_t rows_on_padding(const Conv2d& p, int64_t h, int64_t oh) {
 // A task is worth about this many multiply-adds at least: some ten microseconds.
 static constexpr int64_t kTaskWork = int64_t{1} << 19;
 static constexpr int64_t kMaxTasks = 256;
-static constexpr int64_t kNearBytes = 256 * 1024;
 
 static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
@@ -81,14 +81,13 @@ static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
   // Weights that stay in the second cache level anyway leave the order by pixels, which suits the next node (pool.cc).
   int64_t inputs = times(times(x.dims[0], x.dims[1]), times(times(map_side(x, 0), map_side(x, 1)), map_side(x, 2)));
-  p->columns_outer = b.in_bytes(1) > kNearBytes && b.in_bytes(1) / dtype_size(x.dtype) > inputs;
+  p->columns_outer = b.in_bytes(1) > near_weights(processor()) && b.in_bytes(1) / dtype_size(x.dtype) > inputs;
   return b.scratch(gather_sizes(*p, x.dims[1], dtype_size(x.dtype)).total);
 }
 
 // A strip of output rows to a task: enough pixels that the weights are worth fetching, few enough that the strip stays in the
-// second cache level.
+// second cache level (strip_bytes).
 static constexpr int64_t kStripPixels = 8 * kBlockPixels;
-static constexpr int64_t kStripBytes = 256 * 1024;
 
 // Of the strip alone; saturates, sizes may be hostile.
 static int64_t direct_bytes(const Conv2d& p, int64_t ow) {
@@ -101,7 +100,8 @@ static PEN_SMALL Status cut_direct(Bind& b, Conv2d* p, int64_t oh, int64_t ow) {
   int64_t columns = (p->co_g + kColumnUnit - 1) / kColumnUnit, k = times(p->kernel[0] * p->kernel[1], p->ci_g);
   if (k > kConvLimit) return b.fail(1, "at most 2^24 weights for one output channel", "%lld", static_cast<long long>(k));
   p->pixel_unit = at_most((kStripPixels + ow - 1) / ow, oh);
-  while (p->pixel_unit > 1 && direct_bytes(*p, ow) > kStripBytes) p->pixel_unit = (p->pixel_unit + 1) / 2;
+  const int64_t most = strip_bytes(processor());
+  while (p->pixel_unit > 1 && direct_bytes(*p, ow) > most) p->pixel_unit = (p->pixel_unit + 1) / 2;
   // Offsets into the strip are 32-bit.
   if (direct_bytes(*p, ow) > INT32_MAX)
     return b.fail(0, "input rows under one output row of at most 2 GB", "%lld bytes", static_cast<long long>(direct_bytes(*p, ow)));

@@ -6,6 +6,7 @@
 #include "penlight/ops/conv/conv2d.h"
 #include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/base/memory.h"
+#include "penlight/runtime/cpu/blocking.h"
 #include "penlight/runtime/cpu/depthwise.h"
 #include "penlight/runtime/cpu/gemm.h"
 
@@ -20,11 +21,9 @@ struct ExpandDepthwise : Conv2d {  // the depthwise part
   int64_t tiles_at, expanded_at;  // in scratch, bytes
 };
 
-constexpr int64_t kExpandChannels = 32;            // a block: the widest tile
-constexpr int64_t kExpandedBytes = 128 * 1024;     // of expanded rows, with room beside them in the second cache level
-constexpr int64_t kExpandInputBytes = 512 * 1024;  // of x that the tasks of one part of the rows read again and again
-constexpr int64_t kExpandTasks = 8;                // enough for some threads to share
-constexpr int64_t kExpandTwice = 5;                // one row in so many may be computed twice, so that each thread has its own
+constexpr int64_t kExpandChannels = 32;  // a block: the widest tile
+constexpr int64_t kExpandTasks = 8;      // enough for some threads to share
+constexpr int64_t kExpandTwice = 5;      // one row in so many may be computed twice, so that each thread has its own
 
 static PEN_SMALL Status bind_expand_weights(Bind& b) {
   static const struct {
@@ -59,14 +58,15 @@ PEN_BIND(expand_depthwise) {
   if (out.dims[0] == 0 || out.dims[1] == 0) return PEN_OK;
 
   int64_t h = x.dims[2], w = x.dims[3], oh = out.dims[2], reach = (p->kernel[0] - 1) * p->dilation[0] + 1;
-  int64_t row = w * kExpandChannels * 4;  // bytes of one expanded row
-  p->chunk = kExpandedBytes / row >= reach + p->stride[0] ? (kExpandedBytes / row - reach) / p->stride[0] + 1 : 2;
+  int64_t row = w * kExpandChannels * 4;                   // bytes of one expanded row
+  const int64_t rows = expanded_bytes(processor()) / row;  // that may be held at once
+  p->chunk = rows >= reach + p->stride[0] ? (rows - reach) / p->stride[0] + 1 : 2;
   p->chunk = p->chunk < oh ? p->chunk : oh;
   p->held = (p->chunk - 1) * p->stride[0] + reach;
   p->held = p->held < h ? p->held : h;
   p->blocks = (out.dims[1] + kExpandChannels - 1) / kExpandChannels;
   // More parts of the rows: where there are few blocks, and where x is too large to be read for every block.
-  int64_t parts = kExpandTasks / (p->blocks * x.dims[0]), input = h * w * p->ci * 4 / kExpandInputBytes;
+  int64_t parts = kExpandTasks / (p->blocks * x.dims[0]), input = h * w * p->ci * 4 / expand_input_bytes(processor());
   parts = parts > input ? parts : input;
   // A part for each thread, where that adds few rows that two of them compute: the convolutions before and after it are cut by rows too,
   // and what a core has not written it would have to fetch from another's cache, and throw out of there when it writes next.

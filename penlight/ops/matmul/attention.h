@@ -24,7 +24,9 @@ struct AttentionParams {
   int64_t scores_pitch, sums_pitch;
 };
 
-constexpr int64_t kQueryRows = 56;  // scores of a block (56 x 256) and its panels stay in the second cache level
+// Scores of a block (56 x 256, 57 kB) and its panels stay in any second cache level. Constants, whatever the processor has: sums are
+// rescaled from one block of keys to the next, so another block would give other bits (cpu/blocking.h).
+constexpr int64_t kQueryRows = 56;
 constexpr int64_t kKeyBlock = 256;
 constexpr int64_t kKeyUnit = 32;       // columns of the widest tile
 constexpr float kScoreSteps = 255.0f;  // of 1, the largest of the exponentials, which bytes are rounded to

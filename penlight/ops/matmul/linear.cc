@@ -13,7 +13,6 @@ struct F32Linear {
   using Tile = RowTile;
   using Block = PEN_ISA::Block;
   static constexpr int kRows = kTileRows;
-  static constexpr bool kEven = true;
   static PEN_INLINE int64_t size_of(const Tensor&) { return 4; }
   static PEN_INLINE void begin(const Run& r, const Linear& p, Block* block) {
     block->tap_k = p.k;

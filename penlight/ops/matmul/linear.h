@@ -1,7 +1,7 @@
 // How a linear layer is walked, for every element type: every row of x becomes a pointer, work is cut over rows and columns. Kind says what
 // is multiplied:
 //   Element, Tile, Block   x's elements, a tile of rows, a block (runtime/cpu/gemm.h, gemm_q8.h)
-//   kRows, kEven           rows of the tallest tile, and how rows are cut into tiles (tile_rows)
+//   kRows                  rows of the tallest tile
 //   size_of(t)             bytes of an element of the result or the residual
 //   begin(r, p, &block)    fills what is the same for all blocks
 #pragma once
@@ -106,9 +106,8 @@ static PEN_OUTER void run_linear(const Run& r) {
         int64_t pitch = p.copy_pitch > 0 ? p.copy_pitch : p.x[inner];
         for (int64_t i = 0; i < count; ++i) rows[from - begin + i] = x + i * pitch;
         const char* residual = r.in[3].data ? r.in[3].data + line.residual * y_size : nullptr;
-        block.tile_count +=
-            cut_row_tiles<Kind::kRows, Kind::kEven>(rows + (from - begin), count, live, r.out[0].data + line.y * y_size,
-                                                    p.y[inner] * y_size, residual, p.residual[inner] * y_size, tiles + block.tile_count);
+        block.tile_count += cut_row_tiles(rows + (from - begin), count, live, r.out[0].data + line.y * y_size, p.y[inner] * y_size,
+                                          residual, p.residual[inner] * y_size, tiles + block.tile_count);
         from += count;
       }
       run_block(block);

@@ -11,7 +11,6 @@ struct Q8Linear {
   using Tile = RowTileQ8;
   using Block = BlockQ8;
   static constexpr int kRows = kQ8Rows;
-  static constexpr bool kEven = kExactHeights;
   static PEN_INLINE int64_t size_of(const Tensor& t) { return dtype_size(t.dtype); }
   static PEN_INLINE void begin(const Run& r, const Linear& p, Block* block) {
     block->tap_k = (p.k + 3) / 4 * 4;

@@ -1,6 +1,8 @@
 // The register tile and the loops around it (gemm.h). Compiled once per instruction set; the only copy of its code.
 #include "penlight/runtime/cpu/gemm.h"
 
+#include "penlight/runtime/cpu/blocking.h"
+
 namespace pen {
 namespace PEN_ISA {
 
@@ -26,9 +28,14 @@ struct TileCall {
   bool clamped;
 };
 
+PEN_OUTER int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch, const char* residual,
+                            int64_t residual_pitch, RowTile* tiles) {
+  return cut_row_tiles<kTileRows, true>(rows, count, live, c, c_pitch, residual, residual_pitch, tiles);
+}
+
 // Rows of `columns` floats, one after another: between a tile at the edge of C and a buffer of whole vectors.
-static __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows,
-                                                int64_t columns) {
+static PEN_OUTER __attribute__((noinline)) void copy_rows(const float* from, int64_t from_pitch, float* to, int64_t to_pitch, int rows,
+                                                          int64_t columns) {
   for (int r = 0; r < rows; ++r) {
     int64_t n = 0;
     for (; n + kLanes <= columns; n += kLanes) store(to + r * to_pitch + n, load(from + r * from_pitch + n));
@@ -121,14 +128,21 @@ static PEN_INLINE int64_t strip_columns(int64_t left, bool one_row) {
   return left < kTileColumns ? left : kTileColumns;
 }
 
-// K is cut so that a tile's strip of B (kBlockK x 32 floats) and the block's rows of A stay in the second cache level while
-// all row tiles pass over them; partial sums wait in C. Shorter parts, for the first level, gain nothing: a step of K takes
-// more cycles than its loads.
-constexpr int64_t kBlockK = 1024;
+// K is cut so that a tile's strip of B and the block's rows of A stay in the second cache level while all row tiles pass over
+// them (part_of_k); partial sums wait in C. Shorter parts, for the first level, gain nothing: a step of K takes more cycles than
+// its loads. Later parts start from C with these as bias: -0 is the one number that leaves every other as it is, so the sum of all
+// parts has the bits of one chain, however K is cut.
+struct MinusZeros {
+  float of[kRowVectors > kTileVectors ? kRowVectors* kLanes : kTileColumns] = {};
+  constexpr MinusZeros() {
+    for (float& x : of) x = -0.0f;
+  }
+};
+static constexpr MinusZeros kMinusZeros;
 // An activation with a row function runs after this many columns: enough for its call, few enough to stay in cache.
 constexpr int64_t kActColumns = 128;
 
-void run_block(const Block& g) {
+PEN_OUTER void run_block(const Block& g) {
   TileCall t;
   t.rows_step = g.rows_step;
   t.a_offset = g.a_offset;
@@ -141,8 +155,9 @@ void run_block(const Block& g) {
   t.hi = g.act->hi;
   const bool one_row = g.tile_count == 1 && g.tiles->count == 1;
   // Long taps are cut, short ones taken together.
-  int64_t cuts = (g.tap_k + kBlockK - 1) / kBlockK;
-  int64_t together = cuts > 1 ? 1 : kBlockK / (g.tap_k > 0 ? g.tap_k : 1);
+  const int64_t most = part_of_k(processor());
+  int64_t cuts = (g.tap_k + most - 1) / most;
+  int64_t together = cuts > 1 ? 1 : most / (g.tap_k > 0 ? g.tap_k : 1);
   cuts = cuts > 0 ? cuts : 1;
   for (t.tap_begin = 0; t.tap_begin < g.taps; t.tap_begin += together) {
     t.tap_end = t.tap_begin + together < g.taps ? t.tap_begin + together : g.taps;
@@ -155,7 +170,7 @@ void run_block(const Block& g) {
       int64_t act_begin = g.n_begin;
       for (int64_t n = g.n_begin; n < g.n_end; n += t.columns) {
         t.columns = strip_columns(g.n_end - n, one_row);
-        t.bias = first && g.bias ? g.bias + n : nullptr;
+        t.bias = !first ? kMinusZeros.of : g.bias ? g.bias + n : nullptr;
         t.b = g.b + n / kPanel * t.panel_step + n % kPanel;
         for (int i = 0; i < g.tile_count; ++i) {
           const RowTile& tile = g.tiles[i];

@@ -48,11 +48,13 @@ struct Block {
 void run_block(const Block& g);
 static PEN_INLINE void set_next(Block& g, const float* b) { g.next_b = b; }
 
-// The same of floats, by their pitch in elements.
+// Tiles of rows that lie one pitch apart: in bytes, and the same of floats, in elements.
+int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, char* c, int64_t c_pitch, const char* residual,
+                  int64_t residual_pitch, RowTile* tiles);
 static PEN_INLINE int cut_row_tiles(const float* const* rows, int64_t count, const uint8_t* live, float* c, int64_t c_pitch,
                                     const float* residual, int64_t residual_pitch, RowTile* tiles) {
-  return cut_row_tiles<kTileRows, true>(rows, count, live, reinterpret_cast<char*>(c), c_pitch * 4, reinterpret_cast<const char*>(residual),
-                                        residual_pitch * 4, tiles);
+  return cut_row_tiles(rows, count, live, reinterpret_cast<char*>(c), c_pitch * 4, reinterpret_cast<const char*>(residual),
+                       residual_pitch * 4, tiles);
 }
 
 }  // namespace PEN_ISA

@@ -42,7 +42,8 @@ const format::Method* find_method(const Backend& backend, const Model& model, co
 
 Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error) {
   if (kOneDevice || !backend.has) return PEN_OK;
-  char missing[400] = "";
+  char missing[400];
+  missing[0] = 0;
   size_t used = 0;
   int count = 0;
   auto seen = [&](const char* key) {  // keys are listed once

@@ -1,22 +1,16 @@
 #include "penlight/runtime/exec/isa.h"
 
+#include "penlight/runtime/exec/processor.h"
+
 namespace pen {
 
 namespace {
 
 #define PEN_ISA_TEXT(name, ...) #name,
-constexpr char kNames[kIsaCount][12] = {PEN_ISAS(PEN_ISA_TEXT)};
+constexpr char kNames[kIsaCount][9] = {PEN_ISAS(PEN_ISA_TEXT)};
 #undef PEN_ISA_TEXT
 
 #if defined(__x86_64__) || defined(__i386__)
-struct Cpuid {
-  uint32_t a, b, c, d;
-};
-Cpuid cpuid(uint32_t leaf, uint32_t sub) {
-  Cpuid r;
-  __asm__ volatile("cpuid" : "=a"(r.a), "=b"(r.b), "=c"(r.c), "=d"(r.d) : "a"(leaf), "c"(sub));
-  return r;
-}
 // The register state that the operating system saves: without it AVX instructions fault.
 uint64_t saved_state() {
   uint32_t low, high;
@@ -80,6 +74,12 @@ AnyFn best(const KernelEntry& entry, Isa isa) {
 
 }  // namespace
 
+#if defined(__x86_64__) || defined(__i386__)
+bool has_whole_vectors() { return !has(Isa::avx512) || !halves_vectors(); }
+#else
+bool has_whole_vectors() { return true; }
+#endif
+
 int available_isas(Isa out[kIsaCount]) {
   int n = 0;
   for (int i = kIsasHeld - 1; i >= 0; --i)
@@ -88,17 +88,6 @@ int available_isas(Isa out[kIsaCount]) {
 }
 
 const char* isa_name(Isa isa) { return kNames[static_cast<int>(isa)]; }
-
-bool find_isa(const char* name, Isa* out) {
-  Isa all[kIsaCount];
-  int n = available_isas(all);
-  for (int i = 0; i < n; ++i) {
-    if (strcmp(name, isa_name(all[i])) != 0) continue;
-    *out = all[i];
-    return true;
-  }
-  return false;
-}
 
 RunFn run_function(const KernelEntry& entry, Isa isa) {
   return entry.elementwise ? kElementwiseRun : reinterpret_cast<RunFn>(best(entry, isa));

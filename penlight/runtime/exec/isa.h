@@ -7,8 +7,6 @@ namespace pen {
 // Best first, `base` last. Returns how many.
 int available_isas(Isa out[kIsaCount]);
 const char* isa_name(Isa isa);
-// By name; false where this CPU or this library does not have it.
-bool find_isa(const char* name, Isa* out);
 // The kernel to run for `isa`: its own, or the next best that this entry has.
 RunFn run_function(const KernelEntry& entry, Isa isa);
 RowFn row_function(const KernelEntry& entry, Isa isa);

@@ -2,6 +2,7 @@
 #include "penlight/runtime/exec/run.h"
 
 #include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/processor.h"
 
 namespace pen {
 namespace {
@@ -37,7 +38,8 @@ Status report_fault(Runner* r, const Model& model, const Step& step) {
     set_text(expected, sizeof expected, "%s", r->fault.expected);
     set_text(got, sizeof got, "%s%lld", r->fault.found, static_cast<long long>(r->fault.got));
   }
-  char tensor[128] = "";
+  char tensor[128];
+  tensor[0] = 0;
   uint32_t value = r->fault.input >= 0 && static_cast<uint32_t>(r->fault.input) < node.input_count
                        ? model.indices[node.inputs + static_cast<uint32_t>(r->fault.input)]
                        : format::kNone;
@@ -78,20 +80,19 @@ int64_t counted_rows(const Plan::Output& out) {
 }
 
 Status choose_isa(const char* wanted, Isa* isa, pen_error* error) {
+  PEN_TRY(check_processor(error));
   if (!wanted || !wanted[0]) wanted = getenv("PENLIGHT_ISA");
-  if (!wanted || !wanted[0]) {
-    Isa all[kIsaCount];
-    available_isas(all);
-    *isa = all[0];
-    return PEN_OK;
-  }
-  if (find_isa(wanted, isa)) return PEN_OK;
-  char list[128] = "";
+  const bool best = !wanted || !wanted[0];
+  char list[128];  // filled by the loop: there is one at least, base
+  list[0] = 0;
   Isa all[kIsaCount];
   int n = available_isas(all);
   size_t used = 0;
-  for (int i = 0; i < n; ++i)
+  for (int i = 0; i < n; ++i) {
+    *isa = all[i];
+    if (best || strcmp(wanted, isa_name(all[i])) == 0) return PEN_OK;
     used += static_cast<size_t>(snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "one of ", isa_name(all[i])));
+  }
   return report(error, PEN_ERROR_ARGUMENT, "instruction set (PENLIGHT_ISA)", list, wanted);
 }
 

@@ -34,7 +34,8 @@ Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registe
 Status report_fault(Runner* r, const Model& model, const Step& step);
 // The size of dim 0 that the run found out, where the plan had only a bound.
 int64_t counted_rows(const Plan::Output& out);
-// The instruction set asked for; by default what PENLIGHT_ISA names, or the best that this CPU has.
+// The instruction set asked for; by default what PENLIGHT_ISA names, or the best that this CPU has. All that runs kernels begins with this:
+// an error too where PENLIGHT_PROCESSOR has no meaning.
 Status choose_isa(const char* wanted, Isa* isa, pen_error* error);
 
 }  // namespace pen

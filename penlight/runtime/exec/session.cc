@@ -293,7 +293,8 @@ Status session_create(const Model& model, const char* method, const pen_session_
   PEN_TRY(choose_backend(own.device, &backend, &which, error));
   const format::Method* found = find_method(*backend, model, method);
   if (!found) {
-    char names[160] = "";
+    char names[160];
+    names[0] = 0;
     size_t used = 0;
     for (uint32_t i = 0; i < model.methods.count && used < sizeof names; ++i)
       used += static_cast<size_t>(

@@ -47,7 +47,8 @@ DType Given::elementwise_dtype() const { return state->entry->dtype; }
 DType Given::elementwise_result() const { return state->entry->result; }
 
 Status Given::fail(int input, const char* expected, const char* got_format, ...) const {
-  char got[160], tensor[96] = "";
+  char got[160], tensor[96];
+  tensor[0] = 0;
   __builtin_va_list args;
   __builtin_va_start(args, got_format);
   vsnprintf(got, sizeof got, got_format, args);

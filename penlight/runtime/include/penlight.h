@@ -415,6 +415,26 @@ PEN_API const char* pen_backend_name(int32_t index);
 /* Names of the instruction sets compiled in that this CPU has, best first; NULL past the end. */
 PEN_API const char* pen_isa_name(int32_t index);
 
+/* What the processor says of its caches, or PENLIGHT_PROCESSOR in its place ("l1=32k,l2=512k/4,l3=0": 512 kB that 4 cores share), and the
+ * blocking that follows: how far work is cut so that it stays in the second cache level. Results do not depend on it. */
+typedef struct pen_processor {
+  size_t size;                                /* sizeof(pen_processor), set by the caller: a later version adds fields at the end */
+  int64_t l1_bytes, l2_bytes, l3_bytes;       /* of data, as one core sees them; l3 0: not known, or none */
+  int32_t l1_sharers, l2_sharers, l3_sharers; /* logical cores that share each; 0: not known */
+  int32_t cores;                              /* logical ones */
+  int32_t whole_vectors;                      /* 0: the widest vectors go through units of half their width */
+  const char* source;                         /* who says so: "cpuid", "/sys", "sysctl", "PENLIGHT_PROCESSOR"; "": assumed */
+  int64_t near_bytes;                         /* one core's part of L2, 64 kB to 1 MB: all below follows from it */
+  int64_t part_of_k;                          /* matrix products: how much of K is done at once */
+  int64_t near_weights;                       /* convolutions: weights up to this size leave the order by pixels */
+  int64_t strip_bytes;                        /* direct convolutions: input rows of one task */
+  int64_t expanded_bytes, expand_input_bytes; /* expand_depthwise: rows between its two convolutions; input that is read again */
+} pen_processor;
+#define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0}
+/* An error where PENLIGHT_PROCESSOR has no meaning. (A library for Android and models of f32 alone assumes 256 kB of L2, and does without
+ * this.) */
+PEN_API pen_status pen_processor_describe(pen_processor* processor, pen_error* error);
+
 #ifdef __cplusplus
 }
 #endif
