@@ -1,10 +1,10 @@
 // Every size that work is cut by so that it stays in a cache, as a function of what the processor says of itself (exec/processor.h),
 // with its reason. All go by near_bytes, one core's part of the second cache level: 1 MB and above gives what was measured on Zen 4
-// and Zen 5 (larger ones are not used more: that was not measured), less gives less in proportion. Nothing goes by L1, whose blocking is the register tile's
-// (cpu/tile.h), nor by L3.
-// Results do not depend on any of these: which values are computed together changes, never the order in which one value's products are
-// added up. Where that would change, as with the keys of attention (ops/matmul/attention.h: an online softmax is rescaled from block
-// to block) and the parts of a reduction (task_count in exec/kernel.h), the cut is a constant, the same on every machine.
+// and Zen 5 (larger ones are not used more: that was not measured), less gives less in proportion. Nothing goes by L1, whose blocking is
+// the register tile's (cpu/tile.h), nor by L3. Results do not depend on any of these: which values are computed together changes, never the
+// order in which one value's products are added up. Where that would change, as with the keys of attention (ops/matmul/attention.h: an
+// online softmax is rescaled from block to block) and the parts of a reduction (task_count in exec/kernel.h), the cut is a constant, the
+// same on every machine.
 #pragma once
 #include "penlight/runtime/exec/processor.h"
 
