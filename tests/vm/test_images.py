@@ -153,7 +153,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["some", *(pytest.param(s, marks=pytest.mark.slow) for s in SHAPES if s != "some")])
 @pytest.mark.parametrize("name", CASES)
 def test_code_sees_what_torch_has(name: str, shape: str) -> None:
     x, without = SHAPES[shape]
@@ -203,7 +203,7 @@ class Program:
 
 
 @pytest.mark.parametrize("shape", [(2, 8, 4, 3), (1, 512, 2, 2), (1, 1, 3, 3), (3, 4, 1, 1)], ids=str)
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (20, 40))])
 def test_programs_drawn_at_random(first: int, shape: tuple[int, int, int, int]) -> None:
     for seed in range(first, first + 20):
         body = Program(seed).text(12)

@@ -68,12 +68,11 @@ PEN_BIND(expand_depthwise) {
   // More parts of the rows: where there are few blocks, and where x is too large to be read for every block.
   int64_t parts = kExpandTasks / (p->blocks * x.dims[0]), input = h * w * p->ci * 4 / expand_input_bytes(processor());
   parts = parts > input ? parts : input;
+  parts = parts < oh / p->chunk ? parts : oh / p->chunk;
   // A part for each thread, where that adds few rows that two of them compute: the convolutions before and after it are cut by rows too,
   // and what a core has not written it would have to fetch from another's cache, and throw out of there when it writes next.
   const int64_t apart = b.threads() / (x.dims[0] < b.threads() ? x.dims[0] : b.threads()), twice = (apart - 1) * (reach - p->stride[0]);
   if (twice * kExpandTwice <= h && parts < apart) parts = apart;
-  const int64_t most = oh / p->chunk > apart ? oh / p->chunk : apart;
-  parts = parts < most ? parts : most;
   p->row_tasks = parts > 1 ? parts : 1;
   b.tasks(x.dims[0] * p->row_tasks * p->blocks);
   p->tiles_at = kBlockPixels * 8;
