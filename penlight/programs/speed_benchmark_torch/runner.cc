@@ -54,8 +54,10 @@ bool runner_create(const Flags& flags, const pen_model* model, Inputs* inputs, R
                  : interpreted_create(flags, model, *inputs, runner->bundle, &runner->interpreted);
 }
 
-void runner_reset(const Runner& runner) {
+void runner_reset([[maybe_unused]] const Runner& runner) {
+#if !defined(PEN_STATELESS)  // else it is compiled for a model that keeps nothing, and the library has no such function
   if (runner.session) pen_session_reset(runner.session);
+#endif
 }
 
 bool runner_run(const Runner& runner) {

@@ -40,14 +40,16 @@ struct Functions {
 constexpr Functions kFunctions[] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
 #define PEN_ROW(name, ...) #name,
-constexpr char kNames[][8] = {PEN_ISAS(PEN_ROW)};
+constexpr char kNames[][12] = {PEN_ISAS(PEN_ROW)};
 #undef PEN_ROW
 constexpr int kSets = sizeof kNames / sizeof kNames[0];
 
 int find_best() {
   const char* wanted = getenv("PENLIGHT_ISA");
+  bool reached = !wanted || !wanted[0];  // best first: a set that has nothing of its own here has what the next one has
   for (int32_t i = 0; const char* name = pen_isa_name(i); ++i) {
-    if (wanted && wanted[0] && strcmp(wanted, name) != 0) continue;
+    reached = reached || strcmp(wanted, name) == 0;
+    if (!reached) continue;
     for (int set = 0; set < kSets; ++set)
       if (kFunctions[set].argb && strcmp(kNames[set], name) == 0) return set;
   }
