@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from bench import chart, compare, int8, layers, report, scaling, sequences
+from bench import chart, compare, int8, layers, report, scaling, sequences, start, uneven
 from bench.case import MODELS, ROOT
 from bench.layer_list import COUNT
 from bench.sequence_list import SEQUENCES
@@ -17,6 +17,7 @@ SCALING_JSON = ROOT / "build" / "bench-scaling.json"
 OPERATORS_JSON = ROOT / "build" / "bench-operators.json"
 ZOO_JSON = ROOT / "build" / "bench-zoo.json"
 INT8_JSON = ROOT / "build" / "bench-int8.json"
+LOAD_JSON = ROOT / "build" / "load.json"  # of ./dev load
 SEQUENCES_JSON = ROOT / "build" / "bench-sequences.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHART = ROOT / "docs" / "bench.svg"
@@ -25,7 +26,8 @@ WHOLE = {
     "int8": 2 * len(MODELS),
     "sequences": 2 * len(SEQUENCES),
     "layers": COUNT,
-    "scaling": len(scaling.questions()),
+    "scaling": len(scaling.questions()) + uneven.ROWS,
+    "start": 3,
 }  # rows of a run worth printing
 
 
@@ -37,11 +39,12 @@ def write() -> None:
         ("sequences", SEQUENCES_JSON, of_sequences),
         ("layers", LAYERS_JSON, of_layers),
         ("scaling", SCALING_JSON, of_scaling),
+        ("start", LOAD_JSON, of_start),
     ):
         if not path.exists():
             continue
         result = json.loads(path.read_text())
-        if len(result["rows"]) < WHOLE[mark]:
+        if len(result["models" if mark == "start" else "rows"]) < WHOLE[mark]:
             raise SystemExit(f"{path.relative_to(ROOT)} is of a run with only a part of the {mark}: run it whole first")
         text = replace(text, mark, render(result))
         if mark == "models":
@@ -86,6 +89,10 @@ def of_layers(result: dict[str, Any]) -> str:
 
 def of_scaling(result: dict[str, Any]) -> str:
     return f"{_where(result)}\n\n{report.as_markdown(*scaling.cells(result))}"
+
+
+def of_start(result: dict[str, Any]) -> str:
+    return f"{_where(result)} {result['threads']} thread{'s' * (result['threads'] > 1)}.\n\n{report.as_markdown(*start.cells(result))}"
 
 
 def _where(result: dict[str, Any]) -> str:

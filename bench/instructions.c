@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   pen_error error;
   pen_model* model;
   pen_session* session;
-  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0};
+  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0, NULL, NULL};
   require(pen_model_open(argv[1], 0, &model, &error), error.message);
   require(pen_session_create(model, "forward", &options, &session, &error), error.message);
   for (int i = 0; i < pen_model_input_count(model, "forward"); ++i) {

@@ -1,11 +1,17 @@
-/* What it costs to start: time from open to the end of the first run, a warm run, first touch of the file's pages, and
- * the peak memory of the process. Inputs are zeros of the smallest declared sizes; the file is in the page cache.
- *   load FILE [THREADS] [WARM_RUNS]  ->  one line of JSON */
+/* What it costs to start, by part: opening and mapping the file, its tables, the session, the plan, the first run, a warm run; page faults
+ * of each; first touch of the file's pages, starting threads; and the peak memory of the process. Inputs are zeros of the smallest declared
+ * sizes. Warm: the file is in the page cache, as it is found. Cold: its pages are dropped from there first, and counted: `resident` is how
+ * many are still there, 0 where the measurement is one of a cold start. Ahead: cold too, but the system is asked to read the file as soon
+ * as it is open, beside what else there is to do. load FILE [THREADS] [WARM_RUNS] [warm | cold | ahead]  ->  one line of JSON */
+#define _DEFAULT_SOURCE
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -44,6 +50,65 @@ static double touch_ms(const char* path) {
   return took;
 }
 
+/* Drops the file's pages from the page cache and gives back how many are still in it: those that another process has mapped, or all of them
+ * where the file system keeps files nowhere else. -1: unknown. */
+static long drop(const char* path) {
+  struct stat about;
+  int file = open(path, O_RDONLY);
+  if (file < 0 || fstat(file, &about) != 0) return -1;
+  fsync(file); /* pages that are not on disk yet would stay */
+  posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED);
+  long page = sysconf(_SC_PAGESIZE), pages = (about.st_size + page - 1) / page, resident = 0;
+  void* bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  unsigned char* there = malloc((size_t)pages + 1);
+  if (bytes == MAP_FAILED || !there || mincore(bytes, (size_t)about.st_size, there) != 0) return -1;
+  for (long i = 0; i < pages; ++i) resident += there[i] & 1;
+  free(there);
+  munmap(bytes, (size_t)about.st_size);
+  close(file);
+  return resident;
+}
+
+/* What pen_model_open does before it reads anything. */
+static double map_ms(const char* path) {
+  struct stat about;
+  double start = now_ms();
+  int file = open(path, O_RDONLY);
+  if (file < 0 || fstat(file, &about) != 0) return -1;
+  void* bytes = mmap(NULL, (size_t)about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+  double took = now_ms() - start;
+  if (bytes == MAP_FAILED) return -1;
+  munmap(bytes, (size_t)about.st_size);
+  return took;
+}
+
+static void* nothing(void* argument) { return argument; }
+
+/* Of the threads that a session starts in its first run. */
+static double threads_ms(int others) {
+  pthread_t threads[64];
+  double start = now_ms();
+  int started = 0;
+  while (started < others && started < 64 && pthread_create(&threads[started], NULL, nothing, NULL) == 0) ++started;
+  double took = now_ms() - start;
+  while (started > 0) pthread_join(threads[--started], NULL);
+  return took;
+}
+
+/* Page faults since the last call: those that waited for the disk, and those that did not. */
+static struct {
+  long major, minor;
+} faults[4], seen;
+static void count_faults(int part) {
+  struct rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  faults[part].major = usage.ru_majflt - seen.major;
+  faults[part].minor = usage.ru_minflt - seen.minor;
+  seen.major = usage.ru_majflt;
+  seen.minor = usage.ru_minflt;
+}
+
 static int failed(const char* message) {
   fprintf(stderr, "%s\n", message);
   return 1;
@@ -54,14 +119,27 @@ int main(int argc, char** argv) {
   pen_error error;
   pen_model* model;
   pen_session* session;
-  pen_session_options options = {sizeof options, NULL, argc > 2 ? atoi(argv[2]) : 1, 0, 0, NULL, 0};
+  pen_session_options options = {sizeof options, NULL, argc > 2 ? atoi(argv[2]) : 1, 0, 0, NULL, 0, NULL, NULL};
   int warm_runs = argc > 3 ? atoi(argv[3]) : 10;
-  if (argc < 2) return failed("usage: load FILE [THREADS] [WARM_RUNS]");
+  const char* way = argc > 4 ? argv[4] : "warm";
+  int ahead = strcmp(way, "ahead") == 0, cold = ahead || strcmp(way, "cold") == 0;
+  if (argc < 2 || (!cold && strcmp(way, "warm") != 0)) return failed("usage: load FILE [THREADS] [WARM_RUNS] [warm | cold | ahead]");
+  double mapping_ms = map_ms(argv[1]), starting_ms = threads_ms(options.threads - 1);
+  long resident = cold ? drop(argv[1]) : -1;
+  count_faults(0);
 
   double start = now_ms();
+  if (ahead) {
+    int file = open(argv[1], O_RDONLY);
+    posix_fadvise(file, 0, 0, POSIX_FADV_WILLNEED);
+    close(file);
+  }
   if (pen_model_open(argv[1], 0, &model, &error) != PEN_OK) return failed(error.message);
-  if (pen_session_create(model, "forward", &options, &session, &error) != PEN_OK) return failed(error.message);
   double open_ms = now_ms() - start;
+  count_faults(0);
+  start = now_ms();
+  if (pen_session_create(model, "forward", &options, &session, &error) != PEN_OK) return failed(error.message);
+  double session_ms = now_ms() - start;
 
   for (int i = 0, inputs = pen_model_input_count(model, "forward"); i < inputs; ++i) { /* the caller's own work: not counted */
     pen_tensor_info info;
@@ -74,12 +152,15 @@ int main(int argc, char** argv) {
     if (!data || pen_session_set_input(session, i, &tensor) != PEN_OK) return failed(pen_session_error(session)->message);
   }
 
+  count_faults(3); /* of the session, and of the inputs: not shown */
   start = now_ms();
   if (pen_session_prepare(session) != PEN_OK) return failed(pen_session_error(session)->message);
   double plan_ms = now_ms() - start;
+  count_faults(1);
   start = now_ms();
   if (pen_session_run(session) != PEN_OK) return failed(pen_session_error(session)->message);
   double first_ms = now_ms() - start;
+  count_faults(2);
 
   double warm_ms = 1e30;
   for (int i = 0; i < warm_runs; ++i) {
@@ -89,11 +170,15 @@ int main(int argc, char** argv) {
     if (took < warm_ms) warm_ms = took;
   }
   long peak = peak_kb();
-  printf("{\"open_ms\": %.3f, \"plan_ms\": %.3f, \"first_ms\": %.3f, \"warm_ms\": %.3f, \"touch_ms\": %.3f, ", open_ms, plan_ms, first_ms,
-         warm_ms, touch_ms(argv[1]));
-  printf("\"peak_kb\": %ld, \"arena_bytes\": %llu, \"live_bytes\": %llu}\n", peak, (unsigned long long)pen_session_arena_bytes(session),
-         (unsigned long long)pen_session_live_bytes(session));
+  unsigned long long arena = pen_session_arena_bytes(session), live = pen_session_live_bytes(session);
   pen_session_destroy(session);
   pen_model_close(model);
+  if (cold) drop(argv[1]); /* nobody has it mapped any more */
+  printf("{\"open_ms\": %.3f, \"session_ms\": %.3f, \"plan_ms\": %.3f, \"first_ms\": %.3f, \"warm_ms\": %.3f, \"touch_ms\": %.3f, ",
+         open_ms, session_ms, plan_ms, first_ms, warm_ms, touch_ms(argv[1]));
+  printf("\"map_ms\": %.3f, \"threads_ms\": %.3f, \"resident\": %ld, ", mapping_ms, starting_ms, resident);
+  static const char* const kParts[] = {"open", "plan", "first"};
+  for (int i = 0; i < 3; ++i) printf("\"%s_major\": %ld, \"%s_minor\": %ld, ", kParts[i], faults[i].major, kParts[i], faults[i].minor);
+  printf("\"peak_kb\": %ld, \"arena_bytes\": %llu, \"live_bytes\": %llu}\n", peak, arena, live);
   return 0;
 }

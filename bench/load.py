@@ -6,6 +6,8 @@
 
 Each number is the best of several processes, so that a busy machine does not count as slow loading. The time of
 penlight.load() and a first call in Python, imports done, is held to the same limit.
+
+A second table (start.py) names the parts of a start, with the file in the page cache and with its pages dropped from there; it has no limits.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import penlight
+from bench import machine, report, start
 from penlight.tools.screen import Stages, screen, table
 from tests import models
 
@@ -56,8 +60,13 @@ def measure(program: Path, file: Path, shape: tuple[int, ...], threads: int, rou
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         runs.append(json.loads(out))
         runs[-1]["python_ms"] = float(subprocess.run(python, check=True, capture_output=True, text=True).stdout)
-        runs[-1]["start_ms"] = sum(runs[-1][part] for part in ("open_ms", "plan_ms", "first_ms"))
+        runs[-1]["start_ms"] = start.start_ms(runs[-1])
+    colds = [
+        json.loads(subprocess.run([*command, "3", "cold"], check=True, capture_output=True, text=True).stdout)
+        for _ in range(rounds)
+    ]
     best: dict[str, Any] = {name: min(run[name] for run in runs) for name in runs[0]}
+    best["warm_start"], best["cold_start"] = min(runs, key=start.start_ms), min(colds, key=start.start_ms)
     best["file_bytes"] = file.stat().st_size
     best["limit_ms"] = WARM_RUNS * best["warm_ms"] + MORE_MS + best["touch_ms"]
     best["more_mb"] = (best["peak_kb"] * 1024 - best["file_bytes"] - best["arena_bytes"]) / 1e6
@@ -80,11 +89,11 @@ def show(results: list[dict[str, Any]], threads: int) -> None:
         f"load to the end of the first run, {threads} thread{'s' * (threads > 1)}, batch 1; ms and MB; the limits: "
         f"{WARM_RUNS} warm runs + {MORE_MS:g} ms + touch; file + arena + {MORE_MB:g} MB; {ARENA} live sets"
     )
-    numbers = ("open", "plan", "first run", "all", "in Python", "limit", "warm run", "touch", "file", "arena", "/ live",
+    numbers = ("open", "session", "plan", "first run", "all", "in Python", "limit", "warm run", "touch", "file", "arena", "/ live",
                "peak RSS", "over file + arena")  # fmt: skip
     shown = table(title, "model", *numbers, "", right=numbers)
     for r in results:
-        times = [f"{r[f'{part}_ms']:.2f}" for part in ("open", "plan", "first", "start", "python", "limit", "warm", "touch")]  # fmt: skip
+        times = [f"{r[f'{part}_ms']:.2f}" for part in ("open", "session", "plan", "first", "start", "python", "limit", "warm", "touch")]  # fmt: skip
         memory = (
             f"{r['file_bytes'] / 1e6:.1f}",
             f"{r['arena_bytes'] / 1e6:.2f}",
@@ -94,6 +103,9 @@ def show(results: list[dict[str, Any]], threads: int) -> None:
         )
         shown.add_row(r["model"], *times, *memory, f"misses {', '.join(r['missed'])}" if r["missed"] else "pass")
     screen().print(shown)
+    screen().print(
+        report.as_table(f"a start by part, {threads} thread{'s' * (threads > 1)}", *start.cells({"models": results}))
+    )
 
 
 def main() -> int:
@@ -117,7 +129,8 @@ def main() -> int:
             file.unlink()
     show(results, options.threads)
     options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps({"threads": options.threads, "models": results}, indent=2) + "\n")
+    about = {"date": time.strftime("%Y-%m-%d"), "machine": machine.about(), "threads": options.threads}
+    options.json.write_text(json.dumps({**about, "models": results}, indent=2) + "\n")
     return 1 if any(r["missed"] for r in results) else 0
 
 

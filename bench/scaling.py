@@ -1,4 +1,5 @@
-"""`./dev bench --scaling`: how Penlight's time grows with threads, batch, image size and layout. No peers, about a minute.
+"""`./dev bench --scaling`: how Penlight's time grows with threads, batch, image size and layout, and how threads fare on cores that are not
+alike (uneven.py). No peers, about three minutes.
 
 All variants wait in processes of their own and take turns, as the engines of the comparison do.
 """
@@ -12,7 +13,7 @@ from typing import Any
 
 from rich.progress import Progress
 
-from bench import machine, report
+from bench import machine, report, uneven
 from bench.case import MODELS_FOLDER, Case
 from bench.conduct import SETTLE_S, Results, Worker, prepare, take_turns
 from penlight.tools.screen import screen
@@ -73,6 +74,16 @@ def questions() -> list[Question]:
                 1.0,
             )
         )
+    for model in ("mobilenet_v2", "resnet50"):
+        asked.append(
+            Question(
+                f"{model}: the same on two threads",
+                Variant(model, threads=2),
+                Variant(model, batch=8, threads=2),
+                "per pixel",
+                1.0,
+            )
+        )
     for model in ("mobilenet_v2", "resnet18"):
         asked.append(
             Question(
@@ -87,7 +98,7 @@ def questions() -> list[Question]:
 def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
     asked = [q for q in questions() if q.second.threads <= max(options.threads) and q.first.model in options.models]
     variants = list(dict.fromkeys(v for question in asked for v in (question.first, question.second)))
-    task = progress.add_task("", total=len(variants) * (1 + options.rounds))
+    task = progress.add_task("", total=len(variants) * (1 + options.rounds) + uneven.ROWS)
     workers: dict[str, Worker] = {}
     results: Results = {}
 
@@ -124,6 +135,8 @@ def main(options: argparse.Namespace, progress: Progress) -> dict[str, Any]:
                 "met": question.is_met(value),
             }
         rows.append(row)
+    if max(options.threads) > 1:
+        rows += uneven.rows(options.models, options.rounds, options.block, step)
     return {"date": time.strftime("%Y-%m-%d"), "machine": machine.about(), "rows": rows}
 
 

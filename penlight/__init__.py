@@ -29,6 +29,7 @@ from penlight.errors import (
     QuantizationError,
     RunError,
     UnsupportedError,
+    UntrustedError,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CalibrationWarning", "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning",
-    "QuantizationError", "RunError", "Tensor", "UnsupportedError", "is_vulkan_available", "load", "optimize", "quantize", "vulkan_devices",
+    "QuantizationError", "RunError", "Tensor", "UnsupportedError", "UntrustedError", "is_vulkan_available", "load", "optimize", "quantize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
 
@@ -60,6 +61,8 @@ def optimize(
     plan: bool = True,
     allow_missing: bool = False,
     strict: bool = False,
+    trust: bool = False,
+    read_budget: float = 1.0,
     progress: Callable[[str], None] | None = None,
 ) -> Model:
     """Compiles a PyTorch model and returns it ready to run and to save.
@@ -82,6 +85,9 @@ def optimize(
       they are planned for what comes with them or can be guessed from their code; the metadata says for what.
     allow_missing: take scripts that call operators which Penlight lacks: a run that meets one will fail. Else an error names them.
     strict: an error where anything would be interpreted.
+    trust: whether a file may do what a program may. Without, nothing of a file is run but computation, and where that is not enough to read
+      one (pickled objects in a .pt2, __setstate__ in a .pt that writes files) an error names what. See SECURITY.md.
+    read_budget: how much work a file may cause while it is read, in multiples of what its size allows (penlight/budget.py).
     progress: called with a line of text for each stage.
 
     >>> m = penlight.optimize(resnet18().eval(), (torch.rand(2, 3, 224, 224),), dynamic_shapes={"x": {0: Dim("n")}})
@@ -95,7 +101,7 @@ def optimize(
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
         bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, weights=weights, plan=plan, allow_missing=allow_missing, strict=strict,
-        progress=progress,
+        trust=trust, read_budget=read_budget, progress=progress,
     )  # fmt: skip
     return Model(to_array(program), threads=threads)
 
@@ -117,6 +123,8 @@ def quantize(
     speed: bool = True,
     metadata: Mapping[str, Any] | None = None,
     threads: int | None = None,
+    trust: bool = False,
+    read_budget: float = 1.0,
     progress: Callable[[str], None] | None = None,
     step: Callable[[int, int, str], None] | None = None,
 ) -> Model:
@@ -133,6 +141,7 @@ def quantize(
     keep: layers to leave in floats: names as the report shows them, patterns ("head.*"), or operators.
     equalize: make the channels between two layers equally large, where that helps. correct_bias: put the mean error of rounded weights into biases.
     sensitivity: measure what each layer alone costs (about 20 seconds). speed: time it before and after (a second).
+    trust, read_budget: of files, as for `optimize`.
     progress: called with a line of text for each stage; step: with how many of how many are done in it.
 
     >>> q = penlight.quantize(resnet18().eval(), [image for image, _ in loader], budget={"top1": 0.99})
@@ -143,7 +152,7 @@ def quantize(
     options = Options(method, per_channel, budget, keep, equalize, correct_bias, sensitivity, speed)
     return quantize_model(
         model, batches, options, weights=weights, example_inputs=example_inputs, progress=progress, step=step, threads=threads,
-        dynamic_shapes=dynamic_shapes, metadata=metadata,
+        dynamic_shapes=dynamic_shapes, metadata=metadata, trust=trust, read_budget=read_budget,
     )  # fmt: skip
 
 
@@ -155,7 +164,8 @@ def load(
     verify: bool = False,
     copy: bool = False,
     isa: str | None = None,
-    step_limit: int = 0,
+    memory_limit: int | None = None,
+    max_steps: int | None = None,
     f16: bool = False,
 ) -> Model:
     """Loads a .pen file: mapped, verified, ready. Does not need torch.
@@ -167,13 +177,16 @@ def load(
       than the CPU, what it gives for the bundled inputs, or for random ones, with what the CPU gives. Where they differ (by 1e-3, or 2e-2
       with f16), or the device fails, the model runs on the CPU, and a DeviceWarning says why.
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
-    step_limit: how many instructions an interpreted method may take in one call, 0: any number.
+    memory_limit: bytes that a run may take: intermediate values, tables, results, all values of interpreted code; 0: any number; None: as
+      many as the machine has, or its container. max_steps: instructions, and elements that operators go through, of an interpreted method
+      in one call; 0: any number; None: 2 ** 44. Over either, RunError. Ctrl-C ends a run on the CPU too, wherever it is.
     """
     from penlight.agreement import load_verified
     from penlight.model import Model
 
     options: dict[str, Any] = {
-        "threads": threads, "verify": verify, "copy": copy, "isa": isa, "step_limit": step_limit, "f16": f16,
+        "threads": threads, "verify": verify, "copy": copy, "isa": isa, "memory_limit": memory_limit, "max_steps": max_steps,
+        "f16": f16,
     }  # fmt: skip
     if verify and device.lower() != "cpu":
         return load_verified(source, device.lower(), options)

@@ -34,6 +34,7 @@ class Model:
     functions: list[tuple[str, str]]
     missing_operators: list[str]
     def bundles(self) -> list[tuple[str, str, Any, Any, bool, float, float]]: ...
+    def image(self) -> Any: ...
 
 class Trace:
     kernels: list[str]
@@ -46,7 +47,7 @@ class Module:
         model: Model,
         threads: int,
         memory_limit: int,
-        step_limit: int,
+        max_steps: int,
         isa: str | None,
         device: str = "",
         f16: bool = False,
@@ -77,7 +78,7 @@ class Fields:
     is_tuple: bool
 
 class Operators:
-    def create(self, threads: int, arena_limit: int) -> Problem: ...
+    def create(self, threads: int, memory_limit: int) -> Problem: ...
     def set_trace(self, trace: Trace) -> None: ...
     def run(
         self, name: str, args: list[Any], hold: bool = False, keep: bool = False
@@ -95,7 +96,7 @@ class Session:
         method: str,
         threads: int,
         plan_cache: int,
-        arena_limit: int,
+        memory_limit: int,
         isa: str | None,
         device: str = "",
         f16: bool = False,

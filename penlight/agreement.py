@@ -58,7 +58,7 @@ def leaves(result: Any, name: str = "") -> list[tuple[str, Any]]:
     if isinstance(result, (list, tuple)):
         return [leaf for i, item in enumerate(result) for leaf in leaves(item, f"{name or 'output'}[{i}]")]
     if hasattr(result, "detach"):
-        result = result.detach().numpy()
+        result = result.detach().resolve_neg().numpy()
     return [(name or "output", result)] if isinstance(result, np.ndarray) else []
 
 

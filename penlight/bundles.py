@@ -7,7 +7,7 @@ by rounding, times a factor for another order of additions, is allowed. A .ptl f
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
 
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
+    from penlight.ir.script import Script
+    from penlight.model import Model
 
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
+MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
 UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
 QUANTIZED = 0.02  # the same for models with quantized layers: some steps
@@ -40,8 +43,9 @@ def bundles_of_module(script: torch.jit.ScriptModule) -> list[Bundle]:
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 
-def bundles_of_file(program: LiteProgram | SourceProgram) -> list[Bundle]:
-    """The inputs that a .ptl or a .pt carries, by running the methods that give them. What they should give is not in such a file."""
+def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[], Any] = lambda: None) -> list[Bundle]:
+    """The inputs that a .ptl or a .pt carries, by running the methods that give them, in the VM, which only computes. What they should give is
+    not in such a file: `original` gives the model in torch, which tells, or None."""
     if "get_all_bundled_inputs" not in program.methods:
         return []
     from penlight.capture.lite.program import LiteProgram
@@ -52,15 +56,47 @@ def bundles_of_file(program: LiteProgram | SourceProgram) -> list[Bundle]:
 
     try:
         script = to_script(program) if isinstance(program, LiteProgram) else program.script()
-        model = Model(to_array(Program({}, {}, script)))
+        model = Model(to_array(Program({}, {}, script)), max_steps=MAX_STEPS)
         inputs = {"forward": model.run_method("get_all_bundled_inputs")}
         info: dict[str, Any] = {}
         if "get_bundled_inputs_functions_and_info" in program.methods:
             info = model.run_method("get_bundled_inputs_functions_and_info")
             inputs = {name: model.run_method(told["get_inputs_function_name"][0]) for name, told in info.items()}
-    except (CaptureError, RunError):
-        return []  # an operator that makes the inputs is missing: the methods stay, and say so when they are called
-    return with_results(None, inputs, {name: list(told.get("info", [])) for name, told in info.items()})
+        known = {name: list(told.get("info", [])) for name, told in info.items()}
+        found = with_results(None, inputs, known)
+    except (CaptureError, RunError, KeyError, IndexError, TypeError, AttributeError):
+        # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
+        # names give something else
+        return []
+    module = original() if found and (_ends(script) or _ends_on(model, inputs)) else None
+    if module is None:
+        return found
+    from penlight.capture.script.machine import torch_value
+
+    calls = {name: [torch_value(stored(args)) for args in rows] for name, rows in inputs.items()}
+    return with_results(module, calls, known)
+
+
+def _ends(script: Script) -> bool:
+    """Whether its code always comes to an end: there are no loops."""
+    return not any(
+        a.op == "loop" or (a.op in ("jump", "branch") and a.target <= at) or a.op in ("call", "call_method")
+        for f in script.functions.values()
+        for at, a in enumerate(f.code)
+    )
+
+
+def _ends_on(model: Model, inputs: Calls) -> bool:
+    """Whether the VM comes to the end of all calls, within its limits: torch has none."""
+    try:
+        for name, rows in inputs.items():
+            for args in rows:
+                model.run_method(name, *copy.deepcopy(args))
+    except RunError:
+        return False
+    finally:
+        model.reset()
+    return True
 
 
 def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None) -> list[Bundle]:
@@ -163,6 +199,7 @@ def stored(value: Any) -> Any:
 def _stored_tensor(t: torch.Tensor) -> Any:
     import torch
 
+    t = t.resolve_neg()
     if t.dtype == torch.bfloat16:
         return _lite(t.contiguous().view(torch.int16), "bf16", None)
     if not t.is_quantized:

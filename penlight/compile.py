@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from penlight.budget import reading
 from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
-from penlight.file_kinds import file_kind
+from penlight.file_kinds import check_path, file_kind
 from penlight.ops.devices import BACKENDS, VARIANT
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def compile_model(
     strict: bool = False,
     rewrite: Callable[[Program], None] | None = None,
     weights: str | None = None,
+    trust: bool = False,
+    read_budget: float = 1.0,
     progress: Say | None = None,
 ) -> Program:
     """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize; `rewrite` changes the program when
@@ -60,12 +63,13 @@ def compile_model(
         winograd_budget = 0.0  # weights were to be small
     say = progress or (lambda text: None)
     say("reading the model")
-    opened = open_source(source)
-    bundles = carried_bundles(opened)
-    say("capturing the model")
-    program = capture(
-        opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
-    )  # fmt: skip
+    with reading(read_budget):
+        opened = open_source(source, trust)
+        bundles = carried_bundles(opened)
+        say("capturing the model")
+        program = capture(
+            opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
+        )  # fmt: skip
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
@@ -115,15 +119,17 @@ def _add_variant(program: Program, variant: Program) -> None:
             program.methods[f"{VARIANT}{name}"] = method
 
 
-def open_source(source: Any) -> Any:
-    """Opens a path or bytes for capture, by what is in them; anything else is returned as it is."""
+def open_source(source: Any, trust: bool = False) -> Any:
+    """Opens a path or bytes for capture, by what is in them; anything else is returned as it is. `trust`: see capture/trust.py."""
     if not isinstance(source, (str, os.PathLike, bytes)):
         return source
+    if not isinstance(source, bytes):
+        check_path(source)
     if not isinstance(source, bytes) and not Path(source).exists():
         raise FileNotFoundError(f"no such file: {source}")
     from penlight.capture import open_file
 
-    return open_file(source, file_kind(source))
+    return open_file(source, file_kind(source), trust)
 
 
 def carried_bundles(opened: Any) -> list[Bundle]:
@@ -132,10 +138,8 @@ def carried_bundles(opened: Any) -> list[Bundle]:
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
 
-    if isinstance(opened, SourceProgram) and "get_all_bundled_inputs" in opened.methods:
-        opened = _original(opened) or opened
     if isinstance(opened, (LiteProgram, SourceProgram)):
-        return bundles_of_file(opened)
+        return bundles_of_file(opened, partial(_original, opened))
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
 
 
@@ -164,7 +168,7 @@ def _original(opened: Any) -> Any:
     from penlight.capture.source import SourceProgram
 
     if isinstance(opened, SourceProgram):
-        return torch_module(opened.source)
+        return torch_module(opened)
     return opened if callable(opened) else None
 
 

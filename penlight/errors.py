@@ -14,6 +14,14 @@ class CaptureError(PenlightError):
     """A model cannot be turned into a Program."""
 
 
+class BudgetError(CaptureError):
+    """A model file causes more work while it is read than its size allows (penlight/budget.py)."""
+
+
+class UntrustedError(CaptureError):
+    """A model file asks for more than to be read and computed: trust=True (--trust) is for files whose origin is known."""
+
+
 class InterpretedWarning(UserWarning):
     """A model, or a part of it, is interpreted although example inputs were given: right, but slower than a plan."""
 
@@ -115,6 +123,10 @@ class RunError(PenlightError):
         self.expected = expected
         self.got = got
         self.source = source  # the Python line that the operator came from
+
+
+class OutOfMemoryError(RunError, MemoryError):
+    """What a run gave needs more memory than there is, or than the limit allows."""
 
 
 class BuildError(PenlightError):

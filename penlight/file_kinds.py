@@ -1,11 +1,23 @@
 """What kind of model file something is, told by its content: "pen", "zip" or "flatbuffer" (.ptl), "torchscript", "exported", "pickle".
-Reads names and first bytes only; needs no torch."""
+
+The one place that decides it, for every command and every call; zip files are seen through the reader (archive.py) that all of them are
+then read with, so that no two parts can take a file for different things. Bytecode goes first: what is read as data is never handed to
+something that may run it because of what lies beside it. Reads names and first bytes only; needs no torch.
+"""
 
 from __future__ import annotations
 
 import io
+import mmap
 import os
+import stat
 import zipfile
+from typing import Any
+
+import numpy as np
+
+from penlight.archive import Archive
+from penlight.errors import CaptureError, LoadError
 
 MAGIC = (
     b"\x89PEN\r\n\x1a\n"  # of a .pen file. A transfer that strips bits or rewrites line ends shows at once, as in PNG
@@ -15,15 +27,14 @@ WORDS = {
     "torchscript": "TorchScript (torch.jit.save)", "exported": "an exported program (torch.export.save)",
     "pickle": "a pickle of torch.save, which holds no graph", "other": "something else",
 }  # fmt: skip
+OLD_EXPORTED = "serialized_exported_program.json"  # torch before 2.8 wrote it without a folder around the records
+_MAX_FLAT_RECORDS = 1000
 
 
 def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     """One of WORDS."""
-    if isinstance(source, bytes):
-        head = source[:8]
-    else:
-        with open(source, "rb") as file:
-            head = file.read(8)
+    data = mapped(source)
+    head = data[:8].tobytes()
     if head[: len(MAGIC)] == MAGIC:
         return "pen"
     if head[4:8] == b"PTMF":
@@ -31,14 +42,78 @@ def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     if head[:2] != b"PK":
         return "other"
     try:
-        with zipfile.ZipFile(io.BytesIO(source) if isinstance(source, bytes) else source) as archive:
-            names = [name.partition("/")[2] or name for name in archive.namelist()]
-    except (zipfile.BadZipFile, OSError, ValueError):
-        return "other"
+        names = Archive(data).records
+    except CaptureError:
+        return "exported" if is_flat(data) else "other"
     if "bytecode.pkl" in names:
         return "zip"
-    if any(name.startswith("models/") or name == "serialized_exported_program.json" for name in names):
+    if any(name.startswith("models/") for name in names):
         return "exported"
     if any(name.startswith("code/") for name in names):
         return "torchscript"
     return "pickle" if "data.pkl" in names else "other"
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Raises in words what the system would say otherwise, or not at all: a NUL would end the name, and a pipe would be waited for."""
+    name = os.fspath(path)
+    if "\0" in name if isinstance(name, str) else b"\0" in name:
+        raise ValueError(f"the path {name!r} has a NUL in it, which no file's name has")
+    try:
+        mode = os.stat(name).st_mode
+    except OSError:  # whoever opens it says what is wrong
+        return
+    kind = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    if stat.S_IFMT(mode) in kind:
+        raise LoadError(
+            f"{os.fspath(path)!r} is {kind[stat.S_IFMT(mode)]}, expected a file, which can be mapped, and replaced when it is saved: to read a model"
+            " from a pipe, give penlight.load the open file",
+            "io",
+        )
+
+
+def mapped(source: str | os.PathLike[str] | bytes) -> np.ndarray:
+    """All bytes of a file, mapped."""
+    if isinstance(source, bytes):
+        return np.frombuffer(source, np.uint8)
+    check_path(source)
+    with open(source, "rb") as handle:
+        return map_file(handle)
+
+
+def map_file(handle: Any) -> np.ndarray:
+    if os.fstat(handle.fileno()).st_size == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+
+
+def is_flat(data: np.ndarray) -> bool:
+    """Whether it is an exported program of torch before 2.8."""
+    try:
+        return OLD_EXPORTED in flat_records(data)
+    except CaptureError:
+        return False
+
+
+def flat_records(data: np.ndarray) -> dict[str, zipfile.ZipInfo]:
+    """The records of a zip file without a folder around them."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data.data)) as archive:
+            found = archive.infolist()
+    except Exception as e:  # zipfile fails in any way on a damaged file
+        raise CaptureError(f"this zip file cannot be read: {type(e).__name__}: {e}") from None
+    if len(found) > _MAX_FLAT_RECORDS or len({r.filename for r in found}) != len(found):
+        raise CaptureError(f"this zip file has {len(found)} records, or two of one name")
+    return {record.filename: record for record in found}
+
+
+def read_flat(data: np.ndarray, record: zipfile.ZipInfo, limit: int) -> bytes:
+    """The bytes of one of them, at most `limit`."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data.data)) as archive, archive.open(record) as handle:
+            content = handle.read(limit + 1)
+    except Exception as e:
+        raise CaptureError(f"record {record.filename[:80]!r} cannot be read: {type(e).__name__}: {e}") from None
+    if len(content) > limit:
+        raise CaptureError(f"record {record.filename[:80]!r} inflates to more than {limit} bytes, out of proportion")
+    return content

@@ -17,8 +17,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from penlight import limits
 from penlight.errors import LoadError, RunError
+from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
+from penlight.file_kinds import check_path
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
@@ -84,23 +87,24 @@ class Model:
         verify: bool = False,
         copy: bool = False,
         isa: str | None = None,
-        arena_limit: int = 0,
+        memory_limit: int | None = None,
         plan_cache: int = 8,
-        step_limit: int = 0,
+        max_steps: int | None = None,
         device: str = "cpu",
         f16: bool = False,
     ) -> None:
         from penlight import _runtime
 
+        memory_limit, max_steps = limits.chosen(memory_limit, max_steps)
         self._options: dict[str, Any] = {
             "threads": threads or 0,
             "plan_cache": plan_cache,
-            "arena_limit": arena_limit,
+            "memory_limit": memory_limit,
             "isa": isa,
             "device": device,
             "f16": f16,
         }
-        self._step_limit = step_limit
+        self._max_steps = max_steps
         if hasattr(source, "read"):
             source = source.read()  # type: ignore[union-attr]
         if threads is not None and threads < 1:
@@ -116,6 +120,7 @@ class Model:
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
             problem = handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
+            check_path(source)
             self.path = Path(source).absolute()  # save() may come after a change of directory
             problem = handle.open_path(os.fspath(source), flags)
         else:
@@ -126,8 +131,9 @@ class Model:
         if problem:
             raise LoadError(problem["message"], problem["status"])
         self._handle = handle  # open: a closed one has nothing to ask for
+        self._check_texts()
         self._script = (
-            VmModule(self._handle, threads or 0, arena_limit, step_limit, isa, device, f16)
+            VmModule(self._handle, threads or 0, memory_limit, max_steps, isa, device, f16)
             if self._handle.functions
             else None
         )
@@ -139,6 +145,18 @@ class Model:
             planned := self.planned_methods
         ):  # a device that is not there, or lacks something, is told of now
             self._session("forward" if "forward" in planned else planned[0])
+
+    def _check_texts(self) -> None:
+        """What only Python reads of a file is checked here, once: all that comes later may rely on it."""
+        handle = self._handle
+        try:
+            told.metadata(handle.metadata)
+            for name in handle.methods:
+                texts = handle.input_spec(name), handle.output_spec(name)
+                told.specs(name, texts, [port[2] for port in handle.inputs(name)], len(handle.outputs(name)))
+            assert len(handle.functions) + len(handle.missing_operators) >= 0  # their names are text
+        except UnicodeDecodeError as e:
+            raise LoadError(f"this file is damaged: a name or a text in it is not UTF-8 ({e})") from None
 
     # --- what it is ---
     @property
@@ -280,7 +298,14 @@ class Model:
     def run_into(self, results: Sequence[Any], /, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Like a call, but the results go into these arrays or tensors, one for each of `outputs()`: a loop allocates
         nothing, and large results need no fresh pages. They must have the dtype and shape that a call would return, and
-        lie row-major. Not for results whose size depends on the data."""
+        lie row-major, in memory that neither inputs nor other results have. Not for results whose size depends on the data."""
+        running = self._begin(method)
+        try:
+            self._run_into(results, method, args, kwargs)
+        finally:
+            running.discard(method)
+
+    def _run_into(self, results: Sequence[Any], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
         arrays = self._given(method, leaves)  # lives until the run is over
         session = self._bind(method, leaves, arrays)
@@ -294,7 +319,7 @@ class Model:
             raise RunError(
                 f"results: expected {len(shapes)}, one for each output, got {len(results)}", status="argument"
             )
-        writable = [_as_array(result) for result in results]
+        writable = [_as_writable(result) for result in results]
         for index, (array, (code, shape, fixed)) in enumerate(zip(writable, shapes, strict=True)):
             if not fixed:
                 name = self.outputs(method)[index].name
@@ -307,9 +332,21 @@ class Model:
                 expected, got = f"{wanted} {shape}, row-major, to be written", f"{array.dtype} {tuple(array.shape)}"
                 message = f"result {name}: expected {expected}, got {got} or another order"
                 raise RunError(message, status="argument", tensor=name, expected=expected, got=got)
+        self._check_overlap(method, writable, arrays)
         problem = session.run(writable)
         if problem:
             raise RunError(**problem)
+
+    def _check_overlap(self, method: str, results: Sequence[Any], inputs: Sequence[Any]) -> None:
+        """A result is written while inputs are still read."""
+        named = [(f"input {info.name}", array) for info, array in zip(self.inputs(method), inputs, strict=True)]
+        for info, array in zip(self.outputs(method), results, strict=True):
+            for other, memory in named:
+                if _overlap(array, memory):
+                    expected, got = "memory of its own", f"memory that {other} has too"
+                    message = f"result {info.name}: expected {expected}, got {got}. Copy one of them first"
+                    raise RunError(message, status="argument", tensor=info.name, expected=expected, got=got)
+            named.append((f"result {info.name}", array))
 
     def seed(self, seed: int) -> None:
         """Where the model's random operators (rand, dropout in training, …) start from, in this thread: the runs after it
@@ -324,7 +361,11 @@ class Model:
     def prepare(self, *args: Any, method: str = "forward", **kwargs: Any) -> None:
         """Plans a method for the shapes of these arguments without running it: a warm-up, and `arena_bytes` is known."""
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
-        self._bind(method, leaves, self._given(method, leaves))
+        running = self._begin(method)
+        try:
+            self._bind(method, leaves, self._given(method, leaves))
+        finally:
+            running.discard(method)
 
     def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
         """Runs a method a few times and says how long each kernel took, the median, in order of execution. Each run of a model that keeps
@@ -368,54 +409,75 @@ class Model:
     def on(self, device: str) -> Model:
         """The same model on another device, with the state that the file says."""
         options = {**self._options, "threads": self._options["threads"] or None, "device": device.lower()}
-        source = self.path if self.path is not None and self._bytes is None else self._image()
-        return Model(source, **options, step_limit=self._step_limit)
+        made = Model(self._image(), **options, max_steps=self._max_steps)
+        made.path = self.path
+        return made
 
     def _image(self) -> np.ndarray:
-        if self._bytes is not None:
-            return self._bytes
-        if self.path is None:
-            raise ValueError(
-                "a model loaded from a descriptor cannot be saved or copied: copy the bytes that the descriptor shows"
-            )
-        return np.fromfile(self.path, np.uint8)
+        """The file as it was opened, read-only: another one may be at its path by now."""
+        return self._bytes if self._bytes is not None else self._handle.image()  # type: ignore[no-any-return]
 
     def _again(self, source: Any) -> Model:
         options = {**self._options, "threads": self._options["threads"] or None}
-        return Model(source, **options, step_limit=self._step_limit)
+        return Model(source, **options, max_steps=self._max_steps)
 
     # A copy has the options, and the state that the file says.
     def __deepcopy__(self, memo: dict[int, Any]) -> Model:
-        return self._again(self._bytes if self._bytes is not None else self._image())
+        return self._again(self._image())
 
     __copy__ = functools.partialmethod(__deepcopy__, {})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        options = {**self._options, "threads": self._options["threads"] or None, "step_limit": self._step_limit}
+        options = {**self._options, "threads": self._options["threads"] or None, "max_steps": self._max_steps}
         return functools.partial(Model, **options), (self.to_bytes(),)
 
     def _input_spec(self, method: str) -> Any:
         if method not in self._specs:
-            self._specs[method] = json.loads(self._handle.input_spec(self._known(method)))
+            spec = json.loads(self._handle.input_spec(self._known(method)))
+            self._specs[method] = {"kwargs": {}, "names": [], **spec}
         return self._specs[method]
 
     def _caller(self, method: str) -> Callable[..., Any]:
         if method not in self._methods:
             self._known(method)
             text = self._handle.output_spec(method)
-            input_spec, output_spec = json.loads(self._handle.input_spec(method)), json.loads(text)
+            input_spec, output_spec = self._input_spec(method), json.loads(text)
             gives_sizes = '"dim"' in text  # rare; a dict with such a key costs a little time, no more
 
             def call(*args: Any, **kwargs: Any) -> Any:
                 leaves = containers.flatten(input_spec, args, kwargs)
-                results = self._run(method, leaves)
+                running = self._begin(method)
+                try:
+                    results = self._run(method, leaves)
+                finally:
+                    running.discard(method)
                 sizes = {}
                 if gives_sizes:
                     sizes = {f"in{i}_{d}": n for i, leaf in enumerate(leaves) for d, n in enumerate(np.shape(leaf))}
-                return containers.unflatten(output_spec, results, sizes)
+                try:
+                    return containers.unflatten(output_spec, results, sizes)
+                except (
+                    ZeroDivisionError,
+                    OverflowError,
+                    ValueError,
+                ) as e:  # sizes that do not follow from these, an item of several
+                    raise RunError(f"the results of {method} cannot be put together as the file says: {e}") from None
 
             self._methods[method] = call
         return self._methods[method]
+
+    def _begin(self, method: str) -> set[str]:
+        """From setting inputs until results are read, the session is one call's: a finalizer or a signal's handler may run anywhere in
+        between, and what it set would be read in place of the inputs, when it is gone. The set, to take the method out of when done."""
+        running: set[str] = self._local.__dict__.setdefault("running", set())
+        if method in running:
+            raise RunError(
+                "a run: expected the one before it to be over, got a call from inside of it, by a finalizer or a signal's handler."
+                " Use another Model there",
+                status="argument",
+            )
+        running.add(method)
+        return running
 
     def _bind(self, method: str, leaves: Sequence[Any], arrays: Sequence[Any]) -> Any:
         """The session with these inputs set and a plan for them. It knows addresses only: the caller keeps the arrays
@@ -601,12 +663,38 @@ def _as_array(leaf: Any) -> Any:
     that DLPack does; what numpy cannot show (bf16, another device, sparse) stays a tensor, for DLPack to take or refuse."""
     if _is_torch(leaf):
         leaf = leaf.detach() if leaf.requires_grad else leaf
+        leaf = (
+            leaf.resolve_neg() if leaf.is_neg() else leaf
+        )  # what torch.imag of a conjugate is: numbers with the other sign
         try:
             return leaf.numpy()
         except (TypeError, RuntimeError):
             return leaf
     array = leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
     return array.copy() if any(s < 0 for s in array.strides) else array  # a view that runs backwards: x[::-1]
+
+
+def _as_writable(result: Any) -> Any:
+    """Where a result goes: the caller's own memory, or what `_fits` refuses; never a copy, in which it would be lost."""
+    if _is_torch(result):
+        return np.empty(()) if result.is_neg() else _as_array(result)
+    return result if isinstance(result, np.ndarray) else np.empty(())
+
+
+def _overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays, or tensors that numpy cannot show, have memory in common."""
+    a, b = (x if isinstance(x, np.ndarray) else _bytes_of(x) for x in (a, b))
+    if a is None or b is None or not np.may_share_memory(a, b):
+        return False
+    try:
+        return np.shares_memory(a, b, max_work=10_000)  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def _bytes_of(tensor: Any) -> np.ndarray | None:
+    """Of a torch tensor of bf16; None: it lies on another device."""
+    return tensor.view(_torch().int16).numpy() if _is_torch(tensor) and tensor.device.type == "cpu" else None  # type: ignore[no-any-return]
 
 
 def _fits(array: Any, dtype: str, shape: tuple[int, ...]) -> bool:

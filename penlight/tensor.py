@@ -147,7 +147,7 @@ def _host_array(data: Any) -> np.ndarray:
     if isinstance(data, Tensor):
         return data.numpy()
     if hasattr(data, "detach"):
-        data = data.detach().cpu()
+        data = data.detach().cpu().resolve_neg()
         if str(data.dtype) == "torch.bfloat16":
             raise InputError("Tensor: expected a dtype that numpy has, got bfloat16; cast it: .float()")
         data = data.numpy()

@@ -6,10 +6,11 @@ with what it is a view of. Torch in gives torch out, numpy gives numpy.
 
 from __future__ import annotations
 
-import json
+import os
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -17,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from penlight.errors import InputError, PlanWarning, RunError
+from penlight.errors import InputError, OutOfMemoryError, PlanWarning, RunError
+from penlight.file import told
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
@@ -25,6 +27,7 @@ from penlight.tensor import Tensor
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
+_MAX_DEPTH = 200  # of arguments
 
 
 @dataclass(frozen=True)
@@ -42,35 +45,73 @@ class PlannedPart:
     failed_reason: str
 
 
+_modules: weakref.WeakSet[VmModule] = weakref.WeakSet()
+_left_behind: list[
+    Any
+] = []  # modules that were running when the process forked: they can neither be used nor taken down
+
+
+def _create(options: tuple[Any, ...]) -> Any:
+    from penlight import _runtime
+
+    module = _runtime.Module()
+    problem = module.create(*options)
+    if problem:
+        raise RunError(**problem)
+    return module
+
+
+def _after_fork() -> None:
+    for module in list(_modules):
+        module.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
 class VmModule:
     """The module behind a model's interpreted methods. One caller at a time: others wait."""
 
     def __init__(
-        self, model: Any, threads: int, memory_limit: int, step_limit: int, isa: str | None, device: str, f16: bool
+        self, model: Any, threads: int, memory_limit: int, max_steps: int, isa: str | None, device: str, f16: bool
     ) -> None:
-        from penlight import _runtime
-
         self.signatures: dict[str, list[dict[str, Any]]] = {}  # by method, its arguments: name, type, optional
         for name, schema, defaults in model.functions:
-            given = json.loads(schema)["arguments"][1:]
-            self.signatures[name] = [{**p, "optional": i >= len(given) - defaults} for i, p in enumerate(given)]
-        self._module = _runtime.Module()
+            self.signatures[name] = told.arguments(name, schema, defaults)
+        self._options = (model, threads, memory_limit, max_steps, isa, device, f16)
+        self._module = _create(self._options)
         self._device = device
         self._lock = threading.RLock()
         self._runs = 0
         self._failed: set[str] = set()  # planned parts that were told of
-        problem = self._module.create(model, threads, memory_limit, step_limit, isa, device, f16)
-        if problem:
-            raise RunError(**problem)
+        _modules.add(self)
+
+    def after_fork(self) -> None:
+        """In the child: a thread that was running the module is not there to end its run. The module is left as it is, and a new one takes
+        its place, with the state that the file says."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+            return
+        _left_behind.append(self._module)
+        self._lock = threading.RLock()
+        self._module = _create(self._options)
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         given = self._positional(method, list(args), kwargs)
+        _check_cycles(given, ())
         as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
                 problem, result = self._module.run(method, [to_vm(a) for a in given])
             except TypeError as e:
                 raise InputError(str(e)) from None
+            except ValueError as e:  # of results: deeper than Python takes
+                raise RunError(f"{method}: {e}", status="run") from None
+            except MemoryError:
+                raise OutOfMemoryError(
+                    f"{method}: no memory for what it gives, or none within the limit", status="memory"
+                ) from None
         self._tell_of_failed_parts()
         if problem:
             raise RunError(**problem)
@@ -142,11 +183,28 @@ class VmModule:
 def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundle]:
     made = []
     tensor = _to_torch if as_torch else _to_numpy
-    for name, info, args, outputs, has_outputs, absolute, relative in model.bundles():
+    try:
+        found = model.bundles()
+    except (ValueError, TypeError) as e:
+        raise RunError(f"the bundled inputs cannot be read: {e}", status="run") from None
+    except MemoryError:
+        raise OutOfMemoryError("no memory for the bundled inputs", status="memory") from None
+    for name, info, args, outputs, has_outputs, absolute, relative in found:
         if name == method:
             values = from_vm(args, tensor), from_vm(outputs, tensor)
             made.append(Bundle(name, *values, has_outputs, info, absolute, relative))
     return made
+
+
+def _check_cycles(value: Any, inside: tuple[int, ...]) -> None:
+    """Values of the VM are trees: one that contains itself would never end."""
+    if not isinstance(value, (list, tuple, Mapping)):
+        return
+    if id(value) in inside or len(inside) > _MAX_DEPTH:
+        what = "contains itself" if id(value) in inside else f"is nested deeper than {_MAX_DEPTH}"
+        raise InputError(f"an argument {what}: {type(value).__name__}; expected values that come to an end")
+    for item in value.values() if isinstance(value, Mapping) else value:
+        _check_cycles(item, (*inside, id(value)))
 
 
 def _any_torch(value: Any) -> bool:
@@ -187,7 +245,7 @@ def to_vm(value: Any) -> Any:
     if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
         return value.copy()  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
-        return _tensor_to_vm(value.detach())
+        return _tensor_to_vm(value.detach().resolve_neg())  # a negative bit is no memory's: that is a copy
     if type(value).__module__ == "torch":  # a dtype, a device …
         return _constant_to_vm(value)
     return value
@@ -243,9 +301,12 @@ def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
         return {k: from_vm(v, tensor) for k, v in value.items()}
     if isinstance(value, _runtime.Fields):
         items = [from_vm(v, tensor) for v in value.items]
-        if value.is_tuple and all(value.names):
-            return _namedtuple(value.type.rpartition(".")[2], tuple(value.names))(*items)
-        return tuple(items) if value.is_tuple else SimpleNamespace(**dict(zip(value.names, items, strict=True)))
+        try:
+            if value.is_tuple and all(value.names):
+                return _namedtuple(value.type.rpartition(".")[2], tuple(value.names))(*items)
+            return tuple(items) if value.is_tuple else SimpleNamespace(**dict(zip(value.names, items, strict=True)))
+        except ValueError as e:
+            raise RunError(f"a result is of a class whose name, or a field's, is none: {e}", status="run") from None
     return value
 
 

@@ -52,6 +52,7 @@ def test_help(words: tuple[str, ...], status: int) -> None:
         "load",
         "setup",
         "wheel",
+        "fuzz",
     }
     assert all(line.startswith("  ./dev ") for line in lines)
     assert status == 0 or "./dev tset: there is no such command" in done.stderr

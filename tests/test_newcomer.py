@@ -27,6 +27,7 @@ ELSEWHERE = {
     "./dev test": "of which this is a part",
     "./dev test --quick": "of which this is a part",
     "./dev lint --fix": "changes files; tests/test_dev.py runs lint",
+    "./dev fuzz --minutes 10": "takes ten minutes; tests/fuzz gives every target some seconds",
     "./dev bench": "installs other engines and takes half an hour; tests/bench has its parts",
 }
 

@@ -29,6 +29,7 @@ struct Model {
 struct Session {
   pen_session* handle = nullptr;
   nb::object model, trace;
+  bool busy = false;
 
   ~Session() { pen_session_destroy(handle); }
 };
@@ -42,6 +43,8 @@ struct Buffer {
 struct Module {
   pen_module* handle = nullptr;
   nb::object model, trace;
+  uint64_t memory_limit = 0;
+  bool busy = false;
 
   ~Module() { pen_module_destroy(handle); }
 };
@@ -49,15 +52,22 @@ struct Module {
 // (problem or None, result)
 nb::tuple run_module(Module& self, const std::string& method, nb::sequence args) {
   pen_python::Values values(args, method.c_str());
+  if (self.busy) return nb::make_tuple(pen_python::in_use(), nb::none());
   pen_value* result = nullptr;
   pen_status status;
   {
+    pen_python::Busy busy(self.busy);
     nb::gil_scoped_release release;
     status = pen_module_run(self.handle, method.c_str(), values.data(), values.size(), &result);
   }
-  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_module_error(self.handle)), nb::none());
   pen_python::Owned owned(result);
-  return nb::make_tuple(nb::none(), pen_python::from_value(result));
+  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
+  if (status != PEN_OK) return nb::make_tuple(as_dict(pen_module_error(self.handle)), nb::none());
+  try {
+    return nb::make_tuple(nb::none(), pen_python::from_value(result, self.memory_limit));
+  } catch (const pen_python::TooLarge& e) {
+    return nb::make_tuple(e.problem(), nb::none());
+  }
 }
 
 // The fields of each pen_planned_part.
@@ -72,7 +82,8 @@ nb::list planned_parts(const Module& self) {
 // (method, info, args, outputs or None, whether there are outputs, absolute, relative) of each bundled input.
 nb::list bundles(const Model& m) {
   nb::list out;
-  for (int i = 0; i < pen_model_bundle_count(m.handle); ++i) {
+  const int count = pen_model_bundle_count(m.handle);
+  for (int i = 0; i < count; ++i) {
     pen_bundle b;
     if (pen_model_bundle(m.handle, i, &b, nullptr) != PEN_OK) throw std::bad_alloc();
     pen_python::Owned args(b.args), outputs(b.outputs);
@@ -104,6 +115,7 @@ nb::list ports(const Model& m, const char* method, bool inputs) {
 
 // Arrays, or Buffers on the session's device.
 nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
+  if (s.busy) return pen_python::in_use();
   for (size_t i = 0; i < inputs.size(); ++i) {
     int32_t index = static_cast<int32_t>(i);
     pen_status status;
@@ -122,22 +134,25 @@ nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
     } else {
       throw nb::type_error("an input that is no array");
     }
-    if (status != PEN_OK) return as_dict(*pen_session_error(s.handle));
+    if (status != PEN_OK) return as_dict(pen_session_error(s.handle));
   }
   return nb::none();
 }
 
 nb::object prepare(Session& s) {
+  if (s.busy) return pen_python::in_use();
   pen_status status;
   {
+    pen_python::Busy busy(s.busy);
     nb::gil_scoped_release release;
     status = pen_session_prepare(s.handle);
   }
-  return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
+  return status == PEN_OK ? nb::none() : as_dict(pen_session_error(s.handle));
 }
 
 // `outputs`: where to write each result, an array or a Buffer; None: into the session's own memory, from where read_output copies it.
 nb::object run(Session& s, const std::vector<nb::object>& outputs) {
+  if (s.busy) return pen_python::in_use();
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].is_none()) continue;
     int32_t index = static_cast<int32_t>(i);
@@ -148,14 +163,16 @@ nb::object run(Session& s, const std::vector<nb::object>& outputs) {
       Writable a = nb::cast<Writable>(outputs[i]);
       bound = pen_session_set_output(s.handle, index, a.data(), a.nbytes());
     }
-    if (bound != PEN_OK) return as_dict(*pen_session_error(s.handle));
+    if (bound != PEN_OK) return as_dict(pen_session_error(s.handle));
   }
   pen_status status;
   {
+    pen_python::Busy busy(s.busy);
     nb::gil_scoped_release release;
     status = pen_session_run(s.handle);
   }
-  return status == PEN_OK ? nb::none() : as_dict(*pen_session_error(s.handle));
+  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
+  return status == PEN_OK ? nb::none() : as_dict(pen_session_error(s.handle));
 }
 
 nb::object create_buffer(Buffer& self, const std::string& device, int dtype, const std::vector<int64_t>& dims) {
@@ -225,6 +242,7 @@ nb::tuple processor() {
   blocking["near_bytes"] = p.near_bytes, blocking["part_of_k"] = p.part_of_k, blocking["near_weights"] = p.near_weights;
   blocking["strip_bytes"] = p.strip_bytes, blocking["expanded_bytes"] = p.expanded_bytes;
   blocking["expand_input_bytes"] = p.expand_input_bytes;
+  blocking["turn_bytes"] = p.turn_bytes;
   told["blocking"] = blocking;
   return nb::make_tuple(nb::none(), told);
 }
@@ -376,6 +394,13 @@ NB_MODULE(_runtime, m) {
              return status == PEN_OK ? nb::none() : as_dict(e);
            })
       .def_prop_ro("metadata", [](const Model& self) { return pen_model_metadata(self.handle); })
+      // The file's bytes as they were opened: an array that is read-only and keeps the model.
+      .def("image",
+           [](nb::object self) {
+             size_t size;
+             const void* bytes = pen_model_image(nb::cast<const Model&>(self).handle, &size);
+             return nb::ndarray<nb::numpy, const uint8_t, nb::ndim<1>>(bytes, {size}, self);
+           })
       .def_prop_ro("methods",
                    [](const Model& self) {
                      nb::list out;
@@ -388,7 +413,8 @@ NB_MODULE(_runtime, m) {
       .def_prop_ro("functions",
                    [](const Model& self) {
                      nb::list out;
-                     for (int i = 0; i < pen_model_function_count(self.handle); ++i)
+                     const int count = pen_model_function_count(self.handle);
+                     for (int i = 0; i < count; ++i)
                        out.append(nb::make_tuple(pen_model_function_name(self.handle, i), pen_model_function_schema(self.handle, i),
                                                  pen_model_function_default_count(self.handle, i)));
                      return out;
@@ -413,21 +439,24 @@ NB_MODULE(_runtime, m) {
       .def(nb::init<>())
       .def(
           "create",
-          [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t step_limit, const std::optional<std::string>& isa,
+          [](Module& self, nb::object model, int threads, uint64_t memory_limit, int64_t max_steps, const std::optional<std::string>& isa,
              const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
             pen_module_options options = {
-                sizeof options, device.c_str(), threads, memory_limit, step_limit, isa ? isa->c_str() : nullptr, f16};
+                sizeof options,          device.c_str(), threads, memory_limit, max_steps, isa ? isa->c_str() : nullptr, f16,
+                pen_python::interrupted, nullptr};
+            self.memory_limit = memory_limit;
             if (pen_module_create(nb::cast<const Model&>(model).handle, &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
           },
-          nb::arg("model"), nb::arg("threads"), nb::arg("memory_limit"), nb::arg("step_limit"), nb::arg("isa").none(),
+          nb::arg("model"), nb::arg("threads"), nb::arg("memory_limit"), nb::arg("max_steps"), nb::arg("isa").none(),
           nb::arg("device") = "", nb::arg("f16") = false)
       .def("run", &run_module)
       .def("reset",
            [](Module& self) -> nb::object {
-             return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(*pen_module_error(self.handle));
+             if (self.busy) return pen_python::in_use();
+             return pen_module_reset(self.handle) == PEN_OK ? nb::none() : as_dict(pen_module_error(self.handle));
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
       .def("set_trace",
@@ -444,24 +473,25 @@ NB_MODULE(_runtime, m) {
            })
       .def("state", [](const Module& self) {
         pen_python::Owned state(pen_module_state(self.handle));
-        return pen_python::from_value(state.get());
+        return pen_python::from_value(state.get(), self.memory_limit);
       });
 
   nb::class_<Session>(m, "Session")
       .def(nb::init<>())
       .def(
           "create",
-          [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t arena_limit,
+          [](Session& self, nb::object model, const std::string& method, int threads, int plan_cache, uint64_t memory_limit,
              const std::optional<std::string>& isa, const std::string& device, bool f16) -> nb::object {
             pen_error e = {};
             pen_session_options options = {
-                sizeof options, device.c_str(), threads, plan_cache, arena_limit, isa ? isa->c_str() : nullptr, f16};
+                sizeof options,          device.c_str(), threads, plan_cache, memory_limit, isa ? isa->c_str() : nullptr, f16,
+                pen_python::interrupted, nullptr};
             const Model& owner = nb::cast<const Model&>(model);
             if (pen_session_create(owner.handle, method.c_str(), &options, &self.handle, &e) != PEN_OK) return as_dict(e);
             self.model = model;
             return nb::none();
           },
-          nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("arena_limit"), nb::arg("isa").none(),
+          nb::arg("model"), nb::arg("method"), nb::arg("threads"), nb::arg("plan_cache"), nb::arg("memory_limit"), nb::arg("isa").none(),
           nb::arg("device") = "", nb::arg("f16") = false)
       .def("set_inputs", &set_inputs)
       .def("takes", [](const Session& self, const Buffer& buffer) { return pen_session_takes_buffer(self.handle, buffer.handle) != 0; })
@@ -476,7 +506,10 @@ NB_MODULE(_runtime, m) {
       .def("take_output", &take_output)
       .def("read_output", &read_output)
       .def("seed", [](Session& self, uint64_t seed) { pen_session_seed(self.handle, seed); })
-      .def("reset", [](Session& self) { pen_session_reset(self.handle); })
+      .def("reset",
+           [](Session& self) {
+             if (!self.busy) pen_session_reset(self.handle);
+           })
       .def("states", &states)
       .def("read_state", &read_state)
       .def("output_shapes", &output_shapes)

@@ -3,22 +3,53 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
+
 namespace nb = nanobind;
 
 namespace pen_python {
 
 nb::object as_dict(const pen_error& e) {
   nb::dict d;
-  d["status"] = pen_status_name(e.status);
+  d["status"] = pen_status_name(e.status == PEN_OK ? PEN_ERROR_ARGUMENT : e.status);
   // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
   auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
-  d["message"] = text(e.message);
+  d["message"] = text(e.message[0] ? e.message : "a runtime object: expected one that was created, got one that was not, or is in use");
   d["op"] = text(e.op);
   d["tensor"] = text(e.tensor);
   d["expected"] = text(e.expected);
   d["got"] = text(e.got);
   d["source"] = text(e.source);
   return d;
+}
+nb::object as_dict(const pen_error* e) { return as_dict(e ? *e : pen_error{}); }
+
+static nb::object problem_of(pen_status status, const char* words) {
+  pen_error e = {};
+  e.status = status;
+  snprintf(e.message, sizeof e.message, "%s", words);
+  return as_dict(e);
+}
+nb::object in_use() {
+  return problem_of(PEN_ERROR_ARGUMENT,
+                    "a run: expected the one before it to be over, got a call from inside of it, by a finalizer or a signal's handler. "
+                    "Use another Model there");
+}
+nb::object TooLarge::problem() const { return problem_of(PEN_ERROR_MEMORY, what()); }
+
+int32_t interrupted(void*) {
+  // Only the main thread runs handlers. Where other threads compute in Python, to get the interpreter takes 5 ms: so five times a second.
+  static const unsigned long main_thread = [] {
+    nb::gil_scoped_acquire gil;
+    return nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  }();
+  if (PyThread_get_thread_ident() != main_thread) return 0;
+  static auto asked = std::chrono::steady_clock::now();
+  auto now = std::chrono::steady_clock::now();
+  if (now - asked < std::chrono::milliseconds(200)) return 0;
+  asked = now;
+  nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
 }
 
 int dtype_code(nb::dlpack::dtype t) {
@@ -42,6 +73,7 @@ int dtype_code(nb::dlpack::dtype t) {
 namespace {
 
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;
+using Writable = nb::ndarray<nb::device::cpu>;
 
 // A tensor on its way in or out. `array` shares the tensor's memory; bf16 travels as uint16, quantized integers as such.
 struct TensorValue {
@@ -76,7 +108,10 @@ pen_value* checked(pen_value* v, const char* where) {
 }
 
 pen_value* tensor_value(nb::handle object, int code, const char* where) {
-  auto array = std::make_unique<Array>(nb::cast<Array>(object));
+  // What cannot be had for writing (bytes, a read-only mapping, broadcast arrays) is not written by code that works in place.
+  Writable writable;
+  const bool read_only = !nb::try_cast(nb::borrow(object), writable);
+  auto array = read_only ? std::make_unique<Array>(nb::cast<Array>(object)) : std::make_unique<Array>(writable);
   int64_t dims[64], strides[64];
   size_t rank = array->ndim() < 64 ? array->ndim() : 63;
   for (size_t d = 0; d < rank; ++d) {
@@ -91,6 +126,7 @@ pen_value* tensor_value(nb::handle object, int code, const char* where) {
   };
   pen_value* v = checked(pen_value_tensor(&t, release, array.get()), where);
   array.release();
+  if (read_only) pen_value_make_read_only(v);
   return v;
 }
 
@@ -106,7 +142,45 @@ pen_value* sequence_value(nb::handle object, const char* where, pen_value* (*mak
   return checked(make(raw.data(), raw.size()), where);
 }
 
-nb::object tensor_object(const pen_value* value, const pen_tensor& t) {
+// What a result may take on its way to Python.
+struct Budget {
+  int64_t parts = int64_t{1} << 22;
+  uint64_t bytes = UINT64_MAX;
+
+  void spend(uint64_t more) {
+    if (more > bytes)
+      throw TooLarge("a result: expected at most as many bytes as memory_limit says, got more, in Python objects or copies");
+    bytes -= more;
+  }
+};
+constexpr uint64_t kObjectBytes = 64, kArrayBytes = 512;  // about what Python takes for a number, and for an array
+
+// A copy of a weight that lies in the file's memory, which may be gone before the array is, and cannot be written. What is expanded stays
+// so.
+nb::object copied(const pen_tensor& t, const nb::object& owner, const nb::dlpack::dtype& type, Budget* budget) {
+  size_t shape[8], whole[8];
+  int64_t strides[8];
+  uint64_t bytes = type.bits / 8;
+  for (int d = 0; d < t.rank; ++d) {
+    whole[d] = static_cast<size_t>(t.dims[d]);
+    strides[d] = t.strides[d];
+    shape[d] = strides[d] == 0 && whole[d] > 1 ? 1 : whole[d];
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(shape[d]), &bytes)) bytes = UINT64_MAX;
+  }
+  budget->spend(bytes);
+  const size_t rank = static_cast<size_t>(t.rank);
+  nb::object made = nb::cast(nb::ndarray<nb::numpy>(t.data, rank, shape, owner, strides, type)).attr("copy")();
+  nb::ndarray<nb::numpy> lies = nb::cast<nb::ndarray<nb::numpy>>(made);
+  bool expanded = false;
+  for (int d = 0; d < t.rank; ++d) {
+    strides[d] = shape[d] == whole[d] ? lies.stride(static_cast<size_t>(d)) : 0;
+    expanded |= shape[d] != whole[d];
+  }
+  return expanded ? nb::cast(nb::ndarray<nb::numpy>(lies.data(), rank, whole, made, strides, type)) : made;
+}
+
+nb::object tensor_object(const pen_value* value, const pen_tensor& t, Budget* budget) {
+  budget->spend(kArrayBytes);
   static const nb::dlpack::dtype kTypes[] = {nb::dtype<float>(),   {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1},
                                              nb::dtype<double>(),  nb::dtype<int8_t>(),
                                              nb::dtype<uint8_t>(), nb::dtype<int16_t>(),
@@ -123,9 +197,10 @@ nb::object tensor_object(const pen_value* value, const pen_tensor& t) {
   if (!kept) throw std::bad_alloc();
   nb::capsule owner(kept, [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
   TensorValue out;
-  out.array = nb::cast(nb::ndarray<nb::numpy>(t.data, static_cast<size_t>(t.rank), shape, owner, strides, kTypes[t.dtype]));
-  // A weight that lies in the file's memory, which may be gone before the array is, and cannot be written.
-  if (pen_value_is_constant(value)) out.array = out.array.attr("copy")();
+  if (pen_value_is_constant(value))
+    out.array = copied(t, owner, kTypes[t.dtype], budget);
+  else
+    out.array = nb::cast(nb::ndarray<nb::numpy>(t.data, static_cast<size_t>(t.rank), shape, owner, strides, kTypes[t.dtype]));
   out.dtype = t.dtype;
   pen_quantization q;
   if (pen_value_quantization(value, &q)) {
@@ -200,9 +275,10 @@ Values::Values(nb::sequence args, const char* where) {
 }
 
 // A value may contain itself, and shared parts are written out here: both depth and number are bounded.
-static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
-  if (depth > 200 || --*left < 0)
-    throw nb::value_error("a result that contains itself, or has more than 200 levels or 4194304 parts, cannot be given to Python");
+static nb::object to_python(const pen_value* value, int depth, Budget* left) {
+  if (depth > 200 || --left->parts < 0)
+    throw TooLarge("a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
+  left->spend(kObjectBytes);
   if (!value) throw std::bad_alloc();  // a weight that had to be unpacked, over the module's limit
   switch (pen_value_kind(value)) {
     case PEN_KIND_BOOL:
@@ -214,16 +290,18 @@ static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
     case PEN_KIND_STRING: {
       size_t size;
       const char* text = pen_value_text(value, &size);
+      left->spend(size);
       return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(size), "replace"));
     }
     case PEN_KIND_TENSOR: {
       pen_tensor t;
       pen_value_as_tensor(value, &t);
-      return tensor_object(value, t);
+      return tensor_object(value, t, left);
     }
     case PEN_KIND_DICT: {
       nb::dict out;
-      for (size_t i = 0; i < pen_value_count(value); ++i) {
+      const size_t count = pen_value_count(value);
+      for (size_t i = 0; i < count; ++i) {
         Owned key(pen_value_key(value, i)), item(pen_value_item(value, i));
         out[to_python(key.get(), depth + 1, left)] = to_python(item.get(), depth + 1, left);
       }
@@ -234,10 +312,12 @@ static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
     case PEN_KIND_OBJECT: {
       nb::list out;
       Fields fields;
-      for (size_t i = 0; i < pen_value_count(value); ++i) {
+      const size_t count = pen_value_count(value);
+      const bool named = pen_value_type(value)[0] != 0;
+      for (size_t i = 0; i < count; ++i) {
         Owned item(pen_value_item(value, i));
         out.append(to_python(item.get(), depth + 1, left));
-        fields.names.emplace_back(pen_value_field(value, i));
+        if (named) fields.names.emplace_back(pen_value_field(value, i));
       }
       fields.type = pen_value_type(value);
       if (!fields.type.empty()) {
@@ -251,8 +331,9 @@ static nb::object to_python(const pen_value* value, int depth, int64_t* left) {
       return nb::none();
   }
 }
-nb::object from_value(const pen_value* value) {
-  int64_t left = int64_t{1} << 22;
+nb::object from_value(const pen_value* value, uint64_t memory_limit) {
+  Budget left;
+  if (memory_limit) left.bytes = memory_limit;
   return to_python(value, 0, &left);
 }
 
@@ -261,6 +342,8 @@ namespace {
 struct Operators {
   pen_operators* handle = nullptr;
   nb::object trace;
+  uint64_t memory_limit = 0;
+  bool busy = false;
 
   ~Operators() { pen_operators_destroy(handle); }
 };
@@ -271,12 +354,15 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
   Values values(args, name.c_str());
   pen_value* results[8];
   size_t count = 0;
+  if (self.busy) return nb::make_tuple(in_use(), nb::list(), nb::list());
   pen_status status;
   {
+    Busy busy(self.busy);
     nb::gil_scoped_release release;
     status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
-  if (status != PEN_OK) return nb::make_tuple(as_dict(*pen_operators_error(self.handle)), nb::list(), nb::list());
+  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();
+  if (status != PEN_OK) return nb::make_tuple(as_dict(pen_operators_error(self.handle)), nb::list(), nb::list());
   nb::list out, after;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
@@ -347,11 +433,12 @@ void add_values(nb::module_& m) {
              self.trace = trace;
            })
       .def("create",
-           [](Operators& self, int threads, uint64_t arena_limit) -> nb::object {
+           [](Operators& self, int threads, uint64_t memory_limit) -> nb::object {
              pen_error e = {};
              pen_session_options options = PEN_SESSION_OPTIONS;
              options.threads = threads;
-             options.arena_limit = arena_limit;
+             options.memory_limit = self.memory_limit = memory_limit;
+             options.interrupted = interrupted;
              if (pen_operators_create(&options, &self.handle, &e) != PEN_OK) return as_dict(e);
              return nb::none();
            })

@@ -27,7 +27,21 @@ struct Trace {
 
 // A new reference. Throws TypeError, naming where in the arguments it is, for what has no counterpart.
 pen_value* to_value(nanobind::handle object, const char* where);
-nanobind::object from_value(const pen_value* value);
+// Shared parts are written out, and weights copied: more than `memory_limit` bytes of that (0: any number) are TooLarge.
+nanobind::object from_value(const pen_value* value, uint64_t memory_limit = 0);
+struct TooLarge : nanobind::builtin_exception {
+  explicit TooLarge(const char* words) : builtin_exception(nanobind::exception_type::value_error, words) {}
+  nanobind::object problem() const;
+};
+// Asked by runs (pen_session_options::interrupted): whether the handler of a signal raised.
+int32_t interrupted(void* context);
+// A session or module at work. Its own run may call Python, by a signal's handler or an array's finalizer, and that must not use it.
+struct Busy {
+  explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Busy() { flag_ = false; }
+  bool& flag_;
+};
+nanobind::object in_use();  // the problem
 // A call's arguments.
 class Values {
  public:
@@ -40,6 +54,7 @@ class Values {
   std::vector<pen_value*> raw_;
 };
 nanobind::object as_dict(const pen_error& e);
+nanobind::object as_dict(const pen_error* e);  // null: of an object that was never created
 int dtype_code(nanobind::dlpack::dtype t);
 void add_values(nanobind::module_& m);
 

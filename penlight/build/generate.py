@@ -259,6 +259,8 @@ def _sources(out: Path, found: Scan, chosen: Selection, isas: list[str], generat
         once.remove(ROOT / "runtime/exec/buffer.cc")
     if not chosen.state:
         once -= {ROOT / "runtime/exec/state.cc", ROOT / "runtime/file/states.cc"}
+    if not chosen.turns:
+        once.remove(ROOT / "runtime/exec/turns.cc")
     without_vm = ROOT / "runtime/file/without_vm.cc"
     if chosen.vm:
         once.remove(without_vm)

@@ -183,6 +183,12 @@ def _compile(
     if not chosen.state:
         once += "_stateless"
         defined.append("-DPEN_STATELESS")
+    if not chosen.turns:
+        once += "_one_image"
+        defined.append("-DPEN_ONE_IMAGE")
+    if not chosen.vm and chosen.keys is not None and not any(map(_is_recurrent, chosen.keys)):
+        once += "_straight"
+        defined.append("-DPEN_WITHOUT_STEPS")
     if not chosen.vm and not chosen.halves and chosen.keys is not None and not any(map(_is_of_bytes, chosen.keys)):
         once += FLOATS
     return _compile_sources(target, tools, sources, work, once, defined, jobs, progress)
@@ -195,6 +201,11 @@ def _is_of_bytes(key: str) -> bool:
     """Whether a kernel reads or makes quantized tensors."""
     op = key.partition(".")[0]
     return ".q8" in key or "quantize" in op or op.endswith("_dynamic")
+
+
+def _is_recurrent(key: str) -> bool:
+    """Whether a kernel may have a phase for every step."""
+    return key.startswith(("lstm", "gru", "rnn"))
 
 
 def _compile_sources(

@@ -14,7 +14,7 @@ import numpy as np
 
 from penlight.build.reach import kernels_of
 from penlight.build.selection import COPIES, NOTHING, Selection
-from penlight.file.contents import PenFile
+from penlight.file.contents import PenFile, Port
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.ir.graph import HALVES
@@ -40,8 +40,16 @@ def selection_of_file(pen: PenFile) -> Selection:
     """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
     halves = any(constant.layout.startswith(HALVES) for constant in pen.constants)
     state = any(method.states for method in pen.methods)
-    planned = Selection(frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False, halves=halves, state=state)
+    turns = any(_may_be_batch(port) for method in pen.methods for port in method.inputs)
+    planned = Selection(
+        frozenset({*pen.keys, *_copies(pen)}), frozenset(), vm=False, halves=halves, state=state, turns=turns
+    )
     return planned | selection_of_calls(pen.script_operators) if pen.functions else planned
+
+
+def _may_be_batch(port: Port) -> bool:
+    """Whether it may hold more than one image."""
+    return len(port.limits) > 1 and (port.limits[0][1] is None or port.limits[0][1] > 1)
 
 
 def lacking(pen: PenFile, chosen: Selection) -> list[str]:
@@ -55,7 +63,7 @@ def lacking(pen: PenFile, chosen: Selection) -> list[str]:
 def selection_of_calls(names: Iterable[str]) -> Selection:
     """The VM with these operators, those that they call in turn, and the kernels that any of them may use. A name that no library has
     is none to build: a model loads without it, and fails where it calls it."""
-    return Selection(*kernels_of(name for name in names if name in operators()), vm=True, state=False)
+    return Selection(*kernels_of(name for name in names if name in operators()), vm=True, state=False, turns=False)
 
 
 def _copies(pen: PenFile) -> set[str]:

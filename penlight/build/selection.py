@@ -20,6 +20,7 @@ class Selection:
     backends: tuple[str, ...] = ("cpu",)  # devices, the CPU first (BACKENDS)
     halves: bool = True  # files that hold weights in f16 can be loaded
     state: bool = True  # and files of methods that keep state
+    turns: bool = True  # a batch may go through steps in turns; without, all of it goes through each
 
     def __post_init__(self) -> None:
         if self.backends[:1] != ("cpu",) or not set(self.backends) <= set(BACKENDS):
@@ -36,7 +37,8 @@ class Selection:
         mine, theirs = (s.operators if s.vm else frozenset() for s in (self, other))
         backends = tuple(b for b in BACKENDS if b in self.backends or b in other.backends)
         vm, halves, state = self.vm or other.vm, self.halves or other.halves, self.state or other.state
-        return Selection(joined(self.keys, other.keys), joined(mine, theirs), vm, backends, halves, state)
+        turns = self.turns or other.turns
+        return Selection(joined(self.keys, other.keys), joined(mine, theirs), vm, backends, halves, state, turns)
 
     def has_key(self, key: str) -> bool:
         return self.keys is None or key in self.keys
@@ -46,4 +48,4 @@ class Selection:
 
 
 EVERYTHING = Selection()
-NOTHING = Selection(frozenset(), frozenset(), vm=False, halves=False, state=False)  # the runtime alone
+NOTHING = Selection(frozenset(), frozenset(), vm=False, halves=False, state=False, turns=False)  # the runtime alone

@@ -23,7 +23,7 @@ INSTALL = "pip install 'penlight[build]'"
 
 # --- flags: all of them stand here -----------------------------------------------------------------------------------------
 DIALECT = ("-std=c++17", "-fno-exceptions", "-fno-rtti", "-fno-math-errno", "-ffp-contract=off", "-fvisibility=hidden",
-           "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections")  # fmt: skip  # the runtime's, whatever it becomes
+           "-fno-threadsafe-statics", "-ffunction-sections", "-fdata-sections", "-fno-ident")  # fmt: skip  # the runtime's, whatever it becomes
 LANGUAGE = (*DIALECT, "-fPIC", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-g1")  # of libraries
 FREESTANDING = ("-ffreestanding", "-nostdlibinc", "-faddrsig")
 PLATFORM = {

@@ -85,7 +85,9 @@ def trace_model(path: str | os.PathLike[str], static: bool = False) -> Trace:
             " (--static does not see it either: build with --all for now)"
         )
     named = frozenset(name for name in pen.script_operators if needs.has_operator(name))
-    chosen = Selection(kernels | set(pen.keys), named | called, needs.vm, halves=needs.halves, state=needs.state)
+    chosen = Selection(
+        kernels | set(pen.keys), named | called, needs.vm, halves=needs.halves, state=needs.state, turns=needs.turns
+    )
     counts = {method: len(model.bundled_inputs(method)) for method in model.methods}
     inputs = tuple((method, count) for method, count in counts.items() if count)
     not_run = [m for m in counts if not counts[m] and m not in model.planned_methods and "bundled_input" not in m]

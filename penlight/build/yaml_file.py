@@ -29,7 +29,7 @@ from penlight.file.writer import replace_file
 from penlight.ops.vm_operators import operators
 
 KERNEL, OPERATOR, VM = "penlight::kernel::", "penlight::operator::", "penlight::vm"
-HALVES, STATE = "penlight::halves", "penlight::state"
+HALVES, STATE, TURNS = "penlight::halves", "penlight::state", "penlight::turns"
 FLAGS = ("include_all_non_op_selectives", "include_all_operators")
 LISTS = ("build_features", "custom_classes", "debug_info")
 MAPS = ("operators", "kernel_metadata", "et_kernel_metadata")
@@ -82,6 +82,7 @@ def as_yaml(trace: Trace) -> dict[str, Any]:
             **({VM: []} if trace.chosen.vm else {}),
             **({HALVES: []} if trace.chosen.halves else {}),
             **({STATE: []} if trace.chosen.state else {}),
+            **({TURNS: []} if trace.chosen.turns else {}),
         },
         "custom_classes": sorted(trace.custom_classes),
     }
@@ -103,7 +104,7 @@ def selection_of_yaml(path: str | os.PathLike[str]) -> Selection:
     if data.get("include_all_operators"):
         return EVERYTHING
     tags = [str(tag) for tag in data.get("kernel_metadata") or {}]
-    if any(tag.startswith((KERNEL, OPERATOR)) or tag in (VM, HALVES, STATE) for tag in tags):
+    if any(tag.startswith((KERNEL, OPERATOR)) or tag in (VM, HALVES, STATE, TURNS) for tag in tags):
         return _of_tags(path, tags)
     return _of_names(path, _root_names(path, data.get("operators") or {}))
 
@@ -129,7 +130,14 @@ def _of_tags(path: Any, tags: Iterable[str]) -> Selection:
     called = frozenset(tag.removeprefix(OPERATOR) for tag in tags if tag.startswith(OPERATOR))
     if unknown := sorted((keys - all_keys()) | (called - operators().keys())):
         raise YamlError(f"{path}: this version of Penlight has no {', '.join(unknown)}. Trace the models again with it")
-    return Selection(keys, called, vm=VM in tags or bool(called), halves=HALVES in tags, state=STATE in tags)
+    return Selection(
+        keys,
+        called,
+        vm=VM in tags or bool(called),
+        halves=HALVES in tags,
+        state=STATE in tags,
+        turns=TURNS in tags,
+    )
 
 
 def _names_in_list(path: Any, items: list[Any]) -> set[str]:

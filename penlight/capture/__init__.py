@@ -10,7 +10,6 @@ torch is imported only when something is captured; without it, .pt and .ptl file
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -37,6 +36,7 @@ def capture(
     methods: Sequence[str] | None = None,
     bundles: Sequence[Bundle] = (),
     plan: bool = True,
+    trust: bool = False,
     say: Say = lambda text: None,
 ) -> Program:
     """The Program of a model.
@@ -49,10 +49,11 @@ def capture(
     methods: of scripts: which methods to keep; None: forward, of a .ptl file all.
     bundles: inputs that come with the model, to plan a script for.
     plan: False: scripts are interpreted as they are, which is ready at once.
+    trust: whether a file may do what a program may.
     say: called with a line of text where something is worth knowing.
     """
     if isinstance(source, (str, os.PathLike, bytes)):
-        source = open_file(source, file_kind(source))
+        source = open_file(source, file_kind(source), trust)
     if isinstance(source, (LiteProgram, SourceProgram)):
         return capture_script(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
     import torch
@@ -85,18 +86,20 @@ def capture(
     )
 
 
-def open_file(source: str | os.PathLike[str] | bytes, kind: str) -> Any:
-    """What a file holds: a LiteProgram, a SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it."""
+def open_file(source: str | os.PathLike[str] | bytes, kind: str, trust: bool = False) -> Any:
+    """What a file holds: a LiteProgram, a SourceProgram, or an ExportedProgram. `kind` is what file_kind says of it; `trust`: the file may
+    do what a program may (capture/trust.py)."""
     if kind in ("zip", "flatbuffer"):
         from penlight.capture.lite.read import read
 
         return read(source)
     if kind == "torchscript":
-        return open_torchscript(source)
+        return open_torchscript(source, trust)
     if kind == "exported":
-        import torch
+        from penlight.capture.export.pt2_file import open_exported
+        from penlight.capture.lite.read import opened
 
-        return torch.export.load(io.BytesIO(source) if isinstance(source, bytes) else str(source))
+        return open_exported(*opened(source), trust)
     where = "the model" if isinstance(source, bytes) else os.fspath(source)
     raise CaptureError(
         f"{where}: expected a TorchScript file (torch.jit.save), a .ptl file or an exported program (torch.export.save), got"

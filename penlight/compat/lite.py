@@ -60,16 +60,21 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     device = _location(map_location)
     if file_kind(source) == "pen":
         return penlight.load(source, device=device)
-    from penlight.compile import carried_files, compile_model
+    from penlight.capture.script import torch_module
+    from penlight.capture.source import SourceProgram
+    from penlight.compile import carried_files, compile_model, open_source
     from penlight.file.writer import to_array
     from penlight.model import Model
 
     methods: list[str] | None = None
     opened: Any
     if file_kind(source) == "torchscript":
-        opened = _torchscript(source)
-        methods = [name for name in opened._c._method_names() if not name.startswith("__")]
-        operators = sorted(torch_names(opened))
+        opened = open_source(source)
+        if isinstance(opened, SourceProgram):
+            methods, module = list(opened.methods), torch_module(opened)
+        else:  # of PyTorch before 1.4
+            methods, module = [name for name in opened._c._method_names() if not name.startswith("__")], opened
+        operators = sorted(torch_names(module) if module is not None else opened.script().operators)
     else:
         opened = _program(source)
         operators = sorted(operators_of(opened))
@@ -162,13 +167,13 @@ def _program(source: str | bytes) -> LiteProgram:
 
 
 def _torchscript(source: str | bytes) -> Any:
-    import io
+    """As torch opens it, where all that it runs then is computation (capture/trust.py)."""
+    from penlight.capture.script import torch_module
+    from penlight.capture.source import SourceProgram
+    from penlight.capture.trust import untrusted
 
-    import torch
-
-    from penlight.capture.quiet import quiet
-
-    with quiet():
-        script = torch.jit.load(io.BytesIO(source) if isinstance(source, bytes) else source, map_location="cpu")
-    script.eval()
-    return script
+    script = torch_module(SourceProgram(source))
+    if script is None:
+        name = source if isinstance(source, str) else "the model"
+        raise untrusted(f"{name}: torch would run code of this TorchScript file while it loads it, or cannot open it")
+    return script.eval()

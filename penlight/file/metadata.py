@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from penlight.errors import LoadError
 from penlight.file import format as f
 
 EXTRA_FILES = "extra_files"  # key in the metadata
@@ -30,13 +31,31 @@ def _stored(content: str | bytes) -> Any:
         return {"base64": base64.b64encode(content).decode()}
 
 
+def check_files(metadata: Mapping[str, Any]) -> None:
+    """ValueError unless the extra files in it are such. (What is in base 64 is looked at when it is asked for: it may be large.)"""
+    found = metadata.get(EXTRA_FILES, {})
+    if not isinstance(found, dict) or not all(
+        isinstance(
+            content["base64"] if isinstance(content, dict) and len(content) == 1 and "base64" in content else content,
+            str,
+        )
+        for content in found.values()
+    ):
+        raise ValueError(f"{EXTRA_FILES}: expected names with texts, or texts in base 64")
+
+
 def extra_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
     """The files that `stored_files` put into a model's metadata."""
     found = metadata.get(EXTRA_FILES, {})
-    return {
-        name: base64.b64decode(content["base64"]) if isinstance(content, dict) else str(content).encode()
-        for name, content in found.items()
-    }
+    try:
+        return {
+            name: base64.b64decode(content["base64"], validate=True)
+            if isinstance(content, dict)
+            else str(content).encode()
+            for name, content in found.items()
+        }
+    except ValueError as e:
+        raise LoadError(f"this file is damaged: an extra file is not in base 64 ({e})") from None
 
 
 def with_metadata(image: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:

@@ -33,6 +33,8 @@ from penlight.file.contents import (
     Value,
 )
 from penlight.file.script_reader import ScriptReader
+from penlight.file_kinds import check_path
+from penlight.ir.containers import check_input_spec, check_output_spec
 from penlight.ir.graph import HALVES
 from penlight.ir.types import DTYPES, LEVELS, Quant
 
@@ -67,6 +69,7 @@ def read(source: str | os.PathLike[str] | bytes | np.ndarray) -> PenFile:
 
 
 def _map(path: str | os.PathLike[str]) -> np.ndarray:
+    check_path(path)
     try:
         with open(path, "rb") as opened:
             if os.fstat(opened.fileno()).st_size == 0:  # an empty file cannot be mapped
@@ -508,6 +511,12 @@ class _Reader:
         states = [s for s in self.states if s["method"] == index]
         code, written = self.code(row, name, len(states))
         specs = [self.json(self.string(row[part], name), f"{name}: {part}") for part in ("input_spec", "output_spec")]
+        try:
+            check_input_spec(specs[0], len(inputs), len(outputs))
+            sizes = {f"in{i}_{d}" for i, port in enumerate(inputs) for d in range(len(port.shape))}
+            check_output_spec(specs[1], len(outputs), sizes)
+        except (ValueError, RecursionError) as e:
+            raise self.damaged(f"{name}: containers", "those that methods have", str(e)[:300]) from None
         kept = tuple(self.state(name, s, row["input_count"] + i, code, written) for i, s in enumerate(states))
         if len({s.result for s in kept}) != len(kept):
             raise self.damaged(name, "a register of its own for each state's next value", "one for two")

@@ -134,7 +134,7 @@ class ScriptTables:
         if isinstance(value, float):
             return row("float", struct.unpack("<q", struct.pack("<d", value))[0])
         if isinstance(value, str):
-            return row("str", self.t.string(value))
+            return row("str", self.t.raw_string(_raw(value)))
         if isinstance(value, ScriptTensor):
             return self._tensor(value)
         if isinstance(value, (list, tuple)):
@@ -194,3 +194,11 @@ def _tensor_of(array: np.ndarray, kept: list[Any]) -> ScriptTensor:
     made = ScriptTensor(Storage(flat.reshape(-1).view(np.uint8)), dtype, 0, array.shape, strides)
     kept.append(made)
     return made
+
+
+def _raw(text: str) -> bytes:
+    """TorchScript's strings are bytes, which need not be UTF-8: readers keep others as surrogates."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # surrogates of another kind, which no bytes stand for
+        return text.encode("utf-8", "replace")

@@ -5,12 +5,14 @@ The file goes to a temporary name and is moved into place when it is whole. The 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
+import secrets
+import stat
 import struct
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -20,6 +22,7 @@ import numpy as np
 from penlight.file import format as f
 from penlight.file.script_writer import ScriptTables
 from penlight.file.weights import Weights
+from penlight.file_kinds import check_path
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import HALVES, Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
@@ -36,18 +39,53 @@ def write_file(program: Program, path: str | os.PathLike[str], progress: Progres
 
 
 def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int]) -> int:
-    """Lets `write_to` fill a new file, then puts it in place of `path`. On any error the old file is untouched."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
+    as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had."""
+    check_path(path)
+    target = Path(os.path.realpath(path))
+    try:
+        before = os.stat(target)
+    except OSError:
+        before = None
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder, expected the name of a file to write")
+    handle, temporary = _new_file(target, 0o666 if before is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
             size = write_to(out)
-        os.chmod(temporary, 0o666 & ~_umask())
+            out.flush()
+            if before is not None and hasattr(os, "fchmod"):
+                with contextlib.suppress(OSError):  # of another user's file, which only root may give back
+                    os.fchown(out.fileno(), before.st_uid, before.st_gid)
+                os.fchmod(out.fileno(), stat.S_IMODE(before.st_mode))
+            os.fsync(out.fileno())
         os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise
+    _sync_folder(target.parent)
     return size
+
+
+def _new_file(target: Path, mode: int) -> tuple[int, Path]:
+    """A file that nobody else has, beside the target; the system takes the umask off its mode."""
+    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    while True:
+        path = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
+        with contextlib.suppress(FileExistsError):
+            return os.open(path, flags, mode), path
+
+
+def _sync_folder(folder: Path) -> None:
+    """So that the new name is on the disk too."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows
+        return
+    with contextlib.suppress(OSError):  # file systems that cannot
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def to_array(program: Program) -> np.ndarray:
@@ -87,7 +125,7 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
         extras.add_script(program.script, list(program.methods))
     for bundle in program.bundles:
         extras.add_bundle(bundle)
-    tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"
+    tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\0"
     head, data = tables.finish()
     total = len(head) + sum(len(pad) + array.nbytes for pad, array in data)
     digest = hashlib.sha256(head)
@@ -151,7 +189,7 @@ class _Tables:
     def __init__(self) -> None:
         self.rows: dict[str, list[bytes]] = {r.section: [] for r in f.RECORDS if r.section}
         self.text = bytearray()
-        self.strings: dict[str, int] = {}
+        self.strings: dict[bytes, int] = {}
         self.ints: list[int] = []
         self.floats: list[float] = []
         self.indices: list[int] = []
@@ -171,11 +209,14 @@ class _Tables:
         return len(rows) - 1
 
     def string(self, text: str) -> int:
-        if text not in self.strings:
-            encoded = text.encode()
-            self.strings[text] = self.row(f.STRING, offset=len(self.text), size=len(encoded))
-            self.text += encoded + b"\0"
-        return self.strings[text]
+        """A name, or other text for people: what is no UTF-8 in the file that it came from is "?"."""
+        return self.raw_string(text.encode("utf-8", "replace"))
+
+    def raw_string(self, content: bytes) -> int:
+        if content not in self.strings:
+            self.strings[content] = self.row(f.STRING, offset=len(self.text), size=len(content))
+            self.text += content + b"\0"
+        return self.strings[content]
 
     def index_list(self, items: list[int]) -> int:
         start = len(self.indices)
@@ -460,9 +501,3 @@ class _Tables:
 def _instruction(op: str, **fields: int) -> dict[str, int]:
     empty = {"target": 0, "args": 0, "arg_count": 0, "results": 0, "result_count": 0}
     return {"op": f.INSTRUCTIONS[op], **empty, **fields}
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

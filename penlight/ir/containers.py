@@ -22,15 +22,17 @@ their field names, as Hugging Face's outputs are) are dicts.
 
 from __future__ import annotations
 
+import keyword
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from penlight.errors import CaptureError, InputError
-from penlight.ir.dims import evaluate, parse_dim
+from penlight.ir.dims import evaluate, parse_dim, symbols_of
 
 Spec: TypeAlias = Any  # the JSON forms above
+_MAX_DEPTH = 100
 _SEQUENCES = {"tuple": tuple, "list": list}
 
 
@@ -75,6 +77,89 @@ def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | No
         return {k: unflatten(s, leaves, symbols) for k, s in body}
     name, fields = body
     return _namedtuple(name, tuple(fields))(*(unflatten(s, leaves, symbols) for s in fields.values()))
+
+
+def check_input_spec(spec: Spec, inputs: int, outputs: int) -> None:
+    """ValueError unless it is an input spec that has each of so many inputs once. What it leaves out is filled in."""
+    if isinstance(spec, dict):
+        spec.setdefault("kwargs", {})
+        spec.setdefault("names", [])
+    parts = (spec.get("args"), spec.get("kwargs"), spec.get("names")) if isinstance(spec, dict) else (0, 0, 0)
+    args, kwargs, names = parts
+    if not isinstance(args, list) or not isinstance(kwargs, dict) or not _texts(names):
+        raise ValueError(f"expected args, kwargs and names, got {str(spec)[:100]}")
+    found: list[int] = []
+    for part in [*args, *kwargs.values()]:
+        _check(part, inputs, found, None, 0)
+    if sorted(found) != list(range(inputs)):
+        raise ValueError(f"expected the tensors 0 to {inputs - 1}, each once, got {str(sorted(found))[:100]}")
+    formats = spec.get("channels_last")
+    if formats is not None and not (
+        isinstance(formats, list)
+        and len(formats) == 2
+        and all(isinstance(row, list) and all(type(i) is int and 0 <= i < outputs for i in row) for row in formats)
+    ):
+        raise ValueError(f"expected channels_last as two lists of outputs, got {str(formats)[:100]}")
+
+
+def check_output_spec(spec: Spec, outputs: int, sizes: set[str]) -> None:
+    """ValueError unless it is an output spec over so many outputs, and sizes of these names."""
+    _check(spec, outputs, [], sizes, 0)
+
+
+def _check(spec: Spec, count: int, found: list[int], sizes: set[str] | None, depth: int) -> None:
+    """`sizes`: None in an input spec, which has none and no items."""
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"nested deeper than {_MAX_DEPTH}")
+
+    def leaf(index: Any) -> None:
+        if type(index) is not int or not 0 <= index < count:
+            raise ValueError(f"expected a tensor of {count}, got {str(index)[:60]}")
+        found.append(index)
+
+    if isinstance(spec, int):
+        leaf(spec)
+        return
+    kind, body = _form(spec)
+    good, inside = True, []
+    if kind == "complex":
+        good = isinstance(body, list) and len(body) == 2
+        for index in body if good else ():
+            leaf(index)
+    elif kind == "const":
+        good = isinstance(body, (bool, int, float, str))
+    elif kind == "opaque":
+        good = isinstance(body, str)
+    elif kind == "dim":
+        good = (
+            sizes is not None and isinstance(body, str) and len(body) < 10_000 and symbols_of(parse_dim(body)) <= sizes
+        )
+    elif kind == "item":
+        good = sizes is not None
+        leaf(body)
+    elif kind in _SEQUENCES:
+        good = isinstance(body, list)
+        inside = body
+    elif kind in ("dict", "ordered_dict"):
+        good = isinstance(body, dict)
+        inside = [*body.values()] if good else []
+    elif kind == "dict_items":
+        good = isinstance(body, list) and all(
+            isinstance(row, list) and len(row) == 2 and isinstance(row[0], (str, int)) for row in body
+        )
+        inside = [row[1] for row in body] if good else []
+    elif kind == "namedtuple":
+        good = isinstance(body, list) and len(body) == 2 and isinstance(body[0], str) and isinstance(body[1], dict)
+        good = good and body[0].isidentifier() and not keyword.iskeyword(body[0])
+        inside = [*body[1].values()] if good else []
+    if not good:
+        raise ValueError(f"not a container spec: {str(spec)[:100]}")
+    for part in inside:
+        _check(part, count, found, sizes, depth + 1)
+
+
+def _texts(values: Any) -> bool:
+    return isinstance(values, list) and all(isinstance(v, str) for v in values)
 
 
 def leaf_names(spec: Spec) -> list[str]:
@@ -243,7 +328,7 @@ def _form(spec: Spec) -> tuple[str, Any]:
         ((kind, body),) = spec.items()
         if kind in _FORMS:
             return kind, body
-    raise ValueError(f"not a container spec: {spec!r}")
+    raise ValueError(f"not a container spec: {str(spec)[:100]}")
 
 
 _FORMS = {"complex", "none", "const", "opaque", "dim", "item", "tuple", "list", "dict", "dict_items", "ordered_dict",

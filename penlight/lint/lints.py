@@ -1,24 +1,38 @@
 """What should be mended in a model before it goes to a phone: PyTorch's four lints, and more, each with its line and what to do.
 
-Works on bytecode (LiteProgram), which all kinds of TorchScript have or are given, and on .pen files.
+Works on what the readers of .ptl and TorchScript files give, and on .pen files; runs nothing of a file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from penlight.capture.lite.program import Function, LiteProgram
+from penlight.capture.lite.program import LiteProgram
 from penlight.capture.script import dataflow
+from penlight.capture.script.fold_batch_norm import fold_batch_norm
+from penlight.capture.script.freeze import freeze
+from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import ScriptFunction
-from penlight.ir.values import Device, ScriptObject
-from penlight.lint.program import can_be_planned, kernel_keys, on_cpu, register_code, tensors
+from penlight.ir.values import Device, ScriptObject, ScriptTensor
+from penlight.lint.program import (
+    Code,
+    can_be_planned,
+    code_of,
+    code_of_script,
+    kernel_keys,
+    on_cpu,
+    register_code,
+    tensors,
+    tensors_of,
+)
 from penlight.lint.torch_backends import GPUS, runs_on
 
+_MOST_COMPARED = 1 << 28  # characters
 LEVELS = ("error", "warning", "note")
 RANDOM = {
     "rand",
@@ -62,15 +76,14 @@ class Lint:
 
 
 def lint_file(path: str | Path, backends: Sequence[str] = ("cpu",)) -> list[Lint]:
-    """Of a .pt (TorchScript; needs torch), .ptl or .pen file."""
+    """Of a .pt (TorchScript), .ptl or .pen file."""
     kind = file_kind(path)
     if kind == "pen":
         found = list(_of_pen(Path(path), backends))
     elif kind in ("zip", "flatbuffer"):
         from penlight.capture.lite.read import read
 
-        program = read(path)
-        found = [*_of_state(program), *_of_code(program, backends)]
+        found = list(_of_lite(read(path), backends))
     elif kind == "torchscript":
         found = list(_of_torchscript(path, backends))
     else:
@@ -79,28 +92,35 @@ def lint_file(path: str | Path, backends: Sequence[str] = ("cpu",)) -> list[Lint
 
 
 def _of_torchscript(path: str | Path, backends: Sequence[str]) -> Iterator[Lint]:
-    """State from the module as it is; code from it in eval mode with its constants and batch norms folded: what will run."""
-    import torch
+    """State from the module as it was saved; code of it in eval mode, with its constants and batch norms folded: what will run. All of it is
+    read here: torch would run code of the file."""
+    program = SourceProgram(path)
+    module, constants = program.state()
+    yield from _of_state(
+        program.methods, module, tensors_of(module, [(f"constant {i}", c) for i, c in enumerate(constants)])
+    )
+    script = program.script()
+    yield from _layers(_own_code(code_of_script(script)))
+    freeze(script)
+    fold_batch_norm(script)
+    functions = list(script.functions.values())
+    found = _of_code(code_of_script(script), functions, backends)
+    yield from (lint for lint in found if lint.code not in ("DROPOUT", "BATCHNORM"))
 
-    from penlight.capture.lite.read import read
-    from penlight.capture.quiet import quiet
 
-    with quiet():
-        script: Any = torch.jit.load(str(path), map_location="cpu")
-        saved = read(script._c._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
-        yield from _of_state(saved)
-        yield from _layers(saved)
-        script.eval()
-        methods = [name for name in script._c._method_names() if name != "forward" and not name.startswith("_")]
-        folded = torch._C._jit_pass_fold_convbn(script._c)  # type: ignore[attr-defined]
-        frozen: Any = torch._C._freeze_module(folded, methods, True, False)  # type: ignore[attr-defined]
-        program = read(frozen._save_to_buffer_for_mobile(_save_mobile_debug_info=True))
-    yield from (lint for lint in _of_code(program, backends) if lint.code not in ("DROPOUT", "BATCHNORM"))
+def _of_lite(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
+    yield from _of_state(program.methods, program.module, tensors(program))
+    try:
+        functions = list(register_code(program).functions.values())
+    except CaptureError:  # which it says when it is compiled
+        functions = []
+    yield from _of_code(code_of(program), functions, backends)
 
 
 # --- state: weights, attributes ---
-def _of_state(program: LiteProgram) -> Iterator[Lint]:
-    methods = program.methods
+def _of_state(
+    methods: Sequence[str], module: ScriptObject, weights: Iterable[tuple[str, ScriptTensor]]
+) -> Iterator[Lint]:
     if "forward" not in methods:
         have = ", ".join(methods) or "none"
         yield Lint(
@@ -111,7 +131,7 @@ def _of_state(program: LiteProgram) -> Iterator[Lint]:
             "BUNDLED_INPUT", "warning", "No inputs are bundled with the model: nothing can test or plan it on a device.",
             "torch.utils.bundled_inputs.augment_model_with_bundled_inputs(model, [(input,)]) before saving.",
         )  # fmt: skip
-    if _training(program.module):
+    if _training(module):
         yield Lint(
             "TRAINING",
             "warning",
@@ -119,7 +139,7 @@ def _of_state(program: LiteProgram) -> Iterator[Lint]:
             "Call model.eval() before scripting and saving.",
         )
     grads, doubles = [], []
-    for name, tensor in tensors(program):
+    for name, tensor in weights:
         if tensor.requires_grad:
             grads.append(name)
         if tensor.dtype == "f64" and tensor.shape:  # a trace keeps 0.5 as one of rank 0
@@ -140,36 +160,36 @@ def _training(value: ScriptObject) -> bool:
     return value.attributes.get("training") is True
 
 
-def _layers(program: LiteProgram) -> Iterator[Lint]:
+def _layers(own: Sequence[Code]) -> Iterator[Lint]:
     """Dropout and batch norm in the code, as PyTorch's lints look for them."""
-    for function in _own_code(program):
-        for at, name in _calls(function):
+    for code in own:
+        for name, line in code.calls:
             if "dropout" in name:
                 yield Lint(
                     "DROPOUT", "note", f"{name} is still in the code.",
-                    "Call eval() before saving; penlight optimize and optimize_for_mobile remove it.", _source(function, at),
+                    "Call eval() before saving; penlight optimize and optimize_for_mobile remove it.", _lines(line),
                 )  # fmt: skip
             if "batch_norm" in name:
                 yield Lint(
                     "BATCHNORM", "note", f"{name} is still in the code.",
                     "Call eval() before saving; penlight optimize and optimize_for_mobile fold it into the layer before it.",
-                    _source(function, at),
+                    _lines(line),
                 )  # fmt: skip
 
 
 # --- code ---
-def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
-    yield from _layers(program)
-    if not any(any(f.sources or ()) for f in program.functions.values()):
+def _of_code(codes: Sequence[Code], functions: Sequence[ScriptFunction], backends: Sequence[str]) -> Iterator[Lint]:
+    own = _own_code(codes)
+    yield from _layers(own)
+    if not any(line for code in codes for _, line in code.calls):
         yield Lint(
             "NO_SOURCE_LINES", "note", "The file does not say which source line an instruction came from: errors on the device cannot either.",
             "model._save_for_lite_interpreter(path, _save_mobile_debug_info=True)",
         )  # fmt: skip
-    own = _own_code(program)
-    for function in own:
-        for at, name in _calls(function):
-            yield from _of_operator(name, _source(function, at), backends)
-        for constant in function.constants:
+    for code in own:
+        for name, line in code.calls:
+            yield from _of_operator(name, _lines(line), backends)
+        for constant in code.constants:
             if isinstance(constant, Device) and constant.name.partition(":")[0] not in (
                 "cpu",
                 "vulkan",
@@ -177,42 +197,30 @@ def _of_code(program: LiteProgram, backends: Sequence[str]) -> Iterator[Lint]:
                 "meta",
             ):
                 yield Lint(
-                    "DEVICE", "error", f"{function.method} puts tensors on {constant.name}, which phones do not have.",
+                    "DEVICE", "error", f"{code.method} puts tensors on {constant.name}, which phones do not have.",
                     "Write device=x.device in place of a fixed device, or trace and save the model on the CPU.",
                 )  # fmt: skip
 
-    try:
-        functions = list(register_code(program).functions.values())
-    except CaptureError:  # which it says when it is compiled
-        functions = []
-    for code in functions:
-        if code.method in [function.method for function in own]:
-            yield from _of_flow(code)
+    for function in functions:
+        if function.method in [code.method for code in own]:
+            yield from _of_flow(function)
 
 
-def _own_code(program: LiteProgram) -> list[Function]:
+def _own_code(codes: Sequence[Code]) -> list[Code]:
     """The methods that users call, without those whose code also stands in another, which calls them: it would count twice."""
-    own = [function for function in program.functions.values() if not _is_internal(function)]
-    names = [[name for _, name in _calls(function)] for function in own]
-
-    def stands_in(part: list[str], whole: list[str]) -> bool:
-        return any(whole[i : i + len(part)] == part for i in range(len(whole) - len(part) + 1))
-
+    own = [code for code in codes if not _is_internal(code)]
+    names = ["".join(f"{name}\n" for name, _ in code.calls) for code in own]
+    if len(own) * sum(map(len, names)) > _MOST_COMPARED:
+        return own
     return [
-        function for i, function in enumerate(own)
-        if not any(len(other) > len(names[i]) > 0 and stands_in(names[i], other) for other in names)
+        code for i, code in enumerate(own)
+        if not any(len(other) > len(names[i]) > 0 and f"\n{names[i]}" in f"\n{other}" for other in names)
     ]  # fmt: skip
 
 
-def _is_internal(function: Function) -> bool:
+def _is_internal(code: Code) -> bool:
     """Not called by users: helpers, whose code is also inlined where they are called, and bundled inputs' accessors."""
-    return (function.method or "").startswith(("_", "get_all_bundled", "get_num_bundled", "get_bundled"))
-
-
-def _calls(function: Function) -> Iterator[tuple[int, str]]:
-    for at, step in enumerate(function.instructions):
-        if step.op in ("OP", "OPN") and 0 <= step.x < len(function.operators):
-            yield at, function.operators[step.x].full_name
+    return code.method.startswith(("_", "get_all_bundled", "get_num_bundled", "get_bundled"))
 
 
 def _of_operator(name: str, source: list[str], backends: Sequence[str]) -> Iterator[Lint]:
@@ -293,9 +301,8 @@ def _is_check(function: ScriptFunction, at: int) -> bool:
     return raises(at + 1) or raises(code[at].target)
 
 
-def _source(function: Function, at: int) -> list[str]:
-    found = function.sources[at] if function.sources and at < len(function.sources) else ""
-    return [found] if found else []
+def _lines(line: str) -> list[str]:
+    return [line] if line else []
 
 
 def _instead(name: str) -> str:

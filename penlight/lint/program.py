@@ -3,13 +3,14 @@ plans. For lint and inspect."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.registers import TRANSLATED, to_script
-from penlight.ir.script import Script
+from penlight.ir.script import Const, Script
 from penlight.ir.values import ScriptObject, ScriptTensor
 
 
@@ -61,8 +62,50 @@ def register_code(program: LiteProgram) -> Script:
     return to_script(program, None, schema_counts)
 
 
+@dataclass
+class Code:
+    """What a method calls: operators, each with the line of the source that it came from ("": not known), and the constants in it."""
+
+    method: str
+    calls: list[tuple[str, str]]
+    constants: list[Any]
+
+
+def code_of(program: LiteProgram) -> list[Code]:
+    made = []
+    for f in program.functions.values():
+        lines = f.sources or []
+        calls = [
+            (f.operators[step.x].full_name, lines[at] if at < len(lines) else "")
+            for at, step in enumerate(f.instructions)
+            if step.op in ("OP", "OPN") and 0 <= step.x < len(f.operators)
+        ]
+        made.append(Code(f.method, calls, f.constants))
+    return made
+
+
+def code_of_script(script: Script) -> list[Code]:
+    made = []
+    for f in script.functions.values():
+        if f.method is not None:
+            used = dict.fromkeys(x.index for a in f.code for x in a.args if isinstance(x, Const))
+            calls = [(a.target, a.source) for a in f.code if a.op == "op"]
+            made.append(Code(f.method, calls, [script.constants[i] for i in used]))
+    return made
+
+
 def tensors(program: LiteProgram) -> Iterator[tuple[str, ScriptTensor]]:
     """Every tensor in the module's state and in the constants of its code, once, with a name."""
+    constants = [
+        (f"{function.method}: constant {i}", constant)
+        for function in program.functions.values()
+        for i, constant in enumerate(function.constants)
+    ]
+    return tensors_of(program.module, constants)
+
+
+def tensors_of(module: ScriptObject, constants: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, ScriptTensor]]:
+    """Every tensor in these values, once, with a name."""
     seen: set[int] = set()
 
     def walk(value: Any, name: str, depth: int) -> Iterator[tuple[str, ScriptTensor]]:
@@ -82,7 +125,6 @@ def tensors(program: LiteProgram) -> Iterator[tuple[str, ScriptTensor]]:
             for key, item in value.items():
                 yield from walk(item, f"{name}.{key}" if name else str(key), depth + 1)
 
-    yield from walk(program.module, "", 0)
-    for function in program.functions.values():
-        for i, constant in enumerate(function.constants):
-            yield from walk(constant, f"{function.method}: constant {i}", 0)
+    yield from walk(module, "", 0)
+    for name, constant in constants:
+        yield from walk(constant, name, 0)

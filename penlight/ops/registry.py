@@ -91,6 +91,10 @@ class Op:
     takes_q8: node -> whether its attributes are such that integer kernels compute it; None: all are.
     takes_bytes: (node, its inputs as integers, the value that its result would be) -> whether its integer kernels take these
       (passes/integer.py); None: all of u8 with one scale.
+    images: tensor parameters whose dim 0 counts images, as that of all results does: image i of a result follows from image i of each of
+      these (and from the other parameters), by the same operations in the same order however many images there are. The planner may then
+      let a batch through in turns (runtime/exec/turns.h). Joining images (cat along dim 0) changes how many there are, and is none of this:
+      the planner asks for as many in each of these and in the results. Elementwise operators need not say it.
     work: (input shapes, output shape) -> multiply-adds, for operators whose time is arithmetic: convolutions and matrix
       products. As the definition has them, whatever the kernel saves: taps on padding and masked scores count, and
       Winograd does not count less. All others go through memory once, and a profile shows their bytes.
@@ -115,6 +119,7 @@ class Op:
     quantized: str = ""  # what it does with quantized tensors: see above
     key_by: str = "dtype"  # second part of the kernel key: "dtype" of inputs[0], or its element "size" (b8 … b64)
     sized_by_data: bool = False
+    images: tuple[str, ...] = ()
     work: Callable[[Shapes, tuple[int, ...]], int] | None = None
     select: Callable[[Any], Selection] | None = None  # Node -> kernel, where there are variants or packed weights
     converters: dict[str, Callable[..., Any]] = field(default_factory=dict)
@@ -164,8 +169,12 @@ class Op:
         return index == 0 or self.tensors[min(index, len(self.tensors) - 1)].name not in self.mixed
 
     def compact_schema(self) -> str:
-        """The schema as the runtime reads it: "x:T b:T? stride:i[]"."""
-        return " ".join(f"{p.name}:{KINDS[p.kind]}{'*' if p.name in self.mixed else ''}" for p in self.params)
+        """The schema as the runtime reads it: "x:T+ b:T? stride:i[]"."""
+
+        def marks(name: str) -> str:
+            return "+" * (name in self.images) + "*" * (name in self.mixed)
+
+        return " ".join(f"{p.name}:{KINDS[p.kind]}{marks(p.name)}" for p in self.params)
 
 
 OPS: dict[str, Op] = {}

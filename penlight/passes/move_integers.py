@@ -8,12 +8,16 @@ quantized, they lie on the other side of that.
     %q: u8[1, 24, 6, 6] q(0.2, 5) = quantize(%c, low=0, …)   ->    %r: u8[1, 16, 6, 6] q(0.2, 5) = quantize(%b, low=0, high=255)
                                                                    %q: u8[1, 24, 6, 6] q(0.2, 5) = cat(%p, %r, dim=1)
 
-Both are exact: rounding keeps the order of numbers. A quantize that now reads a dequantize becomes a change of scale (tables.py), any other
+    %b: f32[16, 8, 3] = dequantize(@w)                             %c: f32[16, 8, 1, 3] = dequantize(@w_1)   (@w_1: i8[16, 8, 1, 3])
+    %c: f32[16, 8, 1, 3] = reshape(%b)                       ->
+
+All are exact: rounding keeps the order of numbers. A quantize that now reads a dequantize becomes a change of scale (tables.py), any other
 part of the operator before it (integer.py).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace as with_fields
 
@@ -31,7 +35,7 @@ def run(graph: Graph) -> int:
     changed = 0
     for block in blocks(graph):
         for node in list(block.nodes):  # from the first on: what is dequantized goes down
-            changed += _moves(node) and _after_dequantize(graph, block, node)
+            changed += _moves(node) and (_weight(graph, block, node) or _after_dequantize(graph, block, node))
         for node in reversed(list(block.nodes)):  # and what is to be quantized up
             changed += _moves(node) and _before_quantize(graph, block, node)
     return changed
@@ -47,6 +51,28 @@ def _data(node: Node) -> dict[int, Value]:
     """What it moves, by its place: without indices."""
     op = registry.get(node.op)
     return {i: v for i, v in enumerate(node.inputs) if v is not None and op.moves(i)}
+
+
+def _weight(graph: Graph, block: Block, node: Node) -> bool:
+    """Integers of a constant in another shape, as weights of 1d convolutions are of 2d ones: they may have a scale for each channel."""
+    made = made_by(node.inputs[0], "dequantize") if node.op == "reshape" else None
+    stored = made.inputs[0] if made is not None else None
+    if stored is None or stored.constant is None or stored.tensor.quant is None:
+        return False
+    shape, quant = node.output.shape, stored.tensor.quant
+    sizes = [d for d in shape if isinstance(d, int)]
+    if len(sizes) != len(shape):
+        return False
+    if quant.axis is not None:
+        before, size = math.prod(stored.constant.shape[: quant.axis]), stored.constant.shape[quant.axis]
+        axes = [i for i, d in enumerate(sizes) if d == size and math.prod(sizes[:i]) == before]
+        if not axes:
+            return False
+        quant = with_fields(quant, axis=axes[0])
+    other = graph.add_constant(stored.constant.reshape(sizes), stored.name)
+    other.type = with_fields(other.tensor, quant=quant)
+    replace(graph, block, node, call(graph, block, node, "dequantize", [other], node.output.tensor))
+    return True
 
 
 def _after_dequantize(graph: Graph, block: Block, node: Node) -> bool:

@@ -24,11 +24,12 @@ import numpy as np
 import penlight
 from penlight.file.contents import Method, PenFile
 from penlight.file.reader import read
+from penlight.file_kinds import file_kind
 from penlight.ir.types import numpy_dtype
 from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
 from penlight.tools.inspect import example_shapes, weight_kinds
 from penlight.tools.optimize import optimize_file
-from penlight.tools.options import Argument, Shape, ShapeType, argument_option, device_options
+from penlight.tools.options import Argument, Shape, ShapeType, argument_option, device_options, reading_options
 from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, in_bytes, screen, table
 from penlight.tools.step_table import Peak, by_kernel, by_step
@@ -97,11 +98,13 @@ class PeakType(click.ParamType[Peak]):
     "--binary", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The program to run there, speed_benchmark_torch. [default: compiled now, or from the cache]",
 )  # fmt: skip
+@reading_options
 @click.option("--keep", is_flag=True, help="Leave program and model on the device, for the next time.")
 def bench_command(
     model: Path, threads: tuple[int, ...] | None, seconds: float, runs: int | None, isa: str | None, shapes: tuple[Shape, ...],
     inputs: tuple[str, ...], channels_last: bool, method: str, profile: bool, peak: Peak | None, as_json: bool,
     given: tuple[Argument, ...], adb: bool, serial: str | None, binary: Path | None, keep: bool, device: str, f16: bool,
+    trust: bool, read_budget: float,
 ) -> None:  # fmt: skip
     """Time MODEL: a .pen file, or what `penlight optimize` takes.
 
@@ -122,7 +125,7 @@ def bench_command(
     with tempfile.TemporaryDirectory() as folder, Stages() as stage:
         file = model if _is_pen(model) else Path(folder) / "model.pen"
         if file != model:
-            optimize_file(model, shapes, stage, given).save(file)
+            optimize_file(model, shapes, stage, given, trust=trust, read_budget=read_budget).save(file)
         declared = read_method(file, method, given)
         if inputs:
             leaves = read_arrays(inputs, declared.inputs)
@@ -265,10 +268,8 @@ def _show(facts: dict[str, Any], peak: Peak | None, pen: PenFile) -> None:
 
 
 def _is_pen(path: Path) -> bool:
-    """Else it is for penlight.optimize, whose files are zip archives or .ptl files of the other kind; a file of neither kind is for the reader to refuse."""
-    with open(path, "rb") as file:
-        head = file.read(8)
-    return head[:2] != b"PK" and head[4:] != b"PTMF"
+    """Else it is for penlight.optimize; a file of no kind is for the reader to refuse."""
+    return file_kind(path) in ("pen", "other")
 
 
 def interpreted_inputs(declared: Interpreted, model: penlight.Model, method: str, shapes: Sequence[Shape]) -> list[Any]:

@@ -77,9 +77,10 @@ class Comparison:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print JSON instead: a list, with an object for each two that are compared."
 )
+@click.option("--trust", is_flag=True, help="The torch model's file may do what a program may.")
 def compare_command(
     model: Path, other: Path | None, devices: str, layers: bool, inputs: tuple[str, ...], method: str, f16: bool, tolerance: float | None,
-    page: Path | None, as_json: bool,
+    page: Path | None, as_json: bool, trust: bool,
 ) -> int:  # fmt: skip
     """Compare what MODEL, a .pen file, computes on several devices; or, of two files, a .pen file with the torch model it was made of.
 
@@ -119,7 +120,7 @@ def compare_command(
             runs[name] = _run(penlight.Model(found, device=name, f16=f16), method, call, told)
         if original is not None:
             stage("running it in torch")
-            made = _against_torch(original, method, call, runs, told, limit)
+            made = _against_torch(original, method, call, runs, told, limit, trust)
         else:
             first, *rest = names
             made = [Comparison(name, first, limit, _rows(runs[name], runs[first], told, limit)) for name in rest]
@@ -166,11 +167,17 @@ def _rows(got: Ran, expected: Ran, layers: list[Layer], tolerance: float) -> lis
 
 # --- against torch ---
 def _against_torch(
-    source: Path, method: str, call: Call, runs: dict[str, Ran], layers: list[Layer], tolerance: float
+    source: Path,
+    method: str,
+    call: Call,
+    runs: dict[str, Ran],
+    layers: list[Layer],
+    tolerance: float,
+    trust: bool,
 ) -> list[Comparison]:
     from penlight.tools.torch_values import torch_values
 
-    outputs, values = torch_values(source, method, call, bool(layers))
+    outputs, values = torch_values(source, method, call, bool(layers), trust)
     made = []
     for device, ran in runs.items():
         rows = []

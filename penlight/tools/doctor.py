@@ -227,7 +227,8 @@ def _show_cpu(out: Screen, found: dict[str, Any]) -> None:
     out.print(
         f"  blocking     for {in_kib(cut['near_bytes'])} of L2 a core: K by {cut['part_of_k']}, strips of"
         f" {in_kib(cut['strip_bytes'])}, weights near up to {in_kib(cut['near_weights'])}, expanded rows of"
-        f" {in_kib(cut['expanded_bytes'])} over {in_kib(cut['expand_input_bytes'])} (docs/PROCESSOR.md)"
+        f" {in_kib(cut['expanded_bytes'])} over {in_kib(cut['expand_input_bytes'])}, turns of {in_kib(cut['turn_bytes'])}"
+        " (docs/PROCESSOR.md)"
     )
 
 

@@ -167,7 +167,7 @@ def _arena(file: Path, method: Method, metadata: dict[str, Any], given: Sequence
         return {"arena_bytes": model.arena_bytes(method.name), "shapes": told, "isa": model.isa}
     except ImportError:
         return {"arena_bytes": None, "reason": "the compiled runtime is not there"}
-    except penlight.PenlightError as e:
+    except (penlight.PenlightError, ValueError) as e:  # ValueError: numpy has no array of such shapes
         return {"arena_bytes": None, "shapes": told, "reason": str(e)}
 
 

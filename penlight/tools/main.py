@@ -129,6 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits."""
     global _debug
     _debug = False
+    for stream in (sys.stdout, sys.stderr):  # names in a file may be anything: better odd letters than none
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(
             args=list(arguments) if arguments is not None else None, prog_name="penlight", standalone_mode=False

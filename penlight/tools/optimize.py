@@ -20,6 +20,7 @@ from penlight.tools.options import (
     description_options,
     preprocessing,
     preprocessing_options,
+    reading_options,
 )
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
@@ -58,9 +59,11 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 )  # fmt: skip
 @description_options
 @preprocessing_options
+@reading_options
 def optimize_command(
     model: Path, output: Path | None, shapes: tuple[Shape, ...], dynamic: bool, winograd_budget: float, weights: str | None, name: str | None,
-    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], backends: tuple[str, ...], fallback: str | None, given: tuple[Argument, ...], **options: Any,
+    labels: Path | None, metadata: Path | None, methods: tuple[str, ...], backends: tuple[str, ...], fallback: str | None, given: tuple[Argument, ...], trust: bool,
+    read_budget: float, **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file.
 
@@ -86,6 +89,7 @@ def optimize_command(
         compiled = optimize_file(
             model, shapes, stage, given, dynamic_shapes="auto" if dynamic else None, metadata=told,
             winograd_budget=winograd_budget, weights=weights, methods=methods, backend=backends, fallback=fallback,
+            trust=trust, read_budget=read_budget,
         )  # fmt: skip
         stage("saving")
         size = compiled.save(target)

@@ -42,6 +42,17 @@ class ShapeType(click.ParamType[Shape]):
         return Shape(name.strip(), dims, dtype)
 
 
+def reading_options(command: Any) -> Any:
+    """--trust and --read-budget, of commands that compile a model file."""
+    command = click.option(
+        "--read-budget", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, metavar="FACTOR",
+        help="How much work the file may cause while it is read, in multiples of what its size allows.",
+    )(command)  # fmt: skip
+    return click.option(
+        "--trust", is_flag=True, help="The file may do what a program may. Give it only to files whose origin you know."
+    )(command)
+
+
 @dataclass(frozen=True)
 class Argument:
     """`--arg sr=16000`: an argument of a script that is no tensor."""

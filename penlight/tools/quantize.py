@@ -17,7 +17,7 @@ from penlight.errors import QuantizationError
 from penlight.file_kinds import file_kind
 from penlight.preprocess import Preprocessing, PreprocessingError
 from penlight.tools.optimize import described
-from penlight.tools.options import description_options, preprocessing, preprocessing_options
+from penlight.tools.options import description_options, preprocessing, preprocessing_options, reading_options
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
@@ -90,10 +90,11 @@ class BudgetType(click.ParamType[Any]):
 )
 @description_options
 @preprocessing_options
+@reading_options
 def quantize_command(
     model: Path, output: Path | None, images: tuple[Path, ...], arrays: tuple[Path, ...], count: int, method: str, budget: Any, keep: tuple[str, ...],
     per_tensor: bool, no_equalize: bool, no_bias_correction: bool, weights: str | None, dynamic: bool, report: Path | None, name: str | None,
-    labels: Path | None, metadata: Path | None, **options: Any,
+    labels: Path | None, metadata: Path | None, trust: bool, read_budget: float, **options: Any,
 ) -> None:  # fmt: skip
     """Turn MODEL into a .pen file that computes in integers: a quarter of the size, and faster.
 
@@ -133,6 +134,7 @@ def quantize_command(
             str(model), batches, method=method, budget=budget, keep=keep, per_channel=not per_tensor, equalize=not no_equalize,
             correct_bias=not no_bias_correction, weights=weights, dynamic_shapes="auto" if dynamic else None,
             metadata=described(metadata, name or model.stem, labels, steps), progress=stage, step=stage.step,
+            trust=trust, read_budget=read_budget,
         )  # fmt: skip
         stage("saving")
         size = quantized.save(target)

@@ -30,11 +30,13 @@ class _Recorder(TorchDispatchMode):
         return result
 
 
-def torch_values(source: Path, method: str, call: Call, layers: bool) -> tuple[Any, list[tuple[str, np.ndarray]]]:
+def torch_values(
+    source: Path, method: str, call: Call, layers: bool, trust: bool = False
+) -> tuple[Any, list[tuple[str, np.ndarray]]]:
     """The model's outputs, and with `layers` all values in between, by operator."""
     from penlight.compile import _original, open_source
 
-    opened = open_source(source)
+    opened = open_source(source, trust)
     if isinstance(opened, torch.export.ExportedProgram):
         opened = opened.module()
     module = _original(opened)

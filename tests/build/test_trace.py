@@ -91,7 +91,7 @@ def test_inputs_are_also_channels_last(tmp_path: Path) -> None:
     assert trace.kernels == ["softmax.f32"]
     assert run_bundled(Model(path), "")[0] == {"softmax.f32", "copy.b32"}
     assert selection_of_models([path]) == Selection(
-        frozenset({"softmax.f32", "copy.b32"}), frozenset(), vm=False, halves=False, state=False
+        frozenset({"softmax.f32", "copy.b32"}), frozenset(), vm=False, halves=False, state=False, turns=False
     )
 
 

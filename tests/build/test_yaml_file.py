@@ -16,7 +16,7 @@ from penlight.build.yaml_file import YamlError, selection_of_yaml, write_yaml
 PLANNED = Selection(frozenset({"conv2d.f32.gemm", "copy.b32", "permute.view"}), frozenset(), vm=False)
 WITH_VM = Selection(frozenset({"add.i64"}), frozenset({"aten::add.Tensor", "prim::TupleIndex"}), vm=True)
 BARE_VM = Selection(frozenset(), frozenset(), vm=True)
-STATELESS = Selection(frozenset({"add.i64"}), frozenset(), vm=False, halves=False, state=False)
+STATELESS = Selection(frozenset({"add.i64"}), frozenset(), vm=False, halves=False, state=False, turns=False)
 
 
 def trace(chosen: Selection, roots: set[str], reached: set[str] = frozenset()) -> Trace:  # type: ignore[assignment]

@@ -121,6 +121,84 @@ def test_fx(config: str, images: torch.Tensor) -> None:
         check(model, (images[:2],), model(images[:2]), steps=2)
 
 
+# ---- FX's reference models: float modules that round their weights, between quantize and dequantize ----
+def reference(model: nn.Module, mapping: Any, *args: torch.Tensor) -> nn.Module:
+    prepared = quantize_fx.prepare_fx(model.eval(), mapping, args)
+    prepared(*args)
+    return quantize_fx.convert_to_reference_fx(prepared)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("way", ["module", "file"])
+def test_fx_reference(config: str, way: str, images: torch.Tensor) -> None:
+    """The same integers as of convert_fx, though weights are floats with a scale for each channel that are quantized in every call."""
+    torch.manual_seed(3)
+    with engine(config), torch.no_grad():
+        model = reference(Net(), quantization.get_default_qconfig_mapping(config), images)
+        x, source = images[:2], model
+        if way == "file":
+            written = io.BytesIO()
+            torch.jit.save(torch.jit.trace(model, (x,), check_trace=False), written)
+            source = written.getvalue()
+        got = penlight.optimize(source, (x,), strict=True)
+        graph = capture(source, (x,)).methods["forward"].graph
+        assert (got(x) - model(x)).abs().max() <= scale_of(graph) * 1.0001
+    assert set(read(got.to_bytes()).keys) == {
+        "add.q8", "avg_pool2d.q8", "cat.b8", "conv2d.q8.depthwise", "conv2d.q8.gemm", "dequantize.u8", "linear.q8", "lookup.q8",
+        "max_pool2d.q8", "mean.q8", "quantize.f32", "reshape.b8",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("config", ["qnnpack", "fbgemm"])
+def test_fx_reference_of_sequences(config: str) -> None:
+    """1d convolutions are those of images of height 1, their weights too, whose integers take on that shape."""
+    torch.manual_seed(3)
+    x = torch.randn(2, 8, 21)
+    layers = nn.Sequential(nn.Conv1d(8, 8, 3), nn.ReLU(), nn.AvgPool1d(2), nn.Conv1d(8, 6, 3, groups=2))
+    with engine(config), torch.no_grad():
+        model = reference(layers, quantization.get_default_qconfig_mapping(config), x)
+        got = penlight.optimize(model, (x,), strict=True)
+        graph = capture(model, (x,)).methods["forward"].graph
+        assert (got(x) - model(x)).abs().max() <= 2 * scale_of(graph) * 1.0001
+    assert not [k for k in read(got.to_bytes()).keys if ".f32" in k and k != "quantize.f32"]
+
+
+DYNAMIC_REFERENCE: dict[str, tuple[Any, set[str]]] = {
+    "one scale": (quantization.default_dynamic_qconfig, {"quantize_dynamic.f32", "columns_dynamic.i32", "linear.q8"}),
+    "a scale for each channel": (quantization.per_channel_dynamic_qconfig, {"quantize_dynamic.f32", "columns_dynamic.i32", "linear.q8"}),
+    "halves": (quantization.float16_dynamic_qconfig, {"cast.f32.f16", "cast.f16.f32", "linear.f32"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DYNAMIC_REFERENCE)
+def test_fx_reference_of_dynamic_layers(name: str) -> None:
+    config, keys = DYNAMIC_REFERENCE[name]
+    torch.manual_seed(3)
+    x = torch.randn(5, 40)
+    with engine("fbgemm"), torch.no_grad():
+        layers = nn.Sequential(nn.Linear(40, 64), nn.ReLU(), nn.Linear(64, 7))
+        model = reference(layers, quantization.QConfigMapping().set_global(config), x)
+        got, expected = penlight.optimize(model, (x,), strict=True), model(x)
+    assert (got(x) - expected).abs().max() <= 1e-6 * expected.abs().max()
+    assert set(read(got.to_bytes()).keys) == keys
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_fx_reference_of_embeddings(bits: int) -> None:
+    config = {
+        8: quantization.float_qparams_weight_only_qconfig,
+        4: quantization.float_qparams_weight_only_qconfig_4bit,
+    }[bits]
+    torch.manual_seed(3)
+    rows = torch.randint(0, 50, (3, 4))
+    mapping = quantization.QConfigMapping().set_object_type(nn.Embedding, config)
+    with torch.no_grad():
+        model = reference(nn.Sequential(nn.Embedding(50, 12)), mapping, rows)
+        expected = model(rows)
+        got = penlight.optimize(model, (rows,), strict=True)(rows)
+    assert (got - expected).abs().max() <= 3e-7 * expected.abs().max()
+
+
 def test_free_sizes(images: torch.Tensor) -> None:
     with engine("qnnpack"), torch.no_grad():
         model = calibrated("qnnpack", images)
@@ -296,12 +374,19 @@ OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "cat in the first's scale": lambda x: ops.cat([q(x), q(x, 0.02, 100)], 1, None, None),
     "cat_relu": lambda x: ops.cat_relu([q(x), q(x, 0.02, 100)], 1, 0.04, 11),
     "aten cat": lambda x: torch.cat([q(x), q(x.flip(2))], 2),
+    "aten cat of other scales": lambda x: torch.cat([q(x), q(x.flip(2), 0.02, 100)], 2),
+    "stack": lambda x: torch.stack([q(x), q(x.flip(2))], 1),
+    "stack of other scales": lambda x: torch.stack([q(x), q(x.flip(2), 0.02, 100)], -1),
+    "stacks": lambda x: torch.hstack([torch.vstack([q(x), q(x, 0.02, 100)]), torch.column_stack([q(x), q(x)]).flip(1).repeat(2, 1, 1, 1)]),
+    "dstack": lambda x: torch.dstack([q(x), q(x, 0.02, 100)]),
     "matmul": lambda x: ops.matmul(q(x), q(x.transpose(2, 3), 0.02, 100), 0.3, 128),
     "max_pool2d": lambda x: F.max_pool2d(q(x), 3, 2, 1),
     "max_pool1d": lambda x: F.max_pool1d(q(x[0]), 3, 2, 1),
     "avg_pool2d": lambda x: F.avg_pool2d(q(x), 3, 2, 1),
     "avg_pool2d that is told to leave padding out": lambda x: F.avg_pool2d(q(x), 3, 2, 1, count_include_pad=False),
     "avg_pool1d": lambda x: F.avg_pool1d(q(x[0]), 3, 2, 1, count_include_pad=False),
+    "avg_pool1d of i8": lambda x: F.avg_pool1d(q(x[0], 0.04, 3, torch.qint8), 2),
+    "adaptive_avg_pool1d": lambda x: F.adaptive_avg_pool1d(q(x[0]), 3),
     "avg_pool2d with a divisor": lambda x: F.avg_pool2d(q(x), 3, 2, 1, divisor_override=5),
     "avg_pool2d of what is there": lambda x: F.avg_pool2d(q(x), 3, 2, 1, ceil_mode=True, count_include_pad=False),
     "adaptive_avg_pool2d": lambda x: F.adaptive_avg_pool2d(q(x), (2, 3)),
@@ -321,6 +406,23 @@ OPERATORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "chunks": lambda x: torch.chunk(q(x), 2, 1)[1].flatten(1),
     "channel_shuffle": lambda x: F.channel_shuffle(q(x), 2),
     "zero padding": lambda x: F.pad(q(x), [1, 2, 0, 1]),
+    "reflected": lambda x: F.pad(q(x), [1, 2, 2, 1], mode="reflect"),
+    "gelu": lambda x: F.gelu(q(x)),
+    "gelu by tanh": lambda x: F.gelu(q(x), approximate="tanh"),
+    "std": lambda x: torch.std(q(x), 1),
+    "masked_fill": lambda x: q(x).masked_fill(torch.arange(7) > 4, 0.3),
+    "masked_fill in place": lambda x: q(x).masked_fill_(torch.arange(7) > 4, 0.3),
+    "indices": lambda x: q(x)[:, [2, 0]],
+    "more views": lambda x: torch.tensor_split(torch.hsplit(q(x).movedim(1, 3), 2)[1], 2, 2)[0].ravel(),
+    "repeats": lambda x: torch.repeat_interleave(torch.tile(q(x), (1, 2)), 2, 1).broadcast_to(2, 2, 8, 6, 14),
+    "pixel_unshuffle": lambda x: F.pixel_unshuffle(q(x[..., :6]), 2),
+    "windows": lambda x: torch.diagonal(torch.rot90(q(x), 1, (2, 3)).unfold(3, 2, 2), 0, 2, 3),
+    "max": lambda x: torch.max(q(x)),
+    "min": lambda x: torch.min(q(x)),
+    "max along a dim": lambda x: torch.max(q(x), 1)[0],
+    "min along a dim": lambda x: torch.min(q(x), -1, keepdim=True)[0],
+    "topk": lambda x: torch.topk(q(x), 3)[0],
+    "sort": lambda x: torch.sort(q(x), 2, descending=True)[0],
 }  # fmt: skip
 
 
@@ -345,6 +447,17 @@ def test_operators(name: str) -> None:
     assert last.quant is not None
     assert np.isclose(last.quant.scale, expected.q_scale(), rtol=1e-6)
     assert last.quant.zero == expected.q_zero_point()
+
+
+def test_comparisons() -> None:
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return q(x) > 0.5, q(x) == q(x.flip(3), 0.02, 100)
+
+    x = torch.randn(2, 4, 6, 7, generator=seeded())
+    got = penlight.optimize(torch.jit.trace(Model(), (x,)), (x,), strict=True)(x)
+    for ours, theirs in zip(got, Model()(x), strict=True):
+        assert torch.equal(ours, theirs)
 
 
 def test_limits_after_a_sum_are_integers() -> None:

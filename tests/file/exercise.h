@@ -263,7 +263,9 @@ inline void exercise_module(const pen_model* model, Rng& rng, Statistics* statis
                                 4 << 20,
                                 3000,
                                 pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas)))),
-                                0};
+                                0,
+                                nullptr,
+                                nullptr};
   pen_module* module;
   if (pen_module_create(model, &options, &module, &report->error) == PEN_OK) {
     ++statistics->modules;
@@ -329,7 +331,9 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
                                      2,
                                      4 << 20,
                                      pen_isa_name(static_cast<int>(rng.below(static_cast<uint64_t>(isas)))),
-                                     0};
+                                     0,
+                                     nullptr,
+                                     nullptr};
       pen_session* session;
       if (pen_session_create(model, method, &options, &session, &report.error) != PEN_OK) continue;
       std::vector<Input> inputs;

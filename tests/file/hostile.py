@@ -309,6 +309,7 @@ def an_unused_method(edit: Edit) -> None:
             code=len(edit.tables["CODE"]),
             code_count=1,
             output_count=0,
+            output_spec=edit.string('{"tuple": []}'),
         )
     )
     edit.tables["CODE"].append({"op": 1, "target": 0, "args": 0, "arg_count": 0, "results": 0, "result_count": 0})

@@ -294,6 +294,45 @@ inline void reshape(File& f, Rng& rng) {
   }
 }
 
+// Records of another file, whole: over some of ours, after them, or all of a table; or all tables of both, one after the other, so that
+// indices of the second mean records of the first.
+inline void splice(File& f, const File& other, Rng& rng) {
+  auto append = [&](const std::string& id, size_t from, size_t count) {
+    auto theirs = other.sections.find(id);
+    auto ours = f.sections.find(id);
+    if (theirs == other.sections.end() || ours == f.sections.end() || theirs->second.record_size != ours->second.record_size) return;
+    const Bytes& b = theirs->second.bytes;
+    size_t size = ours->second.record_size;
+    ours->second.bytes.insert(ours->second.bytes.end(), b.begin() + static_cast<long>(from * size),
+                              b.begin() + static_cast<long>((from + count) * size));
+  };
+  if (rng.one_in(6)) {
+    for (const std::string& id : f.order)
+      if (other.sections.count(id)) append(id, 0, other.count(id.c_str()));
+    return;
+  }
+  for (uint64_t n = 1 + rng.below(3); n > 0; --n) {
+    const std::string& id = other.order[rng.below(other.order.size())];
+    auto ours = f.sections.find(id);
+    const Section_& theirs = other.sections.at(id);
+    if (ours == f.sections.end()) {  // a table that this kind of file does not have
+      if (id == "DATA") continue;
+      f.order.insert(f.order.begin(), id);
+      f.sections[id] = theirs;
+    } else if (rng.one_in(4)) {
+      if (id != "DATA") ours->second = theirs;
+    } else if (theirs.count() && theirs.record_size == ours->second.record_size) {
+      size_t from = rng.below(theirs.count()), count = std::min<size_t>(1 + rng.below(4), theirs.count() - from), size = theirs.record_size;
+      if (rng.one_in(2)) {
+        append(id, from, count);
+      } else if (ours->second.count() >= count) {
+        size_t to = rng.below(ours->second.count() - count + 1);
+        memcpy(ours->second.bytes.data() + to * size, theirs.bytes.data() + from * size, count * size);
+      }
+    }
+  }
+}
+
 inline void damage(Bytes& b, const Bytes& other, Rng& rng) {
   auto at = [&](size_t n) { return b.begin() + static_cast<long>(rng.below(n + 1)); };
   size_t head = std::min<size_t>(b.size(), 80 + 18 * 24);
@@ -341,8 +380,12 @@ inline void damage(Bytes& b, const Bytes& other, Rng& rng) {
   }
 }
 
-inline Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng) {
-  const Bytes& seed = seeds[rng.below(seeds.size())];
+// Seeds from `made` on are mutations themselves: they load, and that is all that is known of them, so changes that believe a file are not
+// for them. The same holds after a splice.
+inline Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng, size_t made = SIZE_MAX) {
+  size_t number = rng.below(seeds.size());
+  const Bytes& seed = seeds[number];
+  const bool found = number >= made;
   if (rng.one_in(6)) {
     Bytes b = seed;
     for (uint64_t n = 1 + rng.below(2); n > 0; --n) damage(b, seeds[rng.below(seeds.size())], rng);
@@ -356,6 +399,16 @@ inline Bytes mutate(const std::vector<Bytes>& seeds, Rng& rng) {
                                         "ATTR", "ATTR", "VALS", "VALS", "CNST", "CNST", "FLTS", "FLTS", "PORT",
                                         "REGN", "METH", "CODE", "EXPR", "STEP", "STEP", "STRS", "KEYS"};
   File f(seed);
+  if (found || rng.one_in(10)) {
+    if (rng.one_in(2)) splice(f, File(seeds[rng.below(seeds.size())]), rng);
+    for (uint64_t n = rng.below(4); n > 0; --n) {
+      if (rng.one_in(4))
+        change_records(f, rng);
+      else
+        change_field(f, rng, f.order[rng.below(f.order.size())]);
+    }
+    return f.assemble();
+  }
   if (f.sections.count("FUNC") && f.count("FUNC") && !rng.one_in(4)) {
     change_script(f, rng);
     return f.assemble();

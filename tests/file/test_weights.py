@@ -72,7 +72,7 @@ def test_state_from_outside(data: np.ndarray) -> None:
     state = penlight.Model(data).run_method("state")
     np.testing.assert_array_equal(state.c, weights()["c"])
     with pytest.raises(MemoryError):
-        penlight.Model(data, arena_limit=6000).run_method("state")
+        penlight.Model(data, memory_limit=6000).run_method("state")
 
 
 def test_unpacked_weights_count_as_memory() -> None:
@@ -82,7 +82,7 @@ def test_unpacked_weights_count_as_memory() -> None:
     text = "forward(self, x):\n r2 = planned map(r1) -> done\n r3 = get_attr 0 (r0)\n r2 = aten::linear(r1, r3)\ndone:\n return(r2)"
     made.script = program(text, {"w": tensor(arrays["w"], "w")}).script
     assert made.script is not None
-    model = penlight.Model(to_array(made), arena_limit=1 << 18, threads=1)
+    model = penlight.Model(to_array(made), memory_limit=1 << 18, threads=1)
     np.testing.assert_array_equal(model(np.ones((2, 300), np.float32)), np.full((2, 300), 300))
     with pytest.raises(penlight.RunError, match="memory_limit"):
         model(np.ones((5, 300), np.float32))

@@ -124,3 +124,24 @@ graph g(%x: f32[100, 8]) {
 @pytest.mark.parametrize("text", STAYS)
 def test_what_would_change_numbers_or_cost_more_stays(text: str) -> None:
     assert rewritten(run, STAYS[text]) == canonical(STAYS[text])
+
+
+def test_weights_take_on_another_shape() -> None:
+    """Integers of a constant, with a scale for each channel, as a 1d convolution reshapes its weights; the channels stay a dim."""
+    before = """
+graph g() {
+  @w: i8[2, 1, 3] q([0.5, 0.25], 0, axis=0) = [1, -2, 3, -4, 5, -6]
+  %a: f32[2, 1, 3] = dequantize(@w)
+  %b: f32[2, 1, 1, 3] = reshape(%a, shape=[2, 1, 1, 3])
+  return %b
+}"""
+    after = """
+graph g() {
+  @w_1: i8[2, 1, 1, 3] q([0.5, 0.25], 0, axis=0) = [1, -2, 3, -4, 5, -6]
+  %dequantize_2: f32[2, 1, 1, 3] = dequantize(@w_1)
+  return %dequantize_2
+}"""
+    assert rewritten(run, before) == canonical(after)
+    inner = before.replace("axis=0", "axis=2").replace("[0.5, 0.25]", "[0.5, 0.25, 1.0]")
+    assert "q([0.5, 0.25, 1.0], 0, axis=3)" in rewritten(run, inner)
+    assert "reshape" in rewritten(run, inner.replace("2, 1, 1, 3]", "6]"))

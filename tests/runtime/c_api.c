@@ -159,7 +159,7 @@ static void test_session_options(const pen_model* model) {
   pen_session* session = (pen_session*)&error;
   expect_failure(pen_session_create(model, "predict", NULL, &session, &error), PEN_ERROR_ARGUMENT, "one of forward");
   CHECK(session == NULL);
-  pen_session_options options = {sizeof options, NULL, -1, 0, 0, NULL, 0};
+  pen_session_options options = {sizeof options, NULL, -1, 0, 0, NULL, 0, NULL, NULL};
   expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "threads");
   options.threads = 1;
   options.isa = "mmx";
@@ -185,7 +185,7 @@ static void test_session_options(const pen_model* model) {
   struct {
     pen_session_options known;
     int64_t more;
-  } newer = {{sizeof newer, NULL, 1, 0, 0, NULL, 0}, 0};
+  } newer = {{sizeof newer, NULL, 1, 0, 0, NULL, 0, NULL, NULL}, 0};
   CHECK(pen_session_create(model, NULL, &newer.known, &session, &error) == PEN_OK);
   pen_session_destroy(session);
   newer.more = 1;
@@ -347,7 +347,7 @@ static void test_data_fault(const pen_model* model, const case_file* c) {
 }
 
 static void test_plan_cache(const pen_model* model, const case_file* c) {
-  pen_session_options options = {sizeof options, NULL, 1, 2, 0, NULL, 0};
+  pen_session_options options = {sizeof options, NULL, 1, 2, 0, NULL, 0, NULL, NULL};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   CHECK(pen_session_plan_count(session) == 0 && pen_session_arena_bytes(session) == 0 && pen_session_step_count(session) == 0);
@@ -374,23 +374,29 @@ static void test_plan_cache(const pen_model* model, const case_file* c) {
   pen_session_destroy(session);
 }
 
-static void test_arena_limit(const pen_model* model, const case_file* c) {
-  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0};
+static void test_memory_limit(const pen_model* model, const case_file* c) {
+  pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0, NULL, NULL};
   pen_session* session;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   case_set_inputs(c, session);
   CHECK(pen_session_prepare(session) == PEN_OK);
-  uint64_t bytes = pen_session_arena_bytes(session);
+  uint64_t bytes = pen_session_arena_bytes(session), results = 0;
+  pen_tensor t;
+  for (int i = 0; pen_session_output(session, i, &t) == PEN_OK; ++i) {
+    uint64_t elements = 1;
+    for (int d = 0; d < t.rank; ++d) elements *= (uint64_t)t.dims[d];
+    results += (elements * 8 + 63) / 64 * 64; /* at most */
+  }
   pen_session_destroy(session);
   const uint64_t limits[] = {bytes - 1, bytes / 2, 64, 1};
   for (int i = 0; i < 4; ++i) {
-    options.arena_limit = limits[i];
+    options.memory_limit = limits[i];
     CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
     case_set_inputs(c, session);
-    expect_input_failure(session, pen_session_run(session), PEN_ERROR_MEMORY, "arena_limit", "bytes");
+    expect_input_failure(session, pen_session_run(session), PEN_ERROR_MEMORY, "memory_limit", "bytes");
     pen_session_destroy(session);
   }
-  options.arena_limit = bytes;
+  options.memory_limit = bytes + results;
   CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
   case_set_inputs(c, session);
   CHECK(pen_session_run(session) == PEN_OK);
@@ -437,7 +443,7 @@ static void test_profile(const pen_model* model, const case_file* c) {
 
 static void test_many_sessions(const pen_model* model, const case_file* c) {
   for (int i = 0; i < 60; ++i) {
-    pen_session_options options = {sizeof options, NULL, 1 + i % 5, 0, 0, NULL, 0};
+    pen_session_options options = {sizeof options, NULL, 1 + i % 5, 0, 0, NULL, 0, NULL, NULL};
     pen_session* session;
     CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
     if (i % 3 != 0) { /* others are destroyed before they did anything */
@@ -447,6 +453,53 @@ static void test_many_sessions(const pen_model* model, const case_file* c) {
     }
     pen_session_destroy(session);
   }
+}
+
+/* A NULL: an answer, wherever it comes. */
+static void test_null(const pen_model* model) {
+  pen_session* session;
+  pen_tensor t;
+  CHECK(pen_model_open(NULL, 0, &(pen_model*){NULL}, NULL) != PEN_OK && pen_model_check_memory(NULL, 9, 0, NULL, NULL) != PEN_OK);
+  CHECK(!pen_model_metadata(NULL) && !pen_model_method_count(NULL) && !pen_model_method_name(NULL, 0) && !pen_model_input_spec(NULL, NULL));
+  CHECK(pen_model_input_count(NULL, NULL) == -1 && pen_model_input_info(model, NULL, 0, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_create(NULL, NULL, NULL, &session, &error) == PEN_ERROR_ARGUMENT && strcmp(error.message, "session: got none") == 0);
+  CHECK(pen_session_create(model, NULL, NULL, NULL, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_set_input(NULL, 0, &t) == PEN_ERROR_ARGUMENT && pen_session_prepare(NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_set_output(NULL, 0, NULL, 0) == PEN_ERROR_ARGUMENT && pen_session_run(NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_output(NULL, 0, &t) == PEN_ERROR_ARGUMENT && !pen_session_take_output(NULL, 0) &&
+        !pen_session_output_is_fixed(NULL, 0));
+  CHECK(!pen_session_error(NULL) && !pen_session_isa(NULL) && !pen_session_arena_bytes(NULL) && !pen_session_live_bytes(NULL));
+  CHECK(!pen_session_plan_count(NULL) && !pen_session_step_count(NULL) && pen_session_step(NULL, 0, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_step_operand(NULL, 0, 0, NULL) == PEN_ERROR_ARGUMENT);
+  pen_session_set_profiling(NULL, 1);
+  pen_session_seed(NULL, 1);
+  pen_session_device_report(NULL, NULL);
+  pen_session_destroy(NULL);
+  pen_model_close(NULL);
+  CHECK(pen_session_create(model, NULL, NULL, &session, NULL) == PEN_OK);
+  CHECK(pen_session_set_input(session, 0, NULL) == PEN_ERROR_ARGUMENT && pen_session_output(session, 0, NULL) == PEN_ERROR_ARGUMENT);
+  pen_session_destroy(session);
+}
+
+static int asked;
+static int32_t say_yes(void* context) {
+  ++asked;
+  return *(int32_t*)context;
+}
+/* A run ends where the caller says so, and the session is as before. */
+static void test_interrupted(const pen_model* model, const case_file* c) {
+  int32_t yes = 1;
+  pen_session_options options = PEN_SESSION_OPTIONS;
+  options.interrupted = say_yes;
+  options.interrupt_context = &yes;
+  pen_session* session;
+  CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
+  case_set_inputs(c, session);
+  CHECK(pen_session_run(session) == PEN_ERROR_CANCELLED && asked > 0 && strstr(pen_session_error(session)->message, "cancelled"));
+  yes = 0;
+  CHECK(pen_session_run(session) == PEN_OK);
+  case_compare(c, session);
+  pen_session_destroy(session);
 }
 
 int main(int argc, char** argv) {
@@ -468,9 +521,11 @@ int main(int argc, char** argv) {
   test_outputs(model, &a, &b);
   test_data_fault(model, &b);
   test_plan_cache(model, &b);
-  test_arena_limit(model, &a);
+  test_memory_limit(model, &a);
   test_profile(model, &a);
   test_many_sessions(model, &a);
+  test_null(model);
+  test_interrupted(model, &a);
   pen_model_close(model);
   case_close(&a);
   case_close(&b);

@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   pen_model* model;
   CHECK(pen_model_open(argv[1], 0, &model, &error) == PEN_OK);
   for (int warm = 0; warm < 2; ++warm) { /* 0: the pool has no threads yet */
-    pen_session_options options = {sizeof options, NULL, 4, 0, 0, NULL, 0};
+    pen_session_options options = {sizeof options, NULL, 4, 0, 0, NULL, 0, NULL, NULL};
     pen_session* session;
     CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
     if (warm) run(session, &c);

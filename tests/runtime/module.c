@@ -103,17 +103,67 @@ static void check_result(const pen_value* result, const char* text, float first,
   for (int i = 0; i < 6; ++i) pen_value_release(all[i]);
 }
 
+/* A NULL, or a count or size that cannot be: an answer, wherever it comes. */
+static void refusals(const pen_model* model) {
+  pen_value* one = pen_value_int(1);
+  pen_value* null = NULL;
+  pen_value* made[8];
+  size_t count;
+  CHECK(!pen_value_string(NULL, 3) && !pen_value_string("x", SIZE_MAX) && !pen_value_tensor(NULL, NULL, NULL));
+  CHECK(!pen_value_list(NULL, 1) && !pen_value_tuple(NULL, 1) && !pen_value_dict(NULL, NULL, 1));
+  CHECK(!pen_value_list(&one, SIZE_MAX) && !pen_value_tuple(&one, SIZE_MAX) && !pen_value_dict(&one, &one, SIZE_MAX));
+  CHECK(!pen_value_list(&null, 1) && !pen_value_tuple(&null, 1) && !pen_value_dict(&one, &null, 1));
+  int64_t wide[3] = {INT64_C(1) << 40, INT64_C(1) << 40, 2}, still[3] = {0, 0, 0}, far[2] = {1, 1}, strides[2] = {INT64_C(1) << 62, 1};
+  float number = 1;
+  pen_tensor huge = {&number, PEN_F32, 3, wide, still}, odd = {&number, PEN_F32, 2, far, strides};
+  CHECK(!pen_value_tensor(&huge, NULL, NULL)); /* more elements than numbers have */
+  pen_value* fits = pen_value_tensor(&odd, NULL, NULL);
+  CHECK(fits && pen_value_make_read_only(fits) == PEN_OK && pen_value_is_constant(fits));
+  pen_value_release(fits);
+  CHECK(pen_value_make_constant(NULL) == PEN_ERROR_ARGUMENT && pen_value_make_read_only(one) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_value_kind(NULL) == PEN_KIND_NONE && !pen_value_count(NULL) && !pen_value_item(NULL, 0) && !pen_value_key(NULL, 0));
+  CHECK(pen_value_as_int(NULL) == 0 && pen_value_as_float(NULL) == 0 && !pen_value_text(NULL, NULL) && !pen_value_is_constant(NULL));
+  CHECK(pen_value_as_tensor(NULL, NULL) == PEN_ERROR_ARGUMENT && pen_value_type(NULL)[0] == 0 && pen_value_field(NULL, 0)[0] == 0);
+  CHECK(pen_value_quantize(NULL, NULL) == PEN_ERROR_ARGUMENT && !pen_value_quantization(NULL, NULL));
+  pen_module* module;
+  CHECK(pen_module_create(NULL, NULL, &module, NULL) == PEN_ERROR_ARGUMENT &&
+        pen_module_create(model, NULL, NULL, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_module_run(NULL, NULL, NULL, 0, made) == PEN_ERROR_ARGUMENT && pen_module_reset(NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(!pen_module_error(NULL) && !pen_module_state(NULL) && pen_module_planned_part(NULL, 0, NULL) == PEN_ERROR_ARGUMENT);
+  pen_module_seed(NULL, 1);
+  pen_module_device_report(NULL, NULL);
+  pen_module_destroy(NULL);
+  CHECK(pen_module_create(model, NULL, &module, NULL) == PEN_OK);
+  CHECK(pen_module_run(module, NULL, &null, 1, made) == PEN_ERROR_ARGUMENT && strstr(pen_module_error(module)->message, "NULL"));
+  CHECK(pen_module_run(module, NULL, NULL, SIZE_MAX, made) == PEN_ERROR_ARGUMENT &&
+        pen_module_run(module, NULL, &one, 1, NULL) == PEN_ERROR_ARGUMENT);
+  pen_module_destroy(module);
+  pen_operators* operators;
+  CHECK(pen_operators_create(NULL, NULL, NULL) == PEN_ERROR_ARGUMENT && pen_operators_create(NULL, &operators, NULL) == PEN_OK);
+  CHECK(pen_operators_run(NULL, "aten::neg", NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_operators_run(operators, NULL, NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_operators_run(operators, "aten::neg", &null, 1, made, &count) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_operators_run(operators, "aten::neg", &one, SIZE_MAX, made, &count) == PEN_ERROR_ARGUMENT && !pen_operators_error(NULL));
+  pen_operators_destroy(operators);
+  CHECK(pen_model_function_count(NULL) == 0 && !pen_model_function_name(NULL, 0) && !pen_model_missing_operator(NULL, 0));
+  CHECK(!pen_model_function_name(model, -1) && pen_model_bundle(model, -1, NULL, NULL) == PEN_ERROR_ARGUMENT &&
+        pen_model_bundle_count(NULL) == 0);
+  pen_value_release(one);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 2);
   values();
   pen_error error;
   pen_model* model;
   CHECK(pen_model_open(argv[1], 0, &model, &error) == PEN_OK);
+  refusals(model);
   CHECK(pen_model_function_count(model) == 2 && strcmp(pen_model_function_name(model, 1), "count") == 0);
   CHECK(!pen_model_function_name(model, 2) && strstr(pen_model_function_schema(model, 0), "arguments"));
   CHECK(pen_model_function_default_count(model, 2) == 0);
   CHECK(!pen_model_missing_operator(model, 0));
-  pen_module_options wrong = {sizeof wrong, NULL, -1, 0, 0, NULL, 0}, limited = {sizeof limited, NULL, 1, 1 << 20, 60, NULL, 0};
+  pen_module_options wrong = {sizeof wrong, NULL, -1, 0, 0, NULL, 0, NULL, NULL},
+                     limited = {sizeof limited, NULL, 1, 1 << 20, 60, NULL, 0, NULL, NULL};
   pen_module *module, *small;
   CHECK(pen_module_create(model, &wrong, &module, &error) == PEN_ERROR_ARGUMENT && !module);
   pen_module_options elsewhere = PEN_MODULE_OPTIONS;

@@ -30,7 +30,7 @@ static int attempt(const char* path, long n) {
   fail_at = start + n;
   pen_status status = pen_model_open(path, PEN_LOAD_COPY, &model, &error);
   if (status == PEN_OK) {
-    pen_module_options options = {sizeof options, NULL, 1, 1 << 24, 100000, NULL, 0};
+    pen_module_options options = {sizeof options, NULL, 1, 1 << 24, 100000, NULL, 0, NULL, NULL};
     status = pen_module_create(model, &options, &module, &error);
   }
   if (status == PEN_OK) {

@@ -12,7 +12,7 @@ int main(int argc, char** argv) {
   CHECK(pen_model_open(argv[1], 0, &model, &error) == PEN_OK);
   printf("load: %ld allocations\n", allocations - start);
   for (int threads = 1; threads <= 3; ++threads) {
-    pen_session_options options = {sizeof options, NULL, threads, 0, 0, NULL, 0};
+    pen_session_options options = {sizeof options, NULL, threads, 0, 0, NULL, 0, NULL, NULL};
     pen_session* session;
     long at_create = allocations - frees;
     CHECK(pen_session_create(model, "forward", &options, &session, &error) == PEN_OK);

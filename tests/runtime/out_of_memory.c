@@ -16,7 +16,7 @@ static int attempt(const char* path, const case_file* c, const void* bytes, size
   pen_status status = path ? pen_model_open(path, n % 2 ? PEN_LOAD_COPY : 0, &model, &error)
                            : pen_model_open_memory(bytes, size, PEN_LOAD_COPY, &model, &error);
   if (status == PEN_OK) {
-    pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0};
+    pen_session_options options = {sizeof options, NULL, 1, 0, 0, NULL, 0, NULL, NULL};
     status = pen_session_create(model, NULL, &options, &session, &error);
     if (status == PEN_OK) {
       case_set_inputs(c, session);

@@ -47,7 +47,7 @@ static void pack_integers(const Call& call, TensorObject* weight, const char* la
 
 int main(int, char** paths) {
   Machine machine = {};
-  CHECK(machine_create(&machine, nullptr, Isa::base, 1, 0));
+  CHECK(machine_create(&machine, nullptr, Isa::base, 1, 0, nullptr, nullptr));
   OpEntry entry = {};  // without parameters
   Call call = {&machine, &entry, nullptr, 0, nullptr};
   FILE *from = fopen(paths[1], "rb"), *to = fopen(paths[2], "wb");

@@ -319,6 +319,45 @@ static void test_pool() {
   pool_destroy(nullptr);
 }
 
+struct Phases {
+  std::vector<int> before, after;  // plain: each task of a phase reads what all of the one before it wrote
+  int threads;
+};
+static void test_repeats() {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool* pool = pool_create(threads);
+    for (int round = 0; round < 40; ++round) {
+      const int32_t count = static_cast<int32_t>(1 + below(9)), phases = static_cast<int32_t>(below(60));
+      Phases all = {std::vector<int>(static_cast<size_t>(count)), std::vector<int>(static_cast<size_t>(count)), threads};
+      pool_repeat(
+          pool, count, phases,
+          [](void* context, int64_t begin, int64_t end, int worker) {
+            Phases* p = static_cast<Phases*>(context);
+            const int64_t count = static_cast<int64_t>(p->before.size()), phase = begin / count;
+            CHECK(begin < end && end <= (phase + 1) * count && worker >= 0 && worker < p->threads);
+            const std::vector<int>& from = phase % 2 ? p->after : p->before;
+            int sum = 1;
+            for (int64_t i = 0; i < count; ++i) sum += from[static_cast<size_t>(i)] % 1000;
+            for (int64_t i = begin; i < end; ++i)
+              (phase % 2 ? p->before : p->after)[static_cast<size_t>(i % count)] = sum + static_cast<int>(i % count);
+          },
+          &all);
+      std::vector<int> expected(static_cast<size_t>(count));
+      for (int32_t phase = 0; phase < phases; ++phase) {
+        int sum = 1;
+        for (int x : expected) sum += x % 1000;
+        for (int32_t i = 0; i < count; ++i) expected[static_cast<size_t>(i)] = sum + i;
+      }
+      CHECK((phases % 2 ? all.after : all.before) == expected);
+      if (round % 10 == 9) {  // long enough for the workers to fall asleep
+        struct timespec pause = {0, 5000000};
+        nanosleep(&pause, nullptr);
+      }
+    }
+    pool_destroy(pool);
+  }
+}
+
 static void test_cutting() {
   for (int i = 0; i < 2000; ++i) {
     int64_t total = below(100000), count = task_count(total, 1 + below(3000)), at = 0;
@@ -341,6 +380,7 @@ int main() {
   test_memory();
   test_sha256();
   test_pool();
+  test_repeats();
   test_cutting();
   printf("all parts\n");
   return 0;

@@ -6,7 +6,7 @@
 
 static void replay(const pen_model* model, int count, case_file* cases, const char* isa, int threads) {
   pen_error error;
-  pen_session_options options = {sizeof options, NULL, threads, 0, 0, isa, 0};
+  pen_session_options options = {sizeof options, NULL, threads, 0, 0, isa, 0, NULL, NULL};
   pen_session* session;
   CHECK(pen_session_create(model, "forward", &options, &session, &error) == PEN_OK);
   CHECK(strcmp(pen_session_isa(session), isa) == 0);

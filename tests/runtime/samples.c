@@ -11,7 +11,7 @@ static void complain(const char* name, const char* isa, const char* what) {
 
 static void replay(const char* name, const pen_model* model, const case_file* c, const char* isa) {
   pen_error error;
-  pen_session_options options = {sizeof options, NULL, 1, 0, 0, isa, 0};
+  pen_session_options options = {sizeof options, NULL, 1, 0, 0, isa, 0, NULL, NULL};
   pen_session* session;
   if (pen_session_create(model, "forward", &options, &session, &error) != PEN_OK) return complain(name, isa, error.message);
   CHECK(strcmp(pen_session_isa(session), isa) == 0);

@@ -42,7 +42,7 @@ void* work(void* argument) {
   Shared* s = start->shared;
   for (int round = 0; round < kRounds; ++round) {
     pen_error error;
-    pen_session_options options = {sizeof options, nullptr, 1 + (start->index + round) % 3, 2, 0, nullptr, 0};
+    pen_session_options options = {sizeof options, nullptr, 1 + (start->index + round) % 3, 2, 0, nullptr, 0, nullptr, nullptr};
     pen_session* session;
     CHECK(pen_session_create(s->model, "forward", &options, &session, &error) == PEN_OK);
     for (int i = 0; i < 2 * s->count; ++i) {

@@ -5,8 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
+import penlight
 from tests.runtime import native
+from tests.runtime.case import case_bytes
 
 HERE = Path(__file__).parent
 Cases = dict[str, tuple[Path, list[Path]]]
@@ -81,10 +85,39 @@ def test_parts(kind: str) -> None:
     assert native.run([native.program(kind, HERE / "parts.cc")]).stdout == "all parts\n"
 
 
+@pytest.mark.parametrize("kind", ["plain", pytest.param("tsan", marks=pytest.mark.slow)])
+def test_threads_of_different_speeds(kind: str) -> None:
+    """Work is handed out by what threads were seen to do, and each task is done once whatever that was."""
+    assert native.run([native.program(kind, HERE / "pool.cc")]).stdout == "all tasks\n"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["classifier", "transformer"])
 def test_one_model_many_threads(name: str, cases: Cases) -> None:
     """Under ThreadSanitizer."""
     file, paths = cases[name]
     done = native.run([native.program("tsan", HERE / "shared_model.cc"), file, *paths], timeout=400)
+    assert done.stdout == "same bits\n"
+
+
+@pytest.mark.slow
+def test_steps_that_threads_share(tmp_path: Path) -> None:
+    """Recurrent layers, each step of which is cut over threads: under ThreadSanitizer."""
+
+    class Steps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(20, 257, proj_size=100, bidirectional=True)
+            self.gru = nn.GRU(200, 217)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.gru(self.lstm(x)[0])[0]
+
+    torch.manual_seed(2)
+    module, x = Steps().eval(), torch.randn(5, 2, 20)
+    penlight.optimize(module, (x,)).save(tmp_path / "steps.pen")
+    (tmp_path / "case").write_bytes(case_bytes((x,), (module(x),)))
+    done = native.run(
+        [native.program("tsan", HERE / "shared_model.cc"), tmp_path / "steps.pen", tmp_path / "case"], timeout=400
+    )
     assert done.stdout == "same bits\n"

@@ -188,15 +188,16 @@ def test_scratch_lies_in_the_arena() -> None:
     assert scratch[4] == 2 * scratch[2] > 0
 
 
-def test_arena_limit_counts_scratch() -> None:
+def test_memory_limit_counts_scratch() -> None:
     module = nn.Sequential(nn.Conv2d(64, 16, 3, padding=1, stride=2)).eval()
     x = torch.randn(1, 64, 6, 6)
     arena, _ = arena_and_live(module, x)
     data = penlight.optimize(module, (x,))._bytes
     assert data is not None
-    penlight.Model(data, threads=1, arena_limit=arena)(x)
-    with pytest.raises(penlight.RunError, match="arena_limit"):
-        penlight.Model(data, threads=1, arena_limit=arena - 1)(x)
+    limit = arena + module(x).nbytes  # results count too
+    penlight.Model(data, threads=1, memory_limit=limit)(x)
+    with pytest.raises(penlight.RunError, match="memory_limit"):
+        penlight.Model(data, threads=1, memory_limit=limit - 1)(x)
 
 
 @pytest.mark.slow

@@ -197,7 +197,7 @@ def test_blocking_follows() -> None:
         return dict(found["blocking"])
 
     measured = {"near_bytes": M, "part_of_k": 1024, "near_weights": 256 * K, "strip_bytes": 256 * K, "expanded_bytes": 128 * K,
-                "expand_input_bytes": 512 * K}  # fmt: skip
+                "expand_input_bytes": 512 * K, "turn_bytes": 4096 * K}  # fmt: skip
     assert blocking("l1=48k,l2=1m,l3=32m/16") == blocking("l1=32k,l2=16m/4") == measured
     for size in (64, 256, 512):
         assert blocking(f"l2={size}k") == {name: number * size // 1024 for name, number in measured.items()}

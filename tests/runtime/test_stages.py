@@ -186,13 +186,13 @@ def test_sizes_that_do_not_fit_are_told() -> None:
         model(torch.tensor([1.0, 1.0, 1.0, 0.0]), torch.tensor([1.0, 1.0, 0.0, 0.0]))
 
 
-def test_an_arena_limit_holds_in_every_stage() -> None:
+def test_an_memory_limit_holds_in_every_stage() -> None:
     def fn(n: torch.Tensor) -> torch.Tensor:
         return torch.zeros(n.item(), 1000).exp().sum()
 
-    model = compiled(fn, torch.tensor(3), arena_limit=1 << 20)
+    model = compiled(fn, torch.tensor(3), memory_limit=1 << 20)
     check(model, fn, torch.tensor(5))
-    with pytest.raises(penlight.RunError, match="arena_limit"):
+    with pytest.raises(penlight.RunError, match="memory_limit"):
         model(torch.tensor(1 << 30))
     with pytest.raises(penlight.RunError, match="sizes of 0 or more"):
         model(torch.tensor(-1))

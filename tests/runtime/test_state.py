@@ -127,8 +127,8 @@ def test_after_a_run_that_failed_half_way_a_reset_is_needed() -> None:
 
 def test_memory_is_limited() -> None:
     image = cached("index_copy").to_bytes()
-    with pytest.raises(penlight.RunError, match=r"state: expected at most 4096 bytes \(arena_limit\)"):
-        penlight.Model(image, arena_limit=4096)(*cache_calls(3)[0])
+    with pytest.raises(penlight.RunError, match=r"state: expected at most 4096 bytes \(memory_limit\)"):
+        penlight.Model(image, memory_limit=4096)(*cache_calls(3)[0])
 
 
 def test_what_callers_see(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

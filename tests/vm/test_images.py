@@ -268,13 +268,13 @@ def as_torch(value: Any) -> Any:
         ("r3 = aten::conv2d(r1, r2, None, [0, 1], [1, 1], [1, 1], 1)", "stride"),
         ("r3 = aten::conv2d(r1, r2, None, [1, 1], [4611686018427387904, 1], [1, 1], 1)", "padding"),
         ("r3 = aten::conv2d(r1, r2, None, [1, 1], [0, 0], [4, 4], 1)", "as large as the kernel"),
-        (f"r3 = {CONV}\na:\n jump() -> a", "step_limit"),
+        (f"r3 = {CONV}\na:\n jump() -> a", "max_steps"),
     ],
 )
 def test_an_error_while_one_waits(body: str, words: str) -> None:
     """It is told in words, and the module is as before."""
     text = f"forward(self, x, w):\n r6 = move(0)\n {body}\n return(r3)\ngood(self, x, w):\n r6 = {CONV}\n return(r6)"
-    model = penlight.Model(to_array(program(text, {}, first_slot=6)), threads=1, step_limit=10_000)
+    model = penlight.Model(to_array(program(text, {}, first_slot=6)), threads=1, max_steps=10_000)
     for _ in range(2):
         with pytest.raises(penlight.RunError, match=words):
             model(X, W)
@@ -283,7 +283,7 @@ def test_an_error_while_one_waits(body: str, words: str) -> None:
 
 def test_memory_is_counted_once() -> None:
     """An image that waits, lies channels-last, is settled and goes: what was taken is given back."""
-    limit = 20 * X.nbytes
+    limit = 40 * X.nbytes  # values, and the convolution's arena
     text = f"""forward(self, x, w, n):
  r4 = list(0)
 a:
@@ -297,11 +297,11 @@ a:
  jump() -> a
 b:
  return(r7)"""
-    model = penlight.Model(to_array(program(text, {})), threads=1, arena_limit=limit)
+    model = penlight.Model(to_array(program(text, {})), threads=1, memory_limit=limit)
     for _ in range(3):
         compare(as_torch(model(X, W, 400)), Y.relu().flatten(), 1e-5, text)
     text = f"forward(self, x, w):\n r3 = list()\na:\n r4 = {CONV}\n r5 = aten::append.t(r3, r4)\n jump() -> a"
-    hoard = penlight.Model(to_array(program(text, {})), threads=1, arena_limit=limit, step_limit=10_000)
+    hoard = penlight.Model(to_array(program(text, {})), threads=1, memory_limit=limit, max_steps=1_000_000)
     for _ in range(3):
         with pytest.raises(penlight.RunError, match="memory_limit"):
             hoard(X, W)

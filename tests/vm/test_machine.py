@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parents[1] / "file/golden/v2.pen"
 
 
 def load(text: str, attributes: dict[str, Any] | None = None, **options: Any) -> penlight.Model:
-    limits = {k: options.pop(k) for k in ("step_limit", "arena_limit") if k in options}
+    limits = {k: options.pop(k) for k in ("max_steps", "memory_limit") if k in options}
     return penlight.Model(to_array(program(text, attributes, **options)), threads=1, **limits)
 
 

@@ -140,12 +140,42 @@ def test_cat(dtype: torch.dtype, zero: int) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "zero"), MAPS)
+def test_stacks(dtype: torch.dtype, zero: int) -> None:
+    """cat after views, in the first one's scale."""
+    torch.manual_seed(5)
+    for shape in ((5,), (2, 3), (2, 6, 3), (2, 6, 3, 4)):
+        x, y = quantized(*shape, dtype=dtype, zero=zero), quantized(*shape, dtype=dtype, zero=zero, scale=0.11)
+        for dim in (0, len(shape), -1, 1):
+            same("aten::stack", [x, y, x], dim, layout=False)
+        for name in ("hstack", "vstack", "dstack", "column_stack"):
+            same(f"aten::{name}", [y, x], layout=False)
+    for x in both_orders(2, 6, 3, 4, dtype=dtype, zero=zero):
+        for dim in (0, 1, 4):
+            same("aten::stack", [x, x], dim, layout=False)
+    with pytest.raises(check.OperatorError, match="one shape"):
+        check.run("aten::stack", [x, x[:1]], 0)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), MAPS)
+def test_by_reals(dtype: torch.dtype, zero: int) -> None:
+    """What torch computes in floats, and quantizes again in the scale of its input."""
+    torch.manual_seed(6)
+    x = quantized(2, 6, 3, 4, dtype=dtype, zero=zero)
+    for form in ("none", "tanh"):
+        same("aten::gelu", x, form, steps=1)
+    if dtype == torch.quint8:  # torch has it for these alone
+        same("aten::std.dim", x, [1], True, False, layout=False, steps=1)
+        same("aten::std", x, True, layout=False, steps=1)
+
+
+@pytest.mark.parametrize(("dtype", "zero"), MAPS)
 def test_moving(dtype: torch.dtype, zero: int) -> None:
     """What only moves elements: the integers, and the scale stays."""
     x = quantized(2, 6, 3, 4, dtype=dtype, zero=zero)
     for name, *args in (("view", [2, 18, 4]), ("flatten.using_ints", 1, -1), ("permute", [0, 2, 3, 1]), ("transpose.int", 1, 2), ("slice.Tensor", 1, 1, 5, 2),
                         ("select.int", 1, 2), ("unsqueeze", 0), ("reshape", [-1]), ("clone", None), ("contiguous", 0), ("flip", [1, 3]),
-                        ("reflection_pad2d", [1, 2, 1, 0])):  # fmt: skip
+                        ("reflection_pad2d", [1, 2, 1, 0]), ("ravel",), ("broadcast_to", [3, 2, 6, 3, 4]), ("repeat_interleave.self_int", 2, 1, None),
+                        ("tensor_split.sections", 4, 1), ("tensor_split.indices", [1, 4], 1), ("hsplit.int", 3), ("vsplit.array", [1])):  # fmt: skip
         same(f"aten::{name}", x, *args, layout=False)
     same("aten::chunk", x, 3, 1, layout=False)
     if dtype == torch.quint8:

@@ -257,7 +257,7 @@ def test_keyword_arguments_and_defaults() -> None:
     compare(model(args[0], names=args[1], note="n"), script(*args, "n"), TOLERANCE, "keywords")
 
 
-def test_a_step_limit_ends_what_does_not_end(tmp_path: Any) -> None:
+def test_max_steps_end_what_does_not_end(tmp_path: Any) -> None:
     class Endless(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             while bool(x.sum() > -1):
@@ -265,7 +265,7 @@ def test_a_step_limit_ends_what_does_not_end(tmp_path: Any) -> None:
             return x
 
     penlight.optimize(torch.jit.script(Endless())).save(tmp_path / "endless.pen")
-    model = penlight.load(tmp_path / "endless.pen", step_limit=10_000)
+    model = penlight.load(tmp_path / "endless.pen", max_steps=10_000)
     with pytest.raises(penlight.RunError, match="at most 10000 steps") as caught:
         model(r(3))
     assert caught.value.status == "limit"

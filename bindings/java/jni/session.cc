@@ -22,7 +22,7 @@ PEN_JAVA(int64_t, createSession, int64_t model, array method, array device, int3
   pen_session_options options = PEN_SESSION_OPTIONS;
   options.device = where;
   options.threads = threads;
-  options.arena_limit = static_cast<uint64_t>(memory_limit);
+  options.memory_limit = static_cast<uint64_t>(memory_limit);
   options.f16 = f16;
   pen_session* session = nullptr;
   pen_error error = {};

@@ -114,13 +114,13 @@ PEN_JAVA(int64_t, valueString, array from) {
   return value;
 }
 
-PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format, uint8_t is_constant) {
+PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t rank, int32_t format, uint8_t is_read_only) {
   BufferTensor input;
   if (!input.read(e, data, dtype, dims, rank, format)) return 0;
   object kept = e->NewGlobalRef(data);
   pen_value* value = kept ? pen_value_tensor(&input.tensor, let_go, kept) : nullptr;
   if (!value && kept) e->DeleteGlobalRef(kept);
-  if (value && is_constant) pen_value_make_constant(value);
+  if (value && is_read_only) pen_value_make_read_only(value);  // whoever has the buffer itself may write it
   return made(e, value);
 }
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from penlight.capture.lite.archive import Archive
+from penlight.archive import Archive
 from penlight.capture.lite.instructions import (
     check_operator_version,
     check_registers,
@@ -32,7 +32,9 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
     check_byte_order(archive, file)
     storages: dict[str, Storage] = {}
     constants = "bytecode/" if any(n.startswith("bytecode/") for n in archive.records) else "constants/"
-    table = unpickle(archive.read("bytecode.pkl"), f"{file}: bytecode.pkl", storages_in(archive, constants, storages))
+    table = unpickle(
+        archive.read("bytecode.pkl"), f"{file}: bytecode.pkl", storages_in(archive, constants, storages), archive.budget
+    )
     table = _tuple(table, f"{file}: bytecode.pkl")
     sources, modules = read_sources(archive, file), read_modules(archive, file)
     functions: dict[str, Function] = {}
@@ -48,10 +50,14 @@ def read_zip(archive: Archive, file: str) -> LiteProgram:
             lines = [of[s.x] if s.op == "OP" and 0 <= s.x < len(of) else "" for s in function.instructions]
         function.sources = lines if lines is not None and len(lines) == len(function.instructions) else None
         functions[function.name] = function
-    module = unpickle(archive.read("data.pkl"), f"{file}: data.pkl", storages_in(archive, "data/", storages))
+    module = unpickle(
+        archive.read("data.pkl"), f"{file}: data.pkl", storages_in(archive, "data/", storages), archive.budget
+    )
     if not isinstance(module, ScriptObject):
         raise CaptureError(f"{file}: data.pkl holds {type(module).__name__}, expected a module")
-    return LiteProgram("zip", version, operator_version(archive, file), functions, module, archive.extra_files(), file)
+    return LiteProgram(
+        "zip", version, operator_version(archive, file), functions, module, archive.extra_files(), file, archive.budget
+    )
 
 
 def bytecode_version(archive: Archive, file: str) -> int:

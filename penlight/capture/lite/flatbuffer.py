@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from penlight.budget import MAX_DEPTH, Budget
 from penlight.capture.lite.bytecode import argument, operator, spaced
 from penlight.capture.lite.instructions import (
     MAX_OPERATOR_VERSION,
@@ -25,12 +26,12 @@ from penlight.capture.lite.instructions import (
 )
 from penlight.capture.lite.program import Argument, Function, LiteProgram, Operator
 from penlight.capture.lite.tensors import ELEMENT_TYPES, per_channel, tensor
-from penlight.capture.lite.unpickle import MAX_DEPTH, MAX_EXPANDED
 from penlight.errors import CaptureError
 from penlight.ir.values import Device, EnumValue, Quantizer, ScriptObject, ScriptTensor, Storage, TypedDict, TypedList
 
 _WITH_FIELDS, _CUSTOM, _WITH_SETSTATE = 1, 2, 3  # kinds of object types
 _PER_TENSOR, _PER_CHANNEL, _PER_CHANNEL_FLOAT = 0, 1, 4  # quantization schemes
+_MAX_FIELDS = 32  # of a table; Module has 12
 _READ_RATIO = 4  # bytes read from vectors and strings, at most, per byte of the file
 
 
@@ -51,7 +52,9 @@ class _Wire:
         self.view = data.data
         self.file = file
         self.left = _READ_RATIO * len(data) + (1 << 16)
+        self.budget = Budget(len(data), file)
         self.strings: dict[int, str] = {}
+        self.layouts: dict[tuple[int, int], tuple[int, ...]] = {}
 
     def error(self, what: str) -> CaptureError:
         return CaptureError(f"{self.file} cannot be read: {what}")
@@ -73,6 +76,14 @@ class _Wire:
         self.left -= size
         if self.left < 0:
             raise self.error("its parts overlap so often that they are many times as large as the file")
+
+    def layout(self, at: int, count: int) -> tuple[int, ...]:
+        """The offsets of a table's fields. Tables share such lists: each is there once, and no table that is read has more than a few."""
+        key = (at, min(count, _MAX_FIELDS))
+        if key not in self.layouts:
+            self.layouts[key] = self.unpack(f"<{key[1]}H", at)
+            self.budget.step(key[1])
+        return self.layouts[key]
 
     def extent(self, at: int, item: int) -> tuple[int, int]:
         """Start and number of the items of a vector, all inside of the file."""
@@ -102,8 +113,9 @@ class _Table:
         size, _ = wire.unpack("<2H", layout)
         if size < 4 or size % 2:
             raise wire.error(f"the layout of a table {name} has {size} bytes")
-        self.offsets = wire.unpack(f"<{(size - 4) // 2}H", layout + 4)
+        self.offsets = wire.layout(layout + 4, (size - 4) // 2)
         wire.spend(4)
+        wire.budget.step(2)
 
     def place(self, field: int) -> int:
         """Where a field lies; 0: it is left out."""
@@ -215,7 +227,9 @@ class _Reader:
         extra = {
             t.string(0): t.string(1, "").encode("utf-8", "surrogateescape") for t in self.module.tables(1, "ExtraFile")
         }
-        return LiteProgram("flatbuffer", self.version, operator_version, self.functions, module, extra, wire.file)
+        return LiteProgram(
+            "flatbuffer", self.version, operator_version, self.functions, module, extra, wire.file, wire.budget
+        )
 
     def child(self, index: int) -> Any:
         """A value that the present one refers to: one before it."""
@@ -225,8 +239,9 @@ class _Reader:
         self.size += self.sizes[index]
         if self.depth > MAX_DEPTH:
             raise self.wire.error(f"values are nested deeper than {MAX_DEPTH}")
-        if self.size > MAX_EXPANDED:
-            raise self.wire.error(f"values refer to each other so often that they have more than {MAX_EXPANDED} parts")
+        if self.size > self.wire.budget.most_steps:
+            raise self.wire.budget.exceeded(f"{self.size} steps to walk a value")
+        self.wire.budget.step()
         return self.values[index]
 
     def children(self, table: _Table, field: int) -> list[Any]:
@@ -239,7 +254,9 @@ class _Reader:
         return tuple(self.children(table, 0))
 
     def _dict(self, table: _Table) -> TypedDict:
-        keys, values = self.children(table, 0), self.children(table, 1)
+        keys, before = self.children(table, 0), self.size
+        self.wire.budget.step(before)  # to hash a tuple is to walk all of it, shared parts each time
+        values = self.children(table, 1)
         if len(keys) != len(values):
             raise self.wire.error(f"a dict has {len(keys)} keys and {len(values)} values")
         try:
@@ -344,6 +361,7 @@ class _Reader:
             table.vector(4, "<i4"),
             quantizer=None if schema is None else self._quantizer(schema, where),
             requires_grad=bool(table.number(5, "<B")),
+            budget=self.wire.budget,
         )
 
     def _quantizer(self, schema: _Table, where: str) -> Quantizer:

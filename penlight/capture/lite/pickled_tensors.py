@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from penlight.budget import Budget
 from penlight.capture.lite.tensors import ElementType, per_channel, tensor
 from penlight.errors import CaptureError
 from penlight.ir.values import Quantizer, ScriptTensor, Storage
@@ -30,10 +32,13 @@ class Scheme:
 class PickledTensors:
     """`read` finds the bytes of a storage by the key that the pickle gives; `error` makes an exception of what is wrong."""
 
-    def __init__(self, where: str, read: StorageReader | None, error: Callable[[str], CaptureError]) -> None:
+    def __init__(
+        self, where: str, read: StorageReader | None, error: Callable[[str], CaptureError], budget: Budget
+    ) -> None:
         self.where = where
         self.read = read
         self.error = error
+        self.budget = budget
         self.storage_bytes: dict[str, int] = {}  # of the storages in use, by key
         self.scale_bytes = 0  # read from them for quantizers
 
@@ -86,6 +91,7 @@ class PickledTensors:
             strides,
             quantizer=quantizer,
             requires_grad=requires_grad,
+            budget=self.budget,
         )
 
     def _quantizer(self, given: Any, where: str) -> Quantizer:
@@ -100,6 +106,7 @@ class PickledTensors:
             and isinstance(given[1], ScriptTensor)
             and isinstance(given[2], ScriptTensor)
         ):
+            self.budget.step(math.prod(given[1].shape) + math.prod(given[2].shape))
             self.scale_bytes += given[1].byte_count + given[2].byte_count
             if self.scale_bytes > sum(self.storage_bytes.values()):
                 raise self.error("quantized tensors have more scales than the file holds")

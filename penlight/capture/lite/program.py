@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from penlight.budget import Budget
 from penlight.ir.values import ScriptObject
 
 
@@ -67,6 +68,7 @@ class LiteProgram:
     module: ScriptObject
     extra_files: dict[str, bytes] = field(default_factory=dict)
     path: str = ""
+    budget: Budget = field(default_factory=lambda: Budget(0, "the model"))  # what is left for reading on
 
     @property
     def methods(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from penlight.capture.lite.archive import MAGIC, Archive
+from penlight.archive import MAGIC, Archive
 from penlight.capture.lite.bytecode import bytecode_version as zip_version
 from penlight.capture.lite.bytecode import read_zip
 from penlight.capture.lite.packed import PREFIX, unpack
@@ -19,7 +19,8 @@ from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.registers import translated
 from penlight.capture.lite.restore import restore
 from penlight.capture.lite.upgrade import name_in_file, upgrade
-from penlight.errors import CaptureError
+from penlight.errors import BudgetError, CaptureError
+from penlight.file_kinds import is_flat, map_file, mapped
 from penlight.ir.values import ScriptObject, ScriptTensor
 
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -54,7 +55,7 @@ def extra_files(source: Source) -> dict[str, bytes]:
     data, file = opened(source)
     with _scattered(data):
         if bytes(data[:2]) == MAGIC[:2]:
-            return Archive(data, file).extra_files()
+            return {} if is_flat(data) else Archive(data, file).extra_files()
         return _read(data, file).extra_files
 
 
@@ -116,22 +117,15 @@ def opened(source: Source) -> tuple[np.ndarray, str]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return np.frombuffer(source, np.uint8), "the model"
     if isinstance(source, (str, os.PathLike)):
-        with open(source, "rb") as handle:
-            return _map(handle), os.path.basename(os.fspath(source))
+        return mapped(source), os.path.basename(os.fspath(source))
     name = getattr(source, "name", "")
     file = os.path.basename(name) if isinstance(name, str) and name else "the model"
     try:
         if source.tell() == 0:
-            return _map(source), file
+            return map_file(source), file
     except (OSError, AttributeError, ValueError):  # not a file of the system: a stream in memory
         pass
     return np.frombuffer(source.read(), np.uint8), file
-
-
-def _map(handle: Any) -> np.ndarray:
-    if os.fstat(handle.fileno()).st_size == 0:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
 
 
 @contextmanager
@@ -177,9 +171,11 @@ def _unpack_states(program: LiteProgram) -> None:
             continue
         try:
             function, constants = translated(program, program.functions[f"{value.type_name}.__setstate__"])
+        except BudgetError:
+            raise
         except CaptureError:  # broken code: the object keeps its state, as one whose method does too much
             continue
-        restore(value, function, constants, program.path)
+        restore(value, function, constants, program.path, program.budget)
 
 
 def objects_in(values: list[Any]) -> list[ScriptObject]:

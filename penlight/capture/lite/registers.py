@@ -71,6 +71,7 @@ class _Builder:
 
     def class_name(self, text: str) -> str:
         """The class of a named tuple "__torch__.N[NamedTuple, [[x, Tensor], [y, int]]]", with its fields."""
+        self.program.budget.step(1 + len(text) // 8)
         match = re.fullmatch(r"([\w.]+)\[\s*NamedTuple,\s*\[(.*)\]\s*\]", text, re.DOTALL)
         if match:
             self.script.classes[match[1]] = re.findall(r"\[\s*(\w+)\s*,", match[2])
@@ -93,7 +94,7 @@ class _Translation(StackCode):
         self.stored = first is not None and first.op == "STOREN" and (first.x, first.n) == (1, len(self.params))
         self.shift = -1 if self.stored else len(self.params) - 1  # register r of the file is r + shift here
         first_slot = function.register_count + (0 if self.stored else len(self.params))
-        super().__init__(function, builder.program.path, first_slot)
+        super().__init__(function, builder.program.path, first_slot, builder.program.budget)
         if self.stored and len(self.params) > function.register_count:
             raise self.error(0, f"has {function.register_count} registers for {len(self.params)} parameters")
         self.depths: dict[int, int] = {}
@@ -256,6 +257,8 @@ class _Translation(StackCode):
                 self.emit("set_attr", self.pop(2), target=self._slot_number(x))
             case "ISINSTANCE":
                 types = [self._item(self.f.types, x + k, "type") for k in range(n)]
+                self.budget.step(n)
+                self.budget.take(sum(map(len, types)))
                 self._push_results("isinstance", self.pop(1), "|".join(types))
             case "LIST_UNPACK":
                 self._push_results("unpack", self.pop(1), results=x)
@@ -271,6 +274,7 @@ class _Translation(StackCode):
         if not 0 <= results < MAX_DEPTH:
             raise self.error(self.at, f"gives {results} values")
         depth = len(self.stack)
+        self.budget.step(results + len(args))
         self.emit(op, args, [self.slot(depth + k) for k in range(results)], target)
         for _ in range(results):
             self.push()

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from penlight.budget import Budget
 from penlight.capture.lite.packed import PREFIX, unpack
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const, ScriptFunction
@@ -26,12 +27,17 @@ class _CannotRunError(Exception):
 
 
 def restore(
-    value: ScriptObject, function: ScriptFunction, constants: list[Any], file: str, names: list[str] | None = None
+    value: ScriptObject,
+    function: ScriptFunction,
+    constants: list[Any],
+    file: str,
+    budget: Budget,
+    names: list[str] | None = None,
 ) -> bool:
     """Runs __setstate__ on an object that has a state; False where that takes more than is here."""
     slots: dict[int, Any] = {}
     try:
-        _run(function, constants, value, slots, file)
+        _run(function, constants, value, slots, file, budget)
         given = names or [str(i) for i in range(max(slots, default=-1) + 1)]
         value.attributes = {name: slots.get(i) for i, name in enumerate(given)}
     except (_CannotRunError, IndexError, KeyError, TypeError, ValueError, AttributeError):
@@ -41,13 +47,19 @@ def restore(
 
 
 def _run(
-    function: ScriptFunction, constants: list[Any], target: ScriptObject, slots: dict[int, Any], file: str
+    function: ScriptFunction,
+    constants: list[Any],
+    target: ScriptObject,
+    slots: dict[int, Any],
+    file: str,
+    budget: Budget,
 ) -> None:
     registers: dict[int, Any] = {0: target, 1: target.state}
     at = 0
     for _ in range(_MAX_STEPS):
         action = function.code[at]
         at += 1
+        budget.step(1 + len(action.args) + len(action.results))
         args = [constants[a.index] if isinstance(a, Const) else registers.get(a) for a in action.args]
         if action.op == "return":
             return
@@ -59,6 +71,10 @@ def _run(
             slots[action.target] = args[1]
         elif action.op not in ("branch", "drop"):
             results = _results(action, args, target, slots, file)
+            if action.op in ("list", "tuple", "dict") or isinstance(results[0] if results else None, (list, tuple)):
+                made = results[0] if results else ()
+                budget.step(len(made))
+                budget.take(8 * len(made))
             registers.update(zip(action.results, results, strict=True))
     raise _CannotRunError
 
@@ -75,6 +91,8 @@ def _results(action: Action, args: list[Any], target: ScriptObject, slots: dict[
         case "list":
             return [TypedList(args)]
         case "dict":
+            if not all(map(is_plain, args[::2])):
+                raise _CannotRunError
             return [TypedDict(zip(args[::2], args[1::2], strict=True))]
         case "unpack":
             return args[0]
@@ -88,8 +106,14 @@ PLAIN_OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::__not__": operator.not_, "aten::__is__": operator.is_, "aten::__isnot__": operator.is_not,
     **{f"aten::{name}": getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
 }  # fmt: skip
+BY_IDENTITY = ("aten::__not__", "aten::__is__", "aten::__isnot__")
 PLAIN_OVERLOADS = ("", "int", "float", "str", "bool")
 _PREPACK = {f"quantized::conv{t}{n}d_prepack": (n, bool(t)) for t in ("", "_transpose") for n in (1, 2, 3)}
+
+
+def is_plain(value: Any) -> bool:
+    """Numbers and text: to compare or hash others may take as long as a file likes, as parts of tuples are shared."""
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _call(name: str, args: list[Any], file: str) -> Any:
@@ -98,9 +122,11 @@ def _call(name: str, args: list[Any], file: str) -> Any:
         return _tuple(args[0])[args[1]]
     if name == "prim::TupleSlice":
         return _tuple(args[0])[args[1] : args[2]]
-    if base == "aten::__getitem__" and isinstance(args[0], (list, dict)):
+    if base == "aten::__getitem__" and isinstance(args[0], (list, dict)) and is_plain(args[1]):
         return args[0][args[1]]
     if base in PLAIN_OPERATORS and overload in PLAIN_OVERLOADS:
+        if base not in BY_IDENTITY and not all(map(is_plain, args)):
+            raise _CannotRunError
         return PLAIN_OPERATORS[base](*args)
     if name in ("quantized::linear_prepack", "quantized::linear_prepack_fp16"):
         return _packed("quantized.LinearPackedParamsBase", tuple(args), file)

@@ -14,7 +14,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from penlight.capture.lite.archive import Archive
+from penlight.archive import Archive
+from penlight.budget import Budget
 from penlight.capture.lite.unpickle import unpickle
 from penlight.errors import CaptureError
 
@@ -42,17 +43,20 @@ def read_sources(archive: Archive, file: str) -> dict[str, list[str]]:
     if "mobile_debug_handles.pkl" not in archive or "callstack_debug_map.pkl" not in archive:
         return {}
     try:
-        handles = unpickle(archive.read("mobile_debug_handles.pkl"), file)
-        calls = unpickle(archive.read("callstack_debug_map.pkl"), file)
+        handles = unpickle(archive.read("mobile_debug_handles.pkl"), file, budget=archive.budget)
+        calls = unpickle(archive.read("callstack_debug_map.pkl"), file, budget=archive.budget)
         ranges = Ranges()
         for name in archive.records:
             if name.endswith(".debug_pkl"):
-                ranges.read(unpickle(archive.read(name), file))
-        described = {entry[0]: entry for entry in calls}
+                ranges.read(unpickle(archive.read(name), file, budget=archive.budget))
+        described = {entry[0]: entry for entry in calls if isinstance(entry[0], int)}  # to hash a tuple may take long
         texts: dict[tuple[int, str], str] = {}
         result: dict[str, list[str]] = {}
         for function, ((_, (numbers,)),) in (entry for entry in handles if isinstance(entry, tuple)):
             method = function.rpartition(".")[2]
+            if not isinstance(function, str) or not all(isinstance(number, int) for number in numbers):
+                continue
+            archive.budget.step(len(numbers))
             for number in numbers:
                 if (number, method) not in texts:
                     texts[number, method] = _text(described.get(number), method, ranges)
@@ -75,12 +79,12 @@ class Ranges:
         self.by_tag = True
 
     @classmethod
-    def of(cls, data: bytes, file: str) -> Ranges | None:
+    def of(cls, data: bytes, file: str, budget: Budget) -> Ranges | None:
         """Those of one .debug_pkl; None where it does not fit together."""
         made = cls()
         made.by_tag = False
         try:
-            made.read(unpickle(data, file))
+            made.read(unpickle(data, file, budget=budget))
         except (CaptureError, TypeError, ValueError, IndexError, AttributeError, KeyError):
             return None
         return made
@@ -111,6 +115,8 @@ class Ranges:
             offset, (source, start, _), tag = (
                 record if isinstance(record[1], tuple) else (record[0], record[2], record[1])
             )
+            if not isinstance(offset, int) or not isinstance(tag, int | None):
+                continue
             if not self._offsets or offset > self._offsets[-1]:
                 self._offsets.append(offset)
                 self._records.append((source, start, strings))
@@ -154,7 +160,7 @@ def read_modules(archive: Archive, file: str) -> dict[str, list[str]]:
     if "mobile_debug.pkl" not in archive:
         return {}
     try:
-        table = unpickle(archive.read("mobile_debug.pkl"), file)
+        table = unpickle(archive.read("mobile_debug.pkl"), file, budget=archive.budget)
         entries = [entry for entry in table if isinstance(entry, tuple)]
         return {function: [_module(text) for text in texts] for function, ((_, texts),) in entries}
     except (CaptureError, TypeError, ValueError, AttributeError):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from penlight.budget import Budget
 from penlight.capture.lite.program import Function
 from penlight.errors import CaptureError
 from penlight.ir.script import Action, Const
@@ -22,9 +23,10 @@ MAX_DEPTH = 1 << 16
 class StackCode:
     """Code of one function, and where each value on its stack is: in its own slot, another register, or a constant."""
 
-    def __init__(self, function: Function, file: str, first_slot: int) -> None:
+    def __init__(self, function: Function, file: str, first_slot: int, budget: Budget) -> None:
         self.f = function
         self.file = file
+        self.budget = budget
         self.first_slot = first_slot
         self.code: list[Action] = []
         self.stack: list[int | Const] | None = None  # None: nothing leads here
@@ -73,6 +75,9 @@ class StackCode:
         return self._write(op, args, results, target)
 
     def _write(self, op: str, args: Any, results: Any, target: Any = None) -> Action:
+        # `_drop` looks at the whole stack each time
+        self.budget.step(1 + len(args) + len(results) + len(self.stack or ()) // 16)
+        self.budget.take(8 * (len(args) + len(results)) + 64)
         source = self.f.sources[self.at] if self.f.sources and self.at < len(self.f.sources) else ""
         action = Action(op, list(args), list(results), target, None, source or f"in {self.f.method}")
         self.code.append(action)
@@ -101,6 +106,7 @@ class StackCode:
     def settle(self, only: int | None = None) -> None:
         """Puts values that wait elsewhere into their slots: all, or those in one register, which is about to change."""
         assert self.stack is not None
+        self.budget.step(len(self.stack))
         for depth, where in enumerate(self.stack):
             slot = self.slot(depth)
             if where != slot and (only is None or where == only):
@@ -155,6 +161,7 @@ class StackCode:
 
     def begin_block(self, depth: int | None) -> None:
         """From here on code is reached by jumps too, with so many values on the stack; None: by nothing."""
+        self.budget.step(depth or 0)
         self.stack = None if depth is None else [self.slot(d) for d in range(depth)]
         self.moved, self.in_hand = set(), []
         self.block = len(self.code)

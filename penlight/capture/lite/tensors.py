@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from penlight.budget import Budget
 from penlight.errors import CaptureError
 from penlight.ir.values import Quantizer, ScriptTensor, Storage
 
@@ -58,6 +59,7 @@ def tensor(
     *,
     quantizer: Quantizer | None = None,
     requires_grad: bool = False,
+    budget: Budget | None = None,
 ) -> ScriptTensor:
     """A checked tensor. `where` begins the error message."""
     if not kind.dtype:
@@ -85,7 +87,11 @@ def tensor(
         )
     if quantizer is not None and quantizer.axis is not None:
         _check_channels(where, quantizer, shape)
-    return ScriptTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
+    made = ScriptTensor(storage, kind.dtype, offset, tuple(shape), tuple(strides), quantizer, requires_grad)
+    if budget is not None:
+        budget.step(1 + len(shape))
+        budget.take(made.byte_count)  # written out, as a plan does with it, it takes that many
+    return made
 
 
 def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -3,7 +3,7 @@
 Nothing is imported and nothing is called. A name in the pickle is looked up in the table of constructors below; any other is an
 error that tells the name. Containers cannot be changed once they are in the memo (torch writes them there when they are
 finished), so values have no cycles. Their depth, and their size with shared parts counted each time, are limited while they are
-built, so that walking them later always ends soon.
+built (penlight/budget.py), so that walking them later always ends soon.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from penlight.budget import MAX_DEPTH, Budget
 from penlight.capture.lite.pickled_tensors import SCHEMES, PickledTensors, Scheme, StorageReader
 from penlight.capture.lite.tensors import BY_STORAGE
 from penlight.errors import CaptureError
 from penlight.ir.values import Device, EnumValue, ScriptObject, ScriptTensor, TypedDict, TypedList
-
-MAX_DEPTH = 200
-MAX_EXPANDED = 50_000_000  # values, each counted as often as it is reached
 
 
 @dataclass(frozen=True)
@@ -64,10 +62,10 @@ _CALLED = {
 }
 
 
-def unpickle(data: bytes, where: str, storage: StorageReader | None = None) -> Any:
+def unpickle(data: bytes, where: str, storage: StorageReader | None = None, budget: Budget | None = None) -> Any:
     """The value of a pickle. `where` begins error messages ("model.ptl: data.pkl"); `storage` finds the bytes of tensors by the
     key that the pickle gives."""
-    reader = _Reader(data, where, storage)
+    reader = _Reader(data, where, storage, budget or Budget(len(data), where))
     try:
         return reader.run()
     except (IndexError, struct.error):
@@ -78,7 +76,7 @@ def unpickle(data: bytes, where: str, storage: StorageReader | None = None) -> A
 
 
 class _Reader:
-    def __init__(self, data: bytes, where: str, storage: StorageReader | None) -> None:
+    def __init__(self, data: bytes, where: str, storage: StorageReader | None, budget: Budget) -> None:
         self.data = data
         self.where = where
         self.at = 0
@@ -88,7 +86,8 @@ class _Reader:
         self.memo: dict[int, tuple[Any, _Shape]] = {}
         self.finished: set[int] = set()  # ids of containers in the memo
         self.copied = 0  # elements of lists and dicts that got a type
-        self.tensors = PickledTensors(where, storage, self.error)
+        self.budget = budget
+        self.tensors = PickledTensors(where, storage, self.error, budget)
 
     def run(self) -> Any:
         if self.data[:2] != b"\x80\x02":
@@ -197,8 +196,9 @@ class _Reader:
             internal = internal or i
         if depth >= MAX_DEPTH:
             raise self.error(f"values are nested deeper than {MAX_DEPTH}")
-        if expanded > MAX_EXPANDED:
-            raise self.error(f"values refer to each other so often that they have more than {MAX_EXPANDED} parts")
+        if expanded > self.budget.most_steps:
+            raise self.budget.exceeded(f"{expanded} steps to walk a value")
+        self.budget.step(len(shapes) + 1)
         return expanded, depth + 1, internal
 
     def plain(self, shape: _Shape, what: str) -> None:
@@ -239,7 +239,8 @@ class _Reader:
         items = self.stack[start:]
         if len(items) % 2:
             raise self.error("a key of a dict has no value")
-        for key, value in zip(items[::2], items[1::2], strict=True):
+        for key, value, shape in zip(items[::2], items[1::2], self.shapes[start::2], strict=True):
+            self.budget.step(shape[0])  # to hash a tuple is to walk all of it, shared parts each time
             try:
                 target[key] = value
             except TypeError:

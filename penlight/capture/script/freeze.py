@@ -15,19 +15,22 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from penlight.budget import Budget
 from penlight.capture.lite.read import objects_in
-from penlight.capture.lite.restore import PLAIN_OPERATORS, PLAIN_OVERLOADS
+from penlight.capture.lite.restore import BY_IDENTITY, PLAIN_OPERATORS, PLAIN_OVERLOADS, is_plain
 from penlight.capture.script.dataflow import JUMPS, Waiting, following, gives_view, live_after, reads, renamed, written
 from penlight.ir.script import Action, Const, Script, ScriptFunction
 from penlight.ir.values import ScriptObject, ScriptTensor
 from penlight.ops.vm_operators import operators
 
+_BYTES_PER_ACTION = 512  # as which an instruction counts, for the budget
 Slot = tuple[int, int]  # id of an object, number of its attribute; object 0: any
 _FOLDED: dict[str, Callable[..., Any]] = {
     "aten::__and__.bool": operator.and_, "aten::__or__.bool": operator.or_, "aten::len.t": len,
     **{f"{name}.{kind}".rstrip("."): call for name, call in PLAIN_OPERATORS.items() for kind in PLAIN_OVERLOADS},
 }  # fmt: skip
 # Actions that do nothing but give their results.
+_ENDS = (*JUMPS, "return", "planned")  # of blocks
 _PURE = ("move", "get_attr", "tuple", "list", "dict", "isinstance")
 
 
@@ -35,25 +38,30 @@ def freeze(script: Script) -> None:
     """Rewrites the functions of a script in place."""
     _forget_uncalled(script)
     before: set[Slot] | None = None
-    while (changing := changing_slots(script)) != before:  # again: what changed an attribute may be gone now
+    size = sum(len(f.code) for f in script.functions.values())
+    budget = Budget(_BYTES_PER_ACTION * size, "the model's code", f"{size} instructions")
+    for function in script.functions.values():
+        budget.take(3 * len(function.code) * (function.registers // 8))  # which of them live, as the bits of numbers
+    while (changing := changing_slots(script, budget)) != before:  # again: what changed an attribute may be gone now
         for function in script.functions.values():
-            known = _propagate(script, function, changing)
+            known = _propagate(script, function, changing, budget)
             _put_in(script, function, known)
             _clean(function)
         before = changing
-    _forget_unread(script, changing)
+    _forget_unread(script, changing, budget)
 
 
 # ---- which attributes change ----
-def changing_slots(script: Script) -> set[Slot]:
+def changing_slots(script: Script, budget: Budget | None = None) -> set[Slot]:
     """Attributes that code sets, or may write into in place: also those that share memory with such a one."""
     found: set[Slot] = set()
     touched: set[Slot] = set()
+    budget = budget or Budget(1 << 30, "the model's code")
     handed_on: set[Slot] = set()  # also stored in another attribute, or returned: writing there changes these
     for function in script.functions.values():
         code = renamed(function)
-        holders = _objects(script, function, code)
-        origins = _origins(code, holders)
+        holders = _objects(script, function, code, budget)
+        origins = _origins(code, holders, budget)
         for a in code:
             if a.op == "set_attr":
                 found |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}
@@ -90,7 +98,7 @@ def _register(at: int | Const) -> int:
     return at if isinstance(at, int) else -1
 
 
-def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> dict[int, set[int]]:
+def _objects(script: Script, function: ScriptFunction, code: list[Action], budget: Budget) -> dict[int, set[int]]:
     """The objects that each register may hold at any time, as ids; 0: any object. Does not look at the order of the code."""
     by_id = {id(o): o for o in objects_in([script.module])}
     held = {i: {0} for i in range(len(function.parameters))}
@@ -102,6 +110,7 @@ def _objects(script: Script, function: ScriptFunction, code: list[Action]) -> di
         changed = False
         for i, a in enumerate(code):
             made: set[int] = set()
+            budget.step(1 + len(a.results))
             if a.op == "get_attr":
                 for owner in held.get(_register(a.args[0]), {0}):
                     value = _slot_value(by_id.get(owner), a.target)
@@ -125,7 +134,7 @@ def _slot_value(owner: ScriptObject | None, slot: int) -> Any:
     return values[slot] if slot < len(values) else None
 
 
-def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[Slot]]:
+def _origins(code: list[Action], holders: dict[int, set[int]], budget: Budget) -> dict[int, set[Slot]]:
     """For each register, the attributes whose memory its value may share."""
     origins: dict[int, set[Slot]] = {}
     changed = True
@@ -140,6 +149,7 @@ def _origins(code: list[Action], holders: dict[int, set[int]]) -> dict[int, set[
                 made = {(0, -1)}  # anything that was handed on
             else:
                 continue
+            budget.step(1 + len(made) * len(a.results) // 4)
             for r in a.results:
                 if not made <= origins.get(r, set()):
                     origins.setdefault(r, set()).update(made)
@@ -173,28 +183,37 @@ class Known:
 Registers = dict[int, Known]
 
 
-def _propagate(script: Script, function: ScriptFunction, changing: set[Slot]) -> dict[int, Registers]:
-    """For each action that can be reached: what the registers hold before it."""
+def _propagate(script: Script, function: ScriptFunction, changing: set[Slot], budget: Budget) -> dict[int, Registers]:
+    """For each action that can be reached: what it is known to hold, of the registers that it reads. What all registers hold is kept where
+    ways meet only: kept before each action, it would grow with the square of the code."""
+    code = function.code
     start: Registers = {0: Known(script.module)} if function.method is not None else {}
-    before: dict[int, Registers] = {0: start}
+    before: dict[int, Registers] = {0: start}  # of all registers, where blocks begin
+    begins = {way for i, a in enumerate(code) if a.op in _ENDS for way in following(code, i)} | {0}
+    narrowed: dict[int, Registers] = {}
     waiting = Waiting(0)
-    for i in waiting:
-        a = function.code[i]
-        for way in following(function.code, i):
-            registers = _after(script, a, before[i], changing, leaving=a.op == "loop" and way == a.target)
-            decided = _decision(script, a, before[i])
+    for first in waiting:
+        registers, i = dict(before[first]), first
+        while True:
+            a = code[i]
+            budget.step(1 + len(a.args))
+            narrowed[i] = {r: registers[r] for r in reads(a) if r in registers}
+            if a.op in _ENDS or i + 1 in begins or i + 1 >= len(code):
+                break
+            _advance(script, a, registers, changing)
+            i += 1
+        decided = _decision(script, a, registers)
+        for way in following(code, i):
             if decided is not None and way != (i + 1 if decided else a.target):
                 continue
+            budget.step(1 + len(registers))
+            after = _after(script, a, registers, changing, leaving=a.op == "loop" and way == a.target)
             seen = before.get(way)
-            joined = (
-                registers
-                if seen is None
-                else {r: k for r, k in seen.items() if r in registers and k.same(registers[r])}
-            )
+            joined = after if seen is None else {r: k for r, k in seen.items() if r in after and k.same(after[r])}
             if seen is None or len(joined) != len(seen):
                 before[way] = joined
                 waiting.add(way)
-    return before
+    return narrowed
 
 
 def _value(script: Script, at: int | Const, registers: Registers) -> Known | None:
@@ -217,12 +236,17 @@ def _after(script: Script, a: Action, before: Registers, changing: set[Slot], le
             registers.pop(r, None)
         registers.update(moved)
         return registers
+    _advance(script, a, registers, changing)
+    return registers
+
+
+def _advance(script: Script, a: Action, registers: Registers, changing: set[Slot]) -> None:
+    """What registers hold after an action that is no loop, in place."""
+    made = _result(script, a, registers, changing)
     for r in (*a.results, *(reads(a) if a.op == "drop" else ())):
         registers.pop(r, None)
-    made = _result(script, a, before, changing)
     if made is not None:
         registers[a.results[0]] = made
-    return registers
 
 
 def _result(script: Script, a: Action, registers: Registers, changing: set[Slot]) -> Known | None:
@@ -239,12 +263,18 @@ def _result(script: Script, a: Action, registers: Registers, changing: set[Slot]
         return Known(_slot_value(owner, a.target)) if not changes and a.target < len(owner.attributes) else None
     if a.op == "op" and a.target in _FOLDED and all(k is not None for k in args):
         values = [k.value for k in args if k is not None]
-        return Known(_FOLDED[a.target](*values)) if all(map(_is_plain, values)) or "is" in a.target else None
+        base = a.target.partition(".")[0]
+        if base not in BY_IDENTITY and not all(map(is_plain, values)) and not (base == "aten::len" and _is_row(values)):
+            return None
+        try:
+            return Known(_FOLDED[a.target](*values))
+        except (TypeError, ValueError):  # arguments that the operator does not take: the run says so
+            return None
     return None
 
 
-def _is_plain(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, str, tuple, list))
+def _is_row(values: list[Any]) -> bool:
+    return len(values) == 1 and isinstance(values[0], (tuple, list))
 
 
 # ---- rewriting ----
@@ -324,12 +354,12 @@ def _remove(function: ScriptFunction, gone: set[int]) -> None:
             a.target = moved[a.target]
 
 
-def _forget_unread(script: Script, changing: set[Slot]) -> None:
+def _forget_unread(script: Script, changing: set[Slot], budget: Budget) -> None:
     """Empties attributes that no code reads any more, so that the file does not hold them. Their slots stay: code names them by number."""
     read: set[Slot] = {(0, slot) for _, slot in changing}
     for function in script.functions.values():
         code = renamed(function)
-        holders = _objects(script, function, code)
+        holders = _objects(script, function, code, budget)
         for a in code:
             if a.op == "get_attr":
                 read |= {(holder, a.target) for holder in holders.get(_register(a.args[0]), {0})}

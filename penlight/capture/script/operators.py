@@ -9,6 +9,7 @@ import torch
 
 from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, is_number, torch_argument
 from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
+from penlight.capture.trust import check_operator
 from penlight.errors import CaptureError
 
 
@@ -45,6 +46,7 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
         return PACKED[name](*args)
     if is_about_quantized(name, args):
         return call_quantized(name, overload, args, call_torch)
+    check_operator(name)
     namespace, _, base = name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), base, None)
     op = getattr(packet, overload or "default", None) if packet is not None else None

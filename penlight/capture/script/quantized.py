@@ -33,7 +33,7 @@ class Quantized:
     """A quantized tensor: real = (stored - zero) * scale, with one of each, or one for every place along `axis`."""
 
     stored: torch.Tensor
-    scale: Any  # float, or a tuple of them
+    scale: Any  # float; along an axis a tuple of them, or a tensor
     zero: Any
     axis: int | None = None
     shared: bool = False  # another one has the same memory: writing into this one would change it
@@ -59,7 +59,10 @@ class Quantized:
         kind = self.stored.dtype
         if self.axis is None:
             return OPS.dequantize_per_tensor.default(self.stored, self.scale, self.zero, *LEVELS[kind], kind)
-        scales, zeros = torch.tensor(self.scale, dtype=torch.float64), torch.tensor(self.zero, dtype=torch.int64)
+        scales, zeros = _numbers(self.scale, torch.float64), _numbers(self.zero, torch.int64)
+        if zeros.is_floating_point():
+            places = (*(1,) * self.axis, -1, *(1,) * (self.stored.dim() - self.axis - 1))
+            return (self.stored.float() - zeros.view(places)) * scales.view(places)
         return OPS.dequantize_per_channel.default(self.stored, scales, zeros, self.axis, *LEVELS[kind], kind)
 
     def same(self, real: torch.Tensor) -> Quantized:
@@ -69,6 +72,13 @@ class Quantized:
         return quantized(real, self.scale, self.zero, self.stored.dtype)
 
 
+@dataclass(eq=False)
+class Rounded:
+    """A tensor quantized by a scale that the run chooses, as the reals that its integers stand for: all that code may ask of it here."""
+
+    real: torch.Tensor
+
+
 def quantized(real: torch.Tensor, scale: Any, zero: Any, kind: torch.dtype) -> Quantized:
     if not isinstance(scale, (int, float)) or not isinstance(zero, (int, float)):
         raise CaptureError("a scale or a zero point that is computed when the model runs is not planned")
@@ -76,23 +86,30 @@ def quantized(real: torch.Tensor, scale: Any, zero: Any, kind: torch.dtype) -> Q
     return Quantized(OPS.quantize_per_tensor.default(real, *args), float(scale), int(zero))
 
 
+def _numbers(x: Any, kind: torch.dtype) -> torch.Tensor:
+    return x if isinstance(x, torch.Tensor) else torch.tensor(x, dtype=kind)
+
+
+QUANTIZE = {
+    "aten::quantize_per_tensor", "aten::quantize_per_channel", "aten::quantize_per_tensor_dynamic", "aten::dequantize",
+}  # fmt: skip
+
+
 def holds_quantized(x: Any) -> bool:
     if isinstance(x, (list, tuple)):
         return any(map(holds_quantized, x))
-    return isinstance(x, Quantized)
+    return isinstance(x, (Quantized, Rounded))
 
 
 def is_about_quantized(name: str, args: list[Any]) -> bool:
     """Whether a call is for `call_quantized`."""
-    return (
-        name.startswith(("quantized::", "aten::quantized_"))
-        or name == "aten::quantize_per_tensor"
-        or any(map(holds_quantized, args))
-    )
+    return name.startswith(("quantized::", "aten::quantized_")) or name in QUANTIZE or any(map(holds_quantized, args))
 
 
 def call_quantized(name: str, overload: str, args: list[Any], call: Call) -> Any:
     """An operator that makes, reads or is given quantized tensors. `call` runs those on plain tensors."""
+    if name != "aten::dequantize" and any(isinstance(a, Rounded) for a in args):
+        raise CaptureError(f"{name} on a tensor whose scale is chosen in the run is not planned")
     if name in OPERATORS:
         return OPERATORS[name](*args)
     base = name.partition("::")[2]
@@ -102,8 +119,13 @@ def call_quantized(name: str, overload: str, args: list[Any], call: Call) -> Any
     if function in KEEP_SCALE and isinstance(x, Quantized) and not holds_quantized(args[1:]):
         made = x.same(call(f"aten::{function}", overload, [x.real, *args[1:]]))
         return _written(x, made, name) if in_place else made
-    if base in MOVE:
+    if base in MOVE or base in JOIN:
         return _moved(name, overload, args, call)
+    if base in ORDER and isinstance(x, Quantized) and not holds_quantized(args[1:]):
+        made = call(name, overload, [x.real, *args[1:]])
+        return [x.same(made[0]), *made[1:]] if isinstance(made, (list, tuple)) else x.same(made)
+    if base in COMPARE:
+        return call(name, overload, [a.real if isinstance(a, Quantized) else a for a in args])
     if function in FIXED and isinstance(x, Quantized):
         made = quantized(
             call(f"aten::{function}", overload, [x.real, *args[1:]]), *FIXED[function][x.dtype], x.stored.dtype
@@ -121,7 +143,7 @@ def _written(x: Quantized, made: Quantized, name: str) -> Quantized:
 
 
 def _moved(name: str, overload: str, args: list[Any], call: Call) -> Any:
-    """The same on the integers; views share them."""
+    """The same on the integers; views share them. What is joined to a tensor of another scale takes on the first one's, as in torch."""
     like = next(v for a in args for v in (a if isinstance(a, (list, tuple)) else [a]) if isinstance(v, Quantized))
     if like.axis is not None:
         raise CaptureError(f"{name} on a tensor with a scale for each channel is not planned")
@@ -131,9 +153,11 @@ def _moved(name: str, overload: str, args: list[Any], call: Call) -> Any:
             return [integers(v) for v in a]
         if isinstance(a, Quantized):
             a.shared = True
-            if (a.scale, a.zero, a.stored.dtype) != (like.scale, like.zero, like.stored.dtype):
-                raise CaptureError(f"{name} on quantized tensors of several scales is not planned")
-            return a.stored
+            if (a.scale, a.zero, a.stored.dtype) == (like.scale, like.zero, like.stored.dtype):
+                return a.stored
+            if name.partition("::")[2] not in JOIN or a.axis is not None or a.stored.dtype != like.stored.dtype:
+                raise CaptureError(f"{name} on tensors that are quantized in several ways is not planned")
+            return like.same(a.real).stored
         return a
 
     def wrapped(made: Any) -> Any:
@@ -149,14 +173,22 @@ KEEP_SCALE = {
     "relu", "relu6", "clamp", "clamp_min", "clamp_max", "hardtanh", "leaky_relu", "hardswish", "threshold", "max_pool1d", "max_pool2d",
     "max_pool3d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "mean",
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "upsample_bilinear2d", "constant_pad_nd", "pad", "reflection_pad1d",
-    "reflection_pad2d", "replication_pad2d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d",
+    "reflection_pad2d", "replication_pad2d", "_adaptive_avg_pool2d", "_adaptive_avg_pool3d", "gelu", "std", "masked_fill", "index",
 }  # fmt: skip
 # What moves elements, and changes none.
 MOVE = {
     "view", "reshape", "flatten", "unflatten", "permute", "transpose", "t", "numpy_T", "squeeze", "unsqueeze", "slice", "select", "narrow",
     "chunk", "split", "split_with_sizes", "unsafe_chunk", "unsafe_split", "unbind", "contiguous", "clone", "detach", "expand", "expand_as",
-    "view_as", "reshape_as", "index_select", "flip", "cat", "stack", "pixel_shuffle", "channel_shuffle", "alias", "data", "repeat", "roll",
+    "view_as", "reshape_as", "index_select", "flip", "pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "alias",
+    "data", "repeat", "repeat_interleave", "tile", "roll", "rot90", "ravel", "broadcast_to", "hsplit", "vsplit", "dsplit", "movedim",
+    "moveaxis", "tensor_split", "unfold", "diagonal", "atleast_1d", "atleast_2d", "atleast_3d",
 }  # fmt: skip
+# The same for several tensors, which the first one's scale is for.
+JOIN = {"cat", "concat", "concatenate", "stack", "hstack", "vstack", "row_stack", "dstack", "column_stack"}
+# What chooses among elements, and may say where they were.
+ORDER = {"max", "min", "topk", "sort"}
+# What gives truth values.
+COMPARE = {"eq", "ne", "lt", "le", "gt", "ge"}
 # Scale and zero point that torch gives these, whatever their input's: the whole range of the function.
 _UNIT = {torch.quint8: (1 / 256, 0), torch.qint8: (1 / 256, -128), torch.qint32: (1 / 2**32, 0)}
 FIXED = {
@@ -168,18 +200,46 @@ FIXED = {
 
 # ---- to integers and back ----
 def _quantize(x: Any, scale: Any, zero: Any, dtype: int) -> Any:
-    kind = STORED.get(DTYPES[dtype])
-    if kind is None:
-        raise CaptureError(f"quantization to {DTYPES[dtype]} is not planned")
     if isinstance(x, (list, tuple)):
         raise CaptureError("aten::quantize_per_tensor of a list is not planned")
-    return quantized(x, scale, zero, kind)
+    return quantized(x, scale, zero, _stored_as(dtype))
+
+
+def _quantize_channels(x: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor, axis: int, dtype: int) -> Quantized:
+    """Weights of FX's reference modules, which stay floats and are quantized in every call; as constants they are so once."""
+    axis %= x.dim()
+    if zeros.is_floating_point():  # of embeddings: a real zero point is added before rounding
+        kind, levels = (torch.uint8, (0, 15)) if dtype == _QUINT4X2 else (_stored_as(dtype), LEVELS[_stored_as(dtype)])
+        places = (*(1,) * axis, -1, *(1,) * (x.dim() - axis - 1))
+        steps = torch.round(x * (1 / scales.to(x.dtype)).view(places) + zeros.view(places))
+        return Quantized(steps.clamp(*levels).to(kind), scales, zeros, axis)
+    kind = _stored_as(dtype)
+    return Quantized(OPS.quantize_per_channel.default(x, scales, zeros, axis, *LEVELS[kind], kind), scales, zeros, axis)
+
+
+_QUINT4X2 = 16  # torch's number of the dtype, which plain tensors do not have
+
+
+def _stored_as(dtype: int) -> torch.dtype:
+    known = DTYPES[dtype] if dtype < len(DTYPES) else f"torch's dtype number {dtype}"
+    kind = STORED.get(known) if isinstance(known, torch.dtype) else None
+    if kind is None:
+        raise CaptureError(f"quantization to {known} is not planned")
+    return kind
+
+
+def _quantize_dynamic(x: torch.Tensor, dtype: int, reduce_range: bool) -> Any:
+    if DTYPES.index(torch.float16) == dtype:
+        return x.half()
+    if _stored_as(dtype) == torch.int32:
+        raise CaptureError("dynamic quantization to qint32 is not planned")
+    return Rounded(round_dynamic()(x, reduce_range))
 
 
 def _dequantize(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [_dequantize(v) for v in x]
-    return x.real if isinstance(x, Quantized) else x
+    return x.real if isinstance(x, (Quantized, Rounded)) else x.float()  # torch takes plain tensors too: weights of f16
 
 
 def _to(x: Any, *args: Any) -> Any:
@@ -473,6 +533,8 @@ def _embedding_bag(
 
 OPERATORS: dict[str, Callable[..., Any]] = {
     "aten::quantize_per_tensor": _quantize,
+    "aten::quantize_per_channel": _quantize_channels,
+    "aten::quantize_per_tensor_dynamic": _quantize_dynamic,
     "aten::dequantize": _dequantize,
     "aten::int_repr": lambda x: x.stored,
     "aten::q_scale": lambda x: x.scale,

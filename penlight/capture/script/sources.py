@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from penlight.capture.lite.archive import Archive
+from penlight.archive import Archive
 from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.read import opened
+from penlight.capture.lite.read import objects_in, opened
 from penlight.capture.lite.registers import to_script
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
 from penlight.capture.script.levels import use_all_levels, use_engine_levels
 from penlight.capture.source import SourceProgram
+from penlight.capture.trust import is_packed_class, suspicious_word, untrusted
 from penlight.errors import CaptureError
 from penlight.ir.graph import Program
 from penlight.ir.script import OPERATORS, Bundle, Script
@@ -33,14 +34,38 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def open_torchscript(source: str | os.PathLike[str] | bytes) -> Any:
+def open_torchscript(source: str | os.PathLike[str] | bytes, trust: bool = False) -> Any:
     """A .pt file. Those of PyTorch before 1.4 have another format, which only torch reads."""
-    is_old = "model.json" in Archive(*opened(source))
-    return (torch_module(source) if is_old else None) or SourceProgram(source)
+    archive = Archive(*opened(source))
+    if "model.json" not in archive:
+        return SourceProgram(source, trust)
+    if not trust and _runs_while_loaded(archive):
+        raise untrusted("TorchScript of PyTorch before 1.4 with code that torch runs while it loads the file")
+    return _loaded(archive.rewritten()) or SourceProgram(source)
 
 
-def torch_module(source: Any) -> torch.jit.ScriptModule | None:
-    """A .pt file as torch opens it; None where torch is not installed, or lacks a class or an operator that the file names."""
+def torch_module(program: SourceProgram) -> torch.jit.ScriptModule | None:
+    """A .pt file as torch opens it; None where torch is not installed, or lacks a class or an operator that the file names, or would do more
+    than compute and the file is not trusted.
+
+    torch runs __setstate__ of classes while it loads a file, with all of its operators. So it gets a file only when the reader here has
+    run each of them, within its limits, and no code in the file has a word in it that may name an operator that reaches outside."""
+    if not _has_torch():
+        return None
+    if not program.trust:
+        if _suspicious_word(program.archive):
+            return None
+        try:
+            script = program.script()
+        except CaptureError:
+            return None
+        module, constants = program.state()
+        if not all(is_packed_class(o.type_name) for o in objects_in([module, *constants, script.module])):
+            return None
+    return _loaded(program.archive.rewritten())
+
+
+def _loaded(data: bytes) -> torch.jit.ScriptModule | None:
     if not _has_torch():
         return None
     import torch
@@ -49,10 +74,19 @@ def torch_module(source: Any) -> torch.jit.ScriptModule | None:
 
     try:
         with quiet():
-            file = io.BytesIO(source) if isinstance(source, bytes) else source
-            return torch.jit.load(file, map_location="cpu")  # type: ignore[no-any-return]
+            return torch.jit.load(io.BytesIO(data), map_location="cpu")  # type: ignore[no-any-return]
     except RuntimeError:
         return None
+
+
+def _suspicious_word(archive: Archive) -> str:
+    code = (archive.read(name) for name in archive.records if name.startswith("code/") and name.endswith(".py"))
+    return next(filter(None, (suspicious_word(text.decode("latin-1")) for text in code)), "")
+
+
+def _runs_while_loaded(archive: Archive) -> bool:
+    code = (archive.read(name) for name in archive.records if name.endswith(".py"))
+    return any(b"__setstate__" in text or suspicious_word(text.decode("latin-1")) for text in code)
 
 
 def capture_script(
@@ -79,9 +113,9 @@ def capture_script(
         raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(source.methods)}")
     kept = _kept(source.methods, methods, bundles)
     if isinstance(source, SourceProgram):
-        file, script = source.source, source.script(kept)
+        script = source.script(kept)
         use_all_levels(script)
-        return _capture(script, examples, dynamic_shapes, plan, say, lambda: torch_module(file))
+        return _capture(script, examples, dynamic_shapes, plan, say, lambda: torch_module(source))
     counts = None
     if _has_torch():
         from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]

@@ -46,6 +46,6 @@ def schema_counts(name: str) -> tuple[int | None, int | None]:
     base, _, overload = name.partition(".")
     try:
         schema = torch._C._get_schema(base, overload)
-    except RuntimeError:
+    except (RuntimeError, TypeError, UnicodeError):  # TypeError: a name that is no UTF-8
         return None, None
     return (None if "..." in str(schema) else len(schema.arguments)), len(schema.returns)

@@ -65,6 +65,7 @@ class Method(Expressions):
         if len(self.frames) >= _MAX_DEPTH:
             raise self.error(f"calls are nested more than {_MAX_DEPTH} deep, or a function calls itself")
         self.calls += 1
+        self.shared.declarations.archive.budget.step(4 + len(function.stores))
         if self.calls > _MAX_CALLS:
             raise self.error(f"there are more than {_MAX_CALLS} calls, each written out")
         around = self.frames[-1].path if self.frames else []
@@ -114,6 +115,7 @@ class Method(Expressions):
                 raise self.error(f"the code has more than {_MAX_ACTIONS} steps")
 
     def statement(self, node: ast.stmt) -> None:
+        self.shared.declarations.archive.budget.step(2)
         self.locate(node)
         match node:
             case ast.Assign(targets=[target]):

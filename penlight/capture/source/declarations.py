@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from penlight.capture.lite.archive import Archive
+from penlight.archive import Archive
 from penlight.capture.lite.sources import Ranges
 from penlight.capture.source.types import Type, annotated
 from penlight.errors import CaptureError
@@ -73,7 +73,9 @@ class Text:
         if len(raw) > _MAX_BYTES:
             raise CaptureError(f"{self.where} has {len(raw)} bytes of source text; at most {_MAX_BYTES} are read")
         try:
-            self.tree = ast.parse(raw)
+            self.tree = ast.parse(
+                raw.decode("utf-8")
+            )  # as text: bytes may name an encoding, in which it says something else
         except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
             raise CaptureError(f"{self.where}: this is no TorchScript source text: {e}") from None
         self._starts = [0]
@@ -81,7 +83,7 @@ class Text:
             self._starts.append(self._starts[-1] + len(line) + 1)
         self._lines: dict[int, list[Any]] = {}
         debug = f"{record}.debug_pkl"
-        self._ranges = Ranges.of(archive.read(debug), file) if debug in archive else None
+        self._ranges = Ranges.of(archive.read(debug), file, archive.budget) if debug in archive else None
 
     def lines(self, node: ast.AST) -> list[Any]:
         """The original's lines that a node came from, innermost first."""

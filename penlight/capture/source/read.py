@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from penlight.capture.lite.archive import Archive
+from penlight.archive import Archive
 from penlight.capture.lite.bytecode import check_byte_order, operator_version, storages_in
 from penlight.capture.lite.packed import unpack
 from penlight.capture.lite.read import Source, name_tensors, objects_in, opened
@@ -27,8 +27,9 @@ from penlight.ir.values import ScriptObject, Storage
 class SourceProgram:
     """A TorchScript file, opened. Its code is compiled when methods are asked for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, trust: bool = False) -> None:
         self.source = source
+        self.trust = trust  # whether torch may open it as it is
         data, self.file = opened(source)
         self.archive = Archive(data, self.file)
         if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
@@ -40,6 +41,10 @@ class SourceProgram:
         self.methods = (
             [m for m in declared.methods if not (m.startswith("__") and m.endswith("__"))] if declared else []
         )
+
+    def state(self) -> tuple[ScriptObject, tuple[Any, ...]]:
+        """The module as it was saved, and the constants of its code; objects of classes with __setstate__ are not unpacked."""
+        return self._state()
 
     def script(self, methods: Sequence[str] | None = None) -> Script:
         """The module in eval mode, and the code of these methods; None: of all that it has."""
@@ -58,7 +63,9 @@ class SourceProgram:
 
         def unpickled(name: str, folder: str) -> Any:
             where = f"{self.file}: {name}"
-            return unpickle(self.archive.read(name), where, storages_in(self.archive, folder, storages))
+            return unpickle(
+                self.archive.read(name), where, storages_in(self.archive, folder, storages), self.archive.budget
+            )
 
         module = unpickled("data.pkl", "data/")
         constants = unpickled("constants.pkl", "constants/") if "constants.pkl" in self.archive else ()
@@ -80,9 +87,10 @@ def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
         names = list(declared.attributes)
         if value.has_state and "__setstate__" in declared.methods:
             method = Method(shared, Type(declared.name), declared.methods["__setstate__"]).run()
-            if not restore(value, method, shared.script.constants, file, names):
+            if not restore(value, method, shared.script.constants, file, shared.declarations.archive.budget, names):
                 raise CaptureError(
-                    f"{file}: __setstate__ of class {value.type_name} does more than is run while a file is read"
+                    f"{file}: __setstate__ of class {value.type_name} does more than is run while a file is read. Open it with torch.jit.load,"
+                    " which runs it, if you trust the file, and give the module"
                 )
         value.attributes = {name: value.attributes.get(name) for name in names}
         if "training" in value.attributes:

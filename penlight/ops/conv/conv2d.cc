@@ -61,16 +61,18 @@ static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
   const Tensor &x = b.in(0), &out = b.out(0);
   int64_t oh = out.dims[out.rank - 2], ow = out.dims[out.rank - 1];
   const bool bytes = kHasBytes && x.dtype == DType::u8;
-  p->runs =
-      !bytes && !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 && p->ci_g <= 32 && pixel_pitch(x) == p->ci_g;
   p->copied = bytes && p->ci_g % 4 != 0;
+  // Longer runs gain little, and more of them are copied where padding cuts them.
+  p->runs = !p->copied && !p->transposed && p->kernel[1] > 1 && p->dilation[1] == 1 && p->groups == 1 &&
+            p->ci_g * dtype_size(x.dtype) <= kRunBytes && pixel_pitch(x) == p->ci_g;
   // Of bytes, padding can be skipped where it is 0; their tiles lose nothing by being lower, so less of it is worth it.
   const int64_t worth = !bytes ? 32 : x.quant->zero == 0 && !p->copied ? 6 : 257;
   p->by_rows = p->transposed || (ow >= 4 && rows_on_padding(*p, map_side(x, 0), oh) >= worth);
   // Pixels first, then columns: a pixel part gathers its rows once for all its columns.
   int64_t work = times(times(p->pixels, kernel_taps(*p) * p->ci_g), p->co_g * p->groups);
   if (p->transposed) work /= times(p->stride[0], times(p->stride[1], p->stride[2]));
-  int64_t target = at_most(work / (bytes ? 4 * kTaskWork : kTaskWork) + 1, kMaxTasks);
+  // Of bytes, a thread alone gains half a percent by larger tasks; their sums are exact, however they are cut.
+  int64_t target = at_most(work / (!bytes ? kTaskWork : b.threads() == 1 ? 4 * kTaskWork : 2 * kTaskWork) + 1, kMaxTasks);
   int64_t units = p->groups > 1 ? p->groups : (p->co_g + kColumnUnit - 1) / kColumnUnit;
   // At least two tiles to a task, and small maps whole: their weights are what has to be fetched.
   p->pixel_unit = p->by_rows ? ow : 2 * kPixelUnit;

@@ -23,7 +23,7 @@ struct Conv2d {
   int64_t pixels, pixel_unit, pixel_units, pixel_tasks, column_tasks;
   bool columns_outer;  // neighbouring tasks share columns (weights), not pixels
   bool by_rows;        // tiles end where an output row (of a phase) ends: taps which fall on padding are skipped whole
-  bool runs;           // a kernel row is one run of kw * ci floats in memory
+  bool runs;           // a kernel row is one run of kw * ci elements in memory
   bool copied;         // windows are copied, each as one row: bytes of channels that are no multiple of 4
 };
 
@@ -40,13 +40,14 @@ static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 
 static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
 
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv_shapes.cc,
-// kConvLimit; runs have at most 32 channels), so no sum here overflows.
+// kConvLimit; runs have few channels), so no sum here overflows.
 struct GatherSizes {
   int64_t taps;                                      // rows of pointers: kernel positions, or kernel rows where each is one run
   int64_t window;                                    // elements of a copied window, whole fours
   int64_t tiles, rows, copies, places, live, total;  // what stands for padding comes first
 };
 constexpr int64_t kTileBytes = 64;  // no less than sizeof(RowTile)
+constexpr int64_t kRunBytes = 128;  // of a pixel in a run
 static PEN_INLINE GatherSizes gather_sizes(const Conv2d& p, int64_t channels, int64_t element_size) {
   GatherSizes s;
   int64_t run = p.runs ? p.kernel[1] * p.ci_g : 0;

@@ -30,6 +30,7 @@ expand_depthwise = Op(
     "x: tensor, w: tensor, b: tensor?, w2: tensor, b2: tensor?, residual: tensor?, stride: int[], padding: int[], "
     "dilation: int[], act: str = '', act_args: float[] = (), act2: str = '', act2_args: float[] = ()",
     layout="channels",
+    images=("x", "residual"),
     work=lambda x, y: x[0][0] * prod(x[0][2:]) * prod(x[1][:2]) + prod(y) * prod(x[3][2:]),
     select=_select,
     doc="act2(depthwise(act(pointwise(x, w) + b), w2) + b2 + residual); w [C, Ci, 1, 1], w2 [C, 1, kh, kw].",

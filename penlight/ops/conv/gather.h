@@ -26,15 +26,16 @@ struct Gathered {
   int tile_count;
 };
 
-// A kernel row whose window reaches over the left or right edge: its pixels, zeros where there are none.
+// A kernel row whose window reaches over the left or right edge: its pixels, and what stands for padding where there are none.
 template <class T>
-static PEN_OUTER const T* cut_run(const Conv2d& p, const T* image_row, int64_t x0, int64_t width, T padding, T* to) {
+static PEN_OUTER const T* cut_run(const Conv2d& p, const T* image_row, int64_t x0, int64_t width, const T* padding, T* to) {
   int64_t run = p.kernel[1] * p.ci_g, begin = x0 < 0 ? -x0 * p.ci_g : 0, end = (width - x0) * p.ci_g;
   begin = begin < run ? begin : run;
   end = end < begin ? begin : end < run ? end : run;
-  for (int64_t i = 0; i < begin; ++i) to[i] = padding;
-  for (int64_t i = begin; i < end; ++i) to[i] = image_row[x0 * p.ci_g + i];
-  for (int64_t i = end; i < run; ++i) to[i] = padding;
+  auto copy = [&](int64_t at, int64_t upto, const T* from) { memcpy(to + at, from, static_cast<size_t>(upto - at) * sizeof(T)); };
+  copy(0, begin, padding);
+  copy(begin, end, image_row + x0 * p.ci_g + begin);
+  copy(end, run, padding);
   return to;
 }
 
@@ -76,7 +77,7 @@ static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Ten
           }
           to[i] = g.zeros;
           if (!p.runs || !inside) continue;
-          to[i] = cut_run(p, row, x0 + i * stride, w, g.zeros[0], spare);
+          to[i] = cut_run(p, row, x0 + i * stride, w, g.zeros, spare);
           spare += p.kernel[1] * p.ci_g;
         }
       }
@@ -86,9 +87,9 @@ static PEN_OUTER void gather_rows(const Conv2d& p, const Phase& phase, const Ten
 }
 
 // Output columns at which a tap enters or leaves the image. Tiles that end there skip all of its padding, tiles across it
-// none. Only those that leave tiles of some height: at the usual padding of a pixel there is nothing to gain.
+// none. Only those that leave tiles high enough to keep the multiply units busy: at the usual padding of a pixel there is nothing to gain.
 struct Breaks {
-  static constexpr int kMax = 16, kApart = 2;
+  static constexpr int kMax = 16, kApart = kBusyRows;
   int64_t at[kMax];  // ascending
   int count;
 };

@@ -143,7 +143,8 @@ PEN_OP(round_decimals, "[in_place][out]", "aten::round.decimals(Tensor self, *, 
   DType carrier = dtype == DType::f64 ? DType::f64 : DType::f32;
   x = r.cast(x, carrier);
   if (decimals == 0) return r.give(r.cast(r.node("round", carrier, x), dtype));
-  double tens = pow(10.0, static_cast<double>(decimals < 0 ? -decimals : decimals));
+  const double places = static_cast<double>(decimals);
+  double tens = pow(10.0, places < 0 ? -places : places);
   int scale = r.number(tens, carrier);
   int scaled = r.node(decimals > 0 ? "mul" : "div", carrier, x, scale);
   return r.give(r.cast(r.node(decimals > 0 ? "div" : "mul", carrier, r.node("round", carrier, scaled), scale), dtype));

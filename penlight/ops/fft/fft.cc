@@ -99,6 +99,9 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
     ++dim;
   }
 
+  int64_t lines = 1;
+  for (int i = 0; i < x.rank; ++i) lines *= i == dim ? 1 : x.dims[i];
+  if (lines == 0) return PEN_OK;  // nothing to do, whatever n is: no tables
   FftParams layout = {};
   layout.length = n;
   layout.is_half = kind != FftKind::complex && n % 2 == 0;
@@ -136,7 +139,6 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
     p->out_strides[p->others++] = out.strides[i];
     p->lines *= x.dims[i];
   }
-  if (p->lines == 0) return PEN_OK;
   // Both buffers in 1 MB, where that leaves a line at all.
   p->rows = (p->plan.core > n / 2 + 1 ? p->plan.core : n / 2 + 1) + 1;
   p->batch = 16;

@@ -1,6 +1,10 @@
 // attention: f32. Phase 0 packs keys (transposed) and values into panels, in blocks of keys, each distinct matrix once.
 // In phase 1 a task takes a block of queries of one batch entry and goes over the blocks of keys: scores in scratch,
 // running maximum and sum of each query (online softmax), results added up in scratch and divided at the end.
+// For one query, as when words are asked for one at a time, packing would take longer than all else: there is one phase, and keys and
+// values are multiplied where they lie. Scores then are added up in another order than those of several queries.
+// Where each matrix is one task's alone (a block of queries for each batch entry: windows of an image), that task packs it, block by
+// block, and finds it in its own first cache level.
 //
 // A query whose scores are all -inf gives 0, as in torch; NaN in a score gives NaN.
 #include "penlight/ops/matmul/attention.h"
@@ -146,11 +150,18 @@ PEN_BIND(attention) {
       __builtin_mul_overflow(p->values.source.count, p->v_size, &v_total) || __builtin_add_overflow(k_total, v_total, &total) ||
       __builtin_mul_overflow(total, bytes ? 1 : 4, &total))
     return b.fail(1, "a size that can be packed", "overflow");
-  PEN_TRY(b.shared(total));
+  p->direct = !bytes && p->l == 1 && p->k_column == 1 && p->v_column == 1;
+  p->own = !bytes && !p->direct && p->row_blocks == 1 && p->keys.source.count == p->batch.count && p->values.source.count == p->batch.count;
+  if (!p->direct && !p->own) PEN_TRY(b.shared(total));
   p->scores_pitch = p->block_keys + 16;  // not a power of two
   p->sums_pitch = panel_count(p->ev) * 16 + 16;
   const int64_t row_bytes = of_bytes ? of_bytes->bytes_pitch + of_bytes->copy_pitch : 0;
-  PEN_TRY(b.scratch(p->block_rows * ((p->scores_pitch + p->sums_pitch + 2) * 4 + row_bytes)));
+  const int64_t packed = p->own ? 64 + (packed_keys(p->block_keys, p->e) + packed_values(p->block_keys, p->ev)) * 4 : 0;
+  PEN_TRY(b.scratch(p->block_rows * ((p->scores_pitch + p->sums_pitch + 2) * 4 + row_bytes) + packed));
+  if (p->direct || p->own) {
+    b.tasks(p->batch.count);
+    return PEN_OK;
+  }
   p->pack_count = (p->keys.source.count + p->values.source.count) * p->key_blocks;
   p->pack_tasks = task_count(p->pack_count, 16384 / ((p->e + p->ev) * (p->block_keys + 1) + 1) + 1);
   b.tasks(p->pack_tasks, p->batch.count * p->row_blocks);
@@ -158,6 +169,46 @@ PEN_BIND(attention) {
 }
 
 namespace PEN_ISA {
+
+// scores = q x keys, for n rows of keys where they lie. Each is summed up by lanes.
+static PEN_OUTER void multiply_keys(const float* q, const float* keys, int64_t n, int64_t row, int64_t e, float* scores) {
+  for (int64_t i = 0; i < n; ++i, keys += row) {
+    V sum = zero();
+    int64_t c = 0;
+    for (; c + kLanes <= e; c += kLanes) sum = fma(load(q + c), load(keys + c), sum);
+    if (c < e) sum = fma(load_partial(q + c, e - c), load_partial(keys + c, e - c), sum);
+    scores[i] = reduce_add(sum);
+  }
+}
+
+// sums = scores x values, or added to it: n rows of values where they lie. A chain in the order of the keys, as in gemm.h.
+template <int kVectors>
+static PEN_INLINE void add_value_columns(const float* scores, const float* values, int64_t n, int64_t row, float* sums, bool add) {
+  V acc[kVectors];
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[j] = add ? zero() + load(sums + j * kLanes) : zero();
+  for (int64_t i = 0; i < n; ++i, values += row) {
+    const V x = set1(scores[i]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[j] = fma(x, load(values + j * kLanes), acc[j]);
+  }
+  PEN_UNROLL for (int j = 0; j < kVectors; ++j) store(sums + j * kLanes, acc[j]);
+}
+static PEN_OUTER void add_values(const float* scores, const float* values, int64_t n, int64_t row, int64_t ev, float* sums, bool add) {
+  int64_t c = 0;
+  for (; c + 4 * kLanes <= ev; c += 4 * kLanes) add_value_columns<4>(scores, values + c, n, row, sums + c, add);
+  for (; c + kLanes <= ev; c += kLanes) add_value_columns<1>(scores, values + c, n, row, sums + c, add);
+  if (c == ev) return;
+  V acc = add ? zero() + load_partial(sums + c, ev - c) : zero();
+  for (int64_t i = 0; i < n; ++i) acc = fma(set1(scores[i]), load_partial(values + i * row + c, ev - c), acc);
+  store_partial(sums + c, acc, ev - c);
+}
+
+// Some rows of keys, as columns; and of values.
+static PEN_OUTER void pack_keys(const AttentionParams& p, const float* from, int64_t n, float* to) {
+  for (int64_t j = 0; j < n; j += 16) pack_panel(from + j * p.k_row, p.e, n - j, p.k_column, p.k_row, to + j * p.e);
+}
+static PEN_OUTER void pack_values(const AttentionParams& p, const float* from, int64_t n, float* to) {
+  for (int64_t j = 0; j < p.ev; j += 16) pack_panel(from + j * p.v_column, n, p.ev - j, p.v_row, p.v_column, to + j * n);
+}
 
 static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams& p) {
   float* shared = reinterpret_cast<float*>(r.shared);
@@ -172,13 +223,13 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
         batch_offsets(p.keys.source, matrix, &at, 1);
         const float* from = r.in[1].as<float>() + at + keys.begin * p.k_row;
         float* to = shared + matrix * p.k_size + block * packed_keys(p.block_keys, p.e);
-        for (int64_t j = 0; j < n; j += 16) pack_panel(from + j * p.k_row, p.e, n - j, p.k_column, p.k_row, to + j * p.e);
+        pack_keys(p, from, n, to);
       } else {
         matrix -= p.keys.source.count;
         batch_offsets(p.values.source, matrix, &at, 1);
         const float* from = r.in[2].as<float>() + at + keys.begin * p.v_row;
         float* to = v_shared + matrix * p.v_size + block * packed_values(p.block_keys, p.ev);
-        for (int64_t j = 0; j < p.ev; j += 16) pack_panel(from + j * p.v_column, n, p.ev - j, p.v_row, p.v_column, to + j * n);
+        pack_values(p, from, n, to);
       }
     }
   }
@@ -227,13 +278,15 @@ static PEN_INLINE float exp_of(float x) {
 PEN_KERNEL(attention, f32) {
   using namespace PEN_ISA;
   const AttentionParams& p = r.as<AttentionParams>();
-  if (r.phase == 0) return pack_keys_and_values(r, p);
+  if (r.phase == 0 && !p.direct && !p.own) return pack_keys_and_values(r, p);
   const float* k_packed = reinterpret_cast<const float*>(r.shared);
   const float* v_packed = k_packed + p.keys.source.count * p.k_size;
   float* scores = reinterpret_cast<float*>(r.scratch);
   float* sums = scores + p.block_rows * p.scores_pitch;
   float* tops = sums + p.block_rows * p.sums_pitch;  // running maximum of each query
   float* totals = tops + p.block_rows;               // sum of exponentials relative to it
+  float* own_keys = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(totals + p.block_rows) + 63) / 64 * 64);
+  float* own_values = own_keys + packed_keys(p.block_keys, p.e);
   for (int64_t task = r.begin; task < r.end; ++task) {
     int64_t at[5];
     batch_offsets(p.batch, task / p.row_blocks, at, 5);
@@ -242,6 +295,14 @@ PEN_KERNEL(attention, f32) {
     for (int64_t i = 0; i < m; ++i) {
       tops[i] = -__builtin_inff();
       totals[i] = 0;
+    }
+    const float *k_rows = nullptr, *v_rows = nullptr;
+    if (p.direct || p.own) {
+      int64_t own;
+      batch_offsets(p.keys.source, at[1], &own, 1);
+      k_rows = r.in[1].as<float>() + own;
+      batch_offsets(p.values.source, at[2], &own, 1);
+      v_rows = r.in[2].as<float>() + own;
     }
     int64_t started = 0;
     for (int64_t block = 0; block < p.key_blocks; ++block) {
@@ -254,10 +315,18 @@ PEN_KERNEL(attention, f32) {
       qk.a_pitch = p.q_pitch;
       qk.b = k_packed + at[1] * p.k_size + block * packed_keys(p.block_keys, p.e);
       qk.k = p.e;
+      qk.c_pitch = p.scores_pitch;
       qk.n = qk.end = n;
       qk.c = scores;
-      qk.c_pitch = p.scores_pitch;
-      panel_product(qk);
+      if (p.direct) {
+        multiply_keys(qk.a, k_rows + keys.begin * p.k_row, n, p.k_row, p.e, scores);
+      } else {
+        if (p.own) {
+          pack_keys(p, k_rows + keys.begin * p.k_row, n, own_keys);
+          qk.b = own_keys;
+        }
+        panel_product(qk);
+      }
       for (int64_t i = 0; i < m; ++i) {
         float* row = scores + i * p.scores_pitch;
         int64_t query = rows.begin + i, visible = n;
@@ -275,11 +344,20 @@ PEN_KERNEL(attention, f32) {
         tops[i] = top;
         if (started && kept != 1.0f) scale_row(sums + i * p.sums_pitch, sums + i * p.sums_pitch, p.ev, kept);
       }
+      if (p.direct) {
+        add_values(scores, v_rows + keys.begin * p.v_row, n, p.v_row, p.ev, sums, started);
+        started = 1;
+        continue;
+      }
       PanelProduct pv = {};
       pv.a = scores;
       pv.rows = m;
       pv.a_pitch = p.scores_pitch;
       pv.b = v_packed + at[2] * p.v_size + block * packed_values(p.block_keys, p.ev);
+      if (p.own) {
+        pack_values(p, v_rows + keys.begin * p.v_row, n, own_values);
+        pv.b = own_values;
+      }
       pv.k = n;
       pv.n = pv.end = p.ev;
       pv.c = sums;

@@ -14,6 +14,8 @@ struct AttentionParams {
   int64_t k_row, k_column, v_row, v_column;
   int64_t mask_row, mask_column;  // strides: 0 where broadcast
   bool has_mask, causal;
+  bool direct;  // one query: keys and values are not packed
+  bool own;     // each task packs those that it alone needs
   float scale;
   int64_t key_blocks;      // blocks of keys, of nearly equal length: whole tiles, but for the last
   int64_t block_keys;      // the longest of them

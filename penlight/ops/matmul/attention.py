@@ -139,6 +139,20 @@ def _() -> Iterator[Sample]:
     yield case("large scores", r(2, 17, 8) * 30, r(2, 23, 8) * 30, r(2, 23, 8))
     yield case("rank 3", r(3, 17, 8), r(3, 9, 8), r(3, 9, 8))
     yield case("one query", r(2, 4, 1, 64), r(2, 4, 77, 64), r(2, 4, 77, 64))
+    yield case("one query, odd", r(3, 2, 1, 19), r(3, 2, 37, 19), r(3, 2, 37, 70))
+    yield case("one query, many keys", r(1, 3, 1, 7), r(1, 3, 700, 7), r(1, 3, 700, 5), r(1, 3, 1, 700))
+    yield case("one query, causal", r(2, 2, 1, 16), r(2, 2, 9, 16), r(2, 2, 9, 33), is_causal=True)
+    yield case(
+        "one query that sees nothing", r(2, 1, 8), r(2, 23, 8), r(2, 23, 8), torch.zeros(1, 23, dtype=torch.bool)
+    )
+    yield case("one query, other strides", r(2, 8, 1).mT, r(2, 8, 23).mT, r(23, 2, 6).transpose(0, 1))
+    yield case("one query, grouped heads", r(2, 6, 1, 8), r(2, 2, 300, 8), r(2, 2, 300, 8), enable_gqa=True)
+    yield case(
+        "one query, views",
+        r(2, 5, 3, 48)[:, 4:, 0].unsqueeze(1),
+        r(2, 300, 96)[:, None, :, 7:55],
+        r(2, 300, 61)[:, None, :, 9:60],
+    )
     yield case("one key", r(1, 2, 5, 8), r(1, 2, 1, 8), r(1, 2, 1, 8))
     yield case("no batch", r(0, 2, 5, 8), r(0, 2, 4, 8), r(0, 2, 4, 8))
     yield case("grouped heads", r(2, 6, 9, 8), r(2, 2, 11, 8), r(2, 2, 11, 8), enable_gqa=True)

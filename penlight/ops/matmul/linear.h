@@ -27,7 +27,8 @@ struct Linear {
 constexpr int64_t kLinearUnit = 14;                    // rows are cut at multiples of the tallest tile
 constexpr int64_t kLinearBlockRows = 4 * kLinearUnit;  // rows whose pointers are held at a time
 constexpr int64_t kLinearColumns = 32;                 // columns are cut at multiples of the widest tile
-constexpr int64_t kLinearTaskWork = int64_t{1} << 19;  // multiply-adds
+constexpr int kLinearTaskWork = 19;                    // multiply-adds, as a power of two
+constexpr int kLinearRowWork = 15;                     // of a row alone, which takes as long as its weights take to come
 
 // Rows that are a multiple of this many bytes apart fall into the same few sets of the first cache level, and a tile of
 // them throws itself out (a quarter slower). Where there is work enough, phase 0 copies them a cache line further apart.

@@ -69,12 +69,13 @@ PEN_BIND(linear) {
   if (p->m == 0 || p->n == 0) return PEN_OK;
 
   int64_t work, target = 256, units = (p->n + kLinearColumns - 1) / kLinearColumns;
-  const int64_t task = q8 ? 4 * kLinearTaskWork : kLinearTaskWork;
-  if (!__builtin_mul_overflow(p->m, p->n, &work) && !__builtin_mul_overflow(work, p->k, &work) && work / task + 1 < target)
-    target = work / task + 1;
+  const int task = (p->m == 1 ? kLinearRowWork : kLinearTaskWork) + (q8 ? 2 : 0);
+  if (!__builtin_mul_overflow(p->m, p->n, &work) && !__builtin_mul_overflow(work, p->k, &work) && (work >> task) + 1 < target)
+    target = (work >> task) + 1;
   int64_t row_units = (p->m + kLinearUnit - 1) / kLinearUnit;
   p->row_tasks = p->m <= kLinearBlockRows ? 1 : target < (row_units + 3) / 4 ? target : (row_units + 3) / 4;
   p->column_tasks = (target + p->row_tasks - 1) / p->row_tasks;
+  if (p->m == 1) units = (units + 1) / 2;  // a row alone has a tile of two
   p->column_tasks = p->column_tasks < units ? p->column_tasks : units;
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
   p->columns_outer = p->n > p->m;

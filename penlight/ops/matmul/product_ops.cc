@@ -57,7 +57,7 @@ Status add_product(const Call& c, Graph* g, const TensorObject& first, const Ten
   if (!column) p->shape.dims[p->shape.rank++] = n;
 
   int rows = g->input(a), product;
-  if (b.rank == 2 && p->carrier == DType::f32 && b.dtype == DType::f32 && second.storage->read_only && n > 1 && k > 0) {
+  if (b.rank == 2 && p->carrier == DType::f32 && b.dtype == DType::f32 && second.storage->constant && n > 1 && k > 0) {
     swap_last(&b);
     int weight;
     PEN_TRY(pack_weight(c, g, second, b, false, "panel16", 1, &weight));
@@ -136,7 +136,7 @@ Status give_linear(Call& c, const TensorObject& x, const TensorObject& w, const 
   bool one_column = n == 1 && rows > 3;  // as dot products it goes along memory
   bool whole = w.rank() == 2 && (!b || (b->rank() == 1 && b->dim(0) == n)) && x.dtype() == DType::f32;
   Graph g(c);
-  if (whole && !one_column && w.storage->read_only) {
+  if (whole && !one_column && w.storage->constant) {
     int weight;
     PEN_TRY(pack_weight(c, &g, w, w.view(), false, "panel16", 1, &weight));
     int y = g.node("linear.f32", x, weight, b ? g.input(*b) : -1, -1);

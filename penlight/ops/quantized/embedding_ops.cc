@@ -5,7 +5,11 @@
 
 namespace pen {
 
-static float half_to_float(const void* p) { return static_cast<float>(number_at(DType::f16, p).number()); }
+static float half_to_float(const void* p) {  // behind a row of odd length it lies at an odd address
+  uint16_t half;
+  memcpy(&half, p, sizeof half);
+  return static_cast<float>(number_at(DType::f16, &half).number());
+}
 static float round_to_half(float f) {
   uint16_t half;
   number_into(Value(static_cast<double>(f)), DType::f16, &half);

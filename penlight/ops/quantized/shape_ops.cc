@@ -1,11 +1,11 @@
 // Quantized tensors joined, copied, filled and compared; operators that only move elements run on the integers.
 #include "penlight/ops/quantized/quantized.h"
+#include "penlight/runtime/vm/calls.h"
 
 namespace pen {
 
 // Tensors along a dim, all with the scale and zero point given; those that have them already are copied as they are.
-static Status cat(Call& c, int64_t dim_given, double scale, int64_t zero, bool relu) {
-  const ListObject& list = c.list(0);
+static Status cat(Call& c, const ListObject& list, int64_t dim_given, double scale, int64_t zero, bool relu) {
   if (list.count == 0) return c.fail("a tensor at least", "none");
   const TensorObject& first = *list.items[0].tensor();
   int dim;
@@ -60,17 +60,65 @@ static Status cat(Call& c, int64_t dim_given, double scale, int64_t zero, bool r
   }
   return c.give(static_cast<Value&&>(made));
 }
-PEN_QUANTIZED(cat, "aten::cat", "aten::concat", "aten::concatenate") {
-  if (c.list(0).count == 0) return c.fail("a tensor at least", "none");
+static Status cat_as_first(Call& c, const ListObject& list, int64_t dim) {
+  if (list.count == 0) return c.fail("a tensor at least", "none");
   Affine a;
-  PEN_TRY(affine_of(c, *c.list(0).items[0].tensor(), &a));
-  return cat(c, c.integer(1), a.scale, a.zero, false);
+  PEN_TRY(affine_of(c, *list.items[0].tensor(), &a));
+  return cat(c, list, dim, a.scale, a.zero, false);
+}
+PEN_QUANTIZED(cat, "aten::cat", "aten::concat", "aten::concatenate") { return cat_as_first(c, c.list(0), c.integer(1)); }
+// The tensors as `look` sees them, joined.
+template <class Look>
+static Status cat_views(Call& c, int64_t dim, Look look) {
+  const ListObject& list = c.list(0);
+  ListObject* views = list_create(list.count);
+  if (!views) return c.out_of_memory();
+  Value kept = Value::own(views);
+  Calls t(c);
+  for (int64_t i = 0; i < list.count; ++i) {
+    Value view = look(t, list.items[i]);
+    PEN_TRY(t.status);
+    if (!list_append(views, view)) return c.out_of_memory();
+  }
+  return cat_as_first(c, *views, dim);
+}
+PEN_QUANTIZED(stack, "aten::stack") {
+  if (c.list(0).count == 0) return c.fail("a tensor at least", "none");
+  const TensorObject& first = *c.list(0).items[0].tensor();
+  int at;
+  PEN_TRY(c.dim(1, first.rank() + 1, &at));
+  for (int64_t i = 1; i < c.list(0).count; ++i) {
+    const TensorObject& other = *c.list(0).items[i].tensor();
+    bool same = other.rank() == first.rank();
+    for (int d = 0; same && d < first.rank(); ++d) same = other.dim(d) == first.dim(d);
+    if (!same) return c.fail("tensors of one shape", "another");
+  }
+  if (at == first.rank()) return cat_views(c, at, [&](Calls& t, const Value& x) { return t("aten::unsqueeze", x, at); });
+  int64_t dims[kMaxRank + 1];  // joined along the dim before which the new one is put, and that dim split: as without scales
+  for (int d = 0; d <= first.rank(); ++d) dims[d] = d == at ? c.list(0).count : first.dim(d > at ? d - 1 : d);
+  PEN_TRY(cat_as_first(c, c.list(0), at));
+  Calls t(c);
+  Value split = t("aten::view", c.results[0], t.ints_of(dims, first.rank() + 1));
+  return t.give(c, static_cast<Value&&>(split));
+}
+PEN_QUANTIZED(hstack, "aten::hstack") {
+  const bool flat = c.list(0).count && c.list(0).items[0].tensor()->rank() <= 1;
+  return cat_views(c, flat ? 0 : 1, [](Calls& t, const Value& x) { return t("aten::atleast_1d", x); });
+}
+PEN_QUANTIZED(vstack, "aten::{vstack,row_stack}") {
+  return cat_views(c, 0, [](Calls& t, const Value& x) { return t("aten::atleast_2d", x); });
+}
+PEN_QUANTIZED(dstack, "aten::dstack") {
+  return cat_views(c, 2, [](Calls& t, const Value& x) { return t("aten::atleast_3d", x); });
+}
+PEN_QUANTIZED(column_stack, "aten::column_stack") {
+  return cat_views(c, 1, [](Calls& t, const Value& x) { return x.tensor()->rank() > 1 ? x : t("aten::view", x, t.ints(-1, 1)); });
 }
 static Status cat_to(Call& c, bool relu) {
   if (c.list(0).count == 0) return c.fail("a tensor at least", "none");
   Affine a;
   PEN_TRY(affine_of(c, *c.list(0).items[0].tensor(), &a));
-  return cat(c, c.integer(1), c.given(2) ? c.number(2) : a.scale, c.given(3) ? c.integer(3) : a.zero, relu);
+  return cat(c, c.list(0), c.integer(1), c.given(2) ? c.number(2) : a.scale, c.given(3) ? c.integer(3) : a.zero, relu);
 }
 PEN_OP(quantized_cat_to, "[quantized]", "quantized::cat(Tensor[] qx, int dim, float? scale, int? zero_point) -> Tensor") {
   return cat_to(c, false);
@@ -81,7 +129,7 @@ PEN_OP(quantized_cat_relu_to, "[quantized]", "quantized::cat_relu(Tensor[] qx, i
 static Status cat_into(Call& c, bool relu) {
   Affine a;
   PEN_TRY(affine_of(c, c.tensor(2), &a));
-  return cat(c, c.integer(1), a.scale, a.zero, relu);
+  return cat(c, c.list(0), c.integer(1), a.scale, a.zero, relu);
 }
 PEN_OP(quantized_cat_out, "[quantized]", "quantized::cat_out(Tensor[] qx, int dim, Tensor(a!) out) -> Tensor(a!)") {
   return cat_into(c, false);
@@ -165,17 +213,27 @@ static Status with_reals(Call& c) {
   return c.op->run()(inner);
 }
 PEN_QUANTIZED(compare, "aten::{eq,ne,lt,le,gt,ge}.Tensor", "aten::{eq,ne,lt,le,gt,ge}.Scalar", "aten::equal") { return with_reals(c); }
-Status on_reals(Call& c) {
-  const TensorObject& x = c.tensor(0);
-  Affine a;
-  PEN_TRY(affine_of(c, x, &a));
+static Status on_reals_to(Call& c, double scale, int64_t zero) {
+  const DType dtype = c.tensor(0).dtype();
+  PEN_TRY(check_scale(c, scale));
   PEN_TRY(with_reals(c));
   if (c.results[0].tag() != Tag::tensor) return c.fail("a tensor as result", "%s", c.results[0].tag_name());
   Status status;
   Value real = c.results[0];
-  TensorObject* made = quantized_from(c, *real.tensor(), a.scale, a.zero, x.dtype(), &status);
+  TensorObject* made = quantized_from(c, *real.tensor(), scale, zero, dtype, &status);
   return status == PEN_OK ? c.give(made) : status;
 }
+Status on_reals(Call& c) {
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  return on_reals_to(c, a.scale, a.zero);
+}
+PEN_QUANTIZED(gelu, "aten::gelu") {
+  Affine a;
+  PEN_TRY(affine_of(c, c.tensor(0), &a));
+  return on_reals_to(c, static_cast<float>(a.scale), a.zero);  // the scale too is torch's, which went through a float here
+}
+PEN_QUANTIZED(by_reals, "aten::std", "aten::std.dim", "aten::std.correction") { return on_reals(c); }
 // The operator on the integers of its first argument, which `args` has otherwise; the first result is quantized again.
 static Status on_integers(Call& c, Value* args) {
   const TensorObject& x = c.tensor(0);
@@ -204,7 +262,7 @@ static Status move_integers(Call& c) {
 // What only moves or orders elements runs on the integers, and keeps the scale. The first result is quantized.
 PEN_QUANTIZED(by_integers, "aten::{topk,sort,sort.stable,index_select,gather,index.Tensor,take,flip,repeat,roll,rot90,channel_shuffle}",
               "aten::{reflection_pad1d,reflection_pad2d,reflection_pad3d,replication_pad1d,replication_pad2d,replication_pad3d}",
-              "aten::{max,min,max.dim,min.dim,amax,amin,tile,expand,expand_as,unfold}",
+              "aten::{max,min,max.dim,min.dim,amax,amin,tile,expand,expand_as,broadcast_to,repeat_interleave.self_int,unfold}",
               "aten::{upsample_nearest1d,upsample_nearest2d,upsample_nearest3d,upsample_nearest1d.vec,upsample_nearest2d.vec}",
               "aten::{upsample_nearest3d.vec,_upsample_nearest_exact1d,_upsample_nearest_exact2d,_upsample_nearest_exact3d}",
               "aten::{pixel_shuffle,pixel_unshuffle,movedim.int,movedim.intlist,unflatten.int,diagonal}") {

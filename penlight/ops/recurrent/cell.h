@@ -8,6 +8,27 @@ namespace pen {
 
 enum class Cell : uint8_t { lstm, gru, tanh, relu };
 
+// Into how many parts the hidden units of a step are cut, so that threads share it; 1: not at all, it is not worth it or there are rows
+// enough (`row_tasks`) for all threads. Every sum is one chain of multiply-adds whatever is computed beside it, so no bit depends on this.
+constexpr int64_t kStepUnits = 64;  // the widest tile of one row
+[[maybe_unused]] static PEN_SMALL int64_t unit_parts(int threads, int64_t row_tasks, int64_t hidden, double step_work, double task_work) {
+  const int64_t wanted = 2 * threads, most = (hidden + kStepUnits - 1) / kStepUnits;
+  if (threads == 1 || row_tasks >= wanted) return 1;
+  int64_t parts = (wanted + row_tasks - 1) / row_tasks;
+  parts = parts < most ? parts : most;
+  const double worth = step_work / (task_work * static_cast<double>(row_tasks));
+  return static_cast<double>(parts) <= worth ? parts : worth < 2 ? 1 : static_cast<int64_t>(worth);
+}
+static PEN_INLINE Range units_of(int64_t hidden, int64_t parts, int64_t index) {
+  const Range range = part((hidden + kStepUnits - 1) / kStepUnits, parts, index);
+  return {range.begin * kStepUnits, range.end * kStepUnits < hidden ? range.end * kStepUnits : hidden};
+}
+// The columns of the product that have some units of one gate, at the edges of panels: with neighbours where a gate begins inside of one.
+static PEN_INLINE Range gate_columns(int64_t hidden, int64_t gates, int64_t gate, Range units) {
+  const int64_t end = (gate * hidden + units.end + 15) / 16 * 16;
+  return {(gate * hidden + units.begin) / 16 * 16, end < gates * hidden ? end : gates * hidden};
+}
+
 static PEN_INLINE int gate_count(Cell cell) { return cell == Cell::lstm ? 4 : cell == Cell::gru ? 3 : 1; }
 
 [[maybe_unused]] static PEN_SMALL Status check_matrix(const Shapes& s, int input, const char* expected, int64_t rows, int64_t columns) {
@@ -66,13 +87,13 @@ static PEN_INLINE void apply_gates(const float* gates, const float* x, int64_t n
   }
 }
 
-// All n units of one row. `before` is the row's state until now, h where the new one goes; c, of an lstm alone, is changed in place.
+// Some units of one row, of n. `before` is the row's state until now, h where the new one goes; c, of an lstm alone, is changed in place.
 template <Cell kCell>
-static PEN_INLINE void apply_cell(const float* gates, const float* x, int64_t n, const float* before, float* c, float* h) {
+static PEN_INLINE void apply_cell(const float* gates, const float* x, int64_t n, Range units, const float* before, float* c, float* h) {
   auto own = [&](int64_t k) { return kCell == Cell::lstm ? c + k : nullptr; };
-  int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) apply_gates<kCell, false>(gates + k, x + k, n, before + k, own(k), h + k, kLanes);
-  if (k < n) apply_gates<kCell, true>(gates + k, x + k, n, before + k, own(k), h + k, n - k);
+  int64_t k = units.begin;
+  for (; k + kLanes <= units.end; k += kLanes) apply_gates<kCell, false>(gates + k, x + k, n, before + k, own(k), h + k, kLanes);
+  if (k < units.end) apply_gates<kCell, true>(gates + k, x + k, n, before + k, own(k), h + k, units.end - k);
 }
 
 }  // namespace PEN_ISA

@@ -1,6 +1,7 @@
 // lstm_dynamic, gru_dynamic, rnn_dynamic: as recurrent.cc, with weights of i8 packed as "quads16". Each step finds the range of the state
 // of all rows, rounds it to levels of a scale of its own, and multiplies integers (runtime/cpu/gemm_q8.h); gates and cells are f32. One
-// scale for the batch, as torch has it, means that its rows wait for each other at every step: one task does them all.
+// scale for the batch, as torch has it, means that its rows wait for each other at every step: one task does them all; or, where a step is
+// worth it, a phase is a step, and each task rounds the whole state, which is little beside the product, for some of the units.
 #include "penlight/ops/quantized/convert.h"
 #include "penlight/ops/quantized/dynamic.h"
 #include "penlight/ops/recurrent/cell.h"
@@ -16,9 +17,12 @@ struct DynamicCell {
   int64_t steps, batch, hidden, copies;  // copies: how often the state comes side by side, 1 or 2
   int64_t x_step, x_row, y_step, y_row, h_row, c_row;
   int64_t gates_pitch, bytes_pitch, columns;  // columns: of all gates, by panels
+  int64_t unit_tasks;                         // of each phase, which then is a step; or 1, and there is one phase
   ResultQ8 result;
   Activation none;
 };
+
+constexpr double kIntegerTaskWork = 1 << 18;  // multiply-adds: as kStepTaskWork of recurrent.cc
 
 // Inputs: x, w, h, then c (lstm), then what lowering made of w and the state's bias: four numbers for every column.
 static int columns_input(Cell cell) { return cell == Cell::lstm ? 4 : 3; }
@@ -95,6 +99,10 @@ static PEN_SMALL Status dynamic_plan(Bind& b, Cell cell) {
   if (__builtin_mul_overflow(p->batch, p->gates_pitch * 4 + p->bytes_pitch, &bytes) ||
       __builtin_add_overflow(bytes, p->columns * 8, &bytes))
     return b.fail(0, "a batch whose gates fit into memory", "more");
+  const double work = static_cast<double>(b.in(0).dims[2]) * static_cast<double>(p->copies * p->hidden) * static_cast<double>(p->batch);
+  p->unit_tasks = unit_parts(b.threads(), 1, p->hidden, work, kIntegerTaskWork);
+  if (p->unit_tasks > 1 && p->steps > 0 && b.repeat_tasks(p->unit_tasks, p->steps)) return b.scratch(bytes);
+  p->unit_tasks = 1;
   b.tasks(1);
   return b.shared(bytes);
 }
@@ -115,51 +123,57 @@ struct StateQ8 {
 };
 
 // False where the state is not finite.
-static PEN_OUTER bool round_state(const DynamicCell& p, const int32_t* columns, int64_t table, const float* state, int64_t pitch,
-                                  StateQ8 to) {
+static PEN_OUTER bool round_state(const DynamicCell& p, const float* state, int64_t pitch, uint8_t* rows, Convert* known, float* step) {
   RangeFinder finder;
   for (int64_t i = 0; i < p.batch; ++i) finder.see(state + i * pitch, p.hidden);
   DynamicRange range;
   if (!finder.end(&range)) return false;
   const Affine a = choose_step(p.levels, range);
-  const float step = static_cast<float>(a.scale);
-  Convert known = {};
-  known.inverse = 1.0f / step;
-  known.zero = static_cast<int32_t>(a.zero);
-  known.high = p.levels.last();
+  *step = static_cast<float>(a.scale);
+  known->inverse = 1.0f / *step;
+  known->zero = static_cast<int32_t>(a.zero);
+  known->high = p.levels.last();
   for (int64_t i = 0; i < p.batch; ++i) {
-    uint8_t* row = to.rows + i * p.bytes_pitch;
-    quantize_bytes(known, state + i * pitch, 1, row, p.hidden);
+    uint8_t* row = rows + i * p.bytes_pitch;
+    quantize_bytes(*known, state + i * pitch, 1, row, p.hidden);
     if (p.copies == 2) memcpy(row + p.hidden, row, static_cast<size_t>(p.hidden));
-  }
-  // As columns_dynamic does it: starts may wrap around, as the sums they begin do.
-  const int32_t* sums = columns + table;
-  const float* scales = reinterpret_cast<const float*>(columns + 3 * table);
-  const uint32_t zero = static_cast<uint32_t>(known.zero);
-  for (int64_t i = 0; i < p.columns; ++i) {
-    to.start[i] = static_cast<int32_t>(static_cast<uint32_t>(columns[i]) - zero * static_cast<uint32_t>(sums[i]));
-    to.scale[i] = scales[i] * step;
+    memset(row + p.copies * p.hidden, 0, static_cast<size_t>(p.bytes_pitch - p.copies * p.hidden));
   }
   return true;
 }
 
+// What the state's scale makes of some columns.
+static PEN_OUTER void scale_columns(const int32_t* columns, int64_t table, int32_t zero, float step, Range of, StateQ8 to) {
+  // As columns_dynamic does it: starts may wrap around, as the sums they begin do.
+  const int32_t* sums = columns + table;
+  const float* scales = reinterpret_cast<const float*>(columns + 3 * table);
+  for (int64_t i = of.begin; i < of.end; ++i) {
+    to.start[i] = static_cast<int32_t>(static_cast<uint32_t>(columns[i]) - static_cast<uint32_t>(zero) * static_cast<uint32_t>(sums[i]));
+    to.scale[i] = scales[i] * step;
+  }
+}
+
+// One step, t, of some units.
 template <Cell kCell>
-static PEN_INLINE void recur_dynamic(const Run& r) {
+static void run_dynamic(const Run& r, const DynamicCell& p, int64_t t, Range units) {
   static const uint8_t live[1] = {1};
-  const DynamicCell& p = r.as<DynamicCell>();
   const Tensor& table = r.in[kCell == Cell::lstm ? 4 : 3];
-  const int64_t n = p.hidden, width = p.columns;
+  const int64_t n = p.hidden, width = gate_count(kCell) * n;
   const int32_t* columns = table.as<int32_t>();
-  float* gates = reinterpret_cast<float*>(r.shared);
+  float* gates = reinterpret_cast<float*>(p.unit_tasks > 1 ? r.scratch : r.shared);
   StateQ8 rounded = {gates + p.batch * p.gates_pitch, nullptr, nullptr};
-  rounded.start = reinterpret_cast<int32_t*>(rounded.scale + width);
-  rounded.rows = reinterpret_cast<uint8_t*>(rounded.start + width);
-  memset(rounded.rows, 0, static_cast<size_t>(p.batch * p.bytes_pitch));
-  const float* state = r.in[2].as<float>();
-  int64_t pitch = p.h_row;
-  float* c = kCell == Cell::lstm ? r.out[2].as<float>() : nullptr;
-  if (kCell == Cell::lstm)
-    for (int64_t i = 0; i < p.batch; ++i) memcpy(c + i * n, r.in[3].as<float>() + i * p.c_row, static_cast<size_t>(n) * 4);
+  rounded.start = reinterpret_cast<int32_t*>(rounded.scale + p.columns);
+  rounded.rows = reinterpret_cast<uint8_t*>(rounded.start + p.columns);
+  auto place = [&](int64_t at) { return p.reverse ? p.steps - 1 - at : at; };
+  const int64_t step = place(t);
+  const float* x = r.in[0].as<float>() + step * p.x_step;
+  float* y = r.out[0].as<float>() + step * p.y_step;
+  const float* state = t == 0 ? r.in[2].as<float>() : r.out[0].as<float>() + place(t - 1) * p.y_step;
+  const int64_t pitch = t == 0 ? p.h_row : p.y_row;
+  Convert known = {};
+  float scale;
+  if (!round_state(p, state, pitch, rounded.rows, &known, &scale))
+    return r.fail_value(2, "a finite state, from whose range a scale is chosen", "NaN or an infinity before step ", step);
   const uint8_t* pointers[kStateRows];
   RowTileQ8 tiles[kStateRows];
   BlockQ8 block = {};
@@ -167,18 +181,18 @@ static PEN_INLINE void recur_dynamic(const Run& r) {
   block.taps = 1;
   block.tap_k = (p.copies * n + 3) / 4 * 4;
   block.b = r.in[1].as<int8_t>();
-  block.n_end = block.n = gate_count(kCell) * n;
+  block.n = width;
   block.c_pitch = p.gates_pitch;
   block.residual_pitch = p.x_row;
   block.columns = {rounded.scale, rounded.start, columns + table.dims[1], reinterpret_cast<const float*>(columns + 2 * table.dims[1])};
   block.result = &p.result;
   block.act = &p.none;
-  for (int64_t t = 0; t < p.steps; ++t) {
-    const int64_t step = p.reverse ? p.steps - 1 - t : t;
-    const float* x = r.in[0].as<float>() + step * p.x_step;
-    float* y = r.out[0].as<float>() + step * p.y_step;
-    if (!round_state(p, columns, table.dims[1], state, pitch, rounded))
-      return r.fail_value(2, "a finite state, from whose range a scale is chosen", "NaN or an infinity before step ", step);
+  const bool all = units.end - units.begin == n;
+  for (int64_t gate = 0; gate < (all ? 1 : gate_count(kCell)); ++gate) {
+    const Range own = all ? Range{0, width} : gate_columns(n, gate_count(kCell), gate, units);
+    scale_columns(columns, table.dims[1], known.zero, scale, {own.begin, (own.end + 15) / 16 * 16}, rounded);
+    block.n_begin = own.begin;
+    block.n_end = own.end;
     for (int64_t begin = 0; begin < p.batch; begin += kStateRows) {
       const int64_t count = p.batch - begin < kStateRows ? p.batch - begin : kStateRows;
       for (int64_t i = 0; i < count; ++i) pointers[i] = rounded.rows + (begin + i) * p.bytes_pitch;
@@ -187,15 +201,31 @@ static PEN_INLINE void recur_dynamic(const Run& r) {
                                        reinterpret_cast<const char*>(residual), p.x_row * 4, tiles);
       run_block(block);
     }
-    for (int64_t i = 0; i < p.batch; ++i) {
-      float* cell = kCell == Cell::lstm ? c + i * n : nullptr;
-      apply_cell<kCell>(gates + i * p.gates_pitch, x + i * p.x_row, n, state + i * pitch, cell, y + i * p.y_row);
-    }
-    state = y;
-    pitch = p.y_row;
   }
-  float* last = r.out[1].as<float>();
-  for (int64_t i = 0; i < p.batch; ++i) memcpy(last + i * n, state + i * pitch, static_cast<size_t>(n) * 4);
+  for (int64_t i = 0; i < p.batch; ++i) {
+    float* cell = kCell == Cell::lstm ? r.out[2].as<float>() + i * n : nullptr;
+    if (kCell == Cell::lstm && t == 0)
+      memcpy(cell + units.begin, r.in[3].as<float>() + i * p.c_row + units.begin, static_cast<size_t>(units.end - units.begin) * 4);
+    apply_cell<kCell>(gates + i * p.gates_pitch, x + i * p.x_row, n, units, state + i * pitch, cell, y + i * p.y_row);
+    if (t == p.steps - 1)
+      memcpy(r.out[1].as<float>() + i * n + units.begin, y + i * p.y_row + units.begin, static_cast<size_t>(units.end - units.begin) * 4);
+  }
+}
+
+template <Cell kCell>
+static PEN_INLINE void recur_dynamic(const Run& r) {
+  const DynamicCell& p = r.as<DynamicCell>();
+  const bool stepwise = p.unit_tasks > 1;
+  const int64_t first = stepwise ? r.phase : 0, end = stepwise ? first + 1 : p.steps;
+  for (int64_t task = r.begin; task < r.end; ++task)
+    for (int64_t t = first; t < end && !__atomic_load_n(&r.fault->set, __ATOMIC_RELAXED); ++t)
+      run_dynamic<kCell>(r, p, t, units_of(p.hidden, p.unit_tasks, task));
+  if (p.steps > 0) return;
+  for (int64_t i = 0; i < p.batch; ++i) {
+    memcpy(r.out[1].as<float>() + i * p.hidden, r.in[2].as<float>() + i * p.h_row, static_cast<size_t>(p.hidden) * 4);
+    if (kCell == Cell::lstm)
+      memcpy(r.out[2].as<float>() + i * p.hidden, r.in[3].as<float>() + i * p.c_row, static_cast<size_t>(p.hidden) * 4);
+  }
 }
 
 }  // namespace PEN_ISA

@@ -18,6 +18,7 @@ batch_norm = Op(
     "batch_norm",
     "x: tensor, w: tensor?, b: tensor?, mean: tensor, var: tensor, eps: float",
     layout="follow",
+    images=("x",),
     dtypes=("f32", "f64"),
     doc="(x - mean) / sqrt(var + eps) * w + b, each one number a channel (dim 1).",
 )

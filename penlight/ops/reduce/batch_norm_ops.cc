@@ -63,7 +63,7 @@ Status give_affine(Call& c, const TensorObject& x, const double* scale, const do
   int value = r.cast(r.input(x), carrier), y = r.node("mul", carrier, value, r.input(*numbers[0].tensor()));
   y = r.cast(r.node("add", carrier, y, r.input(*numbers[1].tensor())), x.dtype());
   TensorObject* made = nullptr;
-  PEN_TRY(r.run(y, &made, !tensor_is_channels_last(x)));
+  PEN_TRY(r.run(y, &made, !tensor_is_channels_last(x) && !tensor_suggests_channels_last(x)));
   return c.give(made);
 }
 

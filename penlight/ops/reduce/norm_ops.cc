@@ -171,7 +171,7 @@ static Status group_norm(Call& c, int64_t groups, int weight, double eps) {
   int y = g.node("group_norm.f32", g.input(x, DType::f32), add_optional(c, &g, weight, DType::f32),
                  add_optional(c, &g, weight + 1, DType::f32));
   g.integer("groups", groups).number("eps", eps);
-  if (tensor_is_channels_last(x) && !tensor_is_contiguous(x)) {
+  if (tensor_suggests_channels_last(x)) {
     Planes p;
     PEN_TRY(planes_of(c, x, 2, &p));
     DType from = DType::f32, to = x.dtype();

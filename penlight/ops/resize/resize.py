@@ -20,6 +20,7 @@ resize = Op(
     "resize",
     "x: tensor, size: int[], mode: str, align_corners: bool, antialias: bool, scales: float[] = ()",
     layout="follow",
+    images=("x",),
     dtypes=("f32", "f64", "q8"),
     quantized="kernels",
     takes_q8=lambda node: node.attrs["mode"] == "linear" and not node.attrs["antialias"],

@@ -16,6 +16,7 @@ resize_nearest = Op(
     "resize_nearest",
     "x: tensor, size: int[], scales: float[] = (), exact: bool = False",
     layout="follow",
+    images=("x",),
     tolerance=0.0,
     key_by="size",
     quantized="same",

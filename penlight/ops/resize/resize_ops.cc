@@ -77,7 +77,7 @@ Status resize(Call& c, const Resize& r) {
   if (r.mode && !is_floating(x.dtype()) && !bytes) return c.fail("floats or bytes", "%s", dtype_name(x.dtype()));
   Graph g(c);
   int y = g.input(x, dtype);
-  bool channels_last = r.spatial == 2 && tensor_is_channels_last(x) && !tensor_is_contiguous(x);
+  bool channels_last = r.spatial == 2 && tensor_suggests_channels_last(x);
   auto rounded = [&](int value) {
     if (!bytes) return value;
     value = g.node("clamp.f32", g.node("round.f32", value));

@@ -24,6 +24,7 @@ cat = Op(
     "cat",
     "xs: tensor[], dim: int",
     layout="follow",
+    images=("xs",),
     tolerance=0.0,
     key_by="size",
     quantized="same",

@@ -53,20 +53,8 @@ bool is_dense(const TensorObject& t) {
   }
   return true;
 }
-// torch's rule, gaps allowed; what could be either is contiguous.
 static bool looks_like(const TensorObject& t, Format format) {
-  if (!has_rank(format, t.rank())) return false;
-  const int* order = order_of(format, t.rank());
-  int64_t least = 0;
-  if (t.shape.strides[1] == 0) return false;
-  for (int k = 0; k < t.rank(); ++k) {
-    int d = order[k];
-    if (t.dim(d) == 0 || t.shape.strides[d] < least) return false;
-    if (d == 0 && least == t.shape.strides[1]) return false;
-    least = t.shape.strides[d];
-    if (t.dim(d) > 1 && mul_overflows(least, t.dim(d), &least)) return false;
-  }
-  return true;
+  return has_rank(format, t.rank()) && tensor_looks_ordered(t, order_of(format, t.rank()));
 }
 Format suggested_format(const TensorObject& t) {
   if (looks_like(t, Format::channels_last)) return Format::channels_last;
@@ -168,7 +156,7 @@ static Status give_cast(Call& c, DType dtype, bool copy, int format_at) {
   Format format = Format::preserve;
   if (format_at >= 0) PEN_TRY(format_of(c, format_at, Format::preserve, &format));
   if (t.quantizer && dtype != t.dtype()) return c.fail("a cast of plain numbers (dequantize first)", "one of a quantized tensor");
-  bool lies = format == Format::preserve || lies_in(t, format);
+  bool lies = format == Format::preserve || suggested_format(t) == format;  // with gaps too, and in any other order as contiguous
   if (t.dtype() == dtype && lies && !copy) return c.give(Value(c.args[0]));
   if (format == Format::preserve && !is_dense(t)) format = suggested_format(t);
   return make_copy(c, t, dtype, format, &c.results[0]);

@@ -92,12 +92,21 @@ PEN_OP(stack, "aten::stack(Tensor[] tensors, int dim=0) -> Tensor", "[out]aten::
   const TensorObject& first = *tensors.items[0].tensor();
   int at;
   PEN_TRY(c.dim(1, first.rank() + 1, &at));
-  return give_joined(c, tensors, at, [&](const TensorObject& t, Value* view) {
+  for (int64_t i = 1; i < tensors.count; ++i) {
+    const TensorObject& t = *tensors.items[i].tensor();
     bool same = t.rank() == first.rank();
     for (int d = 0; same && d < t.rank(); ++d) same = t.dim(d) == first.dim(d);
     if (!same) return c.fail("tensors of one shape", "another");
-    return with_dim(c, t, at, view);
-  });
+  }
+  if (at == first.rank()) return give_joined(c, tensors, at, [&](const TensorObject& t, Value* view) { return with_dim(c, t, at, view); });
+  // torch's way: joined along the dim before which the new one is put, and that dim split. So channels-last images stay what they are.
+  if (first.rank() == kMaxRank) return c.fail("at most 8 dims", "9");
+  Shape shape;
+  shape.rank = first.rank() + 1;
+  for (int d = 0; d < shape.rank; ++d) shape.dims[d] = d == at ? tensors.count : first.dim(d > at ? d - 1 : d);
+  Value whole;
+  PEN_TRY(cat(c, tensors.items, tensors.count, at, &whole));
+  return reshaped(c, *whole.tensor(), shape, &c.results[0]);
 }
 
 // At least `rank` dims: rank 0 becomes [1], and so on as numpy has it.
@@ -113,7 +122,9 @@ static Status at_least(const Call& c, const TensorObject& t, int rank, Value* ma
   if (t.rank() == 2) shape.dims[0] = t.dim(0), shape.dims[1] = t.dim(1);
   return reshaped(c, t, shape, made);
 }
-PEN_OP(atleast, "aten::atleast_{1,2,3}d(Tensor self) -> Tensor") { return at_least(c, c.tensor(0), c.word() + 1, &c.results[0]); }
+PEN_OP(atleast, "[quantized]", "aten::atleast_{1,2,3}d(Tensor self) -> Tensor") {
+  return at_least(c, c.tensor(0), c.word() + 1, &c.results[0]);
+}
 PEN_OP(atleast_all, "aten::atleast_{1,2,3}d.Sequence(Tensor[] tensors) -> Tensor[]") {
   const ListObject& tensors = c.list(0);
   ListObject* list = list_create(tensors.count);
@@ -310,13 +321,17 @@ PEN_OP(roll, "[out]", "aten::roll(Tensor self, SymInt[1] shifts, int[1] dims=[])
     int dim;
     Value next;
     PEN_TRY(c.dim(dims[k], t.rank(), &dim));
-    PEN_TRY(make_fresh(c, t.dtype(), shape_of(t), Format::contiguous, nullptr, &next));
-    int64_t n = t.rank() ? t.dim(dim) : 0, by = n ? (shifts[k] % n + n) % n : 0;
-    if (t.rank() == 0) {
-      PEN_TRY(move_elements(c, next.tensor()->view(), t.view()));
-    } else if (n) {
-      PEN_TRY(move_elements(c, piece(*next.tensor(), dim, by, n - by), piece(t, dim, 0, n - by)));
-      PEN_TRY(move_elements(c, piece(*next.tensor(), dim, 0, by), piece(t, dim, n - by, by)));
+    if (t.rank() == 0 || t.numel() == 0) {
+      PEN_TRY(make_copy(c, t, t.dtype(), Format::preserve, &next));
+    } else {  // the last `by` before the others, which lie as cat has it
+      const int64_t n = t.dim(dim), by = (shifts[k] % n + n) % n, start = by ? n - by : 0;
+      Value parts[2];
+      Shape part = shape_of(t);
+      part.dims[dim] = n - start;
+      PEN_TRY(make_view(c, t, part, t.shape.strides, start * t.shape.strides[dim], &parts[0]));
+      part.dims[dim] = start;
+      PEN_TRY(make_view(c, t, part, t.shape.strides, 0, &parts[1]));
+      PEN_TRY(cat(c, parts, 2, dim, &next));
     }
     now = next;
   }

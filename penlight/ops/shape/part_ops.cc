@@ -179,18 +179,18 @@ static Status give_sections(Call& c, int dim, int64_t sections) {
   }
   return PEN_OK;
 }
-PEN_OP(tensor_split, "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]") {
+PEN_OP(tensor_split, "[quantized]", "aten::tensor_split.sections(Tensor(a -> *) self, SymInt sections, int dim=0) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(dim_of(c, 2, c.tensor(0), &dim));
   return give_sections(c, dim, c.integer(1));
 }
-PEN_OP(tensor_split_indices, "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]") {
+PEN_OP(tensor_split_indices, "[quantized]", "aten::tensor_split.indices(Tensor(a -> *) self, SymInt[] indices, int dim=0) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(dim_of(c, 2, c.tensor(0), &dim));
   const ListObject& places = c.list(1);
   return give_split_at(c, dim, places.count, [&](int64_t i) { return places.items[i].integer(); });
 }
-PEN_OP(tensor_split_tensor,
+PEN_OP(tensor_split_tensor, "[quantized]",
        "aten::tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]") {
   const TensorObject& places = c.tensor(1);
   int dim;
@@ -208,14 +208,14 @@ static Status split_dim(const Call& c, int* dim) {
   *dim = own[c.word()];
   return PEN_OK;
 }
-PEN_OP(hsplit, "aten::{hsplit,vsplit,dsplit}.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]") {
+PEN_OP(hsplit, "[quantized]", "aten::{hsplit,vsplit,dsplit}.int(Tensor(a -> *) self, int sections) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(split_dim(c, &dim));
   if (c.integer(1) <= 0 || c.tensor(0).dim(dim) % c.integer(1))
     return c.fail("sections that divide the dim", "%lld", static_cast<long long>(c.integer(1)));
   return give_sections(c, dim, c.integer(1));
 }
-PEN_OP(hsplit_at, "aten::{hsplit,vsplit,dsplit}.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]") {
+PEN_OP(hsplit_at, "[quantized]", "aten::{hsplit,vsplit,dsplit}.array(Tensor(a -> *) self, int[] indices) -> Tensor(a)[]") {
   int dim;
   PEN_TRY(split_dim(c, &dim));
   const ListObject& places = c.list(1);

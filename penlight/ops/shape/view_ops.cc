@@ -161,7 +161,7 @@ PEN_OP(flatten, "[quantized]", "aten::flatten.using_ints(Tensor(a) self, int sta
   if (t.rank() == 0) shape.rank = 1, shape.dims[0] = 1;
   return reshaped(c, t, shape, &c.results[0]);
 }
-PEN_OP(ravel, "aten::ravel(Tensor(a) self) -> Tensor(a)") {
+PEN_OP(ravel, "[quantized]", "aten::ravel(Tensor(a) self) -> Tensor(a)") {
   Shape shape;
   shape.rank = 1;
   shape.dims[0] = c.tensor(0).numel();

@@ -89,7 +89,9 @@ def _(x: Any, bins: int = 100, min: float = 0, max: float = 0) -> Any:
             low, high = torch.aminmax(x)
         same = low == high
         low, high = torch.where(same, low - 1, low), torch.where(same, high + 1, high)
-    at = ((x - low) * bins / (high - low)).to(torch.int64).clamp(max=bins - 1)
+    # inf and NaN are no index: a range that is not finite, or overflows, counts nothing or at the edge; torch refuses the first.
+    place = ((x - low) * bins / (high - low)).nan_to_num(0.0, bins - 1, 0.0).clamp(0, bins - 1)
+    at = place.to(torch.int64)
     inside = (x >= low) & (x <= high)
     return _bins(torch.where(inside, at, -1), None, bins).to(x.dtype)
 

@@ -278,13 +278,35 @@ PEN_OP(bincount, "[out]", "aten::bincount(Tensor self, Tensor? weights=None, Sym
   }
   return PEN_OK;
 }
+// As torch computes it, in T; where that overflows (a range of more than T has), by halves. Never outside of the bins.
 template <class T>
 static void count_bins(const T* x, int64_t n, T low, T high, int64_t bins, T* counts) {
+  const bool wide = high - low - (high - low) != 0;
+  const T scale = wide ? static_cast<T>(0.5) : 1, span = high * scale - low * scale;
   for (int64_t i = 0; i < n; ++i) {
     if (!(x[i] >= low && x[i] <= high)) continue;
-    int64_t at = static_cast<int64_t>((x[i] - low) * static_cast<T>(bins) / (high - low));
+    T place = (x[i] * scale - low * scale) * static_cast<T>(bins) / span;
+    if (!(place >= 0)) place = 0;
+    if (!(place < static_cast<T>(bins))) place = static_cast<T>(bins - 1);  // the last edge, and infinity
+    const int64_t at = static_cast<int64_t>(place);
     counts[at < bins ? at : bins - 1] += 1;
   }
+}
+template <class T>
+static Status histogram(Call& c, const T* x, int64_t n, TensorObject* y) {
+  T low = static_cast<T>(c.number(2)), high = static_cast<T>(c.number(3));
+  if (low == high && n > 0) {
+    low = high = x[0];
+    for (int64_t i = 1; i < n && low == low; ++i) {  // one NaN is all: the range is none
+      low = x[i] >= low ? low : x[i];
+      high = x[i] <= high ? high : x[i];
+    }
+  }
+  if (low == high) low -= 1, high += 1;
+  if (!(low < high) || low - low != 0 || high - high != 0)
+    return c.fail("a finite range with max above min", "%g to %g", static_cast<double>(low), static_cast<double>(high));
+  count_bins(x, n, low, high, y->dim(0), y->as<T>());
+  return PEN_OK;
 }
 PEN_OP(histc, "[out]", "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);
@@ -292,26 +314,12 @@ PEN_OP(histc, "[out]", "aten::histc(Tensor self, int bins=100, Scalar min=0, Sca
   DType wide = t.dtype() == DType::f64 ? DType::f64 : DType::f32;
   int64_t bins = c.integer(1), n = t.numel();
   if (bins <= 0) return c.fail("bins above 0", "%lld", static_cast<long long>(bins));
-  double low = c.number(2), high = c.number(3);
   Value rows;
   PEN_TRY(make_copy(c, t, wide, Format::contiguous, &rows));
-  Reader x(*rows.tensor());
-  if (low == high && n > 0) {
-    low = high = x.real(0);
-    for (int64_t i = 1; i < n; ++i) {
-      low = x.real(i) < low ? x.real(i) : low;
-      high = x.real(i) > high ? x.real(i) : high;
-    }
-  }
-  if (low == high) low -= 1, high += 1;
-  if (!(low < high) || low - low != 0 || high - high != 0) return c.fail("a finite range with max above min", "%g to %g", low, high);
   TensorObject* y = tensor_create(wide, 1, &bins);
   PEN_TRY(c.give(y));
   PEN_TRY(fill(c, y, Value(int64_t{0})));
-  if (wide == DType::f32)
-    count_bins(rows.tensor()->as<float>(), n, static_cast<float>(low), static_cast<float>(high), bins, y->as<float>());
-  else
-    count_bins(rows.tensor()->as<double>(), n, low, high, bins, y->as<double>());
+  PEN_TRY(wide == DType::f32 ? histogram(c, rows.tensor()->as<float>(), n, y) : histogram(c, rows.tensor()->as<double>(), n, y));
   if (wide == t.dtype()) return PEN_OK;
   Value counts = c.results[0];
   return make_copy(c, *counts.tensor(), t.dtype(), Format::contiguous, &c.results[0]);

@@ -84,6 +84,10 @@ extern "C" const char* pen_status_name(int32_t status) {
       return "raised";
     case PEN_ERROR_LIMIT:
       return "limit";
+#if !defined(PEN_FLOATS_ONLY)  // such a library does not ask whether to stop (exec/run.h)
+    case PEN_ERROR_CANCELLED:
+      return "cancelled";
+#endif
     default:
       return "unknown";
   }

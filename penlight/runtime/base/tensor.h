@@ -47,6 +47,20 @@ constexpr bool kHasState = false;
 constexpr bool kHasState = true;
 #endif
 
+// Whether a batch may go through steps in turns (exec/turns.h). A library for models that take one image at a time is smaller without.
+#if defined(PEN_ONE_IMAGE)
+constexpr bool kHasTurns = false;
+#else
+constexpr bool kHasTurns = true;
+#endif
+
+// Whether operators may have a phase for every step (Bind::repeat_tasks), as recurrent layers do: without, their steps are one task.
+#if defined(PEN_WITHOUT_STEPS)
+constexpr bool kHasSteps = false;
+#else
+constexpr bool kHasSteps = true;
+#endif
+
 // What the integers of a quantized tensor stand for: real = (stored - zero) * scale. Weights may have a scale for every place along
 // `axis`, and zero points too.
 struct Quant {

@@ -32,7 +32,9 @@ Status Bind::shared(int64_t bytes) {
   return state->new_buffer(bytes, &state->step->shared.buffer);
 }
 void* Bind::params_bytes(size_t size) {
-  state->step->params = state->plan->pool.take(size);
+  if (kCountsTables && size > kMaxParams) state->plan->other_bytes += size;
+  const bool over = kCountsTables && state->memory_limit && state->plan->other_bytes > state->memory_limit;
+  state->step->params = over ? nullptr : state->plan->pool.take(size);
   if (state->step->params) return state->step->params;
   // Rules fill params right away: when out of memory, a block that is thrown away with the failed plan.
   state->starved = true;
@@ -104,12 +106,6 @@ Status bind_copy(Given::State& s, Copy* c) {
 
 constexpr int64_t kHugePage = 2 << 20;
 
-uint64_t now() {
-  pen_timespec t = {0, 0};
-  clock_gettime(platform::kMonotonic, &t);
-  return static_cast<uint64_t>(t.seconds) * 1000000000u + static_cast<uint64_t>(t.nanoseconds);
-}
-
 struct Job {
   RunFn run;
   const Tensor *in, *out;
@@ -123,10 +119,32 @@ struct Job {
   const Random* random;
 };
 
-void run_tasks(void* context, int64_t begin, int64_t end, int worker) {
+void run_job(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
   job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts,
            job.random});
+}
+
+struct Repeated {
+  Runner* runner;
+  const Job* job;
+  int64_t count;
+};
+
+void run_repeated(void* context, int64_t begin, int64_t end, int worker) {
+  const Repeated& all = *static_cast<const Repeated*>(context);
+  if (PEN_UNLIKELY(__atomic_load_n(&all.job->fault->set, __ATOMIC_RELAXED))) return;
+  if (kAsks && worker == 0) is_cancelled(all.runner);  // the caller's own thread
+  if (kAsks && PEN_UNLIKELY(__atomic_load_n(&all.runner->cancelled, __ATOMIC_RELAXED))) return;
+  const int64_t phase = begin / all.count;
+  Job job = *all.job;
+  job.phase = static_cast<int>(phase);
+  run_job(&job, begin - phase * all.count, end - phase * all.count, worker);
+}
+
+void repeat(Runner* r, void* job, const Step& step) {
+  Repeated all = {r, static_cast<const Job*>(job), step.tasks[0]};
+  pool_repeat(r->pool, static_cast<int32_t>(step.tasks[0]), step.phases, run_repeated, &all);
 }
 
 // Memory for a plan's buffers. The system is asked for huge pages where it is large: the first run touches all of it, and page faults
@@ -154,7 +172,7 @@ Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
     Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &r->fault, nullptr, &r->random};
-    pool_run(r->pool, c.tasks, run_tasks, &job);
+    if (!run_tasks(r, c.tasks, run_job, &job)) return report_cancelled(r);
   }
   if (!step->run) return PEN_OK;
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : r->arena + plan.buffers[at.buffer].offset; };
@@ -163,10 +181,22 @@ Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
   for (; job.phase < 3 && PEN_LIKELY(!r->fault.set); ++job.phase) {
     if (!step->tasks[job.phase]) continue;
     if (kHasState && step->writes_state && (job.phase == 2 || !step->tasks[job.phase + 1])) r->wrote_state = true;
-    pool_run(r->pool, step->tasks[job.phase], run_tasks, &job);
+    if (kHasSteps && step->repeat) {
+      step->repeat(r, &job, *step);
+      if (kAsks && r->cancelled) return report_cancelled(r);
+    } else if (!run_tasks(r, step->tasks[job.phase], run_job, &job)) {
+      return report_cancelled(r);
+    }
   }
   if (PEN_LIKELY(!r->fault.set)) return PEN_OK;
   return report_fault(r, model, *step);
+}
+
+void move_operands(const Plan& plan, const Turns& turns, int64_t by) {
+  for (int32_t i = 0; i < turns.moves; ++i) {
+    const Plan::Move& m = plan.moves[turns.first_move + i];
+    m.tensor->data += by * m.bytes;
+  }
 }
 
 Status prepare(Runner* r, Plan* plan) {
@@ -182,23 +212,37 @@ Status run(Runner* r, const Model& model, Plan* plan, const Tensor* registers) {
   }
   Status status = PEN_OK;
   Guard guard = {&model, plan, r->arena, r->arena_size, r->threads, r->guard_weights};
-  for (int32_t i = 0; i < plan->step_count && status == PEN_OK; ++i) {
+  int64_t turn = 0;
+  const Turns* turns = plan->turns.data;
+  for (int32_t i = 0, left = plan->turns.count; i < plan->step_count && status == PEN_OK; ++i) {
     Step* step = &plan->steps[i];
     guard_step(guard, *step);
-    if (PEN_LIKELY(!r->profiling)) {
-      status = run_step(r, model, *plan, step);
+    const int64_t start = PEN_LIKELY(!r->profiling) ? 0 : now_ns();
+    status = run_step(r, model, *plan, step);
+    if (PEN_UNLIKELY(r->profiling)) step->nanoseconds += static_cast<uint64_t>(now_ns() - start), step->calls += turn == 0;
+    if (!kHasTurns || left == 0 || i + 1 != turns->end || status != PEN_OK) continue;
+    move_operands(*plan, *turns, 1);
+    if (++turn < turns->count) {
+      i = turns->begin - 1;
       continue;
     }
-    uint64_t start = now();
-    status = run_step(r, model, *plan, step);
-    step->nanoseconds += now() - start;
-    ++step->calls;
+    move_operands(*plan, *turns++, -turn);
+    turn = 0, --left;
   }
+  if (kHasTurns && turn) move_operands(*plan, *turns, -turn);  // a run that failed
   guard_end(guard);
   return status;
 }
 
 }  // namespace
+
+bool Bind::repeat_tasks(int64_t count, int64_t phases) {
+  if (!kHasSteps || count > kMaxTasks || phases > kMaxTasks || count * phases > kMaxTasks) return false;
+  tasks(count);
+  state->step->phases = static_cast<int32_t>(phases);
+  state->step->repeat = repeat;
+  return true;
+}
 
 const Backend kCpu = {"cpu", nullptr, nullptr, nullptr, nullptr, bind, bind_copy, pitch, prepare, run, nullptr, nullptr, nullptr, nullptr};
 

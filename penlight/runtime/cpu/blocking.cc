@@ -26,7 +26,8 @@ extern "C" pen_status pen_processor_describe(pen_processor* to, pen_error* error
                              near_weights(p),
                              strip_bytes(p),
                              expanded_bytes(p),
-                             expand_input_bytes(p)};
+                             expand_input_bytes(p),
+                             turn_bytes(p)};
   memcpy(to, &all, size < sizeof all ? size : sizeof all);
   return PEN_OK;
 }

@@ -34,21 +34,23 @@ static PEN_INLINE void copy_offsets(const CopyPlan& p, int64_t at, int64_t* in, 
   }
 }
 
-// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. For small matrices, and for the edges of large ones.
+// out[j][i] = in[i][j], i < n along the output's rows, j < m along the input's. For small matrices, and for the edges of large ones. Where
+// n or m is no multiple of a block, the last block takes some of the one before it again.
 template <class T>
 static __attribute__((noinline)) void transpose_rest(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t n, int64_t m) {
   constexpr int64_t kBlock = transpose_block_size<T>();
-  int64_t i = 0;
-  if constexpr (kBlock > 1) {
-    for (; i + kBlock <= n; i += kBlock) {
-      int64_t j = 0;
-      for (; j + kBlock <= m; j += kBlock) transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
-      for (; j < m; ++j)
-        for (int64_t k = i; k < i + kBlock; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+  if (kBlock > 1 && n >= kBlock && m >= kBlock) {
+    for (int64_t i = 0; i < n; i += kBlock) {
+      i = i + kBlock <= n ? i : n - kBlock;
+      for (int64_t j = 0; j < m; j += kBlock) {
+        j = j + kBlock <= m ? j : m - kBlock;
+        transpose_block(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
+      }
     }
+    return;
   }
   for (int64_t j = 0; j < m; ++j)
-    for (int64_t k = i; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+    for (int64_t k = 0; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
 }
 
 // A square as wide as a cache line on both sides. Where rows lie a power of two apart, all lines of the square compete for the same
@@ -86,8 +88,12 @@ static PEN_INLINE void transpose(const T* in, int64_t in_stride, T* out, int64_t
       transpose_square(in + i * in_stride + j, in_stride, out + j * out_stride + i, out_stride);
     }
   }
-  transpose_rest(in + whole_m, in_stride, out + whole_m * out_stride, out_stride, whole_n, m - whole_m);
-  transpose_rest(in + whole_n * in_stride, in_stride, out + whole_n, out_stride, n - whole_n, m);
+  // The edges begin a little earlier where they would be narrower than a block.
+  constexpr int64_t kBlock = transpose_block_size<T>();
+  auto edge = [](int64_t whole, int64_t size) { return whole < size && size - whole < kBlock ? size - kBlock : whole; };
+  const int64_t edge_m = edge(whole_m, m), edge_n = edge(whole_n, n);
+  transpose_rest(in + edge_m, in_stride, out + edge_m * out_stride, out_stride, whole_n, m - edge_m);
+  transpose_rest(in + edge_n * in_stride, in_stride, out + edge_n, out_stride, n - edge_n, m);
 }
 
 // Images: three planes to pixels, or back. Returns how many pixels it did; the caller does the rest.

@@ -17,7 +17,8 @@ struct StripQ8 {
   int64_t c_pitch, residual_pitch;
   ColumnsQ8 columns;                 // from the first one on
   int64_t count;                     // columns that exist
-  bool plain;                        // whole vectors of bytes, of sums alone, that 32 bits hold
+  bool whole;                        // whole vectors of bytes, of sums that 32 bits hold and, maybe, a residual
+  bool plain;                        // and there is none
   const int32_t* row_starts;         // of the block's rows; may be null
   const uint8_t* const* first_rows;  // the pointers of the block's first row
   const ResultQ8* result;
@@ -135,27 +136,29 @@ static PEN_INLINE void store_tile(const StripQ8& t, const RowTileQ8& tile, int64
     const PlaceQ8 at = to;
     return leave(t, at, &sums[0][0], kVectors);
   }
-  if (!kSmallCode && PEN_UNLIKELY(t.row_starts != nullptr)) {
-    static_assert(kSmallCode || kExactHeights, "a row of the tile is one of the block");
-    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + set1i(to.row_starts[r]);
-    }
-  }
   V scale[kVectors];
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) scale[j] = load(t.columns.scale + j * kLanes);
-  if (!kSmallCode && t.result->real) {
+  // Before all else, and what is left on a copy: GCC would store every tile's sums for it.
+  if (kSmallCode || PEN_LIKELY(t.plain)) return store_bytes_of<Sums::alone, true>(t, to, acc, scale);
+  if (PEN_LIKELY(t.whole)) return store_bytes_of<Sums::residual, true>(t, to, acc, scale);
+  static_assert(kSmallCode || kExactHeights, "a row of the tile is one of the block");
+  I sums[kRows][kVectors];
+  PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+    const I row_start = set1i(to.row_starts ? to.row_starts[r] : 0);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) sums[r][j] = acc[r][j] + row_start;
+  }
+  if (t.result->real) {
     float* c = reinterpret_cast<float*>(to.c);
     const float* residual = reinterpret_cast<const float*>(to.residual);
     PEN_UNROLL for (int r = 0; r < kRows; ++r) {
       PEN_UNROLL for (int j = 0; j < kVectors; ++j)
-          store_real(t, c + r * t.c_pitch, residual ? residual + r * t.residual_pitch : nullptr, j, acc[r][j], scale[j]);
+          store_real(t, c + r * t.c_pitch, residual ? residual + r * t.residual_pitch : nullptr, j, sums[r][j], scale[j]);
     }
-    return;
+  } else if (!t.result->wide && !to.residual) {
+    store_bytes_of<Sums::alone, false>(t, to, sums, scale);
+  } else {
+    store_bytes_of<Sums::any, false>(t, to, sums, scale);
   }
-  if (kSmallCode || PEN_LIKELY(t.plain)) return store_bytes_of<Sums::alone, true>(t, to, acc, scale);
-  if (!t.result->wide && !to.residual) return store_bytes_of<Sums::alone, false>(t, to, acc, scale);
-  if (!t.result->wide && t.count >= kVectors * kLanes) return store_bytes_of<Sums::residual, true>(t, to, acc, scale);
-  store_bytes_of<Sums::any, false>(t, to, acc, scale);
 }
 
 // Tiles of one height, one after the other: what a call saves and restores is a few percent of a tile of small K.
@@ -230,8 +233,8 @@ void run_block_q8(const BlockQ8& g) {
     if (kQ8Eights && (g.tile_count > 1 || g.tiles->count > 1)) sum_odd_fours(t.b, t.taps, t.places, t.tap_k, t.odd_fours);
     for (const RowTileQ8 *tile = g.tiles, *end = tile + g.tile_count; tile != end;) {
       const bool narrow = t.count <= kQ8Columns / 2 && (!kSmallCode || tile->count > next_height(kQ8Rows));
-      t.plain = !g.result->real && !g.result->wide && !tile->residual && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) &&
-                !(kSmallCode && g.row_starts);
+      t.whole = !g.result->real && !g.result->wide && t.count == (narrow ? kQ8Columns / 2 : kQ8Columns) && !g.row_starts;
+      t.plain = t.whole && !tile->residual;
       if (!narrow) {
         tile = run_rows<kQ8Vectors>(t, tile, end);
       } else if (kSmallCode) {

@@ -196,11 +196,12 @@ double scaled_i(int order, double x) {
 // e**x K_nu(x), from 10.32.9: the trapezoidal rule is as good as exact where the integrand falls off like this one.
 double scaled_k_integral(double nu, double x) {
   double h = x < 9 ? 0.2 : 0.6 / sqrt(x), sum = 0.5;
-  for (int k = 1;; ++k) {
+  for (int k = 1; k < 1000; ++k) {                                                 // about 100 are needed
     double t = k * h, s = sinh(t / 2), term = exp(-2 * x * s * s) * cosh(nu * t);  // cosh(t) - 1 = 2 sinh(t/2)**2
     sum += term;
-    if (term < kTiny * sum) return sum * h;
+    if (!(term >= kTiny * sum)) break;
   }
+  return sum * h;
 }
 
 // e**x K_order(x), order 0 or 1. Up to 2: 10.31.2 for K0, and K1 from the Wronskian, 10.28.2.
@@ -240,6 +241,7 @@ double airy_ai(double x) {
   if (x - x != 0) return kNaN;
   if (x > 2) {
     double zeta = 2.0 / 3 * x * sqrt(x);
+    if (zeta > 1e4) return 0;  // e**-zeta is, and zeta may be infinite
     return sqrt(x / 3) / kPi * scaled_k_integral(1.0 / 3, zeta) * exp(-zeta);
   }
   if (x < -7.5) {

@@ -45,6 +45,14 @@ constexpr int kNarrowRows = kTileRows - 1;
 constexpr int kNarrowRows = 1;
 #endif
 
+// Rows of the lowest tile that keeps the multiply units busy: its sums are as many as products are under way at a time, which are eight
+// where two units take four cycles each, and four where whole vectors take both.
+#if defined(__AVX512F__) && !defined(PEN_TALL_TILES)
+constexpr int kBusyRows = 4 / kTileVectors;
+#else
+constexpr int kBusyRows = 8 / kTileVectors;
+#endif
+
 // A row alone: what decides is how fast B comes, from afar, so its tile is wider, and fetches so many lines ahead. Zen 5, GB/s: 2 vectors
 // 94 to 98 from the third cache level and 48 from memory, 4 vectors 104 to 109 and 48, 8 vectors 101 to 109 and 45. 0: as wide as others.
 #if defined(__SSE4_1__)

@@ -31,13 +31,13 @@ Status choose_backend(const char* device, const Backend** backend, const char** 
 }
 
 const format::Method* find_method(const Backend& backend, const Model& model, const char* name) {
-  if (kOneDevice || !backend.variant) return find_method(model, name);
+  if (kOneDevice || !backend.variant) return find_method(&model, name);
   size_t length = strlen(backend.variant);
   for (uint32_t i = 0; i < model.methods.count; ++i) {
     const char* own = model.string(model.methods[i].name);
     if (strncmp(own, backend.variant, length) == 0 && strcmp(own + length, name ? name : "forward") == 0) return &model.methods[i];
   }
-  return find_method(model, name);
+  return find_method(&model, name);
 }
 
 Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error) {

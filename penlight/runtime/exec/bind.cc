@@ -11,17 +11,19 @@ Status Given::State::fail(const char* tensor, const char* expected, const char* 
   return report(error, {PEN_ERROR_SHAPE, "", entry->key, tensor, expected, got, model->string(node->source)});
 }
 
-Status Given::State::over_limit(int64_t bytes) {
+Status report_over_limit(pen_error* error, uint64_t memory_limit, int64_t bytes, const Given::State* at) {
   char got[64], limit[64];
-  set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(arena_limit));
+  set_text(limit, sizeof limit, "at most %llu bytes (memory_limit)", static_cast<unsigned long long>(memory_limit));
   set_text(got, sizeof got, "%lld bytes", static_cast<long long>(bytes));
-  return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", limit, got, model->string(node->source)});
+  return report(error, {PEN_ERROR_MEMORY, "memory", at ? at->entry->key : "", "", limit, got, at ? at->model->string(at->node->source) : "",
+                        "Use smaller inputs or raise the limit"});
 }
+Status Given::State::over_limit(int64_t bytes) { return report_over_limit(error, memory_limit, bytes, this); }
 
 Status Given::State::new_buffer(int64_t bytes, int32_t* index) {
   if (plan->buffers.count >= kMaxBuffers)
     return report(error, {PEN_ERROR_MEMORY, "", entry->key, "", "at most 32768 tensors in a plan", "more"});
-  if (arena_limit && static_cast<uint64_t>(bytes) > arena_limit) return over_limit(bytes);
+  if (memory_limit && static_cast<uint64_t>(bytes) > memory_limit) return over_limit(bytes);
   Buffer b = {Buffer::Kind::arena, -1, bytes, step_index, step_index, 0, -1, nullptr};
   *index = plan->buffers.count;
   return plan->buffers.push(b) ? PEN_OK : out_of_memory();
@@ -112,12 +114,15 @@ Status Given::State::fresh(int index, const char* layout, int64_t packed_bytes) 
   Tensor t = step->out[index];
   int64_t bytes;
   bool fits;
+  const int64_t images = t.dims[0];
+  if (kHasTurns && out.whole) t.dims[0] = out.whole;
   if (static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc && packed_bytes < 0) {
     fits = lay_channels(&t, backend->pitch(t), &bytes);
   } else {
     fits = lay_plain(&t, &bytes);
     if (packed_bytes >= 0) bytes = packed_bytes;
   }
+  if (kHasTurns) t.dims[0] = images;
   if (!fits || bytes > kMaxTensorBytes) return fail(name, "a tensor below 64 TB", "a larger one");
   out.layout = layout;
   out.bound = out.fresh = true;
@@ -175,7 +180,7 @@ Status Lay::view(int index, int input, const int64_t* strides, int64_t offset) {
     if (mul_overflows(t.dims[d] - 1, strides[d], &span) || add_overflows(reach, span, &reach)) wrong = true;
   }
   if (huge || logical > kMaxTensorBytes) return fail(input, "a tensor below 64 TB", "a larger one");
-  if (s.arena_limit && !empty && static_cast<uint64_t>(logical) > s.arena_limit) return s.over_limit(logical);
+  if (s.memory_limit && !empty && static_cast<uint64_t>(logical) > s.memory_limit) return s.over_limit(logical);
   int64_t bytes = 0, start = 0;
   if (!empty && !wrong)
     wrong = add_overflows(reach, 1, &bytes) || mul_overflows(bytes, size, &bytes) || mul_overflows(offset, size, &start);
@@ -289,6 +294,8 @@ Status bind_node(Given::State& s) {
   s.copies.count = 0;
   PEN_TRY(infer_shapes(s));
   Status status = s.backend->bind(s);
+  if (kCountsTables && s.starved && s.memory_limit && s.plan->other_bytes > s.memory_limit)
+    return s.over_limit(static_cast<int64_t>(s.plan->other_bytes));
   if (s.starved) return s.out_of_memory();
   PEN_TRY(status);
   step.copy_count = s.copies.count;

@@ -13,6 +13,16 @@ struct BoundAttr {
   int count;
 };
 
+// Whether tables that kernels need (of an FFT) count as memory. A library for models of f32 alone is smaller without.
+#if defined(PEN_FLOATS_ONLY)
+constexpr bool kCountsTables = false;
+#else
+constexpr bool kCountsTables = true;
+#endif
+
+// `at`: the node that asks for so much; null: the whole plan does.
+Status report_over_limit(pen_error* error, uint64_t memory_limit, int64_t bytes, const Given::State* at);
+
 struct Given::State {
   const Model* model;
   const format::Method* method;
@@ -26,11 +36,12 @@ struct Given::State {
   const void* device;  // see Runner
   Isa isa;
   int workers;
-  uint64_t arena_limit;
+  uint64_t memory_limit;
   Plan* plan;
-  Pool scrap;                 // for what only this node's rule needs
-  ValueState* values;         // of the region
-  const ValueState* earlier;  // the same after the first pass, for placed values; null in the first pass
+  Pool scrap;                   // for what only this node's rule needs
+  ValueState* values;           // of the region
+  const ValueState* earlier;    // the same after the first pass, for placed values; null in the first pass
+  const uint32_t* last_reader;  // of each value: the last node that reads it, counted from 1; where steps take turns, else null
   int32_t step_index;
   Step* step;
   BoundAttr* attrs;

@@ -61,6 +61,7 @@ Status fetch(pen_session* s, const Runner& runner, const Plan& plan) {
 extern "C" {
 
 pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, const int64_t* dims, pen_buffer** out, pen_error* error) {
+  if (!out || (!dims && rank > 0)) return report(error, PEN_ERROR_ARGUMENT, "buffer", "dims, and room for a buffer", "NULL");
   *out = nullptr;
   const Backend* backend;
   const char* which;
@@ -90,25 +91,31 @@ void pen_buffer_destroy(pen_buffer* b) {
 }
 
 pen_status pen_buffer_upload(pen_buffer* b, const void* data, size_t size, pen_error* error) {
+  if (!b) return report(error, PEN_ERROR_ARGUMENT, "buffer", "one that was created", "NULL");
   PEN_TRY(check_size(*b, data, size, error));
   return b->backend->memory->upload(b->memory, data, size, error);
 }
 pen_status pen_buffer_download(const pen_buffer* b, void* data, size_t size, pen_error* error) {
+  if (!b) return report(error, PEN_ERROR_ARGUMENT, "buffer", "one that was created", "NULL");
   PEN_TRY(check_size(*b, data, size, error));
   return b->backend->memory->download(b->memory, data, size, error);
 }
 
 void pen_buffer_tensor(const pen_buffer* b, pen_tensor* tensor) {
-  *tensor = {nullptr, static_cast<int32_t>(b->tensor.dtype), b->tensor.rank, b->tensor.dims, b->tensor.strides};
+  if (!tensor) return;
+  *tensor = {};
+  if (b) *tensor = {nullptr, static_cast<int32_t>(b->tensor.dtype), b->tensor.rank, b->tensor.dims, b->tensor.strides};
 }
-const char* pen_buffer_device_name(const pen_buffer* b) { return b->backend->name_of(b->device); }
+const char* pen_buffer_device_name(const pen_buffer* b) { return b ? b->backend->name_of(b->device) : nullptr; }
 
 int32_t pen_session_takes_buffer(const pen_session* s, const pen_buffer* buffer) {
+  if (!s || !buffer) return 0;
   const Runner& r = session_runner(s);
   return r.backend == buffer->backend && r.backend->memory->reaches(r.device, buffer->memory);
 }
 
 pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen_buffer* buffer) {
+  if (!s || !buffer) return PEN_ERROR_ARGUMENT;
   PEN_TRY(check_device(s, buffer, "input"));
   pen_tensor told;
   pen_buffer_tensor(buffer, &told);
@@ -122,6 +129,7 @@ pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen
 }
 
 pen_status pen_session_set_output_buffer(pen_session* s, int32_t index, pen_buffer* buffer) {
+  if (!s || !buffer) return PEN_ERROR_ARGUMENT;
   PEN_TRY(check_device(s, buffer, "output"));
   if (session_is_staged(s))
     return report(session_error(s), PEN_ERROR_ARGUMENT, "output buffer", "a model of one stage",

@@ -197,6 +197,9 @@ class Bind : public Lay {
   int threads() const;
   // work: kernels are called for ranges of [0, count) in each phase, phases one after another. Cut by shape only.
   void tasks(int64_t count, int64_t phase1 = 0, int64_t phase2 = 0);
+  // As many phases of `count` tasks each: steps of a recurrence, each of which reads what all tasks of the one before wrote. A fault ends
+  // them. False, and nothing done, where there are too many of them to count, or the library has no such operators (kHasSteps).
+  bool repeat_tasks(int64_t count, int64_t phases);
   Status scratch(int64_t bytes_per_worker);
   Status shared(int64_t bytes);
   // Zeroed memory of type T that Run::params will point at. T is plain data.
@@ -234,7 +237,7 @@ struct KernelText {
 };
 struct KernelEntry {
   KernelText key;
-  KernelText schema;  // "x:T w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
+  KernelText schema;  // "x:T+ w:T b:T? stride:i[] groups:i act:s", from the operator's Python declaration
   uint16_t rules;     // shape_function, bind_function
   uint16_t function;  // kernel_function: a RowFn where the kernel is elementwise, else a RunFn
   uint8_t outputs;    // how many results it has

@@ -1,6 +1,7 @@
 // The C interface of models: open, describe, close.
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/file/verify.h"
+#include "penlight/runtime/include/penlight_trace.h"
 
 using namespace pen;
 
@@ -61,13 +62,26 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
 }
 
 Status check_model(const Source& source, uint32_t flags, pen_needs* needs, pen_error* error) {
+  if (absent(needs)) return PEN_ERROR_ARGUMENT;
   Status status = open_model(source, flags, nullptr, needs, error);
   if (status != PEN_OK || needs->missing_count == 0) return status;  // operators of VM code: a model without them opens
   return report_missing(*needs, source.path, error);
 }
 
-pen_status port_info(const pen_model* m, uint32_t port, bool input, pen_tensor_info* info) {
-  const format::Port& p = m->ports[port];
+int32_t port_count(const pen_model* m, const char* method, bool input) {
+  const format::Method* found = find_method(m, method);
+  return found ? static_cast<int32_t>(input ? found->input_count : found->output_count) : -1;
+}
+
+const char* spec(const pen_model* m, const char* method, bool input) {
+  const format::Method* found = find_method(m, method);
+  return found ? m->string(input ? found->input_spec : found->output_spec) : nullptr;
+}
+
+pen_status port_info(const pen_model* m, const char* method, int32_t i, bool input, pen_tensor_info* info) {
+  if (!info || i < 0 || i >= port_count(m, method, input)) return PEN_ERROR_ARGUMENT;
+  const format::Method* found = find_method(m, method);
+  const format::Port& p = m->ports[(input ? found->inputs : found->outputs) + static_cast<uint32_t>(i)];
   info->name = m->string(p.name);
   info->dtype = p.dtype;
   info->rank = p.rank;
@@ -116,37 +130,29 @@ void pen_model_close(pen_model* model) {
   if (model) model_release(model);
 }
 
-const char* pen_model_metadata(const pen_model* m) { return reinterpret_cast<const char*>(m->metadata.data); }
-int32_t pen_model_method_count(const pen_model* m) { return static_cast<int32_t>(m->methods.count); }
+const char* pen_model_metadata(const pen_model* m) { return absent(m) ? nullptr : reinterpret_cast<const char*>(m->metadata.data); }
+int32_t pen_model_method_count(const pen_model* m) { return absent(m) ? 0 : static_cast<int32_t>(m->methods.count); }
 const char* pen_model_method_name(const pen_model* m, int32_t i) {
-  return i < 0 || static_cast<uint32_t>(i) >= m->methods.count ? nullptr : m->string(m->methods[static_cast<uint32_t>(i)].name);
+  return absent(m) || i < 0 || static_cast<uint32_t>(i) >= m->methods.count ? nullptr
+                                                                            : m->string(m->methods[static_cast<uint32_t>(i)].name);
 }
-int32_t pen_model_input_count(const pen_model* m, const char* method) {
-  const format::Method* found = find_method(*m, method);
-  return found ? static_cast<int32_t>(found->input_count) : -1;
-}
-int32_t pen_model_output_count(const pen_model* m, const char* method) {
-  const format::Method* found = find_method(*m, method);
-  return found ? static_cast<int32_t>(found->output_count) : -1;
-}
+int32_t pen_model_input_count(const pen_model* m, const char* method) { return port_count(m, method, true); }
+int32_t pen_model_output_count(const pen_model* m, const char* method) { return port_count(m, method, false); }
 pen_status pen_model_input_info(const pen_model* m, const char* method, int32_t i, pen_tensor_info* info) {
-  const format::Method* found = find_method(*m, method);
-  if (!found || i < 0 || static_cast<uint32_t>(i) >= found->input_count) return PEN_ERROR_ARGUMENT;
-  return port_info(m, found->inputs + static_cast<uint32_t>(i), true, info);
+  return port_info(m, method, i, true, info);
 }
 pen_status pen_model_output_info(const pen_model* m, const char* method, int32_t i, pen_tensor_info* info) {
-  const format::Method* found = find_method(*m, method);
-  if (!found || i < 0 || static_cast<uint32_t>(i) >= found->output_count) return PEN_ERROR_ARGUMENT;
-  return port_info(m, found->outputs + static_cast<uint32_t>(i), false, info);
+  return port_info(m, method, i, false, info);
 }
-const char* pen_model_input_spec(const pen_model* m, const char* method) {
-  const format::Method* found = find_method(*m, method);
-  return found ? m->string(found->input_spec) : nullptr;
+const char* pen_model_input_spec(const pen_model* m, const char* method) { return spec(m, method, true); }
+const char* pen_model_output_spec(const pen_model* m, const char* method) { return spec(m, method, false); }
+
+#if defined(PEN_TRACE)  // for Python's Model.save
+const void* pen_model_image(const pen_model* m, size_t* size) {
+  *size = m ? m->size : 0;
+  return m ? m->bytes : nullptr;
 }
-const char* pen_model_output_spec(const pen_model* m, const char* method) {
-  const format::Method* found = find_method(*m, method);
-  return found ? m->string(found->output_spec) : nullptr;
-}
+#endif
 
 int32_t pen_kernel_count(void) { return kKernelCount; }
 const char* pen_kernel_key(int32_t i) { return i < 0 || i >= kKernelCount ? nullptr : kKernels[i].key.text(); }

@@ -1,6 +1,7 @@
 // Building a plan of one stage: bind every node in order, decide which values live inside others, lay the rest into the arena.
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/bind.h"
+#include "penlight/runtime/exec/turns.h"
 
 namespace pen {
 
@@ -111,7 +112,7 @@ struct Builder {
     s.device = request.device;
     s.isa = request.isa;
     s.workers = request.workers;
-    s.arena_limit = request.arena_limit;
+    s.memory_limit = request.memory_limit;
     s.plan = plan;
     s.reuses = &reuses;
     s.placements = &placements;
@@ -120,6 +121,7 @@ struct Builder {
     s.spare = scrap.take(Bind::kMaxParams);
     if (!s.spare) return out_of_memory();
     Status status = PEN_OK;
+    int32_t turn = 0;
     for (uint32_t pc = 0; pc < regions && status == PEN_OK; ++pc) {
       const format::Instruction& in = instruction(pc);
       const format::Region& r = region(pc);
@@ -127,6 +129,10 @@ struct Builder {
       s.region_index = pc;
       s.values = states[pc];
       s.earlier = earlier ? earlier[pc] : nullptr;
+      if (kHasTurns && plan->turns.count) {
+        s.last_reader = last_readers(m, r, &scrap);
+        if (!s.last_reader) status = out_of_memory();
+      }
       for (uint32_t v = 0; v < r.value_count && status == PEN_OK; ++v) status = begin_value(r, v, states[pc][v]);
       for (uint32_t i = 0; i < in.arg_count; ++i) {
         ValueState& state = states[pc][m.indices[r.inputs + i]];
@@ -141,7 +147,11 @@ struct Builder {
         s.step = &plan->steps[step_index++];
         s.step->node = r.nodes + n;
         s.step->region = &r;
+        Turns* turns = kHasTurns && turn < plan->turns.count && step_index > plan->turns[turn].begin ? &plan->turns[turn] : nullptr;
+        if (kHasTurns && turns) begin_turn(s, *turns);
         status = bind_node(s);
+        if (kHasTurns && turns && status == PEN_OK) status = end_turn(s, turns);
+        if (kHasTurns && turns && step_index == turns->end) ++turn;
         s.scrap.rewind();
       }
       for (uint32_t i = 0; i < in.result_count && status == PEN_OK; ++i)
@@ -195,6 +205,7 @@ struct Builder {
       ValueState& t = states[pc][p.target];
       const format::Value &dv = m.values[r.values + static_cast<uint32_t>(p.value)],
                           &dt = m.values[r.values + static_cast<uint32_t>(p.target)];
+      if (kHasTurns && (v.whole || t.whole)) continue;  // images of theirs are elsewhere in every turn
       if (!v.fresh || !t.fresh || v.returned || v.target >= 0 || dv.layout != dt.layout || p.value == p.target) continue;
       if (strcmp(v.layout, "plain") != 0 || v.tensor.numel() == 0) continue;
       if (v.tensor.rank != t.tensor.rank || v.tensor.dtype != t.tensor.dtype || v.nested >= kMaxNested) continue;
@@ -216,7 +227,9 @@ struct Builder {
     return any;
   }
   void reset() {
+    plan->other_bytes = 0;
     plan->buffers.count = 0;
+    if (kHasTurns) plan->moves.count = 0;
     reuses.count = 0;
     plan->pool.release();
   }
@@ -241,6 +254,18 @@ struct Builder {
       for (uint32_t i = 0; i < r.output_count; ++i) states[pc][m.indices[r.outputs + i]].returned = true;
     }
     PEN_TRY(pass(nullptr, states));
+    if (kHasTurns && request.backend == &kCpu && request.code->state_count == 0) {
+      int32_t steps = 0;
+      for (uint32_t pc = 0; pc < regions; ++pc) {
+        if (!choose_turns(plan, m, region(pc), states[pc], steps, &scrap)) return out_of_memory();
+        steps += static_cast<int32_t>(region(pc).node_count);
+      }
+      if (plan->turns.count) {
+        reset();
+        placements.count = 0;
+        PEN_TRY(pass(nullptr, states));
+      }
+    }
     if (choose_placements(states)) {
       for (uint32_t pc = 0; pc < regions; ++pc) {
         const format::Region& r = region(pc);
@@ -305,6 +330,7 @@ struct Builder {
                                         "a view, a packed one, or one that another output shares"});
         b.kind = Buffer::Kind::output;
         b.index = static_cast<int32_t>(index);
+        plan->other_bytes += static_cast<uint64_t>(b.size);
         plan->outputs[plan->output_count++] = {index, 0, false, t, b.size, v.count};
         if (kHasState) PEN_TRY(find_state(&plan->outputs[plan->output_count - 1]));
       }
@@ -446,13 +472,9 @@ struct Builder {
     PEN_TRY(join_scratch());
     if (!lay_arena(plan, &scrap)) return out_of_memory();
     if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, PEN_ERROR_MEMORY, "arena", "less than 64 TB", "more");
-    if (request.arena_limit && static_cast<uint64_t>(plan->arena_bytes) > request.arena_limit) {
-      char limit[64], got[64];
-      set_text(limit, sizeof limit, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(request.arena_limit));
-      set_text(got, sizeof got, "%lld bytes", static_cast<long long>(plan->arena_bytes));
-      return report(request.error, PEN_ERROR_MEMORY, "arena", limit, got, "Use smaller inputs or raise the limit");
-    }
-    return PEN_OK;
+    const uint64_t bytes = static_cast<uint64_t>(plan->arena_bytes) + plan->other_bytes;
+    if (!request.memory_limit || bytes <= request.memory_limit) return PEN_OK;
+    return report_over_limit(request.error, request.memory_limit, static_cast<int64_t>(bytes), nullptr);
   }
 
   Status patch(Tensor* t, const Place& at) {
@@ -504,6 +526,7 @@ void plan_destroy(Plan* plan) {
   if (plan->held) plan->backend->release(plan);
   plan->buffers.release();
   plan->patches.release();
+  if (kHasTurns) plan->turns.release(), plan->moves.release();
   plan->pool.release();
   plan->key.release();
   free(plan);

@@ -39,6 +39,7 @@ struct ValueState {
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
   int32_t nested;        // how many placements deep others lie in it
+  int64_t whole;         // images that its memory holds, where steps that take turns see a few of them at a time; else 0 (exec/turns.h)
 };
 
 struct Copy {  // an input that did not lie as its kernel needs it: moved by the copy operator's kernel
@@ -48,6 +49,8 @@ struct Copy {  // an input that did not lie as its kernel needs it: moved by the
   void* params;
   int64_t tasks;
 };
+
+struct Runner;  // exec/run.h
 
 struct Step {
   const KernelEntry* entry;
@@ -64,9 +67,20 @@ struct Step {
   void* params;
   int64_t* counts;  // see Bind::output_at_most
   int64_t tasks[3];
+  // Not null: there are `phases`, each of the first number of tasks (Bind::repeat_tasks).
+  void (*repeat)(Runner* r, void* job, const Step& step);
+  int32_t phases;
   int64_t scratch, scratch_stride;  // bytes that each worker has, and from one worker's to the next's
   Place scratch_at, shared;
   uint64_t nanoseconds, calls;
+  Tensor* whole;  // inputs, then outputs, with all images, of a step that takes turns; else null
+};
+
+// Steps [begin, end) that a batch goes through a few images at a time (exec/turns.h).
+struct Turns {
+  int32_t begin, end;
+  int64_t count, images;      // how many times, and how many images in each
+  int32_t first_move, moves;  // operands that go on from image to image
 };
 
 struct Backend;  // exec/backend.h
@@ -76,6 +90,7 @@ struct Plan {
   List<Buffer> buffers;
   Step* steps = nullptr;
   int32_t step_count = 0;
+  uint64_t other_bytes = 0;                 // beside the arena: results, and tables that kernels need (of an FFT)
   int64_t arena_bytes = 0, live_bytes = 0;  // live: the most that is in use at once, which no arena can be below
   // What it was made for: the shapes of the registers it reads, and the other sizes and numbers that its dims were computed from.
   uint32_t stage = 0;
@@ -109,6 +124,12 @@ struct Plan {
     int64_t offset;
   };
   List<Patch> patches;
+  struct Move {  // operand in memory that holds all images
+    Tensor* tensor;
+    int64_t bytes;  // from one turn to the next
+  };
+  List<Turns> turns;
+  List<Move> moves;
   const Backend* backend = nullptr;
   void* held = nullptr;  // what the backend keeps with it
 };
@@ -130,7 +151,7 @@ struct PlanRequest {
   uint32_t stage;
   Isa isa;
   const Tensor* registers;  // inputs, and results of earlier stages with their data
-  uint64_t arena_limit;     // 0: none
+  uint64_t memory_limit;    // 0: none
   int workers;
   pen_error* error;
   pen_trace* trace;

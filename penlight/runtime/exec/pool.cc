@@ -6,6 +6,14 @@ namespace {
 
 constexpr int kMaxThreads = 64;
 constexpr int kSpins = 20000;  // about 50-100 microseconds: longer than the gap between two nodes of a run
+// A thread's speed, of the fastest's. From kEven on a thread counts as fast as that: shares that differ for no reason would move work
+// from cache to cache.
+constexpr int kFull = 256, kEven = 192;
+constexpr int kMeasured = 8;  // of so many pieces of work, one is measured
+constexpr int kHelp = 100;    // spins, a few microseconds: what a slow caller waits for somebody to come
+// A wait of kStall that takes more than was won since the one before is for a thread in whose place the system runs another program, and
+// that will come again: for kAlone the caller then works alone. Both in nanoseconds.
+constexpr int64_t kStall = 1 << 20, kAlone = 48 << 20;
 
 PEN_INLINE void pause_cpu() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -18,14 +26,13 @@ PEN_INLINE void pause_cpu() {
 }  // namespace
 
 // The range of tasks that is a thread's own. It is about the same part of each node's work, so that what a thread has written for one
-// node is in its core's cache for the next.
+// node is in its core's cache for the next. With it, in one cache line, what is known of the thread's speed; results do not depend on that,
+// only who computes them.
 struct alignas(64) Share {
   int32_t next, end;
-};
-
-struct Start {  // what a thread is told
+  int32_t speed;
+  int64_t rate;  // tasks by time, of a piece of work that was measured
   ThreadPool* pool;
-  int worker;
 };
 
 struct ThreadPool {
@@ -35,18 +42,22 @@ struct ThreadPool {
   int started;  // other threads running
   int owner;    // process that started them
   bool stopping;
-  pen_pthread handles[kMaxThreads];
-  Start starts[kMaxThreads];
+  uint32_t pieces;
+  int32_t speed;    // of all together
+  int64_t stalled;  // when the last stall ended; while the caller works alone, until when it does
+  bool alone;
 
-  // The current work; may be read by those inside the door.
+  // The current work; may be read by those inside the door, as may be speeds.
   TaskFn run;
   void* context;
+  bool measuring;
   // The door, in one word: how many other threads are inside, whether it is open, and a number that changes with every
   // piece of work. Whoever comes after the last task was taken finds it closed: the caller never waits for a thread
   // that the system has not let run, only for those at work.
   alignas(64) uint32_t door;
   Share shares[kMaxThreads];
   alignas(64) int32_t sleepers;
+  pen_pthread handles[kMaxThreads];
 };
 
 namespace {
@@ -54,16 +65,54 @@ namespace {
 constexpr uint32_t kInside = 0xff, kOpen = 0x100, kNumberShift = 9;
 static_assert(kMaxThreads <= static_cast<int>(kInside), "all threads are counted");
 
-void work(ThreadPool* pool, int worker) {
-  // Its own share, then what others have left of theirs.
+PEN_INLINE int32_t speed_of(const Share& share) { return share.speed < kEven ? share.speed : kFull; }
+
+// Whether a slow thread had better take no task: others will be done with all that are left before it would be with one.
+bool leaves(const ThreadPool* pool, int worker) {
+  int32_t left = 0, speed = pool->shares[worker].speed;
   for (int i = 0; i < pool->threads; ++i) {
-    int owner = worker + i < pool->threads ? worker + i : worker + i - pool->threads;
+    const Share& share = pool->shares[i];
+    int32_t next = __atomic_load_n(&share.next, __ATOMIC_RELAXED);
+    if (next < share.end) left += share.end - next;
+  }
+  if (int64_t{left} * speed >= pool->speed - speed) return false;
+  // The caller must know that somebody is there.
+  for (int spins = 0; worker == 0 && left && !(__atomic_load_n(&pool->door, __ATOMIC_RELAXED) & kInside); ++spins) {
+    if (spins == kHelp) return false;
+    pause_cpu();
+  }
+  return true;
+}
+
+// Its own share, then what others have left of theirs.
+void work(ThreadPool* pool, int worker) {
+  const int64_t start = pool->measuring ? now_ns() : 0;
+  Share& own = pool->shares[worker];
+  int64_t tasks = 0;
+  for (int i = 0, owner = worker; i < pool->threads; ++i) {
     Share& share = pool->shares[owner];
-    for (;;) {
+    owner = owner + 1 < pool->threads ? owner + 1 : 0;
+    while (own.speed >= kEven || !leaves(pool, worker)) {
       int32_t task = __atomic_fetch_add(&share.next, 1, __ATOMIC_RELAXED);
       if (task >= share.end) break;
       pool->run(pool->context, task, task + 1, worker);
+      ++tasks;
     }
+  }
+  if (start) own.rate = (tasks << 32) / (now_ns() - start + 1);
+}
+
+// What a measured piece of work says of the threads. One that took no part counts as fast, so that what was known of it is forgotten in
+// time, and it gets tasks again: it may have been held up by something else.
+void learn(ThreadPool* pool) {
+  int64_t best = 0;
+  for (int i = 0; i < pool->threads; ++i) best = pool->shares[i].rate > best ? pool->shares[i].rate : best;
+  pool->speed = 0;
+  for (int i = 0; i < pool->threads; ++i) {
+    Share& share = pool->shares[i];
+    share.speed += (static_cast<int32_t>(share.rate ? share.rate / (best / kFull + 1) : kFull) - share.speed) / 8;
+    share.rate = 0;
+    pool->speed += speed_of(share);
   }
 }
 
@@ -91,14 +140,14 @@ uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
 }
 
 void* thread_main(void* argument) {
-  Start start = *static_cast<Start*>(argument);
-  ThreadPool* pool = start.pool;
+  Share* own = static_cast<Share*>(argument);
+  ThreadPool* pool = own->pool;
   uint32_t seen = 0;
   for (;;) {
     uint32_t door = wait_for_work(pool, seen);
     if (__atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE)) return nullptr;
     if (!__atomic_compare_exchange_n(&pool->door, &door, door + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
-    work(pool, start.worker);
+    work(pool, static_cast<int>(own - pool->shares));
     seen = door >> kNumberShift;
     __atomic_fetch_sub(&pool->door, 1, __ATOMIC_RELEASE);
   }
@@ -118,14 +167,23 @@ void open_door(ThreadPool* pool) {
   wake_sleepers(pool);
 }
 
+// The caller has waited for others since `start`.
+PEN_INLINE void note_wait(ThreadPool* pool, int64_t start) {
+  const int64_t end = now_ns(), lost = end - start;
+  if (lost < kStall) return;
+  pool->alone = start - pool->stalled < 3 * lost;
+  pool->stalled = pool->alone ? end + kAlone : end;
+}
+
 void close_door(ThreadPool* pool) {
   __atomic_fetch_and(&pool->door, ~kOpen, __ATOMIC_ACQ_REL);
-  for (int spins = 0; __atomic_load_n(&pool->door, __ATOMIC_ACQUIRE) & kInside; ++spins) {
+  int64_t start = 0;
+  for (int64_t spins = 0; __atomic_load_n(&pool->door, __ATOMIC_ACQUIRE) & kInside; ++spins) {
     pause_cpu();
-    if (spins < kSpins) continue;
-    sched_yield();
-    spins = 0;
+    if (spins == kSpins) start = now_ns();
+    if (spins > kSpins) sched_yield();
   }
+  if (start) note_wait(pool, start);
 }
 
 void start_threads(ThreadPool* pool) {
@@ -136,8 +194,8 @@ void start_threads(ThreadPool* pool) {
   pool->door = 0;
   pool->owner = getpid();
   for (int i = 1; i < pool->threads; ++i) {
-    pool->starts[i] = {pool, i};
-    if (pthread_create(&pool->handles[pool->started], nullptr, thread_main, &pool->starts[i]) != 0) break;  // slower, not wrong
+    pool->shares[i].pool = pool;
+    if (pthread_create(&pool->handles[pool->started], nullptr, thread_main, &pool->shares[i]) != 0) break;  // slower, not wrong
     ++pool->started;
   }
 }
@@ -150,6 +208,7 @@ ThreadPool* pool_create(int threads) {
   memset(memory, 0, sizeof(ThreadPool));
   ThreadPool* pool = static_cast<ThreadPool*>(memory);
   pool->threads = threads < 1 ? 1 : (threads > kMaxThreads ? kMaxThreads : threads);
+  for (int i = 0; i < pool->threads; ++i) pool->speed += pool->shares[i].speed = kFull;
   return pool;
 }
 
@@ -169,20 +228,117 @@ int pool_threads(const ThreadPool* pool) { return pool->threads; }
 
 void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   if (count <= 0) return;
-  if (pool->threads == 1 || count == 1) return run(context, 0, count, 0);
+  const bool slow = pool->shares[0].speed < kEven;
+  if (pool->alone && now_ns() > pool->stalled) pool->alone = false;
+  if (pool->threads == 1 || pool->alone || (count == 1 && !slow)) return run(context, 0, count, 0);
   if (pool->owner != getpid()) start_threads(pool);  // the first time, and in a forked child
   pool->run = run;
   pool->context = context;
-  for (int i = 0; i < pool->threads; ++i)
-    pool->shares[i] = {static_cast<int32_t>(count * i / pool->threads), static_cast<int32_t>(count * (i + 1) / pool->threads)};
+  pool->measuring = count >= 4 * pool->threads && ++pool->pieces % kMeasured == 0;
+  int64_t before = 0, begin = 0;
+  for (int i = 0; i < pool->threads; ++i) {
+    Share& share = pool->shares[i];
+    before += speed_of(share);
+    share.next = static_cast<int32_t>(begin);
+    begin = count * before / pool->speed;
+    share.end = static_cast<int32_t>(begin);
+  }
   open_door(pool);
   work(pool, 0);
   close_door(pool);
+  if (pool->measuring) learn(pool);
+  pool->measuring = false;
+  if (slow) work(pool, 0);  // what it left, if those inside left it too
+}
+
+int64_t now_ns() {
+  pen_timespec t = {0, 0};
+  clock_gettime(platform::kMonotonic, &t);
+  return static_cast<int64_t>(t.seconds) * 1000000000 + t.nanoseconds;
 }
 
 int core_count() {
   long n = sysconf(platform::kCoresName);
   return n < 1 ? 1 : (n > kMaxThreads ? kMaxThreads : static_cast<int>(n));
+}
+
+namespace {
+
+constexpr int kPatience = 64;  // spins, about a microsecond: what others take longer for than oneself is theirs for so long
+
+// All phases are one piece of work of the pool: threads come in once and stay until the last phase is done, which costs a phase two
+// cache lines that go from core to core instead of six or more.
+struct Repeat {
+  ThreadPool* pool;
+  TaskFn run;
+  void* context;
+  int32_t count, phases, threads;
+  bool alone;                 // the caller goes on alone: others leave
+  alignas(64) int32_t done;   // tasks, of all phases: its quotient by `count` is the phase that is open
+  Share shares[kMaxThreads];  // next: how many tasks of this part of every phase were taken, over all phases
+};
+
+// How many tasks of `owner`'s share of a phase this worker took and did. If the phase is over by now, none is left in it.
+int32_t take_share(Repeat* r, int32_t phase, int owner, int worker) {
+  const int64_t begin = int64_t{r->count} * owner / r->threads, end = int64_t{r->count} * (owner + 1) / r->threads;
+  const int32_t size = static_cast<int32_t>(end - begin), all = (phase + 1) * size;
+  int32_t taken = __atomic_load_n(&r->shares[owner].next, __ATOMIC_RELAXED), did = 0;
+  while (taken < all) {
+    if (!__atomic_compare_exchange_n(&r->shares[owner].next, &taken, taken + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+    // Every second phase goes backward: what a thread has used last is near when it begins anew.
+    const int32_t place = taken - phase * size;
+    const int64_t task = int64_t{phase} * r->count + begin + (phase % 2 ? size - 1 - place : place);
+    r->run(r->context, task, task + 1, worker);
+    ++taken;
+    ++did;
+  }
+  return did;
+}
+
+// Whoever comes goes through the phases from the one that is open. Nobody waits for a thread that has taken no task of this phase.
+void take_part(void* context, int64_t, int64_t, int worker) {
+  Repeat* r = static_cast<Repeat*>(context);
+  int spins = 0;
+  int64_t start = 0;  // since when the caller has waited, where that is long
+  for (;;) {
+    const bool alone = __atomic_load_n(&r->alone, __ATOMIC_RELAXED);
+    const int32_t phase = __atomic_load_n(&r->done, __ATOMIC_ACQUIRE) / r->count;
+    if (phase == r->phases || (alone && worker != 0)) return;
+    int32_t did = take_share(r, phase, worker, worker);
+    for (int i = 0; (alone || spins >= kPatience) && i < r->threads; ++i) did += take_share(r, phase, i, worker);
+    if (did) {
+      __atomic_fetch_add(&r->done, did, __ATOMIC_ACQ_REL);
+      spins = 0;
+      if (!start) continue;
+      note_wait(r->pool, start);
+      start = 0;
+      if (r->pool->alone) __atomic_store_n(&r->alone, true, __ATOMIC_RELAXED);
+      continue;
+    }
+    pause_cpu();
+    if (++spins < kSpins) continue;
+    if (worker == 0 && !start) start = now_ns();
+    sched_yield();
+    spins = kPatience;
+  }
+}
+
+}  // namespace
+
+void pool_repeat(ThreadPool* pool, int32_t count, int32_t phases, TaskFn run, void* context) {
+  if (pool->threads == 1 || count == 1) {
+    for (int64_t phase = 0; phase < phases; ++phase) run(context, phase * count, (phase + 1) * count, 0);
+    return;
+  }
+  Repeat all = {};
+  all.pool = pool;
+  all.alone = pool->alone;
+  all.run = run;
+  all.context = context;
+  all.count = count;
+  all.phases = phases;
+  all.threads = pool->threads;
+  pool_run(pool, pool->threads, take_part, &all);
 }
 
 }  // namespace pen

@@ -52,6 +52,51 @@ Status report_fault(Runner* r, const Model& model, const Step& step) {
   return report(r->error, {PEN_ERROR_DATA, "", step.entry->key, tensor, expected, got, model.string(node.source)});
 }
 
+constexpr int64_t kAskEvery = 5000000;  // 5 ms: nobody notices, and nothing is slower for it
+
+bool is_cancelled(Runner* r) {
+  if (!kAsks || !r->interrupted) return false;
+  const int64_t now = now_ns();
+  if (now - r->asked < kAskEvery) return false;
+  r->asked = now;
+  if (r->interrupted(r->interrupt_context)) __atomic_store_n(&r->cancelled, 1, __ATOMIC_RELAXED);
+  return r->cancelled;
+}
+Status report_cancelled(Runner* r) {
+  r->cancelled = 0;
+  return report(r->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
+}
+
+namespace {
+
+struct Asked {
+  Runner* runner;
+  TaskFn run;
+  void* context;
+};
+// One thread alone is given all tasks at once: it does a few, then twice as many at a time, until they take as long as the time between two
+// questions. (There are 256 of them at most where a step is long: a few are little of it.)
+void run_asked(void* context, int64_t begin, int64_t end, int worker) {
+  const Asked& a = *static_cast<const Asked*>(context);
+  for (int64_t piece = 4; begin < end && !__atomic_load_n(&a.runner->cancelled, __ATOMIC_RELAXED);) {
+    int64_t until = end - begin > piece ? begin + piece : end;
+    a.run(a.context, begin, until, worker);
+    begin = until;
+    if (worker != 0) continue;  // the caller's own thread is 0
+    const int64_t before = a.runner->asked;
+    is_cancelled(a.runner);
+    piece = a.runner->asked == before ? 2 * piece : 1;
+  }
+}
+
+}  // namespace
+
+bool run_asking(Runner* r, int64_t count, TaskFn run, void* context) {
+  Asked asked = {r, run, context};
+  pool_run(r->pool, count, run_asked, &asked);
+  return !r->cancelled;
+}
+
 Status runner_create(Runner* r, const Backend* backend, const char* which, bool f16, int threads, pen_error* error) {
   r->backend = backend;
   r->error = error;

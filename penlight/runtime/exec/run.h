@@ -21,7 +21,19 @@ struct Runner {
   pen_trace* trace;          // null: nobody asks what is used
   void* const* bound;        // of each register: the device's memory that it has in place of the host's; null: none has any
   pen_device_report report;  // of the run under way or the last one; the backend counts
+  // What the caller's options say (penlight.h), when it was last asked, and whether it said yes.
+  int32_t (*interrupted)(void* context);
+  void* interrupt_context;
+  int64_t asked;
+  int32_t cancelled;
 };
+
+// Whether a library asks its caller if a run should end. One for models of f32 alone is smaller without.
+#if defined(PEN_FLOATS_ONLY)
+constexpr bool kAsks = false;
+#else
+constexpr bool kAsks = true;
+#endif
 
 // Threads (0: one per core), and the device: `which` of the backend's. After an error it may be destroyed all the same.
 Status runner_create(Runner* r, const Backend* backend, const char* which, bool f16, int threads, pen_error* error);
@@ -30,6 +42,17 @@ void runner_destroy(Runner* r);
 Status runner_prepare(Runner* r, Plan* plan);
 // Before: the plan's outputs have memory in `registers`. After: the sizes that the data decided are in plan->outputs[].count.
 Status run_plan(Runner* r, const Model& model, Plan* plan, const Tensor* registers);
+// Tasks on the runner's threads, as pool_run has it; between them the caller is asked whether to go on. False: it said no, and what had not
+// begun was left out.
+bool run_asking(Runner* r, int64_t count, TaskFn run, void* context);
+static PEN_INLINE bool run_tasks(Runner* r, int64_t count, TaskFn run, void* context) {
+  if (kAsks && r->interrupted) return run_asking(r, count, run, context);
+  pool_run(r->pool, count, run, context);
+  return true;
+}
+// Asks, where that is some milliseconds ago. True: the run is to end.
+bool is_cancelled(Runner* r);
+Status report_cancelled(Runner* r);
 // What the data of a run showed to be wrong, in r->fault: reported, and forgotten.
 Status report_fault(Runner* r, const Model& model, const Step& step);
 // The size of dim 0 that the run found out, where the plan had only a bound.

@@ -24,7 +24,7 @@ struct pen_session {
   const format::Method* method;
   const MethodCode* code;
   Isa isa;
-  uint64_t arena_limit;
+  uint64_t memory_limit;
   // The method's registers: inputs as the caller set them, results that outlive their stage.
   Tensor* registers;
   uint8_t* known;  // of each register: an input that was set, or a result whose shape is known
@@ -107,6 +107,7 @@ Status stage_runner(pen_session* s, uint32_t stage, Runner** runner) {
   s->island.profiling = s->runner->profiling;
   s->island.random = s->runner->random;
   s->island.trace = s->runner->trace;
+  if (kAsks) s->island.interrupted = s->runner->interrupted, s->island.interrupt_context = s->runner->interrupt_context;
   return PEN_OK;
 }
 
@@ -128,7 +129,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
   current = nullptr;
   Runner* runner;
   PEN_TRY(stage_runner(s, stage, &runner));
-  Plan* plan = plan_create({runner->backend, runner->device, s->model, s->method, s->code, stage, s->isa, s->registers, s->arena_limit,
+  Plan* plan = plan_create({runner->backend, runner->device, s->model, s->method, s->code, stage, s->isa, s->registers, s->memory_limit,
                             runner->threads, &s->error, runner->trace},
                            &status);
   if (!plan) return status;
@@ -268,12 +269,24 @@ Status run(pen_session* s) {
 
 // A step of the last run by its number, counted through all stages.
 const Step* find_step(const pen_session* s, int32_t index, const Plan** plan) {
-  for (uint32_t stage = 0; stage < s->stages_ready && index >= 0; ++stage) {
+  for (uint32_t stage = 0; !absent(s) && stage < s->stages_ready && index >= 0; ++stage) {
     *plan = s->current[stage];
     if (index < (*plan)->step_count) return &(*plan)->steps[index];
     index -= (*plan)->step_count;
   }
   return nullptr;
+}
+
+// Whether this is an output of a session that was prepared.
+bool has_output(const pen_session* s, int32_t index) {
+  return s && s->stages_ready && index >= 0 && static_cast<uint32_t>(index) < s->method->output_count;
+}
+
+// Of the plans of the last run, one for each stage, the largest number of this kind.
+uint64_t most_bytes(const pen_session* s, int64_t Plan::* bytes) {
+  int64_t most = 0;
+  for (uint32_t i = 0; !absent(s) && i < s->stages_ready; ++i) most = s->current[i]->*bytes > most ? s->current[i]->*bytes : most;
+  return static_cast<uint64_t>(most);
 }
 
 // A caller's memory must be aligned to whole elements; kernels need no more.
@@ -283,8 +296,10 @@ bool aligned(const void* data, DType dtype) { return reinterpret_cast<uintptr_t>
 
 namespace pen {
 
-Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
+Status session_create(const Model* of, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
                       pen_error* error) {
+  if (!of || !out) return report(error, PEN_ERROR_ARGUMENT, "session", "", "none");
+  const Model& model = *of;
   *out = nullptr;
   pen_session_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
@@ -313,7 +328,7 @@ Status session_create(const Model& model, const char* method, const pen_session_
     s->code = &model.method_code[found - model.methods.data];
     s->isa = isa;
     s->threads = own.threads;
-    s->arena_limit = own.arena_limit;
+    s->memory_limit = own.memory_limit;
     s->plan_capacity = own.plan_cache <= 0 ? kDefaultPlans : (own.plan_cache > kMaxPlans ? kMaxPlans : own.plan_cache);
     s->plan_capacity *= static_cast<int>(s->code->stage_count);
     s->plans = static_cast<Plan**>(calloc(static_cast<size_t>(s->plan_capacity), sizeof(Plan*)));
@@ -329,8 +344,9 @@ Status session_create(const Model& model, const char* method, const pen_session_
   if (made && s->runner == &s->own) {
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
     s->own.error = &s->error;
+    if (kAsks) s->own.interrupted = own.interrupted, s->own.interrupt_context = own.interrupt_context;
   }
-  if (kHasState && status == PEN_OK) status = states_create(s, found->input_count, own.arena_limit, error);
+  if (kHasState && status == PEN_OK) status = states_create(s, found->input_count, own.memory_limit, error);
   if (status != PEN_OK) {
     pen_session_destroy(s);
     return status;
@@ -371,7 +387,7 @@ extern "C" {
 
 pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** out,
                               pen_error* error) {
-  return session_create(*model, method, options, nullptr, out, error);
+  return session_create(model, method, options, nullptr, out, error);
 }
 
 void pen_session_destroy(pen_session* s) {
@@ -391,6 +407,7 @@ void pen_session_destroy(pen_session* s) {
 }
 
 pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor* tensor) {
+  if (!s || !tensor) return PEN_ERROR_ARGUMENT;
   if (index < 0 || static_cast<uint32_t>(index) >= s->method->input_count) {
     char expected[64], got[32];
     set_text(expected, sizeof expected, "an index below %u", s->method->input_count);
@@ -440,9 +457,10 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   return PEN_OK;
 }
 
-pen_status pen_session_prepare(pen_session* s) { return prepare(s); }
+pen_status pen_session_prepare(pen_session* s) { return s ? prepare(s) : PEN_ERROR_ARGUMENT; }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
+  if (!s) return PEN_ERROR_ARGUMENT;
   if (!s->stages_ready) return fail(s, PEN_ERROR_ARGUMENT, "output", "pen_session_prepare before pen_session_set_output", "none");
   if (index < 0 || static_cast<uint32_t>(index) >= s->method->output_count)
     return fail(s, PEN_ERROR_ARGUMENT, "output", "the index of an output", "another");
@@ -466,6 +484,7 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
 }
 
 pen_status pen_session_run(pen_session* s) {
+  if (!s) return PEN_ERROR_ARGUMENT;
   if (kHasState) s->runner->wrote_state = s->island.wrote_state = false;
   Status status = run(s);
   forget_outputs(s);
@@ -475,19 +494,21 @@ pen_status pen_session_run(pen_session* s) {
 }
 
 void pen_session_device_report(const pen_session* s, pen_device_report* out) {
+  if (absent(s) || absent(out)) return;
   const Runner& r = *s->runner;
   *out = r.report;
   out->device = !kOneDevice && r.backend->name_of ? r.backend->name_of(r.device) : r.backend->name;
 }
 
 void pen_session_seed(pen_session* s, uint64_t seed) {
+  if (absent(s)) return;
   s->runner->random = {seed, 0};
   if (!kOneDevice) s->island.random = {seed, 0};
 }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
-  if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return PEN_ERROR_ARGUMENT;
+  if (!tensor || !has_output(s, index)) return PEN_ERROR_ARGUMENT;
   uint32_t reg = output_register(s, index);
   const Tensor& t = s->registers[reg];
   const format::Port& port = s->model->ports[s->method->outputs + static_cast<uint32_t>(index)];
@@ -499,7 +520,7 @@ pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* t
 }
 
 void* pen_session_take_output(pen_session* s, int32_t index) {
-  if (!s->ran || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return nullptr;
+  if (!has_output(s, index) || !s->ran) return nullptr;
   uint32_t reg = output_register(s, index);
   pen_session::Memory& own = s->memory[reg];
   const Tensor& t = s->registers[reg];
@@ -511,41 +532,35 @@ void* pen_session_take_output(pen_session* s, int32_t index) {
 void pen_free(void* memory) { free(memory); }
 
 int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
-  if (!s->stages_ready || index < 0 || static_cast<uint32_t>(index) >= s->method->output_count) return 0;
+  if (!has_output(s, index)) return 0;
   const Plan& first = *s->current[0];
+  const uint32_t reg = output_register(s, index);
   for (int32_t i = 0; i < first.output_count; ++i)
-    if (first.outputs[i].index == output_register(s, index)) return !first.outputs[i].count;
+    if (first.outputs[i].index == reg) return !first.outputs[i].count;
   return 0;
 }
 
-const pen_error* pen_session_error(const pen_session* s) { return &s->error; }
-const char* pen_session_isa(const pen_session* s) { return isa_name(s->isa); }
-uint64_t pen_session_arena_bytes(const pen_session* s) {
-  int64_t most = 0;
-  for (uint32_t i = 0; i < s->stages_ready; ++i) most = s->current[i]->arena_bytes > most ? s->current[i]->arena_bytes : most;
-  return static_cast<uint64_t>(most);
-}
-uint64_t pen_session_live_bytes(const pen_session* s) {
-  int64_t most = 0;
-  for (uint32_t i = 0; i < s->stages_ready; ++i) most = s->current[i]->live_bytes > most ? s->current[i]->live_bytes : most;
-  return static_cast<uint64_t>(most);
-}
-int32_t pen_session_plan_count(const pen_session* s) { return s->plan_count; }
+const pen_error* pen_session_error(const pen_session* s) { return absent(s) ? nullptr : &s->error; }
+const char* pen_session_isa(const pen_session* s) { return absent(s) ? nullptr : isa_name(s->isa); }
+uint64_t pen_session_arena_bytes(const pen_session* s) { return most_bytes(s, &Plan::arena_bytes); }
+uint64_t pen_session_live_bytes(const pen_session* s) { return most_bytes(s, &Plan::live_bytes); }
+int32_t pen_session_plan_count(const pen_session* s) { return absent(s) ? 0 : s->plan_count; }
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
+  if (absent(s)) return;
   s->runner->profiling = s->island.profiling = on != 0;
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }
 int32_t pen_session_step_count(const pen_session* s) {
   int32_t count = 0;
-  for (uint32_t i = 0; i < s->stages_ready; ++i) count += s->current[i]->step_count;
+  for (uint32_t i = 0; !absent(s) && i < s->stages_ready; ++i) count += s->current[i]->step_count;
   return count;
 }
 pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profile* out) {
   const Plan* plan;
   const Step* found = find_step(s, index, &plan);
-  if (!found) return PEN_ERROR_ARGUMENT;
+  if (!found || absent(out)) return PEN_ERROR_ARGUMENT;
   const Step& step = *found;
   const format::Node& node = s->model->nodes[step.node];
   const char* output = s->model->string(s->model->values[step.region->values + s->model->indices[node.outputs]].name);
@@ -555,7 +570,7 @@ pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profil
 pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t operand, pen_operand* out) {
   const Plan* plan;
   const Step* found = find_step(s, index, &plan);
-  if (!found) return PEN_ERROR_ARGUMENT;
+  if (!found || absent(out)) return PEN_ERROR_ARGUMENT;
   const Step& step = *found;
   const format::Node& node = s->model->nodes[step.node];
   bool is_output = operand >= step.in_count;
@@ -565,7 +580,7 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
   *out = {};
   out->is_output = is_output;
   if (value == format::kNone) return PEN_OK;
-  const Tensor& t = (is_output ? step.out : step.in)[at];
+  const Tensor& t = kHasTurns && step.whole ? step.whole[operand] : (is_output ? step.out : step.in)[at];
   const Place& place = (is_output ? step.out_at : step.in_at)[at];
   const Buffer& buffer = plan->buffers[place.buffer];
   out->name = s->model->string(s->model->values[step.region->values + value].name);
@@ -578,7 +593,9 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
   return PEN_OK;
 }
 #if defined(PEN_TRACE)
-void pen_session_set_trace(pen_session* s, pen_trace* trace) { s->runner->trace = s->island.trace = trace; }
+void pen_session_set_trace(pen_session* s, pen_trace* trace) {
+  if (s) s->runner->trace = s->island.trace = trace;
+}
 #endif
 
 }  // extern "C"

@@ -5,7 +5,7 @@
 namespace pen {
 
 // Like pen_session_create; with the caller's runner, if `shared` is not null, which must outlive the session.
-Status session_create(const Model& model, const char* method, const pen_session_options* options, Runner* shared, pen_session** session,
+Status session_create(const Model* model, const char* method, const pen_session_options* options, Runner* shared, pen_session** session,
                       pen_error* error);
 
 // An input's register, or an output's, and where memory of the device for it is written down.

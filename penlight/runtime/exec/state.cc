@@ -20,7 +20,7 @@ Status states_create(pen_session* s, uint32_t first, uint64_t limit, pen_error* 
     total += static_cast<uint64_t>(bytes);
     if (limit && total > limit) {
       char expected[64];
-      set_text(expected, sizeof expected, "at most %llu bytes (arena_limit)", static_cast<unsigned long long>(limit));
+      set_text(expected, sizeof expected, "at most %llu bytes (memory_limit)", static_cast<unsigned long long>(limit));
       return report(error, PEN_ERROR_MEMORY, "state", expected, "more", "Raise the limit");
     }
     if (session_own_memory(s, first + i, bytes, &t->data) != PEN_OK)
@@ -35,6 +35,7 @@ Status states_create(pen_session* s, uint32_t first, uint64_t limit, pen_error* 
 extern "C" {
 
 void pen_session_reset(pen_session* s) {
+  if (!s) return;
   const Model& model = session_model(s);
   Tensor* t;
   for (uint32_t i = 0; const format::State* state = session_state(s, i, &t); ++i) {
@@ -46,7 +47,7 @@ void pen_session_reset(pen_session* s) {
 
 const char* pen_session_state(const pen_session* s, int32_t index, pen_tensor* tensor) {
   Tensor* t;
-  const format::State* state = index < 0 ? nullptr : session_state(s, static_cast<uint32_t>(index), &t);
+  const format::State* state = !s || !tensor || index < 0 ? nullptr : session_state(s, static_cast<uint32_t>(index), &t);
   if (!state) return nullptr;
   *tensor = {t->data, static_cast<int32_t>(t->dtype), t->rank, t->dims, t->strides};
   return session_model(s).string(state->name);

@@ -705,9 +705,9 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
 
 const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
-const format::Method* find_method(const Model& model, const char* name) {
-  for (uint32_t i = 0; i < model.methods.count; ++i)
-    if (strcmp(model.string(model.methods[i].name), name ? name : "forward") == 0) return &model.methods[i];
+const format::Method* find_method(const Model* model, const char* name) {
+  for (uint32_t i = 0; model && i < model->methods.count; ++i)
+    if (strcmp(model->string(model->methods[i].name), name ? name : "forward") == 0) return &model->methods[i];
   return nullptr;
 }
 

@@ -63,6 +63,9 @@ struct Model {
   Table<format::Class> classes;
   Table<format::Bundle> bundles;
   Table<format::Program> programs;
+  // Of functions, by number: those that are methods, in order; all, sorted by name; methods, sorted by theirs. And the operators that this
+  // library lacks.
+  Table<uint32_t> entry_points, functions_by_name, methods_by_name, missing_operators;
   Table<format::Quant> quants;  // as the file has them; `quant_info` as kernels are told
   const Quant* quant_info = nullptr;
   const ClassInfo* class_info = nullptr;  // one per class
@@ -130,7 +133,14 @@ static PEN_INLINE const Row* find_by_name(const Row* rows, int count, Name Row::
 void model_keep(Model* model);
 void model_release(Model* model);
 // Null where there is none of that name; no name means forward.
-const format::Method* find_method(const Model& model, const char* name);
+const format::Method* find_method(const Model* model, const char* name);
+
+// NULL given to a function that only tells or sets. A library for models of f32 alone takes the caller's word there, and is smaller.
+#if defined(PEN_FLOATS_ONLY)
+static inline bool absent(const void*) { return false; }
+#else
+static inline bool absent(const void* given) { return !given; }
+#endif
 
 }  // namespace pen
 

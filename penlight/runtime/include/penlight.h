@@ -14,7 +14,17 @@
  *   pen_session_output(session, 0, &y);
  *
  * A pen_model is immutable and may be used by many threads at once. A pen_session has one caller at a time; what a model keeps from run
- * to run (a key/value cache) is the session's own. */
+ * to run (a key/value cache) is the session's own.
+ *
+ * What is checked: a NULL where something is needed, an index, count, size or stride that cannot be, are PEN_ERROR_ARGUMENT or
+ * PEN_ERROR_INPUT (from functions that return no status: NULL, 0 or -1); every pen_error* may be NULL. (A library for models of f32 alone,
+ * without VM code, is smaller: of functions that only tell about a model or a session, or set a seed, it takes NULL for what it is, and
+ * the process ends. Nor do tables that kernels need count as memory there.) What no library can check, and the caller promises:
+ *  - a handle is alive (created, not yet destroyed), and one thread at a time is inside of a session, module, buffer or pen_operators;
+ *  - memory that is named to it is there: `rank` dims and strides, `count` items, tensors as far as their strides reach. It stays so as
+ *    long as said below, and inputs do not change while a run reads them;
+ *  - outputs that are bound (pen_session_set_output) share no memory with inputs or each other;
+ *  - a process that forks while another thread is in a run does not use that session or module in the child. */
 #ifndef PENLIGHT_H_
 #define PENLIGHT_H_
 
@@ -40,11 +50,12 @@ typedef enum pen_status {
   PEN_ERROR_ARGUMENT = 5,  /* an index, name or option that does not exist */
   PEN_ERROR_INPUT = 6,     /* an input's dtype, rank or size does not fit the model */
   PEN_ERROR_SHAPE = 7,     /* shapes inside the model do not fit each other at this input size */
-  PEN_ERROR_MEMORY = 8,    /* out of memory, or over the arena limit */
+  PEN_ERROR_MEMORY = 8,    /* out of memory, or over the caller's memory_limit */
   PEN_ERROR_DATA = 9,      /* data used as an index is out of range */
   PEN_ERROR_CHECKSUM = 10, /* the content hash does not match (only when verification was asked for) */
   PEN_ERROR_RAISED = 11,   /* the model itself raised an exception: an assert, a raise */
-  PEN_ERROR_LIMIT = 12     /* over the step limit that the caller set */
+  PEN_ERROR_LIMIT = 12,    /* over the steps that the caller allows (max_steps) */
+  PEN_ERROR_CANCELLED = 13 /* `interrupted` of the options said so */
 } pen_status;
 
 /* What went wrong. `message` is whole by itself; the other fields are its parts, "" where they do not apply. */
@@ -143,12 +154,18 @@ typedef struct pen_session_options {
   const char*
       device;      /* what it runs on: "cpu", "vulkan", "vulkan:1" (a number in pen_vulkan_device's list, or part of a name); NULL: "cpu" */
   int32_t threads; /* 0: one per core */
-  int32_t plan_cache;   /* plans kept, one per set of input shapes (and per stage, where sizes depend on data); 0: 8 */
-  uint64_t arena_limit; /* bytes of arena and scratch, and of any one tensor; 0: no limit but the machine's */
-  const char* isa;      /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
-  int32_t f16;          /* not 0: a GPU that can stores f32 values as f16; sums stay f32. The CPU takes no notice */
+  int32_t plan_cache;    /* plans kept, one per set of input shapes (and per stage, where sizes depend on data); 0: 8 */
+  uint64_t memory_limit; /* bytes of arena and scratch, of tables that a plan needs, of results, of any one tensor; 0: no limit but the
+                            machine's */
+  const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
+  int32_t f16;           /* not 0: a GPU that can stores f32 values as f16; sums stay f32. The CPU takes no notice */
+  /* Asked during a run on the CPU, between pieces of work, by the thread that called it: not 0 ends the run with PEN_ERROR_CANCELLED. It
+   * is asked often, so it should be as quick as a look at a flag; it must not use the session. NULL: nobody is asked. (A library
+   * for models of f32 alone, without VM code, does not ask.) */
+  int32_t (*interrupted)(void* context);
+  void* interrupt_context;
 } pen_session_options;
-#define PEN_SESSION_OPTIONS {sizeof(pen_session_options), NULL, 0, 0, 0, NULL, 0}
+#define PEN_SESSION_OPTIONS {sizeof(pen_session_options), NULL, 0, 0, 0, NULL, 0, NULL, NULL}
 
 PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** session,
                                       pen_error* error);
@@ -220,7 +237,7 @@ PEN_API pen_status pen_session_step_operand(const pen_session* session, int32_t 
  * A pen_value is one reference to a value: a number, a string, a tensor, a list … Lists, dicts and tensors are shared, not
  * copied: writes are seen by all who hold them. Everything below that returns a pen_value* returns a new reference, which
  * the caller gives back with pen_value_release; NULL means that there was no memory, or no such thing. Values belong to the
- * thread that uses their module. */
+ * thread that uses their module; any thread may release them, also while the module runs. */
 typedef struct pen_value pen_value;
 typedef enum pen_kind {
   PEN_KIND_NONE = 0,
@@ -246,8 +263,11 @@ PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(vo
 /* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
  * between calls. In-place operators copy it first. */
 PEN_API pen_status pen_value_make_constant(pen_value* tensor);
-/* 1 for a tensor whose memory must not be written: it was made constant, or is a weight in the model's file. A weight of a model that
- * was opened from memory without PEN_LOAD_COPY lies in the caller's bytes. */
+/* The same without that promise: others may write the memory, this value never does. For memory that is mapped read-only, or that
+ * somebody else counts on. In-place operators copy it first, for all tensors on it, and then write the copy. */
+PEN_API pen_status pen_value_make_read_only(pen_value* tensor);
+/* 1 for a tensor whose memory must not be written: it was made constant or read-only, or is a weight in the model's file. A weight of a
+ * model that was opened from memory without PEN_LOAD_COPY lies in the caller's bytes. */
 PEN_API int32_t pen_value_is_constant(const pen_value* value);
 PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
@@ -292,14 +312,18 @@ typedef struct pen_module_options {
   const char* device;    /* what its planned parts run on; NULL: "cpu" */
   int32_t threads;       /* 0: one per core */
   uint64_t memory_limit; /* bytes of all values that it makes, and of arena and scratch; 0: no limit but the machine's */
-  int64_t step_limit;    /* instructions of one run; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
+  int64_t max_steps;     /* of one run: instructions, and elements of the tensors that operators go through; over it, the run ends with
+                            PEN_ERROR_LIMIT. 0: no limit */
   const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
-  int32_t f16;           /* see pen_session_options */
+  int32_t f16;           /* see pen_session_options, for this and what follows */
+  int32_t (*interrupted)(void* context);
+  void* interrupt_context;
 } pen_module_options;
-#define PEN_MODULE_OPTIONS {sizeof(pen_module_options), NULL, 0, 0, 0, NULL, 0}
+#define PEN_MODULE_OPTIONS {sizeof(pen_module_options), NULL, 0, 0, 0, NULL, 0, NULL, NULL}
 PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** module, pen_error* error);
 PEN_API void pen_module_destroy(pen_module* module);
-/* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. */
+/* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. A run inside a run of the same
+ * module (by a `release` or `interrupted` that calls it) is PEN_ERROR_ARGUMENT. */
 PEN_API pen_status pen_module_run(pen_module* module, const char* method, pen_value* const* args, size_t count, pen_value** result);
 /* The state as the file has it. Values that were given before stay as they are. Not while a method runs. */
 PEN_API pen_status pen_module_reset(pen_module* module);
@@ -429,6 +453,7 @@ typedef struct pen_processor {
   int64_t near_weights;                       /* convolutions: weights up to this size leave the order by pixels */
   int64_t strip_bytes;                        /* direct convolutions: input rows of one task */
   int64_t expanded_bytes, expand_input_bytes; /* expand_depthwise: rows between its two convolutions; input that is read again */
+  int64_t turn_bytes;                         /* of a batch: what as many images as go through steps together read and write in one */
 } pen_processor;
 #define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0}
 /* An error where PENLIGHT_PROCESSOR has no meaning. (A library for Android and models of f32 alone assumes 256 kB of L2, and does without

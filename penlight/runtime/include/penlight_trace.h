@@ -31,6 +31,10 @@ pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace);
 int32_t pen_trace_used_kernel(const pen_trace* trace, int32_t index);
 int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
 
+/* The file as it was opened, whatever has become of its path since: mapped, or in the model's or the caller's memory. Until
+ * pen_model_close. */
+const void* pen_model_image(const pen_model* model, size_t* size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -30,6 +30,7 @@
 #pragma weak pen_value_string
 #pragma weak pen_value_tensor
 #pragma weak pen_value_make_constant
+#pragma weak pen_value_make_read_only
 #pragma weak pen_value_is_constant
 #pragma weak pen_value_quantize
 #pragma weak pen_value_quantization

@@ -1,7 +1,7 @@
 #include "penlight/runtime/vm/account.h"
 
 #include "penlight/runtime/file/model.h"
-#include "penlight/runtime/vm/value.h"
+#include "penlight/runtime/vm/value_api.h"
 
 namespace pen {
 
@@ -23,9 +23,18 @@ bool have_key() {
   return state == 2;
 }
 
+constexpr int kLongWait = 100000;  // yields: nobody has the lock for more than a few instructions
+
 struct Locked {
   explicit Locked(Account* a) : account(a) {
-    while (__atomic_test_and_set(&account->lock, __ATOMIC_ACQUIRE)) sched_yield();
+    for (int waits = 0; __atomic_test_and_set(&account->lock, __ATOMIC_ACQUIRE); ++waits) {
+      sched_yield();
+      if (waits < kLongWait || account->process == getpid()) continue;
+      // A child of fork(): the thread that had the lock is not there. It is ours now; the list is left alone from here on.
+      account->process = getpid();
+      account->lost = true;
+      break;
+    }
   }
   ~Locked() { __atomic_clear(&account->lock, __ATOMIC_RELEASE); }
   Locked(const Locked&) = delete;
@@ -66,6 +75,7 @@ Account* account_create(uint64_t limit, const Model* model) {
   Account* a = static_cast<Account*>(calloc(1, sizeof(Account)));
   if (!a) return nullptr;
   a->refs = 1;
+  a->process = getpid();
   a->limit = limit > SIZE_MAX ? SIZE_MAX : static_cast<size_t>(limit);
   a->model = const_cast<Model*>(model);
   if (model) model_keep(a->model);
@@ -111,6 +121,7 @@ void account_join(Account* a, Heap* object) {
   __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
   if (!is_container(*object)) return;
   Locked locked(a);
+  if (a->lost) return;
   ++a->containers;
   object->after = a->first;
   object->before = nullptr;
@@ -121,6 +132,7 @@ void account_leave(Account* a, Heap* object) {
   if (!a) return;
   if (is_container(*object)) {
     Locked locked(a);
+    if (a->lost) return drop(a);
     --a->containers;
     if (object->after) object->after->before = object->before;
     if (object->before)
@@ -134,7 +146,7 @@ void account_leave(Account* a, Heap* object) {
 // Counts, for each container, the references that come from containers; what has others too is alive, and so is all that can
 // be reached from it. The rest refers to itself only: emptying it frees it. `mark` holds the count, then -1 for the living.
 void account_collect(Account* a) {
-  if (!a || !a->first) return;
+  if (!a || !a->first || a->lost) return;
   for (Heap* h = a->first; h; h = h->after) h->mark = 0;
   auto ours = [a](const Heap* h) { return h->account == a && is_container(*h); };
   for (Heap* h = a->first; h; h = h->after) each_part(h, [&](Heap* part) { part->mark += ours(part); });
@@ -176,10 +188,37 @@ void account_unbox(Account* a) {
   if (__atomic_sub_fetch(&a->boxes, 1, __ATOMIC_ACQ_REL) == 0 && a->orphan) account_collect(a);
   drop(a);
 }
+bool account_defer(Account* a, pen_value* value) {
+  Locked locked(a);
+  if (!a->running) return false;
+  value->next = a->dropped;
+  a->dropped = value;
+  return true;
+}
+void account_begin_run(Account* a) {
+  Locked locked(a);
+  a->running = true;
+}
+void account_end_run(Account* a) {
+  pen_value* dropped;
+  {
+    Locked locked(a);
+    a->running = false;
+    dropped = a->dropped;
+    a->dropped = nullptr;
+  }
+  while (dropped) {
+    pen_value* v = dropped;
+    dropped = v->next;
+    pen_value_release(v);
+  }
+}
 void account_orphan(Account* a) {
   if (!a) return;
+  account_begin_run(a);
   account_collect(a);
   a->orphan = true;
+  account_end_run(a);
   drop(a);
 }
 void account_collect_sometimes(Account* a) {

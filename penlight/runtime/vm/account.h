@@ -10,6 +10,11 @@ namespace pen {
 
 struct Heap;
 struct Model;
+}  // namespace pen
+
+struct pen_value;
+
+namespace pen {
 
 struct Account {
   size_t refs;                         // of the machine, and of each value
@@ -22,6 +27,10 @@ struct Account {
   bool orphan;   // its machine is gone
   bool refused;  // something was over the limit
   uint8_t lock;  // a value may be given back by another thread than the one that runs the module
+  bool running;  // containers that are given back wait in `dropped` until it is not
+  bool lost;     // the process forked while a thread had the lock, which is not there any more: the list may be half changed
+  int32_t process;
+  pen_value* dropped;
 };
 
 // Null when out of memory. The model may be null.
@@ -42,6 +51,11 @@ void account_collect(Account* account);
 // The caller takes a container, and gives it back. With the last one, if the machine is gone, cycles are freed.
 void account_box(Account* account);
 void account_unbox(Account* account);
+// While a module runs, its containers are its own: one that the caller gives back then is kept until the run is over. False: give it back
+// now.
+bool account_defer(Account* account, pen_value* value);
+void account_begin_run(Account* account);
+void account_end_run(Account* account);
 // The machine lets go of it.
 void account_orphan(Account* account);
 // account_collect, if there are more than twice as many containers as after the last time.

@@ -14,6 +14,7 @@ static Storage* storage_of(Data* d, uint32_t constant) {
   }
   s = storage_borrow(const_cast<uint8_t*>(d->model->data) + c.offset, bytes, true, nullptr, nullptr);
   if (!s) return nullptr;
+  s->constant = true;
   s->packed = packed;
   d->any_packed |= c.groups != 0;
   return s;

@@ -25,12 +25,13 @@ Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor&
     RunFn run;
     Run arguments;
   } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &m->runner.random}};
+  PEN_TRY(machine_spend(m, op, to.numel()));
   if (plan.tasks <= 1) {
     run(work.arguments);
     return PEN_OK;
   }
-  pool_run(
-      m->runner.pool, plan.tasks,
+  const bool done = run_tasks(
+      &m->runner, plan.tasks,
       [](void* context, int64_t begin, int64_t end, int) {
         const Work& w = *static_cast<const Work*>(context);
         Run arguments = w.arguments;
@@ -39,7 +40,7 @@ Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor&
         w.run(arguments);
       },
       &work);
-  return PEN_OK;
+  return done ? PEN_OK : report_cancelled(&m->runner);
 }
 
 static bool overlap(const Storage& a, const Storage& b) { return a.data < b.data + b.bytes && b.data < a.data + a.bytes; }
@@ -64,8 +65,12 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from) {
   if (wrong >= 0)
     return c.fail("a source that can be broadcast to what is written", "size %lld in dim %d, rank %d into rank %d",
                   static_cast<long long>(source.dims[wrong]), wrong, source.rank, to->rank());
-  if (!tensor_make_writable(to)) return c.out_of_memory();
   if (to->numel() == 0) return PEN_OK;
+  for (int d = 0; d < to->rank(); ++d)  // as in torch: what such a write means depends on its order
+    if (to->dim(d) > 1 && to->shape.strides[d] == 0)
+      return c.fail("elements that have a place each, to be written",
+                    "a tensor that is expanded in dim %d: several share one. Clone it first", d);
+  if (!tensor_make_writable(to)) return c.out_of_memory();
   if (from.dtype() == to->dtype() && !overlap(*from.storage, *to->storage)) return move_elements(c, to->view(), spread(from.view(), shape));
   Status status;
   Value between = Value::own(tensor_cast(c, from, to->dtype(), &status));  // fresh memory: the two may overlap

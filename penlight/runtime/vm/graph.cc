@@ -377,6 +377,21 @@ Status Graph::run_all(const int* wanted, int count) {
   if (!planned) return status == PEN_ERROR_MEMORY && m->error.status != PEN_ERROR_MEMORY ? call_.out_of_memory() : fault(status);
   Plan* plan = planned->plan;
   if (planned == g) code_ = nullptr;  // the machine's now
+  // Operands may be expanded to more elements than any memory has: they count as if they had it, and so does the arena.
+  int64_t elements = 0;
+  uint64_t most = static_cast<uint64_t>(plan->arena_bytes) + m->account->used;
+  for (int32_t i = 0; i < g->inputs.count + plan->output_count; ++i) {
+    if (i < g->inputs.count && g->layouts[i].name) continue;  // a packed weight
+    const Tensor& t = i < g->inputs.count ? g->registers[i] : plan->outputs[i - g->inputs.count].tensor;
+    const uint64_t bytes = static_cast<uint64_t>(t.numel()) * static_cast<uint64_t>(dtype_size(t.dtype));
+    most = bytes > most ? bytes : most;
+    if (add_overflows(elements, t.numel(), &elements)) elements = INT64_MAX;
+  }
+  if (m->memory_limit && most > m->memory_limit) {
+    m->account->refused = true;
+    return call_.out_of_memory();
+  }
+  PEN_TRY(call_.spend(elements));
   PEN_TRY(fault(runner_prepare(&m->runner, plan)));
   Tensor* tensors = g->registers.data;
   for (int32_t i = 0; i < plan->output_count; ++i) {

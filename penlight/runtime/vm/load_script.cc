@@ -283,30 +283,51 @@ struct ScriptVerifier {
     return PEN_OK;
   }
 
-  // Names by which functions, or methods, are found: each has its own.
-  Status check_names(bool methods) {
-    uint32_t count = m->functions.count, slots = 16;
-    while (slots < count * 2 && slots < 1u << 30) slots *= 2;
-    if (slots <= count) return v.fail("FUNC", "fewer functions", "%u", count);
-    uint32_t* table = static_cast<uint32_t*>(calloc(slots, sizeof(uint32_t)));  // 1 + a function's number
-    if (!table) return v.out_of_memory();
-    Status status = PEN_OK;
-    for (uint32_t i = 0; i < count && status == PEN_OK; ++i) {
-      uint32_t s = methods ? m->functions[i].method : m->functions[i].name, hash = 2166136261u;
-      if (s == kNone) continue;
-      const char* text = m->string(s);
-      status = v.spend(m->strings[s].size);
-      for (uint32_t k = 0; k < m->strings[s].size; ++k) hash = (hash ^ static_cast<uint8_t>(text[k])) * 16777619u;
-      uint32_t at = hash & (slots - 1);
-      for (; table[at] && status == PEN_OK; at = (at + 1) & (slots - 1)) {
-        const Function& other = m->functions[table[at] - 1];
-        status = v.spend(1);
-        if (status == PEN_OK && strcmp(m->string(methods ? other.method : other.name), text) == 0)
-          status = v.fail("FUNC", methods ? "methods with names of their own" : "functions with names of their own", "two %s", text);
+  // Names by which functions, or methods, are found: sorted, so that no choice of names makes it slow; each has its own.
+  uint32_t name_of(uint32_t function, bool methods) const { return methods ? m->functions[function].method : m->functions[function].name; }
+  Status merge_names(uint32_t* order, uint32_t* room, uint32_t count, bool methods) {
+    for (uint64_t width = 1; width < count; width *= 2) {
+      for (uint64_t start = 0; start < count; start += 2 * width) {
+        uint64_t middle = start + width < count ? start + width : count, end = start + 2 * width < count ? start + 2 * width : count;
+        uint64_t i = start, k = middle, to = start;
+        while (i < middle || k < end) {
+          bool first = k == end;
+          if (i < middle && k < end) {
+            uint32_t a = name_of(order[i], methods), b = name_of(order[k], methods);
+            uint32_t shorter = m->strings[a].size < m->strings[b].size ? m->strings[a].size : m->strings[b].size;
+            PEN_TRY(v.spend(1 + shorter / 16));
+            int ordered = strcmp(m->string(a), m->string(b));
+            if (ordered == 0)
+              return v.fail("FUNC", methods ? "methods with names of their own" : "functions with names of their own", "two %s",
+                            m->string(a));
+            first = ordered < 0;
+          }
+          room[to++] = first ? order[i++] : order[k++];
+        }
       }
-      table[at] = i + 1;
+      memcpy(order, room, sizeof(uint32_t) * count);
     }
-    free(table);
+    return PEN_OK;
+  }
+  Status sort_names(bool methods, Table<uint32_t>* to) {
+    uint32_t count = 0;
+    uint32_t* order = m->pool.take_array<uint32_t>(int64_t{m->functions.count} + 1);
+    uint32_t* room = static_cast<uint32_t*>(calloc(m->functions.count + size_t{1}, sizeof(uint32_t)));
+    Status status = PEN_OK;
+    for (uint32_t i = 0; order && i < m->functions.count && status == PEN_OK; ++i) {
+      if (name_of(i, methods) == kNone) continue;
+      status = v.spend(m->strings[name_of(i, methods)].size);
+      order[count++] = i;
+    }
+    if (order && methods) {  // as they stand in the file
+      uint32_t* kept = m->pool.take_array<uint32_t>(int64_t{count} + 1);
+      if (kept) memcpy(kept, order, sizeof(uint32_t) * count);
+      m->entry_points = {kept, count};
+      if (!kept) order = nullptr;
+    }
+    if (status == PEN_OK) status = order && room ? merge_names(order, room, count, methods) : v.out_of_memory();
+    free(room);
+    *to = {order, count};
     return status;
   }
 
@@ -325,13 +346,18 @@ struct ScriptVerifier {
   Status run() {
     PEN_TRY(check_classes());
     PEN_TRY(check_data());
+    uint32_t* missing = m->pool.take_array<uint32_t>(int64_t{m->operators.count} + 1);
+    if (!missing) return v.out_of_memory();
+    m->missing_operators = {missing, 0};
     for (uint32_t i = 0; i < m->operators.count; ++i) {
       PEN_TRY(v.check_string(m->operators[i].name, "OPER"));
-      if (!find_operator(m->string(m->operators[i].name))) v.lacks(m->string(m->operators[i].name));
+      if (find_operator(m->string(m->operators[i].name))) continue;
+      v.lacks(m->string(m->operators[i].name));
+      missing[m->missing_operators.count++] = i;
     }
     for (uint32_t i = 0; i < m->functions.count; ++i) PEN_TRY(check_function(m->functions[i]));
-    PEN_TRY(check_names(false));
-    PEN_TRY(check_names(true));
+    PEN_TRY(sort_names(false, &m->functions_by_name));
+    PEN_TRY(sort_names(true, &m->methods_by_name));
     PEN_TRY(check_bundles());
     if (m->programs.count > 1 || (m->functions.count && m->programs.count != 1))
       return v.fail("PROG", "one module", "%u", m->programs.count);

@@ -38,8 +38,9 @@ struct Machine {
   Runner runner;
   Account* account;       // of the values that it makes
   uint64_t memory_limit;  // bytes of values, and of arena and scratch; 0: no limit
-  int64_t step_limit;     // instructions of one run; 0: no limit
+  int64_t max_steps;      // instructions of one run, and elements that operators go through; 0: no limit
   int64_t steps;
+  bool running;
   const char* source;  // the line that the instruction at hand came from, or ""
   pen_error error;
   // plans of graphs, by hash
@@ -50,13 +51,19 @@ struct Machine {
   Waiting waiting;
 };
 
-bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit);
+bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit, int32_t (*interrupted)(void* context),
+                    void* interrupt_context);
 void machine_destroy(Machine* m);
 void machine_forget_plans(Machine* m);    // graph.cc
 void machine_forget_weights(Machine* m);  // packing.cc
 #if defined(PEN_TRACE)
 Status machine_set_trace(Machine* m, pen_trace* trace);
 #endif
+// One run at a time: an error in words where one is under way. The second is to follow the first.
+Status machine_begin(Machine* m);
+void machine_end(Machine* m);
+// Counts steps. An error over the limit, and where the caller wants the run to end.
+Status machine_spend(Machine* m, const char* op, int64_t steps);
 // For messages when there is no more: "memory", or the limit that the caller set.
 const char* memory_expected(const Machine& m, char (&buffer)[64]);
 // Calls an operator on arguments as they come: fills in defaults, checks kinds, and writes in-place results back. `results`:

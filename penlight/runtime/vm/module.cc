@@ -62,8 +62,14 @@ Status out_of_memory(pen_module* m) {
 bool reserve_registers(pen_module* m, int64_t need) {
   if (need <= m->register_count) return true;
   int64_t larger = m->register_count * 2 > need ? m->register_count * 2 : need;
+  Account* account = m->machine.account;
+  const size_t more = sizeof(Value) * static_cast<size_t>(larger - m->register_count);
+  if (!account_take(account, more)) return false;
   Value* grown = static_cast<Value*>(calloc(static_cast<size_t>(larger), sizeof(Value)));
-  if (!grown) return false;
+  if (!grown) {
+    account_give(account, more);
+    return false;
+  }
   if (m->register_count) memcpy(static_cast<void*>(grown), m->registers, sizeof(Value) * static_cast<size_t>(m->register_count));
   free(m->registers);
   m->registers = grown;
@@ -76,6 +82,7 @@ struct Interpreter {
   const Model& model;
   Frame* frame;
   Value* registers;  // of this frame
+  uint32_t instructions = 0;
 
   // Reads an argument; reading a slot empties it.
   void take(uint32_t arg, Value* to) const {
@@ -240,10 +247,22 @@ struct Interpreter {
   }
 
   const format::Function* find_method(const char* type, const char* name) const {
-    size_t n = strlen(type);
-    for (uint32_t i = 0; i < model.functions.count; ++i) {
-      const char* full = model.string(model.functions[i].name);
-      if (strncmp(full, type, n) == 0 && full[n] == '.' && strcmp(full + n + 1, name) == 0) return &model.functions[i];
+    const size_t n = strlen(type);
+    auto order = [&](const char* full) {  // of "type.name" beside it
+      int by_type = strncmp(type, full, n);
+      if (by_type) return by_type;
+      return full[n] == '.' ? strcmp(name, full + n + 1) : '.' < static_cast<unsigned char>(full[n]) ? -1 : 1;
+    };
+    const Table<uint32_t>& sorted = model.functions_by_name;
+    for (uint32_t low = 0, high = sorted.count; low < high;) {
+      const uint32_t middle = low + (high - low) / 2;
+      const format::Function& found = model.functions[sorted[middle]];
+      const int ordered = order(model.string(found.name));
+      if (ordered == 0) return &found;
+      if (ordered < 0)
+        high = middle;
+      else
+        low = middle + 1;
     }
     return nullptr;
   }
@@ -320,14 +339,15 @@ struct Interpreter {
     PEN_TRY(finish(&m->machine));
     if (!session) {
       pen_session_options options = PEN_SESSION_OPTIONS;
-      options.arena_limit = m->machine.memory_limit;
+      options.memory_limit = m->machine.memory_limit;
       options.isa = isa_name(m->machine.isa);
       options.device = m->device;
       options.f16 = m->f16;
       const char* name = model.string(model.methods[in.target].name);
-      PEN_TRY(session_create(model, name, &options, &m->machine.runner, &session, &m->machine.error));
+      PEN_TRY(session_create(&model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
     if (!plan(in, &part)) return PEN_OK;
+    for (uint32_t i = 0; i < in.arg_count; ++i) PEN_TRY(machine_spend(&m->machine, "run", look(arg(in, i)).tensor()->numel()));
     Status status = pen_session_run(session);
     if (status != PEN_OK) {
       m->machine.error = session_error(part);
@@ -381,11 +401,9 @@ struct Interpreter {
       Machine& machine = m->machine;
       machine.source = model.string(in.source);
       machine.steps += 1 + (in.arg_count >> 4);
-      if (machine.step_limit && machine.steps > machine.step_limit) {
-        char expected[64];
-        set_text(expected, sizeof expected, "at most %lld steps (step_limit)", static_cast<long long>(machine.step_limit));
-        return fail(m, PEN_ERROR_LIMIT, "run", expected, "more: an endless loop?");
-      }
+      // The clock is not asked at every instruction.
+      if (PEN_UNLIKELY((machine.max_steps && machine.steps > machine.max_steps) || (++instructions & 63) == 0))
+        PEN_TRY(machine_spend(&machine, "run", 0));
       if (m->data.any_packed) PEN_TRY(unpack_constants(in));
       switch (static_cast<format::VmOp>(in.op)) {
         case format::VmOp::move: {
@@ -496,26 +514,32 @@ bool create_data(pen_module* m, Data* data) {
 }
 
 const format::Function* find_function(const Model& model, const char* method) {
-  for (uint32_t i = 0; i < model.functions.count; ++i)
-    if (model.functions[i].method != format::kNone && strcmp(model.string(model.functions[i].method), method) == 0)
-      return &model.functions[i];
+  const Table<uint32_t>& sorted = model.methods_by_name;
+  for (uint32_t low = 0, high = sorted.count; low < high;) {
+    const uint32_t middle = low + (high - low) / 2;
+    const format::Function& found = model.functions[sorted[middle]];
+    const int order = strcmp(method, model.string(found.method));
+    if (order == 0) return &found;
+    if (order < 0)
+      high = middle;
+    else
+      low = middle + 1;
+  }
   return nullptr;
 }
 
 Status run_method(pen_module* m, const char* name, pen_value* const* args, size_t count, Value* result) {
   const Model& model = *m->model;
   Machine& machine = m->machine;
-  machine.error = {};
   machine.source = "";
-  machine.steps = 0;
   m->used = {};
   const format::Function* function = find_function(model, name);
   if (!function) {
     char names[160] = "one of";
     size_t used = strlen(names);
-    for (uint32_t i = 0; i < model.functions.count && used < sizeof names; ++i)
-      if (model.functions[i].method != format::kNone)
-        used += static_cast<size_t>(snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[i].method)));
+    for (uint32_t i = 0; i < model.entry_points.count && used < sizeof names; ++i)
+      used += static_cast<size_t>(
+          snprintf(names + used, sizeof names - used, " %s", model.string(model.functions[model.entry_points[i]].method)));
     return report(&machine.error, PEN_ERROR_ARGUMENT, "method", names, name);
   }
   size_t most = function->param_count - 1, least = function->default_count > most ? 0 : most - function->default_count;
@@ -525,10 +549,9 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     set_text(got, sizeof got, "%zu", count);
     return report(&machine.error, {PEN_ERROR_ARGUMENT, "arguments of", name, "", expected, got});
   }
-  machine.account->refused = false;
   if (!reserve_registers(m, function->registers)) return out_of_memory(m);
   m->registers[0] = m->data.values[model.programs[0].module];
-  for (size_t i = 0; i < count; ++i) m->registers[1 + i] = args[i]->value;
+  for (size_t i = 0; i < count; ++i) m->registers[1 + i] = args[i]->value;  // of which none is NULL
   for (size_t i = count; i < most; ++i)
     m->registers[1 + i] = m->data.values[model.indices[function->defaults + static_cast<uint32_t>(function->default_count - (most - i))]];
   bool unpacked = true;
@@ -537,7 +560,7 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
     clear(m);
     return out_of_memory(m);
   }
-  Interpreter vm = {m, model, nullptr, nullptr};
+  Interpreter vm = {m, model, nullptr, nullptr, 0};
   vm.enter(*function, 0, 0);
   account_collect_sometimes(machine.account);
   Account* before = account_enter(machine.account);
@@ -555,7 +578,9 @@ Status run_method(pen_module* m, const char* name, pen_value* const* args, size_
 extern "C" {
 
 pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** out, pen_error* error) {
+  if (!out) return report(error, PEN_ERROR_ARGUMENT, "module", "room for one", "NULL");
   *out = nullptr;
+  if (!model) return report(error, PEN_ERROR_ARGUMENT, "module", "a model", "NULL");
   pen_module_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
   const Backend* backend;
@@ -568,12 +593,12 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
-  bool made = m && machine_create(&m->machine, model, isa, own.threads, own.memory_limit);
+  bool made = m && machine_create(&m->machine, model, isa, own.threads, own.memory_limit, own.interrupted, own.interrupt_context);
   if (m) {
     set_text(m->device, sizeof m->device, "%s", own.device ? own.device : "");
     m->f16 = own.f16 != 0;
     m->model = model;
-    m->machine.step_limit = own.step_limit;
+    m->machine.max_steps = own.max_steps;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
     m->parts = static_cast<PlannedPart*>(calloc(model->methods.count + 1, sizeof(PlannedPart)));
   }
@@ -596,6 +621,7 @@ void pen_module_destroy(pen_module* m) {
   clear(m);
   for (uint32_t i = 0; m->parts && i < m->model->methods.count; ++i) pen_session_destroy(m->parts[i].session);
   if (m->data.model) data_destroy(&m->data);
+  account_give(m->machine.account, sizeof(Value) * static_cast<size_t>(m->register_count));
   machine_destroy(&m->machine);  // last: it may be the account that keeps the model
   free(m->operators);
   free(m->parts);
@@ -604,34 +630,49 @@ void pen_module_destroy(pen_module* m) {
 }
 
 pen_status pen_module_run(pen_module* m, const char* method, pen_value* const* args, size_t count, pen_value** result) {
+  if (!m || !result) return PEN_ERROR_ARGUMENT;
   *result = nullptr;
-  Value returned;
-  PEN_TRY(run_method(m, method ? method : "forward", args, count, &returned));
-  *result = box(returned);
-  return *result ? PEN_OK : out_of_memory(m);
+  PEN_TRY(machine_begin(&m->machine));
+  Status status = PEN_OK;
+  for (size_t i = 0; i < count && status == PEN_OK && count < 1u << 20; ++i)
+    if (!args || !args[i]) status = report(&m->machine.error, PEN_ERROR_ARGUMENT, "arguments", "values", "NULL");
+  {
+    Value returned;
+    if (status == PEN_OK) status = run_method(m, method ? method : "forward", args, count, &returned);
+    if (status == PEN_OK) *result = box(returned);
+    if (status == PEN_OK && !*result) status = out_of_memory(m);
+  }
+  machine_end(&m->machine);
+  return status;
 }
 
 pen_status pen_module_reset(pen_module* m) {
+  if (!m) return PEN_ERROR_ARGUMENT;
+  PEN_TRY(machine_begin(&m->machine));
   Data fresh = {};
-  m->machine.error = {};
   m->machine.source = "";
-  m->machine.account->refused = false;
-  if (!create_data(m, &fresh)) return out_of_memory(m);
-  machine_forget_weights(&m->machine);  // they are of storages that nobody asks for again
-  data_destroy(&m->data);
-  m->data = fresh;
-  account_collect(m->machine.account);
-  return PEN_OK;
+  Status status = create_data(m, &fresh) ? PEN_OK : out_of_memory(m);
+  if (status == PEN_OK) {
+    machine_forget_weights(&m->machine);  // they are of storages that nobody asks for again
+    data_destroy(&m->data);
+    m->data = fresh;
+    account_collect(m->machine.account);
+  }
+  machine_end(&m->machine);
+  return status;
 }
 void pen_module_device_report(const pen_module* m, pen_device_report* out) {
-  *out = m->used;
+  if (!out) return;
+  *out = m ? m->used : pen_device_report{};
   if (!out->device) out->device = "cpu";
 }
 
-void pen_module_seed(pen_module* m, uint64_t seed) { m->machine.runner.random = {seed, 0}; }
-const pen_error* pen_module_error(const pen_module* m) { return &m->machine.error; }
+void pen_module_seed(pen_module* m, uint64_t seed) {
+  if (m) m->machine.runner.random = {seed, 0};
+}
+const pen_error* pen_module_error(const pen_module* m) { return m ? &m->machine.error : nullptr; }
 pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {
-  for (uint32_t i = 0; i < m->model->methods.count; ++i) {
+  for (uint32_t i = 0; m && out && i < m->model->methods.count; ++i) {
     const PlannedPart& part = m->parts[i];
     if (!part.call || index-- != 0) continue;
     *out = {m->model->string(m->model->methods[i].name),
@@ -646,8 +687,8 @@ pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_plann
   return PEN_ERROR_ARGUMENT;
 }
 #if defined(PEN_TRACE)
-pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) { return machine_set_trace(&m->machine, trace); }
+pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) { return m ? machine_set_trace(&m->machine, trace) : PEN_ERROR_ARGUMENT; }
 #endif
-pen_value* pen_module_state(const pen_module* m) { return box(m->data.values[m->model->programs[0].module]); }
+pen_value* pen_module_state(const pen_module* m) { return m ? box(m->data.values[m->model->programs[0].module]) : nullptr; }
 
 }  // extern "C"

@@ -15,6 +15,7 @@ OpFn find_quantized_form(const char* name) {
 }
 
 // ---- errors ----
+Status Call::spend(int64_t elements) const { return machine_spend(machine, op->name, elements); }
 Status Call::out_of_memory() const {
   char expected[64];
   bool over = machine->account->refused;
@@ -324,6 +325,9 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   bool looks = false;  // at data
   for (int i = 0; i < c.count; ++i) {
     looks |= args[i].tag() >= Tag::tensor;
+    // More elements than there are steps left, in an operand that need not have memory for them.
+    if (args[i].tag() == Tag::tensor && m->max_steps && args[i].tensor()->numel() > m->max_steps - m->steps)
+      return machine_spend(m, op.name, args[i].tensor()->numel());
     if (!settled && i < c.inputs()) continue;
     PEN_TRY(settle(m, op.name, args[i]));
     const ListObject* list =
@@ -338,7 +342,8 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   return PEN_OK;
 }
 
-bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit) {
+bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64_t memory_limit, int32_t (*interrupted)(void* context),
+                    void* interrupt_context) {
   m->model = model;
   m->memory_limit = memory_limit;
   m->account = account_create(memory_limit, model);
@@ -346,7 +351,31 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->source = "";
   if (!m->account || runner_create(&m->runner, &kCpu, "", false, threads, &m->error) != PEN_OK) return false;
   m->runner.guard_weights = false;  // a step's inputs may be weights too
+  m->runner.interrupted = interrupted;
+  m->runner.interrupt_context = interrupt_context;
   return true;
+}
+Status machine_begin(Machine* m) {
+  if (m->running) return PEN_ERROR_ARGUMENT;  // the error in words is that of the run under way
+  m->running = true;
+  m->steps = 0;
+  m->error = {};
+  m->account->refused = false;
+  account_begin_run(m->account);
+  return PEN_OK;
+}
+void machine_end(Machine* m) {
+  m->running = false;
+  account_end_run(m->account);
+}
+Status machine_spend(Machine* m, const char* op, int64_t steps) {
+  if (add_overflows(m->steps, steps, &m->steps)) m->steps = INT64_MAX;
+  if (m->max_steps && m->steps > m->max_steps) {
+    char expected[64];
+    set_text(expected, sizeof expected, "at most %lld steps (max_steps)", static_cast<long long>(m->max_steps));
+    return report(&m->error, {PEN_ERROR_LIMIT, "", op, "", expected, "more: an endless loop, or tensors of too many elements?", m->source});
+  }
+  return is_cancelled(&m->runner) ? report_cancelled(&m->runner) : PEN_OK;
 }
 #if defined(PEN_TRACE)
 Status machine_set_trace(Machine* m, pen_trace* trace) {

@@ -164,6 +164,8 @@ struct Call {
   Status give(int64_t value) { return give(Value(value)); }
   Status give(double value) { return give(Value(value)); }
   Status out_of_memory() const;
+  // Before work on so many elements: an error where that is over the caller's limits, or the run is to end.
+  Status spend(int64_t elements) const;
   // What was expected, what came.
   Status fail(const char* expected, const char* got_format, ...) const __attribute__((format(printf, 3, 4)));
   // The whole message of an exception that the model raises: "AssertionError: …".

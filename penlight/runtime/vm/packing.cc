@@ -27,7 +27,7 @@ static int add_pack(Graph* g, const Tensor& w, bool split, const char* layout, i
 TensorObject* find_packed(const Call& c, const TensorObject& owner, const Tensor& w, const char* made, int64_t groups) {
   const List<PackedWeight>& kept = c.machine->packed;
   size_t bytes = sizeof(int64_t) * static_cast<size_t>(w.rank);
-  for (int i = 0; i < kept.count && owner.storage->read_only; ++i) {
+  for (int i = 0; i < kept.count && owner.storage->constant; ++i) {
     const PackedWeight& e = kept[i];
     if (e.storage == owner.storage && e.quantizer == owner.quantizer && e.weight.data == w.data && e.weight.dtype == w.dtype &&
         e.weight.rank == w.rank && e.groups == groups && strcmp(e.layout, made) == 0 && memcmp(e.weight.dims, w.dims, bytes) == 0 &&
@@ -38,7 +38,7 @@ TensorObject* find_packed(const Call& c, const TensorObject& owner, const Tensor
 }
 void keep_packed(const Call& c, const TensorObject& owner, const Tensor& w, const char* made, int64_t groups, TensorObject* packed) {
   List<PackedWeight>& kept = c.machine->packed;
-  if (!owner.storage->read_only) return;
+  if (!owner.storage->constant) return;
   if (kept.count == kMaxKept) machine_forget_weights(c.machine);
   if (!kept.push({owner.storage, owner.quantizer, w, made, groups, packed})) return;  // out of memory: the next call packs again
   ++packed->refs;
@@ -48,7 +48,7 @@ void keep_packed(const Call& c, const TensorObject& owner, const Tensor& w, cons
 
 Status pack_weight(const Call& c, Graph* g, const TensorObject& owner, const Tensor& w, bool split, const char* layout, int64_t groups,
                    int* value) {
-  if (!owner.storage->read_only || strcmp(layout, "plain") == 0) {
+  if (!owner.storage->constant || strcmp(layout, "plain") == 0) {
     *value = add_pack(g, w, split, layout, groups);
     return PEN_OK;
   }

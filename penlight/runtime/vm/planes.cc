@@ -12,7 +12,7 @@ Status planes_of(const Call& c, const TensorObject& t, int spatial, Planes* to) 
   }
   to->spatial = spatial;
   to->batched = t.rank() == spatial + 2;
-  to->channels_last = tensor_is_channels_last(t) && !tensor_is_contiguous(t) && t.dim(1) > 1;
+  to->channels_last = tensor_suggests_channels_last(t) && t.dim(1) > 1;
   to->hidden = c.nhwc && to->batched && spatial == 2 && !to->channels_last;
   const Tensor lies = memory_of(t);
   Tensor x = lies;

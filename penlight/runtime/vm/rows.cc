@@ -227,7 +227,9 @@ TensorObject* Rows::fresh(DType dtype, const Shape& shape, bool row_major) const
     row_major_strides(seen[i].rank, seen[i].dims, seen[i].strides);
     nhwc = true;
   }
-  int64_t strides[kMaxRank], plain[kMaxRank];
+  int64_t strides[kMaxRank], plain[kMaxRank], bytes = dtype_size(dtype);
+  for (int d = 0; d < shape.rank; ++d)  // expanded inputs of two shapes may broadcast to anything
+    if (mul_overflows(bytes, shape.dims[d] > 1 ? shape.dims[d] : 1, &bytes)) return nullptr;
   row_major_strides(shape.rank, shape.dims, plain);
   result_strides(shape, seen, tensor_count_, strides);
   nhwc = nhwc && !row_major && call_.nhwc && shape.rank == 4;
@@ -248,6 +250,7 @@ Status Rows::compute(int value, const Tensor& out) {
   w.scratch = nullptr;
   w.last = items_[value].step;
   if (w.elements == 0) return PEN_OK;
+  PEN_TRY(call_.spend(w.elements));
   w.make(out, tensor_count_, [&](int i) -> const Tensor& { return tensors_[i]; });
   ThreadPool* pool = call_.machine->runner.pool;
   if (w.last > 0) {
@@ -257,18 +260,19 @@ Status Rows::compute(int value, const Tensor& out) {
     w.scratch = static_cast<char*>(memory);
   }
   w.tasks = task_count(w.elements, kGrain);
+  bool done = true;
   if (w.tasks == 1)
     w.run(0, w.elements, 0);
   else
-    pool_run(
-        pool, w.tasks,
+    done = run_tasks(
+        &call_.machine->runner, w.tasks,
         [](void* context, int64_t begin, int64_t end, int worker) {
           const Walk& walk = *static_cast<const Walk*>(context);
           walk.run(part(walk.elements, walk.tasks, begin).begin, part(walk.elements, walk.tasks, end - 1).end, worker);
         },
         &w);
   free(w.scratch);
-  return PEN_OK;
+  return done ? PEN_OK : report_cancelled(&call_.machine->runner);
 }
 
 Status Rows::run(int value, TensorObject** made, bool row_major) {

@@ -48,15 +48,20 @@ Storage* storage_adopt(void* data, int64_t bytes) {
   return nullptr;
 }
 Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*release)(void*), void* owner) {
+  Account* account = account_at_work();
+  if (!account_take(account, sizeof(Storage))) return nullptr;
   Storage* s = static_cast<Storage*>(calloc(1, sizeof(Storage)));
-  if (!s) return nullptr;
+  if (!s) {
+    account_give(account, sizeof(Storage));
+    return nullptr;
+  }
   s->refs = 1;
   s->data = static_cast<char*>(data);
   s->bytes = bytes;
   s->read_only = read_only;
   s->release = release;
   s->owner = owner;
-  s->account = account_at_work();
+  s->account = account;
   if (s->account) __atomic_add_fetch(&s->account->refs, 1, __ATOMIC_RELAXED);
   return s;
 }
@@ -64,24 +69,39 @@ void storage_release(Storage* s) {
   if (!s || --s->refs > 0) return;
   free_memory(s);
   if (s->release) s->release(s->owner);
+  account_give(s->account, sizeof(Storage));
   account_release(s->account);
   free(s);
 }
 
-Quantizer* quantizer_create(double scale, int64_t zero_point) {
+static size_t quantizer_bytes(int64_t channels) { return sizeof(Quantizer) + 2 * sizeof(int64_t) * static_cast<size_t>(channels); }
+static Quantizer* new_quantizer(int64_t channels) {
+  Account* account = account_at_work();
+  if (!account_take(account, quantizer_bytes(channels))) return nullptr;
   Quantizer* q = static_cast<Quantizer*>(calloc(1, sizeof(Quantizer)));
-  if (!q) return nullptr;
+  if (!q) {
+    account_give(account, quantizer_bytes(channels));
+    return nullptr;
+  }
   q->refs = 1;
+  q->channels = channels;
+  q->account = account;
+  if (account) __atomic_add_fetch(&account->refs, 1, __ATOMIC_RELAXED);
+  return q;
+}
+Quantizer* quantizer_create(double scale, int64_t zero_point) {
+  Quantizer* q = new_quantizer(0);
+  if (!q) return nullptr;
   q->scale = scale;
   q->zero_point = zero_point;
   q->axis = -1;
   return q;
 }
 Quantizer* quantizer_create(int32_t axis, int64_t channels) {
-  Quantizer* q = quantizer_create(1.0, 0);
+  Quantizer* q = new_quantizer(channels);
   if (!q) return nullptr;
+  q->scale = 1.0;
   q->axis = axis;
-  q->channels = channels;
   q->scales = static_cast<double*>(calloc(static_cast<size_t>(channels) + 1, sizeof(double)));
   q->zero_points = static_cast<int64_t*>(calloc(static_cast<size_t>(channels) + 1, sizeof(int64_t)));
   if (q->scales && q->zero_points) return q;
@@ -92,6 +112,8 @@ void quantizer_release(Quantizer* q) {
   if (!q || --q->refs > 0) return;
   free(q->scales);
   free(q->zero_points);
+  account_give(q->account, quantizer_bytes(q->channels));
+  account_release(q->account);
   free(q);
 }
 
@@ -112,6 +134,17 @@ void row_major_strides(int rank, const int64_t* dims, int64_t* strides) {
 
 TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes) {
   Account* account = account_at_work();
+  bool empty = false;
+  int64_t bytes = dtype_size(shape.dtype);
+  for (int d = 0; d < shape.rank; ++d) {
+    empty |= shape.dims[d] == 0;
+    if (shape.dims[d] > 1 && mul_overflows(bytes, shape.dims[d], &bytes)) bytes = INT64_MAX;
+  }
+  // One that is expanded counts as what it says that it is: operators go through all of its elements.
+  if (account && !empty && account->limit && static_cast<uint64_t>(bytes) > account->limit && bytes > storage->bytes) {
+    account->refused = true;
+    return nullptr;
+  }
   if (!account_take(account, sizeof(TensorObject))) return nullptr;
   TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
   if (!t) {
@@ -125,6 +158,9 @@ TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_by
   ++storage->refs;
   t->shape = shape;
   t->shape.data = nullptr;
+  // Strides that no element is found by may be anything in a file or in as_strided: sums of them must not overflow.
+  for (int d = 0; d < shape.rank; ++d)
+    if ((empty || shape.dims[d] == 1) && shape.strides[d] > kMaxStorageBytes) t->shape.strides[d] = kMaxStorageBytes;
   t->offset = offset_bytes;
   return t;
 }
@@ -198,9 +234,23 @@ bool tensor_is_contiguous(const TensorObject& t) {
   for (int i = 0; i < t.rank(); ++i) order[i] = t.rank() - 1 - i;
   return lies_in_order(t.shape, order);
 }
-bool tensor_is_channels_last(const TensorObject& t) {
-  static const int kOrder[4] = {1, 3, 2, 0};
-  return t.rank() == 4 && lies_in_order(t.shape, kOrder);
+static const int kChannelsLast[4] = {1, 3, 2, 0};
+bool tensor_is_channels_last(const TensorObject& t) { return t.rank() == 4 && lies_in_order(t.shape, kChannelsLast); }
+bool tensor_looks_ordered(const TensorObject& t, const int* order) {
+  int64_t least = 0;
+  if (t.shape.strides[1] == 0) return false;
+  for (int k = 0; k < t.rank(); ++k) {
+    int d = order[k];
+    if (t.dim(d) == 0 || t.shape.strides[d] < least) return false;
+    if (d == 0 && least == t.shape.strides[1]) return false;
+    least = t.shape.strides[d];
+    if (t.dim(d) > 1 && mul_overflows(least, t.dim(d), &least)) return false;
+  }
+  return true;
+}
+bool tensor_suggests_channels_last(const TensorObject& t) {
+  if (t.rank() != 4 || tensor_is_contiguous(t)) return false;
+  return tensor_is_channels_last(t) || tensor_looks_ordered(t, kChannelsLast);
 }
 
 bool storage_unpack(Storage* s) {
@@ -220,7 +270,7 @@ bool tensor_make_writable(TensorObject* t) {
   if (!s->read_only) return true;
   if (!storage_unpack(s)) return false;
   if (s->owned) {  // nobody else's memory
-    s->read_only = false;
+    s->read_only = s->constant = false;
     return true;
   }
   char* data = new_memory(s->account, s->bytes);
@@ -230,7 +280,7 @@ bool tensor_make_writable(TensorObject* t) {
   s->release = nullptr;
   s->data = data;
   s->owned = true;
-  s->read_only = false;
+  s->read_only = s->constant = false;
   return true;
 }
 

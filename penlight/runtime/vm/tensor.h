@@ -7,11 +7,12 @@
 namespace pen {
 
 struct Storage {
-  int32_t refs;
+  Count refs;
   char* data;
   int64_t bytes;
   bool owned;      // freed with the storage
-  bool read_only;  // weights: a write makes them the module's own first (tensor_make_writable)
+  bool read_only;  // weights, a caller's read-only memory: a write makes them the module's own first (tensor_make_writable)
+  bool constant;   // read-only, and nobody else writes it either: what is derived from it may be kept
   int64_t pitch;   // not 0: an image that lies channels-last whatever its strides say, this far from pixel to pixel (images.h)
   Packed packed;   // where its layout is not null, `data` is a packed weight, of at least `bytes`: see storage_unpack
   void (*release)(void* owner);
@@ -20,13 +21,14 @@ struct Storage {
 };
 // real = (stored - zero_point) * scale. Per channel: one of each for every place along `axis`.
 struct Quantizer {
-  int32_t refs;
+  Count refs;
   double scale;
   int64_t zero_point;
   int32_t axis;      // -1: one scale for the whole tensor
   int64_t channels;  // of the arrays
   double* scales;
   int64_t* zero_points;
+  Account* account;  // that it is counted by; null: none
 };
 
 struct TensorObject : Heap {
@@ -80,6 +82,10 @@ Shape shape_of(const TensorObject& t);
 void row_major_strides(int rank, const int64_t* dims, int64_t* strides);
 bool tensor_is_contiguous(const TensorObject& t);
 bool tensor_is_channels_last(const TensorObject& t);  // rank 4, nhwc without gaps
+// torch's rule of memory formats: its dims lie in this order, from the innermost, gaps allowed; what could be either does not.
+bool tensor_looks_ordered(const TensorObject& t, const int* order);
+// Whether what is computed of an image of rank 4 is to lie nhwc: it does itself, perhaps as a part of a larger one, and is not row-major.
+bool tensor_suggests_channels_last(const TensorObject& t);
 // Before the first write into a tensor: weights are moved to memory of the module's own, for all who share the storage.
 // False when out of memory.
 bool tensor_make_writable(TensorObject* t);

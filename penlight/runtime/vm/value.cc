@@ -204,20 +204,71 @@ TupleObject* tuple_create(int64_t count) {
 // ---- dicts ----
 bool dict_can_hold(const Value& key) { return key.is_number() || key.tag() == Tag::string; }
 
+// SipHash-1-3 under a key of this process's own, so that nobody can put keys into a file that all fall into one place. The key comes from
+// where the system put code, heap and stack, the clock and the process's number: a file that was written before knows none of these.
+static uint64_t secret[2];
+static bool have_secret() {
+  static uint32_t state;  // 0: none yet; 1: a thread makes it; 2: there
+  uint32_t none = 0;
+  if (__atomic_load_n(&state, __ATOMIC_ACQUIRE) == 2) return true;
+  if (__atomic_compare_exchange_n(&state, &none, 1u, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+    pen_timespec t = {0, 0};
+    clock_gettime(platform::kMonotonic, &t);
+    void* heap = malloc(64);
+    uint64_t parts[5] = {static_cast<uint64_t>(t.seconds) << 32 ^ static_cast<uint64_t>(t.nanoseconds), static_cast<uint64_t>(getpid()),
+                         reinterpret_cast<uintptr_t>(heap), reinterpret_cast<uintptr_t>(&t), reinterpret_cast<uintptr_t>(&state)};
+    free(heap);
+    for (int i = 0; i < 10; ++i) {
+      secret[i & 1] = (secret[i & 1] ^ parts[i % 5]) * 0x9E3779B97F4A7C15ull;
+      secret[i & 1] ^= secret[i & 1] >> 29 ^ secret[~i & 1];
+    }
+    __atomic_store_n(&state, 2u, __ATOMIC_RELEASE);
+  }
+  while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != 2) sched_yield();
+  return true;
+}
+static uint64_t sip_hash(const char* data, size_t size) {
+  have_secret();
+  auto turn = [](uint64_t x, int by) { return x << by | x >> (64 - by); };
+  uint64_t a = secret[0] ^ 0x736f6d6570736575ull, b = secret[1] ^ 0x646f72616e646f6dull, c = secret[0] ^ 0x6c7967656e657261ull,
+           d = secret[1] ^ 0x7465646279746573ull;
+  auto round = [&] {
+    a += b, b = turn(b, 13) ^ a, a = turn(a, 32);
+    c += d, d = turn(d, 16) ^ c;
+    a += d, d = turn(d, 21) ^ a;
+    c += b, b = turn(b, 17) ^ c, c = turn(c, 32);
+  };
+  const uint64_t length = static_cast<uint64_t>(size) << 56;
+  for (;; data += 8, size -= 8) {
+    uint64_t word = 0;
+    memcpy(&word, data, size < 8 ? size : 8);
+    if (size < 8) word |= length;
+    d ^= word;
+    round();
+    a ^= word;
+    if (size < 8) break;
+  }
+  c ^= 0xff;
+  round(), round(), round();
+  return a ^ b ^ c ^ d;
+}
 // Numbers that are equal in Python (1, 1.0, True) hash alike.
 static uint64_t hash_of(const Value& key) {
-  uint64_t h = 14695981039346656037ull;
-  if (key.tag() == Tag::string) {
-    const StringObject* s = key.string();
-    for (int64_t i = 0; i < s->size; ++i) h = (h ^ static_cast<uint8_t>(s->text[i])) * 1099511628211ull;
-    return h;
+  if (key.tag() == Tag::string) return sip_hash(key.string()->text, static_cast<size_t>(key.string()->size));
+  static uint64_t nans;
+  double number = key.number();
+  char bytes[sizeof number];
+  memcpy(bytes, &number, sizeof number);
+  if (number == 0) memset(bytes, 0, sizeof bytes);  // -0.0 too
+  // No float equals an integer that doubles do not have, and nothing equals NaN: so many of these may not share a place.
+  if (key.tag() == Tag::integer && (number >= 0x1p62 || number <= -0x1p62 || static_cast<int64_t>(number) != key.integer())) {
+    int64_t whole = key.integer();
+    memcpy(bytes, &whole, sizeof bytes);
+  } else if (number != number) {
+    uint64_t next = __atomic_add_fetch(&nans, 1, __ATOMIC_RELAXED);
+    memcpy(bytes, &next, sizeof bytes);
   }
-  double d = key.number();
-  int64_t bits;
-  memcpy(&bits, &d, sizeof bits);
-  h ^= static_cast<uint64_t>(d == 0 ? 0 : bits);
-  h *= 0x9E3779B97F4A7C15ull;
-  return h ^ (h >> 32);
+  return sip_hash(bytes, sizeof bytes);
 }
 static int64_t find_entry(const DictObject* dict, const Value& key, uint64_t hash, int64_t* slot) {
   if (!dict->slot_count) return -1;
@@ -306,6 +357,21 @@ void dict_clear(DictObject* dict) {
   }
   if (dict->slots) memset(dict->slots, 0, sizeof(int32_t) * static_cast<size_t>(dict->slot_count));
   dict->used = dict->count = 0;
+}
+void dict_close_gaps(DictObject* dict) {
+  if (dict->used == dict->count) return;
+  int64_t n = 0;
+  for (int64_t i = 0; i < dict->used; ++i) {
+    if (!dict->entries[i].live) continue;
+    if (n != i) {  // what was there is None
+      memcpy(static_cast<void*>(&dict->entries[n]), &dict->entries[i], sizeof(DictObject::Entry));
+      memset(static_cast<void*>(&dict->entries[i]), 0, sizeof(DictObject::Entry));
+    }
+    ++n;
+  }
+  dict->used = n;
+  memset(dict->slots, 0, sizeof(int32_t) * static_cast<size_t>(dict->slot_count));
+  for (int64_t i = 0; i < n; ++i) put_slot(dict, dict->entries[i].hash, i);
 }
 bool dict_next(const DictObject* dict, int64_t* at) {
   while (++*at < dict->used)

@@ -1,13 +1,14 @@
 // Values of the VM: what TorchScript code computes with. A Value is 16 bytes: a number, or a counted reference to something
 // on the heap. All bytes zero is None, so zeroed memory is an array of Values.
 //
-// Lists, dicts and objects are shared by reference and change in place, as in Python; strings and tuples never change. Counts
-// are not atomic: values belong to one module, which has one caller at a time.
+// Lists, dicts and objects are shared by reference and change in place, as in Python; strings and tuples never change. Values belong to
+// one module, which has one caller at a time; only giving references back is for any thread (count.h, account_defer).
 #pragma once
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
 #include "penlight/runtime/file/class.h"
 #include "penlight/runtime/vm/account.h"
+#include "penlight/runtime/vm/count.h"
 
 namespace pen {
 
@@ -16,7 +17,7 @@ constexpr char kTagNames[][7] = {"None", "bool", "int", "float", "str", "Tensor"
 
 // What every heap object begins with.
 struct Heap {
-  int32_t refs;
+  Count refs;
   Tag tag;
   int32_t mark;      // account_collect's
   Heap* next;        // in the queue of those about to be freed
@@ -164,6 +165,8 @@ Value* dict_find(DictObject* dict, const Value& key);
 bool dict_set(DictObject* dict, const Value& key, const Value& value);
 bool dict_remove(DictObject* dict, const Value& key);
 void dict_clear(DictObject* dict);
+// Closes the gaps that removed entries left: entry i is then entries[i].
+void dict_close_gaps(DictObject* dict);
 bool dict_can_hold(const Value& key);
 // The entries that are there, in order: for (int64_t i = -1; dict_next(dict, &i);) … dict->entries[i]
 bool dict_next(const DictObject* dict, int64_t* at);

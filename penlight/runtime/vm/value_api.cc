@@ -21,6 +21,18 @@ pen_value* box(const Value& value) {
 
 namespace {
 
+// A count as values have it; -1: more than any has.
+int64_t count_of(size_t count) { return count > (size_t{1} << 31) ? -1 : static_cast<int64_t>(count); }
+bool all_there(pen_value* const* items, size_t count) {
+  if ((!items && count) || count_of(count) < 0) return false;
+  for (size_t i = 0; i < count; ++i)
+    if (!items[i]) return false;
+  return true;
+}
+struct Ends {  // a run
+  Machine* machine;
+  ~Ends() { machine_end(machine); }
+};
 template <class T>
 pen_value* box_own(T* object) {
   if (!object) return nullptr;
@@ -40,26 +52,33 @@ pen_value* pen_value_none(void) { return box(Value()); }
 pen_value* pen_value_bool(int32_t value) { return box(Value(value != 0)); }
 pen_value* pen_value_int(int64_t value) { return box(Value(value)); }
 pen_value* pen_value_float(double value) { return box(Value(value)); }
-pen_value* pen_value_string(const char* text, size_t size) { return box_own(string_create(text, static_cast<int64_t>(size))); }
+pen_value* pen_value_string(const char* text, size_t size) {
+  return text || size == 0 ? box_own(string_create(text, count_of(size))) : nullptr;
+}
+
+constexpr int64_t kFarthest = int64_t{1} << 43;  // elements, from the first to the last
 
 pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void*), void* owner) {
-  if (tensor->rank < 0 || tensor->rank > kMaxRank || tensor->dtype < 0 || tensor->dtype >= kDTypeCount) return nullptr;
+  if (!tensor || tensor->rank < 0 || tensor->rank > kMaxRank || tensor->dtype < 0 || tensor->dtype >= kDTypeCount) return nullptr;
   if (tensor->rank > 0 && !tensor->dims) return nullptr;
   Tensor shape;
   shape.dtype = static_cast<DType>(tensor->dtype);
   shape.rank = tensor->rank;
-  int64_t reach = 0, span;
+  int64_t reach = 0, span, bytes = dtype_size(shape.dtype);
   bool empty = false;
   for (int d = 0; d < shape.rank; ++d) {
     shape.dims[d] = tensor->dims[d];
-    if (shape.dims[d] < 0) return nullptr;
+    // Strides may be 0, so that dims may be anything: their product must be a number.
+    if (shape.dims[d] < 0 || mul_overflows(bytes, shape.dims[d] > 1 ? shape.dims[d] : 1, &bytes)) return nullptr;
     empty |= shape.dims[d] == 0;
   }
   row_major_strides(shape.rank, shape.dims, shape.strides);
   for (int d = 0; d < shape.rank && !empty; ++d) {
-    if (tensor->strides && shape.dims[d] > 1) shape.strides[d] = tensor->strides[d];
+    // That of a dim of one leads nowhere, but tells channels-last images from others, as in torch. What no memory has is not kept.
+    const bool idle = tensor->strides && shape.dims[d] == 1 && tensor->strides[d] >= 0 && tensor->strides[d] <= kFarthest;
+    if (tensor->strides && (shape.dims[d] > 1 || idle)) shape.strides[d] = tensor->strides[d];
     if (shape.strides[d] < 0 || mul_overflows(shape.dims[d] - 1, shape.strides[d], &span) || add_overflows(reach, span, &reach) ||
-        reach > (int64_t{1} << 43))
+        reach > kFarthest)
       return nullptr;
   }
   if (!tensor->data && !empty) return nullptr;
@@ -83,18 +102,25 @@ PEN_API pen_value* pen_value_owned_tensor(const pen_tensor* tensor) { return pen
 #endif
 
 pen_status pen_value_make_constant(pen_value* tensor) {
-  if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  if (!tensor || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  Storage* storage = tensor->value.tensor()->storage;
+  if (!storage->owned) storage->read_only = storage->constant = true;
+  return PEN_OK;
+}
+pen_status pen_value_make_read_only(pen_value* tensor) {
+  if (!tensor || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   Storage* storage = tensor->value.tensor()->storage;
   if (!storage->owned) storage->read_only = true;
   return PEN_OK;
 }
 
 int32_t pen_value_is_constant(const pen_value* value) {
-  return value->value.tag() == Tag::tensor && value->value.tensor()->storage->read_only;
+  return value && value->value.tag() == Tag::tensor && value->value.tensor()->storage->read_only;
 }
 
 pen_value* pen_value_list(pen_value* const* items, size_t count) {
-  ListObject* list = list_create(static_cast<int64_t>(count));
+  if (!all_there(items, count)) return nullptr;
+  ListObject* list = list_create(count_of(count));
   for (size_t i = 0; list && i < count; ++i) {
     if (list_append(list, items[i]->value)) continue;
     heap_release(list);
@@ -103,11 +129,13 @@ pen_value* pen_value_list(pen_value* const* items, size_t count) {
   return box_own(list);
 }
 pen_value* pen_value_tuple(pen_value* const* items, size_t count) {
-  TupleObject* tuple = tuple_create(static_cast<int64_t>(count));
+  if (!all_there(items, count)) return nullptr;
+  TupleObject* tuple = tuple_create(count_of(count));
   for (size_t i = 0; tuple && i < count; ++i) tuple->items[i] = items[i]->value;
   return box_own(tuple);
 }
 pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count) {
+  if (!all_there(keys, count) || !all_there(values, count)) return nullptr;
   DictObject* dict = dict_create();
   for (size_t i = 0; dict && i < count; ++i) {
     if (dict_can_hold(keys[i]->value) && dict_set(dict, keys[i]->value, values[i]->value)) continue;
@@ -117,29 +145,30 @@ pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size
   return box_own(dict);
 }
 void pen_value_release(pen_value* value) {
-  if (!value) return;
+  if (!value || (value->account && account_defer(value->account, value))) return;
   value->value = Value();
   if (value->account) account_unbox(value->account);
   free(value);
 }
 
-int32_t pen_value_kind(const pen_value* value) { return static_cast<int32_t>(value->value.tag()); }
+int32_t pen_value_kind(const pen_value* value) { return value ? static_cast<int32_t>(value->value.tag()) : PEN_KIND_NONE; }
 int64_t pen_value_as_int(const pen_value* value) {
-  return value->value.tag() == Tag::integer || value->value.tag() == Tag::boolean ? value->value.integer() : 0;
+  return value && (value->value.tag() == Tag::integer || value->value.tag() == Tag::boolean) ? value->value.integer() : 0;
 }
-double pen_value_as_float(const pen_value* value) { return value->value.is_number() ? value->value.number() : 0; }
+double pen_value_as_float(const pen_value* value) { return value && value->value.is_number() ? value->value.number() : 0; }
 const char* pen_value_text(const pen_value* value, size_t* size) {
-  if (value->value.tag() != Tag::string) return nullptr;
+  if (!value || value->value.tag() != Tag::string) return nullptr;
   if (size) *size = static_cast<size_t>(value->value.string()->size);
   return value->value.string()->text;
 }
 pen_status pen_value_as_tensor(const pen_value* value, pen_tensor* tensor) {
-  if (value->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  if (!value || !tensor || value->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   const TensorObject& t = *value->value.tensor();
   *tensor = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
   return PEN_OK;
 }
 size_t pen_value_count(const pen_value* value) {
+  if (!value) return 0;
   const Value& v = value->value;
   switch (v.tag()) {
     case Tag::list:
@@ -154,43 +183,44 @@ size_t pen_value_count(const pen_value* value) {
       return 0;
   }
 }
-static const DictObject::Entry* dict_entry(const DictObject* dict, size_t index) {
-  for (int64_t i = -1; dict_next(dict, &i);)
-    if (index-- == 0) return &dict->entries[i];
-  return nullptr;
+static const DictObject::Entry& dict_entry(DictObject* dict, size_t index) {
+  dict_close_gaps(dict);
+  return dict->entries[index];
 }
 pen_value* pen_value_item(const pen_value* value, size_t index) {
-  const Value& v = value->value;
   if (index >= pen_value_count(value)) return nullptr;
+  const Value& v = value->value;
   switch (v.tag()) {
     case Tag::list:
       return box(v.list()->items[index]);
     case Tag::tuple:
       return box(v.tuple()->items[index]);
     case Tag::dict:
-      return box(dict_entry(v.dict(), index)->value);
+      return box(dict_entry(v.dict(), index).value);
     default:
       return box(v.object()->slots[index]);
   }
 }
 pen_value* pen_value_key(const pen_value* value, size_t index) {
-  if (value->value.tag() != Tag::dict || index >= pen_value_count(value)) return nullptr;
-  return box(dict_entry(value->value.dict(), index)->key);
+  if (!value || value->value.tag() != Tag::dict || index >= pen_value_count(value)) return nullptr;
+  return box(dict_entry(value->value.dict(), index).key);
 }
 const char* pen_value_type(const pen_value* value) {
+  if (!value) return "";
   const Value& v = value->value;
   if (v.tag() == Tag::object && v.object()->type_name) return v.object()->type_name;
   if (v.tag() == Tag::tuple && v.tuple()->type) return v.tuple()->type->name;
   return "";
 }
 const char* pen_value_field(const pen_value* value, size_t index) {
+  if (!value) return "";
   const Value& v = value->value;
   const ClassInfo* type = v.tag() == Tag::object ? v.object()->type : v.tag() == Tag::tuple ? v.tuple()->type : nullptr;
   return type && index < static_cast<size_t>(type->field_count) ? type->fields[index] : "";
 }
 
 pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
-  if (tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
+  if (!tensor || !q || !q->scales || !q->zero_points || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   TensorObject* t = tensor->value.tensor();
   DType d = t->dtype();
   if (d != DType::u8 && d != DType::i8 && d != DType::i32) return PEN_ERROR_ARGUMENT;
@@ -206,7 +236,7 @@ pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
   return PEN_OK;
 }
 int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* out) {
-  if (tensor->value.tag() != Tag::tensor || !tensor->value.tensor()->quantizer) return 0;
+  if (!tensor || !out || tensor->value.tag() != Tag::tensor || !tensor->value.tensor()->quantizer) return 0;
   const Quantizer& q = *tensor->value.tensor()->quantizer;
   *out = {q.axis, q.axis < 0 ? 1 : static_cast<size_t>(q.channels), q.axis < 0 ? &q.scale : q.scales,
           q.axis < 0 ? &q.zero_point : q.zero_points};
@@ -215,6 +245,7 @@ int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* out) {
 
 // ---- single operators ----
 pen_status pen_operators_create(const pen_session_options* options, pen_operators** out, pen_error* error) {
+  if (!out) return report(error, PEN_ERROR_ARGUMENT, "operators", "room for them", "NULL");
   *out = nullptr;
   pen_session_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
@@ -226,7 +257,7 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
-  if (!made || !machine_create(&made->machine, nullptr, isa, own.threads, own.arena_limit)) {
+  if (!made || !machine_create(&made->machine, nullptr, isa, own.threads, own.memory_limit, own.interrupted, own.interrupt_context)) {
     pen_operators_destroy(made);
     return report(error, PEN_ERROR_MEMORY, "operators", "memory", "none");
   }
@@ -241,15 +272,17 @@ void pen_operators_destroy(pen_operators* operators) {
 pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
                              size_t* result_count) {
   constexpr size_t kMost = 64;
+  if (!operators || !name || !results || !result_count) return PEN_ERROR_ARGUMENT;
   Machine* m = &operators->machine;
-  m->error = {};
   *result_count = 0;
+  PEN_TRY(machine_begin(m));
+  Ends ends = {m};
   const OpEntry* op = find_operator(name);
   if (!op) return report(&m->error, {PEN_ERROR_KERNEL, "operator", name, "", "an operator that this library has", "none of this name"});
   if (count > kMost) return report(&m->error, {PEN_ERROR_ARGUMENT, "operator", name, "", "at most 64 arguments", "more"});
   Value values[kMost], made[8];
+  if (!all_there(args, count)) return report(&m->error, {PEN_ERROR_ARGUMENT, "operator", name, "", "values as arguments", "NULL"});
   for (size_t i = 0; i < count; ++i) values[i] = args[i]->value;
-  m->account->refused = false;
   Account* before = account_enter(m->account);
   Status status = call_operator(m, *op, values, static_cast<int>(count), made);
   account_enter(before);
@@ -263,11 +296,13 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
   *result_count = op->result_count;
   return PEN_OK;
 }
-const pen_error* pen_operators_error(const pen_operators* operators) { return &operators->machine.error; }
+const pen_error* pen_operators_error(const pen_operators* operators) { return operators ? &operators->machine.error : nullptr; }
 int32_t pen_operator_count(void) { return kOperatorCount; }
 const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
 #if defined(PEN_TRACE)
-pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) { return machine_set_trace(&operators->machine, trace); }
+pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) {
+  return operators ? machine_set_trace(&operators->machine, trace) : PEN_ERROR_ARGUMENT;
+}
 int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index) {
   return trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
 }

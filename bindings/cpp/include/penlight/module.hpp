@@ -111,7 +111,7 @@ class Module {
     given.isa = options_.isa.empty() ? nullptr : options_.isa.c_str();
     given.f16 = options_.f16;
     given.memory_limit = options_.memory_limit;
-    given.step_limit = options_.step_limit;
+    given.max_steps = options_.max_steps;
     pen_error error;
     pen_module* made = nullptr;
     if (pen_module_create(model_.get(), &given, &made, &error) != PEN_OK) return Error(error);

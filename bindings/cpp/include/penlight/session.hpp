@@ -18,7 +18,7 @@ struct Options {
   std::string isa;             // empty: the best that this CPU has
   bool f16 = false;            // a GPU that can stores f32 values as f16
   uint64_t memory_limit = 0;   // bytes; 0: no limit but the machine's
-  int64_t step_limit = 0;      // instructions of VM code in one run; 0: no limit
+  int64_t max_steps = 0;       // of VM code in one run: instructions, and elements that operators go through; 0: no limit
 };
 
 class Session {
@@ -29,7 +29,7 @@ class Session {
     given.threads = options.threads;
     given.isa = options.isa.empty() ? nullptr : options.isa.c_str();
     given.f16 = options.f16;
-    given.arena_limit = options.memory_limit;
+    given.memory_limit = options.memory_limit;
     pen_error error;
     pen_session* made = nullptr;
     if (pen_session_create(model.get(), method.c_str(), &given, &made, &error) != PEN_OK) return Error(error);

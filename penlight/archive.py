@@ -7,13 +7,16 @@ bytes, and names may not leave the root folder.
 
 from __future__ import annotations
 
+import io
 import struct
+import zipfile
 import zlib
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from penlight.budget import Budget
 from penlight.errors import CaptureError
 
 MAGIC = b"PK\x03\x04"
@@ -47,6 +50,7 @@ class Archive:
     def __init__(self, data: np.ndarray, file: str = "") -> None:
         self._data = data
         self._file = file or "this file"
+        self.budget = Budget(len(data), self._file)  # for all who read its records
         self._inflate_left = _INFLATE_BASE + _INFLATE_RATIO * len(data)
         self.root, self.records = self._directory()
 
@@ -71,6 +75,14 @@ class Archive:
         """What was stored beside the model by `_extra_files`."""
         return {n.removeprefix("extra/"): self.read(n) for n in self.records if n.startswith("extra/")}
 
+    def rewritten(self) -> bytes:
+        """A zip file of the same records, as they are read here: for another reader, which might see others in this file."""
+        made = io.BytesIO()
+        with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as target:
+            for name in self.records:
+                target.writestr(f"{self.root}/{name}", self.read(name))
+        return made.getvalue()
+
     def _record(self, name: str) -> Record:
         try:
             return self.records[name]
@@ -87,6 +99,7 @@ class Archive:
                 f"to {_INFLATE_BASE + _INFLATE_RATIO * len(self._data)} in all"
             )
         self._inflate_left -= record.size
+        self.budget.take(record.size)
         source = self._data[record.start : record.start + record.stored_size]
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)
         try:

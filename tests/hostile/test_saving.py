@@ -1,0 +1,172 @@
+"""Saving and opening: modes, links, the umask, paths that are none, and arguments without an end."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import penlight
+from penlight.errors import InputError, PenlightError
+from penlight.file.writer import replace_file
+from tests.tools.call import Penlight
+
+
+@pytest.fixture(scope="module")
+def model() -> penlight.Model:
+    return penlight.optimize(nn.Linear(3, 2), (torch.rand(1, 3),))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("before", [0o600, 0o640, 0o664, 0o755])
+def test_the_mode_stays(model: penlight.Model, tmp_path: Path, before: int) -> None:
+    path = tmp_path / "m.pen"
+    path.write_bytes(b"old")
+    path.chmod(before)
+    model.save(path)
+    assert mode(path) == before
+    assert penlight.load(path).methods == ["forward"]
+    assert os.listdir(tmp_path) == ["m.pen"]
+
+
+def test_a_new_file_has_the_mode_of_others(model: penlight.Model, tmp_path: Path) -> None:
+    (tmp_path / "other").write_bytes(b"")
+    model.save(tmp_path / "m.pen")
+    assert mode(tmp_path / "m.pen") == mode(tmp_path / "other")
+
+
+def test_the_umask_is_not_touched(model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other threads create files meanwhile."""
+
+    def touched(mask: int) -> int:
+        raise AssertionError("os.umask was called")
+
+    monkeypatch.setattr(os, "umask", touched)
+    model.save(tmp_path / "m.pen")
+
+
+def test_links_are_followed(model: penlight.Model, tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    target, link, chain = tmp_path / "far" / "real.pen", tmp_path / "link.pen", tmp_path / "chain.pen"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    chain.symlink_to("link.pen")
+    model.save(chain)
+    assert chain.is_symlink()
+    assert link.is_symlink()
+    assert mode(target) == 0o600
+    assert target.read_bytes() == model.to_bytes()
+    dangling = tmp_path / "dangling.pen"
+    dangling.symlink_to(tmp_path / "far" / "new.pen")
+    model.save(dangling)
+    assert dangling.is_symlink()
+    assert (tmp_path / "far" / "new.pen").read_bytes() == model.to_bytes()
+
+
+def test_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(handle: int) -> None:
+        events.append("folder" if stat.S_ISDIR(os.fstat(handle).st_mode) else f"file of {os.fstat(handle).st_size}")
+        fsync(handle)
+
+    def replaced(a: Any, b: Any) -> None:
+        events.append("replace")
+        replace(a, b)
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(os, "replace", replaced)
+    replace_file(tmp_path / "x", lambda out: out.write(b"12345"))
+    assert events == ["file of 5", "replace", "folder"]
+
+
+@pytest.mark.parametrize("fails", ["write", "fsync", "replace"])
+def test_the_old_file_survives(fails: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    if fails != "write":
+        monkeypatch.setattr(os, fails, full)
+    with pytest.raises(OSError, match="No space left"):
+        replace_file(path, lambda out: full() or 0 if fails == "write" else out.write(b"new"))
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+@pytest.mark.parametrize("call", ["save", "load", "optimize"])
+def test_a_nul_does_not_end_a_path(model: penlight.Model, tmp_path: Path, call: str) -> None:
+    path = f"{tmp_path}/m.pen\0.txt"
+    model.save(tmp_path / "m.pen")
+    with pytest.raises(ValueError, match="NUL"):
+        {"save": model.save, "load": penlight.load, "optimize": penlight.optimize}[call](path)
+    assert os.listdir(tmp_path) == ["m.pen"]
+
+
+def test_pipes_and_devices_are_refused(model: penlight.Model, tmp_path: Path, penlight_command: Penlight) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null"), Path("/dev/zero")):
+        for call in (model.save, penlight.load, penlight.optimize):
+            with pytest.raises(PenlightError, match="expected a file"):
+                call(path)
+    for command in ("inspect", "lint", "optimize", "bench", "run"):
+        told = penlight_command(command, pipe, *(["x.npy"] if command == "run" else []))
+        assert told.code != 0
+        assert "pipe" in told.err
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_a_pipe_can_be_read_by_who_opens_it(model: penlight.Model, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(model.to_bytes()))
+    writer.start()
+    with open(pipe, "rb") as stream:
+        loaded = penlight.load(stream)
+    writer.join()
+    x = np.ones((1, 3), np.float32)
+    np.testing.assert_array_equal(loaded(x), model(x))
+
+
+class Rows(nn.Module):
+    def forward(self, rows: list[torch.Tensor], names: dict[str, list[int]]) -> int:
+        return len(rows) + len(names)
+
+
+def test_a_list_that_contains_itself() -> None:
+    from penlight.capture.quiet import quiet
+
+    with quiet():
+        script = torch.jit.script(Rows())
+    interpreted = penlight.optimize(script)
+    rows: list[Any] = [torch.ones(1)]
+    assert interpreted(rows, {"a": [1]}) == 2
+    rows.append(rows)
+    with pytest.raises(InputError, match="contains itself"):
+        interpreted(rows, {})
+    names: dict[str, Any] = {}
+    names["a"] = [names]
+    with pytest.raises(InputError, match="contains itself"):
+        interpreted([], names)
+    deep: list[Any] = []
+    for _ in range(10_000):
+        deep = [deep]
+    with pytest.raises(InputError, match="nested deeper"):
+        interpreted(deep, {})
+    shared = [torch.ones(1)]
+    assert interpreted([*shared, *shared], {}) == 2  # what is there twice is no cycle

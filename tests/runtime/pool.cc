@@ -1,0 +1,167 @@
+// The thread pool from inside: what it learns of its threads' speeds, how it hands out work by them, and that every task is done once
+// whatever it has learnt. It is compiled here, in place of the library's, so that nothing has to be timed. Run under ThreadSanitizer too.
+#include "penlight/runtime/exec/pool.cc"
+
+extern "C" int printf(const char* format, ...);
+extern "C" void abort(void) noexcept;
+
+#define CHECK(x)                                                    \
+  do {                                                              \
+    if (!(x)) {                                                     \
+      printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x); \
+      abort();                                                      \
+    }                                                               \
+  } while (0)
+
+using namespace pen;
+
+static uint64_t state = 1;
+static int below(int n) {
+  state = state * 6364136223846793005u + 1442695040888963407u;
+  return static_cast<int>((state >> 33) % static_cast<uint64_t>(n));
+}
+
+static void set_speeds(ThreadPool* pool, const int32_t* speeds) {
+  pool->speed = 0;
+  for (int i = 0; i < pool->threads; ++i) {
+    pool->shares[i].speed = speeds[i];
+    pool->speed += speed_of(pool->shares[i]);
+  }
+}
+
+static void learn_rates(ThreadPool* pool, int64_t first, int64_t second) {
+  pool->shares[0].rate = first;
+  pool->shares[1].rate = second;
+  learn(pool);
+}
+
+static void test_learning() {
+  for (int slow = 0; slow < 2; ++slow) {
+    ThreadPool* pool = pool_create(2);
+    Share &fast = pool->shares[1 - slow], &other = pool->shares[slow];
+    CHECK(pool->speed == 2 * kFull);
+    const int64_t quarter[2] = {slow == 0 ? 1000000 : 4000000, slow == 1 ? 1000000 : 4000000};
+    learn_rates(pool, quarter[0], quarter[1]);
+    CHECK(pool->speed == 2 * kFull);  // one piece of work says little
+    for (int i = 0; i < 60; ++i) learn_rates(pool, quarter[0], quarter[1]);
+    CHECK(other.speed >= kFull / 4 - 8 && other.speed <= kFull / 4 + 8);
+    CHECK(speed_of(fast) == kFull && pool->speed == kFull + other.speed);
+    CHECK(fast.rate == 0 && other.rate == 0);
+    // A thread that takes no part is given another chance, in time.
+    for (int i = 0; i < 60; ++i) learn_rates(pool, slow == 0 ? 0 : 1000, slow == 1 ? 0 : 1000);
+    CHECK(pool->speed == 2 * kFull);
+    // A tenth apart is not worth other shares; nothing measured at all, no matter.
+    for (int i = 0; i < 60; ++i) learn_rates(pool, slow == 0 ? 900 : 1000, slow == 1 ? 900 : 1000);
+    CHECK(pool->speed == 2 * kFull);
+    for (int i = 0; i < 60; ++i) learn_rates(pool, 0, 0);
+    CHECK(pool->speed == 2 * kFull);
+    pool_destroy(pool);
+  }
+}
+
+static void test_leaving() {
+  ThreadPool* pool = pool_create(2);
+  const int32_t speeds[] = {kFull, kFull / 4};
+  set_speeds(pool, speeds);
+  // The other thread does four tasks while this one does one.
+  pool->shares[0].next = 10;
+  for (int left = 0; left < 8; ++left) {
+    pool->shares[0].end = 10 + left / 2;
+    pool->shares[1].next = 30;
+    pool->shares[1].end = 30 + left - left / 2;
+    CHECK(leaves(pool, 1) == (left < 4));
+  }
+  pool->shares[1].next = 40;  // taken, by more than asked for it
+  pool->shares[0].end = 14;
+  CHECK(!leaves(pool, 1));
+  pool->shares[0].end = 13;
+  CHECK(leaves(pool, 1));
+  // A slow caller, with nobody there and with somebody.
+  const int32_t turned[] = {kFull / 4, kFull};
+  set_speeds(pool, turned);
+  CHECK(!leaves(pool, 0));
+  pool->door = kOpen | 1;
+  CHECK(leaves(pool, 0));
+  pool->shares[0].end = 14;
+  CHECK(!leaves(pool, 0));
+  pool->door = 0;
+  pool->shares[0].end = 10;
+  CHECK(leaves(pool, 0));  // nothing is left, nobody to wait for
+  pool_destroy(pool);
+}
+
+struct Counts {
+  int done[600], calls, others;  // plain: the pool must give each task to one thread, and be done when it returns
+};
+static void count(void* context, int64_t begin, int64_t end, int worker) {
+  Counts* c = static_cast<Counts*>(context);
+  for (int64_t i = begin; i < end; ++i) ++c->done[i];
+  if (worker == 0)
+    ++c->calls;
+  else
+    __atomic_fetch_add(&c->others, 1, __ATOMIC_RELAXED);
+}
+static Counts run_counted(ThreadPool* pool, int tasks) {
+  Counts counts = {};
+  pool_run(pool, tasks, count, &counts);
+  for (int i = 0; i < 600; ++i) CHECK(counts.done[i] == (i < tasks));
+  return counts;
+}
+
+static void test_shares() {
+  ThreadPool* pool = pool_create(3);
+  const int32_t speeds[] = {kEven, kFull / 4, kFull};
+  run_counted(pool, 90);
+  CHECK(pool->shares[0].end == 30 && pool->shares[1].end == 60 && pool->shares[2].end == 90);
+  set_speeds(pool, speeds);
+  run_counted(pool, 90);
+  CHECK(pool->shares[0].end == 40 && pool->shares[1].end == 50 && pool->shares[2].end == 90);
+  pool_destroy(pool);
+}
+
+static void test_each_task_once() {
+  for (int threads = 2; threads <= 5; ++threads) {
+    ThreadPool* pool = pool_create(threads);
+    for (int round = 0; round < 400; ++round) {
+      int32_t speeds[5];
+      for (int32_t& speed : speeds) speed = below(2) ? kFull : 8 + below(kFull);
+      set_speeds(pool, speeds);
+      for (int i = 0; i < 3; ++i) run_counted(pool, below(4) == 0 ? below(600) : below(9));
+    }
+    pool_destroy(pool);
+  }
+}
+
+// Nobody comes: the system did not start the threads, or does not let them run.
+static void test_a_slow_caller_without_help() {
+  ThreadPool* pool = pool_create(4);
+  pool->owner = getpid();
+  const int32_t speeds[] = {kFull / 4, kFull, kFull, kFull / 4};
+  set_speeds(pool, speeds);
+  for (int tasks = 0; tasks < 40; ++tasks) CHECK(run_counted(pool, tasks).others == 0);
+  pool_destroy(pool);
+}
+
+static void test_alone() {
+  const int64_t hour = 3600 * INT64_C(1000000000);
+  ThreadPool* pool = pool_create(3);
+  pool->alone = true;
+  pool->stalled = now_ns() + hour;
+  CHECK(run_counted(pool, 500).calls == 1);  // one range
+  CHECK(pool->alone);
+  pool->stalled = now_ns() - hour;  // long ago: a wait now would have to be as long to count
+  run_counted(pool, 500);
+  CHECK(!pool->alone);
+  pool_destroy(pool);
+}
+
+int main() {
+  test_learning();
+  test_leaving();
+  test_shares();
+  test_each_task_once();
+  test_a_slow_caller_without_help();
+  test_alone();
+  printf("all tasks\n");
+  return 0;
+}

@@ -1,0 +1,119 @@
+"""What the caller lends to VM code: memory that may not be written is not written, whatever an in-place operator would do."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import penlight
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+from tests.vm.check import OperatorError, run
+
+IN_PLACE = {
+    "elementwise": "r2 = aten::add_.Scalar(r1, 1)",
+    "copied into": "r2 = aten::copy_.int(r1, 7)",
+    "zeroed": "r2 = aten::zero_(r1)",
+    "through a view": "r2 = aten::select.int(r1, 0, 0)\n r3 = aten::add_.Scalar(r2, 1)",
+    "by out=": "r2 = aten::neg.out(r1, r1)",
+}
+
+
+def model(line: str) -> penlight.Model:
+    return penlight.Model(to_array(program(f"forward(self, x):\n {line}\n return(r1)")), threads=1)
+
+
+def mapped(path: Path) -> np.ndarray:
+    """Of a read-only mapping: whoever writes it dies."""
+    path.write_bytes(np.arange(6, dtype=np.float32).tobytes())
+    with path.open("rb") as file:
+        return np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.float32)
+
+
+def frozen() -> np.ndarray:
+    x = np.arange(6, dtype=np.float32)
+    x.flags.writeable = False
+    return x
+
+
+@pytest.mark.parametrize("line", IN_PLACE.values(), ids=IN_PLACE)
+@pytest.mark.parametrize("kind", ["bytes", "mapping", "frozen"])
+def test_read_only_memory_is_copied_before_it_is_written(kind: str, line: str, tmp_path: Path) -> None:
+    if kind == "bytes":
+        x = np.frombuffer(np.arange(6, dtype=np.float32).tobytes(), np.float32)
+    else:
+        x = mapped(tmp_path / "x") if kind == "mapping" else frozen()
+    before, writable = x.copy(), x.copy()
+    m = model(line)
+    result = m(x)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_array_equal(result, m(writable))
+    np.testing.assert_array_equal(result, writable)  # which was written in place, as in torch
+    assert not np.array_equal(result, before)
+
+
+def test_read_only_memory_that_comes_back_is_a_copy() -> None:
+    x = frozen()
+    result = model("r2 = aten::neg(r1)")(x)
+    result += 1
+    np.testing.assert_array_equal(x, np.arange(6))
+
+
+@pytest.mark.parametrize("inside", ["a list", "a dict", "a tuple"])
+def test_read_only_memory_inside_containers(inside: str) -> None:
+    x, m = frozen(), model("r2 = aten::__getitem__.t(r1, 0)\n r3 = aten::add_.Scalar(r2, 1)")
+    if inside == "a list":
+        np.testing.assert_array_equal(m([x])[0], np.arange(6) + 1)
+    elif inside == "a dict":
+        m = model("r2 = aten::__getitem__.Dict_str(r1, 'a')\n r3 = aten::add_.Scalar(r2, 1)")
+        np.testing.assert_array_equal(m({"a": x})["a"], np.arange(6) + 1)
+    else:
+        m = model("r2, r3 = unpack(r1)\n r4 = aten::add_.Scalar(r2, 1)")
+        np.testing.assert_array_equal(m((x, 1))[0], np.arange(6) + 1)
+    np.testing.assert_array_equal(x, np.arange(6))
+
+
+def test_broadcast_arrays_are_refused_as_in_torch() -> None:
+    """Several elements have one place: torch too says to clone first."""
+    base, m = np.arange(3, dtype=np.float32), model(IN_PLACE["elementwise"])
+    shared = np.lib.stride_tricks.as_strided(base, (2, 3), (0, 4))
+    for x in (np.broadcast_to(base, (2, 3)), shared, torch.tensor(base).expand(2, 3)):
+        with pytest.raises(penlight.RunError, match="Clone it first"):
+            m(x)
+    np.testing.assert_array_equal(base, np.arange(3))
+
+
+def test_broadcast_arrays_that_are_filled() -> None:
+    """Which torch does; numpy's are read-only."""
+    base = np.arange(3, dtype=np.float32)
+    np.testing.assert_array_equal(model(IN_PLACE["copied into"])(np.broadcast_to(base, (2, 3))), np.full((2, 3), 7))
+    np.testing.assert_array_equal(base, np.arange(3))
+
+
+@pytest.mark.parametrize(
+    ("name", "args"), [("aten::add_.Scalar", (1,)), ("aten::copy_", (torch.ones(3),)), ("aten::relu_", ())]
+)
+def test_torch_refuses_expanded_tensors_too(name: str, args: tuple[Any, ...]) -> None:
+    x = torch.arange(3.0).expand(2, 3)
+    with pytest.raises(RuntimeError, match="more than one element"):
+        getattr(x, name.removeprefix("aten::").partition(".")[0])(*args)
+    with pytest.raises(OperatorError, match="Clone it first"):
+        run(name, x, *args)
+
+
+def test_what_others_may_write_is_not_kept_between_calls() -> None:
+    """A read-only view of memory that its owner changes: packed weights of the first call are not those of the second."""
+    m = penlight.Model(
+        to_array(program("forward(self, x, w):\n r3 = aten::linear(r1, r2, None)\n return(r3)")), threads=1
+    )
+    x, owner = np.eye(32, dtype=np.float32), np.ones((48, 32), np.float32)
+    view = owner.view()
+    view.flags.writeable = False
+    for factor in (1, 2, 3):
+        owner[:] = factor
+        np.testing.assert_array_equal(m(x, view), np.full((32, 48), factor, np.float32))

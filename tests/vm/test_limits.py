@@ -1,0 +1,228 @@
+"""What one run may take: steps, memory, and time until Ctrl-C. The files here are small and ask for everything."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import penlight
+from penlight import _runtime, limits
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+
+ROOT = Path(__file__).parents[2]
+EXPANDED = "r1 = aten::expand(k0, [1099511627776], False)\n"  # 2^40 elements of one number
+
+
+def load(text: str, constants: list[Any] | None = None, **options: Any) -> penlight.Model:
+    return penlight.Model(to_array(program(text, constants=constants or [])), threads=1, **options)
+
+
+WALKERS = {
+    "nonzero": "r2 = aten::nonzero(r1)",
+    "argmax": "r2 = aten::argmax(r1, 0, False)",
+    "min.dim": "r2, r3 = aten::min.dim(r1, 0, False)",
+    "max": "r2 = aten::max(r1)",
+    "sum": "r2 = aten::sum(r1, None)",
+    "any": "r2 = aten::any(r1)",
+    "all": "r2 = aten::all(r1)",
+    "norm": "r2 = aten::norm.Scalar(r1, 2)",
+    "std": "r2 = aten::std(r1, True)",
+    "cumsum": "r2 = aten::cumsum(r1, 0, None)",
+    "count_nonzero": "r2 = aten::count_nonzero(r1, None)",
+    "argmin": "r2 = aten::argmin(r1, 0, False)",
+    "softmax": "r2 = aten::softmax.int(r1, 0, None)",
+    "relu": "r2 = aten::relu(r1)",
+    "clone": "r2 = aten::clone(r1, None)",
+    "sort": "r2, r3 = aten::sort(r1, -1, False)",
+    "histc": "r2 = aten::histc(r1, 10, 0, 1)",
+    "item": "r2 = aten::equal(r1, r1)",
+}
+
+
+@pytest.mark.parametrize("line", WALKERS.values(), ids=WALKERS)
+@pytest.mark.parametrize("options", [{}, {"memory_limit": 0, "max_steps": 1 << 20}], ids=["defaults", "steps"])
+def test_no_operator_goes_through_a_trillion_elements(line: str, options: dict[str, int]) -> None:
+    model = load(f"forward(self):\n {EXPANDED} {line}\n return(r2)", [np.float32(0.5).reshape(1)], **options)
+    with pytest.raises(penlight.RunError, match="max_steps|memory_limit") as error:
+        model()
+    assert error.value.status in ("memory", "limit")
+
+
+def test_elements_count_as_steps() -> None:
+    text = "forward(self, x):\n r2 = aten::relu(r1)\n return(r2)"
+    x = np.ones(1000, np.float32)
+    load(text, max_steps=1100)(x)
+    with pytest.raises(penlight.RunError, match=r"at most 900 steps \(max_steps\)"):
+        load(text, max_steps=900)(x)
+
+
+def test_a_result_that_is_expanded_takes_no_more_than_it_has() -> None:
+    """A file of a kilobyte gave 3.5 GB under 64 MB: a hundred results of one number each, which were written out."""
+    text = "forward(self):\n r1 = aten::expand(k0, [8388608], False)\n r2 = list(r1)\n r3 = aten::mul.left_t(r2, 100)\n return(r3)"
+    results = load(text, [np.float32(0.5).reshape(1)], memory_limit=64 << 20)()
+    assert len(results) == 100
+    for result in map(np.asarray, results):
+        assert (result.shape, result.strides, result[12345]) == ((8388608,), (0,), np.float32(0.5))
+
+
+def test_results_count_as_memory() -> None:
+    """One tensor a million times: each is an array in Python."""
+    text = "forward(self, x):\n r2 = list(r1)\n r3 = aten::mul.left_t(r2, 1000000)\n return(r3)"
+    with pytest.raises(penlight.RunError, match="memory_limit"):
+        load(text, memory_limit=64 << 20)(np.ones(1, np.float32))
+    overlapping = "forward(self):\n r1 = aten::as_strided(k0, [100000, 100000], [1, 1], 0)\n return(r1)"
+    with pytest.raises(penlight.RunError, match="memory_limit"):
+        load(overlapping, [np.zeros(200_000, np.float32)], memory_limit=64 << 20)()
+
+
+@pytest.mark.parametrize(
+    "made", ["aten::select.int(r1, 0, 0)", "aten::relu(r1)", "aten::quantize_per_tensor(r1, 0.5, 3, 13)"]
+)
+def test_lists_of_tensors_count_as_memory(made: str) -> None:
+    text = f"""forward(self, x):
+      r2 = list()
+      a:
+      r3 = {made}
+      r4 = aten::append.t(r2, r3)
+      jump() -> a"""
+    with pytest.raises(penlight.RunError, match="memory_limit"):
+        load(text, memory_limit=16 << 20)(np.ones(4, np.float32))
+
+
+class Spectrum(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.fft.rfft(x, n=1 << 18).real.sum()
+
+
+def test_tables_count_as_memory() -> None:
+    """The arena and the result fit; the factors that an FFT of 2^18 needs are megabytes more. One of nothing needs none."""
+    file, x = penlight.optimize(Spectrum(), (torch.ones(1, 4),)).to_bytes(), torch.ones(1, 4)
+    model = penlight.load(file, threads=1)
+    torch.testing.assert_close(model(x), Spectrum()(x), rtol=1e-4, atol=1e-2)
+    with pytest.raises(penlight.RunError, match="memory_limit") as error:
+        penlight.load(file, threads=1, memory_limit=model.arena_bytes() + (1 << 16))(x)
+    assert error.value.status == "memory"
+    nothing = penlight.optimize(Spectrum(), (torch.ones(0, 4),)).to_bytes()
+    assert penlight.load(nothing, threads=1, memory_limit=1 << 16)(torch.ones(0, 4)) == 0
+
+
+def test_defaults() -> None:
+    assert limits.MAX_STEPS == 1 << 44
+    assert limits.chosen(None, None) == (limits.machine_memory(), 1 << 44)
+    assert limits.chosen(0, 0) == (0, 0)
+    assert 0 < limits.machine_memory() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for wrong in ({"memory_limit": -1}, {"max_steps": 1 << 63}):
+        with pytest.raises(ValueError, match="expected 0"):
+            load("forward(self):\n return(r0)", **wrong)
+
+
+SPECIAL = sorted(
+    name for name in _runtime.operator_names()
+    if ("special_" in name or name.partition(".")[0].removeprefix("aten::") in ("digamma", "lgamma", "polygamma", "igamma", "igammac", "erfinv", "i0"))
+    and not any(part in name for part in ("out", "scalar"))
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_every_special_function_ends(name: str) -> None:
+    """For every kind of float: powers of ten over the whole range, what lies beside whole numbers, zeros, infinities, NaN."""
+    powers = [
+        s * f * 10.0**e for s in (1, -1) for f in (1, 1.5) for e in (-300, -40, -8, 3, 6, 9, 15, 18, 30, 100, 200, 300)
+    ]
+    grid = [
+        0.0,
+        -0.0,
+        0.5,
+        -0.5,
+        1.0,
+        1.0000001,
+        2.0,
+        -2.5,
+        9.99,
+        17.9,
+        18.1,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1.7e308,
+        *powers,
+    ]
+    operators = _runtime.Operators()
+    assert operators.create(1, 0) is None
+    with np.errstate(over="ignore"):
+        for dtype in (np.float32, np.float64):
+            a, b = (x.ravel() for x in np.meshgrid(np.array(grid).astype(dtype), np.array(grid).astype(dtype)))
+            given = [[np.array(grid).astype(dtype)], [2, np.array(grid).astype(dtype)]]
+            if "polynomial" not in name:  # of which the degree is how many steps are taken
+                given.append([a, b])
+            for args in given:  # what is refused has ended too
+                operators.run(name, args)
+
+
+ENDLESS = {
+    "a loop": ("forward(self):\n a:\n jump() -> a", ""),
+    "one operator": ("forward(self, x, y):\n r3 = aten::matmul(r1, r2)\n return(r3)", "BIG, BIG"),
+    "a sum": ("forward(self, x):\n a:\n r2 = aten::sum(r1, None)\n jump() -> a", "BIG"),
+}
+SCRIPT = """
+import numpy as np, penlight
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+BIG = np.broadcast_to(np.float32(0.5), (20_000, 20_000))
+model = penlight.Model(to_array(program({text!r})), threads={threads}, memory_limit=0)
+try:
+    print("ready", flush=True)
+    model({arguments})
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+PLANNED = """
+import penlight, torch
+class Attention(torch.nn.Module):
+    def forward(self, x):
+        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
+x = torch.full((1, 1, 400_000, 64), 0.5)
+model = penlight.optimize(Attention(), (x,), threads={threads})
+try:
+    print("ready", flush=True)
+    model(x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def interrupt(code: str) -> None:
+    """The test's own patience is far below what the run would take: 8 or 20 trillion multiply-adds, or for ever."""
+    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(1)  # it is in the runtime by now; where not, the interpreter itself ends it
+    child.send_signal(signal.SIGINT)
+    try:
+        child.wait(30)
+    except subprocess.TimeoutExpired:
+        child.kill()
+    assert child.wait() == 0, "Ctrl-C did not end it"
+    assert child.stdout.read() == "interrupted\n"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("what", ENDLESS)
+def test_ctrl_c_ends_interpreted_code(what: str, threads: int) -> None:
+    text, arguments = ENDLESS[what]
+    interrupt(SCRIPT.format(text=text, arguments=arguments, threads=threads))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_ctrl_c_ends_planned_code(threads: int) -> None:
+    interrupt(PLANNED.format(threads=threads))
