@@ -16,10 +16,10 @@ from itertools import pairwise
 
 import numpy as np
 
+from penlight import magic
 from penlight.budget import Budget
 from penlight.errors import CaptureError
 
-MAGIC = b"PK\x03\x04"
 
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END64 = struct.Struct("<4sQ2H2L4Q")
@@ -232,7 +232,7 @@ class Archive:
         if at + _LOCAL.size > directory:
             raise self._corrupt(f"record {name!r} starts outside of the file")
         fields = _LOCAL.unpack(self._data[at : at + _LOCAL.size].tobytes())
-        if fields[0] != MAGIC:
+        if fields[0] != magic.ZIP:
             raise self._corrupt(f"record {name!r} does not start with a header")
         start = at + _LOCAL.size + fields[9] + fields[10]
         if start + record.stored_size > directory:

@@ -16,12 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from penlight import magic
 from penlight.archive import Archive
 from penlight.errors import CaptureError, LoadError
 
-MAGIC = (
-    b"\x89PEN\r\n\x1a\n"  # of a .pen file. A transfer that strips bits or rewrites line ends shows at once, as in PNG
-)
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
     "torchscript": "TorchScript (torch.jit.save)", "exported": "an exported program (torch.export.save)",
@@ -35,11 +33,11 @@ def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     """One of WORDS."""
     data = mapped(source)
     head = data[:8].tobytes()
-    if head[: len(MAGIC)] == MAGIC:
+    if head == magic.PEN:
         return "pen"
-    if head[4:8] == b"PTMF":
+    if head[4:8] == magic.FLATBUFFER:
         return "flatbuffer"
-    if head[:2] != b"PK":
+    if head[:2] != magic.ZIP[:2]:
         return "other"
     try:
         names = Archive(data).records

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +14,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "penlight"
 # Each line may import from itself and from the lines above. Files of the package stand beside the folders they serve.
 LAYERS = [
-    ["errors", "budget", "archive", "file_kinds", "pages", "preprocess"],
+    ["errors", "magic", "budget", "archive", "file_kinds", "pages", "preprocess"],
     ["ir", "ops", "torchvision"],  # graphs, and the operators that stand in them
     ["passes", "capture"],
     ["quant"],  # what it runs, it is given
@@ -63,3 +66,12 @@ def test_imports_go_one_way(folder: str) -> None:
             if layer_of(imported) > layer_of(module) or ".".join(imported.split(".")[:2]) in ROOMS.get(room, ()):
                 wrong.append(f"{path.relative_to(PACKAGE)}:{line} imports {imported}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_generator_needs_the_standard_library_only(tmp_path: Path) -> None:
+    """`pip install` runs it in an environment of its own, before anything is installed."""
+    command = [sys.executable, "-S", "-m", "penlight.build.generate", "--out", str(tmp_path), "--backends", "cpu"]
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "pen_format.h").exists()

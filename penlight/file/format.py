@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from penlight.file_kinds import MAGIC
+from penlight.magic import PEN as MAGIC
 
 VERSION = 4
 # A file has the lowest version that can say what it says: older runtimes read it then.

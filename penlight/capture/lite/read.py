@@ -11,7 +11,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from penlight.archive import MAGIC, Archive
+from penlight import magic
+from penlight.archive import Archive
 from penlight.capture.lite.bytecode import bytecode_version as zip_version
 from penlight.capture.lite.bytecode import read_zip
 from penlight.capture.lite.packed import PREFIX, unpack
@@ -26,7 +27,6 @@ from penlight.ir.values import ScriptObject, ScriptTensor
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
 _MAX_PATH = 500  # characters of a name that lead to a tensor
-FLATBUFFER_MAGIC = b"PTMF"  # at byte 4
 
 
 def read(source: Source) -> LiteProgram:
@@ -54,7 +54,7 @@ def extra_files(source: Source) -> dict[str, bytes]:
     """What was stored beside the model in a .ptl, .pt or .pt2 file."""
     data, file = opened(source)
     with _scattered(data):
-        if bytes(data[:2]) == MAGIC[:2]:
+        if bytes(data[:2]) == magic.ZIP[:2]:
             return {} if is_flat(data) else Archive(data, file).extra_files()
         return _read(data, file).extra_files
 
@@ -146,9 +146,9 @@ def _scattered(data: np.ndarray) -> Iterator[None]:
 
 def _container(data: np.ndarray, file: str) -> str:
     head = data[:8].tobytes()
-    if head[4:8] == FLATBUFFER_MAGIC:
+    if head[4:8] == magic.FLATBUFFER:
         return "flatbuffer"
-    if head[:4] == MAGIC:
+    if head[:4] == magic.ZIP:
         return "zip"
     raise CaptureError(
         f"{file} is not a PyTorch Mobile file: it starts with {head.hex(' ') or 'nothing'}; expected 'PK' (zip), or 'PTMF' at "
