@@ -20,7 +20,6 @@ from penlight import magic
 from penlight.budget import Budget
 from penlight.errors import CaptureError
 
-
 _END = struct.Struct("<4s4H2LH")  # end of central directory
 _END64 = struct.Struct("<4sQ2H2L4Q")
 _END64_LOCATOR = struct.Struct("<4sLQL")
