@@ -155,6 +155,63 @@ static void test_alone() {
   pool_destroy(pool);
 }
 
+// Phases: every task of one sees what all tasks of the one before have written.
+struct Phases {
+  int count, written[64 * 64];  // plain, as above
+  bool early;
+};
+static void run_phase(void* context, int64_t begin, int64_t end, int) {
+  Phases* p = static_cast<Phases*>(context);
+  for (int64_t i = begin; i < end; ++i) {
+    const int64_t phase = i / p->count;
+    for (int64_t j = (phase - 1) * p->count; phase && j < phase * p->count; ++j)
+      if (p->written[j] != phase) __atomic_store_n(&p->early, true, __ATOMIC_RELAXED);
+    p->written[i] += static_cast<int>(phase) + 1;
+  }
+}
+static void repeat_counted(ThreadPool* pool, int count, int phases) {
+  Phases p = {};
+  p.count = count;
+  pool_repeat(pool, count, phases, run_phase, &p);
+  CHECK(!p.early);
+  for (int i = 0; i < 64 * 64; ++i) CHECK(p.written[i] == (i < count * phases ? i / count + 1 : 0));
+}
+
+static void test_phases() {
+  for (int threads = 2; threads <= 4; ++threads) {
+    ThreadPool* pool = pool_create(threads);
+    for (int round = 0; round < 300; ++round) {
+      int32_t speeds[4];
+      for (int32_t& speed : speeds) speed = below(2) ? kFull : 8 + below(kFull);
+      set_speeds(pool, speeds);
+      if (below(3) == 0) {  // alone, and until now, about
+        pool->alone = true;
+        pool->stalled = now_ns() + below(2) * 20000 - 10000;
+      }
+      repeat_counted(pool, 1 + below(9), 1 + below(20));
+    }
+    pool_destroy(pool);
+  }
+}
+
+// The time alone is over, and a slow caller comes late: whoever is there does it all.
+static void test_phases_after_being_alone() {
+  const int32_t slow[] = {kFull / 4, kFull, kFull}, even[] = {kFull, kFull, kFull};
+  for (int threads = 2; threads <= 3; ++threads) {
+    ThreadPool* pool = pool_create(threads);
+    for (int round = 0; round < 400; ++round) {
+      pool->alone = false;
+      set_speeds(pool, even);
+      run_counted(pool, 64);  // threads are here, and wait for more
+      set_speeds(pool, slow);
+      pool->alone = true;
+      pool->stalled = now_ns() - 1;
+      repeat_counted(pool, 4, 20);
+    }
+    pool_destroy(pool);
+  }
+}
+
 int main() {
   test_learning();
   test_leaving();
@@ -162,6 +219,8 @@ int main() {
   test_each_task_once();
   test_a_slow_caller_without_help();
   test_alone();
+  test_phases();
+  test_phases_after_being_alone();
   printf("all tasks\n");
   return 0;
 }

@@ -175,6 +175,12 @@ PEN_INLINE void note_wait(ThreadPool* pool, int64_t start) {
   pool->stalled = pool->alone ? end + kAlone : end;
 }
 
+// Whether the caller works alone still. Asked once for each piece of work, before anything is handed out by it.
+PEN_INLINE bool is_alone(ThreadPool* pool) {
+  if (pool->alone && now_ns() > pool->stalled) pool->alone = false;
+  return pool->alone;
+}
+
 void close_door(ThreadPool* pool) {
   __atomic_fetch_and(&pool->door, ~kOpen, __ATOMIC_ACQ_REL);
   int64_t start = 0;
@@ -229,8 +235,7 @@ int pool_threads(const ThreadPool* pool) { return pool->threads; }
 void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   if (count <= 0) return;
   const bool slow = pool->shares[0].speed < kEven;
-  if (pool->alone && now_ns() > pool->stalled) pool->alone = false;
-  if (pool->threads == 1 || pool->alone || (count == 1 && !slow)) return run(context, 0, count, 0);
+  if (pool->threads == 1 || is_alone(pool) || (count == 1 && !slow)) return run(context, 0, count, 0);
   if (pool->owner != getpid()) start_threads(pool);  // the first time, and in a forked child
   pool->run = run;
   pool->context = context;
@@ -326,13 +331,12 @@ void take_part(void* context, int64_t, int64_t, int worker) {
 }  // namespace
 
 void pool_repeat(ThreadPool* pool, int32_t count, int32_t phases, TaskFn run, void* context) {
-  if (pool->threads == 1 || count == 1) {
+  if (pool->threads == 1 || count == 1 || is_alone(pool)) {
     for (int64_t phase = 0; phase < phases; ++phase) run(context, phase * count, (phase + 1) * count, 0);
     return;
   }
   Repeat all = {};
   all.pool = pool;
-  all.alone = pool->alone;
   all.run = run;
   all.context = context;
   all.count = count;
