@@ -58,6 +58,12 @@ def squeezed(m: Net, x: torch.Tensor) -> torch.Tensor:
     return m.wide(y * torch.sigmoid(m.wide(y.mean((2, 3), keepdim=True))))
 
 
+def joined_and_summed(m: Net, x: torch.Tensor) -> torch.Tensor:
+    """One image computes y inside the concatenation; turns keep it out, as all of it is read later, in the order in which it lies."""
+    y = F.relu(m.stem(x))
+    return m.same(torch.cat([F.hardswish(y), y], 1)[:, 8:24]) * y.mean((1, 2, 3), keepdim=True)
+
+
 def image_by_image(fn: Fn, x: torch.Tensor, threads: int) -> tuple[penlight.Model, int]:
     """Compares, bit by bit, with runs of one image each, and with torch; the model, and the memory that one image takes."""
     net = Net(fn).eval()
@@ -73,7 +79,7 @@ def image_by_image(fn: Fn, x: torch.Tensor, threads: int) -> tuple[penlight.Mode
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("fn", [block, joined, squeezed])
+@pytest.mark.parametrize("fn", [block, joined, squeezed, joined_and_summed])
 def test_bits_are_those_of_one_image_alone(fn: Fn, threads: int) -> None:
     made, memory = image_by_image(fn, torch.randn(8, 3, SIDE, SIDE), threads)
     if (

@@ -117,7 +117,7 @@ Status Given::State::fresh(int index, const char* layout, int64_t packed_bytes) 
   const int64_t images = t.dims[0];
   if (kHasTurns && out.whole) t.dims[0] = out.whole;
   if (static_cast<format::ValueLayout>(declared.layout) == format::ValueLayout::nhwc && packed_bytes < 0) {
-    fits = lay_channels(&t, backend->pitch(t), &bytes);
+    fits = lay_channels(&t, kHasTurns && out.pitch ? out.pitch : backend->pitch(t), &bytes);
   } else {
     fits = lay_plain(&t, &bytes);
     if (packed_bytes >= 0) bytes = packed_bytes;

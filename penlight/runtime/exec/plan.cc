@@ -165,8 +165,10 @@ struct Builder {
   Status begin_value(const format::Region& r, uint32_t v, ValueState& state) {
     int32_t target = state.target;  // chosen between the passes
     int64_t target_offset = state.target_offset;
+    const int64_t pitch = state.pitch;
     bool returned = state.returned;
     state = {};
+    state.pitch = pitch;
     state.at.buffer = -1;
     state.target = target;
     state.target_offset = target_offset;
@@ -226,6 +228,21 @@ struct Builder {
     }
     return any;
   }
+  // Turns keep values out of the concatenations that they would lie in otherwise. Their pixels get the pitch that they would have there: some
+  // operators add up in the order in which memory lies, and bits must not depend on whether a batch takes turns.
+  void keep_pitches(ValueState** states) {
+    choose_placements(states);
+    for (uint32_t pc = 0; pc < regions; ++pc) {
+      const format::Region& r = region(pc);
+      for (uint32_t i = 0; i < r.value_count; ++i) {
+        ValueState &v = states[pc][i], *root = &v;
+        while (root->target >= 0) root = &states[pc][root->target];
+        const bool channels = static_cast<format::ValueLayout>(m.values[r.values + i].layout) == format::ValueLayout::nhwc;
+        if (root != &v && channels) v.pitch = root->tensor.strides[root->tensor.rank - 1];
+      }
+      for (uint32_t i = 0; i < r.value_count; ++i) states[pc][i].target = -1;
+    }
+  }
   void reset() {
     plan->other_bytes = 0;
     plan->buffers.count = 0;
@@ -261,6 +278,7 @@ struct Builder {
         steps += static_cast<int32_t>(region(pc).node_count);
       }
       if (plan->turns.count) {
+        keep_pitches(states);
         reset();
         placements.count = 0;
         PEN_TRY(pass(nullptr, states));

@@ -39,6 +39,7 @@ struct ValueState {
   int64_t target_offset;
   int64_t buffer_bytes;  // in the states kept from the first pass: size of its buffer
   int32_t nested;        // how many placements deep others lie in it
+  int64_t pitch;         // of its pixels, where turns may keep it out of the concatenation that it would lie in; else 0
   int64_t whole;         // images that its memory holds, where steps that take turns see a few of them at a time; else 0 (exec/turns.h)
 };
 
