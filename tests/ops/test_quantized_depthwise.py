@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
+import penlight
 from penlight import _runtime
 from penlight.file.reader import read
 from penlight.ir.graph import Graph
@@ -79,6 +81,14 @@ CASES = (
     Case(70, real=True, batch=2),
     Case(6, real=True, residual=True, act="clamp"),
     Case(70, (12, 11), (5, 5), padding=(2, 2, 2, 2), real=True, act="silu"),
+    *(
+        Case(c, (6, 7), residual=True) for c in (3, 12, 16, 31, 32, 48, 64, 96, 120)
+    ),  # all ways out of registers, of all widths of blocks
+    *(Case(c, (6, 7), real=True, residual=c % 2 == 0) for c in (3, 12, 16, 31, 32, 48, 64, 96, 120)),
+    *(Case(c, (7, 9), (5, 5), stride=(2, 2), padding=same((5, 5)), residual=True, act="clamp") for c in (5, 32, 64)),
+    *(
+        Case(c, size) for c in (2, 3, 5, 11) for size in ((1, 1), (3, 1), (2, 2), (1, 9))
+    ),  # a block is more than there is
     Case(70, spread=1e12),  # sums beyond 32 bits in steps of the result
 )
 
@@ -242,3 +252,28 @@ def test_packing() -> None:
     for c, y, x in np.ndindex(21, kh, kw):
         assert flat[(y * kw + x) * 21 + c] == w[c, 0, y, x]
     assert flat.size == w.size
+
+
+def test_few_channels_beside_others(tmp_path: Path) -> None:
+    """What is stored behind the last of few channels must not reach those that follow, of another value in the same memory."""
+
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(3)
+            self.first = torch.nn.ModuleList(torch.nn.Conv2d(3, c, 1) for c in (5, 7, 3))
+            self.deep = torch.nn.ModuleList(torch.nn.Conv2d(c, c, 3, padding=1, groups=c) for c in (5, 7, 3))
+            self.last = torch.nn.Conv2d(15, 8, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.last(torch.cat([d(f(x)) for f, d in zip(self.first, self.deep, strict=True)], 1))
+
+    net, images = Net().eval(), [torch.randn(1, 3, 11, 13) for _ in range(4)]
+    q = penlight.quantize(net, images, sensitivity=False, speed=False)
+    assert sum(key == KEY for key in read(q.to_bytes()).keys) >= 1
+    with torch.no_grad():
+        want = net(images[0])
+    q.save(tmp_path / "few.pen")
+    for isa in ISAS:
+        got = penlight.load(tmp_path / "few.pen", isa=isa)(images[0])
+        assert float((got - want).norm() / want.norm()) < 0.05, isa

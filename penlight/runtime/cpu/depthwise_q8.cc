@@ -1,11 +1,18 @@
 // Blocks of channels, widest first, go along an output row. Four image rows are interleaved column by column (simd/rows4.h), and one
 // instruction sums a column's taps: for kernels 3 and 5 wide, strides 1 and 2, each column is interleaved once for all outputs that it
 // reaches, whose sums stay in registers; other kernels interleave a column for each. Columns on padding are the input's zero point.
-// Channels that are no whole block are done by one more that overlaps its predecessor and writes the same bytes again.
+// Channels that are no whole block are done by one more that overlaps its predecessor and writes the same bytes again; where there are not
+// even as many as a block has, it reads over into the pixels after, and what that gives is written over by those, or left out.
 #include "penlight/runtime/cpu/depthwise_q8.h"
+
+#include "penlight/runtime/cpu/tile_q8.h"
 
 namespace pen {
 namespace PEN_ISA {
+
+// How the sums of a block leave: as a vector of bytes; as one of which only the first `count` are wanted; with a residual, as floats, or
+// beyond 32 bits.
+enum class Leave { whole, few, other };
 
 // One output row of one block of channels. Rows come in fours; those that do not exist are the pixel of padding, at a step of 0.
 struct CallQ8 {
@@ -15,54 +22,89 @@ struct CallQ8 {
   intptr_t quads;          // rows / 4
   const uint8_t* padding;  // a pixel
   const char* weights;
-  const int32_t* numbers;  // B multipliers in the order of quarters, B starts of sums, B biases, and levels as requantize takes them
+  const int32_t* numbers;     // B multipliers in the order of quarters, B starts of sums, and levels as requantize takes them
+  const float *scale, *bias;  // of the block's channels; biases where results are floats
   char* y;
   const char* residual;
-  int count;   // channels that exist
-  bool plain;  // whole blocks of bytes, no residual, no product beyond 32 bits
+  int count;  // channels that exist
+  Leave leave;
+  int64_t whole_end;  // few: up to this output a whole vector may be stored, for outputs after it lie where it ends
 };
 using RunQ8 = void (*)(const CallQ8& c);
 
-// Sums of output `o` that are not just requantized. All instruction sets take the same steps in f32.
-static __attribute__((noinline)) void finish_sums(const CallQ8& c, const int32_t* sums, int block, int64_t o) {
+// Sums of output `o`, in the order of channels, as floats.
+template <int kCount>
+static PEN_INLINE void finish_real(const CallQ8& c, const I (&sums)[kCount], int64_t o) {
   const DepthwiseQ8& d = *c.d;
-  const ResultQ8& q = *d.result;
-  const float* multipliers = reinterpret_cast<const float*>(c.numbers);
-  const float low = static_cast<float>(q.low - q.zero), high = static_cast<float>(q.high - q.zero);
-  const int64_t at = o * d.y_pitch, residual_at = o * d.residual_pitch;
-  for (int i = 0; i < block; ++i) {
-    int quarter = i / (block / 4), place = i % (block / 4), channel = place / 4 * 16 + quarter * 4 + place % 4;
-    if (channel >= c.count) continue;
-    float f = static_cast<float>(sums[i]) * multipliers[i];
-    if (q.real) {
-      f += multipliers[2 * block + i];
-      if (c.residual) f += reinterpret_cast<const float*>(c.residual)[residual_at + channel];
-      if (d.act->clamped) {
-        f = f < d.act->lo ? d.act->lo : f;
-        f = f > d.act->hi ? d.act->hi : f;
-      }
-      reinterpret_cast<float*>(c.y)[at + channel] = f;
-      continue;
-    }
-    if (c.residual) {
-      int32_t more = reinterpret_cast<const uint8_t*>(c.residual)[residual_at + channel] - q.residual_zero;
-      f += static_cast<float>(more) * q.residual_scale;
-    }
-    f = f < low ? low : f;
-    f = (f > high ? high : f) + 12582912.0f;  // 1.5 * 2^23: rounds to even, the low bits are the integer
-    int32_t bits;
-    __builtin_memcpy(&bits, &f, 4);
-    reinterpret_cast<uint8_t*>(c.y)[at + channel] = static_cast<uint8_t>(bits - 0x4B400000 + q.zero);
+  float* y = reinterpret_cast<float*>(c.y) + o * d.y_pitch;
+  const float* residual = c.residual ? reinterpret_cast<const float*>(c.residual) + o * d.residual_pitch : nullptr;
+  PEN_UNROLL for (int i = 0; i < kCount; ++i) {
+    const int at = i * kLanes, n = c.count - at;
+    if (n <= 0) return;
+    V f = to_float(sums[i]) * load(c.scale + at) + load(c.bias + at);
+    if (residual) f = f + (n < kLanes ? load_partial(residual + at, n) : load(residual + at));
+    if (d.act->clamped) f = clamp(f, set1(d.act->lo), set1(d.act->hi));
+    if (n < kLanes)
+      store_partial(y + at, f, n);
+    else
+      store(y + at, f);
   }
 }
 
+// The same as bytes, with a residual or products that may lie beyond 32 bits.
+template <int kCount>
+static PEN_INLINE void finish_bytes(const CallQ8& c, const I (&sums)[kCount], int64_t o) {
+  const DepthwiseQ8& d = *c.d;
+  const ResultQ8& q = *d.result;
+  const V low = set1(static_cast<float>(q.low - q.zero)), high = set1(static_cast<float>(q.high - q.zero));
+  const Limits limits = make_limits(q.zero, q.low, q.high);
+  uint8_t* y = reinterpret_cast<uint8_t*>(c.y) + o * d.y_pitch;
+  const uint8_t* residual = c.residual ? reinterpret_cast<const uint8_t*>(c.residual) + o * d.residual_pitch : nullptr;
+  PEN_UNROLL for (int i = 0; i < kCount; i += 4) {
+    I steps[4] = {set1i(0), set1i(0), set1i(0), set1i(0)};
+    PEN_UNROLL for (int j = 0; j < (kCount < 4 ? kCount : 4); ++j) {
+      const int at = (i + j) * kLanes, n = c.count - at;
+      if (n <= 0) break;
+      V f = to_float(sums[i + j]) * load(c.scale + at);
+      if (residual) {
+        const I more = n < kLanes ? load_bytes_i_partial(residual + at, n) : load_bytes_i(residual + at);
+        f = f + to_float(more - set1i(q.residual_zero)) * set1(q.residual_scale);
+      }
+      steps[j] = round_to_int(min(max(f, low), high));
+    }
+    const Bytes bytes = pack(steps[0], steps[1], steps[2], steps[3], limits);
+    const int left = c.count - i * kLanes;
+    if (left >= 4 * kLanes) {
+      store_all(y + i * kLanes, bytes);
+      continue;
+    }
+    uint8_t few[4 * kLanes];
+    store_all(few, bytes);
+    PEN_UNROLL for (int j = 0; j < 4; ++j) {
+      const int at = j * kLanes;
+      if (left >= at + kLanes) store_quarter(y + i * kLanes + at, bytes, j);
+      for (int k = at; left < at + kLanes && k < left; ++k) y[i * kLanes + k] = few[k];
+    }
+  }
+}
+
+// Sums of output `o`, as they lie, that are not just requantized.
 template <int B>
-static PEN_INLINE void finish(const CallQ8& c, const typename Rows4<B>::S (&sum)[4], uint8_t* y, int64_t o) {
-  if (PEN_LIKELY(c.plain))
-    return Rows4<B>::requantize(sum, reinterpret_cast<const float*>(c.numbers), reinterpret_cast<const char*>(c.numbers + 3 * B), y);
-  int32_t sums[B];
-  PEN_UNROLL for (int j = 0; j < 4; ++j) Rows4<B>::store(sums + j * (B / 4), sum[j]);
-  finish_sums(c, sums, B, o);
+static __attribute__((noinline)) void finish(const CallQ8& c, const typename Rows4<B>::S (&sum)[4], int64_t o) {
+  if (c.leave == Leave::few) {
+    uint8_t bytes[B], *y = reinterpret_cast<uint8_t*>(c.y) + o * c.d->y_pitch;
+    const bool whole = o < c.whole_end;
+    Rows4<B>::requantize(sum, reinterpret_cast<const float*>(c.numbers), reinterpret_cast<const char*>(c.numbers + 2 * B),
+                         whole ? y : bytes);
+    for (int i = 0; !whole && i < c.count; ++i) y[i] = bytes[i];
+    return;
+  }
+  I sums[B / kLanes];
+  Rows4<B>::order(sum, sums);
+  if (c.d->result->real)
+    finish_real(c, sums, o);
+  else
+    finish_bytes(c, sums, o);
 }
 
 // The widest kernel for whose sums a set has registers. Where they are kept in memory instead, interleaving again is as fast, and smaller.
@@ -86,7 +128,8 @@ static PEN_INLINE void hold_pointer(const uint8_t*& p) { __asm__("" : "+r"(p)); 
 
 // A walk along the columns of a row, with the sums of the outputs that the next column reaches.
 // kRows 3 or 4: the kernel's height is at most that, and its weights stay in registers. 0: any.
-template <int B, int kWidth, int kStride, int kRows>
+// kWhole: sums leave as whole vectors of bytes, which takes no more than a pointer.
+template <int B, int kWidth, int kStride, int kRows, bool kWhole>
 struct RingQ8 {
   using R = Rows4<B>;
   static constexpr int kReached = (kWidth + kStride - 1) / kStride, kPeriod = kReached * kStride;
@@ -197,9 +240,15 @@ struct RingQ8 {
     constexpr int kBegan = kPeriod * kWidth + kColumn - (kWidth - 1);  // the output that ends here
     if (kBegan % kStride != 0) return false;
     if (PEN_LIKELY(x >= first_end)) {
-      R::requantize(sum[kBegan % kPeriod / kStride], reinterpret_cast<const float*>(numbers),
-                    reinterpret_cast<const char*>(numbers + 3 * B), y);
-      y += y_pitch;
+      if constexpr (kWhole) {
+        R::requantize(sum[kBegan % kPeriod / kStride], reinterpret_cast<const float*>(numbers),
+                      reinterpret_cast<const char*>(numbers + 2 * B), y);
+        y += y_pitch;
+      } else {
+        typename R::S done[4];  // a copy: what is handed on lies in memory
+        PEN_UNROLL for (int j = 0; j < 4; ++j) done[j] = sum[kBegan % kPeriod / kStride][j];
+        finish<B>(c, done, (x - first_end) / kStride);
+      }
     }
     return x == last_end;
   }
@@ -214,9 +263,9 @@ struct RingQ8 {
   }
 };
 
-template <int B, int kWidth, int kStride, int kRows>
+template <int B, int kWidth, int kStride, int kRows, bool kWhole>
 static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
-  using Ring = RingQ8<B, kWidth, kStride, kRows>;
+  using Ring = RingQ8<B, kWidth, kStride, kRows, kWhole>;
   using R = Rows4<B>;
   const DepthwiseQ8& d = *c.d;
   Ring r;
@@ -247,11 +296,17 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
 }
 
 template <int B>
+static PEN_INLINE void finish_any(const CallQ8& c, const typename Rows4<B>::S (&sum)[4], int64_t o) {
+  if (PEN_UNLIKELY(c.leave != Leave::whole)) return finish<B>(c, sum, o);
+  Rows4<B>::requantize(sum, reinterpret_cast<const float*>(c.numbers), reinterpret_cast<const char*>(c.numbers + 2 * B),
+                       reinterpret_cast<uint8_t*>(c.y) + o * c.d->y_pitch);
+}
+
+template <int B>
 static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
   using R = Rows4<B>;
   const DepthwiseQ8& d = *c.d;
-  uint8_t* y = reinterpret_cast<uint8_t*>(c.y);
-  for (intptr_t o = 0; o < d.out[1]; ++o, y += d.y_pitch) {
+  for (intptr_t o = 0; o < d.out[1]; ++o) {
     typename R::S sum[4];
     PEN_UNROLL for (int j = 0; j < 4; ++j) sum[j] = R::sums(c.numbers + B + j * (B / 4));
     const char* w = c.weights;
@@ -268,7 +323,7 @@ static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
           R::dot_row(sum, R::row(PEN_LIKELY(there) ? p : c.padding), by);
         }
       }
-      finish<B>(c, sum, y, o);
+      finish_any<B>(c, sum, o);
       continue;
     }
     for (intptr_t k = 0; k < d.kernel[1]; ++k, x += static_cast<intptr_t>(d.dilation[1])) {
@@ -287,20 +342,28 @@ static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
         }
       }
     }
-    finish<B>(c, sum, y, o);
+    finish_any<B>(c, sum, o);
   }
 }
 
-template <int B>
-static RunQ8 choose(const DepthwiseQ8& d, bool plain) {
-  if (!plain || d.dilation[1] != 1 || d.stride[1] > 2) return depthwise_any<B>;
+template <int B, bool kWhole>
+static RunQ8 choose(const DepthwiseQ8& d) {
+  if (d.dilation[1] != 1 || d.stride[1] > 2) return depthwise_any<B>;
   if constexpr (kRingWidth >= 3) {
-    if (d.kernel[1] == 3 && d.kernel[0] <= 3) return d.stride[1] == 2 ? depthwise_ring<B, 3, 2, 3> : depthwise_ring<B, 3, 1, 3>;
+    if (d.kernel[1] == 3 && d.kernel[0] <= 3)
+      return d.stride[1] == 2 ? depthwise_ring<B, 3, 2, 3, kWhole> : depthwise_ring<B, 3, 1, 3, kWhole>;
   }
   if constexpr (kRingWidth >= 5) {
-    if (d.kernel[1] == 5) return d.stride[1] == 2 ? depthwise_ring<B, 5, 2, 0> : depthwise_ring<B, 5, 1, 0>;
+    if (d.kernel[1] == 5) return d.stride[1] == 2 ? depthwise_ring<B, 5, 2, 0, kWhole> : depthwise_ring<B, 5, 1, 0, kWhole>;
   }
   return depthwise_any<B>;
+}
+// Phones: a ring takes a kilobyte or two.
+template <int B>
+static RunQ8 choose(const DepthwiseQ8& d, bool whole) {
+  if (whole) return choose<B, true>(d);
+  if constexpr (kSmallCode) return depthwise_any<B>;
+  return choose<B, false>(d);
 }
 
 static_assert(Rows4<16>::kOffset == 0 || needs_sums_q8(Isa::PEN_ISA, true), "bind adds up weights for these");
@@ -316,13 +379,12 @@ static void prepare_block(const DepthwiseQ8& d, int64_t c0, char* weights, int32
       int64_t c = c0 + p * 4 + j * 4;
       __builtin_memcpy(to, d.columns.scale + c, 16);
       __builtin_memcpy(to + B, d.columns.start + c, 16);
-      if (d.result->real) __builtin_memcpy(to + 2 * B, d.columns.bias + c, 16);
       for (int i = 0; R::kOffset && i < 4; ++i)  // wraps, like the sums
         to[B + i] = static_cast<int32_t>(static_cast<uint32_t>(to[B + i]) +
                                          static_cast<uint32_t>(R::kOffset) * static_cast<uint32_t>(d.columns.sums[c + i]));
     }
   }
-  Rows4<B>::prepare_levels(d.result->zero, d.result->low, d.result->high, reinterpret_cast<char*>(numbers + 3 * B));
+  Rows4<B>::prepare_levels(d.result->zero, d.result->low, d.result->high, reinterpret_cast<char*>(numbers + 2 * B));
   char narrow[4][kWholeBlockQ8] = {};
   static constexpr char kNone[B] = {};
   for (int64_t x = 0; x < d.kernel[1]; ++x)
@@ -350,9 +412,9 @@ static void place_rows(const DepthwiseQ8& d, const DepthwiseSizesQ8& sizes, cons
     if (k >= d.kernel[0] || at < 0 || at >= d.in[0]) continue;
     rows[k] = image + at * d.in[1] * d.x_pitch + c0;
     steps[k] = static_cast<intptr_t>(d.x_pitch);
-    if (d.channels >= kWholeBlockQ8) continue;
-    for (int64_t x = 0; x < d.in[1]; ++x)
-      for (int64_t i = 0; i < block; ++i) copy[x * block + i] = i < d.channels ? rows[k][x * d.x_pitch + i] : 0;
+    // What a block reads behind the last pixel's channels must be the image's, whatever it is.
+    if (PEN_LIKELY(d.channels >= block || (d.in[0] - 1 - at) * d.in[1] * d.x_pitch + d.channels >= block)) continue;
+    for (int64_t x = 0; x < d.in[1]; ++x) __builtin_memcpy(copy + x * block, rows[k] + x * d.x_pitch, static_cast<size_t>(d.channels));
     rows[k] = copy;
     steps[k] = static_cast<intptr_t>(block);
     copy += d.in[1] * block;
@@ -373,9 +435,12 @@ static void run_block(const DepthwiseQ8& d, Range lines, int64_t c0) {
   c.padding = reinterpret_cast<const uint8_t*>(d.scratch + sizes.padding);
   c.weights = d.scratch;
   c.numbers = numbers;
+  c.scale = d.columns.scale + c0;
+  c.bias = d.columns.bias + c0;
   c.count = d.channels < B ? static_cast<int>(d.channels) : B;
-  c.plain = !d.result->wide && c.count == B && !d.result->real && !d.residual;
-  RunQ8 run = choose<B>(d, c.plain);
+  c.leave = d.result->wide || d.result->real || d.residual ? Leave::other : c.count < B ? Leave::few : Leave::whole;
+  c.whole_end = d.y_pitch == c.count ? d.out[1] - (B - 1) / c.count : 0;
+  RunQ8 run = choose<B>(d, c.leave == Leave::whole);
   for (int64_t line = lines.begin; line < lines.end; ++line) {
     int64_t n = line / d.out[0], oy = line % d.out[0];
     place_rows(d, sizes, d.x + n * d.x_batch, oy, c0, B);

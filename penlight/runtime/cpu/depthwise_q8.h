@@ -24,7 +24,7 @@ struct DepthwiseQ8 {
 };
 
 constexpr int64_t kDepthwiseUnitQ8 = 64;  // channels are cut into tasks at multiples of this
-constexpr int64_t kWholeBlockQ8 = 16;     // fewer channels than this are copied into rows of so many first
+constexpr int64_t kWholeBlockQ8 = 16;     // fewer channels than this are read, and computed, as so many
 
 // How many such units there are. Fewer channels than a block are no unit of their own: a block that ends with them would be another task's.
 static PEN_INLINE int64_t depthwise_units_q8(int64_t channels) {
@@ -41,7 +41,7 @@ static PEN_INLINE DepthwiseSizesQ8 depthwise_sizes_q8(const int64_t* kernel, con
   int64_t quads = (kernel[0] + 3) / 4, copied = kernel[0] < in[0] ? kernel[0] : in[0];
   DepthwiseSizesQ8 s;
   s.numbers = kernel[1] * quads * 256;
-  s.padding = s.numbers + 3 * 64 * 4 + 3 * 64;
+  s.padding = s.numbers + 2 * 64 * 4 + 3 * 64;
   s.rows = s.padding + 64;
   s.steps = s.rows + quads * 4 * 8;
   s.copy = s.steps + quads * 4 * 8;

@@ -11,6 +11,7 @@
 //                 registers or of kRowBytes that lie in the first weight of their four rows
 //   requantize    bytes clamp(round_to_even(s * m) + zero, low, high) of four quarters, in the order of channels; |s * m| < 2^31. Zero,
 //                 low and high are what prepare_levels made of them, 3 B bytes: registers are too few
+//   order         sums of four quarters, in the order of channels
 //   hold          s is computed here: compilers would move sums to where they are read, and keep what they are made of instead
 #pragma once
 #include "penlight/runtime/simd/simd.h"
@@ -60,6 +61,14 @@ struct ByteLanes<64> {
   static constexpr __mmask32 k16 = ~__mmask32{0};
   static PEN_INLINE T load(const void* p) { return _mm512_loadu_si512(p); }
   static PEN_INLINE void store(void* p, T a) { _mm512_storeu_si512(p, a); }
+  template <int kFrom>
+  static PEN_INLINE T lanes(T a, T b) {
+    return _mm512_maskz_shuffle_i32x4(kAll, a, b, kFrom);
+  }
+  static PEN_INLINE void order(const T (&s)[4], T (&to)[4]) {
+    const T a = lanes<0x44>(s[0], s[1]), b = lanes<0x44>(s[2], s[3]), c = lanes<0xee>(s[0], s[1]), d = lanes<0xee>(s[2], s[3]);
+    to[0] = lanes<0x88>(a, b), to[1] = lanes<0xdd>(a, b), to[2] = lanes<0x88>(c, d), to[3] = lanes<0xdd>(c, d);
+  }
   static PEN_INLINE T set8(int n) { return _mm512_set1_epi8(static_cast<char>(n)); }
   static PEN_INLINE T set16(int n) { return _mm512_set1_epi16(static_cast<short>(n)); }
   static PEN_INLINE T low8(T a, T b) { return _mm512_maskz_unpacklo_epi8(k8, a, b); }
@@ -88,6 +97,10 @@ struct ByteLanes<32> {
   static PEN_INLINE void hold(T& a) { __asm__ volatile("" : "+" PEN_X ""(a)); }
   static PEN_INLINE T load(const void* p) { return _mm256_loadu_si256(static_cast<const T*>(p)); }
   static PEN_INLINE void store(void* p, T a) { _mm256_storeu_si256(static_cast<T*>(p), a); }
+  static PEN_INLINE void order(const T (&s)[4], T (&to)[4]) {
+    to[0] = _mm256_permute2x128_si256(s[0], s[1], 0x20), to[1] = _mm256_permute2x128_si256(s[2], s[3], 0x20);
+    to[2] = _mm256_permute2x128_si256(s[0], s[1], 0x31), to[3] = _mm256_permute2x128_si256(s[2], s[3], 0x31);
+  }
   static PEN_INLINE T set8(int n) { return _mm256_set1_epi8(static_cast<char>(n)); }
   static PEN_INLINE T set16(int n) { return _mm256_set1_epi16(static_cast<short>(n)); }
   static PEN_INLINE T low8(T a, T b) { return _mm256_unpacklo_epi8(a, b); }
@@ -199,6 +212,27 @@ struct Quarter4<B, false> {
   }
 };
 
+// Vectors of sums that follow each other, as vectors of kLanes of them. Not through memory: a load that is wider than the stores before it
+// waits for those.
+#if defined(__SSE4_1__) || defined(__wasm_simd128__)
+template <class T>
+static PEN_INLINE void join_sums(const T (&t)[4], I (&to)[4]) {
+  PEN_UNROLL for (int j = 0; j < 4; ++j) to[j].v = t[j];
+}
+#endif
+#if defined(__AVX2__)
+static PEN_INLINE __m256i join(__m128i a, __m128i b) { return _mm256_inserti128_si256(_mm256_zextsi128_si256(a), b, 1); }
+#endif
+#if defined(__AVX512F__)
+static PEN_INLINE __m512i join(__m256i a, __m256i b) {  // zero-masked forms: see avx512.h
+  return _mm512_maskz_inserti64x4(0xff, _mm512_maskz_inserti64x4(0xff, _mm512_setzero_si512(), a, 0), b, 1);
+}
+static PEN_INLINE void join_sums(const __m256i (&t)[4], I (&to)[2]) { to[0].v = join(t[0], t[1]), to[1].v = join(t[2], t[3]); }
+static PEN_INLINE void join_sums(const __m128i (&t)[4], I (&to)[1]) { to[0].v = join(join(t[0], t[1]), join(t[2], t[3])); }
+#elif defined(__AVX2__)
+static PEN_INLINE void join_sums(const __m128i (&t)[4], I (&to)[2]) { to[0].v = join(t[0], t[1]), to[1].v = join(t[2], t[3]); }
+#endif
+
 template <int B>
 struct Rows4 {
   using R = ByteLanes<B>;
@@ -222,7 +256,17 @@ struct Rows4 {
     Q::prepare(R::high16(ab, cd), to + 3 * kWeightBytes);
   }
   static PEN_INLINE S sums(const int32_t* p) { return {R::load(p)}; }
-  static PEN_INLINE void store(int32_t* p, S s) { R::store(p, s.v); }
+  static PEN_INLINE void order(const S (&s)[4], I (&to)[B / kLanes]) {
+    T t[4] = {s[0].v, s[1].v, s[2].v, s[3].v};
+    if constexpr (B > 16) R::order({s[0].v, s[1].v, s[2].v, s[3].v}, t);
+#if defined(__SSE4_1__) || defined(__wasm_simd128__)
+    join_sums(t, to);
+#else
+    int32_t all[B];
+    PEN_UNROLL for (int j = 0; j < 4; ++j) R::store(all + j * (B / 4), t[j]);
+    PEN_UNROLL for (int j = 0; j < B / kLanes; ++j) to[j] = load_ints(all + j * kLanes);
+#endif
+  }
   template <int kRows>
   static PEN_INLINE void interleave(const uint8_t* r0, const uint8_t* r1, const uint8_t* r2, const uint8_t* r3, Q (&q)[4]) {
     T a = R::load(r0), b = R::load(r1), c = R::load(r2);
@@ -274,7 +318,7 @@ struct Rows4<16> {
     int32x4_t v;
   };
   static PEN_INLINE S sums(const int32_t* p) { return {vld1q_s32(p)}; }
-  static PEN_INLINE void store(int32_t* p, S s) { vst1q_s32(p, s.v); }
+  static PEN_INLINE void order(const S (&s)[4], I (&to)[4]) { PEN_UNROLL for (int j = 0; j < 4; ++j) to[j].v = s[j].v; }
 #if defined(__ARM_FEATURE_DOTPROD)
   struct Q {
     int8x16_t v;
@@ -417,7 +461,11 @@ struct Rows4<16> {
     __builtin_memcpy(to, turned, sizeof turned);
   }
   static PEN_INLINE S sums(const int32_t* p) { return {Ints4{p[0], p[1], p[2], p[3]}}; }
-  static PEN_INLINE void store(int32_t* p, const S& s) { __builtin_memcpy(p, &s, sizeof s); }
+  static PEN_INLINE void order(const S (&s)[4], I (&to)[16 / kLanes]) {
+    int32_t all[16];
+    __builtin_memcpy(all, s, sizeof all);
+    for (int j = 0; j < 16 / kLanes; ++j) to[j] = load_ints(all + j * kLanes);
+  }
   template <int kRows>
   static PEN_INLINE void interleave(const uint8_t* r0, const uint8_t* r1, const uint8_t* r2, const uint8_t* r3, Q (&q)[4]) {
     const uint8_t* rows[4] = {r0, r1, r2, r3};
