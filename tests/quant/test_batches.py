@@ -68,9 +68,9 @@ def test_the_first_batch_is_the_example(batches: Any, words: str) -> None:
 
 @pytest.mark.parametrize("weights", [None, "i8"])
 def test_the_first_batch_is_the_example_of_a_script_too(weights: Any) -> None:
-    script = torch.jit.script(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.ReLU()).eval())
+    script = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(32, 4), torch.nn.ReLU()).eval())
     for batch, words in (
-        (torch.randn(1, 4, 32, 32), "the model fails on the example inputs"),
+        (torch.randn(1, 3, 32, 30), "the model fails on the example inputs"),
         ((images(1)[0], torch.zeros(1)), r"takes 1 arguments, 2 were given.*A loader that gives \(images, labels\)"),
     ):
         with pytest.raises(penlight.QuantizationError, match=f"batch 0, which is the example: .*{words}"):

@@ -232,7 +232,7 @@ def test_nothing_to_quantize() -> None:
 
 
 def test_quantized_already() -> None:
-    """By PyTorch: with scales for activations (eager, scripted), and by dynamic quantization. All three ways of quantizing say so."""
+    """By PyTorch: with scales for activations (eager, traced), and by dynamic quantization. All three ways of quantizing say so."""
     from torch.ao import quantization
 
     torch.manual_seed(0)
@@ -244,7 +244,7 @@ def test_quantized_already() -> None:
     static(x)
     quantization.convert(static, inplace=True)
     dynamic = quantization.quantize_dynamic(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 8)).eval())
-    for model, batch in ((static, x), (torch.jit.script(static), x), (dynamic, y)):
+    for model, batch in ((static, x), (torch.jit.trace(static, x), x), (dynamic, y)):
         weights: tuple[str | None, ...] = (None, "i8", "f16")
         for kind in weights:
             with pytest.raises(penlight.QuantizationError, match=r"quantized already: penlight\.optimize takes it"):
