@@ -14,6 +14,10 @@ class CaptureError(PenlightError):
     """A model cannot be turned into a Program."""
 
 
+class ExampleError(CaptureError):
+    """The example inputs are what a model fails on, as far as can be told: whoever chose them says where they come from."""
+
+
 class BudgetError(CaptureError):
     """A model file causes more work while it is read than its size allows (penlight/budget.py)."""
 

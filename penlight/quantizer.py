@@ -16,21 +16,32 @@ from typing import Any
 import numpy as np
 
 from penlight.compile import compile_model
-from penlight.errors import CaptureError, QuantizationError
+from penlight.errors import ExampleError, InputError, QuantizationError
 from penlight.file.writer import to_array
 from penlight.ir.graph import Graph, Program
 from penlight.lower import BUDGET, lower
 from penlight.model import Model
 from penlight.passes.pipeline import FINISH, optimize
 from penlight.quant import unfuse
-from penlight.quant.batches import count_examples, flat_batches, labels_hint, read_calls
+from penlight.quant.batches import Call, count_examples, flat_batches, labels_hint, read_calls
 from penlight.quant.correct import correct_biases
 from penlight.quant.equalize import equalize as equalize_pairs
 from penlight.quant.equalize import pairs
 from penlight.quant.execute import Leaves, Runnable
 from penlight.quant.insert import Scheme, choose, insert
 from penlight.quant.observe import Observed, Step, observe
-from penlight.quant.place import data, integers, is_kept, layer_name, moves, place, share_near, weight_of
+from penlight.quant.place import (
+    QUANTIZED,
+    data,
+    integers,
+    is_kept,
+    is_quantized,
+    layer_name,
+    moves,
+    place,
+    share_near,
+    weight_of,
+)
 from penlight.quant.report import KEY, LayerReport, Report
 from penlight.quant.scheme import METHODS
 from penlight.quant.sensitivity import Error, costs, fewest_kept, layer_errors, layers
@@ -85,28 +96,31 @@ def quantize_model(
     options.check()
     say = progress or (lambda text: None)
     calls = read_calls(batches, *((1,) if weights is not None else ()))
-    given, kwargs = calls[0] if calls and example_inputs is None else (example_inputs, {})
+    first = calls[0] if calls and example_inputs is None else None
+    given, kwargs = (example_inputs, {}) if first is None else (first.args, first.kwargs)
+
+    def compiled(**how: Any) -> Program:
+        try:
+            return compile_model(source, given, kwargs=kwargs or None, progress=progress, **how, **compiling)
+        except (ExampleError, InputError) as e:  # not others, which are about the model or its file
+            if first is None:
+                raise
+            hint = labels_hint(first.args, 1) if "do not fit" in str(e) or isinstance(e, InputError) else ""
+            raise QuantizationError(f"calibration batch {first.number}, which is the example: {e}{hint}") from e
+
     if weights is not None:
         for name in ("budget", "keep"):
             if getattr(options, name):
                 raise QuantizationError(
                     f"{name}= is for layers that compute in integers; weights={weights!r} changes all weights alike"
                 )
-        program = compile_model(source, given, kwargs=kwargs or None, weights=weights, progress=progress, **compiling)
-        return Model(to_array(program), threads=threads)
+        return Model(to_array(compiled(weights=weights)), threads=threads)
     if not calls:
         raise QuantizationError(
             "batches: expected calibration data, got none at all: give 16 to 200 inputs like those that the model will see"
         )
     work = Quantizer(options, calls, say, step or (lambda done, total, what: None))
-    try:
-        program = compile_model(
-            source, given, kwargs=kwargs or None, rewrite=work.rewrite, progress=progress, **compiling
-        )
-    except CaptureError as e:
-        if example_inputs is not None or "do not fit" not in str(e):
-            raise
-        raise QuantizationError(f"calibration batch 0, which is the example: {e}{labels_hint(given, 1)}") from e
+    program = compiled(rewrite=work.rewrite)
     model = Model(to_array(program), threads=threads)
     say("comparing the result with the floats")
     return model.with_metadata({KEY: work.report(model, str(program.metadata.get("name", ""))).to_metadata()})
@@ -117,7 +131,7 @@ class Quantizer:
     """One model's way; `rewrite` is called by compile_model with the fused program, `report` when it is compiled."""
 
     options: Options
-    calls: Sequence[Any]
+    calls: Sequence[Call]
     say: Callable[[str], None]
     step: Step
     kept: dict[str, str] = field(default_factory=dict)  # output name of a layer -> why it is in floats
@@ -143,6 +157,8 @@ class Quantizer:
         self.graph = self.method.graph.copy()
         unfuse.run(self.graph)
         if not place(self.graph).integer:
+            if is_quantized(self.graph):
+                raise QuantizationError(QUANTIZED)
             raise QuantizationError(
                 "nothing in this model can compute in integers: there is no convolution, linear or recurrent layer with "
                 "constant f32 weights"

@@ -6,10 +6,12 @@ time and batches have many, they are taken apart.
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,12 +20,19 @@ from penlight.ir import containers
 from penlight.ir.graph import Method
 from penlight.ir.types import DTYPES, TensorType
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 MOST_BATCHES = 512  # after that, calibration takes time and finds nothing new
 
 
+class Call(NamedTuple):
+    """A batch as arguments of a call, and its number among all that were given: some may be passed over."""
+
+    number: int
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 def read_calls(batches: Iterable[Any], most: int = MOST_BATCHES) -> list[Call]:
-    """Each batch as arguments of a call, of the first `most`."""
+    """Each batch as arguments of a call, of the first `most` that are not empty; a warning for those that are."""
     if isinstance(batches, (str, bytes, Mapping)) or not isinstance(batches, Iterable):
         raise QuantizationError(
             f"batches: expected a list, a DataLoader or another iterable of calibration batches, got {type(batches).__name__}"
@@ -33,12 +42,55 @@ def read_calls(batches: Iterable[Any], most: int = MOST_BATCHES) -> list[Call]:
             f"batches: expected an iterable of batches, got one tensor of shape {list(batches.shape)}: put it into a list, [x]"
         )
     calls: list[Call] = []
-    for batch in islice(batches, most):
-        if isinstance(batch, Mapping):
-            calls.append(((), dict(batch)))
-        else:
-            calls.append((tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {}))
+    empty: list[Call] = []
+    for number, batch in enumerate(islice(batches, MOST_BATCHES)):
+        call = _call(number, batch)
+        (empty if _is_empty(call) else calls).append(call)
+        if len(calls) == most:
+            break
+    if empty and not calls:
+        shapes = ", ".join(str(list(x.shape)) for x in _arrays((empty[0].args, empty[0].kwargs)))
+        raise QuantizationError(
+            f"batches: none of {len(empty)} has any numbers in it; in batch {empty[0].number} inputs have the shape {shapes}. Expected inputs like"
+            " those that the model will see"
+        )
+    if empty:
+        warnings.warn(
+            CalibrationWarning(
+                f"{len(empty)} of {len(empty) + len(calls)} calibration batches have no numbers in them, and are passed over: the first is"
+                f" batch {empty[0].number}"
+            ),
+            stacklevel=4,
+        )
     return calls
+
+
+def _call(number: int, batch: Any) -> Call:
+    if batch is None or isinstance(batch, (str, bytes, os.PathLike)):
+        what = "None" if batch is None else f"{type(batch).__name__} {str(batch)[:80]!r}"
+        raise QuantizationError(
+            f"calibration batch {number}: expected tensors or arrays (one, a tuple of them, or a dict of named ones), got {what}"
+            f"{'' if batch is None else '; read it, and prepare it as the model takes it'}"
+        )
+    if isinstance(batch, Mapping):
+        return Call(number, (), dict(batch))
+    return Call(number, tuple(batch) if isinstance(batch, (tuple, list)) else (batch,), {})
+
+
+def _is_empty(call: Call) -> bool:
+    """Nothing is in any of its arrays; one that is empty beside others may be meant (a cache before the first word)."""
+    sizes = [math.prod(x.shape) for x in _arrays((call.args, call.kwargs)) if len(x.shape)]
+    return bool(sizes) and not any(sizes)
+
+
+def _arrays(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _arrays(item)
+    elif isinstance(value, np.ndarray) or hasattr(value, "detach"):  # torch need not be there
+        yield value
 
 
 def flat_batches(calls: Sequence[Call], method: Method) -> list[list[np.ndarray]]:
@@ -50,7 +102,7 @@ def flat_batches(calls: Sequence[Call], method: Method) -> list[list[np.ndarray]
             "a model whose inputs are bf16 cannot be calibrated: give it, and its data, in f32 (model.float())"
         )
     found: list[list[np.ndarray]] = []
-    for number, (args, kwargs) in enumerate(calls):
+    for number, args, kwargs in calls:
         try:
             leaves = [_array(leaf) for leaf in containers.flatten(method.input_spec, args, kwargs)]
         except InputError as e:
@@ -139,12 +191,12 @@ def _warn(found: Sequence[Sequence[np.ndarray]], types: Sequence[TensorType], na
                     f"{count} of {len(found)} calibration batches are constant in input {names[index]} (all values equal): such data tells nothing of"
                     " its range"
                 ),
-                stacklevel=6,
+                stacklevel=8,
             )
     if count_examples(found) == 1:
         warnings.warn(
             CalibrationWarning(
                 "calibrated on one example only: values that others have may be cut off. Give 16 to 200, as different as the model's inputs are"
             ),
-            stacklevel=6,
+            stacklevel=8,
         )

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from penlight.ir.graph import Graph, Node, Value
 from penlight.ir.rewrite import WITH_EPILOGUE, is_unary
-from penlight.ir.types import Quant
+from penlight.ir.types import Quant, TensorType
 from penlight.ir.verify import STRUCTURAL
 from penlight.ops import registry
 from penlight.ops.conv.conv2d import MOST_DEPTH
@@ -25,6 +25,7 @@ from penlight.quant.unfuse import LIMITS, RESIDUAL
 
 KEEPS_SCALE = ("resize",)
 """Results between the least and the greatest input, about as large: with its scale they take one rounding less."""
+QUANTIZED = "this model is quantized already: penlight.optimize takes it as it is"
 MOST_APART = 4.0  # ranges of what is concatenated, above which an input that others read too keeps a scale of its own
 
 
@@ -119,6 +120,12 @@ def layer_name(node: Node) -> str:
 
 def weight_of(node: Node) -> Value | None:
     return node.inputs[1] if node.op in (*WITH_EPILOGUE, *recurrent.OPS) else None
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Whether it came with integers: those that PyTorch chose, or some of them."""
+    values = [*graph.constants.values(), *(v for node in graph.walk() for v in node.outputs)]
+    return any(isinstance(v.type, TensorType) and v.type.quant is not None for v in values)
 
 
 def is_kept(node: Node, patterns: Collection[str]) -> bool:

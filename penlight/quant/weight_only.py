@@ -17,6 +17,7 @@ from penlight.ir.graph import Attr, Block, Graph, Node, Program, Value
 from penlight.ir.rewrite import WITH_EPILOGUE, blocks, call, made_by
 from penlight.ir.types import Quant, TensorType
 from penlight.ops import registry
+from penlight.quant.place import QUANTIZED, is_quantized
 from penlight.quant.recurrent import set_integers, takes_integers
 from penlight.quant.scheme import weight_quant
 
@@ -41,10 +42,13 @@ def store_weights(program: Program, kind: str) -> None:
             or "this one keeps code to interpret, for inputs that do not fit its plan"
         )
         raise QuantizationError(
-            f"weights={kind!r} is for models that are planned as a whole: {why}. Give example inputs, or the nn.Module"
+            f"weights={kind!r} is for models that are planned as a whole: {why}. Give example inputs (in a shell: penlight quantize"
+            " --input FILE.npy, penlight optimize --shape DIMS), or the nn.Module"
         )
     changed = sum((_to_integers if kind == "i8" else _to_halves)(m.graph) for m in program.methods.values())
     if not changed:
+        if any(is_quantized(m.graph) for m in program.methods.values()):
+            raise QuantizationError(QUANTIZED)
         layer = "no convolution, linear or recurrent layer with constant f32 weights"
         what = layer if kind == "i8" else "no f32 weight that f16 holds"
         raise QuantizationError(f"weights={kind!r}: there is {what} in this model")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,10 @@ def quantize(batches: Any, **options: Any) -> penlight.Model:
         ([], "none at all"),
         (torch.zeros(4, 3, 32, 32), r"got one tensor of shape \[4, 3, 32, 32\]"),
         ("photos/", "got str"),
+        ([None], "batch 0: expected tensors or arrays .*, got None$"),
+        ([*images(1), "a.jpg"], "batch 1: expected tensors or arrays .*, got str 'a.jpg'; read it"),
+        ([Path("a.jpg")], "batch 0: .*, got PosixPath 'a.jpg'"),
+        ([torch.zeros(0, 3, 32, 32)] * 3, r"none of 3 has any numbers in it; in batch 0 .* \[0, 3, 32, 32\]"),
         ([torch.full((1, 3, 32, 32), float("nan"))], "3072 NaN and 0 infinite"),
         ([images(1)[0] / 0.0], "infinite"),
         ([torch.full((1, 3, 32, 32), 0.5)] * 3, "constant: all its values are 0.5"),
@@ -48,12 +53,68 @@ def test_wrong(batches: Any, words: str) -> None:
             r"batch 1, input x: expected shape \[4, .*, got \[3, .*drop_last=True",
         ),
         ([x.bfloat16() for x in images(2)], "bf16 cannot be calibrated"),
+        ([torch.zeros(0, 3, 32, 32)], "none of 1 has any numbers in it"),
+        ([torch.randn(1, 4, 32, 32)], "batch 0, which is the example: .*could not be traced(.|\n)*got 4 channels"),
+        ([images(1)[0].double()], "batch 0, which is the example: .*could not be traced"),
+        ([torch.zeros(0, 3, 32, 32), torch.randn(1, 4, 32, 32)], "batch 1, which is the example: "),
+        (["a.jpg"], "batch 0: expected tensors or arrays .*, got str 'a.jpg'"),
     ],
 )
 def test_the_first_batch_is_the_example(batches: Any, words: str) -> None:
     module = small().bfloat16() if "bf16" in words else small()
     with pytest.raises(penlight.QuantizationError, match=words):
         penlight.quantize(module, batches, sensitivity=False, speed=False)
+
+
+@pytest.mark.parametrize("weights", [None, "i8"])
+def test_the_first_batch_is_the_example_of_a_script_too(weights: Any) -> None:
+    script = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(32, 4), torch.nn.ReLU()).eval())
+    for batch, words in (
+        (torch.randn(1, 3, 32, 30), "the model fails on the example inputs"),
+        ((images(1)[0], torch.zeros(1)), r"takes 1 arguments, 2 were given.*A loader that gives \(images, labels\)"),
+    ):
+        with pytest.raises(penlight.QuantizationError, match=f"batch 0, which is the example: .*{words}"):
+            penlight.quantize(script, [batch], weights=weights)
+
+
+def test_what_is_wrong_with_the_model_is_not_said_of_a_batch(tmp_path: Path) -> None:
+    class Branch(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + 1 if x.sum() > 0 else x
+
+    with pytest.raises(penlight.CaptureError, match="^The model's Python code depends on the values"):
+        penlight.quantize(Branch(), images(2))
+    (tmp_path / "text.pt").write_text("hello")
+    with pytest.raises(penlight.CaptureError, match=r"text\.pt: expected a TorchScript file"):
+        penlight.quantize(tmp_path / "text.pt", images(2))
+
+
+def test_empty_batches_among_others_are_passed_over() -> None:
+    empty, some = torch.zeros(0, 3, 32, 32), images(4)
+    with pytest.warns(penlight.CalibrationWarning, match=r"2 of 6 calibration .* passed over.* batch 0") as caught:
+        model = quantize([empty, *some[:3], (empty,), some[3]])
+    assert {w.filename for w in caught if w.category is penlight.CalibrationWarning} == {__file__}
+    assert model.report().examples == 4
+    x = images(1, seed=9)[0].numpy()
+    assert np.array_equal(model(x), quantize(some)(x))
+
+
+def test_an_empty_input_beside_others_is_none_that_is_passed_over() -> None:
+    """A cache before the first word, say."""
+
+    class Cached(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+        def forward(self, cache: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([cache, self.b(torch.relu(self.a(x)))])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", penlight.CalibrationWarning)
+        batches = [(torch.zeros(0, 4), torch.randn(2, 4)) for _ in range(3)]
+        model = penlight.quantize(Cached(), batches, sensitivity=False, speed=False)
+    assert all(layer.stored == "i8" for layer in model.report().layers)
 
 
 class Log(torch.nn.Module):
@@ -97,8 +158,9 @@ def test_no_inputs_at_all() -> None:
 
 
 def test_one_image_is_a_warning() -> None:
-    with pytest.warns(penlight.CalibrationWarning, match="one example only"):
+    with pytest.warns(penlight.CalibrationWarning, match="one example only") as caught:
         quantize(images(1))
+    assert {w.filename for w in caught if w.category is penlight.CalibrationWarning} == {__file__}
 
 
 def test_a_blank_image_among_others_is_a_warning() -> None:

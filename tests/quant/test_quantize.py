@@ -231,6 +231,27 @@ def test_nothing_to_quantize() -> None:
         penlight.quantize(nn.Sequential(nn.ReLU(), nn.MaxPool2d(2)), images(2))
 
 
+def test_quantized_already() -> None:
+    """By PyTorch: with scales for activations (eager, traced), and by dynamic quantization. All three ways of quantizing say so."""
+    from torch.ao import quantization
+
+    torch.manual_seed(0)
+    x, y = torch.randn(2, 3, 12, 12), torch.randn(2, 20)
+    layers = [nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 4, 3)]
+    static: Any = nn.Sequential(quantization.QuantStub(), *layers, quantization.DeQuantStub()).eval()
+    static.qconfig = quantization.get_default_qconfig("x86")
+    quantization.prepare(static, inplace=True)
+    static(x)
+    quantization.convert(static, inplace=True)
+    dynamic = quantization.quantize_dynamic(nn.Sequential(nn.Linear(20, 8), nn.ReLU(), nn.Linear(8, 8)).eval())
+    for model, batch in ((static, x), (torch.jit.trace(static, x), x), (dynamic, y)):
+        weights: tuple[str | None, ...] = (None, "i8", "f16")
+        for kind in weights:
+            with pytest.raises(penlight.QuantizationError, match=r"quantized already: penlight\.optimize takes it"):
+                penlight.quantize(model, [batch, batch], weights=kind)
+        assert sqnr(np.asarray(penlight.optimize(model, (batch,))(batch)), model(batch).detach().numpy()) > 30
+
+
 def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from PIL import Image
 

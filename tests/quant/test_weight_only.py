@@ -16,6 +16,7 @@ from penlight import _runtime
 from penlight.errors import LoadError, QuantizationError
 from penlight.file.reader import read
 from tests.quant.networks import Words
+from tests.tools.call import Penlight
 
 ISAS = [str(isa) for isa in _runtime.isas()]
 
@@ -222,6 +223,33 @@ def test_told_in_words() -> None:
         penlight.optimize(nn.ReLU(), (x,), weights="i8")
     with pytest.raises(QuantizationError, match="planned as a whole"):
         penlight.optimize(torch.jit.script(layer), weights="f16", plan=False)
+
+
+def test_a_script_whose_inputs_are_guessed_needs_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan for guessed sizes does not take all that the code does, so the code stays beside it."""
+
+    class Flat(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Parameter(torch.randn(8, 3, 3, 3)), nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = torch.relu(F.conv2d(x, self.a, stride=2))
+            if x.shape[2] > 7:
+                x = x[:, :, 1:]
+            return self.b(x.mean((2, 3)))
+
+    torch.manual_seed(0)
+    call = Penlight(capsys)
+    torch.jit.script(Flat().eval()).save(tmp_path / "m.pt")
+    np.save(tmp_path / "x.npy", torch.randn(1, 3, 32, 32).numpy())
+    done = call("quantize", tmp_path / "m.pt", "--weights", "f16")
+    assert done.code == 1, done.err
+    assert "planned as a whole" in done.err
+    assert "penlight quantize --input FILE.npy" in done.err
+    done = call("quantize", tmp_path / "m.pt", "--weights", "f16", "--input", tmp_path / "x.npy")
+    assert done.code == 0, done.err
+    assert penlight.load(tmp_path / "m.int8.pen").metadata["weights"] == "f16"
 
 
 def test_damaged(tmp_path: Path) -> None:

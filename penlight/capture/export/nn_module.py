@@ -21,7 +21,7 @@ from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.size_decisions import UndecidedError
 from penlight.capture.export.state import NOT_CONVERTED
 from penlight.capture.quiet import quiet
-from penlight.errors import CaptureError
+from penlight.errors import CaptureError, ExampleError
 from penlight.ir.dims import Dim as Size
 from penlight.ir.dims import evaluate, symbols_of
 from penlight.ir.graph import Method, Program
@@ -238,7 +238,7 @@ def _bound(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         return inspect.signature(module.forward).bind(*args, **kwargs).arguments
     except TypeError as e:
-        raise CaptureError(f"the example inputs do not fit {type(module).__name__}.forward: {e}") from None
+        raise ExampleError(f"the example inputs do not fit {type(module).__name__}.forward: {e}") from None
 
 
 @contextmanager
@@ -268,7 +268,8 @@ def export(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
         if any("ObserverBase" in (c.__name__ for c in type(m).__mro__) for m in module.modules()):  # torch's, torchao's
             raise CaptureError(NOT_CONVERTED) from e
         notes = "".join(f"\n  {n}" for n in getattr(e, "__notes__", []))
-        raise CaptureError(f"{explain(e)}\n\ntorch.export says: {type(e).__name__}: {_shortened(str(e))}{notes}") from e
+        explanation, kind = explain(e)
+        raise kind(f"{explanation}\n\ntorch.export says: {type(e).__name__}: {_shortened(str(e))}{notes}") from e
 
 
 _EXPLANATIONS = (
@@ -277,32 +278,39 @@ _EXPLANATIONS = (
         "The model's Python code depends on the values of a tensor (an `if`, a loop or a size computed from data), so there is no"
         " one graph to capture. Compute both sides and choose with torch.where, take that part out of the model, or pass"
         " torch.jit.script(model): what cannot be planned of that is interpreted.",
+        CaptureError,
     ),
     (
         ("ConstraintViolation", "Constraints violated", "violates the constraint", "marked as dynamic but"),
         "dynamic_shapes lets a dim vary that the model's code fixes, or relates to another one. Use Dim.AUTO for it, or"
         ' dynamic_shapes="auto": then torch keeps static what has to be.',
+        CaptureError,
     ),
     (
         ("mismatch between the structure of `inputs` and `dynamic_shapes`", "top-level keys must be the arg names"),
         "dynamic_shapes must have the structure of the example inputs: a dict by argument name, or a tuple with one entry per"
         " argument; each tensor {dim: Dim} or None.",
+        ExampleError,
     ),
     (
         ("Unsupported input type", "unsupported type", "register_dataclass", "Expected all inputs"),
         "The inputs hold something that is neither a tensor, a number, a string nor a container of these. Dataclasses need"
         " torch.export.register_dataclass(TheClass) first.",
+        ExampleError,
     ),
 )
 
 
-def explain(error: Exception) -> str:
-    """What a failure of torch.export means for the model's author."""
+def explain(error: Exception) -> tuple[str, type[CaptureError]]:
+    """What a failure of torch.export means for the model's author, and whether the example inputs may be to blame."""
     text = f"{type(error).__name__}: {error}"
-    for marks, explanation in _EXPLANATIONS:
+    for marks, explanation, kind in _EXPLANATIONS:
         if any(m in text for m in marks):
-            return explanation
-    return "The model could not be traced. Does it run on these example inputs? Then its code does something torch.export lacks."
+            return explanation, kind
+    return (
+        "The model could not be traced. Does it run on these example inputs? Then its code does something torch.export lacks.",
+        ExampleError,
+    )
 
 
 # Advice for those who work on torch itself.

@@ -16,7 +16,7 @@ from torch import nn
 
 from penlight.capture.export.nn_module import evaluating, prepare_inputs
 from penlight.capture.quiet import quiet
-from penlight.errors import CaptureError
+from penlight.errors import ExampleError
 
 _CALLS = re.compile(
     r"torch\.quantize_per_tensor\(|torch\.ops\.quantized\.|\.dequantize\(\)"
@@ -60,7 +60,7 @@ def as_script(
                 given: dict[str, Any] = {"example_kwarg_inputs": keywords} if keywords else {}
                 return torch.jit.trace(module, inputs, check_trace=False, strict=False, **given)  # type: ignore[no-any-return]
             except Exception as tracing:
-                raise CaptureError(
+                raise ExampleError(
                     f"{type(module).__name__} has packed quantized weights, which torch.export does not take, and torch.jit can neither"
                     f" script nor trace it. Does it run on these example inputs?\n  scripting: {_first_line(scripting)}\n  tracing:"
                     f" {_first_line(tracing)}"

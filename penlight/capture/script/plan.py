@@ -26,7 +26,7 @@ from penlight.capture.script.observe import Observation, observe
 from penlight.capture.script.plan_parts import plan_parts
 from penlight.capture.script.plan_whole import put_in_front
 from penlight.capture.script.quantized import holds_quantized
-from penlight.errors import CaptureError, InputError, PlanWarning
+from penlight.errors import CaptureError, ExampleError, InputError, PlanWarning
 from penlight.ir.graph import Method, Program
 from penlight.ir.script import Script, ScriptFunction
 
@@ -116,7 +116,7 @@ def _check_examples(failure: Exception, original: Any, inputs: tuple[Any, ...]) 
         return
     lines = [*str(failure).strip().splitlines(), *getattr(failure, "__notes__", ())]
     said = "\n  ".join(lines[-12:])
-    raise CaptureError(
+    raise ExampleError(
         f"the model fails on the example inputs ({', '.join(map(_described, inputs))}); give it inputs that it takes:\n  {said}"
     ) from failure
 
