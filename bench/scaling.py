@@ -62,7 +62,12 @@ class Question:
 def questions() -> list[Question]:
     asked = [
         Question(f"{model}: speed-up by a second thread", Variant(model), Variant(model, threads=2), "speed-up", least)
-        for model, least in (("resnet50", 1.8), ("mobilenet_v2", 1.6))
+        for model, least in (
+            ("resnet50", 1.85),
+            ("vit_b_16", 1.85),
+            ("mobilenet_v2", 1.75),
+            ("mobilenet_v3_large", 1.75),
+        )
     ]
     for model in ("mobilenet_v2", "resnet18", "resnet50"):
         asked.append(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penlight.errors import CaptureError
 from penlight.file import format as f
 from penlight.ir.graph import Program, Value
 from penlight.ir.script import Action, Bundle, Const, Script, ScriptFunction
@@ -102,7 +103,7 @@ class ScriptTables:
     def datum(self, value: Any, depth: int = 0) -> int:
         if depth > f.LIMITS["max_datum_depth"]:
             deepest = f.LIMITS["max_datum_depth"]
-            raise ValueError(f"values are nested more than {deepest} deep, or contain themselves")
+            raise CaptureError(f"values are nested more than {deepest} deep, or contain themselves")
         if isinstance(value, (Device, EnumValue)):
             value = value.name if isinstance(value, Device) else value.value
         if isinstance(value, (np.ndarray, np.generic)):
@@ -129,7 +130,7 @@ class ScriptTables:
             return row("bool", int(value))
         if isinstance(value, int):
             if not -(2**63) <= value < 2**63:
-                raise ValueError(f"an int that does not fit in 64 bits: {value}")
+                raise CaptureError(f"an int that does not fit in 64 bits: {value}")
             return row("int", value)
         if isinstance(value, float):
             return row("float", struct.unpack("<q", struct.pack("<d", value))[0])
@@ -146,17 +147,19 @@ class ScriptTables:
             return row("dict", 0, [self.datum(x, depth + 1) for item in value.items() for x in item])
         if isinstance(value, ScriptObject):
             if value.is_custom and not value.attributes:
-                raise ValueError(
+                raise CaptureError(
                     f"an object of class {value.type_name}, which Penlight does not know, is part of the model"
                 )
             parts = [self.datum(v, depth + 1) for v in value.attributes.values()]
             return row("object", 0, parts, self.class_of(value.type_name, list(value.attributes)))
-        raise TypeError(f"a {type(value).__name__} cannot be kept in a .pen file")
+        raise CaptureError(
+            f"a {type(value).__name__} is part of the model, which cannot be kept in a .pen file: expected tensors, numbers, text and containers of them"
+        )
 
     def _tensor(self, t: ScriptTensor) -> int:
         """INTS: constant, dtype, offset, rank, dims, strides, axis (-2: not quantized, -1: one scale), channels, zero points, bits of scales."""
         if t.dtype not in DTYPES:
-            raise ValueError(f"tensor {t.name or t.storage.name}: dtype {t.dtype} is not supported yet")
+            raise CaptureError(f"tensor {t.name or t.storage.name}: dtype {t.dtype} is not supported yet")
         numbers = [self._storage(t), DTYPES[t.dtype][0], t.offset, len(t.shape), *t.shape, *t.strides]
         numbers += _quantization(t.quantizer)
         start = len(self.t.ints)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import penlight
+from penlight.errors import CaptureError
 from penlight.file.reader import read
 from penlight.file.writer import to_array
 from penlight.ir.script import Bundle
@@ -392,11 +393,11 @@ def test_values_too_deep_are_not_written() -> None:
     value: Any = 1
     for _ in range(70):
         value = [value]
-    with pytest.raises(ValueError, match="nested more than 64 deep"):
+    with pytest.raises(CaptureError, match="nested more than 64 deep"):
         to_array(program("forward(self):\n return(r0)", {"a": value}))
     loop: list[Any] = []
     loop.append(loop)
-    with pytest.raises(ValueError, match="contain themselves"):
+    with pytest.raises(CaptureError, match="contain themselves"):
         to_array(program("forward(self):\n return(r0)", {"a": loop}))
 
 
