@@ -275,3 +275,57 @@ def test_planes_become_pixels(channels: int, size: tuple[int, int]) -> None:
     real = torch.from_numpy(np.nan_to_num(x, nan=np.inf, posinf=np.inf, neginf=-np.inf))  # NaN is the largest
     want = torch.quantize_per_tensor(real, SCALE, ZERO, torch.quint8).dequantize()
     np.testing.assert_array_equal(got, want.numpy())
+
+
+@pytest.mark.parametrize("channels", range(1, 71))
+def test_planes_become_pixels_and_pixels_planes(channels: int) -> None:
+    """Squares of bytes and what is left of them, on both sides, bit for bit; each image of a batch by itself, at any zero point."""
+    rng = np.random.default_rng(channels)
+    for pixels in {*range(1, 10), *rng.integers(10, 68, 6).tolist(), 16, 67, 131}:
+        zero, low, high = int(rng.integers(0, 256)), int(rng.integers(0, 20)), int(rng.integers(200, 256))
+        x = rng.normal(0, 5, (2, channels, 1, pixels)).astype(np.float32)
+        x.flat[:: max(x.size // 9, 1)] = np.nan
+        x.flat[1 :: max(x.size // 8, 2)] = np.inf
+        x.flat[2 :: max(x.size // 7, 3)] = -np.inf
+        there, back = there_and_back(x, zero, low, high)
+        np.testing.assert_array_equal(there, back)
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4, 7, 16, 24, 65])
+def test_planes_of_several_tasks_and_of_i8(channels: int) -> None:
+    x = np.random.default_rng(channels).normal(0, 3, (1, channels, 71, 211)).astype(np.float32)
+    there, back = there_and_back(x, -5, -128, 127, "i8")
+    np.testing.assert_array_equal(there, back)
+
+
+@pytest.mark.parametrize("channels", [3, 4, 13, 16, 21, 64])
+def test_planes_of_a_crop_become_pixels(channels: int) -> None:
+    """Rows of pixels that do not follow each other."""
+    x = np.random.default_rng(channels).normal(0, 3, (2, channels, 9, 40)).astype(np.float32)
+    there, back = there_and_back(x, 101, 0, 255, crop=3)
+    np.testing.assert_array_equal(there, back)
+
+
+def there_and_back(
+    x: np.ndarray, zero: int, low: int, high: int, dtype: str = "u8", crop: int = 0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Planes to pixels to planes, and what numpy makes of them. Product and sum are rounded once, NaN is the largest."""
+    whole = f"f32[{', '.join(map(str, x.shape))}]"
+    given, x = x, x[..., crop:]
+    real = f"f32[{', '.join(map(str, x.shape))}]"
+    stored_as = f"{dtype}{real[3:]} q({SCALE!r}, {zero})"
+    got = run(
+        f"""
+        graph g(%x: {whole}) {{
+          %c: {real} = slice(%x, dim=3, start={crop}, end={given.shape[3]}, step=1)
+          %q: {stored_as} nhwc = quantize(%c, low={low}, high={high})
+          %y: {real} = dequantize(%q)
+          return %y
+        }}
+        """,
+        given,
+    )
+    inverse = np.float64(np.float32(1) / np.float32(SCALE))
+    steps = (x.astype(np.float64) * inverse + zero).astype(np.float32)
+    steps = np.rint(np.where(np.isnan(steps), np.float32(high), steps.clip(low, high)))
+    return got, ((steps - np.float32(zero)) * np.float32(SCALE)).astype(np.float32)

@@ -7,6 +7,7 @@
 //                                                    the first n < kLanes of them; touches no memory beyond, the rest is 0
 //   round_to_int(V) -> I                             the nearest integer, ties to even, of what lies within ±2^22; from there to
 //                                                    ±2^30, one that lies beyond ±2^22 as well
+//   fused(a, b, c)                                   a * b + c of f32, rounded when it is summed up; where kHasFused
 //   sum_bytes(p, n)                                  of n bytes, below 2^31
 //   store_bytes4(p, I, I, I, I)                      4 * kLanes bytes, saturated: a third of the work of four stores
 //   I: * (the low 32 bits) min(a, b) max(a, b)
@@ -239,6 +240,30 @@ static PEN_INLINE B load_whole(const uint8_t* p) { return {*p}; }
 static PEN_INLINE void store_whole(uint8_t* p, B a) { *p = a.v; }
 static PEN_INLINE B max(B a, B b) { return {a.v > b.v ? a.v : b.v}; }
 #endif
+
+// Where nothing multiplies and adds at once, f64 has room for any product of two f32.
+constexpr bool kHasFused = kLanes > 1
+#if defined(__ARM_NEON) && !defined(__aarch64__)
+                           && false
+#endif
+    ;
+static PEN_INLINE V fused(V a, V b, V c) {
+#if defined(__SSE4_1__) && !defined(__AVX2__)
+  auto half = [](__m128 x, __m128 y, __m128 z) {
+    return _mm_cvtpd_ps(_mm_add_pd(_mm_mul_pd(_mm_cvtps_pd(x), _mm_cvtps_pd(y)), _mm_cvtps_pd(z)));
+  };
+  return {_mm_movelh_ps(half(a.v, b.v, c.v), half(_mm_movehl_ps(a.v, a.v), _mm_movehl_ps(b.v, b.v), _mm_movehl_ps(c.v, c.v)))};
+#elif defined(__wasm_simd128__)
+  auto half = [](v128_t x, v128_t y, v128_t z) {
+    return wasm_f32x4_demote_f64x2_zero(
+        wasm_f64x2_add(wasm_f64x2_mul(wasm_f64x2_promote_low_f32x4(x), wasm_f64x2_promote_low_f32x4(y)), wasm_f64x2_promote_low_f32x4(z)));
+  };
+  auto high = [](v128_t x) { return wasm_i64x2_shuffle(x, x, 1, 1); };
+  return {wasm_i64x2_shuffle(half(a.v, b.v, c.v), half(high(a.v), high(b.v), high(c.v)), 0, 2)};
+#else
+  return fma(a, b, c);
+#endif
+}
 
 static PEN_INLINE V load_bytes(const uint8_t* p) { return to_float(load_bytes_i(p)); }
 static PEN_INLINE V load_bytes_partial(const uint8_t* p, int64_t n) { return to_float(load_bytes_i_partial(p, n)); }
