@@ -7,10 +7,8 @@ reads are left out (torch unpickles some of them), and so are names that differ 
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import zipfile
 from collections.abc import Iterable
 from typing import Any
 
@@ -38,7 +36,7 @@ def clean(program: SourceProgram) -> bytes:
     for value in objects_in([module, *constants, script.module]):
         if not is_packed_class(value.type_name):
             raise untrusted(f"{file}: it has an object of class {value.type_name[:80]}, which is made by code of torch or of an extension")
-    return _written(archive, {name: archive.read(name) for name in names}, file)
+    return archive.packed({name: archive.read(name) for name in names})
 
 
 def clean_legacy(archive: Archive, file: str) -> bytes:
@@ -52,7 +50,7 @@ def clean_legacy(archive: Archive, file: str) -> bytes:
     if "attributes.pkl" in archive and b"classes" in archive.read("attributes.pkl"):
         raise untrusted(f"{file}: attributes.pkl may have objects that are made by code of torch or of an extension")
     records = {name: archive.read(name) for name in archive.records if not name.endswith(".debug_pkl")}
-    return _written(archive, records | {"model.json": json.dumps(table).encode()}, file)
+    return archive.packed(records | {"model.json": json.dumps(table).encode()})
 
 
 def _check_code(archive: Archive, names: Iterable[str], file: str, may_restore: bool = True) -> None:
@@ -91,15 +89,3 @@ def _walk(value: Any, code: list[str], file: str, depth: int) -> None:
     elif isinstance(value, list):
         for item in value:
             _walk(item, code, file, depth + 1)
-
-
-def _written(archive: Archive, records: dict[str, bytes], file: str) -> bytes:
-    seen: set[str] = set()
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as target:
-        for name, content in records.items():
-            if name.lower() in seen:
-                raise CaptureError(f"{file}: two records have the name {name[:80]!r} but for capitals, and torch does not tell them apart")
-            seen.add(name.lower())
-            target.writestr(f"{archive.root}/{name}", content)
-    return made.getvalue()

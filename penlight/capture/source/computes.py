@@ -61,7 +61,7 @@ class _Function:
     name: str
     indent: int
     loops: bool
-    calls: set[str]
+    names: set[str]  # all that it calls, and more
 
 
 def check_texts(texts: Iterable[bytes], may_restore: bool = True) -> None:
@@ -77,8 +77,8 @@ def check_texts(texts: Iterable[bytes], may_restore: bool = True) -> None:
 
 def _lines(text: str) -> list[_Line]:
     found: list[_Line] = []
-    at, depth, fresh, indent, tokens = 0, 0, True, 0, []
-    tokens: list[_Token]
+    at, depth, fresh, indent = 0, 0, True, 0
+    tokens: list[_Token] = []
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -132,12 +132,12 @@ def _checked(lines: list[_Line]) -> list[_Function]:
         while around and line.indent <= around[-1].indent:
             around.pop()
         first = line.tokens[0].text
-        calls = _check_line(line.tokens, defined)
+        names = _check_line(line.tokens, defined)
         if first in ("def", "class") or not around:
             _check_declaration(line.tokens)
         for function in around:  # what a function inside does, the outer one may do
             function.loops |= any(t.kind == "name" and t.text in ("while", "for") for t in line.tokens)
-            function.calls |= calls
+            function.names |= names
         if first == "def":
             made = _Function(line.tokens[1].text if len(line.tokens) > 1 else "", line.indent, False, set())
             found.append(made)
@@ -146,8 +146,8 @@ def _checked(lines: list[_Line]) -> list[_Function]:
 
 
 def _check_line(tokens: list[_Token], defined: set[str]) -> set[str]:
-    """Raises unless what a line names is known to compute. The functions that it calls, by their last name."""
-    calls: set[str] = set()
+    """Raises unless what a line names is known to compute. The last of the names of all that it may call."""
+    mentioned: set[str] = set()
     end = _Token("sign", "")
     at = 0
     importing = tokens[0].text == "import"
@@ -174,14 +174,13 @@ def _check_line(tokens: list[_Token], defined: set[str]) -> set[str]:
         else:
             _check_members(names[1:])
             if names[0] == "getattr":
-                _check_getattr(tokens, at)
+                mentioned.add(_check_getattr(tokens, at))
             if names[0] in _REMOTE:
                 raise NotPlainError(f"it has {names[0]} in it, which calls another machine")
             if called and len(names) == 1 and before.text not in ("def", "class") and names[0] not in _BUILTINS | _KEYWORDS | defined:
                 raise NotPlainError(f"it calls {names[0][:60]}, which the file does not define")
-        if called:
-            calls.add(names[-1])
-    return calls
+        mentioned.add(names[-1])
+    return mentioned
 
 
 def _check_members(names: list[str]) -> None:
@@ -209,10 +208,10 @@ def _check_path(names: list[str], following: _Token) -> None:
         raise NotPlainError(f"it calls {operator}, which is not known to do nothing but compute")
 
 
-def _check_getattr(tokens: list[_Token], at: int) -> None:
+def _check_getattr(tokens: list[_Token], at: int) -> str:
     """getattr(value, "name"): the name is one text without escapes, and no operator."""
-    depth, comma, start = 0, -1, at
-    for i in range(start, len(tokens)):
+    depth, comma, i = 0, -1, at
+    for i in range(at, len(tokens)):
         text = tokens[i].text if tokens[i].kind == "sign" else ""
         depth += (text in _OPEN and text != "") - (text in _CLOSE and text != "")
         if depth == 0:
@@ -222,9 +221,10 @@ def _check_getattr(tokens: list[_Token], at: int) -> None:
     name = tokens[comma + 1 : i] if comma > 0 else []
     if len(name) != 1 or name[0].kind != "text" or "\\" in name[0].text:
         raise NotPlainError("a getattr whose name is not one plain text")
-    if tokens[start + 1].text in ("torch", "ops", "__torch__"):
-        raise NotPlainError(f"a getattr of {tokens[start + 1].text}")
+    if tokens[at + 1].text in ("torch", "ops", "__torch__"):
+        raise NotPlainError(f"a getattr of {tokens[at + 1].text}")
     _check_members([name[0].text[1:-1]])
+    return name[0].text[1:-1]
 
 
 def _check_declaration(tokens: list[_Token]) -> None:
@@ -246,25 +246,23 @@ def _check_declaration(tokens: list[_Token]) -> None:
 
 
 def _check_end(functions: list[_Function]) -> None:
-    """__setstate__, and what it may call, has no loops: torch runs it without a limit while it loads the file. Functions are told apart by
-    their last name only."""
+    """__setstate__, and what it may call, has no loops: torch runs it without a limit while it loads the file (and compiles no function that
+    calls itself). Functions are told apart by their last name only; those with names like __add__ are called in many ways."""
+    if not any(f.name == "__setstate__" for f in functions):
+        return
     table: dict[str, _Function] = {}
     for f in functions:
         known = table.setdefault(f.name, _Function(f.name, 0, False, set()))
         known.loops |= f.loops
-        known.calls |= f.calls
+        known.names |= f.names
     done: set[str] = set()
-    path: list[str] = []
-    left: list[tuple[str, bool]] = [("__setstate__", False)]
+    left = sorted((name for name in table if name.startswith("__") and name != "__getstate__"), reverse=True)
     while left:
-        name, leaves = left.pop()
-        if leaves:
-            path.pop()
-            done.add(name)
-        elif name in path:
-            raise NotPlainError(f"__setstate__ may call {name[:60]} without end")
-        elif name in table and name not in done:
-            if table[name].loops:
-                raise NotPlainError(f"__setstate__ runs while the file is loaded, and {'has' if name == '__setstate__' else f'calls {name[:60]} with'} a loop")
-            path.append(name)
-            left += [(name, True), *((called, False) for called in sorted(table[name].calls))]
+        name = left.pop()
+        if name in done or name not in table:
+            continue
+        done.add(name)
+        if table[name].loops:
+            what = "has" if name == "__setstate__" else f"may call {name[:60]}, which has"
+            raise NotPlainError(f"__setstate__, which torch runs while it loads the file, {what} a loop")
+        left += sorted(table[name].names)
