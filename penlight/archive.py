@@ -86,7 +86,9 @@ class Archive:
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as target:
             for name, content in records.items():
                 if name.lower() in seen:
-                    raise self._corrupt(f"another record has the name {name!r} but for capitals, and torch does not tell them apart")
+                    raise self._corrupt(
+                        f"another record has the name {name!r} but for capitals, and torch does not tell them apart"
+                    )
                 seen.add(name.lower())
                 target.writestr(f"{self.root}/{name}", content)
         return made.getvalue()

@@ -174,5 +174,7 @@ def _torchscript(source: str | bytes) -> Any:
     script = torch_module(SourceProgram(source), must=True)
     if script is None:
         name = source if isinstance(source, str) else "the model"
-        raise CaptureError(f"{name}: torch cannot open this TorchScript file: it is not installed, or lacks a class or an operator of it")
+        raise CaptureError(
+            f"{name}: torch cannot open this TorchScript file: it is not installed, or lacks a class or an operator of it"
+        )
     return script.eval()

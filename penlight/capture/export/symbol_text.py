@@ -27,7 +27,22 @@ _FUNCTIONS = {
 }  # fmt: skip
 _POWERS = {"Pow", "PowByNatural", "FloatPow", "LShift", "RShift"}
 # What an exponent may be made of: nothing that makes large numbers of small ones.
-_IN_EXPONENTS = {"Add", "Mul", "Integer", "Float", "Rational", "Symbol", "Max", "Min", "floor", "ceiling", "ToFloat", "TruncToInt", "FloorToInt", "CeilToInt"}
+_IN_EXPONENTS = {
+    "Add",
+    "Mul",
+    "Integer",
+    "Float",
+    "Rational",
+    "Symbol",
+    "Max",
+    "Min",
+    "floor",
+    "ceiling",
+    "ToFloat",
+    "TruncToInt",
+    "FloorToInt",
+    "CeilToInt",
+}
 _SUMS = {"Add", "Max", "Min"}
 _COMPARING = {
     "Max", "Min", "Piecewise", "And", "Or", "Xor", "Not", "Equality", "Eq", "Unequality", "Ne", "StrictLessThan", "Lt", "LessThan", "Le",
@@ -96,14 +111,20 @@ class _Reader:
                 return self.compared([left, *rest], depth)
             case ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str() as name)], keywords=assumed):
                 check_symbol(name)
-                if not all(k.arg and isinstance(k.value, ast.Constant) and type(k.value.value) is bool for k in assumed):
+                if not all(
+                    k.arg and isinstance(k.value, ast.Constant) and type(k.value.value) is bool for k in assumed
+                ):
                     raise NoExpressionError("a symbol with assumptions that are not True or False")
                 return 1
             case ast.Call(func=ast.Name(id="Float"), args=[ast.Constant(value=str() as digits)], keywords=precision):
                 _precision(precision)
                 return _float_bits(_float(digits), digits.strip("+-"))
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if name in _FUNCTIONS and name != "Symbol":
-                if keywords and not (len(keywords) == 1 and keywords[0].arg == "evaluate" and isinstance(keywords[0].value, ast.Constant)):
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords) if (
+                name in _FUNCTIONS and name != "Symbol"
+            ):
+                if keywords and not (
+                    len(keywords) == 1 and keywords[0].arg == "evaluate" and isinstance(keywords[0].value, ast.Constant)
+                ):
                     raise NoExpressionError(f"{name} has arguments by name")
                 if name in _COMPARING:
                     return self.compared(args, depth)
@@ -184,7 +205,9 @@ def _exponent(node: ast.expr) -> float:
             number = _number(n.value)
             numbers += [] if number is None else [number]
         plain = not isinstance(n, (ast.BinOp, ast.Call)) or (
-            isinstance(n.op, (ast.Add, ast.Sub, ast.Mult)) if isinstance(n, ast.BinOp) else getattr(n.func, "id", "") in _IN_EXPONENTS
+            isinstance(n.op, (ast.Add, ast.Sub, ast.Mult))
+            if isinstance(n, ast.BinOp)
+            else getattr(n.func, "id", "") in _IN_EXPONENTS
         )
         if not plain:
             raise NoExpressionError("a power whose exponent is more than sums and products")

@@ -82,7 +82,14 @@ def unpickle(
 
 
 class _Reader:
-    def __init__(self, data: bytes, where: str, storage: StorageReader | None, budget: Budget, made: list[ScriptObject | EnumValue]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        where: str,
+        storage: StorageReader | None,
+        budget: Budget,
+        made: list[ScriptObject | EnumValue],
+    ) -> None:
         self.data = data
         self.made = made
         self.where = where

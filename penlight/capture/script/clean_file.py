@@ -19,7 +19,9 @@ from penlight.capture.source.computes import NotPlainError, check_texts
 from penlight.capture.trust import is_packed_class, untrusted
 from penlight.errors import CaptureError
 
-_READ = re.compile(r"(data|constants)\.pkl|(data|constants)/.*|code/.*\.py|\.data/[a-z_]+|version|byteorder|\.[a-z_]+", re.DOTALL)
+_READ = re.compile(
+    r"(data|constants)\.pkl|(data|constants)/.*|code/.*\.py|\.data/[a-z_]+|version|byteorder|\.[a-z_]+", re.DOTALL
+)
 _ARENA = ("torchscriptArena", "torchscript_arena")
 _DEBUG = ("torchscriptDebugArena", "torchscript_debug_arena")
 _STATE = ("getStateAttributeId", "get_state_attribute_id")
@@ -35,7 +37,9 @@ def clean(program: SourceProgram) -> bytes:
     module, constants = program.state()
     for value in objects_in([module, *constants, script.module]):
         if not is_packed_class(value.type_name):
-            raise untrusted(f"{file}: it has an object of class {value.type_name[:80]}, which is made by code of torch or of an extension")
+            raise untrusted(
+                f"{file}: it has an object of class {value.type_name[:80]}, which is made by code of torch or of an extension"
+            )
     return archive.packed({name: archive.read(name) for name in names})
 
 

@@ -17,9 +17,9 @@ from penlight.archive import Archive
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
+from penlight.capture.script.clean_file import clean, clean_legacy
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
-from penlight.capture.script.clean_file import clean, clean_legacy
 from penlight.capture.script.levels import use_all_levels, use_engine_levels
 from penlight.capture.source import SourceProgram
 from penlight.capture.trust import untrusted

@@ -95,7 +95,11 @@ def _lines(text: str) -> list[_Line]:
             fresh = depth == 0
             continue
         else:
-            if kind in ("name", "number") and at < len(text) and (text[at] in "\"'" or text[at].isalnum() or text[at] == "_"):
+            if (
+                kind in ("name", "number")
+                and at < len(text)
+                and (text[at] in "\"'" or text[at].isalnum() or text[at] == "_")
+            ):
                 raise NotPlainError(f"{text[match.start() : at + 10]!r} runs together")
             if kind == "text":
                 _check_text(written, text[at : at + 1])
@@ -122,10 +126,17 @@ def _check_text(written: str, following: str) -> None:
 def _checked(lines: list[_Line]) -> list[_Function]:
     """The functions of a text, each of whose lines is plain."""
     defined = {
-        b.text for line in lines for a, b in zip(line.tokens, line.tokens[1:], strict=False) if a.text in ("def", "class") and a.kind == "name"
+        b.text
+        for line in lines
+        for a, b in zip(line.tokens, line.tokens[1:], strict=False)
+        if a.text in ("def", "class") and a.kind == "name"
     }
     # _0 = __torch__.torch.nn.functional.relu: the printer gives a function a short name
-    defined |= {t[0].text for t in (line.tokens for line in lines) if len(t) > 4 and t[1].text == "=" and t[2].text == "__torch__"}
+    defined |= {
+        t[0].text
+        for t in (line.tokens for line in lines)
+        if len(t) > 4 and t[1].text == "=" and t[2].text == "__torch__"
+    }
     found: list[_Function] = []
     around: list[_Function] = []  # functions that the line is in
     for line in lines:
@@ -154,7 +165,11 @@ def _check_line(tokens: list[_Token], defined: set[str]) -> set[str]:
     while at < len(tokens):
         before = tokens[at - 1] if at else end
         token = tokens[at]
-        if token.text == "(" and token.kind == "sign" and (before.kind in ("number", "text") or before.text in (")", "]", "}")):
+        if (
+            token.text == "("
+            and token.kind == "sign"
+            and (before.kind in ("number", "text") or before.text in (")", "]", "}"))
+        ):
             raise NotPlainError(f"a call of {before.text[:40]}, which is no name")
         if token.kind != "name":
             at += 1
@@ -177,7 +192,12 @@ def _check_line(tokens: list[_Token], defined: set[str]) -> set[str]:
                 mentioned.add(_check_getattr(tokens, at))
             if names[0] in _REMOTE:
                 raise NotPlainError(f"it has {names[0]} in it, which calls another machine")
-            if called and len(names) == 1 and before.text not in ("def", "class") and names[0] not in _BUILTINS | _KEYWORDS | defined:
+            if (
+                called
+                and len(names) == 1
+                and before.text not in ("def", "class")
+                and names[0] not in _BUILTINS | _KEYWORDS | defined
+            ):
                 raise NotPlainError(f"it calls {names[0][:60]}, which the file does not define")
         mentioned.add(names[-1])
     return mentioned
@@ -233,7 +253,18 @@ def _check_declaration(tokens: list[_Token]) -> None:
         before = tokens[i - 1].text if i else ""
         if token.kind == "sign" and token.text not in _IN_DECLARATIONS and not (token.text == ">" and before == "-"):
             raise NotPlainError(f"a default or constant with {token.text} is computed while the file is loaded")
-        if token.kind == "name" and token.text in ("for", "if", "else", "while", "and", "or", "not", "in", "is", "lambda"):
+        if token.kind == "name" and token.text in (
+            "for",
+            "if",
+            "else",
+            "while",
+            "and",
+            "or",
+            "not",
+            "in",
+            "is",
+            "lambda",
+        ):
             raise NotPlainError(f"a default or constant with {token.text!r} is computed while the file is loaded")
         if token.text != "(" or not i or tokens[i - 1].kind != "name":
             continue

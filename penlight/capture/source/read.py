@@ -79,9 +79,7 @@ class SourceProgram:
         return module, constants, made
 
 
-def _check_made(
-    made: list[ScriptObject | EnumValue], objects: list[ScriptObject], shared: Shared, file: str
-) -> None:
+def _check_made(made: list[ScriptObject | EnumValue], objects: list[ScriptObject], shared: Shared, file: str) -> None:
     """torch runs __setstate__ of every object as soon as it is made. So each must be one that is restored here: none is made and then dropped,
     and what is called as an enum is one (to torch, a call of a class makes an object too)."""
     known = {id(o) for o in objects}
