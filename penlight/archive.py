@@ -11,6 +11,7 @@ import io
 import struct
 import zipfile
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -76,10 +77,20 @@ class Archive:
 
     def rewritten(self) -> bytes:
         """A zip file of the same records, as they are read here: for another reader, which might see others in this file."""
+        return self.packed({name: self.read(name) for name in self.records})
+
+    def packed(self, records: Mapping[str, bytes]) -> bytes:
+        """A zip file of these. torch finds records whatever their case, so no two names may differ in that only."""
+        seen: set[str] = set()
         made = io.BytesIO()
         with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as target:
-            for name in self.records:
-                target.writestr(f"{self.root}/{name}", self.read(name))
+            for name, content in records.items():
+                if name.lower() in seen:
+                    raise self._corrupt(
+                        f"another record has the name {name!r} but for capitals, and torch does not tell them apart"
+                    )
+                seen.add(name.lower())
+                target.writestr(f"{self.root}/{name}", content)
         return made.getvalue()
 
     def _record(self, name: str) -> Record:

@@ -162,13 +162,13 @@ def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]])
     return with_results(_original(opened), inputs) if inputs else []
 
 
-def _original(opened: Any) -> Any:
-    """The model in torch, which knows the results of bundled inputs; None where torch cannot run it."""
+def _original(opened: Any, must: bool = False) -> Any:
+    """The model in torch, which knows the results of bundled inputs; None where torch cannot run it. `must`: an error where it may not."""
     from penlight.capture.script import torch_module
     from penlight.capture.source import SourceProgram
 
     if isinstance(opened, SourceProgram):
-        return torch_module(opened)
+        return torch_module(opened, must)
     return opened if callable(opened) else None
 
 

@@ -21,9 +21,22 @@ _NAMESPACES = {
     "debugprims": "reads files", "c10d": "talks to other machines", "_c10d_functional": "talks to other machines",
     "_c10d_functional_autograd": "talks to other machines", "symm_mem": "reads memory of other processes", "_dtensor": "talks to other machines",
 }  # fmt: skip
+# Of TorchScript, whose text torch compiles: namespaces all of whose operators compute, of those of torch itself. Others, which extensions
+# register, may do anything.
+_COMPUTE = {
+    "aten", "quantized", "_quantized", "quantized_decomposed", "prepacked", "sparse", "mkl", "mkldnn", "mkldnn_prepacked", "onednn", "xnnpack",
+    "metal", "metal_prepack", "vulkan", "vulkan_prepack",
+}  # fmt: skip
+_PRIMS = {
+    "EnumName", "EnumValue", "ModuleContainerIndex", "NumToTensor", "Print", "RaiseException", "StringIndex", "TimePoint", "TupleIndex", "TupleUnpack",
+    "Uninitialized", "VarConcat", "VarStack", "ConstantChunk", "BroadcastSizes", "ReductionSizes", "IfThenElse", "abs", "awaitable_nowait",
+    "awaitable_wait", "data", "device", "dtype", "grad", "id", "index", "is_cpu", "is_cuda", "is_ipu", "is_maia", "is_meta", "is_mkldnn", "is_mps",
+    "is_mtia", "is_nested", "is_ort", "is_quantized", "is_sparse", "is_sparse_bsc", "is_sparse_bsr", "is_sparse_csc", "is_sparse_csr", "is_vulkan",
+    "is_xla", "is_xpu", "isinstance", "itemsize", "layout", "max", "min", "name", "names", "nbytes", "rangelist", "requires_grad", "shape", "tolist",
+    "type", "unchecked_cast", "unchecked_unwrap_optional", "retain_grad", "ListUnpack", "TupleSlice", "unsqueeze", "ListConstruct",
+}  # fmt: skip
 PACKED_CLASSES = {"quantized", "rnn", "xnnpack", "vulkan", "metal", "sparse"}
-_CLASSES = re.compile(r"\bclasses\s*\.\s*(\w+)")
-_WORDS = re.compile(rf"\b(?:{'|'.join(_REACHES)}|{'|'.join(_NAMESPACES)})\b")
+_CLASS = re.compile(r"__torch__\.torch\.classes\.(\w+)")
 
 
 def reaches_outside(operator: str) -> str:
@@ -45,15 +58,18 @@ def check_operator(operator: str) -> None:
         raise UntrustedError(f"the model calls {operator}, which {does}: that is not run while a model is compiled")
 
 
-def suspicious_word(code: str) -> str:
-    """The first word of TorchScript source text that may name such an operator, in whatever way, or a class of torch's that is more than packed
-    weights; "" where there is none."""
-    found = _WORDS.search(code) or next((m for m in _CLASSES.finditer(code) if m[1] not in PACKED_CLASSES), None)
-    return found.group() if found else ""
+def only_computes(operator: str) -> bool:
+    """Whether an operator ("aten::add") that TorchScript names is known to do nothing but compute."""
+    namespace, _, name = operator.partition("::")
+    if name == "autograd":  # to torch, a name for all of aten
+        return False
+    if namespace == "prim":
+        return name in _PRIMS
+    return namespace in _COMPUTE and not reaches_outside(operator)
 
 
 def is_packed_class(type_name: str) -> bool:
     """Whether an object of a class in C++ ("__torch__.torch.classes.quantized.…") is packed weights. Others of torch's open files or
     connections when they are made."""
-    found = _CLASSES.search(type_name)
-    return found is None or found[1] in PACKED_CLASSES
+    found = _CLASS.match(type_name)
+    return not type_name.startswith("__torch__.torch.classes") or (found is not None and found[1] in PACKED_CLASSES)

@@ -170,10 +170,11 @@ def _torchscript(source: str | bytes) -> Any:
     """As torch opens it, where all that it runs then is computation (capture/trust.py)."""
     from penlight.capture.script import torch_module
     from penlight.capture.source import SourceProgram
-    from penlight.capture.trust import untrusted
 
-    script = torch_module(SourceProgram(source))
+    script = torch_module(SourceProgram(source), must=True)
     if script is None:
         name = source if isinstance(source, str) else "the model"
-        raise untrusted(f"{name}: torch would run code of this TorchScript file while it loads it, or cannot open it")
+        raise CaptureError(
+            f"{name}: torch cannot open this TorchScript file: it is not installed, or lacks a class or an operator of it"
+        )
     return script.eval()

@@ -39,7 +39,7 @@ def torch_values(
     opened = open_source(source, trust)
     if isinstance(opened, torch.export.ExportedProgram):
         opened = opened.module()
-    module = _original(opened)
+    module = _original(opened, must=True)
     if module is None:
         raise click.ClickException(f"{source}: torch cannot run it, so there is nothing to compare with")
     run = module if method == "forward" else getattr(module, method)

@@ -23,7 +23,7 @@ import torch
 from torch import nn
 
 import penlight
-from penlight.errors import CaptureError, PenlightError, UntrustedError
+from penlight.errors import BudgetError, CaptureError, PenlightError, UntrustedError
 from penlight.file_kinds import file_kind
 from tests.tools.call import Penlight
 
@@ -188,8 +188,12 @@ def file_operator(records: Records, line: str) -> None:
     _graph(records, change)
 
 
+def overload(records: Records, line: str) -> None:
+    _graph(records, lambda table: _nodes(table)[1].update(target="torch.ops.aten.add.__class__"))
+
+
 WAYS = [
-    sample_inputs, legacy_weights, legacy_constants, pickled_weight, opaque_object, expression, node_name, defaultdict_factory, enum_key,
+    overload, sample_inputs, legacy_weights, legacy_constants, pickled_weight, opaque_object, expression, node_name, defaultdict_factory, enum_key,
     python_function, file_operator,
 ]  # fmt: skip
 
@@ -217,6 +221,77 @@ def test_the_attacks_are_real(exported: Records, way: Callable[..., None], tmp_p
     with contextlib.suppress(PenlightError):
         penlight.optimize(packed(records), trust=True)
     assert marker.exists()
+
+
+def _expressions(records: Records, *texts: str) -> bytes:
+    """The file with these as sizes of a tensor, as often as there are."""
+    changed = dict(records)
+
+    def change(table: dict[str, Any]) -> None:
+        sizes = table["graph_module"]["graph"]["tensor_values"]["x"]["sizes"]
+        first = next(s for s in sizes if "as_expr" in s)
+        for text in texts:
+            made = copy.deepcopy(first)
+            made["as_expr"]["expr_str"] = text
+            sizes.append(made)
+
+    _graph(changed, change)
+    return packed(changed)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "floor(exp(Integer(300000000)))", "floor(exp(exp(exp(64))))", "floor(1e99999999)", "floor(1/1e-99999999)", "Integer(Float('1e99999999'))",
+        "floor(1/Float('1e-99999999', precision=53))", "Mod(Pow(Integer(7),exp(Integer(3000000000))),5)", "Pow(2,Pow(2,32))", "RShift(1,Integer(10000000000))",
+        "Pow(Pow(Pow(2,s0-s0+64),s0-s0+64),s0-s0+64)", "Mod(Pow(s0+s1+s2+s3,16),s4+s5)",
+        "Xor(" + ",".join(f"Lt(Symbol('s{i}')*Symbol('s{i + 1}'),Symbol('s{i + 2}'))" for i in range(200)) + ")",
+        "Max(" + ",".join(f"Pow(Symbol('s{i}',integer=True)+Symbol('s{i + 1}'),2)" for i in range(500)) + ")",
+    ],
+)  # fmt: skip
+def test_sizes_compute_in_no_time(exported: Records, text: str, tmp_path: Path) -> None:
+    """In a process of its own: sympy would compute them without end."""
+    (tmp_path / "m.pt2").write_bytes(_expressions(exported, text))
+    call = [sys.executable, "-m", "penlight", "optimize", str(tmp_path / "m.pt2"), "-o", str(tmp_path / "m.pen")]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "no expression of sizes" in ended.stderr
+
+
+def test_many_sizes_take_from_the_budget(exported: Records) -> None:
+    slow = "Xor(" + ",".join(f"Lt(Symbol('s{i}')*Symbol('s{i + 1}'),Symbol('s{i + 2}'))" for i in range(16)) + ")"
+    with pytest.raises(BudgetError):
+        penlight.optimize(_expressions(exported, *[slow] * 100))
+
+
+def _with_pickle(records: Records, content: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", compression) as archive:
+        archive.writestr("m/data.pkl", content)
+        archive.writestr("m/version", b"3")
+        for name, value in more.items():
+            archive.writestr(f"m/data/{name[1:]}", value)
+    return packed({**records, "data/sample_inputs/model.pt": stream.getvalue()})
+
+
+def test_pickles_make_no_bytes_of_numbers(exported: Records) -> None:
+    """16 bytes of pickle, 4 GB of memory."""
+    for module in (b"__builtin__", b"builtins"):
+        with pytest.raises(UntrustedError, match="bytearray"):
+            penlight.optimize(
+                _with_pickle(exported, b"\x80\x02c" + module + b"\nbytearray\n\x8a\x05\x00\x00\x00\x00\x01\x85R.")
+            )
+
+
+def test_pickles_inflate_within_the_budget(exported: Records) -> None:
+    with pytest.raises(CaptureError, match="inflate"):
+        penlight.optimize(_with_pickle(exported, b"\x80\x02).", zipfile.ZIP_DEFLATED, _0=bytes(100_000_000)))
+
+
+def test_pickles_share_parts_within_the_budget(exported: Records) -> None:
+    doubled = b"".join(b"q%ch%c\x86" % (i, i) for i in range(40))
+    with pytest.raises(BudgetError):
+        penlight.optimize(_with_pickle(exported, b"\x80\x02)" + doubled + b"}\x86."))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

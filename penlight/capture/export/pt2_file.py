@@ -17,7 +17,9 @@ from __future__ import annotations
 import io
 import json
 import math
+import pickletools
 import re
+import struct
 import zipfile
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -220,9 +222,9 @@ class _Check:
         elif not (_IDENTIFIER if key in _IDENTIFIER_KEYS else _NAME).fullmatch(value):
             raise self.untrusted(where, f"its {key or 'text'} {value[:80]!r} is no name")
 
-    def expression(self, text: str, check: Callable[[str], None], where: str) -> None:
+    def expression(self, text: str, check: Callable[[str], int], where: str) -> None:
         try:
-            check(text)
+            self.budget.step(check(text))
         except NoExpressionError as e:
             raise self.untrusted(where, f"{text[:80]!r} is no expression of sizes: {e}") from None
 
@@ -232,7 +234,7 @@ class _Check:
         ):  # without a dot: a name, which torch looks up nowhere
             return
         found = _OPERATOR.fullmatch(target)
-        if found is None or found[1].startswith("__") or found[2].startswith("__"):
+        if found is None or any(part is not None and part.startswith("__") for part in found.groups()):
             raise self.untrusted(where, f"it calls {target[:80]}, which is no operator")
         if found[1] == "higher_order" and found[2] not in _CONTROL_FLOW:
             raise self.untrusted(where, f"it calls {target[:80]}, which is no control flow")
@@ -333,18 +335,46 @@ class _Check:
             return content
         import torch
 
+        where = f"{self.file}: {record}"
+        try:
+            archive = Archive(np.frombuffer(content, np.uint8), where)
+        except CaptureError as e:
+            raise untrusted(f"{e}. Only archives of torch.save are read") from None
+        archive.budget = self.budget  # which counts what is inflated, too
         self.budget.take(len(content))
+        self.names(archive.read("data.pkl"), where)
+        content = archive.rewritten()
         try:
             with quiet():
                 loaded = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         except Exception as e:  # of any kind: torch's own reader meets whatever a file says
             said = str(e).strip().splitlines()[0][:160] if str(e).strip() else type(e).__name__
-            raise self.untrusted(f"{self.file}: {record}", f"it holds more than tensors ({said})") from None
+            raise self.untrusted(where, f"it holds more than tensors ({said})") from None
         if not isinstance(loaded, (dict, tuple, torch.Tensor)):
-            raise CaptureError(f"{self.file}: {record} holds {type(loaded).__name__}, expected tensors")
+            raise CaptureError(f"{where} holds {type(loaded).__name__}, expected tensors")
+        self.walk(loaded, where, 0)
         made = io.BytesIO()
         torch.save(loaded, made)
         return made.getvalue()
+
+    def names(self, content: bytes, where: str) -> None:
+        """torch allows pickles to call bytearray, which makes as many bytes as a number says."""
+        try:
+            for op, argument, _ in pickletools.genops(content):
+                self.budget.step()
+                if op.name in ("GLOBAL", "INST") and str(argument).rpartition(" ")[2] in ("bytearray", "bytes"):
+                    raise self.untrusted(where, f"it calls {str(argument)[:80]}, which is no tensor")
+        except (ValueError, IndexError, struct.error) as e:
+            raise CaptureError(f"{where}: data.pkl is no pickle: {str(e)[:160]}") from None
+
+    def walk(self, value: Any, where: str, depth: int) -> None:
+        """Containers may share parts: whoever walks them later meets each as often as it is in them."""
+        self.budget.step()
+        if depth > _MAX_DEPTH:
+            raise CaptureError(f"{where}: values are nested deeper than {_MAX_DEPTH}")
+        if isinstance(value, (dict, list, tuple, set)):
+            for item in [*value, *value.values()] if isinstance(value, dict) else value:
+                self.walk(item, where, depth + 1)
 
     def untrusted(self, where: str, what: str) -> UntrustedError:
         return untrusted(f"{where}: {what}")

@@ -62,10 +62,16 @@ _CALLED = {
 }
 
 
-def unpickle(data: bytes, where: str, storage: StorageReader | None = None, budget: Budget | None = None) -> Any:
+def unpickle(
+    data: bytes,
+    where: str,
+    storage: StorageReader | None = None,
+    budget: Budget | None = None,
+    made: list[ScriptObject | EnumValue] | None = None,
+) -> Any:
     """The value of a pickle. `where` begins error messages ("model.ptl: data.pkl"); `storage` finds the bytes of tensors by the
-    key that the pickle gives."""
-    reader = _Reader(data, where, storage, budget or Budget(len(data), where))
+    key that the pickle gives; `made` gets every object of a class as it is made, whether or not the value holds it in the end."""
+    reader = _Reader(data, where, storage, budget or Budget(len(data), where), [] if made is None else made)
     try:
         return reader.run()
     except (IndexError, struct.error):
@@ -76,8 +82,16 @@ def unpickle(data: bytes, where: str, storage: StorageReader | None = None, budg
 
 
 class _Reader:
-    def __init__(self, data: bytes, where: str, storage: StorageReader | None, budget: Budget) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        where: str,
+        storage: StorageReader | None,
+        budget: Budget,
+        made: list[ScriptObject | EnumValue],
+    ) -> None:
         self.data = data
+        self.made = made
         self.where = where
         self.at = 0
         self.stack: list[Any] = []
@@ -286,13 +300,14 @@ class _Reader:
             raise self.error(f"state for {type(target).__name__}, which is no new object")
         self.plain(shape, f"the state of {target.type_name}")
         made = ScriptObject(target.type_name)
-        # attributes come as a bare dict; one that __getstate__ returned has a type tag
+        # attributes come as a bare dict; one that __getstate__ returned has a type tag, but for that of a hostile or an old file
         if type(state) is dict and not made.is_custom:
             if not all(isinstance(name, str) for name in state):
                 raise self.error(f"an attribute of {target.type_name} has a name that is no text")
             made.attributes = state
         else:
             made.state, made.has_state = state, True
+        self.made.append(made)
         self.push(made, shape)
 
     def reduce(self) -> None:
@@ -306,7 +321,9 @@ class _Reader:
             return
         self.plain(shape, f"a call of {name}")
         if name.startswith("__torch__."):
-            self.push(EnumValue(name, arguments), shape)
+            value = EnumValue(name, arguments)
+            self.made.append(value)
+            self.push(value, shape)
             return
         given = self.arguments(arguments, name)
         if name in _LISTS:

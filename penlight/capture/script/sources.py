@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.archive import Archive
 from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.read import objects_in, opened
+from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
+from penlight.capture.script.clean_file import clean, clean_legacy
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
 from penlight.capture.script.levels import use_all_levels, use_engine_levels
 from penlight.capture.source import SourceProgram
-from penlight.capture.trust import is_packed_class, suspicious_word, untrusted
-from penlight.errors import CaptureError
+from penlight.capture.trust import untrusted
+from penlight.errors import CaptureError, UntrustedError
 from penlight.ir.graph import Program
 from penlight.ir.script import OPERATORS, Bundle, Script
 
@@ -36,33 +37,29 @@ Say = Callable[[str], None]
 
 def open_torchscript(source: str | os.PathLike[str] | bytes, trust: bool = False) -> Any:
     """A .pt file. Those of PyTorch before 1.4 have another format, which only torch reads."""
-    archive = Archive(*opened(source))
+    data, file = opened(source)
+    archive = Archive(data, file)
     if "model.json" not in archive:
         return SourceProgram(source, trust)
-    if not trust and _runs_while_loaded(archive):
-        raise untrusted("TorchScript of PyTorch before 1.4 with code that torch runs while it loads the file")
-    return _loaded(archive.rewritten()) or SourceProgram(source)
+    return _loaded(archive.rewritten() if trust else clean_legacy(archive, file)) or SourceProgram(source)
 
 
-def torch_module(program: SourceProgram) -> torch.jit.ScriptModule | None:
+def torch_module(program: SourceProgram, must: bool = False) -> torch.jit.ScriptModule | None:
     """A .pt file as torch opens it; None where torch is not installed, or lacks a class or an operator that the file names, or would do more
-    than compute and the file is not trusted.
-
-    torch runs __setstate__ of classes while it loads a file, with all of its operators. So it gets a file only when the reader here has
-    run each of them, within its limits, and no code in the file has a word in it that may name an operator that reaches outside."""
+    than compute and the file is not trusted. `must`: that is an error then, which says what it would do."""
     if not _has_torch():
         return None
-    if not program.trust:
-        if _suspicious_word(program.archive):
-            return None
-        try:
-            script = program.script()
-        except CaptureError:
-            return None
-        module, constants = program.state()
-        if not all(is_packed_class(o.type_name) for o in objects_in([module, *constants, script.module])):
-            return None
-    return _loaded(program.archive.rewritten())
+    if program.trust:
+        return _loaded(program.archive.rewritten())
+    try:
+        return _loaded(clean(program))
+    except UntrustedError:
+        if must:
+            raise
+    except CaptureError as e:
+        if must:
+            raise untrusted(f"torch gets a file only where Penlight can read it, and here it cannot: {e}") from None
+    return None
 
 
 def _loaded(data: bytes) -> torch.jit.ScriptModule | None:
@@ -77,16 +74,6 @@ def _loaded(data: bytes) -> torch.jit.ScriptModule | None:
             return torch.jit.load(io.BytesIO(data), map_location="cpu")  # type: ignore[no-any-return]
     except RuntimeError:
         return None
-
-
-def _suspicious_word(archive: Archive) -> str:
-    code = (archive.read(name) for name in archive.records if name.startswith("code/") and name.endswith(".py"))
-    return next(filter(None, (suspicious_word(text.decode("latin-1")) for text in code)), "")
-
-
-def _runs_while_loaded(archive: Archive) -> bool:
-    code = (archive.read(name) for name in archive.records if name.endswith(".py"))
-    return any(b"__setstate__" in text or suspicious_word(text.decode("latin-1")) for text in code)
 
 
 def capture_script(

@@ -240,7 +240,8 @@ class Method(Expressions):
 
     def _for(self, node: ast.For) -> None:
         """for i in range(n). The loop has three registers in a row: how often it ran, n, and whether it goes on; inside, the third holds i."""
-        assert isinstance(node.target, ast.Name)
+        if not isinstance(node.target, ast.Name):
+            raise self.error(f"a loop over {ast.unparse(node.target)[:60]}, which is no variable")
         call = node.iter
         if not (
             isinstance(call, ast.Call)

@@ -31,7 +31,13 @@ class Expressions(OperatorCalls):
 
     def literal(self, node: ast.expr) -> Any:
         """The value of a default or a constant of a class."""
-        value = self.expression(node)
+        try:
+            value = self.expression(node)
+        except IndexError:
+            if self.frames:
+                raise
+            # defaults belong to no call: there are no variables that a name could mean, and nothing can be called
+            raise self.error("a default that is more than a literal") from None
         if not isinstance(value.at, Const):
             if isinstance(node, ast.Call) and len(node.args) == 2:  # annotate(T, …)
                 node = node.args[1]
@@ -211,7 +217,7 @@ class Expressions(OperatorCalls):
         if base:
             results = self.operators(base, node, 1, into)
             return results[0] if results else self.constant(None)
-        if isinstance(func, ast.Attribute) and func.attr == "__new__":
+        if isinstance(func, ast.Attribute) and func.attr == "__new__" and node.args:
             made = annotated(node.args[0])
             declared = self.class_of(made)
             if declared is None:
@@ -222,7 +228,8 @@ class Expressions(OperatorCalls):
         arguments = [self.expression(a) for a in node.args]
         keywords = {k.arg: self.expression(k.value) for k in node.keywords if k.arg}
         if callee is None:
-            assert isinstance(func, ast.Attribute)
+            if not isinstance(func, ast.Attribute):
+                raise self.error(f"it calls {ast.unparse(func)[:60]}, which is no name")
             return self.method_call(self.expression(func.value), func.attr, arguments, keywords)
         if isinstance(callee, Class):
             self.shared.script.classes[callee.name] = list(callee.attributes)

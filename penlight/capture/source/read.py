@@ -21,7 +21,7 @@ from penlight.capture.source.scope import Shared
 from penlight.capture.source.types import Type
 from penlight.errors import CaptureError
 from penlight.ir.script import Script
-from penlight.ir.values import ScriptObject, Storage
+from penlight.ir.values import EnumValue, ScriptObject, Storage, TypedDict
 
 
 class SourceProgram:
@@ -44,34 +44,56 @@ class SourceProgram:
 
     def state(self) -> tuple[ScriptObject, tuple[Any, ...]]:
         """The module as it was saved, and the constants of its code; objects of classes with __setstate__ are not unpacked."""
-        return self._state()
+        module, constants, _ = self._state()
+        return module, constants
 
     def script(self, methods: Sequence[str] | None = None) -> Script:
         """The module in eval mode, and the code of these methods; None: of all that it has."""
         missing = [m for m in methods or () if m not in self.methods]
         if missing:
             raise CaptureError(f"the file has no method {', '.join(missing)}; it has {', '.join(self.methods)}")
-        module, constants = self._state()
+        module, constants, made = self._state()
         shared = Shared(Script({}, module, []), self.declarations, list(constants), self.version)
-        _restore(objects_in([module, *constants]), shared, self.file)
+        objects = objects_in([module, *constants])
+        _check_made(made, objects, shared, self.file)
+        _restore(objects, shared, self.file)
         name_tensors(module)
         _compile(shared, self.methods if methods is None else methods)
         return shared.script
 
-    def _state(self) -> tuple[ScriptObject, tuple[Any, ...]]:
+    def _state(self) -> tuple[ScriptObject, tuple[Any, ...], list[ScriptObject | EnumValue]]:
+        """Also all objects that were made on the way."""
         storages: dict[str, Storage] = {}
+        made: list[ScriptObject | EnumValue] = []
 
         def unpickled(name: str, folder: str) -> Any:
             where = f"{self.file}: {name}"
             return unpickle(
-                self.archive.read(name), where, storages_in(self.archive, folder, storages), self.archive.budget
+                self.archive.read(name), where, storages_in(self.archive, folder, storages), self.archive.budget, made
             )
 
         module = unpickled("data.pkl", "data/")
         constants = unpickled("constants.pkl", "constants/") if "constants.pkl" in self.archive else ()
         if not isinstance(module, ScriptObject) or not isinstance(constants, tuple):
             raise CaptureError(f"{self.file}: data.pkl holds {type(module).__name__}, expected a module")
-        return module, constants
+        return module, constants, made
+
+
+def _check_made(made: list[ScriptObject | EnumValue], objects: list[ScriptObject], shared: Shared, file: str) -> None:
+    """torch runs __setstate__ of every object as soon as it is made. So each must be one that is restored here: none is made and then dropped,
+    and what is called as an enum is one (to torch, a call of a class makes an object too)."""
+    known = {id(o) for o in objects}
+    for value in made:
+        if isinstance(value, ScriptObject):
+            if id(value) not in known:
+                raise CaptureError(
+                    f"{file}: an object of class {value.type_name} is made and then not used, which torch.jit.save does not write:"
+                    " do not trust this file"
+                )
+        else:
+            declared = shared.declarations.class_of(Type(value.type_name))
+            if declared is None or declared.kind != "Enum":
+                raise CaptureError(f"{file}: a value of the enum {value.type_name}, for which the file has no code")
 
 
 def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
@@ -85,6 +107,9 @@ def _restore(objects: list[ScriptObject], shared: Shared, file: str) -> None:
         if declared is None:
             raise CaptureError(f"{file}: an object of class {value.type_name}, for which the file has no code")
         names = list(declared.attributes)
+        if not value.has_state and {"__getstate__", "__setstate__"} <= declared.methods.keys():
+            # to torch, whatever was saved of such a class is a state, also plain attributes
+            value.state, value.has_state, value.attributes = TypedDict(value.attributes), True, {}
         if value.has_state and "__setstate__" in declared.methods:
             method = Method(shared, Type(declared.name), declared.methods["__setstate__"]).run()
             if not restore(value, method, shared.script.constants, file, shared.declarations.archive.budget, names):

@@ -1,0 +1,368 @@
+"""Text that torch compiles may name an operator in many ways, and may run while it is compiled: each way, in a TorchScript file that torch.jit.load
+lets write a file, and that Penlight does not give to torch. What torch.jit.save writes of ordinary models passes."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import penlight
+from penlight.capture.quiet import quiet
+from penlight.capture.script import open_torchscript, torch_module
+from penlight.capture.script.clean_file import clean
+from penlight.capture.source import SourceProgram
+from penlight.capture.source.computes import NotPlainError, check_texts
+from penlight.errors import CaptureError, PenlightError, UntrustedError
+from tests.tools.call import Penlight
+
+Records = dict[str, bytes]
+CODE = "code/__torch__.py"
+
+
+class Adds(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.w
+
+
+def saved(module: nn.Module) -> bytes:
+    stream = io.BytesIO()
+    with quiet():
+        torch.jit.save(torch.jit.script(module.eval()), stream)
+    return stream.getvalue()
+
+
+def records_of(data: bytes) -> Records:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        return {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+
+@pytest.fixture(scope="module")
+def adds() -> Records:
+    found = records_of(saved(Adds()))
+    # the class under a name of its own, whatever module the tests are in
+    code = next(name for name in found if name.startswith("code/") and name.endswith(".py"))
+    prefix = code[len("code/") : -len(".py")].replace("/", ".").encode()
+    text = found.pop(code).replace(prefix + b".Adds", b"__torch__.Adds")
+    found[CODE] = text
+    found["data.pkl"] = found["data.pkl"].replace(prefix + b"\nAdds", b"__torch__\nAdds")
+    return {n: c for n, c in found.items() if not n.endswith(".debug_pkl")}
+
+
+def packed(records: Records) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, content in records.items():
+            archive.writestr(f"m/{name}", content)
+    return stream.getvalue()
+
+
+def restoring(records: Records, *body: str, more: str = "") -> Records:
+    """The same with __getstate__ and __setstate__, which the pickle, whose state is plain attributes, does not show."""
+    lines = [
+        "  def __getstate__(self: __torch__.Adds) -> Any:", "    return 1",
+        "  def __setstate__(self: __torch__.Adds,", "    state: Any) -> NoneType:", *(f"    {line}" for line in body),
+        "    self.w = torch.ones([3])", "    self.training = False",
+        *(["    self._is_full_backward_hook = None"] if b"_is_full_backward_hook" in records[CODE] else []), "    return None", more,
+    ]  # fmt: skip
+    return {**records, CODE: records[CODE] + "\n".join(lines).encode() + b"\n"}
+
+
+# ---- ways in: each writes the file of this name ----
+def octal(records: Records, path: str) -> Records:
+    return restoring(records, f'getattr(ops.aten, "\\163ave")(7, "{path}")')
+
+
+def adjacent(records: Records, path: str) -> Records:
+    """torch puts texts that follow each other together."""
+    return restoring(records, f'getattr(ops.aten, "sa" "ve")(7, "{path}")')
+
+
+def in_brackets(records: Records, path: str) -> Records:
+    return restoring(records, f'(ops.aten).save(7, "{path}")')
+
+
+def autograd(records: Records, path: str) -> Records:
+    return restoring(records, f'ops.prim.autograd.save(7, "{path}")')
+
+
+def alias(records: Records, path: str) -> Records:
+    return restoring(records, "a = ops.aten", f'a.save(7, "{path}")')
+
+
+def tabs(records: Records, path: str) -> Records:
+    return restoring(records, f'torch\t.\tsave(7, "{path}")')
+
+
+def continued(records: Records, path: str) -> Records:
+    return restoring(records, f'torch.\\\n      save(7, "{path}")')
+
+
+def default_argument(records: Records, path: str) -> Records:
+    """torch computes defaults while it compiles."""
+    more = f'def made() -> int:\n  torch.save(7, "{path}")\n  return 1\n'
+    code = records[CODE].replace(b"x: Tensor)", b"x: Tensor,\n    n: int=__torch__.made())")
+    return {**records, CODE: code + more.encode()}
+
+
+def constant(records: Records, path: str) -> Records:
+    more = f'def made() -> int:\n  torch.save(7, "{path}")\n  return 1\n'
+    code = records[CODE].replace(b"  w : Tensor", b"  k : Final[int] = __torch__.made()\n  w : Tensor")
+    return {**records, CODE: code + more.encode()}
+
+
+def other_case(records: Records, path: str) -> Records:
+    """torch finds records whatever their case, the first of them."""
+    evil = alias(records, path)
+    return {"CODE/__torch__.py": evil[CODE], **records}
+
+
+def call_of_a_class(records: Records, path: str) -> Records:
+    """REDUCE of a class makes an object, to torch."""
+    code = restoring(records, f'torch.save(7, "{path}")')[CODE].replace(b"Adds", b"Other")
+    pickle = b"\x80\x02(c__torch__\nOther\nK\x01Rt."
+    return {**records, CODE: records[CODE] + code, "constants.pkl": pickle}
+
+
+def dropped(records: Records, path: str) -> Records:
+    """The second value of a key takes the place of an object, which was made all the same."""
+    code = restoring(records, f'getattr(ops.aten, "\\163ave")(7, "{path}")')[CODE].replace(b"Adds", b"Other")
+    pickle = b"\x80\x02}(X\x01\x00\x00\x00ac__torch__\nOther\n)\x81}bX\x01\x00\x00\x00aK\x01u\x85."
+    return {**records, CODE: records[CODE] + code, "constants.pkl": pickle}
+
+
+WAYS = [
+    octal, adjacent, in_brackets, autograd, alias, tabs, continued, default_argument, constant, other_case, call_of_a_class, dropped,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_torch_gets_no_such_file(adds: Records, way: Callable[..., Records], tmp_path: Path) -> None:
+    marker = tmp_path / "marker"
+    data = packed(way(adds, str(marker)))
+    with contextlib.suppress(CaptureError):
+        torch_module(SourceProgram(data))
+    for inputs in (None, (torch.ones(3),)):
+        with contextlib.suppress(PenlightError):
+            penlight.optimize(data, inputs)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_the_attacks_are_real(adds: Records, way: Callable[..., Records], tmp_path: Path) -> None:
+    """torch alone does what the file says: so the test above tests something."""
+    marker = tmp_path / "marker"
+    with contextlib.suppress(RuntimeError), quiet():
+        torch.jit.load(io.BytesIO(packed(way(adds, str(marker)))))
+    assert marker.exists()
+
+
+def test_plain_attributes_are_a_state(adds: Records) -> None:
+    """Of a class with __getstate__ and __setstate__, as torch takes them."""
+    with pytest.raises(CaptureError, match="__setstate__"):
+        clean(SourceProgram(packed(restoring(adds, 'print("seen")'))))
+
+
+@pytest.mark.parametrize("called", [call_of_a_class, dropped])
+def test_every_object_is_restored_here(adds: Records, called: Callable[..., Records]) -> None:
+    """Also where the text is plain: then __setstate__ does something else that is not run here."""
+    records = called(adds, "x")
+    for word in (b'torch.save(7, "x")', b'getattr(ops.aten, "\\163ave")(7, "x")'):
+        records[CODE] = records[CODE].replace(word, b"y = torch.zeros([9])")
+    with pytest.raises(CaptureError, match="enum|not used"):
+        clean(SourceProgram(packed(records)))
+
+
+LOOPS = {
+    "loop": ("i = 0", "while True:", "  i = torch.add(i, 1)"),
+    "called": ("i = (self).again(1)",),
+    "operator": ("i = torch.add(self, self)",),
+}  # fmt: skip
+AGAIN = "  def {}(self: __torch__.Adds,\n    i: int) -> int:\n    for j in range(i):\n      k = torch.add(j, 1)\n    return i"
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_setstate_has_no_loops(adds: Records, loop: str) -> None:
+    more = AGAIN.format("__add__" if loop == "operator" else "again")
+    with pytest.raises(UntrustedError, match="a loop"):
+        clean(SourceProgram(packed(restoring(adds, *LOOPS[loop], more="" if loop == "loop" else more))))
+
+
+@pytest.mark.parametrize("command", ["compare", "optimize", "bench"])
+def test_commands_do_not_hang(adds: Records, command: str, tmp_path: Path) -> None:
+    (tmp_path / "m.pt").write_bytes(packed(restoring(adds, *LOOPS["loop"])))
+    penlight.optimize(packed(adds), (torch.ones(3),)).save(tmp_path / "plain.pen")
+    more = [str(tmp_path / "plain.pen")] if command == "compare" else ["--shape", "3"]
+    call = [sys.executable, "-m", "penlight", command, str(tmp_path / "m.pt"), *more]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 1
+    assert "__setstate__" in ended.stderr
+    assert "fault of Penlight" not in ended.stderr
+
+
+@pytest.mark.parametrize("command", ["compare", "optimize", "bench"])
+def test_commands_write_nothing(adds: Records, command: str, tmp_path: Path, penlight_command: Penlight) -> None:
+    marker = tmp_path / "marker"
+    (tmp_path / "m.pt").write_bytes(packed(octal(adds, str(marker))))
+    penlight.optimize(packed(adds), (torch.ones(3),)).save(tmp_path / "plain.pen")
+    more = [tmp_path / "plain.pen"] if command == "compare" else ["--shape", "3"]
+    told = penlight_command(command, tmp_path / "m.pt", *map(str, more))
+    assert told.code == 1
+    assert not marker.exists()
+    if command == "compare":  # which needs torch
+        assert "--trust" in told.err
+        penlight_command(command, tmp_path / "m.pt", *map(str, more), "--trust")
+        assert marker.exists()
+
+
+def test_names_that_differ_in_capitals(adds: Records) -> None:
+    with pytest.raises(CaptureError, match="capitals"):
+        clean(SourceProgram(packed({**adds, "code/__TORCH__.py": b""})))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'torchvision_write = ops.image.write_file(x, "f")', "y = ops.torchvision.nms(x, x, 0.5)", "y = ops.aten.save(x)", "y = ops.prim.PythonOp(x)",
+        "y = ops.prim.rpc_sync(x)", "y = rpc_async(x)", "f = rpc_async", "t = torch", "o = ops", "y = ops.aten", "y = torch.add.x(x)", "y = torch.a.save(x)",
+        "y = getattr(torch, n)", 'y = getattr(x, "sa" "ve")', 'y = getattr(x, "\\x73ave")', 'y = getattr(x, name)', 'g = (x)("f")', "y = x[0](1)",
+        "y = __torch__.torch.classes.dist_c10d.Store(1)", "y = __torch__.torch.classes", "y = __torch__", "y = __torch__.torch",
+        'y = """text"""', "y = 1 # type: x", "y = x;z = 1", "y = 'a", "y = (1", "y = 1)", "y = \u00e9", 'y = f"x"', "y = 1x", "y = unknown(1)", "@x",
+    ],
+)  # fmt: skip
+def test_what_is_refused(line: str) -> None:
+    with pytest.raises(NotPlainError):
+        check_texts([f"def f(x: Tensor) -> Tensor:\n  {line}\n  return x\n".encode()])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x: int=g()) -> int:\n  return x\n", "def f(x: int=[1] * 9) -> int:\n  return x\n", "class A(NamedTuple):\n  x : int = torch.numel(y)\n",
+        "class A(Module):\n  k : Final[int] = 2 ** 9\n", "def f(x: List[int]=[i for i in y]) -> int:\n  return x\n", "def f(x: int) -> int: return g(x)\n",
+        "def g(x: int) -> int:\n  return x\ny = g(1)\n",
+    ],
+)  # fmt: skip
+def test_nothing_is_computed_while_it_is_compiled(text: str) -> None:
+    with pytest.raises(NotPlainError):
+        check_texts([text.encode()])
+
+
+# ---- ordinary files ----
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+
+def _relu(x: torch.Tensor) -> torch.Tensor:
+    return x.relu()
+
+
+class Odd(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.color = {"\u00e4": 1, "b": 2}, Color.RED
+        self.parts = nn.ModuleList([Adds(), Adds()])
+        self.named = nn.ModuleDict({"x-y": Adds()})
+
+    def forward(self, x: torch.Tensor, n: int = 2, f: float = 1e-5) -> tuple[torch.Tensor, int, dict[str, int], str]:
+        if x.numel() < 0:
+            raise ValueError("n\u00f6 %s" % "x")  # noqa: UP031
+        y = torch.jit.wait(torch.jit.fork(_relu, x))
+        for part in self.parts:
+            y = part(y)
+        for q in range(n):
+            y = y + q * f if q % 2 == 0 else y - q
+        if self.color == Color.GREEN:
+            y = y * 2
+        while y.sum() < 0:
+            y = y + 1
+        with torch.no_grad():
+            y[0] = 1
+        return y, len([i * 2 for i in range(n)]), self.words, "a\t\x01'\"".upper() + "\u20ac {}".format(n)  # noqa: UP032
+
+
+class Keeps(nn.Module):
+    """A dict as its state."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = torch.ones(2)
+
+    @torch.jit.export
+    def __getstate__(self) -> dict[str, torch.Tensor]:
+        return {"w": self.w}
+
+    @torch.jit.export
+    def __setstate__(self, state: dict[str, torch.Tensor]) -> None:
+        self.w = state["w"]
+        self.training = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.w
+
+
+@pytest.mark.parametrize("module", [Odd, Keeps, lambda: nn.LSTM(3, 4), lambda: nn.Transformer(8, 2, 1, 1, 8)])
+def test_ordinary_files_go_to_torch(module: Callable[[], nn.Module]) -> None:
+    clean(SourceProgram(saved(module())))
+    assert torch_module(SourceProgram(saved(module()))) is not None
+
+
+def test_quantized_files_go_to_torch() -> None:
+    module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval(), {nn.Linear})
+    found = torch_module(SourceProgram(saved(module)))
+    assert found is not None
+    x = torch.rand(2, 4)
+    torch.testing.assert_close(found(x), module(x))
+
+
+def test_bundled_inputs_go_to_torch(tmp_path: Path) -> None:
+    import torch.utils.bundled_inputs as bundled
+
+    with quiet():
+        script = torch.jit.script(Adds().eval())
+        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
+        torch.jit.save(script, str(tmp_path / "m.pt"))
+    (bundle,) = penlight.optimize(tmp_path / "m.pt").bundled_inputs()
+    assert bundle.has_outputs
+
+
+# ---- before 1.4 ----
+def _legacy(code: bytes, **module: Any) -> bytes:
+    main = {"name": "M", "torchscriptArena": {"key": "odd/m.txt"}, **module}
+    table = {
+        "producerName": "pytorch",
+        "protoVersion": "5",
+        "mainModule": {"name": "N", "submodules": [main]},
+        "tensors": [],
+    }
+    return packed({"model.json": json.dumps(table).encode(), "attributes.pkl": b"\x80\x02).", "odd/m.txt": code})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        _legacy(b'def forward(self,\n    x: Tensor) -> Tensor:\n  getattr(ops.aten, "\\163ave")(7, "x")\n  return x\n'),
+        _legacy(b"def __setstate__(self,\n    x: int) -> None:\n  return None\n"),
+        _legacy(b"", getStateAttributeId="0"), _legacy(b"", get_state_attribute_id=0),
+    ],
+)  # fmt: skip
+def test_files_before_1_4(data: bytes) -> None:
+    """Whatever name the record with the code has."""
+    with pytest.raises(UntrustedError, match="trust=True"):
+        open_torchscript(data)
