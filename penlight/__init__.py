@@ -178,8 +178,8 @@ def load(
       with f16), or the device fails, the model runs on the CPU, and a DeviceWarning says why.
     copy: read the file into memory, for files that may change underneath. isa: force an instruction set.
     memory_limit: bytes that a run may take: intermediate values, tables, results, all values of interpreted code; 0: any number; None: as
-      many as the machine has, or its container. max_steps: instructions, and elements that operators go through, of an interpreted method
-      in one call; 0: any number; None: 2 ** 44. Over either, RunError. Ctrl-C ends a run on the CPU too, wherever it is.
+      many as the machine has, or its container. max_steps: instructions, and elements that operators go through (of text: 16 bytes), of an
+      interpreted method in one call; 0: any number; None: 2 ** 44. Over either, RunError. Ctrl-C ends a run on the CPU too, wherever it is.
     """
     from penlight.agreement import load_verified
     from penlight.model import Model

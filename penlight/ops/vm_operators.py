@@ -77,6 +77,7 @@ class VmOperator:
     variadic: bool
     quantized: bool
     nhwc: bool  # takes images that lie so underneath
+    counts: bool  # goes through a part of its strings only, and counts that itself
     shares: bool  # whether a result may share memory with an argument, or be part of it
     source: Path
     form: int = 0  # which of the PEN_OP's schemas it was written as
@@ -214,6 +215,7 @@ def parse_schema(schema: str, symbol: str = "", options: str = "", source: Path 
         variadic,
         "quantized" in options,
         "nhwc" in options,
+        "counts" in options,
         shares,
         source,
         **more,
@@ -309,7 +311,7 @@ class _Tables:
         options_at = max(op.options_at, 0)
         if len(op.params) > 63 or op.form > 127 or max(op.outs, op.results, op.word, options_at) > 15:
             raise ValueError(f"{op.name}: more than an OpEntry holds (runtime/vm/op.h): widen its fields")
-        numbers = f"{len(op.params)}, {op.outs}, {op.results}, {int(op.variadic)}, {int(op.quantized)}, {op.writes}"
+        numbers = f"{len(op.params)}, {op.outs}, {op.results}, {int(op.variadic)}, {int(op.quantized)}, {op.writes}, {int(op.counts)}"
         return (
             f"{{{self.text(op.name)}, {self.function(f'op_{op.symbol}')}, {self.first_param(op.params)}, {more}, {numbers}, "
             f"{op.form}, {int(op.nhwc)}, {op.word}, {options_at}}}"

@@ -464,6 +464,8 @@ static void test_null(const pen_model* model) {
   CHECK(pen_model_input_count(NULL, NULL) == -1 && pen_model_input_info(model, NULL, 0, NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_create(NULL, NULL, NULL, &session, &error) == PEN_ERROR_ARGUMENT && strcmp(error.message, "session: got none") == 0);
   CHECK(pen_session_create(model, NULL, NULL, NULL, NULL) == PEN_ERROR_ARGUMENT);
+  expect_failure(pen_processor_describe(NULL, &error), PEN_ERROR_ARGUMENT, "processor: expected room for it");
+  CHECK(pen_processor_describe(NULL, NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_set_input(NULL, 0, &t) == PEN_ERROR_ARGUMENT && pen_session_prepare(NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_set_output(NULL, 0, NULL, 0) == PEN_ERROR_ARGUMENT && pen_session_run(NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_output(NULL, 0, &t) == PEN_ERROR_ARGUMENT && !pen_session_take_output(NULL, 0) &&

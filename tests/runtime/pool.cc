@@ -142,6 +142,25 @@ static void test_a_slow_caller_without_help() {
   pool_destroy(pool);
 }
 
+// The other thread is at work until the caller, which has nothing left to do, has been asked.
+struct Waits {
+  bool there, asked;
+};
+static void wait_for_other(void* context, int64_t, int64_t, int worker) {
+  Waits* w = static_cast<Waits*>(context);
+  if (worker != 0) __atomic_store_n(&w->there, true, __ATOMIC_RELEASE);
+  while (!__atomic_load_n(worker == 0 ? &w->there : &w->asked, __ATOMIC_ACQUIRE)) sched_yield();
+}
+static void test_asking_while_others_work() {
+  ThreadPool* pool = pool_create(2);
+  Waits waits = {};
+  pool_while_waiting(pool, [](void* context) { __atomic_store_n(&static_cast<Waits*>(context)->asked, true, __ATOMIC_RELEASE); });
+  pool_run(pool, 2, wait_for_other, &waits);
+  pool_while_waiting(pool, nullptr);
+  CHECK(waits.there && waits.asked);
+  pool_destroy(pool);
+}
+
 static void test_alone() {
   const int64_t hour = 3600 * INT64_C(1000000000);
   ThreadPool* pool = pool_create(3);
@@ -218,6 +237,7 @@ int main() {
   test_shares();
   test_each_task_once();
   test_a_slow_caller_without_help();
+  test_asking_while_others_work();
   test_alone();
   test_phases();
   test_phases_after_being_alone();

@@ -66,6 +66,104 @@ def test_elements_count_as_steps() -> None:
         load(text, max_steps=900)(x)
 
 
+LONG = "r1 = list(7)\n r2 = aten::mul.left_t(r1, 1000000)"
+# 4 MB, twice: the same text in two objects.
+TEXT = "r1 = aten::ljust('a', 4000000, 'b')\n r2 = aten::ljust('a', 4000000, 'b')"
+KEYS = """r2 = dict()
+  r3 = move(0)
+  fill:
+  aten::_set_item.int(r2, r3, r3)
+  r3 = aten::add.int(r3, 1)
+  r4 = aten::lt.int(r3, 20000)
+  branch(r4) -> filled
+  jump() -> fill
+  filled:"""
+EXPANDED_TEXT = "r1 = aten::expand(k0, [600000], False)"
+AGAIN = {
+    "slice": (LONG, "r3 = aten::slice.t(r2, 1, None, 1)"),
+    "copy": (LONG, "r3 = aten::copy.t(r2)"),
+    "add": (LONG, "r3 = aten::add.t(r2, r1)"),
+    "mul": (LONG, "r3 = aten::mul.left_t(r2, 2)"),
+    "insert": (LONG, "aten::insert.t(r2, 0, 1)"),
+    "pop": (LONG, "r3 = aten::pop.t(r2, 0)"),
+    "Delete": (LONG, "aten::Delete.t(r2, 0)"),
+    "reverse": (LONG, "aten::reverse.t(r2)"),
+    "sort": (LONG, "aten::sort.int(r2, False)"),
+    "sorted": (LONG, "r3 = aten::sorted.int(r2)"),
+    "sum": (LONG, "r3 = aten::sum.int(r2)"),
+    "max": (LONG, "r3 = prim::max.self_int(r2)"),
+    "count": (LONG, "r3 = aten::count.int(r2, 8)"),
+    "index": (LONG + "\n r3 = aten::append.t(r2, 8)", "r3 = aten::index.list_int(r2, 8)"),
+    "contains": (LONG, "r3 = aten::__contains__.int_list(r2, 8)"),
+    "eq": (LONG, "r3 = aten::eq.int_list(r2, r2)"),
+    "tensor": (LONG, "r3 = aten::tensor(r2, None, None, False)"),
+    "tolist": (LONG + "\n r4 = aten::tensor(r2, None, None, False)", "r3 = prim::tolist(r4, 1, 0)"),
+    "str of a list": (LONG, "r3 = aten::str(r2)"),
+    "isinstance": (LONG, "r3 = isinstance List[int] (r2)"),
+    "range": (LONG, "r3 = prim::rangelist(1000000)"),
+    "eq.str": (TEXT, "r3 = aten::eq.str(r1, r2)"),
+    "lt.str": (TEXT, "r3 = aten::lt.str(r1, r2)"),
+    "count of long strings": (TEXT + "\n r4 = list(r1)\n r4 = aten::mul.left_t(r4, 1000)", "r3 = aten::count.str(r4, r2)"),
+    "find": (TEXT, "r3 = aten::find(r1, 'c', 0, -1)"),
+    "find of long text": (TEXT + "\n r2 = aten::ljust('b', 2000000, 'b')\n r2 = aten::add.str(r2, 'c')", "r3 = aten::find(r1, r2, 0, -1)"),
+    "rsplit": (TEXT, "r3 = aten::rsplit(r1, 'c', -1)"),
+    "replace": (TEXT, "r3 = aten::replace(r1, 'c', 'd', -1)"),
+    "startswith": (TEXT, "r3 = aten::startswith(r1, r2, 0, -1)"),
+    "upper": (TEXT, "r3 = aten::upper(r1)"),
+    "add.str": (TEXT, "r3 = aten::add.str(r1, 'x')"),
+    "slice.str": (TEXT, "r3 = aten::slice.str(r1, 1, None, 1)"),
+    "strip": (TEXT, "r3 = aten::strip(r1, r2)"),
+    "list.str": (TEXT + "\n r2 = aten::slice.str(r1, 0, 500000, 1)", "r3 = aten::list(r2)"),
+    "join": ("r1 = list('ab')\n r2 = aten::mul.left_t(r1, 1000000)", "r3 = aten::join(', ', r2)"),
+    "format": (TEXT, "r3 = aten::format('{}', r1)"),
+    "hash": (TEXT, "r3 = aten::hash.generic(r1)"),
+    "a long key": (TEXT + "\n r4 = dict(r1, 1)", "r3 = aten::__getitem__.Dict_str(r4, r2)"),
+    "keys": (KEYS, "r3 = aten::keys.int(r2)"),
+    "items": (KEYS, "r3 = aten::items.int(r2)"),
+    "copy.dict": (KEYS, "r3 = aten::copy.Dict_int(r2)"),
+    "clear": (KEYS, "aten::clear.int(r2)"),
+    "str of a tensor": (EXPANDED_TEXT, "r3 = aten::str(r1)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "line"), AGAIN.values(), ids=AGAIN)
+def test_what_operators_go_through_counts(made: str, line: str) -> None:
+    """Lists, dicts and text as well: a hundred thousand times what takes a millisecond was more than a minute."""
+    text = f"forward(self):\n {made}\n again:\n {line}\n jump() -> again"
+    start = time.monotonic()
+    with pytest.raises(penlight.RunError, match=r"at most 5000000 steps \(max_steps\)"):
+        load(text, [np.float32(0.1).reshape(1)], memory_limit=256 << 20, max_steps=5_000_000)()
+    assert time.monotonic() - start < 20, "it takes a tenth of a second where nothing else runs"
+
+
+def test_what_is_shared_counts_each_time() -> None:
+    """Tuples of the tuple before, twice: 40 of them are 2^40 numbers to compare."""
+    text = "forward(self):\n r1 = tuple(1, 2)\n r2 = tuple(1, 2)\n"
+    text += " r1 = tuple(r1, r1)\n r2 = tuple(r2, r2)\n" * 40
+    text += " r3 = list(r1, r2)\n aten::sort.any(r3, False)\n return(r3)"
+    with pytest.raises(penlight.RunError, match="max_steps"):
+        load(text, max_steps=5_000_000)()
+
+
+def test_letters_of_a_long_text_are_a_step_each() -> None:
+    """Who reads a text letter by letter does not pay for all of it each time."""
+    text = f"""forward(self):
+      {TEXT}
+      r3 = move(0)
+      next:
+      r4 = aten::__getitem__.str(r1, r3)
+      r5 = aten::slice.str(r1, r3, 5, 1)
+      r6 = aten::len.str(r1)
+      r7 = aten::find(r1, 'b', r3, -1)
+      r3 = aten::add.int(r3, 1)
+      r8 = aten::lt.int(r3, 1000)
+      branch(r8) -> done
+      jump() -> next
+      done:
+      return(r3)"""
+    assert load(text, max_steps=1_100_000)() == 1000
+
+
 def test_a_result_that_is_expanded_takes_no_more_than_it_has() -> None:
     """A file of a kilobyte gave 3.5 GB under 64 MB: a hundred results of one number each, which were written out."""
     text = "forward(self):\n r1 = aten::expand(k0, [8388608], False)\n r2 = list(r1)\n r3 = aten::mul.left_t(r2, 100)\n return(r3)"
@@ -172,6 +270,15 @@ def test_every_special_function_ends(name: str) -> None:
 ENDLESS = {
     "a loop": ("forward(self):\n a:\n jump() -> a", ""),
     "one operator": ("forward(self, x, y):\n r3 = aten::matmul(r1, r2)\n return(r3)", "BIG, BIG"),
+    "copies of a list": (
+        "forward(self):\n r1 = list(7)\n r2 = aten::mul.left_t(r1, 30000000)\n a:\n r3 = aten::slice.t(r2, 1, None, 1)\n jump() -> a",
+        "",
+    ),
+    "one search": (
+        "forward(self):\n r1 = aten::ljust('a', 8000000, 'a')\n r2 = aten::slice.str(r1, 0, 4000000, 1)\n r2 = aten::add.str(r2, 'b')\n"
+        " r3 = aten::find(r1, r2, 0, -1)\n return(r3)",
+        "",
+    ),
     "a sum": ("forward(self, x):\n a:\n r2 = aten::sum(r1, None)\n jump() -> a", "BIG"),
 }
 SCRIPT = """

@@ -59,8 +59,9 @@ PEN_OP(ge_str, "aten::ge.str(str a, str b) -> bool") { return c.give(text_order(
 
 Status script::items_equal(const Call& c, const Value& a, const Value& b, bool* same) {
   if (a.tag() != Tag::tensor || b.tag() != Tag::tensor) {
-    *same = values_equal(a, b) == 1;
-    return PEN_OK;
+    int64_t compared = 0;
+    *same = values_equal(a, b, &compared) == 1;
+    return compared > 1 ? c.walk(compared) : PEN_OK;
   }
   Calls t(c);
   Value truth = t("aten::is_nonzero", t("aten::eq.Tensor", a, b));
@@ -109,8 +110,9 @@ static Status members_equal(Call& c, bool* same) {
   const Value *a, *b;
   PEN_TRY(member(c, 0, "value", &a));
   PEN_TRY(member(c, 1, "value", &b));
-  *same = values_equal(*a, *b) == 1;
-  return PEN_OK;
+  int64_t compared = 0;
+  *same = values_equal(*a, *b, &compared) == 1;
+  return c.walk(compared);
 }
 PEN_OP(eq_enum, "aten::eq.enum(any a, any b) -> bool") {
   bool same;

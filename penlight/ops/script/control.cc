@@ -19,6 +19,7 @@ PEN_OP(tuple_slice, "[quantized]", "prim::TupleSlice(any t, int begin, int end) 
   const TupleObject& t = *c.args[0].tuple();
   script::Slice slice;
   PEN_TRY(script::slice_of(c, c.args[1], c.args[2], 1, t.count, &slice));
+  PEN_TRY(c.walk(slice.picked));
   TupleObject* made = tuple_create(slice.picked);
   for (int64_t i = 0; made && i < made->count; ++i) made->items[i] = t.items[slice.from + i];
   return c.give(made);

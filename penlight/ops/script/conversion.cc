@@ -74,7 +74,7 @@ PEN_OP(number_of_tensor, "[quantized]", "aten::item(Tensor self) -> Scalar", "at
 
 // ---- to text ----
 PEN_OP(str_of, "[quantized]", "aten::str(t elem) -> str") {
-  script::Text text;
+  script::Text text(c);
   script::write_value(&text, c, c.args[0]);
   return script::give_text(c, text);
 }
@@ -131,12 +131,15 @@ static uint64_t hash_value(const Value& v) {
   }
 }
 PEN_OP(hash, "aten::hash.generic(t value) -> int") {
+  auto text = [](const Value& v) { return v.tag() == Tag::string ? v.string()->size >> 4 : int64_t{0}; };
+  PEN_TRY(c.walk(text(c.args[0])));
   if (c.args[0].tag() != Tag::tuple) return c.give(static_cast<int64_t>(hash_value(c.args[0])));
   uint64_t h = 0;
   const TupleObject& t = *c.args[0].tuple();
   for (int64_t i = 0; i < t.count; ++i) {
     if (t.items[i].on_heap() && t.items[i].tag() != Tag::string)
       return c.fail("a tuple of numbers and strings", "%s in it", t.items[i].tag_name());
+    PEN_TRY(c.walk(1 + text(t.items[i])));
     h = (h ^ hash_value(t.items[i])) * 0x9E3779B97F4A7C15ull + 1;
   }
   return c.give(static_cast<int64_t>(h));

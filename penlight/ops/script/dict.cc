@@ -8,10 +8,13 @@ static Status check_key(const Call& c, const Value& key) {
   if (dict_can_hold(key)) return PEN_OK;
   return c.fail("a key that is a number, a bool or a str (tensors as keys are not supported)", "%s", key.tag_name());
 }
+// To hash a key that was not taken as text.
+static int64_t key_steps(const Value& key) { return 1 + (key.tag() == Tag::string ? key.string()->size >> 4 : 0); }
 static Status key_error(const Call& c, const Value& key) {
-  script::Text text;
+  script::Text text(c);
   script::write_value(&text, c, key);
   text.add('\0');
+  PEN_TRY(text.status);
   return c.raise("KeyError: %s", text.ok ? text.data : "?");
 }
 static Status give_value(Call& c, Value&& value) { return c.give(static_cast<Value&&>(value)); }
@@ -25,6 +28,7 @@ PEN_OP(getitem_dict, "aten::__getitem__.Dict_str(Dict(str, t) self, str key) -> 
        "aten::__getitem__.Dict_bool(Dict(bool, t) self, bool key) -> t(*)",
        "aten::__getitem__.Dict_float(Dict(float, t) self, float key) -> t(*)", "aten::__getitem__.Dict(dict d, any key) -> any") {
   PEN_TRY(check_key(c, c.args[1]));
+  PEN_TRY(c.walk(key_steps(c.args[1])));
   const Value* found = dict_find(&c.dict(0), c.args[1]);
   return found ? give_value(c, Value(*found)) : key_error(c, c.args[1]);
 }
@@ -79,6 +83,7 @@ PEN_OP(delete_dict, "[direct]", "aten::Delete.Dict_str(Dict(str, t)(a!) self, st
 }
 PEN_OP(clear_dict, "[direct]", "aten::clear.str(Dict(str, t)(a!) self) -> ()", "aten::clear.int(Dict(int, t)(a!) self) -> ()",
        "aten::clear.bool(Dict(bool, t)(a!) self) -> ()", "aten::clear.float(Dict(float, t)(a!) self) -> ()") {
+  PEN_TRY(c.walk(c.dict(0).used + (c.dict(0).slot_count >> 2)));
   dict_clear(&c.dict(0));
   return PEN_OK;
 }
@@ -97,6 +102,7 @@ PEN_OP(popitem_dict, "[direct]", "aten::popitem.str(Dict(str, t)(a!) self) -> ((
   int64_t at = -1;
   if (!dict_next(&c.dict(0), &at)) return c.raise("popitem(): dictionary is empty");
   Value made;
+  PEN_TRY(c.walk(at));  // removed ones before it
   PEN_TRY(pair(c, c.dict(0).entries[at], &made));
   dict_remove(&c.dict(0), made.tuple()->items[0]);
   return give_value(c, static_cast<Value&&>(made));
@@ -105,6 +111,7 @@ PEN_OP(popitem_dict, "[direct]", "aten::popitem.str(Dict(str, t)(a!) self) -> ((
 enum class Part { keys, values, items };
 static Status list_of(Call& c, Part part) {
   const DictObject& d = c.dict(0);
+  PEN_TRY(c.walk(d.used));
   Value made = Value::own(list_create(d.count));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t i = -1; dict_next(&d, &i);) {
@@ -131,8 +138,11 @@ PEN_OP(items_dict, "aten::items.str(Dict(str, t) self) -> ((str, t)[])", "aten::
 }
 
 static Status put_all(const Call& c, DictObject* to, const DictObject& from) {
-  for (int64_t i = -1; to != &from && dict_next(&from, &i);)
+  PEN_TRY(c.walk(from.used));
+  for (int64_t i = -1; to != &from && dict_next(&from, &i);) {
+    PEN_TRY(c.walk(key_steps(from.entries[i].key)));
     if (!dict_set(to, from.entries[i].key, from.entries[i].value)) return c.out_of_memory();
+  }
   return PEN_OK;
 }
 PEN_OP(update_dict, "[direct]", "aten::update.str(Dict(str, t)(a!) self, Dict(str, t)(a!) to_add) -> ()",
@@ -160,6 +170,7 @@ PEN_OP(make_dict, "aten::dict() -> Dict(str, Tensor)", "aten::dict.str(t[] input
     const Value& item = c.list(0).items[i];
     if (item.tag() != Tag::tuple || item.tuple()->count != 2) return c.fail("a list of pairs", "%s in it", item.tag_name());
     PEN_TRY(check_key(c, item.tuple()->items[0]));
+    PEN_TRY(c.walk(key_steps(item.tuple()->items[0])));
     if (!dict_set(made.dict(), item.tuple()->items[0], item.tuple()->items[1])) return c.out_of_memory();
   }
   return give_value(c, static_cast<Value&&>(made));

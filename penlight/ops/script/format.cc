@@ -5,7 +5,7 @@ namespace pen {
 
 PEN_OP(format, "[quantized]", "aten::format(str self, ...) -> str") {
   const StringObject& s = *c.args[0].string();
-  script::Text text;
+  script::Text text(c);
   int used = 1;
   for (int64_t i = 0; i < s.size; ++i) {
     if (s.text[i] != '{' || i + 1 >= s.size || s.text[i + 1] != '}') {
@@ -66,7 +66,7 @@ PEN_OP(percent_format, "[quantized]", "aten::percentFormat(str self, ...) -> str
   const Value& given = c.args[1];
   bool tuple = given.tag() == Tag::tuple;
   int64_t used = 0, count = tuple ? given.tuple()->count : 1;
-  script::Text text;
+  script::Text text(c);
   for (int64_t i = 0; i < s.size; ++i) {
     if (s.text[i] != '%') {
       text.add(s.text[i]);

@@ -30,19 +30,27 @@ static Status place(const Call& c, int i, int64_t count, int64_t* to) {
   *to = script::from_end(c.integer(i), count);
   return *to < 0 || *to >= count ? out_of_range(c) : PEN_OK;
 }
-static bool append_all(ListObject* to, const ListObject& from) {
+static Status append_all(const Call& c, ListObject* to, const ListObject& from) {
+  PEN_TRY(c.walk(from.count));
   for (int64_t i = 0, n = from.count; i < n; ++i)  // `from` may be `to` itself
-    if (!list_append(to, from.items[i])) return false;
-  return true;
+    if (!list_append(to, from.items[i])) return c.out_of_memory();
+  return PEN_OK;
 }
 static Status give_copy(Call& c, const ListObject& from) {
   Value made = Value::own(list_create(from.count));
-  if (made.is_none() || !append_all(made.list(), from)) return c.out_of_memory();
+  if (made.is_none()) return c.out_of_memory();
+  PEN_TRY(append_all(c, made.list(), from));
   return c.give(static_cast<Value&&>(made));
+}
+// Takes out an item, which moves those behind it.
+static Status take_out(const Call& c, int64_t at) {
+  PEN_TRY(c.walk(c.list(0).count - 1 - at));
+  list_remove(&c.list(0), at);
+  return PEN_OK;
 }
 
 PEN_OP(len_list, "[quantized]", "aten::len.t(t[] a) -> int", "aten::len.any(Any[] a) -> int") { return c.give(c.list(0).count); }
-PEN_OP(len_str, "aten::len.str(str s) -> int") { return c.give(c.args[0].string()->size); }
+PEN_OP(len_str, "[counts]", "aten::len.str(str s) -> int") { return c.give(c.args[0].string()->size); }
 PEN_OP(getitem_list, "[quantized]", "aten::__getitem__.t(t[](a) list, int idx) -> t(*)", "aten::select.t(t[](a) list, int idx) -> t(*)") {
   int64_t at;
   PEN_TRY(place(c, 1, c.list(0).count, &at));
@@ -59,32 +67,30 @@ PEN_OP(append, "[direct][quantized]", "aten::append.t(t[](a!) self, t(c -> *) el
   if (!list_append(&c.list(0), c.args[1])) return c.out_of_memory();
   return c.give(Value(c.args[0]));
 }
-PEN_OP(extend, "[direct][quantized]", "aten::extend.t(t[](a!) self, t[] other) -> ()") {
-  return append_all(&c.list(0), c.list(1)) ? PEN_OK : c.out_of_memory();
-}
+PEN_OP(extend, "[direct][quantized]", "aten::extend.t(t[](a!) self, t[] other) -> ()") { return append_all(c, &c.list(0), c.list(1)); }
 PEN_OP(add_list_, "[direct][quantized]", "aten::add_.t(t[](a!) self, t[] b) -> t[]") {
-  if (!append_all(&c.list(0), c.list(1))) return c.out_of_memory();
+  PEN_TRY(append_all(c, &c.list(0), c.list(1)));
   return c.give(Value(c.args[0]));
 }
 PEN_OP(insert, "[direct][quantized]", "aten::insert.t(t[](a!) self, int idx, t(b -> *) el) -> ()") {
   ListObject& l = c.list(0);
   int64_t at = script::from_end(c.integer(1), l.count);
-  if (!list_insert(&l, at < 0 ? 0 : at > l.count ? l.count : at, c.args[2])) return c.out_of_memory();
-  return PEN_OK;
+  at = at < 0 ? 0 : at > l.count ? l.count : at;
+  PEN_TRY(c.walk(l.count - at));
+  return list_insert(&l, at, c.args[2]) ? PEN_OK : c.out_of_memory();
 }
 PEN_OP(pop_list, "[direct][quantized]", "aten::pop.t(t[](a!) self, int idx=-1) -> t(*)") {
   if (c.list(0).count == 0) return c.raise("pop from empty list");
   int64_t at = script::from_end(c.integer(1), c.list(0).count);
   if (at < 0 || at >= c.list(0).count) return c.raise("pop index out of range");
   Value item(c.list(0).items[at]);
-  list_remove(&c.list(0), at);
+  PEN_TRY(take_out(c, at));
   return c.give(static_cast<Value&&>(item));
 }
 PEN_OP(delete_item, "[direct][quantized]", "aten::Delete.t(t[](a!) self, int idx) -> ()") {
   int64_t at;
   PEN_TRY(place(c, 1, c.list(0).count, &at));
-  list_remove(&c.list(0), at);
-  return PEN_OK;
+  return take_out(c, at);
 }
 PEN_OP(clear_list, "[direct][quantized]", "aten::clear.t(t[](a!) self) -> ()") {
   list_clear(&c.list(0));
@@ -92,6 +98,7 @@ PEN_OP(clear_list, "[direct][quantized]", "aten::clear.t(t[](a!) self) -> ()") {
 }
 PEN_OP(reverse_list, "[direct][quantized]", "aten::reverse.t(t[](a!) self) -> ()") {
   ListObject& l = c.list(0);
+  PEN_TRY(c.walk(l.count));
   for (int64_t i = 0, j = l.count - 1; i < j; ++i, --j) l.items[i].swap(l.items[j]);
   return PEN_OK;
 }
@@ -100,7 +107,9 @@ PEN_OP(copy_list, "[quantized]", "aten::copy.t(t[](a) self) -> t[]", "aten::list
 }
 PEN_OP(add_list, "[quantized]", "aten::add.t(t[] a, t[] b) -> t[]") {
   Value made = Value::own(list_create(c.list(0).count + c.list(1).count));
-  if (made.is_none() || !append_all(made.list(), c.list(0)) || !append_all(made.list(), c.list(1))) return c.out_of_memory();
+  if (made.is_none()) return c.out_of_memory();
+  PEN_TRY(append_all(c, made.list(), c.list(0)));
+  PEN_TRY(append_all(c, made.list(), c.list(1)));
   return c.give(static_cast<Value&&>(made));
 }
 
@@ -114,8 +123,7 @@ static Status repeated(Call& c, const ListObject& l, int64_t n, Value* to) {
     return c.fail("a list of at most 2^26 items", "%lld times %lld", static_cast<long long>(n), static_cast<long long>(l.count));
   *to = Value::own(list_create(total));
   if (to->is_none()) return c.out_of_memory();
-  for (int64_t i = 0; i < n && l.count; ++i)
-    if (!append_all(to->list(), l)) return c.out_of_memory();
+  for (int64_t i = 0; i < n && l.count; ++i) PEN_TRY(append_all(c, to->list(), l));
   return PEN_OK;
 }
 PEN_OP(mul_list, "[quantized]", "aten::mul.left_t(t[] l, int n) -> t[]") {
@@ -142,6 +150,7 @@ PEN_OP(mul_list_, "[direct][quantized]", "aten::mul_.t(t[](a!) l, int n) -> t[](
 PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? end=None, int step=1) -> t[]") {
   script::Slice slice;
   PEN_TRY(script::slice_of(c, c.args[1], c.args[2], c.integer(3), c.list(0).count, &slice));
+  PEN_TRY(c.walk(slice.picked));
   Value made = Value::own(list_create(slice.picked));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t i = 0; i < slice.picked; ++i)
@@ -150,6 +159,7 @@ PEN_OP(slice_list, "[quantized]", "aten::slice.t(t[] l, int? start=None, int? en
 }
 PEN_OP(list_of_str, "aten::list(str t) -> str[]") {
   const StringObject& s = *c.args[0].string();
+  PEN_TRY(c.walk(s.size));
   Value made = Value::own(list_create(s.size));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t i = 0; i < s.size; ++i) {
@@ -160,6 +170,7 @@ PEN_OP(list_of_str, "aten::list(str t) -> str[]") {
 }
 PEN_OP(range_list, "prim::rangelist(int n) -> int[]") {
   if (c.integer(0) > kMostItems) return c.fail("a list of at most 2^26 items", "%lld", static_cast<long long>(c.integer(0)));
+  PEN_TRY(c.walk(c.integer(0) < 0 ? 0 : c.integer(0)));
   Value made = Value::own(list_create(c.integer(0)));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t i = 0; i < c.integer(0); ++i)
@@ -190,11 +201,12 @@ PEN_OP(index_list, "aten::index.list_int(int[] self, int el) -> int", "aten::ind
        "aten::index.list_Tensor(Tensor[] self, Tensor el) -> int") {
   int64_t at;
   PEN_TRY(find_item(c, &at));
-  script::Text text;
+  if (at >= 0) return c.give(at);
+  script::Text text(c);
   script::write_value(&text, c, c.args[1]);
   text.add('\0');
-  if (at < 0) return c.raise("'%s' is not in list", text.ok ? text.data : "?");
-  return c.give(at);
+  PEN_TRY(text.status);
+  return c.raise("'%s' is not in list", text.ok ? text.data : "?");
 }
 PEN_OP(count_list, "aten::count.int(int[] self, int el) -> int", "aten::count.float(float[] self, float el) -> int",
        "aten::count.bool(bool[] self, bool el) -> int", "aten::count.str(str[] self, str el) -> int",
@@ -214,8 +226,7 @@ PEN_OP(remove_list, "[direct]", "aten::remove.int(int[](a!) self, int el) -> ()"
   int64_t at;
   PEN_TRY(find_item(c, &at));
   if (at < 0) return c.raise("list.remove(x): x not in list");
-  list_remove(&c.list(0), at);
-  return PEN_OK;
+  return take_out(c, at);
 }
 
 }  // namespace pen

@@ -5,15 +5,17 @@
 
 namespace pen::script {
 
-// Text while it is put together. A value that contains itself would print for ever: past kMost bytes or kMostValues values, `ok` turns
-// false.
+// Text while it is put together, its bytes counted as steps. A value that contains itself would print for ever: past kMost bytes or
+// kMostValues values, `ok` turns false; so it does where the run is to end, and then `status` tells.
 struct Text {
   static constexpr int64_t kMost = int64_t{1} << 28, kMostValues = int64_t{1} << 22;
+  const Call& call;
   char* data = nullptr;
-  int64_t size = 0, capacity = 0, values = 0;
+  int64_t size = 0, capacity = 0, values = 0, counted = 0;
+  Status status = PEN_OK;
   bool ok = true, starved = false;
 
-  Text() = default;
+  explicit Text(const Call& c) : call(c) {}
   Text(const Text&) = delete;
   Text& operator=(const Text&) = delete;
   ~Text();
@@ -23,9 +25,11 @@ struct Text {
   void add(char ch);
   void repeat(char ch, int64_t count);
   void format(const char* format, ...) __attribute__((format(printf, 2, 3)));
+  // False where the run is to end.
+  bool spend(int64_t steps);
 };
 // The text as an operator's result.
-Status give_text(Call& c, const Text& text, int result = 0);
+Status give_text(Call& c, Text& text, int result = 0);
 Status give_text(Call& c, const char* text, int64_t size, int result = 0);
 
 // A value as torch writes it into a string: "[1., 0.5]", a tensor over several lines.
@@ -57,8 +61,8 @@ struct Slice {
 };
 Status slice_of(const Call& c, const Value& start, const Value& end, int64_t step, int64_t count, Slice* to);
 
-// Whether a comes before b: 1 or 0; -1: the two have no order. Numbers, strings, tensors of one element, tuples of these.
-int comes_before(const Call& c, const Value& a, const Value& b);
+// Whether a comes before b. An error where the two have no order: only numbers, strings, tensors of one element and tuples of these do.
+Status comes_before(const Call& c, const Value& a, const Value& b, bool* before);
 static PEN_INLINE bool same_text(const StringObject& a, const StringObject& b) {
   return a.size == b.size && memcmp(a.text, b.text, static_cast<size_t>(a.size)) == 0;
 }

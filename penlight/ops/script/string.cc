@@ -17,20 +17,20 @@ PEN_OP(add_str, "aten::add.str(str a, str b) -> str") {
   }
   return c.give(made);
 }
-PEN_OP(getitem_str, "aten::__getitem__.str(str s, int index) -> str", "prim::StringIndex(str string, int index) -> str") {
+PEN_OP(getitem_str, "[counts]", "aten::__getitem__.str(str s, int index) -> str", "prim::StringIndex(str string, int index) -> str") {
   int64_t at = script::from_end(c.integer(1), str(c, 0).size);
   if (at < 0 || at >= str(c, 0).size) return c.raise("string index out of range");
   return give_part(c, str(c, 0), at, at + 1);
 }
-PEN_OP(slice_str, "aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str") {
+PEN_OP(slice_str, "[counts]", "aten::slice.str(str string, int? start=None, int? end=None, int step=1) -> str") {
   script::Slice slice;
   PEN_TRY(script::slice_of(c, c.args[1], c.args[2], c.integer(3), str(c, 0).size, &slice));
-  script::Text text;
+  script::Text text(c);
   for (int64_t i = 0; i < slice.picked; ++i) text.add(str(c, 0).text[slice.from + i * slice.step]);
   return script::give_text(c, text);
 }
 PEN_OP(join, "aten::join(str self, str[] values) -> str") {
-  script::Text text;
+  script::Text text(c);
   for (int64_t i = 0; i < c.list(1).count; ++i) {
     if (i) text.add(str(c, 0));
     text.add(*c.list(1).items[i].string());
@@ -119,7 +119,7 @@ PEN_OP(istitle, "aten::istitle(str self) -> bool") {
 // ---- width ----
 static Status padded(Call& c, int64_t left, int64_t right) {
   if (str(c, 2).size != 1) return c.raise("TypeError: The fill character must be exactly one character long");
-  script::Text text;
+  script::Text text(c);
   text.repeat(str(c, 2).text[0], left);
   text.add(str(c, 0));
   text.repeat(str(c, 2).text[0], right);
@@ -138,7 +138,7 @@ PEN_OP(center, "aten::center(str self, int width, str fillchar=' ') -> str") {
 }
 // A sign stays behind the zeros, unlike in Python.
 PEN_OP(zfill, "aten::zfill(str self, int width) -> str") {
-  script::Text text;
+  script::Text text(c);
   text.repeat('0', missing(c));
   text.add(str(c, 0));
   return script::give_text(c, text);
@@ -147,7 +147,7 @@ PEN_OP(zfill, "aten::zfill(str self, int width) -> str") {
 PEN_OP(expandtabs, "aten::expandtabs(str self, int tabsize=8) -> str") {
   const StringObject& s = str(c, 0);
   int64_t tab = c.integer(1), column = 0;
-  script::Text text;
+  script::Text text(c);
   for (int64_t i = 0; text.ok && i < s.size; ++i) {
     if (s.text[i] == '\t') {
       if (tab <= 0) continue;
@@ -163,16 +163,13 @@ PEN_OP(expandtabs, "aten::expandtabs(str self, int tabsize=8) -> str") {
 }
 
 // ---- edges ----
-static bool among(char ch, const StringObject& chars) {
-  for (int64_t i = 0; i < chars.size; ++i)
-    if (chars.text[i] == ch) return true;
-  return false;
-}
 static Status stripped(Call& c, bool left, bool right) {
   const StringObject &s = str(c, 0), &chars = str(c, 1);
+  bool among[256] = {};
+  for (int64_t i = 0; i < chars.size; ++i) among[static_cast<uint8_t>(chars.text[i])] = true;
   int64_t from = 0, to = s.size;
-  while (left && from < to && among(s.text[from], chars)) ++from;
-  while (right && to > from && among(s.text[to - 1], chars)) --to;
+  while (left && from < to && among[static_cast<uint8_t>(s.text[from])]) ++from;
+  while (right && to > from && among[static_cast<uint8_t>(s.text[to - 1])]) --to;
   return give_part(c, s, from, to);
 }
 PEN_OP(strip, "aten::strip(str self, str chars=' \\n\\t\\f\\v') -> str") { return stripped(c, true, true); }

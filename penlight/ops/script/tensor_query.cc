@@ -125,7 +125,8 @@ PEN_OP(infer_size, "aten::_infer_size(int[] a, int[] b) -> int[]", "aten::broadc
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(size_if_not_equal, "aten::_size_if_not_equal(int[] self_size, int[] other_size) -> int[]?") {
-  return c.give(values_equal(c.args[0], c.args[1]) == 1 ? Value() : Value(c.args[0]));
+  int64_t compared = 0;  // with the arguments, which are flat
+  return c.give(values_equal(c.args[0], c.args[1], &compared) == 1 ? Value() : Value(c.args[0]));
 }
 
 }  // namespace pen

@@ -54,6 +54,7 @@ Status fill(const Call& c, const ListObject& list, const Nested& shape, int dept
     return c.raise("Expected sequence of length %lld at dim %d (got %lld)", static_cast<long long>(shape.dims[depth]), depth,
                    static_cast<long long>(list.count));
   bool innermost = depth == shape.rank - 1;
+  PEN_TRY(c.walk(1 + list.count));
   for (int64_t i = 0; i < list.count; ++i) {
     const Value& v = list.items[i];
     if (!innermost) {
@@ -122,6 +123,7 @@ static Status nest(const Call& c, const TensorObject& t, int depth, int64_t* at,
                                     : Value(t.as<uint8_t>()[i] != 0);
     return PEN_OK;
   }
+  PEN_TRY(c.walk(1 + t.dim(depth)));
   *to = Value::own(list_create(t.dim(depth)));
   if (to->is_none()) return c.out_of_memory();
   for (int64_t i = 0; i < t.dim(depth); ++i) {

@@ -11,8 +11,14 @@ Text::~Text() {
 void Text::add(const char* text) { add(text, static_cast<int64_t>(strlen(text))); }
 void Text::add(const StringObject& s) { add(s.text, s.size); }
 void Text::add(char ch) { add(&ch, 1); }
+bool Text::spend(int64_t steps) {
+  counted = size;
+  if (status == PEN_OK) status = call.walk(steps);
+  return ok = ok && status == PEN_OK;
+}
 void Text::add(const char* text, int64_t count) {
-  if (!ok || count <= 0) return;
+  constexpr int64_t kCountedEvery = 1 << 16;  // bytes
+  if (!ok || count <= 0 || (size - counted >= kCountedEvery && !spend((size - counted) >> 4))) return;
   if (count > kMost - size) {
     ok = false;
     return;
@@ -51,8 +57,10 @@ void Text::format(const char* format, ...) {
   add(buffer, count < static_cast<int>(sizeof buffer) ? count : static_cast<int>(sizeof buffer) - 1);
 }
 Status give_text(Call& c, const char* text, int64_t size, int result) { return c.give(string_create(text, size), result); }
-Status give_text(Call& c, const Text& text, int result) {
+Status give_text(Call& c, Text& text, int result) {
   if (text.starved) return c.out_of_memory();
+  text.spend((text.size - text.counted) >> 4);
+  PEN_TRY(text.status);
   if (!text.ok) return c.fail("text of at most 256 MiB, of at most 4194304 values", "more");
   return give_text(c, text.data, text.size, result);
 }
@@ -79,6 +87,7 @@ static void write_items(Text* text, const Call& c, const Value* items, int64_t c
 static void write(Text* text, const Call& c, const Value& value, int depth) {
   if (depth > kMaxNesting) return text->add("...");
   if (++text->values > Text::kMostValues) text->ok = false;
+  if (text->ok) text->spend(1 + ((text->size - text->counted) >> 4));
   if (!text->ok) return;
   switch (value.tag()) {
     case Tag::none:

@@ -7,6 +7,7 @@ namespace pen::script {
 namespace {
 
 constexpr int kLineSize = 80;
+constexpr int64_t kStepsOfANumber = 16;
 
 enum class Style { shortest, fixed, scientific };
 struct Format {
@@ -189,9 +190,12 @@ void write_tensor(Text* text, const Call& c, const TensorObject& tensor) {
   tensor_set_quantizer(plain.tensor(), nullptr);
   Value wide = Value::own(tensor_cast(c, *plain.tensor(), DType::f64, &status));
   if (status != PEN_OK) {
+    text->status = status;
     text->ok = false;
     return;
   }
+  // Digits take microseconds, which is that many instructions.
+  if (!text->spend(kStepsOfANumber * tensor.numel())) return;
   double* values = wide.tensor()->as<double>();
   if (q) {
     int64_t inner = 1;

@@ -7,6 +7,7 @@
 
 extern "C" pen_status pen_processor_describe(pen_processor* to, pen_error* error) {
   using namespace pen;
+  if (!to) return report(error, PEN_ERROR_ARGUMENT, "processor", "room for it", "NULL");
   PEN_TRY(check_processor(error));
   const Processor& p = processor();
   const Cache* c = p.caches;

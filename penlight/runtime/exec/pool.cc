@@ -58,6 +58,7 @@ struct ThreadPool {
   Share shares[kMaxThreads];
   alignas(64) int32_t sleepers;
   pen_pthread handles[kMaxThreads];
+  void (*waiting)(void* context);
 };
 
 namespace {
@@ -187,7 +188,9 @@ void close_door(ThreadPool* pool) {
   for (int64_t spins = 0; __atomic_load_n(&pool->door, __ATOMIC_ACQUIRE) & kInside; ++spins) {
     pause_cpu();
     if (spins == kSpins) start = now_ns();
-    if (spins > kSpins) sched_yield();
+    if (spins <= kSpins) continue;
+    if (kAsks && pool->waiting) pool->waiting(pool->context);
+    sched_yield();
   }
   if (start) note_wait(pool, start);
 }
@@ -231,6 +234,7 @@ void pool_destroy(ThreadPool* pool) {
 }
 
 int pool_threads(const ThreadPool* pool) { return pool->threads; }
+void pool_while_waiting(ThreadPool* pool, void (*call)(void* context)) { pool->waiting = call; }
 
 void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   if (count <= 0) return;

@@ -6,6 +6,13 @@
 
 namespace pen {
 
+// Whether a library asks its caller if a run should end. One for models of f32 alone is smaller without.
+#if defined(PEN_FLOATS_ONLY)
+constexpr bool kAsks = false;
+#else
+constexpr bool kAsks = true;
+#endif
+
 using TaskFn = void (*)(void* context, int64_t begin, int64_t end, int worker);
 
 struct ThreadPool;
@@ -16,6 +23,9 @@ void pool_destroy(ThreadPool* pool);
 // Calls `run` over ranges that cover [0, count), on up to `threads` threads, and returns when all is done.
 void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context);
 int pool_threads(const ThreadPool* pool);
+// What the caller's thread calls with the work's context, time and again, while it waits at the end of a pool_run for others that are at
+// work for long; null: nothing.
+void pool_while_waiting(ThreadPool* pool, void (*call)(void* context));
 // The same for so many phases, each of which begins when all tasks of the one before are done; task t of phase p is number p * count + t,
 // and a range that `run` gets lies in one phase. Threads stay from phase to phase, so a phase may be as short as ten microseconds.
 // count * phases is below 2^30.

@@ -93,7 +93,10 @@ void run_asked(void* context, int64_t begin, int64_t end, int worker) {
 
 bool run_asking(Runner* r, int64_t count, TaskFn run, void* context) {
   Asked asked = {r, run, context};
+  // A caller that leaves the work to others, being slow, asks while it waits for them.
+  pool_while_waiting(r->pool, [](void* work) { is_cancelled(static_cast<Asked*>(work)->runner); });
   pool_run(r->pool, count, run_asked, &asked);
+  pool_while_waiting(r->pool, nullptr);
   return !r->cancelled;
 }
 

@@ -28,13 +28,6 @@ struct Runner {
   int32_t cancelled;
 };
 
-// Whether a library asks its caller if a run should end. One for models of f32 alone is smaller without.
-#if defined(PEN_FLOATS_ONLY)
-constexpr bool kAsks = false;
-#else
-constexpr bool kAsks = true;
-#endif
-
 // Threads (0: one per core), and the device: `which` of the backend's. After an error it may be destroyed all the same.
 Status runner_create(Runner* r, const Backend* backend, const char* which, bool f16, int threads, pen_error* error);
 void runner_destroy(Runner* r);

@@ -145,8 +145,7 @@ void account_leave(Account* a, Heap* object) {
 
 // Counts, for each container, the references that come from containers; what has others too is alive, and so is all that can
 // be reached from it. The rest refers to itself only: emptying it frees it. `mark` holds the count, then -1 for the living.
-void account_collect(Account* a) {
-  if (!a || !a->first || a->lost) return;
+static void collect(Account* a) {
   for (Heap* h = a->first; h; h = h->after) h->mark = 0;
   auto ours = [a](const Heap* h) { return h->account == a && is_container(*h); };
   for (Heap* h = a->first; h; h = h->after) each_part(h, [&](Heap* part) { part->mark += ours(part); });
@@ -180,17 +179,34 @@ void account_collect(Account* a) {
   }
   a->containers_kept = a->containers;
 }
+void account_collect(Account* a) {
+  if (!a) return;
+  {
+    Locked locked(a);
+    if (a->giving || !a->first || a->lost) return;
+  }
+  collect(a);
+}
 void account_box(Account* a) {
   __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
   __atomic_add_fetch(&a->boxes, 1, __ATOMIC_RELAXED);
 }
 void account_unbox(Account* a) {
-  if (__atomic_sub_fetch(&a->boxes, 1, __ATOMIC_ACQ_REL) == 0 && a->orphan) account_collect(a);
+  bool last;
+  {
+    Locked locked(a);
+    --a->giving;
+    last = __atomic_sub_fetch(&a->boxes, 1, __ATOMIC_RELAXED) == 0 && a->orphan;
+  }
+  if (last) account_collect(a);
   drop(a);
 }
 bool account_defer(Account* a, pen_value* value) {
   Locked locked(a);
-  if (!a->running) return false;
+  if (!a->running) {
+    ++a->giving;
+    return false;
+  }
   value->next = a->dropped;
   a->dropped = value;
   return true;
@@ -217,12 +233,21 @@ void account_orphan(Account* a) {
   if (!a) return;
   account_begin_run(a);
   account_collect(a);
-  a->orphan = true;
+  {
+    Locked locked(a);
+    a->orphan = true;  // whoever gives back the last container searches once more
+  }
   account_end_run(a);
   drop(a);
 }
 void account_collect_sometimes(Account* a) {
-  if (a && a->containers > 2 * a->containers_kept + kFewContainers) account_collect(a);
+  if (!a) return;
+  bool many;
+  {
+    Locked locked(a);
+    many = a->containers > 2 * a->containers_kept + kFewContainers;
+  }
+  if (many) account_collect(a);
 }
 
 }  // namespace pen

@@ -23,12 +23,13 @@ struct Account {
   size_t containers, containers_kept;  // now, and after the last search for cycles
   Heap* first;                         // of the containers
   Model* model;
-  size_t boxes;  // containers that the caller holds
-  bool orphan;   // its machine is gone
-  bool refused;  // something was over the limit
-  uint8_t lock;  // a value may be given back by another thread than the one that runs the module
-  bool running;  // containers that are given back wait in `dropped` until it is not
-  bool lost;     // the process forked while a thread had the lock, which is not there any more: the list may be half changed
+  size_t boxes;    // containers that the caller holds
+  bool orphan;     // its machine is gone
+  bool refused;    // something was over the limit
+  uint8_t lock;    // a value may be given back by another thread than the one that runs the module
+  bool running;    // containers that are given back wait in `dropped` until it is not
+  int32_t giving;  // threads that give one back because it was not; nobody searches for cycles meanwhile
+  bool lost;       // the process forked while a thread had the lock, which is not there any more: the list may be half changed
   int32_t process;
   pen_value* dropped;
 };
@@ -46,13 +47,15 @@ void account_give(Account* account, size_t bytes);
 // A value begins and ends to belong to an account: it holds a reference to it, and containers are on its list.
 void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
-// Frees what is held by cycles only: containers that nothing outside of them refers to.
+// Frees what is held by cycles only: containers that nothing outside of them refers to. For a run, which keeps others from giving any back;
+// where one is given back still, since before the run or further out on this thread, nothing is done: the next search finds them. (In a
+// child of fork() never, where the thread that was giving is not there: what it held may be half gone.)
 void account_collect(Account* account);
 // The caller takes a container, and gives it back. With the last one, if the machine is gone, cycles are freed.
 void account_box(Account* account);
 void account_unbox(Account* account);
 // While a module runs, its containers are its own: one that the caller gives back then is kept until the run is over. False: give it back
-// now.
+// now, account_unbox last.
 bool account_defer(Account* account, pen_value* value);
 void account_begin_run(Account* account);
 void account_end_run(Account* account);

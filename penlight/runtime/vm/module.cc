@@ -476,7 +476,10 @@ struct Interpreter {
         }
         case format::VmOp::isinstance: {
           Value v = taken(arg(in, 0));
-          result(in, 0) = Value(is_instance(v, model.string(in.target)));
+          int64_t looks = 0;
+          result(in, 0) = Value(is_instance(v, model.string(in.target), &looks));
+          machine.steps += looks;
+          if (PEN_UNLIKELY(looks > 4096)) PEN_TRY(machine_spend(&machine, "isinstance", 0));
           break;
         }
         case format::VmOp::call:

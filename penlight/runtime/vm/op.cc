@@ -16,6 +16,13 @@ OpFn find_quantized_form(const char* name) {
 
 // ---- errors ----
 Status Call::spend(int64_t elements) const { return machine_spend(machine, op->name, elements); }
+Status Call::walk(int64_t items) const {
+  constexpr int kAskedEvery = 12;  // 2^12 steps
+  const uint64_t steps = static_cast<uint64_t>(machine->steps), next = steps + static_cast<uint64_t>(items);
+  if ((steps ^ next) >> kAskedEvery) return spend(items);
+  machine->steps = static_cast<int64_t>(next);  // the interpreter looks at the sum before its next instruction
+  return PEN_OK;
+}
 Status Call::out_of_memory() const {
   char expected[64];
   bool over = machine->account->refused;
@@ -276,6 +283,13 @@ static Status call_into_list(Call& c, OpFn run) {
   return PEN_OK;
 }
 
+// What an operator is expected to go through of an argument that it takes for a list of one kind or for text, which is looked at as a whole
+// to begin with. Operators count other lists, and what they make.
+static int64_t walked(const Param& p, const Value& v) {
+  if (p.kind == Kind::string) return v.string()->size >> 4;
+  return p.kind >= Kind::integers && p.kind <= Kind::strings ? v.list()->count : 0;
+}
+
 // Operators that take an object read its attributes: packed convolutions of the mobile optimizer.
 static bool attributes_unpack(const Instance& object) {
   for (int32_t i = 0; i < object.count; ++i)
@@ -304,11 +318,13 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
 #if defined(PEN_TRACE)
   if (m->runner.trace) m->runner.trace->operators[&op - kOperators] = 1;
 #endif
+  int64_t items = 0;
   for (int i = 0; i < op.param_count; ++i) {
     const Param& p = op.param(i);
     // Of a list of tensors, the elements may be None; the list itself only where that is its default.
     if (p.optional && args[i].is_none() && (p.kind != Kind::tensors || p.has_default)) continue;
     if (fits(p, &args[i])) {
+      if (!op.counts) items += walked(p, args[i]);
       if (args[i].tag() == Tag::object && !attributes_unpack(*args[i].object())) return c.out_of_memory();
       bool is_out = i >= c.inputs();
       if (!op.quantized && !is_out && run == op.run() && is_quantized(args[i])) {
@@ -321,6 +337,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
     set_text(expected, sizeof expected, "%s for %s", kind_name(p.kind), p.name.text());
     return c.fail(expected, "%s", args[i].tag_name());
   }
+  if (items) PEN_TRY(c.walk(items));
   const bool settled = !op.nhwc || run != op.run();
   bool looks = false;  // at data
   for (int i = 0; i < c.count; ++i) {

@@ -15,7 +15,8 @@
 // function that writes by itself (copy_, append) says so before its schemas: PEN_OP(append, "[direct]", "aten::append.t(…)").
 // Of an out= form every result is copied into its out argument, which may have another shape.
 // Quantized tensors are refused unless the operator says "[quantized]" ("[direct][quantized]": both). One that says "[nhwc]" takes
-// images that lie so underneath, reads them by memory_of() only, and may give such (images.h). "[in_place]" and "[out]"
+// images that lie so underneath, reads them by memory_of() only, and may give such (images.h). One that goes through a part of its text
+// only says "[counts]" and does that itself (Call::walk); else all of it is counted before. "[in_place]" and "[out]"
 // add those forms of each schema, and "aten::conv{1,2,3}d(…)" is one schema for each word (ops/vm_operators.py). Call::form()
 // says by which of the schemas the function was called, Call::word() by which of the words.
 //
@@ -101,7 +102,8 @@ struct OpEntry {         // thousands of them too; ops/vm_operators.py sees to i
   uint16_t result_count : 4;
   uint16_t variadic : 1;   // takes any number of further arguments
   uint16_t quantized : 1;  // takes quantized tensors
-  int8_t writes;           // the argument that result 0 is copied into by the machine; -1: none
+  int8_t writes : 7;       // the argument that result 0 is copied into by the machine; -1: none
+  uint8_t counts : 1;      // goes through a part of its strings only, and counts that itself
   uint8_t form : 7;        // which of the PEN_OP's schemas this is
   uint8_t nhwc : 1;        // takes images that lie so underneath
   uint8_t word : 4;        // and which of the words in its braces
@@ -166,6 +168,8 @@ struct Call {
   Status out_of_memory() const;
   // Before work on so many elements: an error where that is over the caller's limits, or the run is to end.
   Status spend(int64_t elements) const;
+  // The same for what may be a few items, or 16 bytes each, beside a loop over them: limit and clock are asked once in a while.
+  Status walk(int64_t items) const;
   // What was expected, what came.
   Status fail(const char* expected, const char* got_format, ...) const __attribute__((format(printf, 3, 4)));
   // The whole message of an exception that the model raises: "AssertionError: …".

@@ -92,12 +92,13 @@ bool fits(const Value& v, Text type, int depth, int64_t* left) {
 
 }  // namespace
 
-bool is_instance(const Value& value, const char* types) {
+bool is_instance(const Value& value, const char* types, int64_t* looks) {
   Text rest = {types, types + strlen(types)};
   int64_t left = kMaxLooks;
-  while (rest.begin < rest.end)
-    if (fits(value, next_part(&rest, '|'), 0, &left)) return true;
-  return false;
+  bool found = false;
+  while (!found && rest.begin < rest.end) found = fits(value, next_part(&rest, '|'), 0, &left);
+  *looks = kMaxLooks - left;
+  return found;
 }
 
 }  // namespace pen

@@ -4,7 +4,8 @@
 
 namespace pen {
 
-// Whether a value is of one of the types, separated by '|'. A text that is no type fits nothing.
-bool is_instance(const Value& value, const char* types);
+// Whether a value is of one of the types, separated by '|'. A text that is no type fits nothing. *looks: at how
+// many values.
+bool is_instance(const Value& value, const char* types, int64_t* looks);
 
 }  // namespace pen

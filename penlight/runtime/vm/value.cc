@@ -271,6 +271,7 @@ static uint64_t hash_of(const Value& key) {
   return sip_hash(bytes, sizeof bytes);
 }
 static int64_t find_entry(const DictObject* dict, const Value& key, uint64_t hash, int64_t* slot) {
+  int64_t compared = 0;
   if (!dict->slot_count) return -1;
   uint64_t mask = static_cast<uint64_t>(dict->slot_count) - 1;
   for (uint64_t i = hash & mask;; i = (i + 1) & mask) {
@@ -278,7 +279,7 @@ static int64_t find_entry(const DictObject* dict, const Value& key, uint64_t has
     if (at == 0) return -1;
     if (at < 0) continue;
     const DictObject::Entry& e = dict->entries[at - 1];
-    if (e.hash == hash && values_equal(e.key, key) == 1) {
+    if (e.hash == hash && values_equal(e.key, key, &compared) == 1) {
       if (slot) *slot = static_cast<int64_t>(i);
       return at - 1;
     }
@@ -419,12 +420,14 @@ static int equal_items(const Value* a, const Value* b, int64_t count, int depth,
   }
   return 1;
 }
-int values_equal(const Value& a, const Value& b) {
+int values_equal(const Value& a, const Value& b, int64_t* compared) {
   int64_t left = kMaxComparisons;
-  return equal(a, b, 0, &left);
+  int same = equal(a, b, 0, &left);
+  *compared += kMaxComparisons - left;
+  return same;
 }
 static int equal(const Value& a, const Value& b, int depth, int64_t* left) {
-  if (depth > kMaxNesting || (depth > 1 && --*left < 0)) return -1;
+  if (depth > kMaxNesting || (--*left < 0 && depth > 1)) return -1;
   if (a.is_number() && b.is_number()) {
     if (a.tag() != Tag::real && b.tag() != Tag::real) return a.integer() == b.integer();
     return a.number() == b.number();
@@ -434,13 +437,16 @@ static int equal(const Value& a, const Value& b, int depth, int64_t* left) {
     case Tag::none:
       return 1;
     case Tag::string:
-      return a.string()->size == b.string()->size && memcmp(a.string()->text, b.string()->text, static_cast<size_t>(a.string()->size)) == 0;
+      if (a.string()->size != b.string()->size) return 0;
+      *left -= a.string()->size >> 4;
+      return memcmp(a.string()->text, b.string()->text, static_cast<size_t>(a.string()->size)) == 0;
     case Tag::list:
       return a.list()->count == b.list()->count ? equal_items(a.list()->items, b.list()->items, a.list()->count, depth, left) : 0;
     case Tag::tuple:
       return a.tuple()->count == b.tuple()->count ? equal_items(a.tuple()->items, b.tuple()->items, a.tuple()->count, depth, left) : 0;
     case Tag::dict: {
       if (a.dict()->count != b.dict()->count) return 0;
+      *left -= a.dict()->used;
       for (int64_t i = -1; dict_next(a.dict(), &i);) {
         const Value* other = dict_find(b.dict(), a.dict()->entries[i].key);
         int same = other ? equal(a.dict()->entries[i].value, *other, depth + 1, left) : 0;

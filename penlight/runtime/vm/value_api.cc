@@ -6,19 +6,6 @@
 
 using namespace pen;
 
-namespace pen {
-
-pen_value* box(const Value& value) {
-  if (!value_unpack(value)) return nullptr;                                 // a weight of the module's state, which nothing has read so far
-  pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
-  if (!made) return nullptr;
-  made->value = value;
-  if (value.tag() >= Tag::list && value.heap()->account) account_box(made->account = value.heap()->account);
-  return made;
-}
-
-}  // namespace pen
-
 namespace {
 
 // A count as values have it; -1: more than any has.
@@ -143,12 +130,6 @@ pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size
     return nullptr;
   }
   return box_own(dict);
-}
-void pen_value_release(pen_value* value) {
-  if (!value || (value->account && account_defer(value->account, value))) return;
-  value->value = Value();
-  if (value->account) account_unbox(value->account);
-  free(value);
 }
 
 int32_t pen_value_kind(const pen_value* value) { return value ? static_cast<int32_t>(value->value.tag()) : PEN_KIND_NONE; }

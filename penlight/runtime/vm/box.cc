@@ -1,0 +1,22 @@
+// What the caller holds of a module's values: boxes, made by its thread and given back by any.
+#include "penlight/runtime/vm/value_api.h"
+
+namespace pen {
+
+pen_value* box(const Value& value) {
+  if (!value_unpack(value)) return nullptr;                                 // a weight of the module's state, which nothing has read so far
+  pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
+  if (!made) return nullptr;
+  made->value = value;
+  if (value.tag() >= Tag::list && value.heap()->account) account_box(made->account = value.heap()->account);
+  return made;
+}
+
+}  // namespace pen
+
+extern "C" void pen_value_release(pen_value* value) {
+  if (!value || (value->account && pen::account_defer(value->account, value))) return;
+  value->value = pen::Value();
+  if (value->account) pen::account_unbox(value->account);
+  free(value);
+}
