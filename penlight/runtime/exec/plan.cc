@@ -165,10 +165,10 @@ struct Builder {
   Status begin_value(const format::Region& r, uint32_t v, ValueState& state) {
     int32_t target = state.target;  // chosen between the passes
     int64_t target_offset = state.target_offset;
-    const int64_t pitch = state.pitch;
+    const int64_t pitch = kHasTurns ? state.pitch : 0;
     bool returned = state.returned;
     state = {};
-    state.pitch = pitch;
+    if (kHasTurns) state.pitch = pitch;
     state.at.buffer = -1;
     state.target = target;
     state.target_offset = target_offset;
