@@ -122,6 +122,7 @@ def same(model: penlight.Model, cases: Cases) -> bool:
     )
 
 
+@pytest.mark.slow
 def test_signals(models: list[tuple[Path, Cases]]) -> None:
     """A thousand a second, handled by Python, while models are loaded, run and saved."""
     seen = []

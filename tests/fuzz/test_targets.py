@@ -40,6 +40,7 @@ def test_a_few_seconds(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert state.executions >= LEAST.get(name, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not FINDINGS, reason="no finding was mended yet")
 @pytest.mark.parametrize("path", FINDINGS, ids=lambda p: f"{p.parent.name}-{p.name}")
 def test_findings_stay_mended(path: Path) -> None:

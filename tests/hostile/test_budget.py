@@ -165,6 +165,7 @@ def test_commands_do_not_walk_shared_values_again(command: str, tmp_path: Path, 
         assert len(told.out) < 20_000
 
 
+@pytest.mark.slow
 def test_functions_that_call_each_other_twice() -> None:
     """2 ** 15 calls of the last of them, in each of 30 methods."""
     code = "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n"
@@ -180,6 +181,7 @@ def test_functions_that_call_each_other_twice() -> None:
         SourceProgram(build.archive({"version": b"3\n", **pickles, "code/__torch__.py": code.encode()})).script()
 
 
+@pytest.mark.slow
 def test_code_whose_registers_are_all_known(modest: None) -> None:
     """Each of its instructions has thousands of constants in registers before it: kept for each, they would take gigabytes."""
     count = 6_000

@@ -203,6 +203,7 @@ def test_setstate_has_no_loops(adds: Records, loop: str) -> None:
         clean(SourceProgram(packed(restoring(adds, *LOOPS[loop], more="" if loop == "loop" else more))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "optimize", "bench"])
 def test_commands_do_not_hang(adds: Records, command: str, tmp_path: Path) -> None:
     (tmp_path / "m.pt").write_bytes(packed(restoring(adds, *LOOPS["loop"])))
@@ -215,6 +216,7 @@ def test_commands_do_not_hang(adds: Records, command: str, tmp_path: Path) -> No
     assert "fault of Penlight" not in ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["compare", "optimize", "bench"])
 def test_commands_write_nothing(adds: Records, command: str, tmp_path: Path, penlight_command: Penlight) -> None:
     marker = tmp_path / "marker"

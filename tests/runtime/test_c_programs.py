@@ -91,9 +91,8 @@ def test_threads_of_different_speeds(kind: str) -> None:
     assert native.run([native.program(kind, HERE / "pool.cc")]).stdout == "all tasks\n"
 
 
-@pytest.mark.parametrize(
-    "kind", ["plain", pytest.param("asan", marks=pytest.mark.slow), pytest.param("tsan", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["plain", "asan", "tsan"])
 def test_values_given_back_by_any_thread(kind: str) -> None:
     """Also while another begins a run and searches for cycles: it walked a list of containers that the first was freeing."""
     assert native.run([native.program(kind, HERE / "giving.cc")]).stdout == "all given back\n"

@@ -323,6 +323,7 @@ def interrupt(code: str) -> None:
     assert child.stdout.read() == "interrupted\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("what", ENDLESS)
 def test_ctrl_c_ends_interpreted_code(what: str, threads: int) -> None:

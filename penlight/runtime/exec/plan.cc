@@ -228,8 +228,8 @@ struct Builder {
     }
     return any;
   }
-  // Turns keep values out of the concatenations that they would lie in otherwise. Their pixels get the pitch that they would have there: some
-  // operators add up in the order in which memory lies, and bits must not depend on whether a batch takes turns.
+  // Turns keep values out of the concatenations that they would lie in otherwise. Their pixels get the pitch that they would have there:
+  // some operators add up in the order in which memory lies, and bits must not depend on whether a batch takes turns.
   void keep_pitches(ValueState** states) {
     choose_placements(states);
     for (uint32_t pc = 0; pc < regions; ++pc) {
