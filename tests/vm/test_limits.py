@@ -310,7 +310,10 @@ except KeyboardInterrupt:
 
 def interrupt(code: str) -> None:
     """The test's own patience is far below what the run would take: 8 or 20 trillion multiply-adds, or for ever."""
-    child = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it, and so would this one
+    )  # fmt: skip
     assert child.stdout is not None
     assert child.stdout.readline() == "ready\n"
     time.sleep(1)  # it is in the runtime by now; where not, the interpreter itself ends it
