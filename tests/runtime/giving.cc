@@ -4,17 +4,7 @@
 #include "penlight/runtime/vm/account.cc"
 #include "penlight/runtime/vm/box.cc"
 #include "penlight/runtime/vm/value.cc"
-
-extern "C" int printf(const char* format, ...);
-extern "C" void abort(void) noexcept;
-
-#define CHECK(x)                                                    \
-  do {                                                              \
-    if (!(x)) {                                                     \
-      printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x); \
-      abort();                                                      \
-    }                                                               \
-  } while (0)
+#include "tests/runtime/check.h"
 
 namespace pen {
 

@@ -1,17 +1,7 @@
 // The thread pool from inside: what it learns of its threads' speeds, how it hands out work by them, and that every task is done once
 // whatever it has learnt. It is compiled here, in place of the library's, so that nothing has to be timed. Run under ThreadSanitizer too.
 #include "penlight/runtime/exec/pool.cc"
-
-extern "C" int printf(const char* format, ...);
-extern "C" void abort(void) noexcept;
-
-#define CHECK(x)                                                    \
-  do {                                                              \
-    if (!(x)) {                                                     \
-      printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x); \
-      abort();                                                      \
-    }                                                               \
-  } while (0)
+#include "tests/runtime/check.h"
 
 using namespace pen;
 
