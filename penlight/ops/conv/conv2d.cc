@@ -51,6 +51,12 @@ static constexpr int64_t kMaxTasks = 256;
 
 static int64_t at_most(int64_t n, int64_t limit) { return n < limit ? n : limit; }
 
+// About `wanted` tasks, of `least` units or, where threads have evenly many of them then, a few fewer.
+static int64_t some_of(const Bind& b, int64_t units, int64_t least, int64_t wanted) {
+  const int64_t tasks = at_most(wanted, (units + least - 1) / least);
+  return b.threads() == 1 ? tasks : at_most(even_tasks(tasks), units);
+}
+
 // Rows of all phases: a transposed convolution goes by them.
 static int64_t phase_rows(const Conv2d& p, const Tensor& out) {
   int64_t ow = out.dims[out.rank - 1];
@@ -73,12 +79,12 @@ static PEN_SMALL Status cut_gemm(Bind& b, Conv2d* p) {
   if (p->transposed) work /= times(p->stride[0], times(p->stride[1], p->stride[2]));
   // Of bytes, a thread alone gains half a percent by larger tasks; their sums are exact, however they are cut.
   int64_t target = at_most(work / (!bytes ? kTaskWork : b.threads() == 1 ? 4 * kTaskWork : 2 * kTaskWork) + 1, kMaxTasks);
-  int64_t units = p->groups > 1 ? p->groups : (p->co_g + kColumnUnit - 1) / kColumnUnit;
-  // At least two tiles to a task, and small maps whole: their weights are what has to be fetched.
-  p->pixel_unit = p->by_rows ? ow : 2 * kPixelUnit;
+  // About two tiles to a task, of rows as of columns, and small maps whole: their weights are what has to be fetched.
+  p->pixel_unit = p->by_rows ? ow : kPixelUnit;
   p->pixel_units = p->transposed ? phase_rows(*p, out) : (p->pixels + p->pixel_unit - 1) / p->pixel_unit;
-  p->pixel_tasks = p->pixels <= kBlockPixels ? 1 : at_most(target, p->pixel_units);
-  p->column_tasks = at_most((target + p->pixel_tasks - 1) / p->pixel_tasks, units);
+  p->pixel_tasks = p->pixels <= kBlockPixels ? 1 : some_of(b, p->pixel_units, p->by_rows ? 1 : 2, target);
+  p->column_tasks =
+      some_of(b, gemm_units(*p), p->groups > 1 ? 1 : kColumnUnit / kColumnPanel, (target + p->pixel_tasks - 1) / p->pixel_tasks);
   b.tasks(p->pixel_tasks * p->column_tasks);
   // What a task shares with the next one should be the larger of the two: it then comes from afar only once.
   // Weights that stay in the second cache level anyway leave the order by pixels, which suits the next node (pool.cc).

@@ -31,13 +31,17 @@ struct Conv2d {
 // divides the maps of networks for 224 x 224 images; blocks are whole multiples of it.
 constexpr int64_t kPixelUnit = 14;
 constexpr int64_t kBlockPixels = 4 * kPixelUnit;
-constexpr int64_t kColumnUnit = 32;  // output channels are cut at multiples of the widest tile
+constexpr int64_t kColumnUnit = 32;   // output channels are cut at multiples of the widest tile
+constexpr int64_t kColumnPanel = 16;  // those of the matrix kernel, where that shares them evenly, at multiples of its panels
 
 // Size of a map along H, W or D.
 static PEN_INLINE int64_t map_side(const Tensor& t, int side) { return side < 2 ? t.dims[t.rank - 2 + side] : t.rank == 5 ? t.dims[2] : 1; }
 
 // Bind has seen as many weights.
 static PEN_INLINE int64_t kernel_taps(const Conv2d& p) { return p.kernel[0] * p.kernel[1] * p.kernel[2]; }
+
+// What columns of the matrix kernel are cut by.
+static PEN_INLINE int64_t gemm_units(const Conv2d& p) { return p.groups > 1 ? p.groups : (p.co_g + kColumnPanel - 1) / kColumnPanel; }
 
 // What a worker of the matrix kernel keeps in scratch, in bytes from its start. The rules have bounded all factors (conv_shapes.cc,
 // kConvLimit; runs have few channels), so no sum here overflows.
@@ -98,7 +102,7 @@ static PEN_INLINE GroupedSizes grouped_sizes(const Conv2d& p, int64_t channels, 
 
 // Floats from a pixel to the next, of a tensor that lies as Need::channels. Images of one pixel are each other's
 // neighbours.
-static inline int64_t pixel_pitch(const Tensor& t) {
+[[maybe_unused]] static PEN_OUTER int64_t pixel_pitch(const Tensor& t) {
   for (int d = t.rank - 1; d >= 2; --d)
     if (t.dims[d] > 1) return t.strides[d];
   return t.dims[0] > 1 ? t.strides[0] : t.dims[1];

@@ -196,7 +196,7 @@ static PEN_OUTER void conv_gemm(const Run& r) {
   Kind::begin(r, p, &block);
   bool dense = batch_is_dense(y) && (!residual.data || batch_is_dense(residual));
   int64_t group_step = (p.co_g + kPanel - 1) / kPanel * kPanel * at.taps * block.tap_k;
-  int64_t units = p.groups > 1 ? p.groups : (p.co_g + kColumnUnit - 1) / kColumnUnit;
+  int64_t units = gemm_units(p);
 
   // The current phase: all of a plain convolution.
   int64_t number = -1, phase_begin = 0, phase_end = 0;
@@ -235,11 +235,11 @@ static PEN_OUTER void conv_gemm(const Run& r) {
         cut_tiles(phase, y, residual, begin, end, line, breaks, Kind::may_skip(r), &g);
         block.tile_count = g.tile_count;
         bool more = p.groups == 1 && columns.end < units && (!p.columns_outer || pixel_task == p.pixel_tasks - 1);
-        set_next(block, more && end == last ? Kind::weights(r) + columns.end * kColumnUnit * at.taps * block.tap_k : nullptr);
+        set_next(block, more && end == last ? Kind::weights(r) + columns.end * kColumnPanel * at.taps * block.tap_k : nullptr);
         Range groups = p.groups > 1 ? columns : Range{0, 1};
         for (int64_t group = groups.begin; group < groups.end; ++group) {
-          block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnUnit;
-          block.n_end = p.groups > 1 || columns.end * kColumnUnit > p.co_g ? p.co_g : columns.end * kColumnUnit;
+          block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnPanel;
+          block.n_end = p.groups > 1 || columns.end * kColumnPanel > p.co_g ? p.co_g : columns.end * kColumnPanel;
           block.b = Kind::weights(r) + group * group_step;
           Kind::group(r, p, group, &block);
           if (Kind::kCopies && p.copied && group > groups.begin) Kind::copy_windows(p, x, y, begin, end, group, at.window, g);

@@ -73,16 +73,17 @@ PEN_KERNEL(mean, q8) {
   for (int64_t task = r.begin; task < r.end; ++task) {
     const Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
-      const int64_t item = r.phase == 0 ? i / p.parts : i, at = item % p.chunks * kReduceChunk;
+      const ReducePiece piece = reduce_piece(p, r.phase, i);
+      const int64_t item = piece.item, at = item % p.chunks * kReduceChunk;
       int64_t n = !p.columns ? 1 : p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk, out = 0;
       if (r.phase == 0) {
-        sum_item(p, r.in[0].as<uint8_t>(), item, i % p.parts, sums);
+        sum_item(p, r.in[0].as<uint8_t>(), item, piece.part, sums);
         if (p.parts > 1) {
-          memcpy(shared + i * width, sums, static_cast<size_t>(n) * sizeof(int32_t));
+          memcpy(shared + piece.slot * width, sums, static_cast<size_t>(n) * sizeof(int32_t));
           continue;
         }
       } else {
-        const int32_t* parts = shared + item * p.parts * width;
+        const int32_t* parts = shared + piece.slot * width;
         memcpy(sums, parts, static_cast<size_t>(n) * sizeof(int32_t));
         for (int64_t k = 1; k < p.parts; ++k)
           for (int64_t j = 0; j < n; ++j) sums[j] += parts[k * width + j];

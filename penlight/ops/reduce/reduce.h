@@ -10,6 +10,7 @@ namespace pen {
 
 constexpr int64_t kReduceBlock = 4032;  // longest run that one set of vector accumulators sums; bytes count up to 255
 constexpr int64_t kReduceChunk = 256;   // columns: outputs of one item
+constexpr int64_t kReduceMap = 1 << 15, kReduceMapPixels = 64, kReduceMapParts = 4;
 
 struct ReduceDims {
   int rank;
@@ -27,7 +28,7 @@ struct ReduceParams {
   int64_t units;             // reduced work: rows of memory (columns), blocks of runs (rows)
   int64_t blocks;            // rows: blocks of one run
   int64_t chunks;            // columns: chunks of the contiguous dim
-  int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns)
+  int64_t items, parts;      // an item: one output (rows) or one chunk of outputs (columns); the first part of all comes first
   int64_t tasks, final_tasks;
   int64_t count;  // elements reduced into one
   Finish finish;
@@ -37,7 +38,16 @@ struct ReduceParams {
   float share;
 };
 
-static PEN_INLINE void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
+// What number `i` of a phase is: in the first one of the parts of an item, kept at `slot` until the second puts an item's together.
+struct ReducePiece {
+  int64_t item, part, slot;
+};
+static PEN_INLINE ReducePiece reduce_piece(const ReduceParams& p, int phase, int64_t i) {
+  if (phase != 0) return {i, 0, i * p.parts};
+  return {i % p.items, i / p.items, i % p.items * p.parts + i / p.items};
+}
+
+[[maybe_unused]] static PEN_SMALL __attribute__((noinline)) void reduce_push(ReduceDims* d, int64_t size, int64_t in, int64_t out) {
   int last = d->rank - 1;
   if (last >= 0 && d->in[last] == size * in && d->out[last] == size * out) {
     d->dims[last] *= size;
@@ -135,14 +145,13 @@ static PEN_INLINE Status reduce_plan(Bind& b, const bool* reduced, const int64_t
   p->chunks = p->columns ? (p->inner + kReduceChunk - 1) / kReduceChunk : 1;
   p->items = p->kept.numel * p->chunks;
   int64_t total = p->kept.numel * p->reduced.numel * p->inner;
-  p->parts = 1;
-  if (p->items < 32 && total >= (1 << 17)) {
-    int64_t wanted = total / p->items >> 15;
-    p->parts = wanted < 1 ? 1 : (wanted > 32 ? 32 : wanted);
-    if (p->parts > p->units) p->parts = p->units;
-  }
+  // Maps by rows, as threads have computed them: a thread that read another's would take long to, and that one to write there again.
+  const bool map = p->columns && p->kept.numel == 1 && p->units >= kReduceMapPixels && total >= kReduceMap;
+  const int64_t least = map ? kReduceMapParts : 1, wanted = p->items < 32 && total >= (1 << 17) ? total / p->items >> 15 : 0;
+  p->parts = wanted < least ? least : (wanted > 32 ? 32 : wanted);
+  if (p->parts > p->units) p->parts = p->units > 0 ? p->units : 1;
   int64_t per_item = total / (p->items * p->parts) + 1;
-  p->tasks = task_count(p->items * p->parts, 32768 / per_item + 1);
+  p->tasks = map ? p->parts : task_count(p->items * p->parts, 32768 / per_item + 1);
   p->final_tasks = p->parts > 1 ? task_count(p->items, 64) : 0;
   if (p->parts > 1) PEN_TRY(b.shared(p->items * p->parts * (p->columns ? kReduceChunk : 1) * part_bytes));
   b.tasks(p->tasks, p->final_tasks);
@@ -498,11 +507,12 @@ static PEN_OUTER void reduce_chunk(const ReduceDims& d, const typename Op::In* x
 // Results of the parts of n outputs, `step` apart, in order, in the wide type.
 template <class Op>
 static PEN_OUTER void combine_parts(const typename Op::T* parts, int64_t count, int64_t step, int64_t n, typename Op::T* result) {
-  for (int64_t j = 0; j < n; ++j) {
-    typename Op::Wide w = Op::wide();
-    for (int64_t k = 0; k < count; ++k) w = Op::step(w, static_cast<typename Op::Wide>(parts[k * step + j]));
-    result[j] = static_cast<typename Op::T>(w);
-  }
+  using Wide = typename Op::Wide;
+  Wide w[kReduceChunk];
+  for (int64_t j = 0; j < n; ++j) w[j] = Op::step(Op::wide(), static_cast<Wide>(parts[j]));
+  for (int64_t k = 1; k < count; ++k)
+    for (int64_t j = 0; j < n; ++j) w[j] = Op::step(w[j], static_cast<Wide>(parts[k * step + j]));
+  for (int64_t j = 0; j < n; ++j) result[j] = static_cast<typename Op::T>(w[j]);
 }
 
 // The loops that are a rule's own. All around them is the same for all rules on the same types, and compiled once for them.
@@ -547,17 +557,18 @@ static PEN_OUTER void reduce_items(const Run& r, const ReduceRule<In, T, Wide>& 
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t item = r.phase == 0 ? i / p.parts : i, n = 0;
+      const ReducePiece piece = reduce_piece(p, r.phase, i);
+      int64_t item = piece.item, n = 0;
       if (r.phase == 0) {
-        n = reduce_item(p, rule, x, item, i % p.parts, buffer);
+        n = reduce_item(p, rule, x, item, piece.part, buffer);
         if (p.parts > 1) {
-          for (int64_t j = 0; j < n; ++j) shared[i * width + j] = buffer[j];
+          for (int64_t j = 0; j < n; ++j) shared[piece.slot * width + j] = buffer[j];
           continue;
         }
       } else {
         int64_t at = item % p.chunks * kReduceChunk;
         n = p.columns ? (p.inner - at < kReduceChunk ? p.inner - at : kReduceChunk) : 1;
-        rule.combine(shared + item * p.parts * width, p.parts, width, n, buffer);
+        rule.combine(shared + piece.slot * width, p.parts, width, n, buffer);
       }
       int64_t out = 0;
       reduce_offset(p.kept, item / p.chunks, &out);

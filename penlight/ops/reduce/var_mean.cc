@@ -172,11 +172,12 @@ PEN_KERNEL(var_mean, f32) {
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = r.phase == 0 ? part(p.items * p.parts, p.tasks, task) : part(p.items, p.final_tasks, task);
     for (int64_t i = range.begin; i < range.end; ++i) {
-      int64_t item = r.phase == 0 ? i / p.parts : i, n = 0;
+      const ReducePiece piece = reduce_piece(p, r.phase, i);
+      int64_t item = piece.item, n = 0;
       if (r.phase == 0) {
-        n = item_moments(p, x, item, i % p.parts, buffer);
+        n = item_moments(p, x, item, piece.part, buffer);
         if (p.parts > 1) {
-          for (int64_t j = 0; j < n; ++j) shared[i * width + j] = buffer[j];
+          for (int64_t j = 0; j < n; ++j) shared[piece.slot * width + j] = buffer[j];
           continue;
         }
       } else {
@@ -186,7 +187,7 @@ PEN_KERNEL(var_mean, f32) {
         for (int64_t k = 0; k < p.parts; ++k) {
           double size = part_size(p, k);
           for (int64_t j = 0; j < n; ++j) {
-            const Moments& m = shared[(item * p.parts + k) * width + j];
+            const Moments& m = shared[(piece.slot + k) * width + j];
             all[j].add(size, static_cast<double>(m.base) + static_cast<double>(m.mean), static_cast<double>(m.squares));
           }
         }

@@ -5,7 +5,7 @@
 namespace pen {
 
 // Whether `x` lies as a fresh output would, whatever its pixel pitch.
-static inline bool lies_so(const Tensor& x, bool nhwc) {
+[[maybe_unused]] static PEN_SMALL bool lies_so(const Tensor& x, bool nhwc) {
   int64_t expected = 1;
   bool pitch_known = !nhwc;
   for (int k = x.rank - 1; k >= 0; --k) {

@@ -6,7 +6,7 @@ namespace pen {
 
 // Strides with which `x` can be seen as `shape`. First, dims of x that continue each other become groups; then each
 // group is cut into new dims, innermost first. A new dim across two groups has no stride.
-static inline bool view_strides(const Tensor& x, const Shape& shape, int64_t* strides) {
+[[maybe_unused]] static PEN_SMALL bool view_strides(const Tensor& x, const Shape& shape, int64_t* strides) {
   int64_t sizes[kMaxRank + 1], steps[kMaxRank + 1];
   int groups = 0;  // innermost first
   for (int d = x.rank - 1; d >= 0; --d) {
@@ -37,7 +37,7 @@ static inline bool view_strides(const Tensor& x, const Shape& shape, int64_t* st
 }
 
 // The product of sizes, -1 where one is negative or 64 bits do not hold it (a view with stride 0 can be of any size).
-static inline int64_t element_count(const int64_t* dims, int rank) {
+[[maybe_unused]] static PEN_SMALL int64_t element_count(const int64_t* dims, int rank) {
   int64_t n = 1;
   for (int d = 0; d < rank; ++d) {
     if (dims[d] == 0) return 0;

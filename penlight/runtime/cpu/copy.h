@@ -49,8 +49,7 @@ static __attribute__((noinline)) void transpose_rest(const T* in, int64_t in_str
     }
     return;
   }
-  for (int64_t j = 0; j < m; ++j)
-    for (int64_t k = 0; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
+  for (int64_t j = 0; j < m; ++j) PEN_ROLLED for (int64_t k = 0; k < n; ++k) out[j * out_stride + k] = in[k * in_stride + j];
 }
 
 // A square as wide as a cache line on both sides. Where rows lie a power of two apart, all lines of the square compete for the same
@@ -179,7 +178,7 @@ template <class T>
 static PEN_INLINE void fill_row(T* to, T value, int64_t n) {
   constexpr int64_t kMost = 4096 / static_cast<int64_t>(sizeof(T));
   int64_t done = n < 16 ? n : 16;
-  for (int64_t i = 0; i < done; ++i) to[i] = value;
+  PEN_ROLLED for (int64_t i = 0; i < done; ++i) to[i] = value;
   for (int64_t chunk = done; done < n; done += chunk) {
     if (chunk < kMost && done > chunk) chunk = done < kMost ? done : kMost;
     if (chunk > n - done) chunk = n - done;
@@ -212,9 +211,9 @@ static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_
           S::unzip(S::load(source + 2 * i), S::load(source + 2 * i + S::kCount), &even, &odd);
           S::store(target + i, even);
         }
-        for (; i < n; ++i) target[i] = source[i * in_step];
+        PEN_ROLLED for (; i < n; ++i) target[i] = source[i * in_step];
       } else {
-        for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
+        PEN_ROLLED for (int64_t i = 0; i < n; ++i) target[i * out_step] = source[i * in_step];
       }
     }
   }

@@ -180,7 +180,7 @@ PEN_SMALL Status elementwise_bind(Bind& b) {
   for (int i = 0; i < p->inputs && p->blocks; ++i) scratch += p->packed[i] ? kBlock * p->in_size[i] : 0;
   if (scratch) PEN_TRY(b.scratch(scratch));
   p->units = p->blocks ? elements / p->dims[0] : elements;
-  p->tasks = task_count(elements, kGrain);
+  p->tasks = even_tasks(task_count(elements, kGrain));
   p->tasks = p->tasks < p->units ? p->tasks : p->units;
   b.tasks(p->tasks);
   return PEN_OK;

@@ -262,6 +262,9 @@ static PEN_INLINE int64_t task_count(int64_t total, int64_t grain) {
   int64_t n = (total + grain - 1) / (grain > 0 ? grain : 1);
   return n < 1 ? 1 : (n > 256 ? 256 : n);
 }
+// Nearly `n` tasks, of which two threads have equally many, and four: what a thread has computed for one step is then what it reads in the
+// next.
+static PEN_INLINE int64_t even_tasks(int64_t n) { return n < 3 ? n : (n + 2) / 4 * 4; }
 struct Range {
   int64_t begin, end;
 };

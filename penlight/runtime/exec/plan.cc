@@ -475,20 +475,23 @@ struct Builder {
     for (int32_t i = 0; i < plan->step_count; ++i) most = plan->steps[i].scratch_stride > most ? plan->steps[i].scratch_stride : most;
     if (request.workers < 2 || most == 0) return PEN_OK;
     const int32_t joined = plan->buffers.count;
+    const int64_t stride = most + kApart;
     for (int32_t i = 0; i < plan->step_count; ++i) {
       Step& step = plan->steps[i];
       if (step.scratch_at.buffer < 0) continue;
       plan->buffers[step.scratch_at.buffer].size = 0;
       step.scratch_at.buffer = joined;
-      step.scratch_stride = most;
+      step.scratch_stride = stride;
     }
-    const Buffer b = {Buffer::Kind::arena, -1, most * request.workers, 0, plan->step_count - 1, 0, -1, nullptr};
+    const Buffer b = {Buffer::Kind::arena, -1, stride * (request.workers - 1) + most, 0, plan->step_count - 1, 0, -1, nullptr};
     return plan->buffers.push(b) ? PEN_OK : out_of_memory();
   }
 
   Status lay_buffers() {
     PEN_TRY(join_scratch());
-    if (!lay_arena(plan, &scrap)) return out_of_memory();
+    int64_t room = request.memory_limit ? static_cast<int64_t>(request.memory_limit - plan->other_bytes) : INT64_MAX;
+    if (request.workers < 2 || request.backend != &kCpu) room = 0;
+    if (!lay_arena(plan, room, &scrap)) return out_of_memory();
     if (plan->arena_bytes > kMaxTensorBytes) return report(request.error, PEN_ERROR_MEMORY, "arena", "less than 64 TB", "more");
     const uint64_t bytes = static_cast<uint64_t>(plan->arena_bytes) + plan->other_bytes;
     if (!request.memory_limit || bytes <= request.memory_limit) return PEN_OK;

@@ -13,7 +13,7 @@ namespace pen {
 struct Buffer {
   enum class Kind : uint8_t { arena, constant, input, output };
   Kind kind;
-  int32_t index;        // input, output: the register
+  int32_t index;        // input, output: the register; arena: the middle that it lies around, a bit (arena.cc)
   int64_t size;         // bytes
   int32_t first, last;  // nodes during which it must be kept
   int64_t offset;       // arena: where it lies
@@ -162,8 +162,11 @@ struct PlanRequest {
 Plan* plan_create(const PlanRequest& request, Status* status);
 void plan_destroy(Plan* plan);
 bool plan_fits(const Plan& plan, const Tensor* registers);
-// Gives every buffer its offset (arena.cc). False when out of memory. `scrap`: for what is not needed afterwards.
-bool lay_arena(Plan* plan, Pool* scrap);
+// Between what different threads write all the time: a core reads ahead of what its thread writes, and takes such lines from the other.
+constexpr int64_t kApart = 64 << 10;
+// Gives every buffer its offset (arena.cc). `room`: how many bytes there are for an arena that several threads like better; 0 and below:
+// none. False when out of memory. `scrap`: for what is not needed afterwards.
+bool lay_arena(Plan* plan, int64_t room, Pool* scrap);
 // Makes all operands point into this arena (and at constants); registers follow in every run, by the patches.
 void plan_resolve(Plan* plan, char* arena);
 

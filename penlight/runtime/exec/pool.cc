@@ -33,6 +33,7 @@ struct alignas(64) Share {
   int32_t speed;
   int64_t rate;  // tasks by time, of a piece of work that was measured
   ThreadPool* pool;
+  bool begun;  // its thread is at work on it, and leaves no task of it
 };
 
 struct ThreadPool {
@@ -85,15 +86,21 @@ bool leaves(const ThreadPool* pool, int worker) {
   return true;
 }
 
+// The last task of a thread that is at work is its own: it would be done no sooner elsewhere, and what it reads and writes is there.
+PEN_INLINE bool is_theirs(const Share& share) {
+  return share.end - __atomic_load_n(&share.next, __ATOMIC_RELAXED) < 2 && __atomic_load_n(&share.begun, __ATOMIC_RELAXED);
+}
+
 // Its own share, then what others have left of theirs.
 void work(ThreadPool* pool, int worker) {
   const int64_t start = pool->measuring ? now_ns() : 0;
   Share& own = pool->shares[worker];
+  __atomic_store_n(&own.begun, own.speed >= kEven, __ATOMIC_RELAXED);
   int64_t tasks = 0;
   for (int i = 0, owner = worker; i < pool->threads; ++i) {
     Share& share = pool->shares[owner];
     owner = owner + 1 < pool->threads ? owner + 1 : 0;
-    while (own.speed >= kEven || !leaves(pool, worker)) {
+    while ((own.speed >= kEven || !leaves(pool, worker))) {
       int32_t task = __atomic_fetch_add(&share.next, 1, __ATOMIC_RELAXED);
       if (task >= share.end) break;
       pool->run(pool->context, task, task + 1, worker);
@@ -251,6 +258,7 @@ void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
     share.next = static_cast<int32_t>(begin);
     begin = count * before / pool->speed;
     share.end = static_cast<int32_t>(begin);
+    share.begun = false;
   }
   open_door(pool);
   work(pool, 0);

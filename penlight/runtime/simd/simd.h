@@ -43,6 +43,12 @@
 // Before a loop over registers: unrolls it completely. GCC keeps an array of vectors in memory as soon as one loop over
 // it is left standing.
 #define PEN_UNROLL _Pragma("GCC unroll 64")
+// Before a loop that is short, or rare: the compiler neither unrolls it nor makes vectors of it, which would be hundreds of bytes.
+#if defined(__clang__)
+#define PEN_ROLLED _Pragma("clang loop vectorize(disable) unroll(disable)")
+#else
+#define PEN_ROLLED _Pragma("GCC unroll 1")
+#endif
 
 namespace pen {
 namespace PEN_ISA {
