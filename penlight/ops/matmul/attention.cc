@@ -235,18 +235,21 @@ static PEN_INLINE void pack_keys_and_values(const Run& r, const AttentionParams&
   }
 }
 
-// scores = exp(scores * scale - top); gives their sum. Not fused: top is one of the products, rounded, and must leave 0.
+// scores = 2**(scores * scale - top), or with kAfter 2**((scores - top) * scale); gives their sum. Not fused: top is one of the products,
+// rounded, and must leave 0.
+template <bool kAfter>
 static PEN_INLINE float exponentials(float* scores, int64_t n, float scale, float top) {
   const V s = set1(scale), t = set1(top);
+  auto raise = [&](V x) { return exp2_below_one(kAfter ? (x - t) * s : x * s - t); };
   V sum = zero();
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    V a = exp_below_one(load(scores + i) * s - t);
+    V a = raise(load(scores + i));
     store(scores + i, a);
     sum = sum + a;
   }
   if (i < n) {
-    store_partial(scores + i, exp_below_one(load_partial(scores + i, n - i) * s - t), n - i);
+    store_partial(scores + i, raise(load_partial(scores + i, n - i)), n - i);
     sum = sum + load_partial(scores + i, n - i);
   }
   return reduce_add(sum);
@@ -267,9 +270,9 @@ static PEN_INLINE float largest(const float* scores, int64_t n) {
   return top;
 }
 
-static PEN_INLINE float exp_of(float x) {
+static PEN_INLINE float exp2_of(float x) {
   float lanes[kLanes];
-  store(lanes, exp(set1(x)));
+  store(lanes, exp2_below_one(set1(x)));
   return lanes[0];
 }
 
@@ -287,6 +290,8 @@ PEN_KERNEL(attention, f32) {
   float* totals = tops + p.block_rows;               // sum of exponentials relative to it
   float* own_keys = reinterpret_cast<float*>((reinterpret_cast<uintptr_t>(totals + p.block_rows) + 63) / 64 * 64);
   float* own_values = own_keys + packed_keys(p.block_keys, p.e);
+  // Scores are counted in powers of two. Not with a mask: its lowest numbers, as of a query that sees nothing, would become infinite.
+  const float scale = p.scale * kLog2E;
   for (int64_t task = r.begin; task < r.end; ++task) {
     int64_t at[5];
     batch_offsets(p.batch, task / p.row_blocks, at, 5);
@@ -333,13 +338,13 @@ PEN_KERNEL(attention, f32) {
         if (p.causal && query + 1 - keys.begin < n) visible = query + 1 > keys.begin ? query + 1 - keys.begin : 0;
         const float* mask = nullptr;
         if (p.has_mask) mask = r.in[3].as<float>() + at[3] + query * p.mask_row + keys.begin * p.mask_column;
-        // Scores that are all there is are scaled on their way into exp; the largest stays the largest, if the scale is positive.
+        // Scores that are all there is are scaled on their way to a power; the largest stays the largest, if the scale is positive.
         const bool plain = !mask && visible == n && p.scale > 0;
-        float top = plain ? largest(row, n) * p.scale : finish_scores(row, n, visible, p.scale, mask, p.mask_column);
+        float top = plain ? largest(row, n) * scale : finish_scores(row, n, visible, mask ? p.scale : scale, mask, p.mask_column);
         top = top > tops[i] ? top : tops[i];
-        float base = top == -__builtin_inff() ? 0.0f : top;  // nothing visible yet: exp(-inf) must be 0, not NaN
-        float sum = exponentials(row, n, plain ? p.scale : 1.0f, base);
-        float kept = exp_of(tops[i] - base);
+        float base = top == -__builtin_inff() ? 0.0f : top;  // nothing visible yet: 2**-inf must be 0, not NaN
+        float sum = mask ? exponentials<true>(row, n, kLog2E, base) : exponentials<false>(row, n, plain ? scale : 1.0f, base);
+        float kept = exp2_of((tops[i] - base) * (mask ? kLog2E : 1.0f));
         totals[i] = totals[i] * kept + sum;
         tops[i] = top;
         if (started && kept != 1.0f) scale_row(sums + i * p.sums_pitch, sums + i * p.sums_pitch, p.ev, kept);
