@@ -12,11 +12,12 @@ static int below(int n) {
 }
 
 static void set_speeds(ThreadPool* pool, const int32_t* speeds) {
-  pool->speed = 0;
+  int32_t all = 0;
   for (int i = 0; i < pool->threads; ++i) {
-    pool->shares[i].speed = speeds[i];
-    pool->speed += speed_of(pool->shares[i]);
+    __atomic_store_n(&pool->speeds[i], speeds[i], __ATOMIC_RELAXED);  // threads that have nothing to do may look at it, as in learn()
+    all += speed_of(speeds[i]);
   }
+  __atomic_store_n(&pool->speed, all, __ATOMIC_RELAXED);
 }
 
 static void learn_rates(ThreadPool* pool, int64_t first, int64_t second) {
@@ -28,15 +29,15 @@ static void learn_rates(ThreadPool* pool, int64_t first, int64_t second) {
 static void test_learning() {
   for (int slow = 0; slow < 2; ++slow) {
     ThreadPool* pool = pool_create(2);
-    Share &fast = pool->shares[1 - slow], &other = pool->shares[slow];
+    const int32_t &fast = pool->speeds[1 - slow], &other = pool->speeds[slow];
     CHECK(pool->speed == 2 * kFull);
     const int64_t quarter[2] = {slow == 0 ? 1000000 : 4000000, slow == 1 ? 1000000 : 4000000};
     learn_rates(pool, quarter[0], quarter[1]);
     CHECK(pool->speed == 2 * kFull);  // one piece of work says little
     for (int i = 0; i < 60; ++i) learn_rates(pool, quarter[0], quarter[1]);
-    CHECK(other.speed >= kFull / 4 - 8 && other.speed <= kFull / 4 + 8);
-    CHECK(speed_of(fast) == kFull && pool->speed == kFull + other.speed);
-    CHECK(fast.rate == 0 && other.rate == 0);
+    CHECK(other >= kFull / 4 - 8 && other <= kFull / 4 + 8);
+    CHECK(speed_of(fast) == kFull && pool->speed == kFull + other);
+    CHECK(pool->shares[0].rate == 0 && pool->shares[1].rate == 0);
     // A thread that takes no part is given another chance, in time.
     for (int i = 0; i < 60; ++i) learn_rates(pool, slow == 0 ? 0 : 1000, slow == 1 ? 0 : 1000);
     CHECK(pool->speed == 2 * kFull);
@@ -54,30 +55,41 @@ static void test_leaving() {
   const int32_t speeds[] = {kFull, kFull / 4};
   set_speeds(pool, speeds);
   // The other thread does four tasks while this one does one.
-  pool->shares[0].next = 10;
-  for (int left = 0; left < 8; ++left) {
-    pool->shares[0].end = 10 + left / 2;
-    pool->shares[1].next = 30;
-    pool->shares[1].end = 30 + left - left / 2;
+  for (uint32_t left = 0; left < 8; ++left) {
+    pool->shares[0].word = left / 2;
+    pool->shares[1].word = left - left / 2;
     CHECK(leaves(pool, 1) == (left < 4));
   }
-  pool->shares[1].next = 40;  // taken, by more than asked for it
-  pool->shares[0].end = 14;
+  pool->shares[0].word = kBegun | 4;
+  pool->shares[1].word = 0;
   CHECK(!leaves(pool, 1));
-  pool->shares[0].end = 13;
+  pool->shares[0].word = kBegun | 3;
   CHECK(leaves(pool, 1));
   // A slow caller, with nobody there and with somebody.
   const int32_t turned[] = {kFull / 4, kFull};
   set_speeds(pool, turned);
   CHECK(!leaves(pool, 0));
-  pool->door = kOpen | 1;
+  pool->shares[1].word = kBegun;
   CHECK(leaves(pool, 0));
-  pool->shares[0].end = 14;
+  pool->shares[0].word = 4;
   CHECK(!leaves(pool, 0));
-  pool->door = 0;
-  pool->shares[0].end = 10;
+  pool->shares[0].word = pool->shares[1].word = 0;
   CHECK(leaves(pool, 0));  // nothing is left, nobody to wait for
   pool_destroy(pool);
+}
+
+static void test_taking() {
+  Share share = {};
+  share.end = 10;
+  share.word = 3;
+  int32_t task = 0;
+  CHECK(take(&share, 0, false, &task) && task == 7 && share.word == 2);
+  CHECK(take(&share, kBegun, true, &task) && task == 8 && share.word == (kBegun | 1));
+  CHECK(!take(&share, 0, false, &task));  // the last one is left to whoever is at work on the others
+  CHECK(take(&share, 0, true, &task) && task == 9 && share.word == kBegun);
+  CHECK(!take(&share, kBegun, true, &task));
+  share.word = 1;  // nobody is at work
+  CHECK(take(&share, 0, false, &task) && task == 9 && share.word == 0);
 }
 
 struct Counts {
@@ -224,6 +236,7 @@ static void test_phases_after_being_alone() {
 int main() {
   test_learning();
   test_leaving();
+  test_taking();
   test_shares();
   test_each_task_once();
   test_a_slow_caller_without_help();

@@ -25,89 +25,100 @@ PEN_INLINE void pause_cpu() {
 
 }  // namespace
 
-// The range of tasks that is a thread's own. It is about the same part of each node's work, so that what a thread has written for one
-// node is in its core's cache for the next. With it, in one cache line, what is known of the thread's speed; results do not depend on that,
-// only who computes them.
+// The tasks of a piece of work that are a thread's own. It is about the same part of each node's work, so that what a thread has written
+// for one node is in its core's cache for the next. What a thread must know to begin lies in one cache line, as it comes from the caller's
+// core, and each line takes its time: half a microsecond there and back between cores that share no cache.
 struct alignas(64) Share {
-  int32_t next, end;
-  int32_t speed;
-  int64_t rate;  // tasks by time, of a piece of work that was measured
-  ThreadPool* pool;
-  bool begun;  // its thread is at work on it, and leaves no task of it
-};
-
-struct ThreadPool {
-  alignas(64) char lock[platform::kLockBytes];
-  alignas(64) char wake[platform::kConditionBytes];
-  int threads;  // the caller included
-  int started;  // other threads running
-  int owner;    // process that started them
-  bool stopping;
-  uint32_t pieces;
-  int32_t speed;    // of all together
-  int64_t stalled;  // when the last stall ended; while the caller works alone, until when it does
-  bool alone;
-
-  // The current work; may be read by those inside the door, as may be speeds.
+  uint32_t word;  // how many tasks nobody has taken yet, and kBegun. Whoever takes one may read what follows until that task is done
+  int32_t end;
   TaskFn run;
   void* context;
   bool measuring;
-  // The door, in one word: how many other threads are inside, whether it is open, and a number that changes with every
-  // piece of work. Whoever comes after the last task was taken finds it closed: the caller never waits for a thread
-  // that the system has not let run, only for those at work.
-  alignas(64) uint32_t door;
-  Share shares[kMaxThreads];
-  alignas(64) int32_t sleepers;
-  pen_pthread handles[kMaxThreads];
+  // The thread's own.
+  alignas(64) uint32_t done;  // tasks, of all pieces of work; counts round and round
+  int64_t rate;               // tasks by time, of a piece of work that was measured
+  ThreadPool* pool;
+};
+
+struct ThreadPool {
+  // What others than the caller read; it hardly changes.
+  int threads;  // the caller included
+  bool stopping;
+  int32_t speed;  // of all together
+  int32_t speeds[kMaxThreads];
+  // The caller's.
+  alignas(64) char lock[platform::kLockBytes];
+  alignas(64) char wake[platform::kConditionBytes];
+  int started;  // other threads running
+  int owner;    // process that started them
+  uint32_t pieces;
+  uint32_t given;   // tasks, of all pieces of work: as `done` of all shares together, once they are done
+  int64_t stalled;  // when the last stall ended; while the caller works alone, until when it does
+  bool alone;
   void (*waiting)(void* context);
+  pen_pthread handles[kMaxThreads];
+  alignas(64) int32_t sleepers;
+  Share shares[kMaxThreads];
 };
 
 namespace {
 
-constexpr uint32_t kInside = 0xff, kOpen = 0x100, kNumberShift = 9;
-static_assert(kMaxThreads <= static_cast<int>(kInside), "all threads are counted");
+// A thread that is as fast as any is at work on its share, and leaves no task of it.
+constexpr uint32_t kBegun = 1u << 31;
 
-PEN_INLINE int32_t speed_of(const Share& share) { return share.speed < kEven ? share.speed : kFull; }
+// Speeds may change while a thread that has no task yet looks at them.
+PEN_INLINE int32_t load(const int32_t& speed) { return __atomic_load_n(&speed, __ATOMIC_RELAXED); }
+PEN_INLINE int32_t speed_of(int32_t speed) { return speed < kEven ? speed : kFull; }
+PEN_INLINE uint32_t left_of(const Share& share) { return __atomic_load_n(&share.word, __ATOMIC_RELAXED) & ~kBegun; }
+
+// Takes a task of the share, or says that there is none. Nobody is waited for before that: a thread that the system does not let run has
+// nothing that others cannot take, but what it is at. `begun`: set for the thread whose share it is. The last task of one that is at work
+// is left to it: it would be done no sooner elsewhere, and what it reads and writes is there.
+PEN_INLINE bool take(Share* share, uint32_t begun, bool last_too, int32_t* task) {
+  uint32_t word = __atomic_load_n(&share->word, __ATOMIC_RELAXED), left;
+  do {
+    left = word & ~kBegun;
+    if (left == 0 || (!last_too && word == (kBegun | 1))) return false;
+  } while (!__atomic_compare_exchange_n(&share->word, &word, (word - 1) | begun, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED));
+  *task = share->end - static_cast<int32_t>(left);
+  return true;
+}
 
 // Whether a slow thread had better take no task: others will be done with all that are left before it would be with one.
 bool leaves(const ThreadPool* pool, int worker) {
-  int32_t left = 0, speed = pool->shares[worker].speed;
-  for (int i = 0; i < pool->threads; ++i) {
-    const Share& share = pool->shares[i];
-    int32_t next = __atomic_load_n(&share.next, __ATOMIC_RELAXED);
-    if (next < share.end) left += share.end - next;
-  }
-  if (int64_t{left} * speed >= pool->speed - speed) return false;
+  int32_t left = 0;
+  const int32_t speed = load(pool->speeds[worker]);
+  for (int i = 0; i < pool->threads; ++i) left += static_cast<int32_t>(left_of(pool->shares[i]));
+  if (int64_t{left} * speed >= load(pool->speed) - speed) return false;
   // The caller must know that somebody is there.
-  for (int spins = 0; worker == 0 && left && !(__atomic_load_n(&pool->door, __ATOMIC_RELAXED) & kInside); ++spins) {
+  for (int spins = 0; worker == 0 && left; ++spins) {
+    for (int i = 1; i < pool->threads; ++i)
+      if (__atomic_load_n(&pool->shares[i].word, __ATOMIC_RELAXED) & kBegun) return true;
     if (spins == kHelp) return false;
     pause_cpu();
   }
   return true;
 }
 
-// The last task of a thread that is at work is its own: it would be done no sooner elsewhere, and what it reads and writes is there.
-PEN_INLINE bool is_theirs(const Share& share) {
-  return share.end - __atomic_load_n(&share.next, __ATOMIC_RELAXED) < 2 && __atomic_load_n(&share.begun, __ATOMIC_RELAXED);
-}
-
-// Its own share, then what others have left of theirs.
-void work(ThreadPool* pool, int worker) {
-  const int64_t start = pool->measuring ? now_ns() : 0;
+// Its own share, then what others have left of theirs. `all`: whatever is left.
+void work(ThreadPool* pool, int worker, bool all) {
   Share& own = pool->shares[worker];
-  __atomic_store_n(&own.begun, own.speed >= kEven, __ATOMIC_RELAXED);
-  int64_t tasks = 0;
+  const bool fast = load(pool->speeds[worker]) >= kEven;
+  int64_t start = 0;
+  uint32_t done = 0;
   for (int i = 0, owner = worker; i < pool->threads; ++i) {
     Share& share = pool->shares[owner];
     owner = owner + 1 < pool->threads ? owner + 1 : 0;
-    while ((own.speed >= kEven || !leaves(pool, worker))) {
-      int32_t task = __atomic_fetch_add(&share.next, 1, __ATOMIC_RELAXED);
-      if (task >= share.end) break;
-      pool->run(pool->context, task, task + 1, worker);
-      ++tasks;
+    int32_t task;
+    while ((fast || all || !leaves(pool, worker)) && take(&share, i == 0 && fast ? kBegun : 0, i == 0 || all, &task)) {
+      if (PEN_UNLIKELY(share.measuring) && done == 0) start = now_ns();
+      share.run(share.context, task, task + 1, worker);
+      ++done;
     }
   }
-  if (start) own.rate = (tasks << 32) / (now_ns() - start + 1);
+  if (done == 0) return;
+  if (start) own.rate = (int64_t{done} << 32) / (now_ns() - start + 1);
+  __atomic_store_n(&own.done, own.done + done, __ATOMIC_RELEASE);
 }
 
 // What a measured piece of work says of the threads. One that took no part counts as fast, so that what was known of it is forgotten in
@@ -115,34 +126,33 @@ void work(ThreadPool* pool, int worker) {
 void learn(ThreadPool* pool) {
   int64_t best = 0;
   for (int i = 0; i < pool->threads; ++i) best = pool->shares[i].rate > best ? pool->shares[i].rate : best;
-  pool->speed = 0;
+  int32_t all = 0;
   for (int i = 0; i < pool->threads; ++i) {
-    Share& share = pool->shares[i];
-    share.speed += (static_cast<int32_t>(share.rate ? share.rate / (best / kFull + 1) : kFull) - share.speed) / 8;
-    share.rate = 0;
-    pool->speed += speed_of(share);
+    int64_t& rate = pool->shares[i].rate;
+    const int32_t was = pool->speeds[i], is = was + (static_cast<int32_t>(rate ? rate / (best / kFull + 1) : kFull) - was) / 8;
+    if (is != was) __atomic_store_n(&pool->speeds[i], is, __ATOMIC_RELAXED);
+    rate = 0;
+    all += speed_of(is);
   }
+  if (all != pool->speed) __atomic_store_n(&pool->speed, all, __ATOMIC_RELAXED);
 }
 
-// Whether there is work that this thread has not seen yet, or it is time to go; then `door` is what it saw.
-bool called(ThreadPool* pool, uint32_t seen, uint32_t* door) {
-  *door = __atomic_load_n(&pool->door, __ATOMIC_SEQ_CST);
-  return ((*door & kOpen) && *door >> kNumberShift != seen) || __atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE);
-}
+// Whether there is something to do for this thread, or it is time to go.
+bool called(const ThreadPool* pool, const Share& own) { return left_of(own) != 0 || __atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE); }
 
-uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
-  uint32_t door;
+void wait_for_work(ThreadPool* pool, const Share& own) {
   for (;;) {
     for (int spins = 0; spins < kSpins; ++spins) {
-      if (called(pool, seen, &door)) return door;
+      if (called(pool, own)) return;
       pause_cpu();
     }
     pthread_mutex_lock(pool->lock);
-    // It says that it sleeps, then looks once more; open_door opens, then looks for sleepers. So one of the two sees the other.
-    __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
+    // It says that it sleeps, then looks once more; who has work gives it out, then asks for sleepers. Both write that word, so that one of
+    // the two sees the other.
+    __atomic_fetch_add(&pool->sleepers, 1, __ATOMIC_ACQ_REL);
     // Once woken it spins again, even if the work that woke it is done by now: more will follow.
-    if (!called(pool, seen, &door)) pthread_cond_wait(pool->wake, pool->lock);
-    __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_SEQ_CST);
+    if (!called(pool, own)) pthread_cond_wait(pool->wake, pool->lock);
+    __atomic_fetch_sub(&pool->sleepers, 1, __ATOMIC_ACQ_REL);
     pthread_mutex_unlock(pool->lock);
   }
 }
@@ -150,29 +160,18 @@ uint32_t wait_for_work(ThreadPool* pool, uint32_t seen) {
 void* thread_main(void* argument) {
   Share* own = static_cast<Share*>(argument);
   ThreadPool* pool = own->pool;
-  uint32_t seen = 0;
   for (;;) {
-    uint32_t door = wait_for_work(pool, seen);
+    wait_for_work(pool, *own);
     if (__atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE)) return nullptr;
-    if (!__atomic_compare_exchange_n(&pool->door, &door, door + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
-    work(pool, static_cast<int>(own - pool->shares));
-    seen = door >> kNumberShift;
-    __atomic_fetch_sub(&pool->door, 1, __ATOMIC_RELEASE);
+    work(pool, static_cast<int>(own - pool->shares), false);
   }
 }
 
 void wake_sleepers(ThreadPool* pool) {
-  if (__atomic_load_n(&pool->sleepers, __ATOMIC_SEQ_CST) == 0) return;
+  if (__atomic_fetch_add(&pool->sleepers, 0, __ATOMIC_ACQ_REL) == 0) return;
   pthread_mutex_lock(pool->lock);
   pthread_cond_broadcast(pool->wake);
   pthread_mutex_unlock(pool->lock);
-}
-
-// Nobody is inside when it opens; close_door waits until nobody is inside again.
-void open_door(ThreadPool* pool) {
-  uint32_t number = (__atomic_load_n(&pool->door, __ATOMIC_RELAXED) >> kNumberShift) + 1;
-  __atomic_store_n(&pool->door, number << kNumberShift | kOpen, __ATOMIC_SEQ_CST);
-  wake_sleepers(pool);
 }
 
 // The caller has waited for others since `start`.
@@ -189,14 +188,21 @@ PEN_INLINE bool is_alone(ThreadPool* pool) {
   return pool->alone;
 }
 
-void close_door(ThreadPool* pool) {
-  __atomic_fetch_and(&pool->door, ~kOpen, __ATOMIC_ACQ_REL);
+bool is_done(const ThreadPool* pool) {
+  uint32_t done = 0;
+  for (int i = 0; i < pool->threads; ++i) done += __atomic_load_n(&pool->shares[i].done, __ATOMIC_ACQUIRE);
+  return done == pool->given;
+}
+
+// Only threads at work are waited for: the rest of what they have not taken, if they are long about it, is the caller's.
+void finish(ThreadPool* pool) {
   int64_t start = 0;
-  for (int64_t spins = 0; __atomic_load_n(&pool->door, __ATOMIC_ACQUIRE) & kInside; ++spins) {
+  for (int64_t spins = 1; !is_done(pool); ++spins) {
     pause_cpu();
-    if (spins == kSpins) start = now_ns();
-    if (spins <= kSpins) continue;
-    if (kAsks && pool->waiting) pool->waiting(pool->context);
+    if (spins < kSpins) continue;
+    if (!start) start = now_ns();
+    work(pool, 0, true);
+    if (kAsks && pool->waiting) pool->waiting(pool->shares->context);
     sched_yield();
   }
   if (start) note_wait(pool, start);
@@ -207,7 +213,8 @@ void start_threads(ThreadPool* pool) {
   pthread_cond_init(pool->wake, nullptr);
   pool->started = 0;
   pool->sleepers = 0;
-  pool->door = 0;
+  pool->given = 0;  // a child's other threads are gone, wherever they were
+  for (Share& share : pool->shares) share.word = share.done = 0;
   pool->owner = getpid();
   for (int i = 1; i < pool->threads; ++i) {
     pool->shares[i].pool = pool;
@@ -224,7 +231,7 @@ ThreadPool* pool_create(int threads) {
   memset(memory, 0, sizeof(ThreadPool));
   ThreadPool* pool = static_cast<ThreadPool*>(memory);
   pool->threads = threads < 1 ? 1 : (threads > kMaxThreads ? kMaxThreads : threads);
-  for (int i = 0; i < pool->threads; ++i) pool->speed += pool->shares[i].speed = kFull;
+  for (int i = 0; i < pool->threads; ++i) pool->speed += pool->speeds[i] = kFull;
   return pool;
 }
 
@@ -245,27 +252,26 @@ void pool_while_waiting(ThreadPool* pool, void (*call)(void* context)) { pool->w
 
 void pool_run(ThreadPool* pool, int64_t count, TaskFn run, void* context) {
   if (count <= 0) return;
-  const bool slow = pool->shares[0].speed < kEven;
-  if (pool->threads == 1 || is_alone(pool) || (count == 1 && !slow)) return run(context, 0, count, 0);
+  if (pool->threads == 1 || is_alone(pool) || (count == 1 && pool->speeds[0] >= kEven)) return run(context, 0, count, 0);
   if (pool->owner != getpid()) start_threads(pool);  // the first time, and in a forked child
-  pool->run = run;
-  pool->context = context;
-  pool->measuring = count >= 4 * pool->threads && ++pool->pieces % kMeasured == 0;
-  int64_t before = 0, begin = 0;
+  const bool measuring = count >= 4 * pool->threads && ++pool->pieces % kMeasured == 0;
+  pool->given += static_cast<uint32_t>(count);
+  int64_t before = 0;
+  int32_t begin = 0;
   for (int i = 0; i < pool->threads; ++i) {
     Share& share = pool->shares[i];
-    before += speed_of(share);
-    share.next = static_cast<int32_t>(begin);
-    begin = count * before / pool->speed;
-    share.end = static_cast<int32_t>(begin);
-    share.begun = false;
+    before += speed_of(pool->speeds[i]);
+    share.end = static_cast<int32_t>(count * before / pool->speed);
+    share.run = run;
+    share.context = context;
+    share.measuring = measuring;
+    __atomic_store_n(&share.word, static_cast<uint32_t>(share.end - begin), __ATOMIC_RELEASE);
+    begin = share.end;
   }
-  open_door(pool);
-  work(pool, 0);
-  close_door(pool);
-  if (pool->measuring) learn(pool);
-  pool->measuring = false;
-  if (slow) work(pool, 0);  // what it left, if those inside left it too
+  wake_sleepers(pool);
+  work(pool, 0, false);
+  finish(pool);
+  if (measuring) learn(pool);
 }
 
 int64_t now_ns() {
@@ -290,18 +296,20 @@ struct Repeat {
   TaskFn run;
   void* context;
   int32_t count, phases, threads;
-  bool alone;                 // the caller goes on alone: others leave
-  alignas(64) int32_t done;   // tasks, of all phases: its quotient by `count` is the phase that is open
-  Share shares[kMaxThreads];  // next: how many tasks of this part of every phase were taken, over all phases
+  bool alone;                // the caller goes on alone: others leave
+  alignas(64) int32_t done;  // tasks, of all phases: its quotient by `count` is the phase that is open
+  struct alignas(64) Part {
+    int32_t taken;  // tasks of this part of every phase, over all phases
+  } parts[kMaxThreads];
 };
 
 // How many tasks of `owner`'s share of a phase this worker took and did. If the phase is over by now, none is left in it.
 int32_t take_share(Repeat* r, int32_t phase, int owner, int worker) {
   const int64_t begin = int64_t{r->count} * owner / r->threads, end = int64_t{r->count} * (owner + 1) / r->threads;
   const int32_t size = static_cast<int32_t>(end - begin), all = (phase + 1) * size;
-  int32_t taken = __atomic_load_n(&r->shares[owner].next, __ATOMIC_RELAXED), did = 0;
+  int32_t taken = __atomic_load_n(&r->parts[owner].taken, __ATOMIC_RELAXED), did = 0;
   while (taken < all) {
-    if (!__atomic_compare_exchange_n(&r->shares[owner].next, &taken, taken + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
+    if (!__atomic_compare_exchange_n(&r->parts[owner].taken, &taken, taken + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) continue;
     // Every second phase goes backward: what a thread has used last is near when it begins anew.
     const int32_t place = taken - phase * size;
     const int64_t task = int64_t{phase} * r->count + begin + (phase % 2 ? size - 1 - place : place);
