@@ -161,7 +161,9 @@ def program(kind: str, *sources: Path, flags: Sequence[str] = (), name: str = ""
 def fuzzer(source: Path) -> Path:
     """A program that exercises the runtime under sanitizers. What it does itself (it draws, mutates, looks through results) is faster
     than the tests' own programs: AddressSanitizer sees what it reads, and only the runtime is asked about undefined behaviour."""
-    return program("asan", source, flags=["-O2", "-fno-sanitize=undefined,float-cast-overflow", "-static-libasan", "-lubsan"])
+    return program(
+        "asan", source, flags=["-O2", "-fno-sanitize=undefined,float-cast-overflow", "-static-libasan", "-lubsan"]
+    )
 
 
 def emulated(target: str, program: Path, cpu: str = "max") -> list[str | Path]:
