@@ -8,6 +8,7 @@ added later must mean "as before" when it is 0. Records below 16 bytes never gro
 
 from __future__ import annotations
 
+import functools
 import struct
 from dataclasses import dataclass
 
@@ -66,11 +67,11 @@ class Record:
     doc: str
     fields: tuple[Field, ...]
 
-    @property
+    @functools.cached_property  # asked for each record that is read
     def struct(self) -> struct.Struct:
         return struct.Struct("<" + "".join(f.code for f in self.fields))
 
-    @property
+    @functools.cached_property
     def size(self) -> int:
         return self.struct.size
 

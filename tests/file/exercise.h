@@ -72,7 +72,7 @@ inline bool set_inputs(Rng& rng, const pen_model* model, const char* method, pen
   int count = pen_model_input_count(model, method);
   if (count < 0 || count > 64) return false;
   inputs.resize(static_cast<size_t>(count));
-  int64_t shared = static_cast<int64_t>(1 + rng.below(9));  // free dims are often the same
+  int64_t shared = static_cast<int64_t>(1 + rng.below(1 + rng.below(9)));  // free dims are often the same, and small ones are run sooner
   for (int i = 0; i < count; ++i) {
     pen_tensor_info info;
     if (pen_model_input_info(model, method, i, &info) != PEN_OK) return false;

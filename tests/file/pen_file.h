@@ -3,6 +3,7 @@
 #pragma once
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <algorithm>
@@ -27,14 +28,55 @@ struct Section_ {
   size_t count() const { return bytes.size() / record_size; }
 };
 
+// By the four letters of their ids. Some twenty, and a mutation looks a hundred times: comparing numbers, one after the other, is fastest.
+class Sections {
+ public:
+  struct Id {
+    uint32_t letters;
+    Id(const char* id) { memcpy(&letters, id, 4); }
+    Id(const std::string& id) : Id(id.data()) {}
+  };
+  struct Entry {
+    uint32_t first;
+    Section_ second;
+  };
+  using Iterator = std::vector<Entry>::iterator;
+  using ConstIterator = std::vector<Entry>::const_iterator;
+  Iterator begin() { return all_.begin(); }
+  Iterator end() { return all_.end(); }
+  ConstIterator end() const { return all_.end(); }
+  size_t size() const { return all_.size(); }
+  Iterator find(Id id) {
+    return std::find_if(all_.begin(), all_.end(), [id](const Entry& e) { return e.first == id.letters; });
+  }
+  ConstIterator find(Id id) const { return const_cast<Sections*>(this)->find(id); }
+  size_t count(Id id) const { return find(id) != end(); }
+  const Section_& at(Id id) const {
+    ConstIterator found = find(id);
+    if (found == end()) abort();  // a mutation that believes a file for which it was not meant
+    return found->second;
+  }
+  Section_& at(Id id) { return const_cast<Section_&>(static_cast<const Sections*>(this)->at(id)); }
+  Section_& operator[](Id id) {
+    Iterator found = find(id);
+    if (found != end()) return found->second;
+    all_.push_back({id.letters, {}});
+    return all_.back().second;
+  }
+
+ private:
+  std::vector<Entry> all_;
+};
+
 // A file taken apart.
 struct File {
   Header header;
   std::vector<std::string> order;
-  std::map<std::string, Section_> sections;
+  Sections sections;
 
   explicit File(const Bytes& b) {
     memcpy(&header, b.data(), sizeof header);
+    order.reserve(header.section_count);
     for (uint32_t i = 0; i < header.section_count; ++i) {
       Section s;
       memcpy(&s, b.data() + header.header_size + i * sizeof s, sizeof s);
@@ -50,6 +92,9 @@ struct File {
     Header h = header;
     h.section_count = static_cast<uint32_t>(order.size());
     std::vector<Section> table;
+    size_t size = out.size();
+    for (const std::string& id : order) size += sections.at(id).bytes.size() + 64;
+    out.reserve(size);
     for (const std::string& id : order) {
       const Section_& s = sections.at(id);
       if (id == "DATA") h.tables_size = out.size();
@@ -88,7 +133,8 @@ struct File {
 
   uint32_t string(const std::string& text) {
     Section_& t = sections.at("TEXT");
-    for (size_t i = 0; i < count("STRS"); ++i) {
+    const size_t known = count("STRS");
+    for (size_t i = 0; i < known; ++i) {
       String s = get<String>("STRS", i);
       if (s.size == text.size() && uint64_t{s.offset} + s.size <= t.bytes.size() &&
           memcmp(t.bytes.data() + s.offset, text.data(), s.size) == 0)

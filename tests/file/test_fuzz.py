@@ -56,7 +56,7 @@ def write_fields(path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_mutations(shard: int, tmp_path: Path) -> None:
-    program = native.program("asan", HERE / "fuzz_runner.cc")
+    program = native.fuzzer(HERE / "fuzz_runner.cc")
     fields, seeds = write_fields(tmp_path / "fields.txt"), write_seeds(tmp_path)
     crash = program.parent.parent / f"crash-{shard}.pen"
     done = native.run(

@@ -56,6 +56,6 @@ def test_refused_in_words(name: str, files: dict[str, Path]) -> None:
 
 @pytest.mark.slow
 def test_under_sanitizers(files: dict[str, Path]) -> None:
-    program = native.program("asan", HERE / "fuzz_runner.cc")
+    program = native.fuzzer(HERE / "fuzz_runner.cc")
     done = native.run([program, "--file", *files.values()], timeout=300, environment={"PENLIGHT_GUARD": "weights"})
     assert done.stdout.count("\n") == 8 * len(files)

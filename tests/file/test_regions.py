@@ -102,7 +102,7 @@ def test_under_sanitizers(zoo: dict[str, Path], tmp_path: Path) -> None:
             paths.append(tmp_path / f"{name}-{at}.pen")
             paths[-1].write_bytes(cut(file, at))
     done = native.run(
-        [native.program("asan", HERE / "fuzz_runner.cc"), "--file", *paths],
+        [native.fuzzer(HERE / "fuzz_runner.cc"), "--file", *paths],
         timeout=300,
         environment={"PENLIGHT_GUARD": "weights"},
     )

@@ -10,6 +10,7 @@
 #include <sanitizer/lsan_interface.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -304,9 +305,14 @@ bool note(const char* name, const char* text) {  // whether it is new; numbers i
 
 struct Counts {
   long sessions = 0, calls = 0, results = 0;
-  std::set<std::string> operators;
+  std::vector<bool> seen = std::vector<bool>(static_cast<size_t>(pen::kOperatorCount));  // operators that gave a result
+  size_t operators = 0;
 } counts;
 volatile uint64_t sink;
+
+// A timer ticks each second, and a call that sees thirty of them hangs: an alarm for each would be two calls of the system's.
+constexpr int kNoCall = INT32_MAX, kHang = 30;
+volatile int ticks, call_began = kNoCall;
 
 int64_t elements(const pen_value* v, int depth = 0) {  // of all tensors in it
   pen_tensor t;
@@ -396,10 +402,11 @@ bool run(const Session& session) {  // whether something new came out
     pen_value* results[8] = {};
     size_t result_count = 0;
     ++counts.calls;
-    alarm(30);
+    call_began = ticks;
     if (pen_operators_run(operators, step.name.c_str(), drawer.made.data(), drawer.made.size(), results, &result_count) == PEN_OK) {
       ++counts.results;
-      counts.operators.insert(step.name);
+      const size_t number = static_cast<size_t>(op - pen::kOperators);
+      if (!counts.seen[number]) counts.seen[number] = true, ++counts.operators;
       std::string told;
       for (size_t i = 0; i < result_count && i < 8; ++i) {
         sink = sink + read_value(results[i]);
@@ -434,7 +441,7 @@ bool run(const Session& session) {  // whether something new came out
   if (before) pen_operators_destroy(operators);
   for (pen_value* v : kept) sink = sink + read_value(v), pen_value_release(v);
   if (!before) pen_operators_destroy(operators);
-  alarm(0);
+  call_began = kNoCall;
   return fresh;
 }
 
@@ -512,33 +519,63 @@ Bytes read_file(const std::string& path) {
 }
 void tell(const char* end) {
   printf("executions %ld sessions %ld results %ld operators %zu next %ld%s\n", counts.calls, counts.sessions, counts.results,
-         counts.operators.size(), current_index, end);
+         counts.operators, current_index, end);
   fflush(stdout);
 }
 void on_signal(int signal) {
-  if (signal == SIGALRM) fprintf(stderr, "a hang: more than 30 seconds for one call\n");
+  if (signal == SIGALRM) {
+    int now = ticks + 1;
+    ticks = now;
+    if (call_began == kNoCall || now - call_began < kHang) return;
+    fprintf(stderr, "a hang: more than %d seconds for one call\n", kHang);
+  }
   write_file(crash_path, to_file(current));
   fprintf(stderr, "session %ld, written to %s\n", current_index, crash_path);
   tell("");
   _exit(3);
 }
-// Leaks: looked for now and then, as that takes a while. Which session it was, replays tell, each in a process of its own.
+void start_ticks() {
+  signal(SIGALRM, on_signal);
+  itimerval each_second = {{1, 0}, {1, 0}};
+  setitimer(ITIMER_REAL, &each_second, nullptr);
+}
+
+// Leaks: looked for now and then, as that takes as long as fifty sessions. Which session it was, replays tell, each of half of those that
+// it may be, in a process of its own.
+constexpr size_t kLeakSessions = 2048;
 std::vector<Session>& recent = *new std::vector<Session>;
+bool leaks(const char* self, size_t begin, size_t end) {
+  std::string path = std::string(crash_path) + ".leak";
+  std::vector<std::string> words = {self, "--file"};
+  for (size_t i = begin; i < end; ++i) {
+    words.push_back(path + std::to_string(i - begin));
+    write_file(words.back(), to_file(recent[i]));
+  }
+  pid_t child = fork();
+  if (child == 0) {
+    std::vector<char*> arguments;
+    for (std::string& w : words) arguments.push_back(&w[0]);
+    arguments.push_back(nullptr);
+    execv(self, arguments.data());
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  for (size_t i = 2; i < words.size(); ++i) unlink(words[i].c_str());
+  return status != 0;
+}
 void look_for_leaks(const char* self) {
   if (__lsan_do_recoverable_leak_check() == 0) return recent.clear();
-  alarm(0);
-  for (const Session& session : recent) {
-    current = session;
-    write_file(crash_path, to_file(session));
-    pid_t child = fork();
-    if (child == 0) {
-      execl(self, self, "--file", crash_path, static_cast<char*>(nullptr));
-      _exit(0);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    if (status != 0) break;
+  size_t begin = 0, end = recent.size();
+  while (end - begin > 1) {
+    size_t middle = begin + (end - begin) / 2;
+    if (leaks(self, begin, middle))
+      end = middle;
+    else
+      begin = middle;
   }
+  if (begin < end) current = recent[begin];
+  write_file(crash_path, to_file(current));
   fprintf(stderr, "a leak; session %ld or before, written to %s\n", current_index, crash_path);
   tell("");
   _exit(3);
@@ -552,8 +589,8 @@ double now() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGALRM, on_signal);
   signal(SIGABRT, on_signal);
+  start_ticks();
   if (argc > 2 && strcmp(argv[1], "--file") == 0) {
     crash_path = "/dev/null";
     for (int i = 2; i < argc; ++i) run(current = from_file(read_file(argv[i])));
@@ -584,8 +621,8 @@ int main(int argc, char** argv) {
     Rng rng(static_cast<uint64_t>(current_index));
     current = make(seeds, rng);
     if (run(current) && corpus != "-") write_file(corpus + "/" + std::to_string(current_index), to_file(current));
-    recent.push_back(current);
-    if (recent.size() == 500) look_for_leaks(argv[0]);
+    recent.push_back(std::move(current));
+    if (recent.size() == kLeakSessions) look_for_leaks(argv[0]);
     if (now() > next_word) tell(""), next_word = now() + 1;
   }
   if (corpus != "-") {

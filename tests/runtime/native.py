@@ -158,6 +158,14 @@ def program(kind: str, *sources: Path, flags: Sequence[str] = (), name: str = ""
     return out
 
 
+def fuzzer(source: Path) -> Path:
+    """A program that exercises the runtime under sanitizers. What it does itself (it draws, mutates, looks through results) is faster
+    than the tests' own programs: AddressSanitizer sees what it reads, and only the runtime is asked about undefined behaviour."""
+    return program(
+        "asan", source, flags=["-O2", "-fno-sanitize=undefined,float-cast-overflow", "-static-libasan", "-lubsan"]
+    )
+
+
 def emulated(target: str, program: Path, cpu: str = "max") -> list[str | Path]:
     """How a program for an arm target is started, on one of the emulator's processors."""
     return [TARGETS[target][1], "-cpu", cpu, program]

@@ -80,10 +80,18 @@ bool has_whole_vectors() { return !has(Isa::avx512) || !halves_vectors(); }
 bool has_whole_vectors() { return true; }
 #endif
 
+// The processor is asked once: under a hypervisor each question takes as long as a small run, and every session asks.
 int available_isas(Isa out[kIsaCount]) {
+  static uint32_t known;  // a bit for each; not 0 once it is known, as base is among them
+  static_assert(kIsaCount < 32);
+  uint32_t found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (!found) {
+    for (int i = 0; i < kIsasHeld; ++i) found |= has(kIsas[i]) ? 1u << i : 0;
+    __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+  }
   int n = 0;
   for (int i = kIsasHeld - 1; i >= 0; --i)
-    if (has(kIsas[i])) out[n++] = kIsas[i];
+    if (found >> i & 1) out[n++] = kIsas[i];
   return n;
 }
 
