@@ -181,7 +181,7 @@ static inline PhaseSide phase_side(const Conv2d& p, int side, int64_t out, int64
 }
 
 // Phase number `index` of all, of a convolution into y.
-static inline Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index) {
+[[maybe_unused]] static PEN_OUTER Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index) {
   Phase phase;
   for (int i = 0; i < 3; ++i) {
     int side = i < 2 ? 1 - i : 2;  // W first
@@ -193,7 +193,7 @@ static inline Phase place_phase(const Conv2d& p, const Tensor& y, int64_t index)
 }
 
 // The kernel's taps in the order that a phase's are gathered in.
-static inline int64_t place_taps(const Conv2d& p, const Phase& phase, int32_t* places) {
+[[maybe_unused]] static PEN_OUTER int64_t place_taps(const Conv2d& p, const Phase& phase, int32_t* places) {
   int64_t n = 0;
   const PhaseSide &h = phase.side[0], &w = phase.side[1], &d = phase.side[2];
   for (int64_t z = 0; z < d.taps; ++z)

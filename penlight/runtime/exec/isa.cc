@@ -26,7 +26,7 @@ bool halves_vectors() {
   bool fp256 = cpuid(0x80000000, 0).a >= 0x8000001a && (cpuid(0x8000001a, 0).a >> 2 & 1);
   return family <= kZen4 || fp256;
 }
-bool has(Isa isa) {
+bool find(Isa isa) {
   if (isa == Isa::base) return true;
   Cpuid one = cpuid(1, 0);
   bool sse41 = one.c >> 19 & 1, fma = one.c >> 12 & 1, f16c = one.c >> 29 & 1, osxsave = one.c >> 27 & 1;
@@ -42,6 +42,17 @@ bool has(Isa isa) {
   bool avx512 = avx2 && (seven.b & kWanted) == kWanted && vnni && (saved & 0xe6) == 0xe6;
   if (isa == Isa::avx512) return avx512;
   return isa == Isa::avx512x2 && avx512 && !halves_vectors();
+}
+// The processor is asked once: under a hypervisor each question takes as long as a small run, and every session asks.
+bool has(Isa isa) {
+  static uint32_t known;  // a bit for each; not 0 once it is known, as base is among them
+  static_assert(kIsaCount < 32);
+  uint32_t found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+  if (!found) {
+    for (int i = 0; i < kIsaCount; ++i) found |= find(static_cast<Isa>(i)) ? 1u << i : 0;
+    __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+  }
+  return found >> static_cast<int>(isa) & 1;
 }
 #elif defined(__aarch64__) && defined(__APPLE__)
 bool is_set(const char* name) {
@@ -80,18 +91,10 @@ bool has_whole_vectors() { return !has(Isa::avx512) || !halves_vectors(); }
 bool has_whole_vectors() { return true; }
 #endif
 
-// The processor is asked once: under a hypervisor each question takes as long as a small run, and every session asks.
 int available_isas(Isa out[kIsaCount]) {
-  static uint32_t known;  // a bit for each; not 0 once it is known, as base is among them
-  static_assert(kIsaCount < 32);
-  uint32_t found = __atomic_load_n(&known, __ATOMIC_RELAXED);
-  if (!found) {
-    for (int i = 0; i < kIsasHeld; ++i) found |= has(kIsas[i]) ? 1u << i : 0;
-    __atomic_store_n(&known, found, __ATOMIC_RELAXED);
-  }
   int n = 0;
   for (int i = kIsasHeld - 1; i >= 0; --i)
-    if (found >> i & 1) out[n++] = kIsas[i];
+    if (has(kIsas[i])) out[n++] = kIsas[i];
   return n;
 }
 

@@ -69,7 +69,6 @@ constexpr uint32_t kBegun = 1u << 31;
 // Speeds may change while a thread that has no task yet looks at them.
 PEN_INLINE int32_t load(const int32_t& speed) { return __atomic_load_n(&speed, __ATOMIC_RELAXED); }
 PEN_INLINE int32_t speed_of(int32_t speed) { return speed < kEven ? speed : kFull; }
-PEN_INLINE uint32_t left_of(const Share& share) { return __atomic_load_n(&share.word, __ATOMIC_RELAXED) & ~kBegun; }
 
 // Takes a task of the share, or says that there is none. Nobody is waited for before that: a thread that the system does not let run has
 // nothing that others cannot take, but what it is at. `begun`: set for the thread whose share it is. The last task of one that is at work
@@ -84,20 +83,23 @@ PEN_INLINE bool take(Share* share, uint32_t begun, bool last_too, int32_t* task)
   return true;
 }
 
-// Whether a slow thread had better take no task: others will be done with all that are left before it would be with one.
+// Whether a slow thread had better take no task: others will be done with all that are left before it would be with one. The caller must
+// know that somebody is there.
 bool leaves(const ThreadPool* pool, int worker) {
-  int32_t left = 0;
   const int32_t speed = load(pool->speeds[worker]);
-  for (int i = 0; i < pool->threads; ++i) left += static_cast<int32_t>(left_of(pool->shares[i]));
-  if (int64_t{left} * speed >= load(pool->speed) - speed) return false;
-  // The caller must know that somebody is there.
-  for (int spins = 0; worker == 0 && left; ++spins) {
-    for (int i = 1; i < pool->threads; ++i)
-      if (__atomic_load_n(&pool->shares[i].word, __ATOMIC_RELAXED) & kBegun) return true;
-    if (spins == kHelp) return false;
+  for (int spins = 0; spins < kHelp; ++spins) {
+    int32_t left = 0;
+    uint32_t begun = 0;
+    for (int i = 0; i < pool->threads; ++i) {
+      const uint32_t word = __atomic_load_n(&pool->shares[i].word, __ATOMIC_RELAXED);
+      left += static_cast<int32_t>(word & ~kBegun);
+      begun |= word & kBegun;
+    }
+    if (int64_t{left} * speed >= load(pool->speed) - speed) return false;
+    if (worker != 0 || left == 0 || begun) return true;
     pause_cpu();
   }
-  return true;
+  return false;
 }
 
 // Its own share, then what others have left of theirs. `all`: whatever is left.
@@ -138,7 +140,9 @@ void learn(ThreadPool* pool) {
 }
 
 // Whether there is something to do for this thread, or it is time to go.
-bool called(const ThreadPool* pool, const Share& own) { return left_of(own) != 0 || __atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE); }
+bool called(const ThreadPool* pool, const Share& own) {
+  return (__atomic_load_n(&own.word, __ATOMIC_RELAXED) & ~kBegun) || __atomic_load_n(&pool->stopping, __ATOMIC_ACQUIRE);
+}
 
 void wait_for_work(ThreadPool* pool, const Share& own) {
   for (;;) {
