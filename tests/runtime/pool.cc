@@ -68,6 +68,7 @@ static void test_leaving() {
   // A slow caller, with nobody there and with somebody.
   const int32_t turned[] = {kFull / 4, kFull};
   set_speeds(pool, turned);
+  pool->shares[0].word = 3;
   CHECK(!leaves(pool, 0));
   pool->shares[1].word = kBegun;
   CHECK(leaves(pool, 0));
