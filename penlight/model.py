@@ -18,13 +18,14 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from penlight import limits
-from penlight.errors import LoadError, RunError
+from penlight.errors import LoadError, ReportError, RunError
 from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.file_kinds import check_path
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.printable import printable
 from penlight.quant.report import KEY, Report
 from penlight.tensor import Tensor, nbytes, result_buffer
 from penlight.vm_module import PlannedPart, VmModule, bundled
@@ -45,7 +46,8 @@ class TensorInfo:
     limits: tuple[tuple[int, int | None], ...]
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+        shape = ", ".join("?" if d is None else str(d) for d in self.shape)
+        return printable(f"{self.name}: {self.dtype}[{shape}]")
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ class Model:
         """What `penlight.quantize` did to it, and what that costs: print it, or `save` it as a page."""
         found = self.metadata.get(KEY)
         if not isinstance(found, dict):
-            raise ValueError(
+            raise ReportError(
                 "this model has no report: expected one that penlight.quantize calibrated (weights= needs no data, and measures nothing)"
             )
         return Report.from_metadata(found)
@@ -283,7 +285,7 @@ class Model:
             method = functools.partial(self.run_method, name)
             method.__name__ = name  # type: ignore[attr-defined]
             return method
-        known = f"; its methods are {', '.join(self.methods)}" if "_specs" in self.__dict__ else ""
+        known = printable(f"; its methods are {', '.join(self.methods)}") if "_specs" in self.__dict__ else ""
         raise AttributeError(f"'Model' object has no attribute {name!r}{known}")
 
     def __dir__(self) -> list[str]:
@@ -582,12 +584,12 @@ class Model:
         if self._script is not None and method in self._script.signatures:
             raise AttributeError(f"method {method!r} is interpreted: it has no fixed inputs, outputs or plan")
         if method not in self._handle.methods:
-            raise AttributeError(f"this model has no method {method!r}; it has {', '.join(self.methods)}")
+            raise AttributeError(printable(f"this model has no method {method!r}; it has {', '.join(self.methods)}"))
         return method
 
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
-        return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+        return printable(f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>")
 
 
 def _check_device(device: str) -> None:

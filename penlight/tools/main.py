@@ -17,6 +17,7 @@ import click
 import penlight
 from penlight.build.generate import BINDINGS
 from penlight.errors import BuildError
+from penlight.printable import printable
 from penlight.tools.bench import bench_command
 from penlight.tools.build import build_command
 from penlight.tools.compare import compare_command
@@ -158,6 +159,7 @@ def _explain(error: BaseException) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, click.UsageError):
+        error.message = printable(error.message)  # click writes it as it is, and it may name inputs of a file
         error.show()
         return error.exit_code
     expected = isinstance(error, (penlight.PenlightError, click.ClickException, OSError))
