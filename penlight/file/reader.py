@@ -297,10 +297,13 @@ class _Reader:
         raw = self.array("META").tobytes()
         if not raw.endswith(b"\0"):
             raise self.damaged("META", "text that ends in a zero byte", "no zero")
+        text = raw[:-1].decode("utf-8", "replace")
+        found = self.json(text, "META")
         try:
-            return told.metadata(raw[:-1].decode("utf-8", "replace"))
+            told.check_metadata(text, found)
         except LoadError as e:
             raise LoadError(f"{self.name}: {e}") from None
+        return found  # type: ignore[no-any-return]
 
     def json(self, text: str, where: str) -> Any:
         try:

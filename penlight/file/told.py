@@ -31,6 +31,11 @@ def parsed(text: str, what: str) -> Any:
 
 def metadata(text: str) -> dict[str, Any]:
     found = parsed(text, "metadata")
+    check_metadata(text, found)
+    return found  # type: ignore[no-any-return]
+
+
+def check_metadata(text: str, found: Any) -> None:
     if not isinstance(found, dict):
         raise LoadError(f"this file is damaged: metadata: expected a JSON object, got {type(found).__name__}")
     try:
@@ -43,7 +48,6 @@ def metadata(text: str) -> dict[str, Any]:
         raise LoadError(
             f"this file is damaged: metadata: expected text and files, got others ({str(e)[:120]})"
         ) from None
-    return found
 
 
 def check_depth(text: str, found: Any) -> None:
