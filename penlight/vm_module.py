@@ -163,7 +163,9 @@ class VmModule:
 
     def set_trace(self, trace: Any) -> None:
         with self._lock:
-            self._module.set_trace(trace)
+            problem = self._module.set_trace(trace)
+        if problem:
+            raise RunError(**problem)
 
     def seed(self, seed: int) -> None:
         with self._lock:
@@ -349,6 +351,7 @@ def _to_torch(value: Any) -> Any:
     if value.axis == -1:
         return torch._make_per_tensor_quantized_tensor(made, value.scales[0], value.zero_points[0])
     if value.axis >= 0:
-        scales, zeros = torch.tensor(value.scales, dtype=torch.float64), torch.tensor(value.zero_points)
+        scales = torch.tensor(value.scales, dtype=torch.float64, device="cpu")  # whatever the default
+        zeros = torch.tensor(value.zero_points, device="cpu")
         return torch._make_per_channel_quantized_tensor(made, scales, zeros, value.axis)
     return made

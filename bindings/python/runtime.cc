@@ -370,7 +370,7 @@ NB_MODULE(_runtime, m) {
   nb::class_<Model>(m, "Model")
       .def(nb::init<>())
       .def("open_path",
-           [](Model& self, const std::string& path, uint32_t flags) {
+           [](Model& self, const nb::bytes& path, uint32_t flags) {  // as the system has it: names need not be UTF-8
              pen_error e = {};
              pen_status status;
              {
@@ -460,9 +460,11 @@ NB_MODULE(_runtime, m) {
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
       .def("set_trace",
-           [](Module& self, nb::object trace) {
+           [](Module& self, nb::object trace) -> nb::object {
+             if (self.busy) return pen_python::in_use();  // by a run that notes in the one before
              if (pen_module_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
              self.trace = trace;
+             return nb::none();
            })
       .def_prop_ro("planned_parts", &planned_parts)
       .def("device_report",
@@ -514,9 +516,11 @@ NB_MODULE(_runtime, m) {
       .def("read_state", &read_state)
       .def("output_shapes", &output_shapes)
       .def("set_trace",
-           [](Session& self, nb::object trace) {
+           [](Session& self, nb::object trace) -> nb::object {
+             if (self.busy) return pen_python::in_use();
              pen_session_set_trace(self.handle, nb::cast<Trace&>(trace).handle);
              self.trace = trace;
+             return nb::none();
            })
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)
