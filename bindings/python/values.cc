@@ -9,11 +9,17 @@ namespace nb = nanobind;
 
 namespace pen_python {
 
+nb::object text(const char* s) {
+  if (!s) return nb::none();
+  PyObject* made = PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace");
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
 nb::object as_dict(const pen_error& e) {
   nb::dict d;
   d["status"] = pen_status_name(e.status == PEN_OK ? PEN_ERROR_ARGUMENT : e.status);
-  // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
-  auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
+  // A message may be cut in the middle of a UTF-8 sequence.
   d["message"] = text(e.message[0] ? e.message : "a runtime object: expected one that was created, got one that was not, or is in use");
   d["op"] = text(e.op);
   d["tensor"] = text(e.tensor);

@@ -143,6 +143,38 @@ def _on_a_console(report: Report) -> str:
     return captured.get()
 
 
+@pytest.mark.parametrize("which", [0, 1], ids=["planned", "interpreted"])
+def test_texts_that_are_not_utf8(
+    which: int, tmp_path: Path, penlight_command: Penlight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what runs are made of and where it came from: told when it is asked for, and odd letters are no reason to fail."""
+    monkeypatch.chdir(tmp_path)
+    image = np.frombuffer(seeds()["pen"][which], np.uint8)
+    text = sections(image)["TEXT"][1]
+    for name in sorted({name for name in text.split(b"\0") if name}):
+        odd = (b"\0" + text).replace(b"\0" + name + b"\0", b"\0\xff" + name[1:] + b"\0")[1:]
+        Path("FILE").write_bytes(with_sections(image, {"TEXT": odd}).tobytes())
+        told = penlight_command("bench", "FILE", "--runs", 1, "--seconds", 0, "--threads", 1, "--profile", "--json")
+        assert "fault of Penlight" not in told.err, (name, told.err)
+        try:
+            model = penlight.load("FILE", threads=1)
+            for method in model.planned_methods:
+                assert model.profile(np.ones((3, 2, 6, 6), np.float32), method=method, runs=1)
+            assert model.planned_parts is not None
+            for method in model.methods:
+                model.bundled_inputs(method)
+        except PenlightError as e:
+            assert "got" in str(e) or "damaged" in str(e)
+
+
+def test_schemas_are_checked_by_the_reader_too() -> None:
+    data = seeds()["pen"][1]
+    for new in (b'"argumentz"', b'"arg\xffments"'):
+        assert b'"arguments"' in data
+        with pytest.raises(LoadError, match="schema: expected a list of arguments"):
+            read(data.replace(b'"arguments"', new))
+
+
 @pytest.mark.parametrize("fields", [["ﬁ", "fi"], ["＿cls"], ["＿tuple_new"], ["a\ud800", "class", ""]], ids=range(4))
 def test_fields_of_namedtuples_that_are_one_name_to_python(fields: list[str]) -> None:
     spec = {"namedtuple": ["P", dict.fromkeys(fields, 0)]}
