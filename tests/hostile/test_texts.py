@@ -17,6 +17,7 @@ from penlight.errors import LoadError, PenlightError, PlanWarning, ReportError
 from penlight.file.metadata import sections, with_sections
 from penlight.file.reader import read
 from penlight.ir.containers import check_output_spec, unflatten
+from penlight.pages import document
 from penlight.quant.report import Report
 from tests.hostile.mutations import seeds
 from tests.tools.call import Penlight
@@ -133,6 +134,20 @@ def test_a_report_is_text_wherever_it_is_shown() -> None:
     for text in (str(found), _on_a_console(found)):
         assert "\x1b" not in text
         assert "[/b]" in text
+
+
+def test_pages_can_be_written_whatever_files_are_called() -> None:
+    assert "<title>a?.pen</title>" in document("a\udcff.pen", "").encode().decode()
+
+
+@pytest.mark.parametrize("option", ["--metadata", "--labels"])
+def test_json_that_is_nested_without_end(option: str, tmp_path: Path, penlight_command: Penlight) -> None:
+    file = tmp_path / "deep.json"
+    file.write_text("[" * 100_000)
+    (tmp_path / "m.pt").write_bytes(seeds()["pt"][0])
+    told = penlight_command("optimize", tmp_path / "m.pt", option, file)
+    assert told.code == 2
+    assert "not JSON" in told.err
 
 
 def _on_a_console(report: Report) -> str:
