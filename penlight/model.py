@@ -28,7 +28,7 @@ from penlight.ir.types import DTYPES
 from penlight.printable import printable
 from penlight.quant.report import KEY, Report
 from penlight.tensor import Tensor, nbytes, result_buffer
-from penlight.vm_module import PlannedPart, VmModule, bundled
+from penlight.vm_module import PlannedPart, VmModule, bundled, is_protocol
 
 if TYPE_CHECKING:
     import torch
@@ -288,7 +288,7 @@ class Model:
 
     def __getattr__(self, name: str) -> Any:
         """Its methods, as the module had them."""
-        if not name.startswith("__") and "_specs" in self.__dict__ and name in self.methods:
+        if not is_protocol(name) and "_specs" in self.__dict__ and name in self.methods:
             method = functools.partial(self.run_method, name)
             method.__name__ = name  # type: ignore[attr-defined]
             return method

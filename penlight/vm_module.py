@@ -312,6 +312,12 @@ def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
     return value
 
 
+def is_protocol(name: str) -> bool:
+    """Whether Python or a notebook asks for it, not a person: a file's method `_repr_html_` would be run wherever a model is shown, and what it
+    gives would be taken for a page. (`run_method` runs it.)"""
+    return name.startswith("__") or (name.startswith("_") and name.endswith("_"))
+
+
 def as_torch(value: Any) -> Any:
     """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
     import torch

@@ -13,12 +13,15 @@ import pytest
 from rich.console import Console
 
 import penlight
+from penlight.compat.compiled_module import CompiledModule
 from penlight.errors import LoadError, PenlightError, PlanWarning, ReportError
 from penlight.file.metadata import sections, with_sections
 from penlight.file.reader import read
+from penlight.file.writer import to_array
 from penlight.ir.containers import check_output_spec, unflatten
 from penlight.pages import document
 from penlight.quant.report import Report
+from tests.file.assemble import program
 from tests.hostile.mutations import seeds
 from tests.tools.call import Penlight
 
@@ -134,6 +137,20 @@ def test_a_report_is_text_wherever_it_is_shown() -> None:
     for text in (str(found), _on_a_console(found)):
         assert "\x1b" not in text
         assert "[/b]" in text
+
+
+PROTOCOLS = ["_repr_html_", "_repr_javascript_", "_repr_mimebundle_", "_ipython_display_", "__array__"]
+
+
+@pytest.mark.parametrize("name", PROTOCOLS)
+def test_a_notebook_does_not_run_what_it_shows(name: str) -> None:
+    """It asks every object for such methods, and takes what they give for a page or a script."""
+    script = f"{name}(self):\n return('<script>alert(1)</script>')\nforward(self, x):\n return(r1)"
+    model = penlight.load(to_array(program(script)).tobytes())
+    for shown in (model, CompiledModule(model)):
+        assert not hasattr(shown, name)
+        assert callable(shown.forward)
+    assert model.run_method(name) == "<script>alert(1)</script>"
 
 
 def test_pages_can_be_written_whatever_files_are_called() -> None:
