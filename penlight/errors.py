@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from penlight.printable import printable
+
 
 class PenlightError(Exception):
-    """Base of every error that Penlight raises on purpose."""
+    """Base of every error that Penlight raises on purpose. Its text may quote a file's names, and Python prints what nobody catches."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
+
+
+class PenlightWarning(UserWarning):
+    """Base of every warning, which Python prints too."""
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class CaptureError(PenlightError):
@@ -26,15 +38,15 @@ class UntrustedError(CaptureError):
     """A model file asks for more than to be read and computed: trust=True (--trust) is for files whose origin is known."""
 
 
-class InterpretedWarning(UserWarning):
+class InterpretedWarning(PenlightWarning):
     """A model, or a part of it, is interpreted although example inputs were given: right, but slower than a plan."""
 
 
-class PlanWarning(UserWarning):
+class PlanWarning(PenlightWarning):
     """A part of a model could not be planned because of a mistake in Penlight, or for lack of memory. The result is right, but slow."""
 
 
-class DeviceWarning(UserWarning):
+class DeviceWarning(PenlightWarning):
     """A device could not be used, or was not found to compute what the CPU does: the model runs on the CPU."""
 
 
@@ -42,7 +54,11 @@ class QuantizationError(PenlightError):
     """A model cannot be quantized: the calibration data is not what the model takes, a budget cannot be met, or the model has no plan."""
 
 
-class CalibrationWarning(UserWarning):
+class ReportError(PenlightError, ValueError):
+    """A file carries no report of what quantization did, or one that is none."""
+
+
+class CalibrationWarning(PenlightWarning):
     """Calibration data that tell little: one example, or blank ones."""
 
 

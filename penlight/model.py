@@ -18,16 +18,17 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from penlight import limits
-from penlight.errors import LoadError, RunError
+from penlight.errors import LoadError, ReportError, RunError
 from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.file_kinds import check_path
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.printable import printable
 from penlight.quant.report import KEY, Report
 from penlight.tensor import Tensor, nbytes, result_buffer
-from penlight.vm_module import PlannedPart, VmModule, bundled
+from penlight.vm_module import PlannedPart, VmModule, bundled, is_protocol
 
 if TYPE_CHECKING:
     import torch
@@ -45,7 +46,8 @@ class TensorInfo:
     limits: tuple[tuple[int, int | None], ...]
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.dtype}[{', '.join('?' if d is None else str(d) for d in self.shape)}]"
+        shape = ", ".join("?" if d is None else str(d) for d in self.shape)
+        return printable(f"{self.name}: {self.dtype}[{shape}]")
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,10 @@ class Model:
         self._max_steps = max_steps
         if hasattr(source, "read"):
             source = source.read()  # type: ignore[union-attr]
+            if not isinstance(source, (bytes, bytearray, memoryview)):  # text would be taken for a path
+                raise TypeError(
+                    f"expected a file opened for reading in binary, got one that reads {type(source).__name__}"
+                )
         if threads is not None and threads < 1:
             raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
         _check_device(device)
@@ -115,14 +121,16 @@ class Model:
         self._bytes: np.ndarray | None = None
         self.path: Path | None = None
         if isinstance(source, tuple):
+            if len(source) != 3 or not all(isinstance(n, int) and 0 <= n < 2**63 for n in source) or source[0] >= 2**31:
+                raise ValueError(f"expected (descriptor, offset, size), numbers from 0 on, got {source!r}")
             problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
             problem = handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
             check_path(source)
-            self.path = Path(source).absolute()  # save() may come after a change of directory
-            problem = handle.open_path(os.fspath(source), flags)
+            self.path = Path(os.fsdecode(source)).absolute()  # save() may come after a change of directory
+            problem = handle.open_path(os.fsencode(source), flags)
         else:
             raise TypeError(
                 "expected a path, bytes, a file opened for reading in binary, or (descriptor, offset, size), got"
@@ -168,7 +176,7 @@ class Model:
         """What `penlight.quantize` did to it, and what that costs: print it, or `save` it as a page."""
         found = self.metadata.get(KEY)
         if not isinstance(found, dict):
-            raise ValueError(
+            raise ReportError(
                 "this model has no report: expected one that penlight.quantize calibrated (weights= needs no data, and measures nothing)"
             )
         return Report.from_metadata(found)
@@ -211,10 +219,11 @@ class Model:
         first run: what was planned before is not seen. One thread at a time may run then."""
         from penlight import _runtime
 
-        self._trace = _runtime.Trace()
+        trace = _runtime.Trace()
         if self._script:
-            self._script.set_trace(self._trace)
-        return self._trace
+            self._script.set_trace(trace)
+        self._trace = trace
+        return trace
 
     def reset(self) -> None:
         """Takes the model's state back to what the file says: that of interpreted methods for all threads, and what planned ones (from
@@ -264,11 +273,11 @@ class Model:
 
     def arena_bytes(self, method: str = "forward") -> int:
         """Memory for intermediate values at the shapes of this thread's last run or prepare (weights, outputs and state not counted)."""
-        return int(self._session(method).arena_bytes)
+        return int(self._session(self._known(method)).arena_bytes)
 
     def live_bytes(self, method: str = "forward") -> int:
         """The part of arena_bytes that is in use at the step where most is: no arena could be smaller."""
-        return int(self._session(method).live_bytes)
+        return int(self._session(self._known(method)).live_bytes)
 
     # --- running ---
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -279,11 +288,11 @@ class Model:
 
     def __getattr__(self, name: str) -> Any:
         """Its methods, as the module had them."""
-        if not name.startswith("__") and "_specs" in self.__dict__ and name in self.methods:
+        if not is_protocol(name) and "_specs" in self.__dict__ and name in self.methods:
             method = functools.partial(self.run_method, name)
             method.__name__ = name  # type: ignore[attr-defined]
             return method
-        known = f"; its methods are {', '.join(self.methods)}" if "_specs" in self.__dict__ else ""
+        known = printable(f"; its methods are {', '.join(self.methods)}") if "_specs" in self.__dict__ else ""
         raise AttributeError(f"'Model' object has no attribute {name!r}{known}")
 
     def __dir__(self) -> list[str]:
@@ -306,6 +315,12 @@ class Model:
             running.discard(method)
 
     def _run_into(self, results: Sequence[Any], method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if not hasattr(results, "__iter__"):
+            raise RunError(
+                f"results: expected a list of arrays, one for each output, got {type(results).__name__}",
+                status="argument",
+            )
+        results = list(results)
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
         arrays = self._given(method, leaves)  # lives until the run is over
         session = self._bind(method, leaves, arrays)
@@ -327,8 +342,8 @@ class Model:
                     f"result {name}: its size depends on the data, so there is no writing into an array: call the model"
                 )
                 raise RunError(message, status="argument", tensor=name)
-            if not _fits(array, DTYPES[_NAMES[code]][1], shape):
-                name, wanted = self.outputs(method)[index].name, DTYPES[_NAMES[code]][1]
+            if not _fits(array, _NAMES[code], shape):
+                name, wanted = self.outputs(method)[index].name, _dtype_of(array, _NAMES[code])
                 expected, got = f"{wanted} {shape}, row-major, to be written", f"{array.dtype} {tuple(array.shape)}"
                 message = f"result {name}: expected {expected}, got {got} or another order"
                 raise RunError(message, status="argument", tensor=name, expected=expected, got=got)
@@ -395,6 +410,8 @@ class Model:
         data = self._image()
         if isinstance(path, (str, os.PathLike)):
             return replace_file(path, lambda out: out.write(data.data))
+        if not hasattr(path, "write"):
+            raise TypeError(f"expected a path or a file opened for writing in binary, got {type(path).__name__}")
         path.write(data.data)
         return int(data.size)
 
@@ -582,12 +599,12 @@ class Model:
         if self._script is not None and method in self._script.signatures:
             raise AttributeError(f"method {method!r} is interpreted: it has no fixed inputs, outputs or plan")
         if method not in self._handle.methods:
-            raise AttributeError(f"this model has no method {method!r}; it has {', '.join(self.methods)}")
+            raise AttributeError(printable(f"this model has no method {method!r}; it has {', '.join(self.methods)}"))
         return method
 
     def __repr__(self) -> str:
         where = str(self.path) if self.path else "in memory"
-        return f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>"
+        return printable(f"<penlight.Model {self.metadata.get('name', '')!r} {where}: {', '.join(self.methods)}>")
 
 
 def _check_device(device: str) -> None:
@@ -699,12 +716,17 @@ def _bytes_of(tensor: Any) -> np.ndarray | None:
 
 def _fits(array: Any, dtype: str, shape: tuple[int, ...]) -> bool:
     """Whether results of this dtype and shape can be written into it."""
+    wanted = _dtype_of(array, dtype)
     if not isinstance(array, np.ndarray):  # a torch tensor that numpy cannot show
-        return (
-            str(array.dtype).removeprefix("torch.") == dtype and tuple(array.shape) == shape and array.is_contiguous()
-        )  # type: ignore[no-any-return]
+        lies = array.device.type == "cpu" and str(array.layout) == "torch.strided" and array.is_contiguous()
+        return lies and str(array.dtype) == f"torch.{wanted}" and tuple(array.shape) == shape  # type: ignore[no-any-return]
     flags = array.flags
-    return array.dtype == dtype and array.shape == shape and flags.c_contiguous and flags.writeable
+    return array.dtype == wanted and array.shape == shape and flags.c_contiguous and flags.writeable
+
+
+def _dtype_of(array: Any, name: str) -> str:
+    """What numpy or, of a tensor that numpy cannot show, torch calls a dtype."""
+    return DTYPES[name][1] if isinstance(array, np.ndarray) or name != "bf16" else "bfloat16"
 
 
 def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -712,7 +734,7 @@ def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _empty_torch(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
-    return _torch().empty(shape, dtype=_torch_dtype(dtype))  # type: ignore[no-any-return]
+    return _torch().empty(shape, dtype=_torch_dtype(dtype), device="cpu")  # type: ignore[no-any-return]  # whatever the default
 
 
 @functools.cache

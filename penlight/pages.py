@@ -16,7 +16,8 @@ summary{cursor:pointer;font-weight:600}.dim{color:#777}
 
 def document(title: str, body: str) -> str:
     """A page in the style of Penlight's reports."""
-    return (
+    page = (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{html.escape(title)}</title>"
         f"<style>{_STYLE}</style><h1>{html.escape(title)}</h1>{body}</html>\n"
     )
+    return page.encode("utf-8", "replace").decode()  # a file's name may have bytes that are no text

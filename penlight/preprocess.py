@@ -56,6 +56,7 @@ class Preprocessing:
     @staticmethod
     def from_metadata(fields: Mapping[str, Any]) -> Preprocessing:
         """Reads the JSON form; an error names a field that is unknown or has another kind."""
+        _check("preprocessing", isinstance(fields, Mapping), "a JSON object", fields)
         known = Preprocessing.__dataclass_fields__
         unknown = sorted(set(fields) - set(known))
         _check("preprocessing", not unknown, f"the fields {', '.join(known)}", ", ".join(unknown))

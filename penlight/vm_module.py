@@ -163,7 +163,9 @@ class VmModule:
 
     def set_trace(self, trace: Any) -> None:
         with self._lock:
-            self._module.set_trace(trace)
+            problem = self._module.set_trace(trace)
+        if problem:
+            raise RunError(**problem)
 
     def seed(self, seed: int) -> None:
         with self._lock:
@@ -310,6 +312,12 @@ def from_vm(value: Any, tensor: Callable[[Any], Any]) -> Any:
     return value
 
 
+def is_protocol(name: str) -> bool:
+    """Whether Python or a notebook asks for it, not a person: a file's method `_repr_html_` would be run wherever a model is shown, and what it
+    gives would be taken for a page. (`run_method` runs it.)"""
+    return name.startswith("__") or (name.startswith("_") and name.endswith("_"))
+
+
 def as_torch(value: Any) -> Any:
     """With torch tensors for numpy arrays: what PyTorch's functions give, also where no tensor went in."""
     import torch
@@ -349,6 +357,7 @@ def _to_torch(value: Any) -> Any:
     if value.axis == -1:
         return torch._make_per_tensor_quantized_tensor(made, value.scales[0], value.zero_points[0])
     if value.axis >= 0:
-        scales, zeros = torch.tensor(value.scales, dtype=torch.float64), torch.tensor(value.zero_points)
+        scales = torch.tensor(value.scales, dtype=torch.float64, device="cpu")  # whatever the default
+        zeros = torch.tensor(value.zero_points, device="cpu")
         return torch._make_per_channel_quantized_tensor(made, scales, zeros, value.axis)
     return made

@@ -231,6 +231,36 @@ def test_results_that_share_memory_are_refused(small: tuple[Small, penlight.Mode
             model.run_into([lost, z], x)
 
 
+def test_results_into_tensors_that_numpy_cannot_show() -> None:
+    class Two(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return x * 2, x + 1
+
+    x = torch.arange(8.0).bfloat16()
+    model = penlight.optimize(Two(), (x,))
+    y, z = torch.empty(8, dtype=torch.bfloat16), torch.empty(16, dtype=torch.bfloat16)
+    model.run_into([y, z[:8]], x)
+    assert torch.equal(y, x * 2)
+    assert torch.equal(z[:8], x + 1)
+    for results in ([y, y], [x, y], [z[:8], z[4:12]]):
+        with pytest.raises(penlight.RunError, match="expected memory of its own"):
+            model.run_into(results, x)
+    for wrong in (y.half(), y.float(), z[::2], torch.empty(8, dtype=torch.bfloat16, device="meta"), y.to_sparse()):
+        with pytest.raises(penlight.RunError, match="row-major, to be written"):
+            model.run_into([wrong, z[:8]], x)
+    with pytest.raises(penlight.RunError, match="expected a list of arrays, one for each output, got int"):
+        model.run_into(7, x)  # type: ignore[arg-type]
+
+
+def test_results_lie_on_the_cpu_whatever_torchs_default_is(small: tuple[Small, penlight.Model]) -> None:
+    _, model = small
+    x = torch.ones(1, 3, 8, 8)
+    expected = model(x)
+    with torch.device("meta"):
+        got = model(x)
+    assert torch.equal(got, expected)
+
+
 def test_tensors_with_a_negative_bit(small: tuple[Small, penlight.Model]) -> None:
     """torch negates some views lazily: their memory holds the other sign."""
     x = torch.arange(1.0, 5.0)

@@ -15,6 +15,7 @@ using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 using pen_python::as_dict;
 using pen_python::dtype_code;
+using pen_python::text;
 using pen_python::Trace;
 
 namespace {
@@ -75,7 +76,7 @@ nb::list planned_parts(const Module& self) {
   nb::list out;
   pen_planned_part p;
   for (int i = 0; pen_module_planned_part(self.handle, i, &p) == PEN_OK; ++i)
-    out.append(nb::make_tuple(p.name, p.source, p.taken, p.unfit, p.failed, p.unfit_reason, p.failed_reason));
+    out.append(nb::make_tuple(text(p.name), text(p.source), p.taken, p.unfit, p.failed, text(p.unfit_reason), text(p.failed_reason)));
   return out;
 }
 
@@ -88,7 +89,8 @@ nb::list bundles(const Model& m) {
     if (pen_model_bundle(m.handle, i, &b, nullptr) != PEN_OK) throw std::bad_alloc();
     pen_python::Owned args(b.args), outputs(b.outputs);
     nb::object given = b.outputs ? pen_python::from_value(b.outputs) : nb::none();
-    out.append(nb::make_tuple(b.method, b.info, pen_python::from_value(b.args), given, b.outputs != nullptr, b.absolute, b.relative));
+    out.append(
+        nb::make_tuple(text(b.method), text(b.info), pen_python::from_value(b.args), given, b.outputs != nullptr, b.absolute, b.relative));
   }
   return out;
 }
@@ -289,7 +291,7 @@ nb::list states(const Session& s) {
   for (int i = 0; const char* name = pen_session_state(s.handle, i, &t); ++i) {
     nb::list dims;
     for (int d = 0; d < t.rank; ++d) dims.append(t.dims[d]);
-    out.append(nb::make_tuple(name, t.dtype, nb::tuple(dims)));
+    out.append(nb::make_tuple(text(name), t.dtype, nb::tuple(dims)));
   }
   return out;
 }
@@ -320,7 +322,7 @@ nb::list steps(const Session& s) {
       nb::object told = o.name ? nb::object(nb::make_tuple(nb::tuple(dims), o.bytes, o.copied != 0)) : nb::none();
       (o.is_output ? outputs : inputs).append(told);
     }
-    out.append(nb::make_tuple(p.key, p.output, p.source, inputs, outputs));
+    out.append(nb::make_tuple(text(p.key), text(p.output), text(p.source), inputs, outputs));
   }
   return out;
 }
@@ -370,7 +372,7 @@ NB_MODULE(_runtime, m) {
   nb::class_<Model>(m, "Model")
       .def(nb::init<>())
       .def("open_path",
-           [](Model& self, const std::string& path, uint32_t flags) {
+           [](Model& self, const nb::bytes& path, uint32_t flags) {  // as the system has it: names need not be UTF-8
              pen_error e = {};
              pen_status status;
              {
@@ -460,9 +462,11 @@ NB_MODULE(_runtime, m) {
            })
       .def("seed", [](Module& self, uint64_t seed) { pen_module_seed(self.handle, seed); })
       .def("set_trace",
-           [](Module& self, nb::object trace) {
+           [](Module& self, nb::object trace) -> nb::object {
+             if (self.busy) return pen_python::in_use();  // by a run that notes in the one before
              if (pen_module_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
              self.trace = trace;
+             return nb::none();
            })
       .def_prop_ro("planned_parts", &planned_parts)
       .def("device_report",
@@ -514,9 +518,11 @@ NB_MODULE(_runtime, m) {
       .def("read_state", &read_state)
       .def("output_shapes", &output_shapes)
       .def("set_trace",
-           [](Session& self, nb::object trace) {
+           [](Session& self, nb::object trace) -> nb::object {
+             if (self.busy) return pen_python::in_use();
              pen_session_set_trace(self.handle, nb::cast<Trace&>(trace).handle);
              self.trace = trace;
+             return nb::none();
            })
       .def("set_profiling", [](Session& self, bool on) { pen_session_set_profiling(self.handle, on); })
       .def("step_nanoseconds", &step_nanoseconds)

@@ -9,11 +9,17 @@ namespace nb = nanobind;
 
 namespace pen_python {
 
+nb::object text(const char* s) {
+  if (!s) return nb::none();
+  PyObject* made = PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace");
+  if (!made) throw nb::python_error();
+  return nb::steal(made);
+}
+
 nb::object as_dict(const pen_error& e) {
   nb::dict d;
   d["status"] = pen_status_name(e.status == PEN_OK ? PEN_ERROR_ARGUMENT : e.status);
-  // A message may be cut in the middle of a UTF-8 sequence: decode forgivingly.
-  auto text = [](const char* s) { return nb::steal(PyUnicode_DecodeUTF8(s, static_cast<Py_ssize_t>(strlen(s)), "replace")); };
+  // A message may be cut in the middle of a UTF-8 sequence.
   d["message"] = text(e.message[0] ? e.message : "a runtime object: expected one that was created, got one that was not, or is in use");
   d["op"] = text(e.op);
   d["tensor"] = text(e.tensor);
@@ -107,10 +113,20 @@ pen_value* checked(pen_value* v, const char* where) {
   return v;
 }
 
-pen_value* tensor_value(nb::handle object, int code, const char* where) {
+// Old exporters (ctypes) leave the strides of a buffer out, which nanobind reads all the same; a memoryview of it has them.
+nb::object with_strides(nb::handle object) {
+  const bool only_buffer = PyObject_CheckBuffer(object.ptr()) && !PyObject_HasAttrString(object.ptr(), "__dlpack__");
+  if (!only_buffer) return nb::borrow(object);
+  PyObject* view = PyMemoryView_FromObject(object.ptr());
+  if (!view) throw nb::python_error();
+  return nb::steal(view);
+}
+
+pen_value* tensor_value(nb::handle given, int code, const char* where) {
+  const nb::object object = with_strides(given);
   // What cannot be had for writing (bytes, a read-only mapping, broadcast arrays) is not written by code that works in place.
   Writable writable;
-  const bool read_only = !nb::try_cast(nb::borrow(object), writable);
+  const bool read_only = !nb::try_cast(object, writable);
   auto array = read_only ? std::make_unique<Array>(nb::cast<Array>(object)) : std::make_unique<Array>(writable);
   int64_t dims[64], strides[64];
   size_t rank = array->ndim() < 64 ? array->ndim() : 63;
@@ -260,7 +276,7 @@ pen_value* to_value(nb::handle o, const char* where) {
     return v.release();
   }
   Array array;
-  if (nb::try_cast(nb::borrow(o), array)) return tensor_value(o, -1, where);
+  if (nb::try_cast(with_strides(o), array)) return tensor_value(o, -1, where);
   std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
 }

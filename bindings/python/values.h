@@ -53,6 +53,8 @@ class Values {
   std::vector<Owned> owned_;
   std::vector<pen_value*> raw_;
 };
+// A file's text, which need not be UTF-8.
+nanobind::object text(const char* s);
 nanobind::object as_dict(const pen_error& e);
 nanobind::object as_dict(const pen_error* e);  // null: of an object that was never created
 int dtype_code(nanobind::dlpack::dtype t);

@@ -12,14 +12,17 @@ from operator import or_
 
 import numpy as np
 
-from penlight.build.reach import kernels_of
+from penlight.build.reach import all_keys, kernels_of
 from penlight.build.selection import COPIES, NOTHING, Selection
+from penlight.errors import BuildError
 from penlight.file.contents import PenFile, Port
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.ir.graph import HALVES
 from penlight.ir.types import DTYPES
 from penlight.ops.vm_operators import operators
+
+_SHOWN = 8  # names in an error
 
 
 def selection_of_models(paths: Iterable[str | os.PathLike[str]]) -> Selection:
@@ -38,6 +41,12 @@ def pen_image(path: str | os.PathLike[str]) -> str | os.PathLike[str] | bytes:
 
 def selection_of_file(pen: PenFile) -> Selection:
     """Kernels that its nodes name, copies that the runtime may put before them, and with VM code what the operators need that it names."""
+    if unknown := sorted(set(pen.keys) - all_keys()):
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        raise BuildError(
+            f"{pen.name}: expected kernels that this version of Penlight has, got {', '.join(unknown[:_SHOWN])}{more}."
+            " Update Penlight, or compile the model anew"
+        )
     halves = any(constant.layout.startswith(HALVES) for constant in pen.constants)
     state = any(method.states for method in pen.methods)
     turns = any(_may_be_batch(port) for method in pen.methods for port in method.inputs)

@@ -54,6 +54,16 @@ def _yaml() -> Any:
     return yaml
 
 
+def _loader(yaml: Any) -> Any:
+    """Safe, and without merge keys (<<), which no tracer writes: a few lines of them make billions of entries."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def flatten_mapping(self, node: Any) -> None:
+            pass
+
+    return Loader
+
+
 # --- writing ---
 def write_yaml(path: str | os.PathLike[str], trace: Trace) -> None:
     """The old file stays until the new one is whole."""
@@ -93,8 +103,8 @@ def selection_of_yaml(path: str | os.PathLike[str]) -> Selection:
     """What the file asks for."""
     yaml = _yaml()
     try:
-        data = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
+        data = yaml.load(Path(path).read_text(encoding="utf-8"), _loader(yaml))
+    except (yaml.YAMLError, ValueError, RecursionError) as e:  # ValueError: not UTF-8, or a date like 2026-99-99
         raise YamlError(f"{path}: not YAML: {' '.join(str(e).split())}") from None
     if isinstance(data, list):
         return _of_names(path, _names_in_list(path, data))
@@ -141,7 +151,9 @@ def _of_tags(path: Any, tags: Iterable[str]) -> Selection:
 
 
 def _names_in_list(path: Any, items: list[Any]) -> set[str]:
-    if wrong := [str(item) for item in items if not isinstance(item, str) or "::" not in item]:
+    # Of a list or a map its kind alone: aliases may nest it so that its text never ends.
+    told = (str(item) if isinstance(item, (str, int, float)) else _kind(item) for item in items)
+    if wrong := [item for item in told if "::" not in item]:
         raise YamlError(f"{path}: expected operators such as aten::add.Tensor, got {', '.join(wrong)}")
     return {name for item in items for name in ([item] if is_known(item) else _overloads(item))}
 

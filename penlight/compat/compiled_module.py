@@ -16,7 +16,7 @@ import penlight
 from penlight.compat.bundled import Bundles
 from penlight.file.metadata import EXTRA_FILES, stored_files
 from penlight.tensor import Tensor
-from penlight.vm_module import as_torch
+from penlight.vm_module import as_torch, is_protocol
 
 if TYPE_CHECKING:
     from penlight.model import Model
@@ -78,7 +78,7 @@ class CompiledModule:
         return method_name in self.model.methods or method_name in self._bundles.method_names()
 
     def __getattr__(self, name: str) -> Any:
-        if not name.startswith("__") and "model" in self.__dict__ and self.find_method(name):
+        if not is_protocol(name) and "model" in self.__dict__ and self.find_method(name):
             method = functools.partial(self.run_method, name)
             method.__name__ = name  # type: ignore[attr-defined]
             return method

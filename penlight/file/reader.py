@@ -19,6 +19,7 @@ import numpy as np
 
 from penlight.errors import LoadError
 from penlight.file import format as f
+from penlight.file import told
 from penlight.file.contents import (
     AttrValue,
     Constant,
@@ -296,10 +297,13 @@ class _Reader:
         raw = self.array("META").tobytes()
         if not raw.endswith(b"\0"):
             raise self.damaged("META", "text that ends in a zero byte", "no zero")
-        found = self.json(raw[:-1].decode("utf-8", "replace"), "META")
-        if not isinstance(found, dict):
-            raise self.damaged("META", "a JSON object", type(found).__name__)
-        return found
+        text = raw[:-1].decode("utf-8", "replace")
+        found = self.json(text, "META")
+        try:
+            told.check_metadata(text, found)
+        except LoadError as e:
+            raise LoadError(f"{self.name}: {e}") from None
+        return found  # type: ignore[no-any-return]
 
     def json(self, text: str, where: str) -> Any:
         try:

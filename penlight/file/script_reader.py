@@ -14,6 +14,7 @@ import numpy as np
 
 from penlight.errors import LoadError
 from penlight.file import format as f
+from penlight.file import told
 from penlight.file.contents import Const, Fields, Function, TensorDatum, VmInstruction
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
@@ -217,7 +218,13 @@ class ScriptReader:
         code = tuple(self._instruction(row, pc) for pc in range(row["code_count"]))
         if code[-1].op not in ("return", "jump"):
             raise self.damaged("VMCD", "return or jump as the last instruction", code[-1].op)
-        schema = self.r.json(self.r.string(row["schema"], "FUNC"), f"{name}: schema")
+        text = self.r.string(row["schema"], "FUNC")
+        schema = self.r.json(text, f"{name}: schema")
+        if method is not None:
+            try:
+                told.arguments(name, text, len(defaults))
+            except LoadError as e:
+                raise LoadError(f"{self.r.name}: {e}") from None
         given = schema.get("arguments") if isinstance(schema, dict) else None
         names = [a.get("name") if isinstance(a, dict) else None for a in given] if isinstance(given, list) else []
         named = tuple(str(names[i]) if i < len(names) and names[i] else f"arg{i}" for i in range(params))

@@ -13,8 +13,11 @@ from typing import Any
 from penlight.errors import LoadError
 from penlight.file.metadata import check_files
 from penlight.ir.containers import check_input_spec, check_output_spec
+from penlight.ir.script import OPERATORS
 
 Shape = Sequence[Any]
+MAX_DEPTH = 100  # of metadata: whoever walks it later may stand deep in calls of its own
+_UNPLANNED = {"operators": int, "source": str, "why": str}
 
 
 def parsed(text: str, what: str) -> Any:
@@ -28,17 +31,48 @@ def parsed(text: str, what: str) -> Any:
 
 def metadata(text: str) -> dict[str, Any]:
     found = parsed(text, "metadata")
+    check_metadata(text, found)
+    return found  # type: ignore[no-any-return]
+
+
+def check_metadata(text: str, found: Any) -> None:
     if not isinstance(found, dict):
         raise LoadError(f"this file is damaged: metadata: expected a JSON object, got {type(found).__name__}")
     try:
         if "\\u" in text:  # half a letter, which cannot be printed or stored
             json.dumps(found, ensure_ascii=False).encode()
+        check_depth(text, found)
         check_files(found)
+        check_kinds(found)
     except (ValueError, RecursionError) as e:
         raise LoadError(
             f"this file is damaged: metadata: expected text and files, got others ({str(e)[:120]})"
         ) from None
-    return found
+
+
+def check_depth(text: str, found: Any) -> None:
+    """ValueError where it is nested deeper than MAX_DEPTH."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    level = [found]
+    for _ in range(MAX_DEPTH):
+        parts = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, (dict, list))]
+        level = [item for part in parts for item in part]
+        if not level:
+            return
+    raise ValueError(f"nested deeper than {MAX_DEPTH}")
+
+
+def check_kinds(metadata: dict[str, Any]) -> None:
+    """ValueError unless what Penlight itself notes in a file, for its own commands, is as it notes it."""
+    names, parts = metadata.get(OPERATORS, []), metadata.get("unplanned", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{OPERATORS}: expected a list of names")
+    if not isinstance(parts, list) or not all(
+        isinstance(part, dict) and all(isinstance(part.get(key), kind) for key, kind in _UNPLANNED.items())
+        for part in parts
+    ):
+        raise ValueError(f"unplanned: expected a list of parts with {', '.join(_UNPLANNED)}")
 
 
 def specs(method: str, texts: tuple[str, str], inputs: Sequence[Shape], outputs: int) -> tuple[Any, Any]:

@@ -42,7 +42,7 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
     """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
     as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had."""
     check_path(path)
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(os.fsdecode(path)))
     try:
         before = os.stat(target)
     except OSError:
@@ -61,7 +61,8 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
             os.fsync(out.fileno())
         os.replace(temporary, target)
     except BaseException:
-        os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError):  # Ctrl-C right after it had its place
+            os.unlink(temporary)
         raise
     _sync_folder(target.parent)
     return size
@@ -71,7 +72,8 @@ def _new_file(target: Path, mode: int) -> tuple[int, Path]:
     """A file that nobody else has, beside the target; the system takes the umask off its mode."""
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
     while True:
-        path = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}")
+        # Of its name so much that this one fits too: file systems take 255 bytes, and a character may have four.
+        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}")
         with contextlib.suppress(FileExistsError):
             return os.open(path, flags, mode), path
 

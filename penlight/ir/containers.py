@@ -23,6 +23,7 @@ their field names, as Hugging Face's outputs are) are dicts.
 from __future__ import annotations
 
 import keyword
+import unicodedata
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -355,7 +356,9 @@ def _what(value: Any) -> str:
 
 @lru_cache(maxsize=256)
 def _namedtuple(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    return namedtuple(name, fields, rename=True)  # type: ignore[misc]
+    """A field that cannot be a name gets its place's, _0. Python would write ﬁ as fi: with both of them, there are two fields of one name."""
+    names = (field if unicodedata.is_normalized("NFKC", field) else "" for field in fields)
+    return namedtuple(name, names, rename=True)  # type: ignore[misc]
 
 
 def constant_spec(value: Any) -> Spec:

@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from penlight.errors import ReportError
+from penlight.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
@@ -61,13 +64,13 @@ class Report:
 
     @staticmethod
     def from_metadata(told: Mapping[str, Any]) -> Report:
-        """Also of a file that a later version wrote: what is unknown is left out. ValueError where it is no report at all."""
+        """Also of a file that a later version wrote: what is unknown is left out. ReportError where it is no report at all."""
         names = [f.name for f in dataclasses.fields(LayerReport)]
         try:
             rows = tuple(_checked(LayerReport, dict(zip(names, row, strict=False))) for row in told.get("layers", ()))
             return _checked(Report, {**told, "layers": rows, "notes": tuple(map(str, told.get("notes", ())))})
-        except (TypeError, ValueError) as e:
-            raise ValueError(f"the report that this file has is not one that penlight.quantize wrote: {e}") from None
+        except (TypeError, ValueError, OverflowError) as e:
+            raise ReportError(f"the report that this file has is not one that penlight.quantize wrote: {e}") from None
 
     def html(self) -> str:
         """A page with pictures, which needs nothing but a browser."""
@@ -123,6 +126,10 @@ class Report:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich import box
         from rich.table import Table
+        from rich.text import Text
+
+        def text(told: str) -> Text:  # any console may print it, and most take [brackets] in a string for markup
+            return Text(printable(told))
 
         plain: dict[str, Any] = {
             "box": box.SIMPLE_HEAD,
@@ -131,24 +138,25 @@ class Report:
             "pad_edge": False,
             "show_edge": False,
         }
-        rows = Table(title=f"{self.name or 'model'}, quantized", **plain)
+        rows = Table(title=text(f"{self.name or 'model'}, quantized"), **plain)
         for column in ("layer", "operator", "result", "in", "SQNR dB", "alone costs", "bytes", "in integers", "why"):
             right = column in ("SQNR dB", "alone costs", "bytes", "in integers")
             rows.add_column(column, justify="right" if right else "left", overflow="fold")
         for layer in self.layers:
-            rows.add_row(
+            cells = (
                 layer.name, layer.op, layer.shape, layer.stored, "" if layer.sqnr is None else f"{layer.sqnr:.1f}",
                 "" if layer.cost is None else f"{layer.cost:.2g}", _bytes(layer.bytes_before) if layer.bytes_before else "",
                 _bytes(layer.bytes_after) if layer.bytes_after else "", layer.why,
             )  # fmt: skip
+            rows.add_row(*map(text, cells))
         whole = Table(**plain)
         for column in ("whole", "in floats", "quantized"):
             whole.add_column(column, justify="left" if column == "whole" else "right")
         for row in self.totals():
-            whole.add_row(*row)
+            whole.add_row(*map(text, row))
         yield rows
         yield whole
-        yield from self.lines()
+        yield from map(text, self.lines())
 
     def __str__(self) -> str:
         import io
@@ -161,7 +169,15 @@ class Report:
 
 
 T = TypeVar("T")
-_KINDS: dict[str, Callable[[Any], Any]] = {"str": str, "int": int, "float": float}  # as annotations call them
+
+
+def _number(value: Any) -> int:
+    if not -(2**63) <= int(value) < 2**63:  # nothing can be computed with some of the others
+        raise ValueError("a number of more than 64 bits")
+    return int(value)
+
+
+_KINDS: dict[str, Callable[[Any], Any]] = {"str": str, "int": _number, "float": float}  # as annotations call them
 
 
 def _checked(kind: Callable[..., T], told: Mapping[str, Any]) -> T:

@@ -6,6 +6,7 @@ was called wrongly, 1 for all else. `--debug`, which every command takes, shows 
 
 from __future__ import annotations
 
+import io
 import os
 import shlex
 import sys
@@ -158,7 +159,9 @@ def _explain(error: BaseException) -> int:
 
         traceback.print_exception(error)
     if isinstance(error, click.UsageError):
-        error.show()
+        told = io.StringIO()
+        error.show(told)
+        screen.print(told.getvalue(), end="")  # not by click, which writes names of a file as they are
         return error.exit_code
     expected = isinstance(error, (penlight.PenlightError, click.ClickException, OSError))
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)

@@ -164,7 +164,7 @@ def _labels(path: Path) -> list[str]:
 def _json(path: Path, kind: type) -> Any:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as e:
+    except (ValueError, RecursionError) as e:
         raise click.UsageError(f"{path}: not JSON ({e})") from None
     if not isinstance(found, kind):
         raise click.UsageError(

@@ -191,4 +191,6 @@ def preprocessing(options: Mapping[str, Any], otherwise: Mapping[str, Any] | Non
     base: Mapping[str, Any] = IMAGENET.to_metadata() if options.get("imagenet") else otherwise or {}
     if not base and not given:
         return None
+    if not isinstance(base, Mapping):
+        return Preprocessing.from_metadata(base)  # which says what is wrong with it
     return Preprocessing.from_metadata({**base, **given})

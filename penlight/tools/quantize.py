@@ -152,7 +152,7 @@ def _told(metadata: Path | None) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(metadata.read_text(encoding="utf-8"))
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 

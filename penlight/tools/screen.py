@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import sys
 import time
-import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
+
+from penlight.printable import printable
 
 PIPED_WIDTH = 400
 BAR = 24  # characters of a progress bar
@@ -33,13 +35,11 @@ class Screen(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
 
-
-def printable(text: str) -> str:
-    """Without control characters, escape sequences among them, and without marks that reverse the reading order."""
-    kept = (
-        c if c in "\n\t" or not unicodedata.category(c).startswith("C") else "\N{REPLACEMENT CHARACTER}" for c in text
-    )
-    return "".join(kept)
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """All that is shown comes through here, also what was given as Text."""
+        for segment in super().render(renderable, options):
+            text = segment.text if segment.control else printable(segment.text)
+            yield segment if text is segment.text else Segment(text, segment.style)
 
 
 def screen() -> Screen:
@@ -54,7 +54,7 @@ def error_screen() -> Screen:
 
 def heading(name: object, rest: str = "") -> Text:
     """A line that begins in bold."""
-    return Text.assemble((printable(str(name)), "bold"), printable(f"  {rest}") if rest else "")
+    return Text.assemble((str(name), "bold"), f"  {rest}" if rest else "")
 
 
 def table(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
@@ -97,14 +97,14 @@ class Stages:
     def __call__(self, text: str) -> None:
         self.finish()
         self.text, self.start = text, time.perf_counter()
-        self.status = self.screen.status(text)
+        self.status = self.screen.status(Text(text))  # of a string it would take [brackets] for markup
         self.status.start()
 
     def step(self, done: int, total: int, what: str) -> None:
         """How far the stage is: so many of so many."""
         if self.status is not None:
             full = BAR * min(done, total) // max(total, 1)
-            self.status.update(f"{self.text}  {'━' * full}{'╌' * (BAR - full)}  {done} of {total} {what}")
+            self.status.update(Text(f"{self.text}  {'━' * full}{'╌' * (BAR - full)}  {done} of {total} {what}"))
 
     def finish(self, done: bool = True) -> None:
         if self.status is not None:

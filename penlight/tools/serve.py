@@ -10,10 +10,13 @@ import base64
 import functools
 import json
 import socket
+import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 import numpy as np
@@ -116,7 +119,7 @@ def model_facts(
         "name": str(metadata.get("name") or file.stem),
         "bytes": file.stat().st_size,
         "method": method,
-        "labels": labels if isinstance(labels, list) else [],
+        "labels": [str(label) for label in labels] if isinstance(labels, list) else [],
         "scores": str(metadata.get("scores", "")),
         "preprocessing": _filled(steps) if steps else None,
     }
@@ -135,19 +138,45 @@ def make_server(host: str, port: int, file: Path, module: Path, facts: dict[str,
         "/penlight.wasm": module.read_bytes(),
     }
     try:
-        return ThreadingHTTPServer((host, port), functools.partial(_Handler, files))
+        return _Server((host, port), functools.partial(_Handler, files, _names_of(host)))
     except OSError as e:
         raise click.UsageError(
             f"cannot listen at {host}, port {port}: {e.strerror}. Another --port, or 0 for any that is free"
         ) from None
 
 
+def _names_of(host: str) -> frozenset[str]:
+    """What this machine is called by who asks for its page, besides its addresses."""
+    own = socket.gethostname().lower()
+    return frozenset({"localhost", host.lower(), own, f"{own}.local"})
+
+
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, address: Any) -> None:
+        """A browser that goes away, or says nothing for long, is no mistake of ours to show a traceback for."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, address)
+
+
 class _Handler(BaseHTTPRequestHandler):
-    def __init__(self, files: dict[str, bytes], *arguments: Any) -> None:
-        self.files = files
+    timeout = 60  # seconds, after which a connection that says nothing gives its thread back
+
+    def __init__(self, files: dict[str, bytes], names: frozenset[str], *arguments: Any) -> None:
+        self.files, self.names = files, names
         super().__init__(*arguments)
 
+    def asked_for_us(self) -> bool:
+        """Whether the page was asked for by a name or address of this machine. Any other name is one of a stranger's web page, which had it
+        point here (DNS rebinding), so that the browser lets it read the model as its own."""
+        try:
+            host = urlsplit(f"//{self.headers.get('Host', LOCAL)}").hostname or ""
+            return host in self.names or bool(ip_address(host.partition("%")[0]))
+        except ValueError:
+            return False
+
     def do_GET(self) -> None:
+        if not self.asked_for_us():
+            return self.send_error(421, explain="expected this machine's address or name, got another's")
         path = self.path.split("?")[0]
         body = self.files.get(path)
         if body is None:
@@ -159,6 +188,8 @@ class _Handler(BaseHTTPRequestHandler):
         # A page of its own, that nothing else shares, gets a finer clock.
         self.send_header("Cross-Origin-Opener-Policy", "same-origin")
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.send_header("X-Content-Type-Options", "nosniff")  # a model is no page, whatever its bytes look like
         self.end_headers()
         self.wfile.write(body)
         return None

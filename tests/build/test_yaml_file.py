@@ -123,10 +123,15 @@ WRONG = {
     "text": "got text",
     "a: [": "not YAML: while parsing",
     "a: !!python/object:os.system x": "not YAML: could not determine a constructor",
+    "[" * 5000: "not YAML: maximum recursion",
+    "- 2026-99-99": "not YAML: month must be",
+    "- &a0 [x]\n" + "".join(f"- &a{i + 1} [*a{i}, *a{i}, *a{i}]\n" for i in range(25)): "got a list, a list",
+    "a: &a0 {x: 1}\n"
+    + "".join(f"b{i}: &a{i + 1} {{<<: [*a{i}, *a{i}, *a{i}]}}\n" for i in range(25)): "not YAML: could not",
 }
 
 
-@pytest.mark.parametrize(("text", "message"), WRONG.items())
+@pytest.mark.parametrize(("text", "message"), WRONG.items(), ids=range(len(WRONG)))
 def test_wrong_files(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "ops.yaml"
     path.write_text(text)

@@ -108,6 +108,63 @@ def test_the_old_file_survives(fails: str, tmp_path: Path, monkeypatch: pytest.M
     assert os.listdir(tmp_path) == ["x"]
 
 
+@pytest.mark.parametrize("name", ["文" * 83 + ".pen", "é" * 125 + ".pen", "a" * 251 + ".pen"])
+def test_a_name_as_long_as_the_system_takes(model: penlight.Model, tmp_path: Path, name: str) -> None:
+    """Its bytes count, not its characters."""
+    path = tmp_path / name
+    assert len(os.fsencode(name)) > 250
+    model.save(path)
+    model.save(path)
+    assert penlight.load(path).methods == ["forward"]
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names there are Unicode")
+def test_names_that_are_not_unicode(model: penlight.Model, tmp_path: Path, penlight_command: Penlight) -> None:
+    class Bytes:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(tmp_path) + b"/\xff.pen"
+
+    path = os.fsdecode(Bytes().__fspath__())
+    model.save(path)
+    model.save(Bytes())  # type: ignore[arg-type]
+    for source in (path, Bytes()):
+        loaded = penlight.load(source)  # type: ignore[arg-type]
+        assert loaded.to_bytes() == model.to_bytes()
+        assert "\ufffd.pen" in repr(loaded)
+    for command in ("inspect", "lint"):
+        assert "fault of Penlight" not in penlight_command(command, path).err
+
+
+def test_text_is_no_path_when_it_comes_from_a_file(model: penlight.Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "m.pen")
+    (tmp_path / "text").write_text(str(tmp_path / "m.pen"))
+    with (
+        (tmp_path / "text").open() as stream,
+        pytest.raises(TypeError, match="opened for reading in binary, got one that reads str"),
+    ):
+        penlight.load(stream)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [(0, 1), (-1, 0, 1), (1 << 31, 0, 1), (0, -1, 1), (0, 0, 1 << 70), (0, "0", 1)])
+def test_descriptors_that_are_none(source: Any) -> None:
+    with pytest.raises(ValueError, match="descriptor, offset, size"):
+        penlight.load(source)
+
+
+def test_ctrl_c_after_the_file_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+
+    def interrupted(a: Any, b: Any) -> None:
+        replace(a, b)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(tmp_path / "x", lambda out: out.write(b"new"))
+    assert (tmp_path / "x").read_bytes() == b"new"
+
+
 @pytest.mark.parametrize("call", ["save", "load", "optimize"])
 def test_a_nul_does_not_end_a_path(model: penlight.Model, tmp_path: Path, call: str) -> None:
     path = f"{tmp_path}/m.pen\0.txt"

@@ -6,9 +6,11 @@ import contextlib
 from pathlib import Path
 
 import pytest
+from rich.text import Text
 
 from penlight.file.writer import to_array
-from penlight.tools.screen import Stages, in_bytes, in_seconds, printable
+from penlight.printable import printable
+from penlight.tools.screen import Stages, in_bytes, in_seconds, screen
 from tests.file.small import small_program
 from tests.tools.call import Penlight
 
@@ -41,6 +43,19 @@ def test_control_codes_are_not_printed(penlight_command: Penlight, tmp_path: Pat
         told = penlight_command("inspect", path, *options)
         assert told.code == 0
         assert not {"\x1b", "\x9b", "\x07"} & set(told.out)
+
+
+def test_text_with_a_style_is_no_exception(capsys: pytest.CaptureFixture[str]) -> None:
+    screen().print(Text.assemble(("a\x1b[31mb", "bold"), "\x07"))
+    assert capsys.readouterr().out == "a�[31mb\n"  # of the bell rich itself leaves nothing
+
+
+@pytest.mark.parametrize("name", ["a[/b].pen", "[red]a", "\x1b]0;a\x07"])
+def test_stages_take_names_as_they_are(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with Stages() as stage:
+        stage(f"reading {name}")
+        stage.step(1, 2, name)
+    assert f"reading {printable(name)}" in capsys.readouterr().err
 
 
 def test_stages_tell_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import ctypes
 import mmap
 from pathlib import Path
 from typing import Any
@@ -117,3 +119,20 @@ def test_what_others_may_write_is_not_kept_between_calls() -> None:
     for factor in (1, 2, 3):
         owner[:] = factor
         np.testing.assert_array_equal(m(x, view), np.full((32, 48), factor, np.float32))
+
+
+@pytest.mark.parametrize("kind", ["one dim", "two dims", "read-only", "array.array"])
+def test_buffers_that_leave_their_strides_out(kind: str) -> None:
+    """As those of ctypes do."""
+    given: Any = (ctypes.c_float * 6)(*range(6))
+    if kind == "two dims":
+        given = ((ctypes.c_float * 3) * 2)((0, 1, 2), (3, 4, 5))
+    elif kind == "read-only":
+        given = memoryview(given).toreadonly()
+    elif kind == "array.array":
+        given = array.array("f", range(6))
+    shape = (2, 3) if kind == "two dims" else (6,)
+    result = model(IN_PLACE["elementwise"])(given)
+    np.testing.assert_array_equal(result, np.arange(1.0, 7).reshape(shape))
+    here = np.asarray(memoryview(given).cast("B").cast("f"))
+    np.testing.assert_array_equal(here, np.arange(6) + (kind != "read-only"))

@@ -70,6 +70,43 @@ def test_a_finalizer_that_calls_the_model_while_it_runs() -> None:
         assert "from inside of it" in str(error)
 
 
+SPIN = """forward(self, n):
+  r2 = move(0)
+  r3 = move(r1)
+  r4 = move(True)
+  a:
+  loop(r2, r3, r4) -> end
+  r5 = aten::mul.int(r2, 3)
+  r4 = move(True)
+  jump() -> a
+  end:
+  return(r2)"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a signal in the middle of a run")
+def test_a_signal_handler_that_traces_the_model_while_it_runs() -> None:
+    """The run notes in the trace before, which would be gone."""
+    model, told = load(SPIN), []
+    first = model.trace()
+
+    def again(*_: Any) -> None:
+        try:
+            model.trace()
+        except penlight.RunError as error:
+            told.append(str(error))
+
+    before = signal.signal(signal.SIGALRM, again)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        while not told and model._trace is first:
+            model(3_000_000)  # of which the handler comes in the middle
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert "from inside of it" in told[0]
+    assert first.operators == ["aten::mul.int"]
+
+
 class Doubled(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x * 2

@@ -8,6 +8,8 @@ import json
 import os
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -112,6 +114,57 @@ def test_server(two: Path) -> None:
     assert facts["preprocessing"] is None
     assert facts["inputs_from"] == "random numbers"
     assert [i["tensor"]["shape"] for i in facts["inputs"]] == [[2, 5], [2, 5]]
+
+
+@pytest.mark.parametrize(
+    ("host", "code"),
+    [
+        ("127.0.0.1", 200), ("localhost:8020", 200), ("LOCALHOST", 200), ("192.168.1.23:8020", 200), ("[::1]:8020", 200), (socket.gethostname(), 200),
+        ("elsewhere.example", 421), ("elsewhere.example:8020", 421), ("127.0.0.1.elsewhere.example", 421), ("127.0.0.1@elsewhere.example", 421), ("[::1", 421),
+        ("", 421),
+    ],
+)  # fmt: skip
+def test_only_who_asks_for_this_machine_is_answered(two: Path, host: str, code: int) -> None:
+    """A stranger's page whose name leads here would be let read the model by the browser."""
+    with served(two, two) as url:
+        request = urllib.request.Request(f"{url}model.pen", headers={"Host": host})
+        if code == 200:
+            with urllib.request.urlopen(request) as answer:
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+                return
+        with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
+            urllib.request.urlopen(request)
+        assert b"expected this machine's" in refused.value.read()
+
+
+def test_who_goes_away_or_says_nothing(
+    two: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a traceback nor a thread that waits for ever."""
+    monkeypatch.setattr(serve._Handler, "timeout", 0.2)
+    with served(two, two) as url:
+        where = ("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/")))
+        for said in (b"", b"GET /model.pen HTTP/1.0\r\n\r\n"):
+            gone = socket.create_connection(where)
+            gone.sendall(said)
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            gone.close()  # by a reset
+        with socket.create_connection(where) as silent:
+            silent.settimeout(20)
+            silent.sendall(b"GET /mod")
+            assert silent.recv(1) == b""  # closed
+        assert urllib.request.urlopen(url).status == 200
+    assert capsys.readouterr().err == ""
+
+
+def test_labels_are_text(two: Path, tmp_path: Path) -> None:
+    """Whatever they are in the file: Infinity is no JSON to a browser."""
+    file = tmp_path / "m.pen"
+    penlight.load(two).with_metadata({"labels": [1e999, None, {"a": 1}], "name": ["<b>"]}).save(file)
+    facts = serve.model_facts(file, read(file), "forward", (), (), {})
+    assert facts["labels"] == ["inf", "None", "{'a': 1}"]
+    assert facts["name"] == "['<b>']"
 
 
 def test_qr_code() -> None:
