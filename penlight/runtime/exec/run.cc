@@ -62,6 +62,9 @@ bool is_cancelled(Runner* r) {
   if (r->interrupted(r->interrupt_context)) __atomic_store_n(&r->cancelled, 1, __ATOMIC_RELAXED);
   return r->cancelled;
 }
+bool is_to_end(Runner* runner, int worker) {
+  return worker == 0 ? is_cancelled(runner) : kAsks && __atomic_load_n(&runner->cancelled, __ATOMIC_RELAXED);
+}
 Status report_cancelled(Runner* r) {
   r->cancelled = 0;
   return report(r->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
@@ -75,10 +78,11 @@ struct Asked {
   void* context;
 };
 // One thread alone is given all tasks at once: it does a few, then twice as many at a time, until they take as long as the time between two
-// questions. (There are 256 of them at most where a step is long: a few are little of it.)
+// questions. (There are 256 of them at most where a step is long: a few are little of it. Where one may be much, the kernel has Patience.)
+constexpr int64_t kMany = 64;
 void run_asked(void* context, int64_t begin, int64_t end, int worker) {
   const Asked& a = *static_cast<const Asked*>(context);
-  for (int64_t piece = 4; begin < end && !__atomic_load_n(&a.runner->cancelled, __ATOMIC_RELAXED);) {
+  for (int64_t piece = end - begin < kMany ? 4 : 1; begin < end && !__atomic_load_n(&a.runner->cancelled, __ATOMIC_RELAXED);) {
     int64_t until = end - begin > piece ? begin + piece : end;
     a.run(a.context, begin, until, worker);
     begin = until;

@@ -675,7 +675,7 @@ void pen_module_seed(pen_module* m, uint64_t seed) {
 }
 const pen_error* pen_module_error(const pen_module* m) { return m ? &m->machine.error : nullptr; }
 pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {
-  for (uint32_t i = 0; m && out && i < m->model->methods.count; ++i) {
+  for (uint32_t i = 0; m && out && index >= 0 && i < m->model->methods.count; ++i) {
     const PlannedPart& part = m->parts[i];
     if (!part.call || index-- != 0) continue;
     *out = {m->model->string(m->model->methods[i].name),
