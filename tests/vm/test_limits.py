@@ -332,6 +332,21 @@ except KeyboardInterrupt:
 """
 
 
+TABLES = """
+import penlight, torch
+class Spectrum(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x, n=33554393).real.sum()  # a prime
+x = torch.ones(64)
+model = penlight.optimize(Spectrum(), (x,))
+try:
+    print("ready", flush=True)
+    model(x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
 def interrupt(code: str) -> None:
     """The test's own patience is far below what the run would take: 8 or 20 trillion multiply-adds, or for ever."""
     child = subprocess.Popen(
@@ -363,3 +378,9 @@ def test_ctrl_c_ends_interpreted_code(what: str, threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_planned_code(threads: int) -> None:
     interrupt(PLANNED.format(threads=threads))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_making_of_tables() -> None:
+    """No run has begun: the tables of this transform alone take a quarter of a minute."""
+    interrupt(TABLES)

@@ -113,9 +113,10 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   if (!p) return PEN_ERROR_MEMORY;
   float* tables = reinterpret_cast<float*>(p + 1);
   *p = layout;
-  if (!fft_tables(p->plan, tables)) return PEN_ERROR_MEMORY;
+  PEN_TRY(fft_tables(p->plan, tables, [&] { return b.go_on(); }));
   for (int64_t k = 0; p->is_half && k <= n / 2; ++k) {
     double re, im_part;
+    if (k % kFftAsked == 0) PEN_TRY(b.go_on());
     fft_root(k, n, &re, &im_part);
     tables[p->turns + 2 * k] = static_cast<float>(re);
     tables[p->turns + 2 * k + 1] = static_cast<float>(im_part);

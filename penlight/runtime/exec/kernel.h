@@ -267,6 +267,9 @@ class Bind : public Lay {
   RowFn row_function(const char* name) const;
   // elementwise operators: their own
   RowFn row_function() const;
+  // For rules that fill tables as large as a file says: asked every millisecond or so. An error, already reported, where the caller wants
+  // the run to end.
+  Status go_on() const;
 };
 using BindFn = Status (*)(Bind&);
 

@@ -2,6 +2,7 @@
 #include "penlight/runtime/exec/run.h"
 
 #include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/bind.h"
 #include "penlight/runtime/exec/processor.h"
 
 namespace pen {
@@ -27,6 +28,12 @@ Text tensor_parameter(const char* schema, int input) {
 }
 
 }  // namespace
+
+Status Bind::go_on() const {
+  if (!is_cancelled(state->runner)) return PEN_OK;
+  state->runner->cancelled = 0;
+  return report(state->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
+}
 
 Status report_fault(Runner* r, const Model& model, const Step& step) {
   const format::Node& node = model.nodes[step.node];

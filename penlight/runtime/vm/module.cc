@@ -322,7 +322,7 @@ struct Interpreter {
     if (status == PEN_OK) status = pen_session_prepare(part->session);
     if (status == PEN_ERROR_INPUT)
       count(&part->unfit, part->unfit_reason, session_error(*part).message);
-    else if (status != PEN_OK)
+    else if (status != PEN_OK && status != PEN_ERROR_CANCELLED)
       count(&part->failed, part->failed_reason, session_error(*part).message);
     m->machine.error.status = PEN_OK;
     return status == PEN_OK;
@@ -346,7 +346,11 @@ struct Interpreter {
       const char* name = model.string(model.methods[in.target].name);
       PEN_TRY(session_create(&model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
-    if (!plan(in, &part)) return PEN_OK;
+    if (!plan(in, &part)) {
+      if (session_error(part).status != PEN_ERROR_CANCELLED) return PEN_OK;
+      m->machine.error = session_error(part);
+      return PEN_ERROR_CANCELLED;
+    }
     for (uint32_t i = 0; i < in.arg_count; ++i) PEN_TRY(machine_spend(&m->machine, "run", look(arg(in, i)).tensor()->numel()));
     Status status = pen_session_run(session);
     if (status != PEN_OK) {
