@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from penlight.errors import BudgetError
 
@@ -43,6 +44,7 @@ class Budget:
         self.most_steps = int(factor * min(_STEPS + _STEPS_PER_BYTE * size, _MOST_STEPS))
         self.most_bytes = int(factor * (_BYTES + _BYTES_PER_BYTE * size))
         self._steps = self.most_steps
+        self._complex_keys = 0
         self._bytes = self.most_bytes
 
     def step(self, count: int = 1) -> None:
@@ -50,6 +52,14 @@ class Budget:
         self._steps -= count
         if self._steps < 0:
             raise self.exceeded(f"more than {self.most_steps} steps")
+
+    def key(self, key: Any, size: int = 1) -> None:
+        """Something is about to be hashed: all of it is walked, shared parts each time. Complex numbers of one hash are easily made, and
+        each is compared with all of those before it."""
+        self.step(size)
+        if type(key) is complex:
+            self._complex_keys += 1
+            self.step(self._complex_keys)
 
     def take(self, size: int) -> None:
         """Some bytes of memory are needed, or will be for what the file says."""

@@ -149,6 +149,7 @@ nb::object prepare(Session& s) {
     nb::gil_scoped_release release;
     status = pen_session_prepare(s.handle);
   }
+  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
   return status == PEN_OK ? nb::none() : as_dict(pen_session_error(s.handle));
 }
 

@@ -89,6 +89,20 @@ def test_keys_that_take_long_to_hash(depth: int) -> None:
         read(build.program(data=build.module({"k": key, "d": b"}(" + entries + b"u"})))
 
 
+def test_keys_of_one_hash() -> None:
+    """-1 and -2 have one hash, and so have all tuples of them; complex numbers of one hash are a matter of arithmetic. A dict compares each
+    with all that it has: a megabyte took 22 seconds, and four would have taken six minutes."""
+    ones = b"J" + struct.pack("<i", -1) + b"q\0J" + struct.pack("<i", -2) + b"q\1\x86"
+    tuples = b"".join(b"(" + b"".join(b"h" + bytes([n >> i & 1]) for i in range(16)) + b"tK\1" for n in range(4_000))
+    with pytest.raises(CaptureError, match="a tuple as the key of a dict"):
+        read(build.program(data=build.module({"p": ones, "d": b"}(" + tuples + b"u"})))
+    name_of_complex = b"c__builtin__\ncomplex\nq\5"
+    numbers = [struct.pack(">cdcd", b"G", 5.0 - 1_000_003 * i, b"G", float(i)) + b"\x86RK\1" for i in range(4_000)]
+    items = name_of_complex + numbers[0] + b"".join(b"h\5" + n for n in numbers[1:])
+    with pytest.raises(CaptureError, match=WORDS):
+        read(build.program(data=build.module({"d": b"}(" + items + b"u"})))
+
+
 def test_values_that_take_long_to_compare() -> None:
     """Two trees of the same shape, of shared parts: == walks 2 ** 18 parts, a thousand times."""
     both = doubled(18, b"K\1") + doubled(18, b"K\1")

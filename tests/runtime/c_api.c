@@ -176,6 +176,8 @@ static void test_session_options(const pen_model* model) {
   options.device = "cpu";
   options.size = 0;
   expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "PEN_SESSION_OPTIONS");
+  options.size = offsetof(pen_session_options, isa) + sizeof(char*) / 2; /* half a pointer */
+  expect_failure(pen_session_create(model, NULL, &options, &session, &error), PEN_ERROR_ARGUMENT, "PEN_SESSION_OPTIONS");
   /* Of an older header: what it did not have is left as it is by default. */
   options.size = offsetof(pen_session_options, isa);
   options.isa = "mmx";

@@ -114,7 +114,13 @@ int main() {
   if (pen_image_argb(&pixel, 1, 0, 1, 0, &norm, out, &error) == PEN_OK ||
       pen_image_argb(&pixel, 0, 1, 1, 0, &norm, out, nullptr) == PEN_OK ||
       pen_image_yuv420(none, 1, 1, 0, 1, 1, &norm, out, &error) == PEN_OK ||
-      pen_image_yuv420(none, 1, 1, 45, 1, 1, &norm, out, &error) == PEN_OK)
+      pen_image_yuv420(none, 1, 1, 45, 1, 1, &norm, out, &error) == PEN_OK ||
+      pen_image_argb(nullptr, 1, 1, 1, 0, &norm, out, &error) == PEN_OK ||
+      pen_image_argb(&pixel, 1, 1, 1, 0, nullptr, out, &error) == PEN_OK ||
+      pen_image_argb(&pixel, 1, 1, 1, 0, &norm, nullptr, nullptr) == PEN_OK ||
+      pen_image_yuv420(nullptr, 1, 1, 0, 1, 1, &norm, out, &error) == PEN_OK ||
+      pen_image_yuv420(none, 1, 1, 0, 1, 1, nullptr, out, &error) == PEN_OK ||
+      pen_image_yuv420(none, 1, 1, 0, 1, 1, &norm, nullptr, nullptr) == PEN_OK)
     ++failures, puts("a mistake that was not told");
   puts(failures ? "not all well" : "all well");
   return failures != 0;

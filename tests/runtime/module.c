@@ -215,7 +215,8 @@ int main(int argc, char** argv) {
   CHECK(pen_module_planned_part(module, 0, &part) == PEN_OK && strcmp(part.name, "scale") == 0);
   CHECK(part.taken == 3 && part.unfit == 1 && part.failed == 0 && !part.failed_reason[0]);
   CHECK(strcmp(part.unfit_reason, "input 0: expected a tensor, got int") == 0);
-  CHECK(pen_module_planned_part(module, 1, &part) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_module_planned_part(module, 1, &part) == PEN_ERROR_ARGUMENT &&
+        pen_module_planned_part(module, INT32_MIN, &part) == PEN_ERROR_ARGUMENT);
 
   /* bundled inputs */
   CHECK(pen_model_bundle_count(model) == 2);

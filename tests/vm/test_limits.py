@@ -267,6 +267,23 @@ def test_every_special_function_ends(name: str) -> None:
                 operators.run(name, args)
 
 
+# One piece of work, which cannot be cut: a matrix, a row, a window.
+WHOLE = {
+    "inverse": ("r2 = aten::linalg_inv(r1)", 1, "square(5000)"),
+    "factors": ("r2, r3 = aten::linalg_qr(r1, 'reduced')", 1, "square(4000)"),
+    "singular values": ("r2, r3, r4 = aten::linalg_svd(r1, False)", 1, "square(1500)"),
+    "eigenvalues": ("r2, r3 = aten::linalg_eigh(r1, 'L')", 1, "square(2500)"),
+    "cholesky": ("r2 = aten::linalg_cholesky(r1, False)", 1, "np.eye(6000, dtype=np.float32)"),
+    "exponential of a matrix": ("r2 = aten::linalg_matrix_exp(r1)", 1, "square(3000)"),
+    "cumulative": ("r2 = aten::logcumsumexp(r1, 0)", 1, "np.zeros(300_000_000, np.float32)"),
+    "sort": ("r2, r3 = aten::sort(r1, -1, False)", 1, "numbers(60_000_000)"),
+    "windows": ("r2 = aten::max_pool2d(r1, [2001, 2001], [1, 1], [0, 0], [1, 1], False)", 1, "np.zeros((1, 1, 4000, 4000), np.float32)"),
+    "one row of a convolution": ("r3 = aten::conv1d(r1, r2, None, [1], [0], [1], 1)", 2, "numbers(4_000_000).reshape(1, 1, -1), numbers(1_000_000).reshape(1, 1, -1)"),
+    "nms": ("r3 = torchvision::nms(r1, r2, 0.5)", 2, "np.add.outer(np.arange(800_000) * 10, [0, 0, 5, 5]).astype(np.float32), numbers(800_000)"),
+    "drawing": ("r2 = aten::multinomial(r1, 20000000, True, None)", 1, "np.ones(5_000_000, np.float32)"),
+    "ctc": ("r3 = aten::ctc_loss.IntList(r1, r2, [100000], [20000], 0, 0, False)", 2, "np.full((100_000, 1, 10), -2.3, np.float32), np.full((1, 20_000), 3)"),
+    "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
+}  # fmt: skip
 ENDLESS = {
     "a loop": ("forward(self):\n a:\n jump() -> a", ""),
     "one operator": ("forward(self, x, y):\n r3 = aten::matmul(r1, r2)\n return(r3)", "BIG, BIG"),
@@ -280,16 +297,23 @@ ENDLESS = {
         "",
     ),
     "a sum": ("forward(self, x):\n a:\n r2 = aten::sum(r1, None)\n jump() -> a", "BIG"),
+    **{
+        name: (f"forward(self, {'x, y'[: 4 * count - 3]}):\n {line}\n return(r{count + 1})", arguments)
+        for name, (line, count, arguments) in WHOLE.items()
+    },
 }
 SCRIPT = """
 import numpy as np, penlight
 from penlight.file.writer import to_array
 from tests.file.assemble import program
 BIG = np.broadcast_to(np.float32(0.5), (20_000, 20_000))
+numbers = lambda count: np.random.default_rng(0).random(count, np.float32)
+square = lambda n: numbers(n * n).reshape(n, n)
+given = [{arguments}]
 model = penlight.Model(to_array(program({text!r})), threads={threads}, memory_limit=0)
 try:
     print("ready", flush=True)
-    model({arguments})
+    model(*given)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
@@ -308,6 +332,21 @@ except KeyboardInterrupt:
 """
 
 
+TABLES = """
+import penlight, torch
+class Spectrum(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(x, n=33554393).real.sum()  # a prime
+x = torch.ones(64)
+model = penlight.optimize(Spectrum(), (x,))
+try:
+    print("ready", flush=True)
+    model(x)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
 def interrupt(code: str) -> None:
     """The test's own patience is far below what the run would take: 8 or 20 trillion multiply-adds, or for ever."""
     child = subprocess.Popen(
@@ -318,11 +357,13 @@ def interrupt(code: str) -> None:
     assert child.stdout.readline() == "ready\n"
     time.sleep(1)  # it is in the runtime by now; where not, the interpreter itself ends it
     child.send_signal(signal.SIGINT)
+    sent = time.monotonic()
     try:
         child.wait(30)
     except subprocess.TimeoutExpired:
         child.kill()
     assert child.wait() == 0, "Ctrl-C did not end it"
+    assert time.monotonic() - sent < 5, "it takes a few tenths of a second where nothing else runs"
     assert child.stdout.read() == "interrupted\n"
 
 
@@ -337,3 +378,9 @@ def test_ctrl_c_ends_interpreted_code(what: str, threads: int) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c_ends_planned_code(threads: int) -> None:
     interrupt(PLANNED.format(threads=threads))
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_making_of_tables() -> None:
+    """No run has begun: the tables of this transform alone take a quarter of a minute."""
+    interrupt(TABLES)

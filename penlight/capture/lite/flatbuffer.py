@@ -254,11 +254,15 @@ class _Reader:
         return tuple(self.children(table, 0))
 
     def _dict(self, table: _Table) -> TypedDict:
-        keys, before = self.children(table, 0), self.size
-        self.wire.budget.step(before)  # to hash a tuple is to walk all of it, shared parts each time
+        keys, before, depth = self.children(table, 0), self.size, self.depth
+        self.wire.budget.step(before)
+        for key in keys:
+            self.wire.budget.key(key)
         values = self.children(table, 1)
         if len(keys) != len(values):
             raise self.wire.error(f"a dict has {len(keys)} keys and {len(values)} values")
+        if depth > 1:  # thousands of tuples of -1 and -2 have one hash, and are compared with each other
+            raise self.wire.error("a dict has a tuple, a list or a dict as a key")
         try:
             return TypedDict(zip(keys, values, strict=True), table.string(2, ""))
         except TypeError:

@@ -253,8 +253,12 @@ class _Reader:
         items = self.stack[start:]
         if len(items) % 2:
             raise self.error("a key of a dict has no value")
-        for key, value, shape in zip(items[::2], items[1::2], self.shapes[start::2], strict=True):
-            self.budget.step(shape[0])  # to hash a tuple is to walk all of it, shared parts each time
+        keys, shapes = items[::2], self.shapes[start::2]
+        for key, shape in zip(keys, shapes, strict=True):
+            self.budget.key(key, shape[0])
+        for key, value, shape in zip(keys, items[1::2], shapes, strict=True):
+            if shape[1]:  # thousands of tuples of -1 and -2 have one hash, and are compared with each other
+                raise self.error(f"a {type(key).__name__} as the key of a dict")
             try:
                 target[key] = value
             except TypeError:

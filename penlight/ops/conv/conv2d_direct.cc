@@ -90,6 +90,7 @@ static PEN_OUTER void conv_direct(const Run& r) {
   block.residual_pitch = residual.data ? pixel_pitch(residual) : 0;
   block.act = &p.act;
   int64_t units = (p.co_g + kColumnUnit - 1) / kColumnUnit;
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range columns = part(units, p.column_tasks, task % p.column_tasks);
     int64_t strip_task = task / p.column_tasks, strips = (oh + p.pixel_unit - 1) / p.pixel_unit;
@@ -98,7 +99,7 @@ static PEN_OUTER void conv_direct(const Run& r) {
     fill_strip(p, x, n, oy, (count - 1) * p.stride[0] + (p.kernel[0] - 1) * p.dilation[0] + 1, strip);
     block.n_begin = columns.begin * kColumnUnit;
     block.n_end = columns.end * kColumnUnit < p.co_g ? columns.end * kColumnUnit : p.co_g;
-    for (int64_t begin = 0; begin < pixels; begin += kBlockPixels) {
+    for (int64_t begin = 0; begin < pixels && !patience.ends(kBlockPixels * k * p.co_g); begin += kBlockPixels) {
       int64_t some = pixels - begin < kBlockPixels ? pixels - begin : kBlockPixels;
       int64_t row = begin / ow, column = begin % ow;
       for (int64_t i = 0; i < some; ++i) {

@@ -154,6 +154,7 @@ static void conv_grouped(const Run& r) {
   int64_t height = map_side(y, 0), depth = map_side(y, 2), number = -1, taps = 0;
   int64_t phases[3] = {phase_count(p, 0, height), phase_count(p, 1, map_side(y, 1)), phase_count(p, 2, depth)};
   Phase phase;
+  Patience patience(r);
   for (int64_t line = lines.begin; line < lines.end; ++line) {
     int64_t row = line / phases[1], oy = row % height, oz = row / height % depth, n = row / height / depth;
     int64_t wanted = ((oz % phases[2]) * phases[0] + oy % phases[0]) * phases[1] + line % phases[1];
@@ -179,7 +180,7 @@ static void conv_grouped(const Run& r) {
       g.residual = residual.as<float>() + n * residual.strides[0] + phase_pixel(phase, residual, oz, oy, 0);
     }
     const float* image = x.as<float>() + n * x.strides[0];
-    for (int64_t ox = 0; ox < ow; ox += kPixels, g.out += kPixels * g.y_pitch) {
+    for (int64_t ox = 0; ox < ow && !patience.ends(kPixels * all_taps * p.ci_g); ox += kPixels, g.out += kPixels * g.y_pitch) {
       g.count = ow - ox < kPixels ? ow - ox : kPixels;
       find_pixels(phase, x, image, oz, oy, ox, zeros, pixels, live);
       for (int64_t c = 0; c < outputs; c += kLanes) {

@@ -36,13 +36,14 @@ static void conv_plain(const Run& r) {
   const Tensor &x = r.in[0], &residual = r.in[3], &y = r.out[0];
   int64_t outputs = y.dims[1], height = map_side(y, 0), width = map_side(y, 1), pixels = height * width * map_side(y, 2);
   Range planes = {part(p.pixel_units, p.pixel_tasks, r.begin).begin, part(p.pixel_units, p.pixel_tasks, r.end - 1).end};
+  Patience patience(r);
   for (int64_t plane = planes.begin; plane < planes.end; ++plane) {
     int64_t n = plane / outputs, c = plane % outputs;
     const T* image = x.as<T>() + n * x.strides[0] + c / p.co_g * p.ci_g * x.strides[1];
     const T* w = r.in[1].as<T>() + c * p.ci_g * kernel_taps(p);
     T bias = r.in[2].data ? r.in[2].as<T>()[c] : 0;
     T* out = y.as<T>() + n * y.strides[0] + c;
-    for (int64_t i = 0; i < pixels; ++i) {
+    for (int64_t i = 0; i < pixels && !patience.ends(4 * kernel_taps(p) * p.ci_g); ++i) {
       const int64_t o[3] = {i / width % height, i % width, i / width / height};
       T sum = bias + one_output(p, x, image, w, o);
       if (residual.data) sum += residual.as<T>()[n * residual.strides[0] + c + i * pixel_pitch(residual)];

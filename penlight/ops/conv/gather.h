@@ -202,6 +202,7 @@ static PEN_OUTER void conv_gemm(const Run& r) {
   int64_t number = -1, phase_begin = 0, phase_end = 0;
   Phase phase;
   Breaks breaks = {};
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     int64_t pixel_task = p.columns_outer ? task % p.pixel_tasks : task / p.column_tasks;
     int64_t column_task = p.columns_outer ? task / p.pixel_tasks : task % p.column_tasks;
@@ -240,6 +241,7 @@ static PEN_OUTER void conv_gemm(const Run& r) {
         for (int64_t group = groups.begin; group < groups.end; ++group) {
           block.n_begin = p.groups > 1 ? 0 : columns.begin * kColumnPanel;
           block.n_end = p.groups > 1 || columns.end * kColumnPanel > p.co_g ? p.co_g : columns.end * kColumnPanel;
+          if (patience.ends((end - begin) * g.taps * block.tap_k * (block.n_end - block.n_begin))) return;
           block.b = Kind::weights(r) + group * group_step;
           Kind::group(r, p, group, &block);
           if (Kind::kCopies && p.copied && group > groups.begin) Kind::copy_windows(p, x, y, begin, end, group, at.window, g);

@@ -62,9 +62,11 @@ PEN_KERNEL(nms, f32) {
     area[i] = (box[2] - box[0]) * (box[3] - box[1]);
     gone[i] = 0;
   }
+  Patience patience(r);
   V threshold = set1(p.threshold), one = set1(1.0f);
   for (int64_t i = 0; i < n; ++i) {
     if (gone[i] != 0) continue;
+    if (patience.ends(n - i)) return;
     r.out[0].as<int64_t>()[kept++] = order[i];
     V left = set1(x1[i]), top = set1(y1[i]), right = set1(x2[i]), bottom = set1(y2[i]), own = set1(area[i]);
     for (int64_t j = i + 1; j < n; j += kLanes) {  // lanes beyond the last box are in the arrays that follow, and in the rest

@@ -150,11 +150,12 @@ static void sort_rows(const Run& r) {
   const T* x = r.in[0].as<T>();
   int64_t n = p.parts.count;
   int64_t *from = r.out[0].as<int64_t>(), *to = reinterpret_cast<int64_t*>(r.shared);
+  Patience patience(r);
   for (int64_t i = 0; i < n; ++i) from[i] = i;
   for (int64_t width = 1; width < n; width *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
       int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
-      for (int64_t i = begin, j = middle, at = begin; at < end; ++at) {
+      for (int64_t i = begin, j = middle, at = begin; at < end && !patience.ends(8 + p.width); ++at) {
         bool right = i == middle || (j < end && row_before(x + from[j] * p.width, x + from[i] * p.width, p.width));
         to[at] = right ? from[j++] : from[i++];
       }

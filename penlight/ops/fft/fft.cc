@@ -113,9 +113,10 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   if (!p) return PEN_ERROR_MEMORY;
   float* tables = reinterpret_cast<float*>(p + 1);
   *p = layout;
-  if (!fft_tables(p->plan, tables)) return PEN_ERROR_MEMORY;
+  PEN_TRY(fft_tables(p->plan, tables, [&] { return b.go_on(); }));
   for (int64_t k = 0; p->is_half && k <= n / 2; ++k) {
     double re, im_part;
+    if (k % kFftAsked == 0) PEN_TRY(b.go_on());
     fft_root(k, n, &re, &im_part);
     tables[p->turns + 2 * k] = static_cast<float>(re);
     tables[p->turns + 2 * k + 1] = static_cast<float>(im_part);
@@ -267,10 +268,10 @@ static void butterfly_any(Pair* a, int64_t radix, const float* roots) {
 // One pass: butterflies over rows m apart, results side by side. in_row: floats between rows of the input (that of a real
 // line read as complex has real and imaginary rows in turn).
 template <int kRadix, bool kWhole>
-static void pass(const FftStage& t, const float* tables, Rows x, int64_t in_row, Rows y, int64_t inner) {
+static void pass(Patience& patience, const FftStage& t, const float* tables, Rows x, int64_t in_row, Rows y, int64_t inner) {
   const int64_t radix = kRadix ? kRadix : t.radix;
   const float* roots = tables + t.roots;
-  for (int64_t p = 0; p < t.m; ++p) {
+  for (int64_t p = 0; p < t.m && !patience.ends(radix * inner); ++p) {
     const float* twiddles = tables + t.twiddles + 2 * p * (radix - 1);
     for (int64_t q = 0; q < inner; q += kLanes) {
       const int count = static_cast<int>(inner - q < kLanes ? inner - q : kLanes);
@@ -307,32 +308,33 @@ static void pass(const FftStage& t, const float* tables, Rows x, int64_t in_row,
 }
 
 template <bool kWhole>
-static void pass_of(const FftStage& t, const float* tables, Rows x, int64_t in_row, Rows y, int64_t inner) {
+static void pass_of(Patience& patience, const FftStage& t, const float* tables, Rows x, int64_t in_row, Rows y, int64_t inner) {
   switch (t.radix) {
     case 2:
-      return pass<2, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<2, kWhole>(patience, t, tables, x, in_row, y, inner);
     case 3:
-      return pass<3, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<3, kWhole>(patience, t, tables, x, in_row, y, inner);
     case 4:
-      return pass<4, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<4, kWhole>(patience, t, tables, x, in_row, y, inner);
     case 5:
-      return pass<5, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<5, kWhole>(patience, t, tables, x, in_row, y, inner);
     case 8:
-      return pass<8, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<8, kWhole>(patience, t, tables, x, in_row, y, inner);
     default:
-      return pass<0, kWhole>(t, tables, x, in_row, y, inner);
+      return pass<0, kWhole>(patience, t, tables, x, in_row, y, inner);
   }
 }
 
 // All passes over `lines` lines: from `source`, which may lie in x, with in_row floats between its rows. The result is in x.
-static void stages(const FftPlan& plan, const float* tables, Rows source, int64_t in_row, Rows& x, Rows& y, int64_t lines) {
+static void stages(Patience& patience, const FftPlan& plan, const float* tables, Rows source, int64_t in_row, Rows& x, Rows& y,
+                   int64_t lines) {
   for (int64_t i = 0; i < plan.count; ++i) {
     const FftStage& t = plan.stage[i];
     int64_t inner = t.s * lines, row = i == 0 ? in_row : inner;
     if (inner % kLanes == 0) {
-      pass_of<true>(t, tables, source, row, y, inner);
+      pass_of<true>(patience, t, tables, source, row, y, inner);
     } else {
-      pass_of<false>(t, tables, source, row, y, inner);
+      pass_of<false>(patience, t, tables, source, row, y, inner);
     }
     Rows other = x;
     source = x = y;
@@ -354,7 +356,8 @@ static void multiply(Rows x, int64_t in_row, const float* w, Rows y, int64_t n, 
   }
 }
 
-static void transform(const FftPlan& plan, const float* tables, Rows source, int64_t in_row, Rows& x, Rows& y, int64_t lines) {
+static void transform(Patience& patience, const FftPlan& plan, const float* tables, Rows source, int64_t in_row, Rows& x, Rows& y,
+                      int64_t lines) {
   if (plan.chirp < 0) {
     if (plan.count == 0 && in_row != lines) {  // one element, and no pass to bring its rows into their place
       for (int64_t q = 0; q < lines; ++q) y.re[q] = source.re[q], y.im[q] = source.im[q];
@@ -362,16 +365,16 @@ static void transform(const FftPlan& plan, const float* tables, Rows source, int
       x = y;
       y = other;
     }
-    return stages(plan, tables, source, in_row, x, y, lines);
+    return stages(patience, plan, tables, source, in_row, x, y, lines);
   }
   multiply(source, in_row, tables + plan.chirp, y, plan.n, lines);
   size_t rest = static_cast<size_t>((plan.core - plan.n) * lines) * sizeof(float);
   memset(y.re + plan.n * lines, 0, rest);
   memset(y.im + plan.n * lines, 0, rest);
-  stages(plan, tables, y, lines, y, x, lines);
+  stages(patience, plan, tables, y, lines, y, x, lines);
   multiply(y, lines, tables + plan.filter, y, plan.core, lines);
   Rows turned = {y.im, y.re}, other = {x.im, x.re};  // with the parts exchanged it is the inverse
-  stages(plan, tables, turned, lines, turned, other, lines);
+  stages(patience, plan, tables, turned, lines, turned, other, lines);
   x = {turned.im, turned.re};
   y = {other.im, other.re};
   multiply(x, lines, tables + plan.chirp, x, plan.n, lines);
@@ -517,9 +520,10 @@ static void tangle(Rows x, Rows z, int64_t h, const float* turns, int64_t lines)
 template <class Work>
 static PEN_INLINE void for_groups(const FftParams& p, const Run& r, const Work& work) {
   int64_t groups = (p.lines + p.batch - 1) / p.batch;
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(groups, p.tasks, task);
-    for (int64_t i = range.begin; i < range.end; ++i) work(i * p.batch);
+    for (int64_t i = range.begin; i < range.end && !patience.ends(p.rows); ++i) work(patience, i * p.batch);
   }
 }
 
@@ -527,7 +531,7 @@ static void run_fft(const Run& r) {
   const FftParams& p = r.as<FftParams>();
   const float* tables = tables_of(p);
   const float* window = r.in[2].as<float>();
-  for_groups(p, r, [&](int64_t first) {
+  for_groups(p, r, [&](Patience& patience, int64_t first) {
     Group from = group_of(p, first, p.in_strides), to = group_of(p, first, p.out_strides);
     int64_t lines = from.count;
     Buffers buffers = buffers_of(p, r.scratch);
@@ -543,7 +547,7 @@ static void run_fft(const Run& r) {
       clear_rows(x.im, lines, 0, p.length, lines);
     }
     if (p.inverse) x = {x.im, x.re}, y = {y.im, y.re};
-    transform(p.plan, tables, x, lines, x, y, lines);
+    transform(patience, p.plan, tables, x, lines, x, y, lines);
     if (p.inverse) x = {x.im, x.re};
     store_rows(r.out[0].as<float>(), to, p.out_step, p.results, x.re, lines);
     store_rows(r.out[1].as<float>(), to, p.out_step, p.results, x.im, lines);
@@ -553,7 +557,7 @@ static void run_fft(const Run& r) {
 static void run_rfft(const Run& r) {
   const FftParams& p = r.as<FftParams>();
   const float* tables = tables_of(p);
-  for_groups(p, r, [&](int64_t first) {
+  for_groups(p, r, [&](Patience& patience, int64_t first) {
     Group from = group_of(p, first, p.in_strides), to = group_of(p, first, p.out_strides);
     int64_t lines = from.count;
     Buffers buffers = buffers_of(p, r.scratch);
@@ -563,12 +567,12 @@ static void run_rfft(const Run& r) {
     clear_rows(x.re, lines, p.available, p.length, lines);
     weigh_rows(x.re, lines, p.available, r.in[1].as<float>(), p.scale, lines);
     if (p.is_half) {
-      transform(p.plan, tables, {x.re, x.re + lines}, 2 * lines, x, y, lines);
+      transform(patience, p.plan, tables, {x.re, x.re + lines}, 2 * lines, x, y, lines);
       untangle(x, y, p.length / 2, tables + p.turns, lines);
       x = y;
     } else {
       clear_rows(x.im, lines, 0, p.length, lines);
-      transform(p.plan, tables, x, lines, x, y, lines);
+      transform(patience, p.plan, tables, x, lines, x, y, lines);
     }
     store_rows(r.out[0].as<float>(), to, p.out_step, p.results, x.re, lines);
     store_rows(r.out[1].as<float>(), to, p.out_step, p.results, x.im, lines);
@@ -579,7 +583,7 @@ static void run_irfft(const Run& r) {
   const FftParams& p = r.as<FftParams>();
   const float* tables = tables_of(p);
   int64_t h = p.length / 2;
-  for_groups(p, r, [&](int64_t first) {
+  for_groups(p, r, [&](Patience& patience, int64_t first) {
     Group from = group_of(p, first, p.in_strides), to = group_of(p, first, p.out_strides);
     int64_t lines = from.count;
     Buffers buffers = buffers_of(p, r.scratch);
@@ -600,7 +604,7 @@ static void run_irfft(const Run& r) {
       tangle(x, y, h, tables + p.turns, lines);
       x = {y.im, y.re};
       y = {buffers.x.im, buffers.x.re};
-      transform(p.plan, tables, x, lines, x, y, lines);
+      transform(patience, p.plan, tables, x, lines, x, y, lines);
       float* woven = x.im == buffers.x.re ? buffers.y.re : buffers.x.re;
       for (int64_t k = 0; k < h; ++k) {
         memcpy(woven + 2 * k * lines, x.im + k * lines, static_cast<size_t>(lines) * sizeof(float));
@@ -616,7 +620,7 @@ static void run_irfft(const Run& r) {
       }
     }
     x = {x.im, x.re}, y = {y.im, y.re};
-    transform(p.plan, tables, x, lines, x, y, lines);
+    transform(patience, p.plan, tables, x, lines, x, y, lines);
     store_rows(r.out[0].as<float>(), to, p.out_step, p.results, x.im, lines);
   });
 }

@@ -71,9 +71,15 @@ static inline void fft_root(int64_t k, int64_t n, double* re, double* im) {
   *im = -sin(again);
 }
 
-// In place, n a power of two: for the filter only, once.
-static inline void fft_double(double* re, double* im, int64_t n) {
+constexpr int64_t kFftAsked = 1 << 14;  // roots between two questions whether to go on: half a millisecond
+
+// In place, n a power of two: for the filter only, once. go_on(): an error where it is to end.
+template <class GoOn>
+static inline pen_status fft_double(double* re, double* im, int64_t n, const GoOn& go_on) {
+  int64_t asked = 0;
   for (int64_t i = 1, j = 0; i < n; ++i) {
+    if (i % kFftAsked == 0)
+      if (pen_status status = go_on()) return status;
     int64_t bit = n >> 1;
     for (; j & bit; bit >>= 1) j ^= bit;
     j ^= bit;
@@ -86,6 +92,10 @@ static inline void fft_double(double* re, double* im, int64_t n) {
   for (int64_t half = 1; half < n; half *= 2) {
     for (int64_t k = 0; k < half; ++k) {
       double wr, wi;
+      if ((asked += 1 + n / (64 * half)) >= kFftAsked) {
+        asked = 0;
+        if (pen_status status = go_on()) return status;
+      }
       fft_root(k, 2 * half, &wr, &wi);
       for (int64_t i = k; i < n; i += 2 * half) {
         double xr = re[i + half] * wr - im[i + half] * wi, xi = re[i + half] * wi + im[i + half] * wr;
@@ -94,15 +104,19 @@ static inline void fft_double(double* re, double* im, int64_t n) {
       }
     }
   }
+  return PEN_OK;
 }
 
-// The numbers of the tables. False: no memory.
-static inline bool fft_tables(const FftPlan& p, float* tables) {
+// The numbers of the tables, or an error.
+template <class GoOn>
+static inline pen_status fft_tables(const FftPlan& p, float* tables, const GoOn& go_on) {
   double re, im;
   for (int64_t i = 0; i < p.count; ++i) {
     const FftStage& t = p.stage[i];
     float* to = tables + t.twiddles;
     for (int64_t q = 0; q < t.m; ++q) {
+      if (q % kFftAsked == 0)
+        if (pen_status status = go_on()) return status;
       for (int64_t k = 1; k < t.radix; ++k) {
         fft_root(q * k, t.radix * t.m, &re, &im);
         *to++ = static_cast<float>(re);
@@ -115,10 +129,12 @@ static inline bool fft_tables(const FftPlan& p, float* tables) {
       tables[t.roots + 2 * k + 1] = static_cast<float>(im);
     }
   }
-  if (p.chirp < 0) return true;
+  if (p.chirp < 0) return PEN_OK;
   double* filter = static_cast<double*>(calloc(static_cast<size_t>(2 * p.core), sizeof(double)));
-  if (!filter) return false;
-  for (int64_t k = 0; k < p.n; ++k) {
+  if (!filter) return PEN_ERROR_MEMORY;
+  pen_status status = PEN_OK;
+  for (int64_t k = 0; k < p.n && !status; ++k) {
+    if (k % kFftAsked == 0) status = go_on();
     // k ** 2 modulo 2 n, without overflow for any k below 2 ** 31
     fft_root(k * k % (2 * p.n), 2 * p.n, &re, &im);
     tables[p.chirp + 2 * k] = static_cast<float>(re);
@@ -127,13 +143,13 @@ static inline bool fft_tables(const FftPlan& p, float* tables) {
     filter[k] = filter[back] = re;
     filter[p.core + k] = filter[p.core + back] = -im;
   }
-  fft_double(filter, filter + p.core, p.core);
-  for (int64_t k = 0; k < p.core; ++k) {
+  if (!status) status = fft_double(filter, filter + p.core, p.core, go_on);
+  for (int64_t k = 0; k < p.core && !status; ++k) {
     tables[p.filter + 2 * k] = static_cast<float>(filter[k] / static_cast<double>(p.core));
     tables[p.filter + 2 * k + 1] = static_cast<float>(filter[p.core + k] / static_cast<double>(p.core));
   }
   free(filter);
-  return true;
+  return status;
 }
 
 }  // namespace pen

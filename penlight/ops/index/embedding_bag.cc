@@ -69,6 +69,7 @@ PEN_KERNEL(embedding_bag, f32) {
   const BagParams& p = r.as<BagParams>();
   const int64_t *indices = r.in[1].as<int64_t>(), *offsets = r.in[2].as<int64_t>();
   const float* weights = r.in[3].as<float>();
+  Patience patience(r);
   for (int64_t bag = part(p.bags, p.tasks, r.begin).begin, last = part(p.bags, p.tasks, r.end - 1).end; bag < last; ++bag) {
     int64_t begin = offsets[bag], end = bag + 1 < p.offsets ? offsets[bag + 1] : p.count;
     if (begin < 0 || begin > p.count) return r.fail_index(2, begin, 0, p.count + 1);
@@ -76,7 +77,7 @@ PEN_KERNEL(embedding_bag, f32) {
     float* y = r.out[0].as<float>() + bag * p.width;
     memset(y, 0, static_cast<size_t>(p.width) * 4);
     int64_t present = 0;
-    for (int64_t i = begin; i < end; ++i) {
+    for (int64_t i = begin; i < end && !patience.ends(p.width); ++i) {
       if (i + 2 < p.count && static_cast<uint64_t>(indices[i + 2]) < static_cast<uint64_t>(p.rows)) {  // rows lie anywhere
         const float* next = r.in[0].as<float>() + indices[i + 2] * p.row_stride;
         for (int64_t c = 0; c < p.width; c += 16) __builtin_prefetch(next + c);

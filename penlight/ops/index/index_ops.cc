@@ -86,20 +86,29 @@ Status long_index(const Call& c, const TensorObject& index, Value* made) {
   return make_copy(c, index, DType::i64, Format::contiguous, made);
 }
 
-// place(k, index) for each element other than 0, in row-major order; their number.
+// place(k, index) for each element other than 0, in row-major order; their number. They are counted as steps before; here the caller is
+// only asked whether to go on.
 template <class T, class Place>
-static int64_t for_nonzero_by(const TensorObject& t, T mask, Place place) {
+static Status for_nonzero_by(const Call& c, const TensorObject& t, T mask, int64_t* found, Place place) {
+  constexpr int64_t kAskedEvery = 1 << 20;
   const int64_t numel = t.numel();
-  if (numel == 0) return 0;
+  *found = 0;
+  if (numel == 0) return PEN_OK;
   const int last = t.rank() - 1;
   const int64_t n = last < 0 ? 1 : t.dim(last), step = last < 0 ? 0 : t.shape.strides[last];
-  int64_t index[kMaxRank] = {}, count = 0;
+  int64_t index[kMaxRank] = {}, count = 0, unasked = 0;
   const T* row = t.as<T>();
   for (int64_t done = 0; done < numel; done += n) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (!(row[i * step] & mask)) continue;
-      if (last >= 0) index[last] = i;
-      place(count++, index);
+    for (int64_t begin = 0; begin < n; begin += kAskedEvery) {
+      const int64_t end = n - begin < kAskedEvery ? n : begin + kAskedEvery;
+      for (int64_t i = begin; i < end; ++i) {
+        if (!(row[i * step] & mask)) continue;
+        if (last >= 0) index[last] = i;
+        place(count++, index);
+      }
+      if ((unasked += end - begin) < kAskedEvery) continue;
+      unasked = 0;
+      PEN_TRY(c.spend(0));
     }
     for (int d = last - 1; d >= 0; --d) {
       row += t.shape.strides[d];
@@ -108,36 +117,38 @@ static int64_t for_nonzero_by(const TensorObject& t, T mask, Place place) {
       index[d] = 0;
     }
   }
-  return count;
+  *found = count;
+  return PEN_OK;
 }
 template <class Place>
-static int64_t for_nonzero(const TensorObject& t, Place place) {
+static Status for_nonzero(const Call& c, const TensorObject& t, int64_t* found, Place place) {
   const bool is_float = is_floating(t.dtype());  // -0 is zero: its sign does not count
   switch (dtype_size(t.dtype())) {
     case 8:
-      return for_nonzero_by<uint64_t>(t, is_float ? UINT64_MAX >> 1 : UINT64_MAX, place);
+      return for_nonzero_by<uint64_t>(c, t, is_float ? UINT64_MAX >> 1 : UINT64_MAX, found, place);
     case 4:
-      return for_nonzero_by<uint32_t>(t, is_float ? UINT32_MAX >> 1 : UINT32_MAX, place);
+      return for_nonzero_by<uint32_t>(c, t, is_float ? UINT32_MAX >> 1 : UINT32_MAX, found, place);
     case 2:
-      return for_nonzero_by<uint16_t>(t, static_cast<uint16_t>(is_float ? 0x7fff : 0xffff), place);
+      return for_nonzero_by<uint16_t>(c, t, static_cast<uint16_t>(is_float ? 0x7fff : 0xffff), found, place);
     default:
-      return for_nonzero_by<uint8_t>(t, 0xff, place);
+      return for_nonzero_by<uint8_t>(c, t, 0xff, found, place);
   }
 }
-static int64_t count_nonzero(const TensorObject& t) {
-  return for_nonzero(t, [](int64_t, const int64_t*) {});
+static Status count_nonzero(const Call& c, const TensorObject& t, int64_t* count) {
+  return for_nonzero(c, t, count, [](int64_t, const int64_t*) {});
 }
 // Places as rows of a tensor [count, rank], or, `by_dim`, as columns of [rank, count].
 static Status make_places(const Call& c, const TensorObject& t, bool by_dim, Value* made) {
-  int64_t count = count_nonzero(t), rank = t.rank(), dims[] = {by_dim ? rank : count, by_dim ? count : rank};
+  int64_t count;
+  PEN_TRY(count_nonzero(c, t, &count));
+  int64_t rank = t.rank(), dims[] = {by_dim ? rank : count, by_dim ? count : rank};
   TensorObject* places = tensor_create(DType::i64, 2, dims);
   if (!places) return c.out_of_memory();
   *made = Value::own(places);
   int64_t* out = places->as<int64_t>();
-  for_nonzero(t, [&](int64_t k, const int64_t* index) {
+  return for_nonzero(c, t, &count, [&](int64_t k, const int64_t* index) {
     for (int64_t d = 0; d < rank; ++d) out[by_dim ? d * count + k : k * rank + d] = index[d];
   });
-  return PEN_OK;
 }
 Status places_in(const Call& c, const TensorObject& mask, Value* made) { return make_places(c, mask, true, made); }
 
@@ -397,7 +408,8 @@ PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) ->
   Value values, mask;
   PEN_TRY(spread(c, x, shape, &values));
   PEN_TRY(spread(c, c.tensor(1), shape, &mask));
-  int64_t count = count_nonzero(*mask.tensor()), numel = mask.tensor()->numel(), size = dtype_size(x.dtype());
+  int64_t count, numel = mask.tensor()->numel(), size = dtype_size(x.dtype());
+  PEN_TRY(count_nonzero(c, *mask.tensor(), &count));
   TensorObject* y = tensor_create(x.dtype(), 1, &count);
   PEN_TRY(c.give(y));
   const char* from = values.tensor()->data();

@@ -67,20 +67,23 @@ static inline void scatter_elements(const Run& r) {
   const int inner = walk.rank - 1;
   const int64_t index_step = walk.steps[0][inner], step = walk.steps[1][inner], y_step = walk.steps[2][inner];
   const int64_t size = p.size, stride = p.stride;
-  walk.rows(0, walk.numel(), [&](int64_t n, const int64_t* at) {
-    const int64_t* index = r.in[1].as<int64_t>() + start[0] + at[0];
-    const T* src = r.in[2].as<T>() + start[1] + at[1];
-    T* y = r.out[0].as<T>() + start[2] + at[2];
-    auto place = [&r, index, index_step, size, stride](int64_t i) -> int64_t {
-      int64_t to = index[i * index_step];
-      if (PEN_LIKELY(static_cast<uint64_t>(to) < static_cast<uint64_t>(size))) return to * stride;
-      r.fail_index(1, to, 0, size);
-      return -1;
-    };
-    if (index_step == 0)
-      put_row<true, kNumbers>(p.how, y, y_step, place, src, step, n);
-    else
-      put_row<false, kNumbers>(p.how, y, y_step, place, src, step, n);
+  Patience patience(r);
+  walk.rows(0, walk.numel(), [&](int64_t all, const int64_t* at) {
+    in_pieces(patience, all, [&](int64_t begin, int64_t end) {
+      const int64_t* index = r.in[1].as<int64_t>() + start[0] + at[0] + begin * index_step;
+      const T* src = r.in[2].as<T>() + start[1] + at[1] + begin * step;
+      T* y = r.out[0].as<T>() + start[2] + at[2] + begin * y_step;
+      auto place = [&r, index, index_step, size, stride](int64_t i) -> int64_t {
+        int64_t to = index[i * index_step];
+        if (PEN_LIKELY(static_cast<uint64_t>(to) < static_cast<uint64_t>(size))) return to * stride;
+        r.fail_index(1, to, 0, size);
+        return -1;
+      };
+      if (index_step == 0)
+        put_row<true, kNumbers>(p.how, y, y_step, place, src, step, end - begin);
+      else
+        put_row<false, kNumbers>(p.how, y, y_step, place, src, step, end - begin);
+    });
   });
 }
 

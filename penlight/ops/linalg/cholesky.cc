@@ -32,14 +32,14 @@ PEN_KERNEL_ANY(cholesky, f32) {
   const CholeskyParams& p = r.as<CholeskyParams>();
   int64_t n = p.n;
   double* a = reinterpret_cast<double*>(r.scratch);
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     const float* x = r.in[0].as<float>() + matrix * n * n;
     float* y = r.out[0].as<float>() + matrix * n * n;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j <= i; ++j) a[i * n + j] = static_cast<double>(p.upper ? x[j * n + i] : x[i * n + j]);
     }
     int64_t info = 0;
-    for (int64_t i = 0; i < n; ++i) {
+    for (int64_t i = 0; i < n && !patience.ends(i * i / 2 + i); ++i) {
       for (int64_t j = 0; j <= i; ++j) {
         double sum = a[i * n + j] - dot_product(a + i * n, a + j * n, j);
         if (i == j && !(sum > 0) && !info) info = i + 1;

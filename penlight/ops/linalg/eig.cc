@@ -57,9 +57,9 @@ PEN_BIND(eig) {
 }
 
 // a: n x n, becomes a Hessenberg matrix; q: the product of the reflections, a = q h q'. sums: n numbers.
-static void hessenberg(double* a, double* q, int64_t n, double* sums) {
+static void hessenberg(Patience& patience, double* a, double* q, int64_t n, double* sums) {
   for (int64_t i = 0; i < n * n; ++i) q[i] = i % (n + 1) == 0 ? 1 : 0;
-  for (int64_t k = 0; k + 2 < n; ++k) {
+  for (int64_t k = 0; k + 2 < n && !patience.ends(6 * n * (n - k)); ++k) {
     int64_t left = n - k - 1;
     double* v = a + (k + 1) * n + k;
     double tau = reflector(v, left, n);
@@ -81,11 +81,11 @@ static void hessenberg(double* a, double* q, int64_t n, double* sums) {
 
 // h: upper Hessenberg, becomes triangular; z is multiplied by the same rotations. Without vectors only the diagonal is right,
 // which takes a third of the time.
-static void schur(Complex* h, Complex* z, int64_t n, bool vectors) {
+static void schur(Patience& patience, Complex* h, Complex* z, int64_t n, bool vectors) {
   double norm = 0;
   for (int64_t i = 0; i < n * n; ++i) norm += absolute(h[i].re) + absolute(h[i].im);
   int64_t high = n - 1;
-  for (int round = 0; high > 0 && round < 100;) {
+  for (int round = 0; high > 0 && round < 100 && !patience.ends(8 * n);) {
     int64_t low = high;
     for (; low > 0; --low) {
       Complex below = h[low * n + low - 1];
@@ -109,7 +109,7 @@ static void schur(Complex* h, Complex* z, int64_t n, bool vectors) {
     if (round % 10 == 0) shift = shift + Complex{length(c), 0};
     for (int64_t i = low; i <= high; ++i) h[i * n + i] = h[i * n + i] - shift;
     // One QR step: rotations of rows from above, then the same of columns. They are kept where they have made zeros.
-    for (int64_t k = low; k < high; ++k) {
+    for (int64_t k = low; k < high && !patience.ends(16 * n); ++k) {
       Complex x = h[k * n + k], y = h[(k + 1) * n + k];
       double size = hypotenuse(length(x), length(y));
       Complex cosine = size == 0 ? Complex{1, 0} : scaled(x, 1 / size), sine = size == 0 ? Complex{0, 0} : scaled(y, 1 / size);
@@ -153,19 +153,19 @@ PEN_KERNEL_ANY(eig, f32) {
   double *a = reinterpret_cast<double*>(r.scratch), *q = a + n * n;
   Complex *h = reinterpret_cast<Complex*>(q + n * n), *z = h + n * n;
   double* sums = reinterpret_cast<double*>(z + n * n + n);
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     widen(r.in[0].as<float>() + matrix * n * n, n * n, a);
-    hessenberg(a, q, n, sums);
+    hessenberg(patience, a, q, n, sums);
     double norm = 1e-300;
     for (int64_t i = 0; i < n * n; ++i) {
       h[i] = {a[i], 0};
       z[i] = {q[i], 0};
       norm = absolute(a[i]) > norm ? absolute(a[i]) : norm;
     }
-    schur(h, z, n, p.vectors);
+    schur(patience, h, z, n, p.vectors);
     Complex *x = reinterpret_cast<Complex*>(a), *v = x + n;  // a and q are done with; v needs a column only
     if (n < 2) v = z + n * n;
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !patience.ends(p.vectors ? 8 * n * k : n); ++k) {
       Complex value = h[k * n + k];
       bool is_real = absolute(value.im) <= 1e-12 * norm;
       r.out[0].as<float>()[matrix * n + k] = static_cast<float>(value.re);

@@ -32,12 +32,12 @@ PEN_KERNEL_ANY(eigh, f32) {
   const EighParams& p = r.as<EighParams>();
   int64_t n = p.n;
   double *a = reinterpret_cast<double*>(r.scratch), *z = a + n * n, *d = z + n * n, *work = d + n;
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     const float* x = r.in[0].as<float>() + matrix * n * n;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j <= i; ++j) a[i * n + j] = a[j * n + i] = static_cast<double>(p.upper ? x[j * n + i] : x[i * n + j]);
     }
-    symmetric_eigen(a, n, d, p.vectors ? z : nullptr, work);
+    symmetric_eigen(patience, a, n, d, p.vectors ? z : nullptr, work);
     narrow(d, n, r.out[0].as<float>() + matrix * n);
     float* y = r.out[1].as<float>() + matrix * n * n;
     for (int64_t i = 0; p.vectors && i < n; ++i) {

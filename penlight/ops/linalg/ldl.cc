@@ -35,10 +35,10 @@ static void exchange(double& s, double& t) {
   t = u;
 }
 
-static int64_t factor(double* a, int64_t n, int32_t* pivots) {
+static int64_t factor(Patience& patience, double* a, int64_t n, int32_t* pivots) {
   const double alpha = (1 + root(17)) / 8;
   int64_t info = 0;
-  for (int64_t k = 0; k < n;) {
+  for (int64_t k = 0; k < n && !patience.ends((n - k) * (n - k));) {
     int64_t step = 1, pivot = k, most = k;
     double own = absolute(a[k * n + k]), column = 0;
     for (int64_t i = k + 1; i < n; ++i) {
@@ -95,9 +95,9 @@ PEN_KERNEL_ANY(ldl, f32) {
   const LdlParams& p = r.as<LdlParams>();
   int64_t n = p.n;
   double* a = reinterpret_cast<double*>(r.scratch);
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     widen(r.in[0].as<float>() + matrix * n * n, n * n, a);
-    int64_t info = factor(a, n, r.out[1].as<int32_t>() + matrix * n);
+    int64_t info = factor(patience, a, n, r.out[1].as<int32_t>() + matrix * n);
     float* y = r.out[0].as<float>() + matrix * n * n;
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = 0; j < n; ++j) y[i * n + j] = j <= i ? static_cast<float>(a[i * n + j]) : 0.0f;
@@ -124,7 +124,7 @@ PEN_KERNEL_ANY(ldl_solve, f32) {
   const LdlParams& p = r.as<LdlParams>();
   int64_t n = p.n, columns = p.k;
   double *a = reinterpret_cast<double*>(r.scratch), *x = a + n * n;
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     widen(r.in[0].as<float>() + matrix * n * n, n * n, a);
     widen(r.in[2].as<float>() + matrix * n * columns, n * columns, x);
     const int32_t* pivots = r.in[1].as<int32_t>() + matrix * n;
@@ -139,7 +139,7 @@ PEN_KERNEL_ANY(ldl_solve, f32) {
     auto gather = [&](int64_t k, int64_t from) {  // the same for L'
       for (int64_t i = from; i < n; ++i) subtract_row(x + k * columns, x + i * columns, a[i * n + k], columns);
     };
-    for (int64_t k = 0; k < n;) {
+    for (int64_t k = 0; k < n && !patience.ends(2 * (n - k) * columns);) {
       if (pivots[k] > 0 || k + 1 == n) {
         swap_rows(k, pivots[k]);
         spread(k, k + 1);
@@ -158,7 +158,7 @@ PEN_KERNEL_ANY(ldl_solve, f32) {
       }
       k += 2;
     }
-    for (int64_t k = n - 1; k >= 0;) {
+    for (int64_t k = n - 1; k >= 0 && !patience.ends(2 * (n - k) * columns);) {
       gather(k, k + 1);
       if (pivots[k] > 0 || k == 0) {
         swap_rows(k, pivots[k]);

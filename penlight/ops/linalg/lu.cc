@@ -32,9 +32,9 @@ PEN_BIND(lu) {
   return b.scratch((p->m * p->n + 1) * 8);
 }
 
-static int64_t factor(double* a, int64_t m, int64_t n, int32_t* pivots) {
+static int64_t factor(Patience& patience, double* a, int64_t m, int64_t n, int32_t* pivots) {
   int64_t info = 0;
-  for (int64_t k = 0; k < (m < n ? m : n); ++k) {
+  for (int64_t k = 0; k < (m < n ? m : n) && !patience.ends((m - k) * (n - k)); ++k) {
     int64_t pivot = k;
     for (int64_t i = k + 1; i < m; ++i) {
       if (absolute(a[i * n + k]) > absolute(a[pivot * n + k])) pivot = i;
@@ -60,9 +60,9 @@ static int64_t factor(double* a, int64_t m, int64_t n, int32_t* pivots) {
 PEN_KERNEL_ANY(lu, f32) {
   const LuParams& p = r.as<LuParams>();
   double* a = reinterpret_cast<double*>(r.scratch);
-  for_matrices(p.batch, r, [&](int64_t i) {
+  for_matrices(p.batch, r, [&](int64_t i, Patience& patience) {
     widen(r.in[0].as<float>() + i * p.m * p.n, p.m * p.n, a);
-    int64_t info = factor(a, p.m, p.n, r.out[1].as<int32_t>() + i * p.k);
+    int64_t info = factor(patience, a, p.m, p.n, r.out[1].as<int32_t>() + i * p.k);
     narrow(a, p.m * p.n, r.out[0].as<float>() + i * p.m * p.n);
     r.out[2].as<int32_t>()[i] = static_cast<int32_t>(info);
     if (p.check && info) r.fail_value(0, "an invertible matrix", "a singular one: zero is the pivot number ", info);
@@ -86,7 +86,7 @@ PEN_BIND(lu_solve) {
 PEN_KERNEL_ANY(lu_solve, f32) {
   const LuParams& p = r.as<LuParams>();
   double *a = reinterpret_cast<double*>(r.scratch), *x = a + p.n * p.n;
-  for_matrices(p.batch, r, [&](int64_t i) {
+  for_matrices(p.batch, r, [&](int64_t i, Patience& patience) {
     widen(r.in[0].as<float>() + i * p.n * p.n, p.n * p.n, a);
     widen(r.in[2].as<float>() + i * p.n * p.k, p.n * p.k, x);
     const int32_t* pivots = r.in[1].as<int32_t>() + i * p.n;
@@ -100,13 +100,13 @@ PEN_KERNEL_ANY(lu_solve, f32) {
       }
     };
     if (p.adjoint) {
-      substitute(a, p.n, true, true, false, x, p.k);
-      substitute(a, p.n, false, true, true, x, p.k);
+      substitute(patience, a, p.n, true, true, false, x, p.k);
+      substitute(patience, a, p.n, false, true, true, x, p.k);
       for (int64_t row = p.n - 1; row >= 0; --row) exchange(row);
     } else {
       for (int64_t row = 0; row < p.n; ++row) exchange(row);
-      substitute(a, p.n, false, false, true, x, p.k);
-      substitute(a, p.n, true, false, false, x, p.k);
+      substitute(patience, a, p.n, false, false, true, x, p.k);
+      substitute(patience, a, p.n, true, false, false, x, p.k);
     }
     narrow(x, p.n * p.k, r.out[0].as<float>() + i * p.n * p.k);
   });

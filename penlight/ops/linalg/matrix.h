@@ -77,9 +77,10 @@ static inline Batch cut_batch(Bind& b, const Tensor& x, int64_t work) {
 
 template <class Work>
 static PEN_INLINE void for_matrices(const Batch& batch, const Run& r, const Work& work) {
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(batch.count, batch.tasks, task);
-    for (int64_t i = range.begin; i < range.end; ++i) work(i);
+    for (int64_t i = range.begin; i < range.end && !patience.ends(0); ++i) work(i, patience);
   }
 }
 
@@ -159,9 +160,11 @@ static inline void reflect(const double* v, int64_t step, double tau, int64_t n,
 }
 
 // Solves op(a) x = b in place of b (n x k). op: a itself, or its transpose; only one triangle of it is read.
-static inline void substitute(const double* a, int64_t n, bool upper, bool transposed, bool unit, double* b, int64_t k) {
+static inline void substitute(Patience& patience, const double* a, int64_t n, bool upper, bool transposed, bool unit, double* b,
+                              int64_t k) {
   bool backwards = upper != transposed;
   for (int64_t at = 0; at < n; ++at) {
+    if (patience.ends((n - at) * k)) return;
     int64_t i = backwards ? n - 1 - at : at;
     if (!unit) {
       double d = a[i * n + i];

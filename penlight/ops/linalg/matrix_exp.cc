@@ -23,8 +23,8 @@ PEN_BIND(matrix_exp) {
   return b.scratch((3 * p->n * p->n + 1) * 8);
 }
 
-static void multiply(const double* a, const double* b, double* to, int64_t n) {
-  for (int64_t i = 0; i < n; ++i) {
+static void multiply(Patience& patience, const double* a, const double* b, double* to, int64_t n) {
+  for (int64_t i = 0; i < n && !patience.ends(n * n); ++i) {
     for (int64_t j = 0; j < n; ++j) to[i * n + j] = 0;
     for (int64_t k = 0; k < n; ++k) subtract_row(to + i * n, b + k * n, -a[i * n + k], n);
   }
@@ -34,7 +34,7 @@ PEN_KERNEL_ANY(matrix_exp, f32) {
   const MatrixExpParams& p = r.as<MatrixExpParams>();
   int64_t n = p.n, size = n * n;
   double *a = reinterpret_cast<double*>(r.scratch), *y = a + size, *t = y + size;
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     widen(r.in[0].as<float>() + matrix * size, size, a);
     double norm = 0;
     for (int64_t i = 0; i < n; ++i) {
@@ -50,11 +50,11 @@ PEN_KERNEL_ANY(matrix_exp, f32) {
       y[i] = i % (n + 1) == 0 ? 1 : 0;
     }
     for (int k = 14; k >= 1; --k) {  // 1 + a (1 + a/2 (1 + a/3 ...)): the rest is below 1e-17
-      multiply(a, y, t, n);
+      multiply(patience, a, y, t, n);
       for (int64_t i = 0; i < size; ++i) y[i] = t[i] / k + (i % (n + 1) == 0 ? 1 : 0);
     }
     for (int k = 0; k < halvings; ++k) {
-      multiply(y, y, t, n);
+      multiply(patience, y, y, t, n);
       double* other = y;
       y = t;
       t = other;

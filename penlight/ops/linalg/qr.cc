@@ -32,9 +32,9 @@ PEN_BIND(geqrf) {
 PEN_KERNEL_ANY(geqrf, f32) {
   const QrParams& p = r.as<QrParams>();
   double *a = reinterpret_cast<double*>(r.scratch), *sums = a + p.m * p.n;
-  for_matrices(p.batch, r, [&](int64_t i) {
+  for_matrices(p.batch, r, [&](int64_t i, Patience& patience) {
     widen(r.in[0].as<float>() + i * p.m * p.n, p.m * p.n, a);
-    for (int64_t k = 0; k < p.k; ++k) {
+    for (int64_t k = 0; k < p.k && !patience.ends(2 * (p.m - k) * (p.n - k)); ++k) {
       double* at = a + k * p.n + k;
       double tau = reflector(at, p.m - k, p.n);
       r.out[1].as<float>()[i * p.k + k] = static_cast<float>(tau);
@@ -73,10 +73,10 @@ PEN_BIND(reflect) {
 PEN_KERNEL_ANY(reflect, f32) {
   const QrParams& p = r.as<QrParams>();
   double *a = reinterpret_cast<double*>(r.scratch), *c = a + p.m * p.n, *sums = c + p.m * p.columns;
-  for_matrices(p.batch, r, [&](int64_t i) {
+  for_matrices(p.batch, r, [&](int64_t i, Patience& patience) {
     widen(r.in[0].as<float>() + i * p.m * p.n, p.m * p.n, a);
     widen(r.in[2].as<float>() + i * p.m * p.columns, p.m * p.columns, c);
-    for (int64_t at = 0; at < p.k; ++at) {
+    for (int64_t at = 0; at < p.k && !patience.ends(2 * p.m * p.columns); ++at) {
       int64_t k = p.transposed ? at : p.k - 1 - at;
       double tau = static_cast<double>(r.in[1].as<float>()[i * p.k + k]);
       reflect(a + k * p.n + k, p.n, tau, p.m - k, c + k * p.columns, p.columns, p.columns, sums);

@@ -49,16 +49,16 @@ PEN_KERNEL_ANY(svd, f32) {
   double *product = a + m * n, *square = product + m * n, *v = square + n * n, *q = v + n * n;
   double *d = q + m * wide, *work = d + n, *tau = work + 4 * n, *sums = tau + n;
   bool turned = p.rows < p.columns;
-  for_matrices(p.batch, r, [&](int64_t matrix) {
+  for_matrices(p.batch, r, [&](int64_t matrix, Patience& patience) {
     const float* x = r.in[0].as<float>() + matrix * m * n;
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) a[i * n + j] = static_cast<double>(turned ? x[j * m + i] : x[i * n + j]);
     }
     for (int64_t i = 0; i < n * n; ++i) square[i] = 0;
-    for (int64_t i = 0; i < m; ++i) {
+    for (int64_t i = 0; i < m && !patience.ends(n * n); ++i) {
       for (int64_t j = 0; j < n; ++j) subtract_row(square + j * n, a + i * n, -a[i * n + j], n);
     }
-    symmetric_eigen(square, n, d, v, work);
+    symmetric_eigen(patience, square, n, d, v, work);
     for (int64_t i = 0; i < n / 2; ++i) {  // descending
       for (int64_t j = 0; j < n; ++j) {
         double t = v[i * n + j];
@@ -66,23 +66,24 @@ PEN_KERNEL_ANY(svd, f32) {
         v[(n - 1 - i) * n + j] = t;
       }
     }
-    for (int64_t i = 0; i < m; ++i) {
+    for (int64_t i = 0; i < m && !patience.ends(n * n); ++i) {
       for (int64_t k = 0; k < n; ++k) product[i * n + k] = dot_product(a + i * n, v + k * n, n);
     }
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !patience.ends(2 * (m - k) * (n - k)); ++k) {
       double* at = product + k * n + k;
       tau[k] = reflector(at, m - k, n);
       reflect(at, n, tau[k], m - k, at + 1, n - k - 1, n, sums);
       d[k] = *at;
     }
     for (int64_t i = 0; i < m * wide; ++i) q[i] = i / wide == i % wide ? 1 : 0;
-    for (int64_t k = n - 1; k >= 0; --k) reflect(product + k * n + k, n, tau[k], m - k, q + k * wide, wide, wide, sums);
+    for (int64_t k = n - 1; k >= 0 && !patience.ends(2 * (m - k) * wide); --k)
+      reflect(product + k * n + k, n, tau[k], m - k, q + k * wide, wide, wide, sums);
     for (int64_t k = 0; k < n; ++k) {
       if (d[k] >= 0 || d[k] != d[k]) continue;
       d[k] = -d[k];
       for (int64_t i = 0; i < m; ++i) q[i * wide + k] = -q[i * wide + k];
     }
-    for (int64_t i = 0; i < n; ++i) {  // those near zero may have changed places
+    for (int64_t i = 0; i < n && !patience.ends(m + n); ++i) {  // those near zero may have changed places
       int64_t most = i;
       for (int64_t j = i + 1; j < n; ++j) most = d[j] > d[most] ? j : most;
       if (most == i) continue;

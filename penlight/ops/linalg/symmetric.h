@@ -22,10 +22,11 @@ static inline void rotate_rows(double* PEN_RESTRICT x, double* PEN_RESTRICT y, d
 
 // a: n x n, both triangles; destroyed. z: the eigenvectors, one a row, or null. d: eigenvalues in ascending order.
 // work: 4 n numbers.
-static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, double* work) {
+static inline void symmetric_eigen(Patience& patience, double* a, int64_t n, double* d, double* z, double* work) {
   double *e = work, *tau = work + n, *p = work + 2 * n, *u = work + 3 * n;
   for (int64_t k = 0; k + 1 < n; ++k) {
     int64_t left = n - k - 1;
+    if (patience.ends(3 * left * left)) return;
     double* v = a + (k + 1) * n + k;
     tau[k] = reflector(v, left, n);
     e[k] = *v;
@@ -46,6 +47,7 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
     // Q = H0 H1 ..., its transpose's rows being what later become the eigenvectors: row i is Q's column i.
     for (int64_t i = 0; i < n * n; ++i) z[i] = i % (n + 1) == 0 ? 1 : 0;
     for (int64_t k = n - 2; k >= 0; --k) {
+      if (patience.ends(2 * n * (n - k))) return;
       if (tau[k] == 0) continue;
       int64_t left = n - k - 1;
       for (int64_t j = 0; j < left; ++j) u[j] = a[(k + 1 + j) * n + k];
@@ -60,6 +62,7 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
       int64_t m = l;
       while (m + 1 < n && absolute(e[m]) > 1e-16 * (absolute(d[m]) + absolute(d[m + 1]))) ++m;
       if (m == l) break;
+      if (patience.ends((m - l) * (z ? 2 * n : 16))) return;
       double g = (d[l + 1] - d[l]) / (2 * e[l]), r = hypotenuse(g, 1);
       g = d[m] - d[l] + e[l] / (g + (g < 0 ? -r : r));
       double s = 1, c = 1, shift = 0;
@@ -89,6 +92,7 @@ static inline void symmetric_eigen(double* a, int64_t n, double* d, double* z, d
   }
   for (int64_t i = 0; i < n; ++i) {
     int64_t least = i;
+    if (patience.ends(2 * n)) return;
     for (int64_t j = i + 1; j < n; ++j) least = d[j] < d[least] ? j : least;
     if (least == i) continue;
     double t = d[i];

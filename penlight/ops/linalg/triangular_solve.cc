@@ -28,10 +28,10 @@ PEN_BIND(triangular_solve) {
 PEN_KERNEL_ANY(triangular_solve, f32) {
   const TriangularParams& p = r.as<TriangularParams>();
   double *a = reinterpret_cast<double*>(r.scratch), *x = a + p.n * p.n;
-  for_matrices(p.batch, r, [&](int64_t i) {
+  for_matrices(p.batch, r, [&](int64_t i, Patience& patience) {
     widen(r.in[0].as<float>() + i * p.n * p.n, p.n * p.n, a);
     widen(r.in[1].as<float>() + i * p.n * p.k, p.n * p.k, x);
-    substitute(a, p.n, p.upper, p.transposed, p.unit, x, p.k);
+    substitute(patience, a, p.n, p.upper, p.transposed, p.unit, x, p.k);
     narrow(x, p.n * p.k, r.out[0].as<float>() + i * p.n * p.k);
   });
 }

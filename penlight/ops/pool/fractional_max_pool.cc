@@ -59,12 +59,12 @@ static int64_t window_start(const FractionalParams& p, int side, float sample, i
   return start >= 0 && start <= last ? start : -1;
 }
 
-static void pool_plane(const Run& r, const FractionalParams& p, int64_t plane) {
+static void pool_plane(const Run& r, Patience& patience, const FractionalParams& p, int64_t plane) {
   const float* x = r.in[0].as<float>() + plane * p.in[0] * p.in[1] * p.in[2];
   const float* samples = r.in[1].as<float>() + plane * p.samples;
   const float steps[3] = {p.samples == 3 ? samples[0] : 0.0f, samples[1], samples[p.samples == 3 ? 2 : 0]};
   int64_t count = p.out[0] * p.out[1] * p.out[2];
-  for (int64_t i = 0; i < count; ++i) {
+  for (int64_t i = 0; i < count && !patience.ends(p.kernel[0] * p.kernel[1] * p.kernel[2]); ++i) {
     const int64_t at[3] = {i / p.out[2] / p.out[1], i / p.out[2] % p.out[1], i % p.out[2]};
     int64_t start[3];
     for (int side = 0; side < 3; ++side) {
@@ -92,8 +92,9 @@ static void pool_plane(const Run& r, const FractionalParams& p, int64_t plane) {
 
 PEN_KERNEL_ANY(fractional_max_pool, f32) {
   const FractionalParams& p = r.as<FractionalParams>();
+  Patience patience(r);
   int64_t end = part(p.planes, p.tasks, r.end - 1).end;
-  for (int64_t plane = part(p.planes, p.tasks, r.begin).begin; plane < end; ++plane) pool_plane(r, p, plane);
+  for (int64_t plane = part(p.planes, p.tasks, r.begin).begin; plane < end; ++plane) pool_plane(r, patience, p, plane);
 }
 
 }  // namespace pen

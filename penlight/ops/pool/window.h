@@ -68,6 +68,7 @@ static PEN_INLINE void pool_windows(const Run& r, const Pixel& pixel) {
   window.plane_number = p.dilation[2] * h * w;
   window.row_number = p.dilation[0] * w;
   window.column_number = p.dilation[1];
+  Patience patience(r);
   int64_t begin = part(p.rows, p.tasks, r.begin).begin, end = part(p.rows, p.tasks, r.end - 1).end;
   for (int64_t row = begin; row < end; ++row) {
     int64_t oy = row % p.out[0], plane = row / p.out[0], oz = plane % p.out[2], n = plane / p.out[2];
@@ -79,6 +80,7 @@ static PEN_INLINE void pool_windows(const Run& r, const Pixel& pixel) {
     window.height = sy.count;
     for (int64_t ox = 0; ox < p.out[1]; ++ox, out += p.out_step[1], index += p.index_step[1]) {
       PoolSpan sx = pool_span(p, 1, ox);
+      if (patience.ends(sz.count * sy.count * sx.count * r.out[0].dims[1])) return;
       window.x = in + sx.start * p.in_step[1];
       window.width = sx.count;
       window.first = (sz.start * h + sy.start) * w + sx.start;

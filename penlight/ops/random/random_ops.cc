@@ -299,10 +299,11 @@ PEN_OP(multinomial, "[out]",
       sum += w[i];
     }
     if (!(sum > 0)) return c.fail("weights of which not all are 0", "all are");
+    PEN_TRY(c.spend(n));
     for (int64_t k = 0; k < count; ++k) {
       double point = static_cast<double>(drawn.tensor()->as<float>()[row * count + k]) * sum, end = 0;
-      int64_t chosen = -1;
-      for (int64_t i = 0; i < n; ++i) {
+      int64_t chosen = -1, i = 0;
+      for (; i < n; ++i) {
         if (w[i] == 0) continue;
         end += w[i];
         chosen = i;
@@ -310,6 +311,7 @@ PEN_OP(multinomial, "[out]",
       }
       if (chosen < 0) return c.fail("as many weights above 0 as samples", "%lld", static_cast<long long>(k));
       c.results[0].tensor()->as<int64_t>()[row * count + k] = chosen;
+      PEN_TRY(c.walk(again ? i : i + n));
       if (again) continue;
       w[chosen] = 0;  // what is left is summed anew: differences would leave crumbs
       sum = 0;

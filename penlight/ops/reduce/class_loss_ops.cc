@@ -200,6 +200,7 @@ PEN_OP(multilabel_margin_loss, "[out]", "aten::multilabel_margin_loss(Tensor sel
         return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(own[count]), static_cast<long long>(rows.inner));
     *loss = 0;
     for (int64_t j = 0; j < rows.inner; ++j) {
+      PEN_TRY(c.walk(count));
       bool mine = false;
       for (int64_t k = 0; k < count; ++k) mine |= own[k] == j;
       for (int64_t k = 0; !mine && k < count; ++k)
@@ -286,6 +287,7 @@ PEN_OP(ctc_loss,
     auto log_p = [&](int64_t t, int64_t s) { return logs.tensor()->as<double>()[(t * batch + n) * classes + class_of(s)]; };
     for (int64_t s = 0; s < used; ++s) now[s] = time > 0 && s < 2 ? log_p(0, s) : -__builtin_inf();
     for (int64_t t = 1; t < time; ++t) {
+      PEN_TRY(c.spend(used));
       for (int64_t s = 0; s < used; ++s) {
         double a = now[s];
         if (s > 0) a = log_add(a, now[s - 1]);

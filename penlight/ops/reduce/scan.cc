@@ -123,23 +123,26 @@ static PEN_INLINE void scan(const Run& r, Wide start) {
   const ScanParams& p = r.as<ScanParams>();
   int last = p.kept.rank - 1;
   T* y = r.out[0].as<T>();
+  Patience patience(r);
   for_each_row<T>(
       r,
       [&](const T* x, int64_t out) {
         Wide a = start;
         int64_t n = p.length, step = p.step, out_step = p.out_step;
         T* to = y + out;
-        for (int64_t i = 0; i < n; ++i) {
-          a = Rule::step(a, x[i * step]);
-          to[i * out_step] = static_cast<T>(a);
-        }
+        in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            a = Rule::step(a, x[i * step]);
+            to[i * out_step] = static_cast<T>(a);
+          }
+        });
       },
       [&](const T* x, int64_t out, int64_t n) {
         Wide a[kScanChunk];
         int64_t length = p.length, down = p.step, out_down = p.out_step, step = p.kept.in[last], out_step = p.kept.out[last];
         T* to = y + out;
         for (int64_t j = 0; j < n; ++j) a[j] = start;
-        for (int64_t i = 0; i < length; ++i) {
+        for (int64_t i = 0; i < length && !patience.ends(n); ++i) {
           for (int64_t j = 0; j < n; ++j) {
             a[j] = Rule::step(a[j], x[i * down + j * step]);
             to[i * out_down + j * out_step] = static_cast<T>(a[j]);
@@ -155,6 +158,7 @@ static PEN_INLINE void scan_extreme(const Run& r) {
   int last = p.kept.rank - 1;
   T* y = r.out[0].as<T>();
   int64_t* at = r.out[1].as<int64_t>();
+  Patience patience(r);
   auto takes = [](T v, T best) { return v != v || (best == best && (kLargest ? v >= best : v <= best)); };
   for_each_row<T>(
       r,
@@ -163,15 +167,17 @@ static PEN_INLINE void scan_extreme(const Run& r) {
         int64_t where = 0, n = p.length, step = p.step, out_step = p.out_step;
         T* to = y + out;
         int64_t* to_at = at + out;
-        for (int64_t i = 0; i < n; ++i) {
-          T v = x[i * step];
-          if (takes(v, best)) {
-            best = v;
-            where = i;
+        in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            T v = x[i * step];
+            if (takes(v, best)) {
+              best = v;
+              where = i;
+            }
+            to[i * out_step] = best;
+            to_at[i * out_step] = where;
           }
-          to[i * out_step] = best;
-          to_at[i * out_step] = where;
-        }
+        });
       },
       [&](const T* x, int64_t out, int64_t n) {
         T best[kScanChunk];
@@ -181,7 +187,7 @@ static PEN_INLINE void scan_extreme(const Run& r) {
           best[j] = x[j * step];
           where[j] = 0;
         }
-        for (int64_t i = 0; i < p.length; ++i) {
+        for (int64_t i = 0; i < p.length && !patience.ends(n); ++i) {
           for (int64_t j = 0; j < n; ++j) {
             T v = x[i * p.step + j * step];
             bool take = takes(v, best[j]);

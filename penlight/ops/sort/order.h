@@ -103,7 +103,7 @@ static inline __attribute__((unused)) void insertion_sort(uint64_t* a, int64_t n
 }
 
 // Runs of 16, merged. Always the smaller of two: by arithmetic, as the outcome cannot be predicted.
-static inline __attribute__((unused)) void merge_sort(uint64_t* a, uint64_t* other, int64_t n) {
+static inline __attribute__((unused)) void merge_sort(Patience& patience, uint64_t* a, uint64_t* other, int64_t n) {
   for (int64_t i = 0; i < n; i += 16) insertion_sort(a + i, n - i < 16 ? n - i : 16);
   uint64_t *from = a, *to = other;
   for (int64_t width = 16; width < n; width *= 2) {
@@ -111,11 +111,15 @@ static inline __attribute__((unused)) void merge_sort(uint64_t* a, uint64_t* oth
       int64_t middle = begin + width < n ? begin + width : n, end = middle + width < n ? middle + width : n;
       int64_t i = begin, j = middle, at = begin;
       while (i < middle && j < end) {
-        uint64_t left = from[i], right = from[j];
-        bool take_left = left < right;
-        to[at++] = take_left ? left : right;
-        i += take_left;
-        j += !take_left;
+        int64_t sure = middle - i < end - j ? middle - i : end - j;  // so many can be taken before either side is empty
+        if (patience.ends(sure)) return;
+        for (; sure > 0; --sure) {
+          uint64_t left = from[i], right = from[j];
+          bool take_left = left < right;
+          to[at++] = take_left ? left : right;
+          i += take_left;
+          j += !take_left;
+        }
       }
       while (i < middle) to[at++] = from[i++];
       while (j < end) to[at++] = from[j++];
@@ -129,7 +133,7 @@ static inline __attribute__((unused)) void merge_sort(uint64_t* a, uint64_t* oth
 
 // By bytes of the key, the lowest first; bytes that are the same in all keys are passed over. Needs words in the order of
 // their places.
-static inline __attribute__((unused)) void radix_sort(uint64_t* a, uint64_t* other, int64_t n) {
+static inline __attribute__((unused)) void radix_sort(Patience& patience, uint64_t* a, uint64_t* other, int64_t n) {
   uint32_t counts[4][256] = {};
   for (int64_t i = 0; i < n; ++i) {
     uint32_t key = static_cast<uint32_t>(a[i] >> 32);
@@ -146,7 +150,10 @@ static inline __attribute__((unused)) void radix_sort(uint64_t* a, uint64_t* oth
       count[i] = sum;
       sum += here;
     }
-    for (int64_t i = 0; i < n; ++i) to[count[from[i] >> shift & 255]++] = from[i];
+    in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[count[from[i] >> shift & 255]++] = from[i];
+    });
+    if (patience.ends(0)) return;
     uint64_t* done = to;
     to = from;
     from = done;
@@ -155,19 +162,19 @@ static inline __attribute__((unused)) void radix_sort(uint64_t* a, uint64_t* oth
 }
 
 // `in_place_order`: word i has place i.
-static inline __attribute__((unused)) void sort_words(uint64_t* a, uint64_t* other, int64_t n, bool in_place_order) {
+static inline __attribute__((unused)) void sort_words(Patience& patience, uint64_t* a, uint64_t* other, int64_t n, bool in_place_order) {
   if (n <= 24)
     insertion_sort(a, n);
   else if (n <= 400 || !in_place_order)
-    merge_sort(a, other, n);
+    merge_sort(patience, a, other, n);
   else
-    radix_sort(a, other, n);
+    radix_sort(patience, a, other, n);
 }
 
 // The k smallest words come first, the k-th last among them; what follows is larger. Each round writes every word to both
 // ends of the other array and moves one end on: no branch to predict. The pivot is chosen at random, so no order of the
 // data is a bad one.
-static inline __attribute__((unused)) void select_words(uint64_t* a, uint64_t* other, int64_t n, int64_t k) {
+static inline __attribute__((unused)) void select_words(Patience& patience, uint64_t* a, uint64_t* other, int64_t n, int64_t k) {
   uint64_t state = 0x9e3779b97f4a7c15u;
   int64_t begin = 0, end = n;  // the k-th is in between
   while (end - begin > 24) {
@@ -180,6 +187,7 @@ static inline __attribute__((unused)) void select_words(uint64_t* a, uint64_t* o
     insertion_sort(three, 3);
     uint64_t pivot = three[1];
     int64_t low = 0, high = size - 1;
+    if (patience.ends(size)) return;
     for (int64_t i = begin; i < end; ++i) {
       uint64_t w = a[i];
       bool smaller = w < pivot;
@@ -210,9 +218,11 @@ static inline __attribute__((unused)) void select_words(uint64_t* a, uint64_t* o
 
 // The words of a row, in the order of their places: the smallest first, or the largest.
 template <class T>
-static PEN_INLINE void row_words(const T* x, int64_t step, int64_t n, bool descending, uint64_t* words) {
+static PEN_INLINE void row_words(Patience& patience, const T* x, int64_t step, int64_t n, bool descending, uint64_t* words) {
   uint32_t flip = descending ? 0xffffffffu : 0;
-  for (int64_t i = 0; i < n; ++i) words[i] = order_word(order_key(x[i * step]) ^ flip, i);
+  in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) words[i] = order_word(order_key(x[i * step]) ^ flip, i);
+  });
 }
 
 // A wide number as an integer that orders as it does.
@@ -247,42 +257,46 @@ static PEN_INLINE WideRow wide_row(const T* x, int64_t step, int64_t n, bool des
 
 // The places of a row's elements in order: the lower halves of space.words[0 .. n).
 template <class T>
-static PEN_INLINE void order_row(const T* x, int64_t step, int64_t n, bool descending, const OrderSpace& space) {
+static PEN_INLINE void order_row(Patience& patience, const T* x, int64_t step, int64_t n, bool descending, const OrderSpace& space) {
   if constexpr (sizeof(T) == 4) {
-    row_words(x, step, n, descending, space.words);
-    return sort_words(space.words, space.others, n, true);
+    row_words(patience, x, step, n, descending, space.words);
+    return sort_words(patience, space.words, space.others, n, true);
   } else {
     WideRow row = wide_row(x, step, n, descending);
     auto key = [&](int64_t i) { return row.key(ordered(x[i * step])); };
     for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(i)), i);
-    sort_words(space.words, space.others, n, true);
+    sort_words(patience, space.words, space.others, n, true);
     if (row.fits()) return;
     for (int64_t i = 0; i < n; ++i) space.places[i] = static_cast<uint32_t>(space.words[i]);
     for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(space.places[i]) >> 32), i);
-    sort_words(space.words, space.others, n, true);
+    sort_words(patience, space.words, space.others, n, true);
     for (int64_t i = 0; i < n; ++i) space.words[i] = space.places[space.words[i] & 0xffffffffu];
   }
 }
 
 // The places of the first k in order, not in order among themselves but for the k-th, which is last.
 template <class T>
-static PEN_INLINE void select_row(const T* x, int64_t step, int64_t n, int64_t k, bool descending, const OrderSpace& space) {
+static PEN_INLINE void select_row(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool descending,
+                                  const OrderSpace& space) {
   if constexpr (sizeof(T) == 4) {
-    row_words(x, step, n, descending, space.words);
+    row_words(patience, x, step, n, descending, space.words);
   } else {
     WideRow row = wide_row(x, step, n, descending);
-    if (!row.fits()) return order_row(x, step, n, descending, space);
+    if (!row.fits()) return order_row(patience, x, step, n, descending, space);
     for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(ordered(x[i * step]))), i);
   }
-  select_words(space.words, space.others, n, k);
+  select_words(patience, space.words, space.others, n, k);
 }
 
 // Calls row(x, where its outputs begin) for every row of this task range.
 template <class T, class Row>
 static PEN_INLINE void for_each_row(const Run& r, const OrderRows& p, const Row& row) {
+  Patience patience(r);
   Range range = {part(p.kept.numel, p.tasks, r.begin).begin, part(p.kept.numel, p.tasks, r.end - 1).end};
   const T* x = r.in[0].as<T>();
-  for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) { row(x + in, out); });
+  for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) {
+    if (!patience.ends(p.length)) row(patience, x + in, out);
+  });
 }
 
 }  // namespace PEN_ISA

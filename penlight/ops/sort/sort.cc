@@ -96,23 +96,26 @@ PEN_BIND(mode) { return one_of_row(b, b.params<SortParams>()); }
 namespace PEN_ISA {
 
 template <class T>
-static PEN_INLINE void write_row(const Run& r, const OrderRows& p, const T* x, int64_t out, const uint64_t* words, int64_t n) {
+static PEN_INLINE void write_row(Patience& patience, const Run& r, const OrderRows& p, const T* x, int64_t out, const uint64_t* words,
+                                 int64_t n) {
   T* values = r.out[0].as<T>() + out;
   int64_t* indices = r.out[1].as<int64_t>() + out;
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t place = place_of(words[i]);
-    values[i * p.out_step] = x[place * p.step];
-    indices[i * p.out_step] = place;
-  }
+  in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t place = place_of(words[i]);
+      values[i * p.out_step] = x[place * p.step];
+      indices[i * p.out_step] = place;
+    }
+  });
 }
 
 template <class T>
 static PEN_INLINE void sort(const Run& r) {
   const SortParams& p = r.as<SortParams>();
   OrderSpace space = order_space(r.scratch, p.rows.length);
-  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
-    order_row(x, p.rows.step, p.rows.length, p.flag, space);
-    write_row(r, p.rows, x, out, space.words, p.rows.length);
+  for_each_row<T>(r, p.rows, [&](Patience& patience, const T* x, int64_t out) {
+    order_row(patience, x, p.rows.step, p.rows.length, p.flag, space);
+    write_row(patience, r, p.rows, x, out, space.words, p.rows.length);
   });
 }
 
@@ -139,7 +142,8 @@ static PEN_INLINE bool may_come_before(const T* x, T bound, bool largest) {
 // all but the best k so far are dropped; from then on only what beats the last of these is collected. key(v): the upper
 // half of its word.
 template <class T, class Key>
-static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space, const Key& key) {
+static PEN_INLINE void collect_best(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool largest,
+                                    const OrderSpace& space, const Key& key) {
   constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
   uint32_t limit = 0xffffffffu;
   int64_t room = k + 256 > 2 * k ? k + 256 : 2 * k, count = 0, i = 0;
@@ -155,35 +159,35 @@ static PEN_INLINE void collect_best(const T* x, int64_t step, int64_t n, int64_t
       if (bounded && here >= limit) continue;
       space.words[count++] = order_word(here, i);
       if (count < room) continue;
-      select_words(space.words, space.others, count, k);
+      select_words(patience, space.words, space.others, count, k);
       count = k;
       bounded = true;
       limit = static_cast<uint32_t>(space.words[k - 1] >> 32);
       bound = x[place_of(space.words[k - 1]) * step];
     }
   }
-  if (count > k) select_words(space.words, space.others, count, k);
+  if (count > k) select_words(patience, space.words, space.others, count, k);
 }
 
 // The best k in order.
 template <class T>
-static PEN_INLINE void best_row(const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
+static PEN_INLINE void best_row(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
   bool many = n > 4 * k + 512;
   if constexpr (sizeof(T) == 8) {
     WideRow row = wide_row(x, step, n, largest);
-    if (!row.fits()) return order_row(x, step, n, largest, space);
+    if (!row.fits()) return order_row(patience, x, step, n, largest, space);
     if (many)
-      collect_best(x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(ordered(v))); });
+      collect_best(patience, x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(ordered(v))); });
     else
-      select_row(x, step, n, k, largest, space);
+      select_row(patience, x, step, n, k, largest, space);
   } else {
     uint32_t flip = largest ? 0xffffffffu : 0;
     if (many)
-      collect_best(x, step, n, k, largest, space, [&](T v) { return order_key(v) ^ flip; });
+      collect_best(patience, x, step, n, k, largest, space, [&](T v) { return order_key(v) ^ flip; });
     else
-      select_row(x, step, n, k, largest, space);
+      select_row(patience, x, step, n, k, largest, space);
   }
-  sort_words(space.words, space.others, k, false);
+  sort_words(patience, space.words, space.others, k, false);
 }
 
 template <class T>
@@ -191,12 +195,12 @@ static PEN_INLINE void topk(const Run& r) {
   const SortParams& p = r.as<SortParams>();
   int64_t n = p.rows.length, k = p.k;
   OrderSpace space = order_space(r.scratch, n);
-  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+  for_each_row<T>(r, p.rows, [&](Patience& patience, const T* x, int64_t out) {
     if (n > 2 * k)
-      best_row(x, p.rows.step, n, k, p.flag, space);
+      best_row(patience, x, p.rows.step, n, k, p.flag, space);
     else
-      order_row(x, p.rows.step, n, p.flag, space);
-    write_row(r, p.rows, x, out, space.words, k);
+      order_row(patience, x, p.rows.step, n, p.flag, space);
+    write_row(patience, r, p.rows, x, out, space.words, k);
   });
 }
 
@@ -205,7 +209,7 @@ static PEN_INLINE void kth(const Run& r) {
   const SortParams& p = r.as<SortParams>();
   int64_t n = p.rows.length;
   OrderSpace space = order_space(r.scratch, n);
-  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
+  for_each_row<T>(r, p.rows, [&](Patience& patience, const T* x, int64_t out) {
     int64_t k = p.k, nans = 0, first = 0;
     for (int64_t i = n - 1; p.nan_rule != 0 && i >= 0; --i) {
       bool nan = not_a_number(x[i * p.rows.step]);
@@ -216,7 +220,8 @@ static PEN_INLINE void kth(const Run& r) {
     if (p.nan_rule == 1 && nans > 0) k = 0;
     int64_t place = first;
     if (k > 0) {
-      select_row(x, p.rows.step, n, k, false, space);
+      select_row(patience, x, p.rows.step, n, k, false, space);
+      if (patience.ends(0)) return;  // the words may not be there
       place = place_of(space.words[k - 1]);
     }
     r.out[0].as<T>()[out] = x[place * p.rows.step];
@@ -229,8 +234,9 @@ static PEN_INLINE void mode(const Run& r) {
   const SortParams& p = r.as<SortParams>();
   int64_t n = p.rows.length, step = p.rows.step;
   OrderSpace space = order_space(r.scratch, n);
-  for_each_row<T>(r, p.rows, [&](const T* x, int64_t out) {
-    order_row(x, step, n, false, space);
+  for_each_row<T>(r, p.rows, [&](Patience& patience, const T* x, int64_t out) {
+    order_row(patience, x, step, n, false, space);
+    if (patience.ends(0)) return;  // the words may not be there
     int64_t most = 0, best = 0, begin = 0;
     for (int64_t i = 0; i < n; ++i) {
       bool last = i + 1 == n || x[place_of(space.words[i]) * step] != x[place_of(space.words[i + 1]) * step];

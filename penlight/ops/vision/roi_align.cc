@@ -162,7 +162,7 @@ static PEN_INLINE bool roi_tap(float at, int64_t size, int64_t* near, int64_t* f
   return true;
 }
 
-static PEN_INLINE void align_bin(const RoiParams& p, const RoiBin& bin) {
+static PEN_INLINE void align_bin(Patience& patience, const RoiParams& p, const RoiBin& bin) {
   float offset = p.aligned ? 0.5f : 0.0f;
   float x0 = bin.roi[1] * p.scale - offset, y0 = bin.roi[2] * p.scale - offset;
   float width = bin.roi[3] * p.scale - offset - x0, height = bin.roi[4] * p.scale - offset - y0;
@@ -178,8 +178,9 @@ static PEN_INLINE void align_bin(const RoiParams& p, const RoiBin& bin) {
   for (int64_t i = 0; i < rows; ++i) {
     int64_t top, bottom, left, right;
     float y = y0 + static_cast<float>(bin.h) * bin_h + (static_cast<float>(i) + 0.5f) * bin_h / static_cast<float>(rows), down, across;
+    if (patience.ends(columns)) return;
     if (!roi_tap(y, p.height, &top, &bottom, &down)) continue;
-    for (int64_t j = 0; j < columns; ++j) {
+    for (int64_t j = 0; j < columns && !patience.ends(4 * p.channels); ++j) {
       float x = x0 + static_cast<float>(bin.w) * bin_w + (static_cast<float>(j) + 0.5f) * bin_w / static_cast<float>(columns);
       if (!roi_tap(x, p.width, &left, &right, &across)) continue;
       const float *a = bin.image + top * p.x_row, *b = bin.image + bottom * p.x_row;
@@ -214,12 +215,13 @@ static PEN_INLINE void pool_bin(const RoiParams& p, const RoiBin& bin) {
 
 PEN_KERNEL(roi_align, f32) {
   using namespace PEN_ISA;
+  Patience patience(r);
   const RoiParams& p = r.as<RoiParams>();
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.items, p.tasks, task);
     for (int64_t item = range.begin; item < range.end; ++item) {
       RoiBin bin;
-      if (roi_bin(r, p, item, &bin)) align_bin(p, bin);
+      if (!patience.ends(p.channels) && roi_bin(r, p, item, &bin)) align_bin(patience, p, bin);
     }
   }
 }

@@ -117,12 +117,13 @@ struct Job {
   Fault* fault;
   int64_t* counts;
   const Random* random;
+  Caller caller;
 };
 
 void run_job(void* context, int64_t begin, int64_t end, int worker) {
   const Job& job = *static_cast<const Job*>(context);
   job.run({job.in, job.out, job.params, job.scratch + worker * job.scratch_stride, job.shared, begin, end, job.phase, job.fault, job.counts,
-           job.random});
+           job.random, job.caller.on(worker)});
 }
 
 struct Repeated {
@@ -171,13 +172,13 @@ Status grow_arena(Runner* r, int64_t need) {
 Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
-    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &r->fault, nullptr, &r->random};
+    Job job = {c.run, &c.from, &c.to, c.params, nullptr, 0, nullptr, 0, &r->fault, nullptr, &r->random, Caller{r, 0}};
     if (!run_tasks(r, c.tasks, run_job, &job)) return report_cancelled(r);
   }
   if (!step->run) return PEN_OK;
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : r->arena + plan.buffers[at.buffer].offset; };
-  Job job = {step->run, step->in,  step->out,    step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared),
-             0,         &r->fault, step->counts, &r->random};
+  Job job = {step->run, step->in,     step->out,  step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared), 0,
+             &r->fault, step->counts, &r->random, Caller{r, 0}};
   for (; job.phase < 3 && PEN_LIKELY(!r->fault.set); ++job.phase) {
     if (!step->tasks[job.phase]) continue;
     if (kHasState && step->writes_state && (job.phase == 2 || !step->tasks[job.phase + 1])) r->wrote_state = true;

@@ -81,12 +81,13 @@ Status check_method(const Backend& backend, const Model& model, const format::Me
 Status take_options(const void* given, void* own, size_t size, pen_error* error) {
   memset(own, 0, size);
   if (!given) return PEN_OK;
-  constexpr size_t kMost = 4096;  // more is a `size` that was never set
+  // More, or part of a field, is a `size` that was never set.
+  constexpr size_t kMost = 4096, kSizes = kMost - alignof(pen_session_options);
   size_t theirs;
   memcpy(&theirs, given, sizeof theirs);
   char got[48];
   set_text(got, sizeof got, "%llu", static_cast<unsigned long long>(theirs));
-  if (theirs < sizeof(size_t) || theirs > kMost)
+  if (theirs == 0 || (theirs & ~kSizes))
     return report(error, PEN_ERROR_ARGUMENT, "options", "their size in the first field", got,
                   "Begin with PEN_SESSION_OPTIONS or PEN_MODULE_OPTIONS");
   memcpy(own, given, theirs < size ? theirs : size);

@@ -33,7 +33,7 @@ struct Given::State {
   const Tensor* registers;  // of the method: inputs, and results of earlier stages
   uint16_t* used;           // see evaluate_dim
   const Backend* backend;
-  const void* device;  // see Runner
+  Runner* runner;
   Isa isa;
   int workers;
   uint64_t memory_limit;

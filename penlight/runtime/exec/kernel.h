@@ -56,6 +56,28 @@ struct Random {
   uint64_t seed, run;
 };
 
+struct Runner;  // exec/run.h
+// Whether the run is to end: asks the caller, where that is some milliseconds ago and this is its own thread, worker 0.
+bool is_to_end(Runner* runner, int worker);
+
+// Whether a library asks its caller if a run should end, and whom that takes. One for models of f32 alone is smaller without.
+#if defined(PEN_FLOATS_ONLY)
+constexpr bool kAsks = false;
+struct Caller {
+  PEN_INLINE Caller(Runner*, int) {}
+  PEN_INLINE Caller on(int) const { return *this; }
+  PEN_INLINE bool ends() const { return false; }
+};
+#else
+constexpr bool kAsks = true;
+struct Caller {
+  Runner* runner;
+  int worker;
+  PEN_INLINE Caller on(int other) const { return {runner, other}; }
+  PEN_INLINE bool ends() const { return is_to_end(runner, worker); }
+};
+#endif
+
 struct Run {
   const Tensor* in;  // in[i].data is null for an optional input that was left out
   const Tensor* out;
@@ -67,6 +89,7 @@ struct Run {
   Fault* fault;
   int64_t* counts;  // counts[i]: how large the first dim of output i is, where bind gave a bound (output_at_most)
   const Random* random;
+  Caller caller;  // for Patience
 
   template <class T>
   PEN_INLINE const T& as() const {
@@ -91,6 +114,32 @@ struct Run {
   }
 };
 using RunFn = void (*)(const Run&);
+
+// For kernels of which one task may take seconds: a matrix, a whole row, a window that the data decides. They say what they are about to
+// do, in multiply-adds or elements, and every millisecond or so of that the caller is asked whether to go on. True: it said no; the kernel
+// returns, and what it leaves in its outputs is not looked at.
+class Patience {
+ public:
+  explicit Patience(const Run& r) : run_(r) {}
+  PEN_INLINE bool ends(int64_t work) {
+    if (!kAsks) return false;
+    if (PEN_LIKELY((left_ -= work) > 0)) return ended_;
+    left_ = kAskedEvery;
+    return ended_ = ended_ || run_.caller.ends();
+  }
+
+ private:
+  static constexpr int64_t kAskedEvery = 1 << 20;
+  const Run& run_;
+  int64_t left_ = kAskedEvery;
+  bool ended_ = false;
+};
+// Calls some(begin, end) for pieces of [0, n), as long as there is patience.
+template <class Some>
+static PEN_INLINE void in_pieces(Patience& patience, int64_t n, const Some& some) {
+  constexpr int64_t kPiece = 1 << 16;
+  for (int64_t begin = 0; begin < n && !patience.ends(kPiece); begin += kPiece) some(begin, n - begin < kPiece ? n : begin + kPiece);
+}
 
 // How an operator needs an input to lie in memory. If it does not, the runtime copies it, right before the kernel, into memory
 // planned at bind; the layout pass sees to it that this is rare.
@@ -218,6 +267,9 @@ class Bind : public Lay {
   RowFn row_function(const char* name) const;
   // elementwise operators: their own
   RowFn row_function() const;
+  // For rules that fill tables as large as a file says: asked every millisecond or so. An error, already reported, where the caller wants
+  // the run to end.
+  Status go_on() const;
 };
 using BindFn = Status (*)(Bind&);
 

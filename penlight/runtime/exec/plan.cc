@@ -109,7 +109,7 @@ struct Builder {
     s.registers = request.registers;
     s.used = used;
     s.backend = request.backend;
-    s.device = request.device;
+    s.runner = request.runner;
     s.isa = request.isa;
     s.workers = request.workers;
     s.memory_limit = request.memory_limit;

@@ -145,7 +145,7 @@ struct InputLayout {
 
 struct PlanRequest {
   const Backend* backend;
-  const void* device;  // see Runner
+  Runner* runner;  // that is to run it
   const Model* model;
   const format::Method* method;
   const MethodCode* code;

@@ -2,16 +2,9 @@
 // done. The threads start with the first piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are
 // started anew.
 #pragma once
-#include "penlight/runtime/base/platform.h"
+#include "penlight/runtime/exec/kernel.h"
 
 namespace pen {
-
-// Whether a library asks its caller if a run should end. One for models of f32 alone is smaller without.
-#if defined(PEN_FLOATS_ONLY)
-constexpr bool kAsks = false;
-#else
-constexpr bool kAsks = true;
-#endif
 
 using TaskFn = void (*)(void* context, int64_t begin, int64_t end, int worker);
 

@@ -2,6 +2,7 @@
 #include "penlight/runtime/exec/run.h"
 
 #include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/bind.h"
 #include "penlight/runtime/exec/processor.h"
 
 namespace pen {
@@ -27,6 +28,12 @@ Text tensor_parameter(const char* schema, int input) {
 }
 
 }  // namespace
+
+Status Bind::go_on() const {
+  if (!is_cancelled(state->runner)) return PEN_OK;
+  state->runner->cancelled = 0;
+  return report(state->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
+}
 
 Status report_fault(Runner* r, const Model& model, const Step& step) {
   const format::Node& node = model.nodes[step.node];
@@ -62,6 +69,9 @@ bool is_cancelled(Runner* r) {
   if (r->interrupted(r->interrupt_context)) __atomic_store_n(&r->cancelled, 1, __ATOMIC_RELAXED);
   return r->cancelled;
 }
+bool is_to_end(Runner* runner, int worker) {
+  return worker == 0 ? is_cancelled(runner) : kAsks && __atomic_load_n(&runner->cancelled, __ATOMIC_RELAXED);
+}
 Status report_cancelled(Runner* r) {
   r->cancelled = 0;
   return report(r->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
@@ -75,10 +85,11 @@ struct Asked {
   void* context;
 };
 // One thread alone is given all tasks at once: it does a few, then twice as many at a time, until they take as long as the time between two
-// questions. (There are 256 of them at most where a step is long: a few are little of it.)
+// questions. (There are 256 of them at most where a step is long: a few are little of it. Where one may be much, the kernel has Patience.)
+constexpr int64_t kMany = 64;
 void run_asked(void* context, int64_t begin, int64_t end, int worker) {
   const Asked& a = *static_cast<const Asked*>(context);
-  for (int64_t piece = 4; begin < end && !__atomic_load_n(&a.runner->cancelled, __ATOMIC_RELAXED);) {
+  for (int64_t piece = end - begin < kMany ? 4 : 1; begin < end && !__atomic_load_n(&a.runner->cancelled, __ATOMIC_RELAXED);) {
     int64_t until = end - begin > piece ? begin + piece : end;
     a.run(a.context, begin, until, worker);
     begin = until;

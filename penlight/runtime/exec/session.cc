@@ -129,7 +129,7 @@ Status find_plan(pen_session* s, uint32_t stage) {
   current = nullptr;
   Runner* runner;
   PEN_TRY(stage_runner(s, stage, &runner));
-  Plan* plan = plan_create({runner->backend, runner->device, s->model, s->method, s->code, stage, s->isa, s->registers, s->memory_limit,
+  Plan* plan = plan_create({runner->backend, runner, s->model, s->method, s->code, stage, s->isa, s->registers, s->memory_limit,
                             runner->threads, &s->error, runner->trace},
                            &status);
   if (!plan) return status;

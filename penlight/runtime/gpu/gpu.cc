@@ -3,11 +3,12 @@
 
 #include "penlight/runtime/base/packed.h"
 #include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/run.h"
 #include "penlight/runtime/gpu/walk.h"
 
 namespace pen {
 
-const GpuLimits& Gpu::limits() const { return static_cast<const GpuTarget*>(state->device)->limits; }
+const GpuLimits& Gpu::limits() const { return static_cast<const GpuTarget*>(state->runner->device)->limits; }
 
 static Operand operand(const Tensor& t, const Place& at, int64_t bytes) {
   if (bytes < 0) {

@@ -81,6 +81,8 @@ pen_status wrong(pen_error* error, const char* what, const char* expected, const
   return PEN_ERROR_ARGUMENT;
 }
 
+pen_status lacks(pen_error* error, const char* what) { return wrong(error, what, "a pointer to it", "NULL"); }
+
 Factors factors(const pen_image_norm& norm) {
   Factors f;
   for (int c = 0; c < 3; ++c) {
@@ -103,6 +105,7 @@ extern "C" {
 
 pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width, int32_t height, int64_t plane, const pen_image_norm* norm,
                           float* out, pen_error* error) {
+  if (!pixels || !norm || !out) return lacks(error, !pixels ? "a picture" : !norm ? "norm" : "the result");
   if (width <= 0 || height <= 0) return wrong(error, "a picture", "a width and height of 1 or more", "%d x %d", width, height);
   if (stride < width) return wrong(error, "a picture", "rows that are at least its width apart", "%lld", static_cast<long long>(stride));
   int64_t count = int64_t{width} * height;
@@ -114,6 +117,7 @@ pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width,
 
 pen_status pen_image_yuv420(const pen_image_plane planes[3], int32_t width, int32_t height, int32_t rotate, int32_t out_width,
                             int32_t out_height, const pen_image_norm* norm, float* out, pen_error* error) {
+  if (!planes || !norm || !out) return lacks(error, !planes ? "a picture" : !norm ? "norm" : "the result");
   if (width <= 0 || height <= 0) return wrong(error, "a picture", "a width and height of 1 or more", "%d x %d", width, height);
   if (out_width <= 0 || out_height <= 0)
     return wrong(error, "the result", "a width and height of 1 or more", "%d x %d", out_width, out_height);
@@ -132,6 +136,7 @@ pen_status pen_image_yuv420(const pen_image_plane planes[3], int32_t width, int3
   for (int p = 0; p < 3; ++p) {
     const pen_image_plane& plane = planes[p];
     const char* names[3] = {"plane Y", "plane U", "plane V"};
+    if (!plane.data) return lacks(error, names[p]);
     if (plane.row_stride < 0 || plane.pixel_stride < 0)
       return wrong(error, names[p], "strides of 0 or more", "%d and %d", plane.row_stride, plane.pixel_stride);
     x.step[p] = plane.pixel_stride;

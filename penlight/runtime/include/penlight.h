@@ -159,9 +159,9 @@ typedef struct pen_session_options {
                             machine's */
   const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
   int32_t f16;           /* not 0: a GPU that can stores f32 values as f16; sums stay f32. The CPU takes no notice */
-  /* Asked during a run on the CPU, between pieces of work, by the thread that called it: not 0 ends the run with PEN_ERROR_CANCELLED. It
-   * is asked often, so it should be as quick as a look at a flag; it must not use the session. NULL: nobody is asked. (A library
-   * for models of f32 alone, without VM code, does not ask.) */
+  /* Asked during a prepare or a run on the CPU, between pieces of work, by the thread that called it: not 0 ends it with
+   * PEN_ERROR_CANCELLED. It is asked often, so it should be as quick as a look at a flag; it must not use the session. NULL: nobody is
+   * asked. (A library for models of f32 alone, without VM code, does not ask.) */
   int32_t (*interrupted)(void* context);
   void* interrupt_context;
 } pen_session_options;

@@ -154,7 +154,7 @@ GraphCode* find_plan(Machine* m, GraphCode* g, Status* status) {
   model.regions = {&g->region, 1};
   model.code = {g->instructions, 2};
   model.kernels = g->kernels.data;
-  g->plan = plan_create({m->runner.backend, m->runner.device, &model, &g->method, &g->code, 0, m->isa, g->registers.data, m->memory_limit,
+  g->plan = plan_create({m->runner.backend, &m->runner, &model, &g->method, &g->code, 0, m->isa, g->registers.data, m->memory_limit,
                          m->runner.threads, &m->error, m->runner.trace, g->layouts.data},
                         status);
   if (!g->plan) return nullptr;

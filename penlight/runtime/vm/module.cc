@@ -322,7 +322,7 @@ struct Interpreter {
     if (status == PEN_OK) status = pen_session_prepare(part->session);
     if (status == PEN_ERROR_INPUT)
       count(&part->unfit, part->unfit_reason, session_error(*part).message);
-    else if (status != PEN_OK)
+    else if (status != PEN_OK && status != PEN_ERROR_CANCELLED)
       count(&part->failed, part->failed_reason, session_error(*part).message);
     m->machine.error.status = PEN_OK;
     return status == PEN_OK;
@@ -346,7 +346,11 @@ struct Interpreter {
       const char* name = model.string(model.methods[in.target].name);
       PEN_TRY(session_create(&model, name, &options, &m->machine.runner, &session, &m->machine.error));
     }
-    if (!plan(in, &part)) return PEN_OK;
+    if (!plan(in, &part)) {
+      if (session_error(part).status != PEN_ERROR_CANCELLED) return PEN_OK;
+      m->machine.error = session_error(part);
+      return PEN_ERROR_CANCELLED;
+    }
     for (uint32_t i = 0; i < in.arg_count; ++i) PEN_TRY(machine_spend(&m->machine, "run", look(arg(in, i)).tensor()->numel()));
     Status status = pen_session_run(session);
     if (status != PEN_OK) {
@@ -675,7 +679,7 @@ void pen_module_seed(pen_module* m, uint64_t seed) {
 }
 const pen_error* pen_module_error(const pen_module* m) { return m ? &m->machine.error : nullptr; }
 pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {
-  for (uint32_t i = 0; m && out && i < m->model->methods.count; ++i) {
+  for (uint32_t i = 0; m && out && index >= 0 && i < m->model->methods.count; ++i) {
     const PlannedPart& part = m->parts[i];
     if (!part.call || index-- != 0) continue;
     *out = {m->model->string(m->model->methods[i].name),
