@@ -43,6 +43,23 @@ static PEN_OUTER __attribute__((noinline)) void copy_rows(const float* from, int
   }
 }
 
+// Vector j of row r, which begins at p: where rows pair their halves, also the next row's, and none of an odd row.
+template <int kRows, class Columns>
+static PEN_INLINE V load_sums(const float* p, int64_t pitch, int r, int j) {
+  p += j * kLanes;
+  if (!Columns::half(j)) return load(p);
+  if (!kPairsHalves) return load_half(p);
+  return r % 2 ? zero() : load_halves(p, r + 1 < kRows ? p + pitch : p);
+}
+template <int kRows, class Columns>
+static PEN_INLINE void store_sums(float* p, int64_t pitch, int r, int j, V sums) {
+  p += j * kLanes;
+  if (!Columns::half(j)) return store(p, sums);
+  if (!kPairsHalves) return store_half(p, sums);
+  if (r % 2) return;
+  r + 1 < kRows ? store_halves(p, p + pitch, sums) : store_half(p, sums);
+}
+
 template <int kRows, int kVectors, bool kHalf>
 static __attribute__((noinline)) void run_tile(const TileCall& t) {
   using Columns = Width<kVectors, kHalf>;
@@ -65,12 +82,12 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     int64_t exist = t.columns - j * kLanes;
     V bias = zero();
     if (t.bias && exist > 0) bias = exist >= kLanes ? load(t.bias + j * kLanes) : load_partial(t.bias + j * kLanes, exist);
+    if (kPairsHalves && Columns::half(j)) bias = twice(bias);
     PEN_UNROLL for (int r = 0; r < kRows; ++r) acc[r][j] = bias;
   }
   if (from) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r, from += from_pitch) {
-      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] =
-          acc[r][j] + (Columns::half(j) ? load_half(from + j * kLanes) : load(from + j * kLanes));
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = acc[r][j] + load_sums<kRows, Columns>(from, from_pitch, r, j);
     }
   }
 
@@ -91,8 +108,7 @@ static __attribute__((noinline)) void run_tile(const TileCall& t) {
     PEN_UNROLL for (int r = 0; r < kRows; ++r) { PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] = clamp(acc[r][j], lo, hi); }
   }
   PEN_UNROLL for (int r = 0; r < kRows; ++r, c += c_pitch) {
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) Columns::half(j) ? store_half(c + j * kLanes, acc[r][j])
-                                                                   : store(c + j * kLanes, acc[r][j]);
+    PEN_UNROLL for (int j = 0; j < kVectors; ++j) store_sums<kRows, Columns>(c, c_pitch, r, j, acc[r][j]);
   }
   if (PEN_UNLIKELY(!whole)) copy_rows(buffer, kColumns, t.c, t.c_pitch, kRows, t.columns);
 }

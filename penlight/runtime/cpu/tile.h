@@ -53,6 +53,14 @@ constexpr int kBusyRows = 4 / kTileVectors;
 constexpr int kBusyRows = 8 / kTileVectors;
 #endif
 
+// Where a half vector takes as long as a whole one, the halves of two rows share one: of 24 columns, a step of K then takes 3 multiply-adds
+// for two rows, not 4. acc[r][j] of an even row has the next one's half too, an odd row has none of its own.
+#if defined(PEN_TALL_TILES)
+constexpr bool kPairsHalves = true;
+#else
+constexpr bool kPairsHalves = false;
+#endif
+
 // A row alone: what decides is how fast B comes, from afar, so its tile is wider, and fetches so many lines ahead. Zen 5, GB/s: 2 vectors
 // 94 to 98 from the third cache level and 48 from memory, 4 vectors 104 to 109 and 48, 8 vectors 101 to 109 and 45. 0: as wide as others.
 #if defined(__SSE4_1__)
@@ -97,7 +105,7 @@ template <int kVectors, bool kHalf = false>
 static PEN_INLINE void load_columns(const float* b, int64_t panel_step, V (&columns)[kVectors]) {
   PEN_UNROLL for (int j = 0; j < kVectors; ++j) {
     const float* p = b + j * kLanes / kPanel * panel_step + j * kLanes % kPanel;
-    columns[j] = Width<kVectors, kHalf>::half(j) ? load_half(p) : load(p);
+    columns[j] = !Width<kVectors, kHalf>::half(j) ? load(p) : kPairsHalves ? load_halves(p, p) : load_half(p);
   }
 }
 
@@ -106,10 +114,25 @@ template <bool kHalf, int kRows, int kVectors>
 static PEN_INLINE void multiply_step(const float* const* p, int64_t k, const float* b, int64_t panel_step, V (&acc)[kRows][kVectors]) {
   V columns[kVectors];
   load_columns<kVectors, kHalf>(b, panel_step, columns);
-  PEN_UNROLL for (int r = 0; r < kRows; ++r) {
-    V x = set1(p[r][k]);
-    PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] =
-        Width<kVectors, kHalf>::half(j) ? fma_half(x, columns[j], acc[r][j]) : fma(x, columns[j], acc[r][j]);
+  if constexpr (kHalf && kPairsHalves) {
+    constexpr int kWhole = kVectors - 1;
+    PEN_UNROLL for (int r = 0; r < kRows; r += 2) {
+      const int other = r + 1 < kRows ? r + 1 : r;
+      V x = set1(p[r][k]), y = set1(p[other][k]);
+      keep(x);
+      keep(y);
+      PEN_UNROLL for (int j = 0; j < kWhole; ++j) {
+        acc[r][j] = fma(x, columns[j], acc[r][j]);
+        if (other > r) acc[other][j] = fma(y, columns[j], acc[other][j]);
+      }
+      acc[r][kWhole] = fma(halves(x, y), columns[kWhole], acc[r][kWhole]);
+    }
+  } else {
+    PEN_UNROLL for (int r = 0; r < kRows; ++r) {
+      V x = set1(p[r][k]);
+      PEN_UNROLL for (int j = 0; j < kVectors; ++j) acc[r][j] =
+          Width<kVectors, kHalf>::half(j) ? fma_half(x, columns[j], acc[r][j]) : fma(x, columns[j], acc[r][j]);
+    }
   }
 }
 

@@ -46,6 +46,16 @@ static PEN_INLINE V fma_half(V a, V b, V c) {
   return c;
 }
 #endif
+static PEN_INLINE V load_halves(const float* p, const float* q) {
+  if (p == q) return {_mm512_maskz_broadcast_f32x8(kAll, _mm256_loadu_ps(p))};
+  return {_mm512_maskz_insertf32x8(kAll, load_half(p).v, _mm256_loadu_ps(q), 1)};
+}
+static PEN_INLINE void store_halves(float* p, float* q, V a) {
+  store_half(p, a);
+  _mm256_storeu_ps(q, _mm512_maskz_extractf32x8_ps(0xff, a.v, 1));
+}
+static PEN_INLINE V halves(V a, V b) { return {_mm512_mask_blend_ps(0xff00, a.v, b.v)}; }
+static PEN_INLINE V twice(V a) { return {_mm512_maskz_shuffle_f32x4(kAll, a.v, a.v, 0x44)}; }
 static PEN_INLINE V set1(float f) { return {_mm512_set1_ps(f)}; }
 static PEN_INLINE V zero() { return {_mm512_setzero_ps()}; }
 

@@ -18,6 +18,8 @@
 //   gather(p, index)                        lane i is p[index[i]], or 0 where the index is below zero
 //   permute(a, index) permute(a, b, index)  lane i is lane index[i] of a, or of a and then b; where kHasPermute
 //   load_half store_half fma_half           lanes [0, kLanes / 2), the others undefined; where kHasHalves
+//   load_halves(p, q) store_halves(p, q, a) the lower half from or to p, the upper from or to q
+//   halves(a, b) twice(a)                   the lower half of a, then the upper half of b; the lower half of a, twice
 //   load_f16(p) store_f16(p, v)             f16 in memory, nearest; where kHasF16
 //   keep(v)                                 v is loaded once and stays in its register
 //   after(p, v)                             loads through the pointer p come after v is known
@@ -106,6 +108,10 @@ constexpr bool kHasHalves = false;  // never called then, but named in templates
 static PEN_INLINE V load_half(const float* p) { return load(p); }
 static PEN_INLINE void store_half(float* p, V a) { store(p, a); }
 static PEN_INLINE V fma_half(V a, V b, V c) { return fma(a, b, c); }
+static PEN_INLINE V load_halves(const float* p, const float*) { return load(p); }
+static PEN_INLINE void store_halves(float* p, float*, V a) { store(p, a); }
+static PEN_INLINE V halves(V a, V) { return a; }
+static PEN_INLINE V twice(V a) { return a; }
 #endif
 
 // GCC folds a load into every instruction that uses its value; where the load port is what limits, that is the limit

@@ -24,7 +24,7 @@ Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor&
   struct Work {
     RunFn run;
     Run arguments;
-  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &m->runner.random}};
+  } work = {run, {&from, &to, &plan, nullptr, nullptr, 0, plan.tasks, 0, &fault, nullptr, &m->runner.random, Caller{&m->runner, 0}}};
   PEN_TRY(machine_spend(m, op, to.numel()));
   if (plan.tasks <= 1) {
     run(work.arguments);
@@ -32,11 +32,12 @@ Status move_elements(Machine* m, const char* op, const Tensor& to, const Tensor&
   }
   const bool done = run_tasks(
       &m->runner, plan.tasks,
-      [](void* context, int64_t begin, int64_t end, int) {
+      [](void* context, int64_t begin, int64_t end, int worker) {
         const Work& w = *static_cast<const Work*>(context);
         Run arguments = w.arguments;
         arguments.begin = begin;
         arguments.end = end;
+        arguments.caller = w.arguments.caller.on(worker);
         w.run(arguments);
       },
       &work);
