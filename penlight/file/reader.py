@@ -286,7 +286,7 @@ class _Reader:
         groups = row["groups"]
         if groups and not (dtype == "f32" and row["size"] == _packed_bytes(layout, shape, groups)):
             raise self.damaged(
-                name, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
+                name, "a weight of f32 in a packed layout that can be undone, in as many bytes as it takes",
                 f"{row['size']} bytes in {groups} groups as {layout}",
             )  # fmt: skip
         start = offset + row["offset"]

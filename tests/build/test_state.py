@@ -35,7 +35,7 @@ def test_a_library_for_other_models_says_so(library: Any, counter: Path) -> None
             f.VERSION_WITH_STATE - 1,
         )
         assert (
-            "expected format version 3 or older, got version 4. Build a library for it: penlight build --model"
+            "expected format version 3 or older, got version 4. Use a library built with it: penlight build --model"
             in message
         )
 

@@ -105,14 +105,14 @@ bool leaves(const ThreadPool* pool, int worker) {
 // Its own share, then what others have left of theirs. `all`: whatever is left.
 void work(ThreadPool* pool, int worker, bool all) {
   Share& own = pool->shares[worker];
-  const bool fast = load(pool->speeds[worker]) >= kEven;
+  const bool whole = all || load(pool->speeds[worker]) >= kEven;
+  uint32_t begun = whole && !all ? kBegun : 0, done = 0;
   int64_t start = 0;
-  uint32_t done = 0;
-  for (int i = 0, owner = worker; i < pool->threads; ++i) {
+  for (int i = 0, owner = worker; i < pool->threads; ++i, begun = 0) {
     Share& share = pool->shares[owner];
     owner = owner + 1 < pool->threads ? owner + 1 : 0;
     int32_t task;
-    while ((fast || all || !leaves(pool, worker)) && take(&share, i == 0 && fast ? kBegun : 0, i == 0 || all, &task)) {
+    while ((whole || !leaves(pool, worker)) && take(&share, begun, i == 0 || all, &task)) {
       if (PEN_UNLIKELY(share.measuring) && done == 0) start = now_ns();
       share.run(share.context, task, task + 1, worker);
       ++done;
@@ -131,12 +131,12 @@ void learn(ThreadPool* pool) {
   int32_t all = 0;
   for (int i = 0; i < pool->threads; ++i) {
     int64_t& rate = pool->shares[i].rate;
-    const int32_t was = pool->speeds[i], is = was + (static_cast<int32_t>(rate ? rate / (best / kFull + 1) : kFull) - was) / 8;
-    if (is != was) __atomic_store_n(&pool->speeds[i], is, __ATOMIC_RELAXED);
+    const int32_t was = pool->speeds[i], more = (static_cast<int32_t>(rate ? rate / (best / kFull + 1) : kFull) - was) / 8;
+    if (more) __atomic_store_n(&pool->speeds[i], was + more, __ATOMIC_RELAXED);
     rate = 0;
-    all += speed_of(is);
+    all += speed_of(was + more);
   }
-  if (all != pool->speed) __atomic_store_n(&pool->speed, all, __ATOMIC_RELAXED);
+  __atomic_store_n(&pool->speed, all, __ATOMIC_RELAXED);
 }
 
 // Whether there is something to do for this thread, or it is time to go.
@@ -218,7 +218,7 @@ void start_threads(ThreadPool* pool) {
   pool->started = 0;
   pool->sleepers = 0;
   pool->given = 0;  // a child's other threads are gone, wherever they were
-  for (Share& share : pool->shares) share.word = share.done = 0;
+  memset(pool->shares, 0, sizeof pool->shares);
   pool->owner = getpid();
   for (int i = 1; i < pool->threads; ++i) {
     pool->shares[i].pool = pool;

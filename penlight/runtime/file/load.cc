@@ -44,7 +44,7 @@ struct Loader : Verifier {
       set_text(got, sizeof got, "version %u", h.version);
       return report(
           error, PEN_ERROR_VERSION, name, expected, got,
-          kHasState ? "Update Penlight, or save the model with an older one" : "Build a library for it: penlight build --model FILE");
+          kHasState ? "Update Penlight, or save the model with an older one" : "Use a library built with it: penlight build --model FILE");
     }
     if (h.version == 0) return fail("header", "a format version of 1 or more", "0");
     if (h.header_size < sizeof(Header) || h.header_size > 4096) return fail("header", "a header of 80 to 4096 bytes", "%u", h.header_size);
@@ -193,7 +193,7 @@ struct Loader : Verifier {
         return fail(called, "as many bytes as its dims say", "%llu instead of %lld", static_cast<unsigned long long>(c.size),
                     static_cast<long long>(bytes));
       if (c.groups && !is_packed(c))
-        return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as that takes",
+        return fail(called, "a weight of f32 in a packed layout that can be undone, in as many bytes as it takes",
                     "%llu bytes in %u groups as %s", static_cast<unsigned long long>(c.size), c.groups, m->string(c.layout));
     }
     return PEN_OK;
