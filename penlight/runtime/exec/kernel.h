@@ -134,6 +134,8 @@ class Patience {
   int64_t left_ = kAskedEvery;
   bool ended_ = false;
 };
+// Elements of an elementwise rule that loops (KernelEntry::loops) between two questions: each may be ten million steps.
+constexpr int64_t kLoopingPiece = 4;
 // Calls some(begin, end) for pieces of [0, n), as long as there is patience.
 template <class Some>
 static PEN_INLINE void in_pieces(Patience& patience, int64_t n, const Some& some) {
@@ -180,6 +182,7 @@ class Given {
   // of elementwise operators
   DType elementwise_dtype() const;
   DType elementwise_result() const;
+  bool elementwise_loops() const;  // one element may take a hundredth of a second
 
   // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
   Status fail(int input, const char* expected, const char* got_format, ...) const __attribute__((format(printf, 4, 5)));
@@ -295,6 +298,7 @@ struct KernelEntry {
   uint8_t outputs;    // how many results it has
   bool elementwise : 1;
   bool per_isa : 1;     // one function for each of kIsas, one after another
+  uint8_t loops : 2;    // elementwise operators: the input, from 1 on, that says how many steps an element takes; 0: none does
   DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key
