@@ -214,6 +214,22 @@ def test_tables_count_as_memory() -> None:
     assert penlight.load(nothing, threads=1, memory_limit=1 << 16)(torch.ones(0, 4)) == 0
 
 
+def test_what_the_making_of_tables_takes_counts_as_memory() -> None:
+    """Of a length that is prime: the filter, in double, is four megabytes beside tables of five, and is given back before the run."""
+
+    class Prime(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.rfft(x, n=131071).real.sum()
+
+    file, x = penlight.optimize(Prime(), (torch.ones(1, 4),)).to_bytes(), torch.ones(1, 4)
+    penlight.load(file, threads=1, memory_limit=10 << 20)(x)
+    with pytest.raises(penlight.RunError, match="memory_limit") as error:
+        penlight.load(file, threads=1, memory_limit=6 << 20)(x)
+    assert error.value.op == "rfft.f32", (
+        "the whole plan is over it too, but that is known when the filter has been made"
+    )
+
+
 @pytest.mark.parametrize(
     ("call", "n"),
     [

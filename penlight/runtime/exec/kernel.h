@@ -263,6 +263,8 @@ class Bind : public Lay {
   // When out of memory: a block that is thrown away (the plan fails after the rule), or null for more than kMaxParams bytes.
   static constexpr size_t kMaxParams = 4096;
   void* params_bytes(size_t size);
+  // Whether a rule may take so many bytes more, which it gives back before it returns. False: it must return PEN_ERROR_MEMORY.
+  bool may_take(int64_t bytes);
 
   // The row function of unary elementwise operator `name` (f32 to f32, at most 4 float attributes) for the current
   // instruction set; null if there is none such (the loader has checked the file's key list, so for valid files it is
