@@ -37,10 +37,22 @@ class Entry(NamedTuple):
     dtype: str  # of the inputs, conditions aside
     result: str
     per_isa: bool  # else in the base set only
+    loops: int  # which input, from 1 on, says how many steps an element takes; 0: all take about as long
 
 
 def elementwise_entries(ops: Mapping[str, Op]) -> list[Entry]:
-    return [Entry(r.key, r.symbol, r.inputs[-1], r.output, _is_per_isa(op, r)) for op in _rules(ops) for r in op.rows()]
+    return [
+        Entry(
+            r.key,
+            r.symbol,
+            r.inputs[-1],
+            r.output,
+            _is_per_isa(op, r),
+            [p.name for p in op.tensors].index(op.loops) + 1 if op.loops else 0,
+        )
+        for op in _rules(ops)
+        for r in op.rows()
+    ]
 
 
 def emit_elementwise(ops: Mapping[str, Op], chosen: Selection = EVERYTHING) -> dict[str, str]:

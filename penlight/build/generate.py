@@ -102,14 +102,20 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
     rows: dict[str, str] = {}  # by key
 
     def add(
-        key: str, rule: str, symbol: str, takes: tuple[str, str], sets: list[str], dtypes: tuple[str, str] | None
+        key: str,
+        rule: str,
+        symbol: str,
+        takes: tuple[str, str],
+        sets: list[str],
+        dtypes: tuple[str, str] | None,
+        loops: int = 0,
     ) -> None:
         op = ops[key.split(".")[0]]
         enums = ", ".join("DType::" + {"bool": "boolean"}.get(d, d) for d in dtypes or ("f32", "f32"))
         number = rules.setdefault(rule, len(rules))
         flags = ", ".join(str(flag).lower() for flag in (dtypes is not None, len(sets) > 1))
         rows[key] = (
-            f"{text(key)}, {text(op.compact_schema())}, {number}, {len(functions)}, {op.outputs}, {flags}, {enums}"
+            f"{text(key)}, {text(op.compact_schema())}, {number}, {len(functions)}, {op.outputs}, {flags}, {loops}, {enums}"
         )
         # A function for every set of the library, or for base alone: a set that has nothing of its own takes that of the one before.
         for i in range(len(isas) if len(sets) > 1 else 1):
@@ -126,12 +132,12 @@ def registry_source(ops: dict[str, Op], found: Scan, chosen: Selection, isas: li
                 _isas_of(kernel.source, isas) if kernel.per_isa else ["base"],
                 None,
             )
-    for key, symbol, dtype, result, per_isa in elementwise_entries(ops):
+    for key, symbol, dtype, result, per_isa, loops in elementwise_entries(ops):
         if chosen.has_key(key):
             row = "void*, const void* const*, const int64_t*, int64_t, const double*"
             takes = (row, "PvPKPKvPK{int64}{int64}PKd")
             sets = [isa for isa in isas if per_isa and not ISAS[isa].headers] or ["base"]
-            add(key, "elementwise", symbol, takes, sets, (dtype, result))
+            add(key, "elementwise", symbol, takes, sets, (dtype, result), loops)
     if chosen.keys is not None and (missing := chosen.keys - set(rows)):
         raise ValueError(f"no kernels for these keys: {', '.join(sorted(missing))}")
     shapes = [Function(("pen", f"{rule}_shape"), "Shapes& s", "RNS_6ShapesE") for rule in rules]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -137,6 +138,11 @@ class Op:
                 f"operator {self.name!r}: layout {self.layout!r} is not channels, follow, plain, view or turned"
             )
         OPS[self.name] = self
+        if not self.module:  # whoever imports it first, load_all or one that needs just this operator
+            frame: Any = sys._getframe(1)
+            while frame.f_globals.get("__name__") == __name__:
+                frame = frame.f_back
+            self.module = frame.f_globals["__name__"]
 
     def from_aten(self, *names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         """Registers a converter for aten overloads ("conv2d", "add.Tensor"; no suffix: the default overload).
@@ -223,10 +229,7 @@ def load_all() -> dict[str, Op]:
         for info in sorted(pkgutil.walk_packages(package.__path__, "penlight.ops."), key=lambda i: i.name):
             if info.name.count(".") == 2 and not info.ispkg:
                 continue
-            before = set(OPS)
             importlib.import_module(info.name)
-            for name in set(OPS) - before:
-                OPS[name].module = OPS[name].module or info.name  # may be declared on behalf of another module's import
         _loaded.append(True)
     return OPS
 

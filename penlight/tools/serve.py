@@ -7,10 +7,12 @@ from memory and gets nothing: pictures, results and times stay on the device.
 from __future__ import annotations
 
 import base64
+import contextlib
 import functools
 import json
 import socket
 import sys
+import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from pathlib import Path
@@ -50,6 +52,8 @@ TYPES = {
     ".wasm": "application/wasm",
 }
 LOCAL = "127.0.0.1"
+MOST_CONNECTIONS = 32  # at once: a page takes six
+BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _NAMES = {np.dtype(numpy_name): name for name, (_, numpy_name) in DTYPES.items() if name != "bf16"}
 
 
@@ -152,6 +156,32 @@ def _names_of(host: str) -> frozenset[str]:
 
 
 class _Server(ThreadingHTTPServer):
+    """Each connection has a thread, and may say nothing for a minute: who opens thousands is told to come back."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.free = threading.BoundedSemaphore(MOST_CONNECTIONS)
+        super().__init__(*arguments)
+
+    def process_request(self, request: Any, address: Any) -> None:
+        if not self.free.acquire(blocking=False):
+            request.setblocking(False)  # nobody else waits for who does not read this
+            with contextlib.suppress(OSError):
+                request.recv(1 << 16)  # what is not read when it is closed takes the answer with it
+            with contextlib.suppress(OSError):
+                request.send(BUSY)
+            return self.shutdown_request(request)
+        try:
+            return super().process_request(request, address)
+        except BaseException:  # no thread began
+            self.free.release()
+            raise
+
+    def process_request_thread(self, request: Any, address: Any) -> None:
+        try:
+            super().process_request_thread(request, address)
+        finally:
+            self.free.release()
+
     def handle_error(self, request: Any, address: Any) -> None:
         """A browser that goes away, or says nothing for long, is no mistake of ours to show a traceback for."""
         if not isinstance(sys.exc_info()[1], OSError):

@@ -160,6 +160,60 @@ def test_tables_of_a_flatbuffer_that_share_a_long_layout(modest: None) -> None:
         read(bytes(head))
 
 
+def flatbuffer(values: list[tuple[int, bytes]]) -> bytes:
+    """A program of these values: their kinds, and tables or structs, of which each says how far into it a reader begins (8 bytes)."""
+    head = bytearray(struct.pack("<I4s", 0, b"PTMF"))
+    module_layout = len(head)
+    head += struct.pack("<2H5H2x", 14, 12, 4, 0, 0, 0, 8)
+    value_layout = len(head)
+    head += struct.pack("<2H2H", 8, 12, 4, 8)
+    root = len(head)
+    struct.pack_into("<I", head, 0, root)
+    head += struct.pack("<iII", root - module_layout, 9, 4) + struct.pack("<I", len(values)) + bytes(4 * len(values))
+    for i, (kind, data) in enumerate(values):
+        head += bytes(-len(head) % 8)
+        at, place = len(head), root + 16 + 4 * i
+        struct.pack_into("<I", head, place, at - place)
+        begin = struct.unpack_from("<Q", data)[0]
+        head += struct.pack("<iB3xI", at - value_layout, kind, 4 + begin) + data[8:]
+    return bytes(head)
+
+
+def flat_complex(value: complex) -> tuple[int, bytes]:
+    return 4, struct.pack("<Q2d", 0, value.real, value.imag)
+
+
+def flat_int(value: int) -> tuple[int, bytes]:
+    return 1, struct.pack("<Qq", 0, value)
+
+
+def flat_of(kind: int, *fields: list[int]) -> tuple[int, bytes]:
+    """A tuple (8) or a dict (9): vectors of the numbers of other values."""
+    layout = struct.pack(
+        f"<2H{len(fields)}H", 4 + 2 * len(fields), 4 + 4 * len(fields), *(4 + 4 * i for i in range(len(fields)))
+    )
+    offsets, vectors = b"", b""
+    for i, items in enumerate(fields):
+        offsets += struct.pack("<I", 4 * (len(fields) - i) + len(vectors))
+        vectors += struct.pack(f"<I{len(items)}I", len(items), *items)
+    return kind, struct.pack("<Q", len(layout)) + layout + struct.pack("<i", len(layout)) + offsets + vectors
+
+
+def test_keys_of_one_hash_in_a_flatbuffer() -> None:
+    """As in a zip file, above."""
+    numbers = [flat_complex(complex(5.0 - 1_000_003 * i, i)) for i in range(4_000)]
+    assert len({hash(complex(5.0 - 1_000_003 * i, i)) for i in range(4_000)}) == 1
+    everything = list(range(len(numbers)))
+    with pytest.raises(CaptureError, match=WORDS):
+        read(flatbuffer([*numbers, flat_of(9, everything, everything)]))
+    pairs = [flat_int(-1), flat_int(-2), flat_of(8, [0, 1]), flat_of(9, [2], [0])]
+    with pytest.raises(CaptureError, match="a dict has a tuple, a list or a dict as a key"):
+        read(flatbuffer(pairs))
+    few = [*numbers[:10], flat_of(9, everything[:10], everything[:10])]
+    with pytest.raises(CaptureError, match="its state, value 0, is complex, expected a module"):  # all else is well
+        read(flatbuffer(few))
+
+
 def shared_state(levels: int) -> bytes:
     """Modules, each of which holds the next one twice, and lists that do so too."""
     inner = build.module({"training": b"\x89", "n": b"K\1"}, "Inner")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
+
 import pytest
 
 from penlight.ops import registry
@@ -31,3 +35,12 @@ def test_all_of_core_aten_is_claimed_or_has_its_reason() -> None:
     registry.load_all()
     known = {*registry.ATEN, *registry.COMPOSITES, *registry.COMPLEX}
     assert [name for name in core_aten() if name not in known and refusal(name) is None] == []
+
+
+def test_operators_know_their_folder_whoever_imports_them_first() -> None:
+    """One that was imported before all others had none, and the table could not be written in that process."""
+    code = "import penlight.ops.quantized.dynamic; from penlight.ops import registry; print({o.module for o in registry.load_all().values()})"
+    modules = ast.literal_eval(
+        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    )
+    assert [m for m in modules if not m.startswith("penlight.ops.")] == []

@@ -214,6 +214,41 @@ def test_tables_count_as_memory() -> None:
     assert penlight.load(nothing, threads=1, memory_limit=1 << 16)(torch.ones(0, 4)) == 0
 
 
+def test_what_the_making_of_tables_takes_counts_as_memory() -> None:
+    """Of a length that is prime: the filter, in double, is four megabytes beside tables of five, and is given back before the run."""
+
+    class Prime(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.fft.rfft(x, n=131071).real.sum()
+
+    file, x = penlight.optimize(Prime(), (torch.ones(1, 4),)).to_bytes(), torch.ones(1, 4)
+    penlight.load(file, threads=1, memory_limit=10 << 20)(x)
+    with pytest.raises(penlight.RunError, match="memory_limit") as error:
+        penlight.load(file, threads=1, memory_limit=6 << 20)(x)
+    assert error.value.op == "rfft.f32", (
+        "the whole plan is over it too, but that is known when the filter has been made"
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "n"),
+    [
+        ("laguerre_polynomial_l(r1, r2)", np.full(10, 1000.0)), ("laguerre_polynomial_l(r1, r2)", np.full((3, 1, 1), 333, np.int32)),
+        ("chebyshev_polynomial_t(r1, r2)", np.full(1, 1000.0)), ("hermite_polynomial_h.n_scalar(r1, 1000)", None),
+    ],
+)  # fmt: skip
+def test_degrees_of_polynomials_count_as_steps(call: str, n: Any) -> None:
+    """An element of degree ten million takes as long as a small network."""
+    x = np.full((1, 10), 1.25)
+    text = f"forward(self, {'x' if n is None else 'x, n'}):\n r3 = aten::special_{call}\n return(r3)"
+    given = [x] if n is None else [x, n]
+    load(text, max_steps=11_000)(*given)
+    with pytest.raises(penlight.RunError, match=r"at most 9000 steps \(max_steps\)"):
+        load(text, max_steps=9000)(*given)
+    big = [x, *([] if n is None else [np.full_like(n, 1e9)])]  # above all that are computed: NaN, at once
+    load(text.replace("1000)", "1000000000)"), max_steps=1000)(*big)
+
+
 def test_defaults() -> None:
     assert limits.MAX_STEPS == 1 << 44
     assert limits.chosen(None, None) == (limits.machine_memory(), 1 << 44)
@@ -279,7 +314,10 @@ WHOLE = {
     "sort": ("r2, r3 = aten::sort(r1, -1, False)", 1, "numbers(60_000_000)"),
     "windows": ("r2 = aten::max_pool2d(r1, [2001, 2001], [1, 1], [0, 0], [1, 1], False)", 1, "np.zeros((1, 1, 4000, 4000), np.float32)"),
     "one row of a convolution": ("r3 = aten::conv1d(r1, r2, None, [1], [0], [1], 1)", 2, "numbers(4_000_000).reshape(1, 1, -1), numbers(1_000_000).reshape(1, 1, -1)"),
+    "one row of a depthwise convolution": ("r3 = aten::conv1d(r1, r2, None, [1], [0], [1], 8)", 2, "numbers(8_000_000).reshape(1, 8, -1), numbers(2_400_000).reshape(8, 1, -1)"),
     "nms": ("r3 = torchvision::nms(r1, r2, 0.5)", 2, "np.add.outer(np.arange(800_000) * 10, [0, 0, 5, 5]).astype(np.float32), numbers(800_000)"),
+    "polynomials in one piece": ("r3 = aten::special_laguerre_polynomial_l(r1, r2)", 2, "np.full(10_000, 0.5), np.full(10_000, 1e7)"),
+    "polynomials": ("r3 = aten::special_legendre_polynomial_p(r1, r2)", 2, "np.full((1000, 1), 0.5), np.full((1000, 100), 1e7)"),
     "drawing": ("r2 = aten::multinomial(r1, 20000000, True, None)", 1, "np.ones(5_000_000, np.float32)"),
     "ctc": ("r3 = aten::ctc_loss.IntList(r1, r2, [100000], [20000], 0, 0, False)", 2, "np.full((100_000, 1, 10), -2.3, np.float32), np.full((1, 20_000), 3)"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
@@ -319,11 +357,11 @@ except KeyboardInterrupt:
 """
 PLANNED = """
 import penlight, torch
-class Attention(torch.nn.Module):
+class Endless(torch.nn.Module):
     def forward(self, x):
-        return torch.nn.functional.scaled_dot_product_attention(x, x, x)
-x = torch.full((1, 1, 400_000, 64), 0.5)
-model = penlight.optimize(Attention(), (x,), threads={threads})
+        return {call}
+x = {x}
+model = penlight.optimize(Endless(), (x,), threads={threads})
 try:
     print("ready", flush=True)
     model(x)
@@ -375,9 +413,21 @@ def test_ctrl_c_ends_interpreted_code(what: str, threads: int) -> None:
     interrupt(SCRIPT.format(text=text, arguments=arguments, threads=threads))
 
 
+PLANNED_CALLS = {
+    "attention": ("torch.nn.functional.scaled_dot_product_attention(x, x, x)", "torch.full((1, 1, 400_000, 64), 0.5)"),
+    "polynomials": ("torch.special.legendre_polynomial_p(0.5 * torch.ones_like(x), x)", "torch.full((10_000,), 1e7)"),
+    "polynomials in short rows": (
+        "torch.special.laguerre_polynomial_l(x[:, :1], x)",
+        "torch.stack([torch.full((5_000,), i) for i in (0.5, 1e7)], 1)",
+    ),
+}
+
+
 @pytest.mark.parametrize("threads", [1, 2])
-def test_ctrl_c_ends_planned_code(threads: int) -> None:
-    interrupt(PLANNED.format(threads=threads))
+@pytest.mark.parametrize("what", PLANNED_CALLS)
+def test_ctrl_c_ends_planned_code(what: str, threads: int) -> None:
+    call, x = PLANNED_CALLS[what]
+    interrupt(PLANNED.format(call=call, x=x, threads=threads))
 
 
 @pytest.mark.slow

@@ -13,10 +13,11 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,27 @@ def test_server(two: Path) -> None:
     assert facts["preprocessing"] is None
     assert facts["inputs_from"] == "random numbers"
     assert [i["tensor"]["shape"] for i in facts["inputs"]] == [[2, 5], [2, 5]]
+
+
+def test_only_so_many_connections_at_once(two: Path) -> None:
+    """Each has a thread for a minute, though it says nothing. One more is told to come back, and may when another went."""
+    with served(two, two) as url:
+        at = ("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/")))
+        with ExitStack() as silent:
+            first = socket.create_connection(at, timeout=20)
+            for _ in range(serve.MOST_CONNECTIONS - 1):
+                silent.enter_context(socket.create_connection(at, timeout=20))
+            with socket.create_connection(at, timeout=20) as more:
+                assert more.recv(100).startswith(b"HTTP/1.0 503 ")
+            first.close()
+            for _ in range(200):  # until its thread has seen that
+                with socket.create_connection(at, timeout=20) as next_one:
+                    next_one.sendall(b"GET /page.mjs HTTP/1.0\r\n\r\n")
+                    with suppress(ConnectionError):
+                        if next_one.recv(100).startswith(b"HTTP/1.0 200 "):
+                            return
+                time.sleep(0.05)
+            raise AssertionError("a place that was free again is not given away")
 
 
 @pytest.mark.parametrize(

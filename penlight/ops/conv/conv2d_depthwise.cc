@@ -47,6 +47,8 @@ static PEN_OUTER void conv_depthwise(const Run& r, DepthwiseTiles tiles) {
   l.weights = r.in[1].as<float>();
   l.bias = r.in[2].data ? r.in[2].as<float>() : nullptr;
   l.act = &p.act;
+  Patience patience(r);
+  l.ask(patience);
   int64_t units = (l.channels + kColumnUnit - 1) / kColumnUnit;
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.pixel_units, p.pixel_tasks, task / p.column_tasks), columns = part(units, p.column_tasks, task % p.column_tasks);

@@ -138,6 +138,8 @@ static PEN_OUTER void expand_depthwise(const Run& r, DepthwiseTiles tiles) {
   l.weights = r.in[3].as<float>();
   l.bias = r.in[4].data ? r.in[4].as<float>() : nullptr;
   l.act = &p.act;
+  Patience patience(r);
+  l.ask(patience);
   for (int64_t task = r.begin; task < r.end; ++task) {
     int64_t block = task % p.blocks, n = task / p.blocks / p.row_tasks;
     Range range = part(oh, p.row_tasks, task / p.blocks % p.row_tasks);

@@ -60,7 +60,7 @@ class ElementwiseOp(Op):
 
     on_vectors = True  # f32 rows are loops over vectors, else over numbers
     aten: tuple[str, ...] = ()
-    names = of = on_bool = ""
+    names = of = on_bool = loops = ""
     exact = False
     forms: Mapping[str, str] = {}
 
@@ -121,6 +121,7 @@ def elementwise(
     names: str = "",
     forms: Mapping[str, str] | None = None,
     q8: bool = False,
+    loops: str = "",
 ) -> Callable[[Callable[..., Term]], ElementwiseOp]:
     """Declares the decorated rule as an operator.
 
@@ -135,6 +136,8 @@ def elementwise(
     not rounded to the tensor's half float first. In the VM alone: names: torch's for the tensors, where they are not self and
     other, and * where the rest goes by name; forms: what torch calls a form ("mul.Tensor_out": "mul.out"), "" for one that it
     lacks, or that a PEN_OP has because it takes more.
+
+    loops: the tensor whose number says how many steps an element may take: a run asks its caller more often, and the VM counts them.
     """
     names_of_aten = (aten,) if isinstance(aten, str) else tuple(aten)
 
@@ -161,7 +164,7 @@ def elementwise(
         )
         op.fold = op.fold_arrays if dtypes != SPECIAL else None
         op.on_vectors, op.aten, op.of, op.on_bool, op.exact = on_vectors, names_of_aten, of, on_bool, exact
-        op.names, op.forms = names, forms or {}
+        op.names, op.forms, op.loops = names, forms or {}, loops
         if "condition" in tensors:  # the dtype is that of the values, not of the first input
             op.select = lambda node: Selection(f"{op.name}.{_dtype(node, -1)}")
 

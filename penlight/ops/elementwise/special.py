@@ -32,6 +32,7 @@ def function(
     avoid: tuple[float, ...] = (),
     names: str = "",
     of: str = "",
+    loops: str = "",
 ) -> ElementwiseOp:
     """An operator that is one function of runtime/cpu/special.h. Samples compare with torch's f64, as its f32 is coarser."""
     call: Callable[..., Term] = e.special(name, arity)
@@ -49,7 +50,7 @@ def function(
     def oracle(torch: Any, *xs: Any) -> Any:
         return getattr(torch.ops.aten, aten[0])(*(x.double() for x in xs)).float()
 
-    return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid, names=names, of=of)(rule)
+    return elementwise(aten=aten, dtypes=SPECIAL, oracle=oracle, avoid=avoid, names=names, of=of, loops=loops)(rule)
 
 
 digamma = function(
@@ -96,7 +97,7 @@ airy_ai = function("airy_ai", "special_airy_ai", "Airy's function Ai", avoid=HUG
 
 def polynomial(name: str, aten: str, doc: str, shifted: str = "") -> None:
     """A polynomial family in x, of degree n; `shifted`: also the one in 2x - 1, under that name."""
-    op = function(name, _overloads(aten), doc, 2, (*HUGE, *NAN), names="x n")
+    op = function(name, _overloads(aten), doc, 2, (*HUGE, *NAN), names="x n", loops="b")
     if shifted:
 
         @op.from_aten(*_overloads(shifted))

@@ -113,6 +113,7 @@ static PEN_SMALL Status bind_lines(Bind& b, FftKind kind) {
   if (!p) return PEN_ERROR_MEMORY;
   float* tables = reinterpret_cast<float*>(p + 1);
   *p = layout;
+  if (!b.may_take(fft_filter_bytes(p->plan))) return PEN_ERROR_MEMORY;
   PEN_TRY(fft_tables(p->plan, tables, [&] { return b.go_on(); }));
   for (int64_t k = 0; p->is_half && k <= n / 2; ++k) {
     double re, im_part;

@@ -107,6 +107,9 @@ static inline pen_status fft_double(double* re, double* im, int64_t n, const GoO
   return PEN_OK;
 }
 
+// What the making of the tables takes besides them: the filter in double.
+static inline int64_t fft_filter_bytes(const FftPlan& p) { return p.chirp < 0 ? 0 : 2 * p.core * static_cast<int64_t>(sizeof(double)); }
+
 // The numbers of the tables, or an error.
 template <class GoOn>
 static inline pen_status fft_tables(const FftPlan& p, float* tables, const GoOn& go_on) {
@@ -130,7 +133,7 @@ static inline pen_status fft_tables(const FftPlan& p, float* tables, const GoOn&
     }
   }
   if (p.chirp < 0) return PEN_OK;
-  double* filter = static_cast<double*>(calloc(static_cast<size_t>(2 * p.core), sizeof(double)));
+  double* filter = static_cast<double*>(calloc(1, static_cast<size_t>(fft_filter_bytes(p))));
   if (!filter) return PEN_ERROR_MEMORY;
   pen_status status = PEN_OK;
   for (int64_t k = 0; k < p.n && !status; ++k) {

@@ -41,6 +41,14 @@ void* Bind::params_bytes(size_t size) {
   return size <= kMaxParams ? state->spare : nullptr;
 }
 
+bool Bind::may_take(int64_t bytes) {
+  const uint64_t held = state->plan->other_bytes, all = held + static_cast<uint64_t>(bytes);
+  if (!kCountsTables || !state->memory_limit || all <= state->memory_limit) return true;
+  state->plan->other_bytes = all;  // for the error
+  state->starved = true;
+  return false;
+}
+
 // Whether an elementwise operator maps one f32 to one f32, with at most as many float attributes as an activation can
 // carry. The name comes from the file: "cast.i64" and "add" are operators too.
 static bool is_activation(const KernelEntry& entry) {

@@ -222,7 +222,13 @@ PEN_OUTER void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
   int64_t phases = l.stride == 1 ? l.dilation : 1;
   int64_t channels = l.c_end - l.c_begin;
   bool reuse = l.dilation == phases && channels >= kTileChannels && tiles(l.kernel, l.stride, Tile::whole);
-  for (int64_t i = 0; i < l.count; ++i) reuse &= l.lines[i].taps > 0 && l.lines[i].planes > 0;
+  int64_t rows = 0;  // of taps
+  for (int64_t i = 0; i < l.count; ++i) {
+    reuse &= l.lines[i].taps > 0 && l.lines[i].planes > 0;
+    rows += l.lines[i].taps * l.lines[i].planes;
+  }
+  const int64_t tile_work = 1 + kOutputs * rows * l.kernel * channels;  // multiply-adds
+  constexpr int64_t kPieceWork = 1 << 22;
   int64_t last = (kOutputs - 1) * l.stride + l.kernel - 1, reach = last * phases;  // pixel of a whole tile, from its first
   int64_t wide = reuse ? kTileChannels : kLanes;
 
@@ -256,7 +262,9 @@ PEN_OUTER void run_depthwise(const DepthwiseLines& l, DepthwiseTiles tiles) {
         int64_t step = kOutputs * l.stride * phases;  // how many more start this far on and are whole too
         d.tiles += (l.width - 1 - at - reach) / step;
         d.tiles = d.tiles < (outputs - o) / kOutputs ? d.tiles : (outputs - o) / kOutputs;
+        if (kAsks && d.tiles > 1 + kPieceWork / tile_work) d.tiles = 1 + kPieceWork / tile_work;
       }
+      if (kAsks && l.ends(d.tiles * tile_work)) return;
       d.low = at < 0 ? (-at + phases - 1) / phases : 0;
       d.high = at < l.width ? (l.width - at + phases - 1) / phases : 0;
       bool edge = d.count == kOutputs && d.low <= l.kernel / 2 && d.high > last - l.kernel / 2;

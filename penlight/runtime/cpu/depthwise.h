@@ -33,6 +33,14 @@ struct DepthwiseLines {
   const float* weights;
   const float* bias;  // null: none
   const Activation* act;
+#if defined(PEN_FLOATS_ONLY)
+  PEN_INLINE void ask(Patience&) {}
+  PEN_INLINE bool ends(int64_t) const { return false; }
+#else
+  Patience* patience;  // between pieces of a row, which may be all that there is
+  PEN_INLINE void ask(Patience& p) { patience = &p; }
+  PEN_INLINE bool ends(int64_t work) const { return patience->ends(work); }
+#endif
 };
 
 // Code for kernels of some widths and strides 1 and 2, which loads each pixel once; null for others, which there is code for that is

@@ -26,6 +26,7 @@ struct ElementwisePlan : Loops<kMaxInputs> {
   int64_t units, tasks;                   // units: rows where `blocks`, else elements
   bool blocks;
   bool packed[kMaxInputs];
+  bool loops;
   double args[kMaxArgs];
 };
 
@@ -169,7 +170,8 @@ PEN_SMALL Status elementwise_bind(Bind& b) {
   p->make(b.out(0), p->inputs, [&](int i) -> const Tensor& { return b.in(i); });
   p->out_size = dtype_size(b.elementwise_result());
   int64_t elements = b.out(0).numel(), scratch = 0;
-  p->blocks = p->rank > 1 && p->dims[0] < kShortRow && p->out[1] == p->dims[0];
+  if (kAsks) p->loops = b.elementwise_loops();
+  p->blocks = p->rank > 1 && p->dims[0] < kShortRow && p->out[1] == p->dims[0] && !(kAsks && p->loops);
   for (int i = 0; i < p->inputs; ++i) {
     const int64_t* strides = p->in[i];
     p->in_size[i] = dtype_size(b.in(i).dtype);
@@ -189,6 +191,11 @@ PEN_SMALL Status elementwise_bind(Bind& b) {
 void elementwise_run(const Run& r) {
   const ElementwisePlan& p = r.as<ElementwisePlan>();
   Range range = {part(p.units, p.tasks, r.begin).begin, part(p.units, p.tasks, r.end - 1).end};
+  if (kAsks && p.loops) {
+    for (int64_t at = range.begin; at < range.end && !r.caller.ends(); at += kLoopingPiece)
+      run_rows(r, p, at, range.end - at < kLoopingPiece ? range.end : at + kLoopingPiece);
+    return;
+  }
   p.blocks ? run_blocks(r, p, range.begin, range.end) : run_rows(r, p, range.begin, range.end);
 }
 

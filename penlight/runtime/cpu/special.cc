@@ -267,7 +267,6 @@ double airy_ai(double x) {
 namespace {
 
 // A degree as a whole number, -1 for none. Past the last that is computed (a loop takes that many steps), NaN comes out.
-constexpr double kMaxDegree = 1e7;
 double degree(double n) { return n > -1 && n < kInf ? trunc(n) : -1; }
 
 // All four kinds go on by P(k + 1) = 2x P(k) - P(k - 1), 18.9.1; they differ in P(1).

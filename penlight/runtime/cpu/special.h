@@ -31,7 +31,8 @@ double bessel_k0e(double x);  // times e**x
 double bessel_k1e(double x);
 double airy_ai(double x);
 
-// Polynomials of degree n (cut towards zero; 0 below zero).
+// Polynomials of degree n (cut towards zero; 0 below zero, NaN above kMaxDegree), in at most n steps.
+constexpr double kMaxDegree = 1e7;
 double chebyshev_t(double x, double n);
 double chebyshev_u(double x, double n);
 double chebyshev_v(double x, double n);

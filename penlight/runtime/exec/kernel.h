@@ -134,6 +134,8 @@ class Patience {
   int64_t left_ = kAskedEvery;
   bool ended_ = false;
 };
+// Elements of an elementwise rule that loops (KernelEntry::loops) between two questions: each may be ten million steps.
+constexpr int64_t kLoopingPiece = 4;
 // Calls some(begin, end) for pieces of [0, n), as long as there is patience.
 template <class Some>
 static PEN_INLINE void in_pieces(Patience& patience, int64_t n, const Some& some) {
@@ -180,6 +182,7 @@ class Given {
   // of elementwise operators
   DType elementwise_dtype() const;
   DType elementwise_result() const;
+  bool elementwise_loops() const;  // one element may take a hundredth of a second
 
   // Reports an error in words and returns its status: what was expected of which input (-1: of the node), what came.
   Status fail(int input, const char* expected, const char* got_format, ...) const __attribute__((format(printf, 4, 5)));
@@ -260,6 +263,8 @@ class Bind : public Lay {
   // When out of memory: a block that is thrown away (the plan fails after the rule), or null for more than kMaxParams bytes.
   static constexpr size_t kMaxParams = 4096;
   void* params_bytes(size_t size);
+  // Whether a rule may take so many bytes more, which it gives back before it returns. False: it must return PEN_ERROR_MEMORY.
+  bool may_take(int64_t bytes);
 
   // The row function of unary elementwise operator `name` (f32 to f32, at most 4 float attributes) for the current
   // instruction set; null if there is none such (the loader has checked the file's key list, so for valid files it is
@@ -295,6 +300,7 @@ struct KernelEntry {
   uint8_t outputs;    // how many results it has
   bool elementwise : 1;
   bool per_isa : 1;     // one function for each of kIsas, one after another
+  uint8_t loops : 2;    // elementwise operators: the input, from 1 on, that says how many steps an element takes; 0: none does
   DType dtype, result;  // elementwise operators: dtype of inputs and of the output
 };
 extern const KernelEntry kKernels[];  // sorted by key

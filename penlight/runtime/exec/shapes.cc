@@ -45,6 +45,7 @@ DType Given::declared_dtype(int i) const {
 const Quant* Given::declared_quant(int i) const { return state->step->out[i].quant; }
 DType Given::elementwise_dtype() const { return state->entry->dtype; }
 DType Given::elementwise_result() const { return state->entry->result; }
+bool Given::elementwise_loops() const { return state->entry->loops != 0; }
 
 Status Given::fail(int input, const char* expected, const char* got_format, ...) const {
   char got[160], tensor[96];

@@ -1,6 +1,7 @@
 #include "penlight/runtime/vm/rows.h"
 
 #include "penlight/runtime/base/dims.h"
+#include "penlight/runtime/cpu/special.h"
 #include "penlight/runtime/exec/isa.h"
 #include "penlight/runtime/vm/graph.h"
 #include "penlight/runtime/vm/images.h"
@@ -150,13 +151,16 @@ struct Rows::Walk : Loops<kMaxTensors> {
   int64_t elements, tasks;
   char* data;
   int64_t size;
-  char* scratch;  // for each thread, kChunk elements of each step but the last
+  char* scratch;   // for each thread, kChunk elements of each step but the last
+  int64_t most;    // elements that all steps do before the next ones
+  Runner* runner;  // null: no step loops, and nobody is asked between
 
-  // `n` elements side by side in the result, from these places on.
-  void row(char* to, const char* const* from, int64_t n, char* between) const {
+  // `n` elements side by side in the result, from these places on. False: the caller wants the run to end.
+  bool row(char* to, const char* const* from, int64_t n, char* between, int worker) const {
     const Rows& r = *rows;
     for (int64_t at = 0; at < n;) {
-      int64_t count = last > 0 && n - at > kChunk ? kChunk : n - at;
+      if (runner && is_to_end(runner, worker)) return false;
+      int64_t count = n - at > most ? most : n - at;
       for (int s = 0; s <= last; ++s) {
         const Step& step = r.steps_[s];
         const void* in_data[3];
@@ -178,6 +182,7 @@ struct Rows::Walk : Loops<kMaxTensors> {
       }
       at += count;
     }
+    return true;
   }
 
   void run(int64_t begin, int64_t end, int worker) const {
@@ -194,7 +199,7 @@ struct Rows::Walk : Loops<kMaxTensors> {
       const char* data_in[kMaxTensors];
       for (int i = 0; i < rows->tensor_count_; ++i)
         data_in[i] = rows->tensors_[i].data + (from[i] + at * in[i][0]) * dtype_size(rows->tensors_[i].dtype);
-      row(data + (to + at) * size, data_in, count, between);
+      if (!row(data + (to + at) * size, data_in, count, between, worker)) return;
       begin += count;
       at = 0;
       for (int d = 1; d < rank; ++d) {
@@ -240,6 +245,30 @@ TensorObject* Rows::fresh(DType dtype, const Shape& shape, bool row_major) const
   return made;
 }
 
+// What the elements of a step that loops take: as many steps as their numbers say.
+Status Rows::spend_loops(const Step& step, int64_t elements) const {
+  int item = step.in[step.kernel->loops - 1];
+  while (items_[item].step >= 0) item = steps_[items_[item].step].in[0];  // it was cast
+  const Item& from = items_[item];
+  Tensor t = {};
+  if (from.tensor >= 0) t = tensors_[from.tensor];
+  const int64_t numbers = t.numel(), repeats = elements / numbers;
+  int64_t index[kMaxRank] = {}, at = 0;
+  for (int64_t i = 0; i < numbers; ++i) {
+    const double count = number_at(from.dtype, from.tensor < 0 ? from.bytes : t.data + at * dtype_size(from.dtype)).number();
+    int64_t steps = count > 0 && count <= special::kMaxDegree ? static_cast<int64_t>(count) : 0;  // others end at once
+    if (mul_overflows(steps, repeats, &steps)) steps = INT64_MAX;
+    PEN_TRY(steps >> 32 ? call_.spend(steps) : call_.walk(1 + steps));
+    for (int d = t.rank - 1; d >= 0; --d) {
+      at += t.strides[d];
+      if (++index[d] < t.dims[d]) break;
+      at -= index[d] * t.strides[d];
+      index[d] = 0;
+    }
+  }
+  return PEN_OK;
+}
+
 Status Rows::compute(int value, const Tensor& out) {
   PEN_TRY(finish(call_.machine));
   Walk w;
@@ -251,6 +280,14 @@ Status Rows::compute(int value, const Tensor& out) {
   w.last = items_[value].step;
   if (w.elements == 0) return PEN_OK;
   PEN_TRY(call_.spend(w.elements));
+  w.most = w.last > 0 ? kChunk : INT64_MAX;
+  w.runner = nullptr;
+  for (int s = 0; s <= w.last; ++s) {
+    if (!steps_[s].kernel->loops) continue;
+    PEN_TRY(spend_loops(steps_[s], w.elements));
+    w.most = kLoopingPiece;
+    w.runner = &call_.machine->runner;
+  }
   w.make(out, tensor_count_, [&](int i) -> const Tensor& { return tensors_[i]; });
   ThreadPool* pool = call_.machine->runner.pool;
   if (w.last > 0) {
@@ -261,9 +298,10 @@ Status Rows::compute(int value, const Tensor& out) {
   }
   w.tasks = task_count(w.elements, kGrain);
   bool done = true;
-  if (w.tasks == 1)
+  if (w.tasks == 1) {
     w.run(0, w.elements, 0);
-  else
+    done = !w.runner || !w.runner->cancelled;
+  } else {
     done = run_tasks(
         &call_.machine->runner, w.tasks,
         [](void* context, int64_t begin, int64_t end, int worker) {
@@ -271,6 +309,7 @@ Status Rows::compute(int value, const Tensor& out) {
           walk.run(part(walk.elements, walk.tasks, begin).begin, part(walk.elements, walk.tasks, end - 1).end, worker);
         },
         &w);
+  }
   free(w.scratch);
   return done ? PEN_OK : report_cancelled(&call_.machine->runner);
 }

@@ -56,6 +56,7 @@ class Rows {
   bool fits_in(const TensorObject& to, DType dtype, const Shape& shape) const;
   Status broadcast_inputs(Shape* shape) const;
   Status compute(int value, const Tensor& out);
+  Status spend_loops(const Step& step, int64_t elements) const;
   bool join(int value);
   TensorObject* fresh(DType dtype, const Shape& shape, bool row_major) const;
 
