@@ -179,7 +179,10 @@ def test_arena_is_close_to_what_is_alive(fn: Callable[..., object], threads: int
 
 def test_values_for_several_threads_keep_within_the_limit() -> None:
     """They are laid as for one thread where there is no more memory than for that."""
-    module, x = nn.Sequential(nn.Tanh(), nn.AvgPool2d(2), nn.Sigmoid(), nn.AvgPool2d(2)).eval(), torch.randn(1, 8, 256, 256)
+    module, x = (
+        nn.Sequential(nn.Tanh(), nn.AvgPool2d(2), nn.Sigmoid(), nn.AvgPool2d(2)).eval(),
+        torch.randn(1, 8, 256, 256),
+    )
     data = penlight.optimize(module, (x,))._bytes
     assert data is not None
     arena = {threads: arena_and_live(module, x, threads)[0] for threads in (1, 2)}

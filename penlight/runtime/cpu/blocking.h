@@ -27,8 +27,8 @@ static PEN_INLINE int64_t expand_input_bytes(const Processor& p) { return p.near
 // took 24.8, 24.5, 24.5 and 27.4 ms an image on Zen 5, MobileNetV2 2.71, 2.71, 2.73 and 2.92.
 static PEN_INLINE int64_t turn_bytes(const Processor& p) { return p.near_bytes * 4; }
 
-// By how much an arena may be larger so that what each of several threads writes stays in its core's cache (exec/arena.cc): ResNet50's takes
-// 1.7 MB more, MobileNetV2's 1.1.
+// By how much an arena may be larger so that what each of several threads writes stays in its core's cache (exec/arena.cc): ResNet50's
+// takes 1.7 MB more, MobileNetV2's 1.1.
 static PEN_INLINE int64_t middles_bytes(const Processor& p) { return p.near_bytes * 2; }
 
 }  // namespace pen
