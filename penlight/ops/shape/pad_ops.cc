@@ -21,7 +21,7 @@ static Status pads_of(const Call& c, int i, int64_t* pads, int* pairs) {
 }
 static Status padded_size(const Call& c, int64_t size, int64_t before, int64_t after, int64_t* made) {
   if (add_overflows(size, before, made) || add_overflows(*made, after, made)) return c.out_of_memory();
-  if (*made >= 0) return PEN_OK;
+  if (*made >= 0 && before != INT64_MIN && after != INT64_MIN) return PEN_OK;  // which have no positive number
   return c.fail("borders that leave a size of 0 or more", "%lld and %lld of %lld", static_cast<long long>(before),
                 static_cast<long long>(after), static_cast<long long>(size));
 }
@@ -212,7 +212,8 @@ static Status embedded(const Call& c, const TensorObject& t, int64_t offset, int
   PEN_TRY(c.dim(dim1, rank, &first));
   PEN_TRY(c.dim(dim2, rank, &second));
   if (first == second) return c.fail("two different dims", "dim %d twice", first);
-  int64_t n = t.dim(t.rank() - 1), away = offset < 0 ? -offset : offset, size;
+  int64_t n = t.dim(t.rank() - 1), size;
+  const int64_t away = static_cast<int64_t>(offset < 0 ? -static_cast<uint64_t>(offset) : static_cast<uint64_t>(offset));
   if (away < 0 || add_overflows(n, away, &size)) return c.out_of_memory();
   Shape shape;
   shape.rank = rank;
