@@ -146,7 +146,8 @@ static Status make_places(const Call& c, const TensorObject& t, bool by_dim, Val
   if (!places) return c.out_of_memory();
   *made = Value::own(places);
   int64_t* out = places->as<int64_t>();
-  return for_nonzero(c, t, &count, [&](int64_t k, const int64_t* index) {
+  int64_t again;  // not `count`, which places are computed with meanwhile
+  return for_nonzero(c, t, &again, [&](int64_t k, const int64_t* index) {
     for (int64_t d = 0; d < rank; ++d) out[by_dim ? d * count + k : k * rank + d] = index[d];
   });
 }
