@@ -78,6 +78,14 @@ def test_pools_of_integers_and_wrong_ones() -> None:
         run("aten::adaptive_avg_pool2d", R(2, 3, 5, 8), [-2, 2])
 
 
+def test_adaptive_pools_of_more_dims() -> None:
+    """torch takes any rank where maps become one pixel each."""
+    check("aten::adaptive_avg_pool2d", R(2, 2, 3, 4, 9), [1, 1])
+    check("aten::adaptive_avg_pool3d", R(2, 2, 3, 4, 5, 6), [1, 1, 1])
+    with pytest.raises(OperatorError):
+        run("aten::adaptive_avg_pool2d", R(2, 2, 3, 4, 9), [1, 2])
+
+
 @pytest.mark.parametrize("spatial", [2, 3])
 def test_unpooling(spatial: int) -> None:
     for x in (

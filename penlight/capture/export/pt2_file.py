@@ -175,7 +175,7 @@ class _Check:
         value = self.json(content, where)
         return json.dumps(self.checked(value, "", where, 0)).encode()
 
-    def json(self, content: bytes, where: str) -> Any:
+    def json(self, content: bytes | str, where: str) -> Any:
         try:
             return json.loads(content)
         except (ValueError, RecursionError, MemoryError) as e:
@@ -246,7 +246,7 @@ class _Check:
         """How arguments nest: pytree imports modules that a container's context names."""
         if not text:
             return
-        spec = self.json(text.encode(), where)
+        spec = self.json(text, where)
         if not isinstance(spec, list) or len(spec) != 2 or spec[0] != 1:
             raise CaptureError(f"{where}: containers of another version than 1")
         self.container(spec[1], where, 0)
@@ -259,7 +259,7 @@ class _Check:
         if kind is not None and kind not in _CONTAINERS and not _is_registered(kind):
             raise self.untrusted(where, f"it has a container of class {str(kind)[:80]}, which is not registered here")
         if isinstance(context, str):
-            context = self.json(context.encode(), where) if context else None
+            context = self.json(context, where) if context else None
         self.context(context, where, 0)
         children = spec.get("children_spec")
         for child in children if isinstance(children, list) else ():

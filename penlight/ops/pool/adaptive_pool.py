@@ -58,6 +58,9 @@ adaptive_max_pool_indices = Op(
 
 
 def _average(g: Emitter, x: Value, spatial: int) -> Value:
+    rank = len(g.out.shape)
+    if rank > spatial + 2:  # torch takes any rank where the maps become one pixel each
+        return g.emit("mean", x, type=g.out, dims=tuple(range(rank - spatial, rank)), keepdim=True)
     planes = to_nchw(g, x, spatial, _DTYPES)
     type = nchw_type(planes, g.out, spatial)
     size = type.shape[2:]
@@ -133,7 +136,13 @@ def _samples(pool2d: str, pool1d: str) -> Iterator[Sample]:
 
 @adaptive_avg_pool2d.samples
 def _() -> Iterator[Sample]:
-    return _samples("adaptive_avg_pool2d", "adaptive_avg_pool1d")
+    import torch
+    import torch.nn.functional as F
+
+    yield from _samples("adaptive_avg_pool2d", "adaptive_avg_pool1d")
+    x = torch.randn(2, 3, 5, 4, 9, generator=torch.Generator().manual_seed(1))
+    yield Sample(lambda x: F.adaptive_avg_pool2d(x, 1), (x,), "rank 5 to 1x1")
+    yield Sample(lambda x: F.adaptive_avg_pool3d(x.expand(2, *x.shape), 1), (x,), "rank 6 to 1x1x1")
 
 
 @adaptive_max_pool2d.samples

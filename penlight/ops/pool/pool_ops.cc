@@ -1,5 +1,6 @@
 // max_pool, avg_pool and the adaptive ones of the VM.
 #include "penlight/ops/pool/pooling.h"
+#include "penlight/runtime/vm/calls.h"
 
 namespace pen {
 
@@ -105,6 +106,13 @@ static Status adaptive(Call& c, bool maximum) {
   Planes p;
   DType carrier;
   int64_t size[3] = {};
+  if (!maximum && x.rank() > spatial + 2) {  // torch takes any rank where the maps become one pixel each
+    bool pixel = true;
+    PEN_TRY(sides_of(c, 1, spatial, 1, size));
+    for (int i = 0; i < spatial; ++i) pixel &= size[i] == 1;
+    Calls t(c);
+    if (pixel) return t.give(c, t("aten::mean.dim", x, spatial == 3 ? t.ints(-3, -2, -1) : t.ints(-2, -1), true, Value()));
+  }
   PEN_TRY(planes_of(c, x, spatial, &p));
   PEN_TRY(need_pool_dtype(c, x, false, &carrier));
   PEN_TRY(sides_of(c, 1, spatial, 1, size));
