@@ -141,7 +141,7 @@ static void test_copies() {
     plan_copy(from, to, &plan);
     for (int64_t task = plan.tasks; task > 0;) {
       int64_t begin = task - 1 - below(task < 3 ? task : 3);
-      Run run = {&from, &to, &plan, nullptr, nullptr, begin, task, 0, nullptr, nullptr, nullptr};
+      Run run = {&from, &to, &plan, nullptr, nullptr, begin, task, 0, nullptr, nullptr, nullptr, Caller{nullptr, 0}};
       run_function(*entry, isas[i % isa_count])(run);
       task = begin;
     }

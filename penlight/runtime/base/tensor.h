@@ -33,11 +33,12 @@ struct Shape {
   int64_t dims[kMaxRank] = {};
 };
 
-// Whether a library knows quantized tensors, and weights that a file holds in f16. One for models of f32 alone is smaller without.
+// Whether a library knows quantized tensors, and weights that a file holds in f16; and whether it asks its caller if a run should end. One
+// for models of f32 alone is smaller without.
 #if defined(PEN_FLOATS_ONLY)
-constexpr bool kHasBytes = false, kHasHalves = false;
+constexpr bool kHasBytes = false, kHasHalves = false, kAsks = false;
 #else
-constexpr bool kHasBytes = true, kHasHalves = true;
+constexpr bool kHasBytes = true, kHasHalves = true, kAsks = true;
 #endif
 
 // Whether methods may keep state. A library for models that keep none reads files of versions before that, and is smaller.

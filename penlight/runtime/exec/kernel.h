@@ -60,16 +60,14 @@ struct Runner;  // exec/run.h
 // Whether the run is to end: asks the caller, where that is some milliseconds ago and this is its own thread, worker 0.
 bool is_to_end(Runner* runner, int worker);
 
-// Whether a library asks its caller if a run should end, and whom that takes. One for models of f32 alone is smaller without.
+// Whom it takes to ask the caller if the run should end, where a library does (kAsks).
 #if defined(PEN_FLOATS_ONLY)
-constexpr bool kAsks = false;
 struct Caller {
   PEN_INLINE Caller(Runner*, int) {}
   PEN_INLINE Caller on(int) const { return *this; }
   PEN_INLINE bool ends() const { return false; }
 };
 #else
-constexpr bool kAsks = true;
 struct Caller {
   Runner* runner;
   int worker;

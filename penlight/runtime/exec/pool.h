@@ -2,7 +2,7 @@
 // done. The threads start with the first piece of work worth sharing, spin a bounded time for more, then sleep. After fork() they are
 // started anew.
 #pragma once
-#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/base/tensor.h"
 
 namespace pen {
 
