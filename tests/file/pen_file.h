@@ -82,8 +82,10 @@ struct File {
       memcpy(&s, b.data() + header.header_size + i * sizeof s, sizeof s);
       std::string id(reinterpret_cast<const char*>(s.id), 4);
       order.push_back(id);
-      sections[id] = {s.record_size,
-                      Bytes(b.begin() + static_cast<long>(s.offset), b.begin() + static_cast<long>(s.offset + s.count * s.record_size))};
+      // A section that the runtime does not know may say what it likes.
+      const uint64_t begin = std::min<uint64_t>(s.offset, b.size()), left = b.size() - begin;
+      const uint64_t size = s.record_size && s.count > left / s.record_size ? left : s.count * s.record_size;
+      sections[id] = {s.record_size, Bytes(b.begin() + static_cast<long>(begin), b.begin() + static_cast<long>(begin + size))};
     }
   }
 

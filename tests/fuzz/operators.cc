@@ -310,8 +310,9 @@ struct Counts {
 } counts;
 volatile uint64_t sink;
 
-// A timer ticks each second, and a call that sees thirty of them hangs: an alarm for each would be two calls of the system's.
-constexpr int kNoCall = INT32_MAX, kHang = 30;
+// A timer ticks each second, and a call that sees thirty of them hangs: an alarm for each would be two calls of the system's. What may take
+// long by its nature (a polynomial of degree ten million) is asked to end before.
+constexpr int kNoCall = INT32_MAX, kHang = 30, kLong = 5;
 volatile int ticks, call_began = kNoCall;
 
 int64_t elements(const pen_value* v, int depth = 0) {  // of all tensors in it
@@ -380,6 +381,7 @@ bool run(const Session& session) {  // whether something new came out
   options.plan_cache = 2;
   options.isa = pen_isa_name(static_cast<int>(first % static_cast<unsigned>(isas)));
   limit_memory(options, 4 << 20, 0);
+  options.interrupted = [](void*) -> int32_t { return call_began != kNoCall && ticks - call_began >= kLong; };
   pen_operators* operators;
   pen_error error;
   if (pen_operators_create(&options, &operators, &error) != PEN_OK) return false;
