@@ -58,7 +58,7 @@ static PEN_INLINE V exp(V x) {
   return times_power_of_two(y, n);
 }
 
-// 2**x for x <= 0, in as few steps as it takes: attention raises millions of scores. 1.4 ulp; exact for whole x
+// 2**x for x <= 0, in as few steps as it takes: attention raises millions of scores. 2.1 ulp; exact for whole x
 static PEN_INLINE V exp2_below_one(V x) {
   x = max(set1(-151.0f), x);
   V n = (x + set1(kRounder)) - set1(kRounder), f = x - n;

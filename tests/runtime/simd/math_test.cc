@@ -40,6 +40,9 @@ static double reference_pow_odd(double x) { return ::pow(x, 7); }
 static double reference_pow_near_one(double x) { return ::pow(1.0009765625, x); }
 static double reference_pow_half(double x) { return ::pow(static_cast<double>(0.3f), x); }
 
+static double reference_exp2_of_minus(double x) { return ::exp2(-fabs(x)); }
+static V exp2_of_minus(V x) { return exp2_below_one(-pen::PEN_ISA::abs(x)); }
+
 struct Case {
   const char* name;
   VectorFn fn;
@@ -57,6 +60,7 @@ static const Case kCases[] = {
     {"tanh", pen::PEN_ISA::tanh, ::tanh, 4, 0},
     {"erf", pen::PEN_ISA::erf, ::erf, 3, 0},
     {"exp2", pen::PEN_ISA::exp2, ::exp2, 2, 0},
+    {"exp2_below_one", exp2_of_minus, reference_exp2_of_minus, 3, 0},
     {"sin", pen::PEN_ISA::sin, ::sin, 3, 0},
     {"cos", pen::PEN_ISA::cos, ::cos, 3, 0},
     {"tan", pen::PEN_ISA::tan, ::tan, 5, 0},
