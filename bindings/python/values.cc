@@ -146,10 +146,16 @@ pen_value* tensor_value(nb::handle given, int code, const char* where) {
   return v;
 }
 
+// Part number `index` of a value on its way: millions take many seconds.
+void let_interrupt(int64_t index) {
+  if (index % 4096 == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
 pen_value* sequence_value(nb::handle object, const char* where, pen_value* (*make)(pen_value* const*, size_t)) {
   std::vector<Owned> items;
-  size_t index = 0;
+  int64_t index = 0;
   for (nb::handle item : object) {
+    let_interrupt(index);
     std::string inside = std::string(where) + "[" + std::to_string(index++) + "]";
     items.emplace_back(to_value(item, inside.c_str()));
   }
@@ -163,6 +169,11 @@ struct Budget {
   int64_t parts = int64_t{1} << 22;
   uint64_t bytes = UINT64_MAX;
 
+  void count(int depth) {
+    if (depth > 200 || --parts < 0)
+      throw TooLarge("a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
+    let_interrupt(parts);
+  }
   void spend(uint64_t more) {
     if (more > bytes)
       throw TooLarge("a result: expected at most as many bytes as memory_limit says, got more, in Python objects or copies");
@@ -249,7 +260,10 @@ pen_value* to_value(nb::handle o, const char* where) {
   if (PyTuple_Check(o.ptr())) return sequence_value(o, where, pen_value_tuple);
   if (PyDict_Check(o.ptr())) {
     std::vector<Owned> keys, values;
-    for (auto [key, value] : nb::borrow<nb::dict>(o)) {
+    const nb::object items = nb::steal(PyDict_Items(o.ptr()));  // code of keys and of signals' handlers may change the dict meanwhile
+    if (!items.is_valid()) throw nb::python_error();
+    for (nb::handle item : items) {
+      const nb::object key = item[0], value = item[1];
       std::string inside = std::string(where) + "[" + nb::cast<std::string>(nb::repr(key)) + "]";
       keys.emplace_back(to_value(key, inside.c_str()));
       values.emplace_back(to_value(value, inside.c_str()));
@@ -292,8 +306,7 @@ Values::Values(nb::sequence args, const char* where) {
 
 // A value may contain itself, and shared parts are written out here: both depth and number are bounded.
 static nb::object to_python(const pen_value* value, int depth, Budget* left) {
-  if (depth > 200 || --left->parts < 0)
-    throw TooLarge("a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
+  left->count(depth);
   left->spend(kObjectBytes);
   if (!value) throw std::bad_alloc();  // a weight that had to be unpacked, over the module's limit
   switch (pen_value_kind(value)) {
