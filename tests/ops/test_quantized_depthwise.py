@@ -89,6 +89,13 @@ CASES = (
     *(
         Case(c, size) for c in (2, 3, 5, 11) for size in ((1, 1), (3, 1), (2, 2), (1, 9))
     ),  # a block is more than there is
+    # rows that are done in pieces (of 7282 outputs, 3641, or a few hundred)
+    Case(64, (1, 15001)),
+    Case(70, (1, 29001), stride=(1, 2), padding=(1, 0, 1, 1)),
+    *(Case(c, (2, 1300), (301, 5), padding=same((301, 5)), residual=c == 5) for c in (5, 16, 70)),
+    Case(40, (2, 1301), (301, 5), stride=(2, 2), padding=same((301, 5)), real=True),
+    Case(21, (2, 900), (301, 7), padding=same((301, 7)), dilation=(1, 3)),
+    Case(64, (1, 1300), (301, 5), padding=(150, 700, 150, 700)),  # some are padding alone
     Case(70, spread=1e12),  # sums beyond 32 bits in steps of the result
 )
 

@@ -36,6 +36,8 @@ static PEN_OUTER void conv_depthwise_q8(const Run& r) {
   d.result = &p.result;
   d.act = &p.act;
   d.scratch = r.scratch;
+  Patience patience(r);
+  d.patience = &patience;
   const int64_t units = depthwise_units_q8(d.channels);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range lines = part(p.pixel_units, p.pixel_tasks, task / p.column_tasks), channels = part(units, p.column_tasks, task % p.column_tasks);

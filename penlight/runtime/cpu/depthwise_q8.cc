@@ -14,9 +14,11 @@ namespace PEN_ISA {
 // beyond 32 bits.
 enum class Leave { whole, few, other };
 
-// One output row of one block of channels. Rows come in fours; those that do not exist are the pixel of padding, at a step of 0.
+// Outputs [0, out) of a row of one block of channels, the first of which begins at column -pad of the image: a whole row, or a piece of a
+// long one. Rows come in fours; those that do not exist are the pixel of padding, at a step of 0.
 struct CallQ8 {
   const DepthwiseQ8* d;
+  intptr_t out, pad;
   const uint8_t* const* rows;
   const intptr_t* steps;
   intptr_t quads;          // rows / 4
@@ -186,10 +188,10 @@ struct RingQ8 {
   }
 
   PEN_INLINE void turn_rows(const CallQ8& c) {
-    const bool begins = x == 0;
-    r0 = begins ? c.rows[0] : c.padding, r1 = begins ? c.rows[1] : c.padding, r2 = begins ? c.rows[2] : c.padding;
-    r3 = begins ? c.rows[3] : c.padding;
+    const bool begins = x < width;
     s0 = begins ? c.steps[0] : 0, s1 = begins ? c.steps[1] : 0, s2 = begins ? c.steps[2] : 0, s3 = begins ? c.steps[3] : 0;
+    r0 = (begins ? c.rows[0] : c.padding) + x * s0, r1 = (begins ? c.rows[1] : c.padding) + x * s1;
+    r2 = (begins ? c.rows[2] : c.padding) + x * s2, r3 = (begins ? c.rows[3] : c.padding) + x * s3;
     turn = width;
   }
 
@@ -269,8 +271,8 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
   using R = Rows4<B>;
   const DepthwiseQ8& d = *c.d;
   Ring r;
-  r.x = -static_cast<intptr_t>(d.pad[1]);
-  r.turn = 0;
+  r.x = -c.pad;
+  r.turn = r.x > 0 ? r.x : 0;
   if (kTurns) {
     r.s0 = r.s1 = r.s2 = r.s3 = 0;
     r.r0 = r.r1 = r.r2 = r.r3 = c.padding;
@@ -280,7 +282,7 @@ static __attribute__((noinline)) void depthwise_ring(const CallQ8& c) {
   }
   r.width = static_cast<intptr_t>(d.in[1]);
   r.first_end = r.x + kWidth;
-  r.last_end = r.first_end + static_cast<intptr_t>(d.out[1] - 1) * kStride;
+  r.last_end = r.first_end + (c.out - 1) * kStride;
   r.y_pitch = static_cast<intptr_t>(d.y_pitch);
   r.y = reinterpret_cast<uint8_t*>(c.y);
   r.weights = c.weights;
@@ -306,11 +308,11 @@ template <int B>
 static __attribute__((noinline)) void depthwise_any(const CallQ8& c) {
   using R = Rows4<B>;
   const DepthwiseQ8& d = *c.d;
-  for (intptr_t o = 0; o < d.out[1]; ++o) {
+  for (intptr_t o = 0; o < c.out; ++o) {
     typename R::S sum[4];
     PEN_UNROLL for (int j = 0; j < 4; ++j) sum[j] = R::sums(c.numbers + B + j * (B / 4));
     const char* w = c.weights;
-    intptr_t x = static_cast<intptr_t>(o * d.stride[1] - d.pad[1]);
+    intptr_t x = o * static_cast<intptr_t>(d.stride[1]) - c.pad;
     if constexpr (R::kByRows) {
       const intptr_t taps = static_cast<intptr_t>(d.kernel[1]), apart = static_cast<intptr_t>(d.dilation[1]);
       const bool inside = x >= 0 && x + (taps - 1) * apart < static_cast<intptr_t>(d.in[1]);
@@ -439,14 +441,22 @@ static void run_block(const DepthwiseQ8& d, Range lines, int64_t c0) {
   c.bias = d.columns.bias + c0;
   c.count = d.channels < B ? static_cast<int>(d.channels) : B;
   c.leave = d.result->wide || d.result->real || d.residual ? Leave::other : c.count < B ? Leave::few : Leave::whole;
-  c.whole_end = d.y_pitch == c.count ? d.out[1] - (B - 1) / c.count : 0;
+  const int64_t whole_end = d.y_pitch == c.count ? d.out[1] - (B - 1) / c.count : 0;
+  const int64_t work = d.kernel[0] * d.kernel[1] * B;  // multiply-adds of an output
+  const int64_t piece = 1 + (1 << 22) / work;          // which a row of a network never reaches
   RunQ8 run = choose<B>(d, c.leave == Leave::whole);
   for (int64_t line = lines.begin; line < lines.end; ++line) {
     int64_t n = line / d.out[0], oy = line % d.out[0];
     place_rows(d, sizes, d.x + n * d.x_batch, oy, c0, B);
-    c.y = d.y + (n * d.y_batch + oy * d.out[1] * d.y_pitch + c0) * size;
-    if (d.residual) c.residual = d.residual + (n * d.residual_batch + oy * d.out[1] * d.residual_pitch + c0) * size;
-    run(c);
+    for (int64_t o = 0; o < d.out[1]; o += piece) {
+      c.out = static_cast<intptr_t>(piece < d.out[1] - o ? piece : d.out[1] - o);
+      if (d.patience->ends(c.out * work)) return;
+      c.pad = static_cast<intptr_t>(d.pad[1] - o * d.stride[1]);
+      c.whole_end = whole_end - o;
+      c.y = d.y + (n * d.y_batch + (oy * d.out[1] + o) * d.y_pitch + c0) * size;
+      if (d.residual) c.residual = d.residual + (n * d.residual_batch + (oy * d.out[1] + o) * d.residual_pitch + c0) * size;
+      run(c);
+    }
   }
 }
 
@@ -470,7 +480,8 @@ void run_depthwise_q8(const DepthwiseQ8& d, Range lines, Range channels) {
   if (!d.act->row) return;
   for (int64_t line = lines.begin; line < lines.end; ++line) {
     float* y = reinterpret_cast<float*>(d.y) + line / d.out[0] * d.y_batch + line % d.out[0] * d.out[1] * d.y_pitch + channels.begin;
-    for (int64_t o = 0; o < d.out[1]; ++o) apply_row(*d.act, y + o * d.y_pitch, channels.end - channels.begin);
+    for (int64_t o = 0; o < d.out[1] && !d.patience->ends(channels.end - channels.begin); ++o)
+      apply_row(*d.act, y + o * d.y_pitch, channels.end - channels.begin);
   }
 }
 

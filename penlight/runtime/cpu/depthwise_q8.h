@@ -21,6 +21,7 @@ struct DepthwiseQ8 {
   const ResultQ8* result;
   const Activation* act;
   char* scratch;
+  Patience* patience;  // between pieces of a row, which may be all that there is
 };
 
 constexpr int64_t kDepthwiseUnitQ8 = 64;  // channels are cut into tasks at multiples of this
