@@ -315,7 +315,13 @@ WHOLE = {
     "windows": ("r2 = aten::max_pool2d(r1, [2001, 2001], [1, 1], [0, 0], [1, 1], False)", 1, "np.zeros((1, 1, 4000, 4000), np.float32)"),
     "one row of a convolution": ("r3 = aten::conv1d(r1, r2, None, [1], [0], [1], 1)", 2, "numbers(4_000_000).reshape(1, 1, -1), numbers(1_000_000).reshape(1, 1, -1)"),
     "one row of a depthwise convolution": ("r3 = aten::conv1d(r1, r2, None, [1], [0], [1], 8)", 2, "numbers(8_000_000).reshape(1, 8, -1), numbers(2_400_000).reshape(8, 1, -1)"),
+    "one row of a depthwise convolution of integers": (
+        "r3 = aten::quantize_per_tensor(r1, 0.1, 3, 13)\n r4 = aten::quantize_per_tensor(r2, 0.1, 0, 12)\n"
+        " r5 = quantized::conv2d_prepack(r4, None, [1, 1], [0, 0], [1, 1], 16)\n r6 = quantized::conv2d.new(r3, r5, 0.1, 3)", 2,
+        "numbers(32_000_000).reshape(1, 16, 1, -1), numbers(960_000).reshape(16, 1, 1, -1)",
+    ),
     "nms": ("r3 = torchvision::nms(r1, r2, 0.5)", 2, "np.add.outer(np.arange(800_000) * 10, [0, 0, 5, 5]).astype(np.float32), numbers(800_000)"),
+    "a result of many parts": ("r2 = aten::chunk(r1, 3000000, 0)", 1, "np.zeros(3_000_000, np.float32)"),
     "polynomials in one piece": ("r3 = aten::special_laguerre_polynomial_l(r1, r2)", 2, "np.full(10_000, 0.5), np.full(10_000, 1e7)"),
     "polynomials": ("r3 = aten::special_legendre_polynomial_p(r1, r2)", 2, "np.full((1000, 1), 0.5), np.full((1000, 100), 1e7)"),
     "drawing": ("r2 = aten::multinomial(r1, 20000000, True, None)", 1, "np.ones(5_000_000, np.float32)"),
