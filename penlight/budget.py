@@ -16,6 +16,7 @@ from penlight.errors import BudgetError
 
 _STEPS, _STEPS_PER_BYTE, _MOST_STEPS = 1_000_000, 16, 100_000_000  # a step takes a microsecond or less
 _BYTES, _BYTES_PER_BYTE = 64 << 20, 16
+_MOST = 1e12  # times as much: no limit
 MAX_DEPTH = 200  # of values inside each other
 
 _factor: ContextVar[float] = ContextVar("read_budget", default=1.0)
@@ -24,9 +25,9 @@ _factor: ContextVar[float] = ContextVar("read_budget", default=1.0)
 @contextmanager
 def reading(factor: float = 1.0) -> Iterator[None]:
     """Budgets that are made inside are this many times as large."""
-    if not factor > 0:
+    if not isinstance(factor, (int, float)) or not factor > 0:
         raise ValueError(f"read_budget: expected a number above 0, got {factor!r}")
-    token = _factor.set(factor)
+    token = _factor.set(min(factor, _MOST))
     try:
         yield
     finally:

@@ -43,6 +43,10 @@ NOTHING = Offer(0, 0.0, 0)
 
 def choose_winograd(program: Program, budget: float = BUDGET) -> None:
     """Presets the kernel of the chosen nodes. Greedy: whatever saves most per byte comes first, until nothing fits."""
+    if not budget >= 0:
+        raise ValueError(
+            f"winograd_budget: expected 0 (no growth) or more, as a fraction of the weights, got {budget!r}"
+        )
     weights = _weights(program)
     offers = {weight: weight.offers() for weight in weights if weight.layers}
     left = budget * max(sum(weight.bytes for weight in weights), SMALL)

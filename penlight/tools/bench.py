@@ -29,7 +29,7 @@ from penlight.ir.types import numpy_dtype
 from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
 from penlight.tools.inspect import example_shapes, weight_kinds
 from penlight.tools.optimize import optimize_file
-from penlight.tools.options import Argument, Shape, ShapeType, argument_option, device_options, reading_options
+from penlight.tools.options import Argument, Factor, Shape, ShapeType, argument_option, device_options, reading_options
 from penlight.tools.run import Interpreted, arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, in_bytes, screen, table
 from penlight.tools.step_table import Peak, by_kernel, by_step
@@ -75,7 +75,7 @@ class PeakType(click.ParamType[Peak]):
 @click.command("bench")
 @click.argument("model", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--threads", type=ThreadsType(), help="One number, or several between commas. [default: 1 and all cores]")
-@click.option("--seconds", default=2.0, show_default=True, type=click.FloatRange(0), help="Time to spend on each.")
+@click.option("--seconds", default=2.0, show_default=True, type=Factor(), help="Time to spend on each.")
 @click.option("--runs", type=click.IntRange(1), help="Exactly this many runs instead.")
 @click.option("--isa", help="Instruction set to use, such as avx2. [default: the best there is]")
 @click.option(

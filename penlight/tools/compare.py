@@ -17,6 +17,7 @@ from penlight.file.layers import Layer, with_layers
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.ops.devices import VARIANT
+from penlight.tools.options import Factor
 from penlight.tools.run import arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, screen, table
 
@@ -66,7 +67,7 @@ class Comparison:
 @click.option("--f16", is_flag=True, help="GPUs store values as f16.")
 @click.option(
     "--tolerance",
-    type=float,
+    type=Factor(),
     help="How far apart numbers may be, in parts of the largest. [default: 1e-3, with --f16 2e-2]",
 )
 @click.option(

@@ -14,6 +14,7 @@ import penlight
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import (
     Argument,
+    Factor,
     Shape,
     ShapeType,
     argument_option,
@@ -39,7 +40,7 @@ from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
     "--dynamic", is_flag=True, help="Every size above 1 of every input may vary, unless the model's code fixes it."
 )
 @click.option(
-    "--winograd-budget", type=click.FloatRange(min=0), default=0.5, show_default=True, metavar="FRACTION",
+    "--winograd-budget", type=Factor(), default=0.5, show_default=True, metavar="FRACTION",
     help="By how much the file may grow so that 3x3 convolutions run faster; 1 allows twice the size, 0 nothing.",
 )  # fmt: skip
 @click.option(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,10 +43,23 @@ class ShapeType(click.ParamType[Shape]):
         return Shape(name.strip(), dims, dtype)
 
 
+class Factor(click.FloatRange):
+    """A number from 0 on. Not nan, which passes every comparison with a limit, and fails none."""
+
+    def __init__(self, min_open: bool = False) -> None:
+        super().__init__(min=0, min_open=min_open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value!r}: expected a number", param, ctx)
+        return number
+
+
 def reading_options(command: Any) -> Any:
     """--trust and --read-budget, of commands that compile a model file."""
     command = click.option(
-        "--read-budget", type=click.FloatRange(min=0, min_open=True), default=1.0, show_default=True, metavar="FACTOR",
+        "--read-budget", type=Factor(min_open=True), default=1.0, show_default=True, metavar="FACTOR",
         help="How much work the file may cause while it is read, in multiples of what its size allows.",
     )(command)  # fmt: skip
     return click.option(

@@ -3,6 +3,7 @@ counted, not time."""
 
 from __future__ import annotations
 
+import math
 import struct
 import tracemalloc
 import zipfile
@@ -132,8 +133,10 @@ def test_a_larger_budget_is_to_be_had() -> None:
     with pytest.raises(CaptureError, match=r"--read-budget, now 1\)"):
         penlight.optimize(data)
     assert penlight.optimize(data, read_budget=2).methods == ["forward"]
-    with pytest.raises(ValueError, match="read_budget"):
-        penlight.optimize(data, read_budget=0)
+    assert penlight.optimize(data, read_budget=math.inf).methods == ["forward"]
+    for wrong in (0, -1, math.nan, "2"):
+        with pytest.raises(ValueError, match="read_budget: expected a number above 0, got"):
+            penlight.optimize(data, read_budget=wrong)  # type: ignore[arg-type]
 
 
 def test_tables_of_a_flatbuffer_that_share_a_long_layout(modest: None) -> None:

@@ -271,6 +271,9 @@ def test_budget() -> None:
     assert kernels[0]["gemm"] == 7
     assert kernels[2]["winograd2"] > 1  # little room: what saves most per byte
     assert kernels[-1] == {"winograd4": 3, "winograd2": 1, "gemm": 3}
+    for wrong in (-0.5, float("nan")):
+        with pytest.raises(ValueError, match="winograd_budget: expected 0"):
+            penlight.optimize(module, (x,), winograd_budget=wrong)
 
 
 def test_small_files_may_grow_to_a_megabyte() -> None:

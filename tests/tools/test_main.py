@@ -32,6 +32,22 @@ def test_wrong_calls_exit_with_2(penlight_command: Penlight, tmp_path: Path) -> 
         assert "Traceback" not in called.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("optimize", "--read-budget"), ("quantize", "--read-budget"), ("optimize", "--winograd-budget"), ("compare", "--tolerance"),
+        ("bench", "--seconds"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("number", ["nan", "-1", "much"])
+def test_numbers_that_are_none(
+    words: tuple[str, str], number: str, penlight_command: Penlight, classifier: Path
+) -> None:
+    called = penlight_command(words[0], classifier, words[1], number)
+    assert called.code == 2
+    assert number in called.err.replace(words[1], "")
+
+
 def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pen"
     broken.write_bytes(b"nothing good " * 20)
