@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from penlight import torchvision as _torchvision
 from penlight.errors import (
+    ArgumentError,
     CalibrationWarning,
     CaptureError,
     DeviceWarning,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
-    "CalibrationWarning", "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning",
+    "ArgumentError", "CalibrationWarning", "CaptureError", "DeviceWarning", "InputError", "InterpretedWarning", "LoadError", "Model", "PenlightError", "PlanWarning",
     "QuantizationError", "RunError", "Tensor", "UnsupportedError", "UntrustedError", "is_vulkan_available", "load", "optimize", "quantize", "vulkan_devices",
 ]  # fmt: skip
 _torchvision.watch()  # it imports without its C++ part; one that is whole is not touched
@@ -97,7 +98,7 @@ def optimize(
     from penlight.model import Model
 
     if "metal" in [name.lower() for name in ([backend] if isinstance(backend, str) else backend)]:
-        raise ValueError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
+        raise ArgumentError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
         bundled_inputs=bundled_inputs, winograd_budget=winograd_budget, weights=weights, plan=plan, allow_missing=allow_missing, strict=strict,
@@ -188,9 +189,10 @@ def load(
         "threads": threads, "verify": verify, "copy": copy, "isa": isa, "memory_limit": memory_limit, "max_steps": max_steps,
         "f16": f16,
     }  # fmt: skip
-    if verify and device.lower() != "cpu":
-        return load_verified(source, device.lower(), options)
-    return Model(source, **options, device=device.lower())
+    device = device.lower() if isinstance(device, str) else device  # Model says what is wrong with it
+    if verify and device != "cpu":
+        return load_verified(source, device, options)
+    return Model(source, **options, device=device)
 
 
 def is_vulkan_available() -> bool:

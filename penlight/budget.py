@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from penlight.errors import BudgetError
+from penlight.errors import ArgumentError, BudgetError
 
 _STEPS, _STEPS_PER_BYTE, _MOST_STEPS = 1_000_000, 16, 100_000_000  # a step takes a microsecond or less
 _BYTES, _BYTES_PER_BYTE = 64 << 20, 16
@@ -26,7 +26,7 @@ _factor: ContextVar[float] = ContextVar("read_budget", default=1.0)
 def reading(factor: float = 1.0) -> Iterator[None]:
     """Budgets that are made inside are this many times as large."""
     if not isinstance(factor, (int, float)) or not factor > 0:
-        raise ValueError(f"read_budget: expected a number above 0, got {factor!r}")
+        raise ArgumentError(f"read_budget: expected a number above 0, got {factor!r}")
     token = _factor.set(min(factor, _MOST))
     try:
         yield

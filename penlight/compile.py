@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penlight.budget import reading
-from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
+from penlight.errors import ArgumentError, CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
+from penlight.file.told import check_given
 from penlight.file_kinds import check_path, file_kind
 from penlight.ops.devices import BACKENDS, VARIANT
 
@@ -61,6 +62,8 @@ def compile_model(
         check_kind(weights)
         rewrite = partial(store_weights, kind=weights)
         winograd_budget = 0.0  # weights were to be small
+    if metadata is not None:
+        check_given(metadata)
     say = progress or (lambda text: None)
     say("reading the model")
     with reading(read_budget):
@@ -95,9 +98,9 @@ def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:
     """The CPU first: its methods have the plain names, which run anywhere."""
     names = list(dict.fromkeys(name.lower() for name in ([backend] if isinstance(backend, str) else backend)))
     if not names or any(n not in BACKENDS for n in names):
-        raise ValueError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
+        raise ArgumentError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
     if fallback not in (None, "cpu"):
-        raise ValueError(f"fallback: expected 'cpu' or None, got {fallback!r}")
+        raise ArgumentError(f"fallback: expected 'cpu' or None, got {fallback!r}")
     return sorted(names, key=lambda name: name != "cpu")
 
 

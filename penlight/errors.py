@@ -66,6 +66,10 @@ class InputError(PenlightError, TypeError):
     """A call's arguments do not have the containers, the constants or the kinds that the model was captured with."""
 
 
+class ArgumentError(PenlightError, ValueError):
+    """An argument, or an option of a command, that is none of those that a call takes."""
+
+
 @dataclass
 class UnsupportedCall:
     """One way in which a model uses an operator that Penlight lacks: all calls with the same operator and reason."""

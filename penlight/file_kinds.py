@@ -18,7 +18,7 @@ import numpy as np
 
 from penlight import magic
 from penlight.archive import Archive
-from penlight.errors import CaptureError, LoadError
+from penlight.errors import ArgumentError, CaptureError, LoadError
 
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
@@ -56,7 +56,7 @@ def check_path(path: str | os.PathLike[str]) -> None:
     """Raises in words what the system would say otherwise, or not at all: a NUL would end the name, and a pipe would be waited for."""
     name = os.fspath(path)
     if "\0" in name if isinstance(name, str) else b"\0" in name:
-        raise ValueError(f"the path {name!r} has a NUL in it, which no file's name has")
+        raise ArgumentError(f"the path {name!r} has a NUL in it, which no file's name has")
     try:
         mode = os.stat(name).st_mode
     except OSError:  # whoever opens it says what is wrong

@@ -10,8 +10,12 @@ them, where the longest runs of real models (a language model that writes 2,000 
 from __future__ import annotations
 
 import functools
+import operator
 import os
 from pathlib import Path
+from typing import Any
+
+from penlight.errors import ArgumentError, InputError
 
 MAX_STEPS = 1 << 44
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -35,10 +39,20 @@ def machine_memory() -> int:
 
 def chosen(memory_limit: int | None, max_steps: int | None) -> tuple[int, int]:
     """As the runtime takes them: 0 is no limit."""
-    for name, given in (("memory_limit", memory_limit), ("max_steps", max_steps)):
-        if given is not None and not 0 <= given < 1 << 63:
-            raise ValueError(f"{name}: expected 0 (no limit) or more, or None for the default, got {given}")
+    words = "0 (no limit) or more, or None for the default"
     return (
-        machine_memory() if memory_limit is None else memory_limit,
-        MAX_STEPS if max_steps is None else max_steps,
+        whole("memory_limit", machine_memory() if memory_limit is None else memory_limit, 0, (1 << 63) - 1, words),
+        whole("max_steps", MAX_STEPS if max_steps is None else max_steps, 0, (1 << 63) - 1, words),
     )
+
+
+def whole(name: str, given: Any, least: int, most: int, words: str) -> int:
+    """An argument that is a whole number, of whatever type, from `least` to `most`; `words` say which are expected."""
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise InputError(f"{name}: expected {words}, got {type(given).__name__}") from None
+    if not least <= number <= most:
+        got = number if abs(number) < 1 << 64 else "a number of more than 64 bits"
+        raise ArgumentError(f"{name}: expected {words}, got {got}")
+    return number

@@ -18,7 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from penlight import limits
-from penlight.errors import LoadError, ReportError, RunError
+from penlight.errors import ArgumentError, InputError, LoadError, ReportError, RunError
 from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
 from penlight.file_kinds import check_path
@@ -33,6 +33,7 @@ from penlight.vm_module import PlannedPart, VmModule, bundled, is_protocol
 if TYPE_CHECKING:
     import torch
 
+_INT_MAX = 2**31 - 1
 _NAMES = {code: name for name, (code, _) in DTYPES.items()}
 
 
@@ -98,13 +99,23 @@ class Model:
         from penlight import _runtime
 
         memory_limit, max_steps = limits.chosen(memory_limit, max_steps)
+        threads = (
+            0
+            if threads is None
+            else limits.whole("threads", threads, 1, _INT_MAX, f"1 to {_INT_MAX}, or None for one per core")
+        )
+        _check_device(device)
+        if isa not in (None, "", *_runtime.isas()):
+            raise ArgumentError(
+                f"isa: expected one of {', '.join(_runtime.isas())}, which this processor has, or None, got {isa!r}"
+            )
         self._options: dict[str, Any] = {
-            "threads": threads or 0,
-            "plan_cache": plan_cache,
+            "threads": threads,
+            "plan_cache": limits.whole("plan_cache", plan_cache, 0, _INT_MAX, "plans to keep, or 0 for 8"),
             "memory_limit": memory_limit,
             "isa": isa,
             "device": device,
-            "f16": f16,
+            "f16": bool(f16),
         }
         self._max_steps = max_steps
         if hasattr(source, "read"):
@@ -113,16 +124,13 @@ class Model:
                 raise TypeError(
                     f"expected a file opened for reading in binary, got one that reads {type(source).__name__}"
                 )
-        if threads is not None and threads < 1:
-            raise ValueError(f"threads: expected 1 or more, or None for one per core, got {threads}")
-        _check_device(device)
         flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
         handle = _runtime.Model()
         self._bytes: np.ndarray | None = None
         self.path: Path | None = None
         if isinstance(source, tuple):
             if len(source) != 3 or not all(isinstance(n, int) and 0 <= n < 2**63 for n in source) or source[0] >= 2**31:
-                raise ValueError(f"expected (descriptor, offset, size), numbers from 0 on, got {source!r}")
+                raise ArgumentError(f"expected (descriptor, offset, size), numbers from 0 on, got {source!r}")
             problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
@@ -141,7 +149,7 @@ class Model:
         self._handle = handle  # open: a closed one has nothing to ask for
         self._check_texts()
         self._script = (
-            VmModule(self._handle, threads or 0, memory_limit, max_steps, isa, device, f16)
+            VmModule(self._handle, threads, memory_limit, max_steps, isa, device, f16)
             if self._handle.functions
             else None
         )
@@ -421,6 +429,7 @@ class Model:
 
     def with_metadata(self, metadata: Mapping[str, Any]) -> Model:
         """The same model with these entries in its metadata, beside those that it has or in their place."""
+        told.check_given(metadata)
         return self._again(with_metadata(self._image(), {**self.metadata, **metadata}))
 
     def on(self, device: str) -> Model:
@@ -611,11 +620,17 @@ def _check_device(device: str) -> None:
     """A device that no library has is a mistake of the caller, one that this library lacks is a matter of how it was built."""
     from penlight import _runtime
 
+    if not isinstance(device, str):
+        raise InputError(
+            f"device: expected a name, one of {', '.join(_runtime.backends())}, got {type(device).__name__}"
+        )
     name = device.partition(":")[0]
-    if name in _runtime.backends():
+    if (
+        name in _runtime.backends() and device.isprintable()
+    ):  # no NUL, and no half of a letter, which no driver's name has
         return
-    if name not in ("vulkan",):
-        raise ValueError(f"device: expected one of {', '.join(_runtime.backends())}, got {device!r}")
+    if name not in ("vulkan",) or not device.isprintable():
+        raise ArgumentError(f"device: expected one of {', '.join(_runtime.backends())}, got {device!r}")
     problem = _runtime.without_vulkan()
     raise LoadError(problem["message"] if problem else f"device: this library lacks {name}", "kernel")
 

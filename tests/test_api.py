@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import io
 import os
 import pickle
@@ -373,6 +374,38 @@ def test_training_mode_is_restored() -> None:
     module = Small().train()
     penlight.optimize(module, (torch.rand(1, 3, 8, 8),))
     assert module.training
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"threads": 2**31}, "threads: expected 1 to 2147483647"),
+        ({"threads": "2"}, "threads: expected 1 to 2147483647, .* got str"),
+        ({"isa": "avx2\0"}, "isa: expected one of .*base.*, or None, got 'avx2"),
+        ({"device": "cpu\0"}, "device: expected one of cpu"),
+        ({"device": 3, "verify": True}, "device: expected a name, one of cpu.*, got int"),
+        ({"memory_limit": 1.5}, "memory_limit: expected 0 .* got float"),
+        ({"max_steps": 10**5000}, "max_steps: expected 0 .* more than 64 bits"),
+    ],
+)
+def test_arguments_of_load_in_words(arguments: dict[str, Any], words: str, small: tuple[Small, penlight.Model]) -> None:
+    with pytest.raises((penlight.ArgumentError, penlight.InputError), match=words):
+        penlight.load(small[1]._bytes, **arguments)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        3, {3: 4}, {"x": object()}, {"x": float("nan")}, {"x": "\udc80"}, {"x": {1: 2, "y": 3}}, {"extra_files": 3}, {"torch_operators": 3},
+        functools.reduce(lambda inner, _: {"x": inner}, range(200), {}), functools.reduce(lambda inner, _: {"x": [inner]}, range(100_000), {}),
+    ],
+    ids=lambda _: "",
+)  # fmt: skip
+def test_metadata_that_no_file_holds(metadata: Any, small: tuple[Small, penlight.Model]) -> None:
+    """Refused before anything is compiled: what is written is what `load` reads."""
+    for call in (lambda: penlight.optimize(Small(), (), metadata=metadata), lambda: small[1].with_metadata(metadata)):
+        with pytest.raises((penlight.ArgumentError, penlight.InputError), match="metadata: expected a dict of names"):
+            call()
 
 
 def test_options_in_words(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from penlight.compat.compiled_module import CompiledModule, read_extra_files
-from penlight.errors import CaptureError
+from penlight.errors import ArgumentError, CaptureError
 from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import OPERATORS
 
@@ -135,9 +135,9 @@ def _opened(f: Any) -> str | bytes:
     """A path that exists, or the bytes of an open file."""
     if isinstance(f, (str, os.PathLike)):
         if not os.path.exists(f):
-            raise ValueError(f"The provided filename {f} does not exist")
+            raise ArgumentError(f"The provided filename {f} does not exist")
         if os.path.isdir(f):
-            raise ValueError(f"The provided filename {f} is a directory")
+            raise ArgumentError(f"The provided filename {f} is a directory")
         return os.fspath(f)
     if isinstance(f, (bytes, bytearray, memoryview)):
         return bytes(f)
@@ -149,7 +149,7 @@ def _location(location: Any) -> str:
     name = "cpu" if location is None else str(location).lower()
     kind = name.partition(":")[0]
     if kind not in ("cpu", "vulkan"):
-        raise ValueError(f"map_location: expected 'cpu', 'vulkan' or None, got {str(location)!r}")
+        raise ArgumentError(f"map_location: expected 'cpu', 'vulkan' or None, got {str(location)!r}")
     return "cpu" if kind == "cpu" else name
 
 

@@ -14,6 +14,7 @@ import torch
 from penlight.compat.mobile_module import FLAGS, MobileModule
 from penlight.compat.rewrite import clone, optimized_module
 from penlight.compile import compile_model
+from penlight.errors import ArgumentError
 
 __all__ = ["LintCode", "MobileOptimizerType", "generate_mobile_module_lints", "optimize_for_mobile"]
 
@@ -80,7 +81,7 @@ def _blocked_name(kind: Any) -> str:
     name = kind if isinstance(kind, str) else getattr(kind, "name", None)
     known = list(MobileOptimizerType.__members__)  # type: ignore[attr-defined]
     if name not in known:
-        raise ValueError(
+        raise ArgumentError(
             f"optimization_blocklist: expected members of MobileOptimizerType or their names, {', '.join(known)}; got {kind!r}"
         )
     return str(name)

@@ -7,10 +7,10 @@ LoadError here; after that, nobody needs to ask again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from penlight.errors import LoadError
+from penlight.errors import ArgumentError, InputError, LoadError
 from penlight.file.metadata import check_files
 from penlight.ir.containers import check_input_spec, check_output_spec
 from penlight.ir.script import OPERATORS
@@ -39,15 +39,32 @@ def check_metadata(text: str, found: Any) -> None:
     if not isinstance(found, dict):
         raise LoadError(f"this file is damaged: metadata: expected a JSON object, got {type(found).__name__}")
     try:
-        if "\\u" in text:  # half a letter, which cannot be printed or stored
-            json.dumps(found, ensure_ascii=False).encode()
-        check_depth(text, found)
-        check_files(found)
-        check_kinds(found)
+        _check_entries(text, found)
     except (ValueError, RecursionError) as e:
         raise LoadError(
             f"this file is damaged: metadata: expected text and files, got others ({str(e)[:120]})"
         ) from None
+
+
+def check_given(metadata: Any) -> None:
+    """What a caller wants a file to say: what would be refused when it is loaded is refused before work is put into it."""
+    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
+        raise InputError(f"metadata: expected a dict of names with what JSON holds, got {str(metadata)[:100]}")
+    try:
+        text = json.dumps(dict(metadata), sort_keys=True, allow_nan=False)
+        _check_entries(text, dict(metadata))
+    except (TypeError, ValueError, RecursionError) as e:
+        raise ArgumentError(
+            f"metadata: expected a dict of names with what JSON holds, and text in UTF-8: {str(e)[:200]}"
+        ) from None
+
+
+def _check_entries(text: str, found: dict[str, Any]) -> None:
+    if "\\u" in text:  # half a letter, which cannot be printed or stored
+        json.dumps(found, ensure_ascii=False).encode()
+    check_depth(text, found)
+    check_files(found)
+    check_kinds(found)
 
 
 def check_depth(text: str, found: Any) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from penlight.errors import ArgumentError
 from penlight.ir.array_map import ArrayMap
 from penlight.ir.dims import evaluate
 from penlight.ir.graph import Method, Node, Program, Value
@@ -44,7 +45,7 @@ NOTHING = Offer(0, 0.0, 0)
 def choose_winograd(program: Program, budget: float = BUDGET) -> None:
     """Presets the kernel of the chosen nodes. Greedy: whatever saves most per byte comes first, until nothing fits."""
     if not budget >= 0:
-        raise ValueError(
+        raise ArgumentError(
             f"winograd_budget: expected 0 (no growth) or more, as a fraction of the weights, got {budget!r}"
         )
     weights = _weights(program)

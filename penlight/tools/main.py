@@ -172,10 +172,12 @@ def _explain(error: BaseException) -> int:
             True,
             "the compiled runtime is not there: install the package (pip install .), or run ./dev build in a checkout",
         )
+    if isinstance(error, MemoryError):
+        expected, text = True, f"out of memory: {text}" if text else "out of memory"
     screen.print("error:", style="bold red", end=" ")
     if expected:
         screen.print(text)
-    else:
-        screen.print(f"{type(error).__name__}: {text}")
-        screen.print("This is a fault of Penlight, or of a library below it; --debug shows where.", style="dim")
+        return 2 if isinstance(error, penlight.ArgumentError) else 1
+    screen.print(f"{type(error).__name__}: {text}")
+    screen.print("This is a fault of Penlight, or of a library below it; --debug shows where.", style="dim")
     return 1

@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from penlight.ir.types import DTYPES
+from penlight import limits
+from penlight.ir.types import DTYPES, itemsize
 from penlight.preprocess import COLORS, IMAGENET, INTERPOLATIONS, LAYOUTS, Preprocessing
 
 
@@ -40,6 +41,9 @@ class ShapeType(click.ParamType[Shape]):
             self.fail(f"{value!r}: a size cannot be below 0", param, ctx)
         if dtype and dtype not in DTYPES:
             self.fail(f"{value!r}: no dtype {dtype!r}; there are {', '.join(DTYPES)}", param, ctx)
+        memory = limits.machine_memory() or 1 << 48
+        if math.prod(dims) * itemsize(dtype or "f32") > memory:
+            self.fail(f"{value!r}: an input larger than this machine's memory, {memory >> 30} GB", param, ctx)
         return Shape(name.strip(), dims, dtype)
 
 

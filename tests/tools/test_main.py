@@ -48,6 +48,30 @@ def test_numbers_that_are_none(
     assert number in called.err.replace(words[1], "")
 
 
+@pytest.mark.parametrize(
+    ("command", "option", "value", "words"),
+    [
+        ("bench", "--device", "tpu", "device: expected one of cpu"),
+        ("run", "--device", "vulkan:\udc80", "device: expected one of cpu"),
+        ("compare", "--devices", "0,0", "device: expected one of cpu"),
+        ("bench", "--isa", "z80", "isa: expected one of"),
+        ("bench", "--isa", "\udc80", "isa: expected one of"),
+        ("run", "--threads", str(2**31), "threads: expected 1 to 2147483647"),
+        ("optimize", "--shape", "1,3,1000000,1000000", "an input larger than this machine's memory"),
+        ("bench", "--shape", "9" * 400, "an input larger than this machine's memory"),
+    ],
+)
+def test_options_that_no_call_takes(
+    command: str, option: str, value: str, words: str, penlight_command: Penlight, classifier: Path, files: Path
+) -> None:
+    """They are the user's, not a fault of Penlight or of a library below it."""
+    file = [files / "classifier.pt"] if command == "optimize" else [classifier]
+    image = [files / "photo.png"] if command == "run" else []
+    called = penlight_command(command, *file, *image, option, value)
+    assert (called.code, "fault" in called.err) == (2, False)
+    assert words in " ".join(called.err.split())
+
+
 def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pen"
     broken.write_bytes(b"nothing good " * 20)
