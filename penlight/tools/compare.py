@@ -17,7 +17,7 @@ from penlight.file.layers import Layer, with_layers
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
 from penlight.ops.devices import VARIANT
-from penlight.tools.options import Factor
+from penlight.tools.options import Factor, check_output
 from penlight.tools.run import arguments, read_arrays, read_method
 from penlight.tools.screen import Stages, heading, screen, table
 
@@ -103,6 +103,7 @@ def compare_command(
         raise click.UsageError(
             "--devices: expected two or more, such as cpu,vulkan; or give the torch model before the .pen file"
         )
+    check_output(page, model, other, option="--page")
     limit = TOLERANCES[f16] if tolerance is None else tolerance
     with Stages() as stage:
         stage("reading the model")

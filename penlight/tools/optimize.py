@@ -18,6 +18,7 @@ from penlight.tools.options import (
     Shape,
     ShapeType,
     argument_option,
+    check_output,
     description_options,
     preprocessing,
     preprocessing_options,
@@ -78,10 +79,7 @@ def optimize_command(
     start = time.perf_counter()
     told = described(metadata, name or model.stem, labels, preprocessing(options))
     target = output or model.with_suffix(".pen")
-    if target.resolve() == model.resolve():
-        raise click.UsageError("the output would overwrite the model; name another with -o")
-    if not target.parent.is_dir():
-        raise click.UsageError(f"there is no folder {target.parent}")
+    check_output(target, model, labels, metadata)
     with Stages() as stage:
         stage("starting PyTorch")
         with contextlib.suppress(ImportError):  # a .ptl does without it

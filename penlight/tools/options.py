@@ -71,6 +71,17 @@ def reading_options(command: Any) -> Any:
     )(command)
 
 
+def check_output(path: Path | None, *kept: Path | None, option: str = "-o") -> None:
+    """Before minutes of work: a file can be written there, and none of these is lost by it."""
+    if path is None:
+        return
+    if not path.resolve().parent.is_dir():
+        raise click.UsageError(f"there is no folder {path.parent}")
+    for other in kept:
+        if other is not None and path.resolve() == other.resolve():
+            raise click.UsageError(f"the output would overwrite {other}; name another with {option}")
+
+
 @dataclass(frozen=True)
 class Argument:
     """`--arg sr=16000`: an argument of a script that is no tensor."""

@@ -17,7 +17,13 @@ from penlight.errors import QuantizationError
 from penlight.file_kinds import file_kind
 from penlight.preprocess import Preprocessing, PreprocessingError
 from penlight.tools.optimize import described
-from penlight.tools.options import description_options, preprocessing, preprocessing_options, reading_options
+from penlight.tools.options import (
+    check_output,
+    description_options,
+    preprocessing,
+    preprocessing_options,
+    reading_options,
+)
 from penlight.tools.screen import Stages, heading, in_bytes, in_seconds, screen
 
 IMAGES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm")
@@ -116,11 +122,8 @@ def quantize_command(
             raise click.UsageError(
                 f"{wrong[0]}: --weights calibrates nothing, and reports nothing; all weights become {weights}"
             )
-    if target.resolve() == model.resolve():
-        raise click.UsageError("the output would overwrite the model; name another with -o")
-    for path in (target, report):  # before minutes of work
-        if path is not None and not path.parent.is_dir():
-            raise click.UsageError(f"there is no folder {path.parent}")
+    check_output(target, model, labels, metadata)
+    check_output(report, model, labels, metadata, target, option="--report")
     with Stages() as stage:
         if weights is None:
             stage("reading what to calibrate on")

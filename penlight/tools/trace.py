@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from penlight.tools.options import check_output
 from penlight.tools.screen import Stages, heading, screen
 
 NAMES_SHOWN = 24
@@ -32,10 +33,7 @@ def trace_command(models: tuple[Path, ...], output: Path, static: bool) -> None:
     from penlight.build.trace import trace_model
     from penlight.build.yaml_file import write_yaml
 
-    if not output.resolve().parent.is_dir():
-        raise click.UsageError(f"there is no folder {output.parent}")
-    if output.resolve() in [model.resolve() for model in models]:
-        raise click.UsageError("the output would overwrite a model; name another with -o")
+    check_output(output, *models)
     out = screen()
     traces = []
     with Stages() as stage:

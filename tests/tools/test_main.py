@@ -72,6 +72,22 @@ def test_options_that_no_call_takes(
     assert words in " ".join(called.err.split())
 
 
+def test_nothing_given_is_written_over(penlight_command: Penlight, files: Path, classifier: Path) -> None:
+    model, labels = files / "classifier.pt", files / "labels.txt"
+    for arguments in (
+        ("compare", classifier, "--devices", "cpu,cpu", "--page", classifier),
+        ("compare", files / "classifier.pt2", classifier, "--page", files / "classifier.pt2"),
+        ("optimize", model, "--labels", labels, "-o", labels),
+        ("quantize", model, "--images", files, "--report", model),
+        ("quantize", model, "--images", files, "-o", files / "q.pen", "--report", files / "q.pen"),
+    ):
+        before = {path: path.read_bytes() for path in files.iterdir()}
+        called = penlight_command(*arguments)
+        assert called.code == 2
+        assert "would overwrite" in called.err
+        assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
 def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Path) -> None:
     broken = tmp_path / "broken.pen"
     broken.write_bytes(b"nothing good " * 20)

@@ -88,7 +88,7 @@ def test_what_goes_wrong(penlight_command: Penlight, files: Path, tmp_path: Path
         (["--mean", "x"], "expected a number"),
         (["--resize", "1,2,3"], "expected a size such as 224"),
         (["-o", str(tmp_path / "no" / "where.pen")], "there is no folder"),
-        (["-o", str(files / "classifier.pt")], "would overwrite the model"),
+        (["-o", str(files / "classifier.pt")], "would overwrite"),
     ):
         told = penlight_command("optimize", files / "classifier.pt", *arguments)
         assert told.code == 2, arguments
