@@ -405,15 +405,14 @@ class Model:
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
         stays until the new one is whole."""
-        from penlight.file.writer import replace_file
+        from penlight.file.writer import replace_file, write_all
 
         data = self._image()
         if isinstance(path, (str, os.PathLike)):
             return replace_file(path, lambda out: out.write(data.data))
         if not hasattr(path, "write"):
             raise TypeError(f"expected a path or a file opened for writing in binary, got {type(path).__name__}")
-        path.write(data.data)
-        return int(data.size)
+        return write_all(path, data.data.toreadonly())
 
     def to_bytes(self) -> bytes:
         """What `save` would write."""

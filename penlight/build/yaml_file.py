@@ -25,7 +25,7 @@ from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.trace import Trace
 from penlight.capture.lite.registers import TRANSLATED
 from penlight.errors import PenlightError
-from penlight.file.writer import replace_file
+from penlight.file.writer import replace_text
 from penlight.ops.vm_operators import operators
 
 KERNEL, OPERATOR, VM = "penlight::kernel::", "penlight::operator::", "penlight::vm"
@@ -69,7 +69,7 @@ def write_yaml(path: str | os.PathLike[str], trace: Trace) -> None:
     """The old file stays until the new one is whole."""
     text = _yaml().safe_dump(as_yaml(trace), sort_keys=False, default_flow_style=False, width=1000)
     head = "# Written by penlight trace, for penlight build --ops. PyTorch's torchgen reads it too.\n"
-    replace_file(path, lambda out: out.write((head + text).encode()))
+    replace_text(path, head + text)
 
 
 def as_yaml(trace: Trace) -> dict[str, Any]:

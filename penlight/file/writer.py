@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import re
@@ -42,22 +43,14 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
     """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
     as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had."""
     check_path(path)
-    target = Path(os.path.realpath(os.fsdecode(path)))
-    try:
-        before = os.stat(target)
-    except OSError:
-        before = None
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        raise IsADirectoryError(f"{os.fspath(path)} is a folder, expected the name of a file to write")
+    target, before = _meant(path)
     handle, temporary = _new_file(target, 0o666 if before is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
             size = write_to(out)
             out.flush()
             if before is not None and hasattr(os, "fchmod"):
-                with contextlib.suppress(OSError):  # of another user's file, which only root may give back
-                    os.fchown(out.fileno(), before.st_uid, before.st_gid)
-                os.fchmod(out.fileno(), stat.S_IMODE(before.st_mode))
+                _give_back(out.fileno(), before)
             os.fsync(out.fileno())
         os.replace(temporary, target)
     except BaseException:
@@ -66,6 +59,58 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
         raise
     _sync_folder(target.parent)
     return size
+
+
+def replace_text(path: str | os.PathLike[str], text: str) -> int:
+    """The same for a page or a list. What UTF-8 has no bytes for, as names in a file may have, is a question mark."""
+    return replace_file(path, lambda out: out.write(text.encode("utf-8", "replace")))
+
+
+def write_all(out: Any, data: memoryview) -> int:
+    """Into a file that somebody else opened. One without a buffer takes as much as it likes at a time, and one that does not wait, nothing."""
+    size = len(data)
+    while len(data):
+        taken = out.write(data)
+        if taken is None and not isinstance(out, io.RawIOBase):  # what says nothing took it all
+            break
+        if not taken:
+            raise BlockingIOError(
+                f"{out!r}: expected a file that takes {size} bytes, got one that takes no more after {size - len(data)}"
+            )
+        data = data[taken:]
+    return size
+
+
+def _meant(path: str | os.PathLike[str]) -> tuple[Path, os.stat_result | None]:
+    """The file behind all links, and what is there; None: nothing yet."""
+    name = os.fsdecode(path)
+    try:
+        before = os.stat(name)
+    except FileNotFoundError:  # nor behind a link; a loop of links is another error
+        before = None
+    if not os.path.basename(name) or (before is not None and stat.S_ISDIR(before.st_mode)):
+        raise IsADirectoryError(f"{name!r} is a folder, expected the name of a file to write")
+    if before is None:
+        os.path.realpath(os.path.dirname(name), strict=True)  # says which folder is missing
+    target = Path(os.path.realpath(name))
+    if (
+        before is not None and not before.st_nlink and not os.path.lexists(target)
+    ):  # /proc/self/fd/3 of one that was removed
+        raise FileNotFoundError(f"{name!r} is a file without a name, expected one that another can take the place of")
+    return target, before
+
+
+def _give_back(handle: int, before: os.stat_result) -> None:
+    """Owner and mode of the file before. As whenever a file is written, setuid and setgid are gone."""
+    mode = stat.S_IMODE(before.st_mode) & 0o777
+    try:
+        os.fchown(handle, before.st_uid, before.st_gid)
+    except OSError:  # another user's file, which only root may give back
+        try:
+            os.fchown(handle, -1, before.st_gid)
+        except OSError:  # nor is the caller in its group: what that might do, the caller's own need not
+            mode &= ~0o070
+    os.fchmod(handle, mode)
 
 
 def _new_file(target: Path, mode: int) -> tuple[int, Path]:

@@ -126,9 +126,10 @@ def compare_command(
             first, *rest = names
             made = [Comparison(name, first, limit, _rows(runs[name], runs[first], told, limit)) for name in rest]
     if page is not None:
+        from penlight.file.writer import replace_text
         from penlight.tools.compare_page import compare_page
 
-        page.write_text(compare_page(str(file), made), "utf-8")
+        replace_text(page, compare_page(str(file), made))
     if as_json:
         click.echo(json.dumps([_as_json(c) for c in made], indent=2))
     else:

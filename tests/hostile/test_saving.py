@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 import threading
@@ -14,8 +15,11 @@ import torch
 from torch import nn
 
 import penlight
+from penlight.build.package.maven import Published, write_repository
 from penlight.errors import InputError, PenlightError
 from penlight.file.writer import replace_file
+from penlight.quant.report import Report
+from penlight.tools.run import _save as save_arrays
 from tests.tools.call import Penlight
 
 
@@ -74,6 +78,95 @@ def test_links_are_followed(model: penlight.Model, tmp_path: Path) -> None:
     assert (tmp_path / "far" / "new.pen").read_bytes() == model.to_bytes()
 
 
+def test_a_loop_of_links_stays(model: penlight.Model, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels"):
+        model.save(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("new.pen/", "is a folder"), ("missing/../m.pen", "missing'$"), ("", "folder")]
+)
+def test_names_that_no_file_can_have(
+    model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    """As open() has it, although the path could be tidied up to one that could be written."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=told):
+        model.save(name)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
+def test_a_file_that_has_no_name_any_more(model: penlight.Model, tmp_path: Path) -> None:
+    """Its link says "x (deleted)", which is a name that a new file could have."""
+    with open(tmp_path / "x", "wb") as out:
+        os.unlink(tmp_path / "x")
+        with pytest.raises(FileNotFoundError, match="without a name"):
+            model.save(f"/proc/self/fd/{out.fileno()}")
+    assert os.listdir(tmp_path) == []
+
+
+def test_setuid_does_not_stay(model: penlight.Model, tmp_path: Path) -> None:
+    """Whoever writes into such a file in place takes that off, too."""
+    path = tmp_path / "m.pen"
+    path.write_bytes(b"old")
+    path.chmod(0o6755)
+    model.save(path)
+    assert mode(path) == 0o755
+
+
+@pytest.mark.parametrize(("may", "expected"), [("all", 0o664), ("group", 0o664), ("nothing", 0o604)])
+def test_a_file_of_another_user(
+    model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: str, expected: int
+) -> None:
+    """What its group could do, that of the caller may not."""
+    path = tmp_path / "m.pen"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+
+    def fchown(handle: int, user: int, group: int) -> None:
+        if may == "nothing" or (may == "group" and user != -1):
+            raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    model.save(path)
+    assert mode(path) == expected
+
+
+class Slow(io.RawIOBase):
+    """A file without a buffer, which takes a few bytes at a time, and in the end none."""
+
+    def __init__(self, room: int) -> None:
+        self.taken, self.room = b"", room
+
+    def write(self, data: Any) -> int | None:
+        piece = bytes(data[: min(100, self.room - len(self.taken))])
+        self.taken += piece
+        return len(piece) or None
+
+
+class Silent:
+    """As many write one."""
+
+    taken = b""
+
+    def write(self, data: Any) -> None:
+        assert memoryview(data).readonly  # it is the model
+        self.taken += data
+
+
+def test_open_files_get_all_bytes(model: penlight.Model) -> None:
+    for out in (Slow(1 << 20), Silent()):
+        assert model.save(out) == len(model.to_bytes())  # type: ignore[arg-type]
+        assert out.taken == model.to_bytes()
+    with pytest.raises(BlockingIOError, match="takes no more after 150"):
+        model.save(Slow(150))  # type: ignore[arg-type]
+
+
 def test_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     fsync, replace = os.fsync, os.replace
@@ -106,6 +199,43 @@ def test_the_old_file_survives(fails: str, tmp_path: Path, monkeypatch: pytest.M
         replace_file(path, lambda out: full() or 0 if fails == "write" else out.write(b"new"))
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]
+
+
+def report(path: Path) -> None:
+    Report("a name \ud800", "minmax", 16).save(path)  # which no UTF-8 has
+
+
+def arrays(path: Path) -> None:
+    save_arrays(path, {"file": np.ones(3)})
+
+
+def archive(path: Path) -> None:
+    write_repository(path.parents[4], "org.pytorch", "1", [Published("penlight", b"zip")])
+
+
+@pytest.mark.parametrize(
+    ("write", "name"), [(report, "r.html"), (arrays, "y.npy"), (arrays, "y.npz"), (archive, "penlight-1.aar")]
+)
+def test_every_file_is_whole_before_it_has_its_name(
+    write: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "org/pytorch/penlight/1" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    write(path)
+    new = path.read_bytes()
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(path)
+    assert path.read_bytes() == b"old" != new
+    assert mode(path) == 0o600
+    assert not [p for p in path.parent.iterdir() if p.name.startswith(".")]
 
 
 @pytest.mark.parametrize("name", ["文" * 83 + ".pen", "é" * 125 + ".pen", "a" * 251 + ".pen"])
