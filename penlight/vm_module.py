@@ -23,7 +23,7 @@ from penlight.file import told
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
-from penlight.tensor import Tensor
+from penlight.tensor import Tensor, plain_array
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
@@ -244,8 +244,9 @@ def to_vm(value: Any) -> Any:
         return np.asarray(value)
     if isinstance(value, Tensor):  # VM code is the CPU's: it takes what lies on a device by way of the host
         return value.numpy()
-    if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
-        return value.copy()  # a view that runs backwards: x[::-1]
+    if isinstance(value, np.ndarray):
+        value = plain_array(value)
+        return value.copy() if any(s < 0 for s in value.strides) else value  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
         return _tensor_to_vm(value.detach().resolve_neg())  # a negative bit is no memory's: that is a copy
     if type(value).__module__ == "torch":  # a dtype, a device …

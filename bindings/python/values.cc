@@ -127,7 +127,9 @@ pen_value* tensor_value(nb::handle given, int code, const char* where) {
   // What cannot be had for writing (bytes, a read-only mapping, broadcast arrays) is not written by code that works in place.
   Writable writable;
   const bool read_only = !nb::try_cast(object, writable);
-  auto array = read_only ? std::make_unique<Array>(nb::cast<Array>(object)) : std::make_unique<Array>(writable);
+  auto array = read_only ? std::make_unique<Array>() : std::make_unique<Array>(writable);
+  if (read_only && !nb::try_cast(object, *array))
+    throw nb::type_error((std::string(where) + ": an array that shows no memory on the CPU").c_str());
   int64_t dims[64], strides[64];
   size_t rank = array->ndim() < 64 ? array->ndim() : 63;
   for (size_t d = 0; d < rank; ++d) {

@@ -136,3 +136,9 @@ def test_buffers_that_leave_their_strides_out(kind: str) -> None:
     np.testing.assert_array_equal(result, np.arange(1.0, 7).reshape(shape))
     here = np.asarray(memoryview(given).cast("B").cast("f"))
     np.testing.assert_array_equal(here, np.arange(6) + (kind != "read-only"))
+
+
+def test_masks_are_not_dropped() -> None:
+    x = np.ma.masked_array(np.ones(3, np.float32), mask=[True, False, False])
+    with pytest.raises(penlight.errors.InputError, match=r"Fill that first: \.filled"):
+        model("r2 = aten::neg(r1)")(x)
