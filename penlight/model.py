@@ -695,7 +695,7 @@ def _as_array(leaf: Any) -> Any:
         except (TypeError, RuntimeError):
             return leaf
     array = leaf if type(leaf) is np.ndarray else plain_array(leaf)
-    return array.copy() if any(s < 0 for s in array.strides) else array  # a view that runs backwards: x[::-1]
+    return array.copy() if any(s < 0 or s % array.itemsize for s in array.strides) else array  # x[::-1], x["field"]
 
 
 def _as_writable(result: Any) -> Any:

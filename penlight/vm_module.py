@@ -98,8 +98,7 @@ class VmModule:
         self._module = _create(self._options)
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given = self._positional(method, list(args), kwargs)
-        _check_cycles(given, ())
+        given = [_settled(a, ()) for a in self._positional(method, list(args), kwargs)]
         as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
@@ -198,15 +197,19 @@ def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundle]:
     return made
 
 
-def _check_cycles(value: Any, inside: tuple[int, ...]) -> None:
-    """Values of the VM are trees: one that contains itself would never end."""
+def _settled(value: Any, inside: tuple[int, ...]) -> Any:
+    """With plain containers, read once: whatever else a subclass says the next time it is asked. Values of the VM are trees: one that
+    contains itself would never end."""
     if not isinstance(value, (list, tuple, Mapping)):
-        return
+        return value
     if id(value) in inside or len(inside) > _MAX_DEPTH:
         what = "contains itself" if id(value) in inside else f"is nested deeper than {_MAX_DEPTH}"
         raise InputError(f"an argument {what}: {type(value).__name__}; expected values that come to an end")
-    for item in value.values() if isinstance(value, Mapping) else value:
-        _check_cycles(item, (*inside, id(value)))
+    inside = (*inside, id(value))
+    if isinstance(value, Mapping):
+        return {key: _settled(item, inside) for key, item in value.items()}
+    made = [_settled(item, inside) for item in value]
+    return made if isinstance(value, list) else tuple(made)
 
 
 def _any_torch(value: Any) -> bool:
@@ -246,6 +249,14 @@ def to_vm(value: Any) -> Any:
         return value.numpy()
     if isinstance(value, np.ndarray):
         value = plain_array(value)
+        if value.dtype.kind not in "fiub" or not value.dtype.isnative:
+            raise InputError(
+                f"an argument: expected an array of numbers as this machine has them, got one of {value.dtype}"
+            )
+        if any(s % value.itemsize for s in value.strides):
+            raise InputError(
+                "an argument: expected an array whose elements are whole elements apart, got a field of a structured one. Copy it first"
+            )
         return value.copy() if any(s < 0 for s in value.strides) else value  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
         return _tensor_to_vm(value.detach().resolve_neg())  # a negative bit is no memory's: that is a copy
@@ -259,6 +270,9 @@ def _tensor_to_vm(t: Any) -> Any:
 
     from penlight import _runtime
 
+    if t.device.type != "cpu" or t.layout != torch.strided or t.is_nested:
+        kind = "a nested" if t.is_nested else f"a {t.layout}"
+        raise InputError(f"an argument: expected a dense tensor on the CPU, got {kind} tensor on {t.device}")
     if t.is_quantized:
         stored = t.int_repr()
         code = _CODES[{torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[stored.dtype]]
