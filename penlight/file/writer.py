@@ -73,7 +73,7 @@ def write_all(out: Any, data: memoryview) -> int:
         taken = out.write(data)
         if taken is None and not isinstance(out, io.RawIOBase):  # what says nothing took it all
             break
-        if not taken:
+        if not isinstance(taken, int) or taken <= 0:
             raise BlockingIOError(
                 f"{out!r}: expected a file that takes {size} bytes, got one that takes no more after {size - len(data)}"
             )

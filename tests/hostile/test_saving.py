@@ -165,6 +165,10 @@ def test_open_files_get_all_bytes(model: penlight.Model) -> None:
         assert out.taken == model.to_bytes()
     with pytest.raises(BlockingIOError, match="takes no more after 150"):
         model.save(Slow(150))  # type: ignore[arg-type]
+    backwards = io.RawIOBase()
+    backwards.write = lambda _: -1  # type: ignore[method-assign,assignment]
+    with pytest.raises(BlockingIOError, match="takes no more after 0"):
+        model.save(backwards)  # type: ignore[arg-type]
 
 
 def test_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
