@@ -76,7 +76,12 @@ def mapped(source: str | os.PathLike[str] | bytes) -> np.ndarray:
         return np.frombuffer(source, np.uint8)
     check_path(source)
     with open(source, "rb") as handle:
-        return map_file(handle)
+        try:
+            return map_file(handle)
+        except (OSError, ValueError) as e:  # not on every file system; too large; cut short just now
+            raise LoadError(
+                f"{os.fspath(source)!r}: expected a file that can be mapped into memory, got {e}", "io"
+            ) from None
 
 
 def map_file(handle: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from penlight.compat.compiled_module import CompiledModule, read_extra_files
 from penlight.errors import CaptureError
-from penlight.file_kinds import WORDS, file_kind
+from penlight.file_kinds import WORDS, check_path, file_kind
 from penlight.ir.script import OPERATORS
 
 if TYPE_CHECKING:
@@ -134,14 +134,17 @@ def operators_of(program: LiteProgram) -> dict[str, int | None]:
 def _opened(f: Any) -> str | bytes:
     """A path that exists, or the bytes of an open file."""
     if isinstance(f, (str, os.PathLike)):
+        check_path(f)
         if not os.path.exists(f):
             raise ValueError(f"The provided filename {f} does not exist")
         if os.path.isdir(f):
             raise ValueError(f"The provided filename {f} is a directory")
-        return os.fspath(f)
-    if isinstance(f, (bytes, bytearray, memoryview)):
-        return bytes(f)
-    return bytes(f.read())
+        return os.fsdecode(f)
+    if hasattr(f, "read"):
+        f = f.read()
+    if not isinstance(f, (bytes, bytearray, memoryview)):
+        raise TypeError(f"expected a path, or a file opened for reading in binary, got {type(f).__name__}")
+    return bytes(f)
 
 
 def _location(location: Any) -> str:

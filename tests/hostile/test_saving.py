@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import mmap
 import os
 import stat
 import threading
@@ -320,6 +321,22 @@ def test_pipes_and_devices_are_refused(model: penlight.Model, tmp_path: Path, pe
         assert told.code != 0
         assert "pipe" in told.err
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+def test_files_that_cannot_be_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too large, on a file system that cannot, or cut short between two calls."""
+    path = tmp_path / "x"
+    path.write_bytes(b"1")
+    for error in (OSError(19, "No such device"), ValueError("cannot mmap an empty file")):
+
+        def fails(*_: Any, error: Exception = error, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(mmap, "mmap", fails)
+        with pytest.raises(
+            PenlightError, match=f"x': expected a file that can be mapped into memory, got .*{error.args[-1]}"
+        ):
+            penlight.optimize(path)
 
 
 def test_a_pipe_can_be_read_by_who_opens_it(model: penlight.Model, tmp_path: Path) -> None:
