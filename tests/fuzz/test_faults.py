@@ -22,7 +22,7 @@ import pytest
 import penlight
 from penlight import vm_module
 from penlight.capture.quiet import quiet
-from tests.fuzz.small_models import Cases, planned, scripted
+from tests.fuzz.small_models import Cases, contained, planned, scripted
 from tests.fuzz.targets import BUILD, ROOT
 from tests.runtime import native
 
@@ -35,7 +35,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Cases]]
     folder = tmp_path_factory.mktemp("models")
     made = []
     with quiet():
-        for name, (model, cases) in {"planned": planned(), "scripted": scripted()}.items():
+        for name, (model, cases) in {"planned": planned(), "scripted": scripted(), "contained": contained()}.items():
             path = folder / f"{name}.pen"
             model.save(path)
             path.with_suffix(".cases").write_bytes(pickle.dumps(cases))
@@ -75,7 +75,7 @@ def number(said: str, form: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_every_allocation_fails_once(which: int, faults: Path, models: list[tuple[Path, Cases]]) -> None:
     """On Python's way through: MemoryError, or an error that speaks of memory; the same call works the next time."""
     said = well(faulty(faults, "allocations", models[which][0]))
