@@ -2,6 +2,7 @@
 
     allocations FILES        every allocation of the runtime fails once, in load, run and save: MemoryError or PenlightError, and the next works
     reads FILES              everything that reads fails once, comes short, or is interrupted
+    readers FILES            so in the readers in Python
     writes HOW FILE TARGET   so does everything that writes in save; the old file stays, and nothing lies beside it
     kill N FILE TARGET       the process dies at the N-th of these; exit status 0: there were fewer
 
@@ -158,6 +159,33 @@ def reads(paths: list[str]) -> None:
     print(f"{total} reads failed")
 
 
+def readers(paths: list[str]) -> None:
+    """Those of other kinds of files, and the one of .pen files in Python."""
+    from penlight.capture.lite import read as read_lite
+    from penlight.file.reader import read as read_pen
+    from penlight.file_kinds import file_kind
+
+    faults, total = Faults(), 0
+    for path in map(Path, paths):
+        kind = file_kind(path)
+        for how in (FAILS, SHORT, INTERRUPTED):
+
+            def call(path: Path = path, kind: str = kind) -> list[Any]:
+                if file_kind(path) != kind:
+                    raise SystemExit(f"{path} is taken for {file_kind(path)}")
+                (read_pen if kind == "pen" else read_lite)(path)
+                return []
+
+            def opened(path: Path = path) -> list[Any]:
+                with open(path, "rb") as file:
+                    read_lite(file)
+                return []
+
+            for f in (call,) if kind == "pen" else (call, opened):
+                total += every(faults, READS, how, f, [], from_reading, f"{path.name}, {how}")
+    print(f"{total} reads failed")
+
+
 def from_reading(e: BaseException) -> bool:
     return isinstance(e, (OSError, PenlightError)) and bool(str(e))
 
@@ -199,6 +227,8 @@ if __name__ == "__main__":
         allocations(rest)
     elif what == "reads":
         reads(rest)
+    elif what == "readers":
+        readers(rest)
     elif what == "writes":
         writes(int(rest[0]), rest[1], Path(rest[2]))
     else:

@@ -22,6 +22,7 @@ import pytest
 import penlight
 from penlight import vm_module
 from penlight.capture.quiet import quiet
+from tests.capture.lite import legacy
 from tests.fuzz.small_models import Cases, contained, planned, scripted
 from tests.fuzz.targets import BUILD, ROOT
 from tests.runtime import native
@@ -87,6 +88,11 @@ def test_every_read_fails_once(faults: Path, models: list[tuple[Path, Cases]]) -
     """By path and by open file, mapped and copied: with EIO, a part of what was asked for, EINTR."""
     said = well(faulty(faults, "reads", *(path for path, _ in models)))
     assert number(said, r"(\d+) reads failed") > 60
+
+
+def test_every_read_of_the_readers_in_python_fails_once(faults: Path, models: list[tuple[Path, Cases]]) -> None:
+    files = [legacy.FIXTURES / "small.v8.ptl", *(path for path, _ in models)]
+    assert number(well(faulty(faults, "readers", *files)), r"(\d+) reads failed") > 20
 
 
 @pytest.mark.parametrize("how", [0, 1])
