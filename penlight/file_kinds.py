@@ -27,6 +27,7 @@ WORDS = {
 }  # fmt: skip
 OLD_EXPORTED = "serialized_exported_program.json"  # torch before 2.8 wrote it without a folder around the records
 _MAX_FLAT_RECORDS = 1000
+_MAX_TEXT = 64 << 20
 
 
 def file_kind(source: str | os.PathLike[str] | bytes) -> str:
@@ -68,6 +69,15 @@ def check_path(path: str | os.PathLike[str]) -> None:
             " from a pipe, give penlight.load the open file",
             "io",
         )
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """What is in a file of labels, metadata or operators, or comes by a pipe. ValueError where it is not UTF-8, or comes to no end."""
+    with open(path, "rb") as handle:
+        data = handle.read(_MAX_TEXT + 1)
+    if len(data) > _MAX_TEXT:
+        raise ValueError(f"expected at most {_MAX_TEXT} bytes of text, got more")
+    return data.decode("utf-8")
 
 
 def mapped(source: str | os.PathLike[str] | bytes) -> np.ndarray:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from penlight.build.operator_kernels import is_known, selection_of_operators
@@ -26,6 +25,7 @@ from penlight.build.trace import Trace
 from penlight.capture.lite.registers import TRANSLATED
 from penlight.errors import PenlightError
 from penlight.file.writer import replace_text
+from penlight.file_kinds import text_of
 from penlight.ops.vm_operators import operators
 
 KERNEL, OPERATOR, VM = "penlight::kernel::", "penlight::operator::", "penlight::vm"
@@ -103,7 +103,7 @@ def selection_of_yaml(path: str | os.PathLike[str]) -> Selection:
     """What the file asks for."""
     yaml = _yaml()
     try:
-        data = yaml.load(Path(path).read_text(encoding="utf-8"), _loader(yaml))
+        data = yaml.load(text_of(path), _loader(yaml))
     except (yaml.YAMLError, ValueError, RecursionError) as e:  # ValueError: not UTF-8, or a date like 2026-99-99
         raise YamlError(f"{path}: not YAML: {' '.join(str(e).split())}") from None
     if isinstance(data, list):

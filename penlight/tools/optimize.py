@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 import penlight
+from penlight.file_kinds import text_of
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import (
     Argument,
@@ -78,7 +80,7 @@ def optimize_command(
     start = time.perf_counter()
     told = described(metadata, name or model.stem, labels, preprocessing(options))
     target = output or model.with_suffix(".pen")
-    if target.resolve() == model.resolve():
+    if os.path.realpath(target) == os.path.realpath(model):
         raise click.UsageError("the output would overwrite the model; name another with -o")
     if not target.parent.is_dir():
         raise click.UsageError(f"there is no folder {target.parent}")
@@ -157,14 +159,14 @@ def _labels(path: Path) -> list[str]:
     if path.suffix == ".json":
         return [str(label) for label in _json(path, list)]
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{path}: not a text file in UTF-8") from None
+        return text_of(path).splitlines()
+    except ValueError as e:
+        raise click.UsageError(f"{path}: not a text file in UTF-8 ({e})") from None
 
 
 def _json(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(text_of(path))
     except (ValueError, RecursionError) as e:
         raise click.UsageError(f"{path}: not JSON ({e})") from None
     if not isinstance(found, kind):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import zlib
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 
 import penlight
 from penlight.errors import QuantizationError
-from penlight.file_kinds import file_kind
+from penlight.file_kinds import check_path, file_kind, text_of
 from penlight.preprocess import Preprocessing, PreprocessingError
 from penlight.tools.optimize import described
 from penlight.tools.options import description_options, preprocessing, preprocessing_options, reading_options
@@ -116,7 +117,7 @@ def quantize_command(
             raise click.UsageError(
                 f"{wrong[0]}: --weights calibrates nothing, and reports nothing; all weights become {weights}"
             )
-    if target.resolve() == model.resolve():
+    if os.path.realpath(target) == os.path.realpath(model):
         raise click.UsageError("the output would overwrite the model; name another with -o")
     for path in (target, report):  # before minutes of work
         if path is not None and not path.parent.is_dir():
@@ -151,7 +152,7 @@ def _told(metadata: Path | None) -> dict[str, Any]:
     if metadata is None:
         return {}
     try:
-        found = json.loads(metadata.read_text(encoding="utf-8"))
+        found = json.loads(text_of(metadata))
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -200,6 +201,7 @@ def _files(images: tuple[Path, ...], count: int) -> list[Path]:
 
 def _array(path: Path) -> Any:
     try:
+        check_path(path)
         loaded = np.load(path, allow_pickle=False)
         return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as e:

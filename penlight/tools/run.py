@@ -14,6 +14,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.file.writer import replace_file
+from penlight.file_kinds import check_path
 from penlight.preprocess import Preprocessing
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
@@ -147,6 +148,7 @@ def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndar
         if name in named:
             raise click.UsageError(f"--input: {name!r} twice")
         try:
+            check_path(path)
             array = np.load(path, allow_pickle=False)
         except FileNotFoundError:
             raise click.UsageError(f"--input: no such file: {path}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 
@@ -32,9 +33,9 @@ def trace_command(models: tuple[Path, ...], output: Path, static: bool) -> None:
     from penlight.build.trace import trace_model
     from penlight.build.yaml_file import write_yaml
 
-    if not output.resolve().parent.is_dir():
+    if not output.parent.is_dir():
         raise click.UsageError(f"there is no folder {output.parent}")
-    if output.resolve() in [model.resolve() for model in models]:
+    if os.path.realpath(output) in map(os.path.realpath, models):
         raise click.UsageError("the output would overwrite a model; name another with -o")
     out = screen()
     traces = []

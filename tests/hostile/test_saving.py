@@ -339,6 +339,48 @@ def test_files_that_cannot_be_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
             penlight.optimize(path)
 
 
+def test_texts_that_come_to_no_end(model: penlight.Model, tmp_path: Path, penlight_command: Penlight) -> None:
+    """Labels of /dev/zero would take all memory there is."""
+    traced = torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3))
+    traced.save(tmp_path / "m.pt")
+    for option in ("--labels", "--metadata"):
+        told = penlight_command("optimize", tmp_path / "m.pt", "--shape", "1,3", option, "/dev/zero")
+        assert told.code != 0
+        assert "at most 67108864 bytes" in told.err
+    told = penlight_command("build", "--ops", "/dev/zero", "-o", tmp_path / "out")
+    assert told.code == 1
+    assert "at most 67108864 bytes" in told.err
+    read, write = os.pipe()  # labels from another program, which have an end
+    os.write(write, b"one\ntwo\n")
+    os.close(write)
+    told = penlight_command(
+        "optimize", tmp_path / "m.pt", "--shape", "1,3", "--labels", f"/dev/fd/{read}", "-o", tmp_path / "l.pen"
+    )
+    os.close(read)
+    assert told.code == 0, told.err
+    assert penlight.load(tmp_path / "l.pen").metadata["labels"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("command", ["optimize", "trace", "quantize"])
+def test_commands_that_write_into_a_loop_of_links(
+    model: penlight.Model, tmp_path: Path, penlight_command: Penlight, command: str
+) -> None:
+    (tmp_path / "a.pen").symlink_to("b.pen")
+    (tmp_path / "b.pen").symlink_to("a.pen")
+    torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3)).save(tmp_path / "m.pt")
+    penlight.optimize(nn.Linear(3, 2), (torch.rand(1, 3),), bundled_inputs={"forward": [(torch.rand(1, 3),)]}).save(
+        tmp_path / "m.pen"
+    )
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1, 3), np.float32))
+    words = {"optimize": ["--shape", "1,3"], "trace": [], "quantize": ["--input", tmp_path / "x.npy"]}[command]
+    told = penlight_command(
+        command, tmp_path / f"m.{'pen' if command == 'trace' else 'pt'}", *words, "-o", tmp_path / "a.pen"
+    )
+    assert "Too many levels of symbolic links" in told.err
+    assert "fault of Penlight" not in told.err
+    assert (tmp_path / "a.pen").is_symlink()
+
+
 def test_a_pipe_can_be_read_by_who_opens_it(model: penlight.Model, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
