@@ -78,7 +78,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     else:
         opened = _program(source)
         operators = sorted(operators_of(opened))
-    metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source)}
+    metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source, opened)}
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
     return Model(to_array(program), device=device)

@@ -17,6 +17,7 @@ from torch import nn
 
 import penlight
 from penlight.build.package.maven import Published, write_repository
+from penlight.capture.quiet import quiet
 from penlight.errors import InputError, PenlightError
 from penlight.file.writer import replace_file
 from penlight.quant.report import Report
@@ -339,6 +340,35 @@ def test_files_that_cannot_be_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyP
             penlight.optimize(path)
 
 
+@pytest.mark.parametrize("ending", ["ptl", "pt", "pt2"])
+@pytest.mark.parametrize("then", ["replaced", "gone"])
+def test_a_file_that_is_not_there_any_more_when_it_is_compiled(tmp_path: Path, ending: str, then: str) -> None:
+    """Its extra files are not those of the one that took its place."""
+    path = tmp_path / f"m.{ending}"
+
+    def write(path: Path, extra: str) -> None:
+        if ending == "pt2":
+            exported = torch.export.export(nn.Linear(3, 2), (torch.rand(1, 3),))
+            torch.export.save(exported, path, extra_files={"labels": extra})
+            return
+        script = torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3))
+        save = script.save if ending == "pt" else script._save_for_lite_interpreter
+        save(str(path), _extra_files={"labels": extra})
+
+    write(path, "mine")
+    write(tmp_path / "other", "another's")
+
+    def progress(stage: str) -> None:
+        if stage == "capturing the model" and then == "gone":
+            path.unlink()
+        elif stage == "capturing the model":
+            os.replace(tmp_path / "other", path)
+
+    with quiet():
+        made = penlight.optimize(path, (torch.rand(1, 3),), progress=progress)
+    assert made.extra_files == {"labels": b"mine"}
+
+
 def test_texts_that_come_to_no_end(model: penlight.Model, tmp_path: Path, penlight_command: Penlight) -> None:
     """Labels of /dev/zero would take all memory there is."""
     traced = torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3))
@@ -399,8 +429,6 @@ class Rows(nn.Module):
 
 
 def test_a_list_that_contains_itself() -> None:
-    from penlight.capture.quiet import quiet
-
     with quiet():
         script = torch.jit.script(Rows())
     interpreted = penlight.optimize(script)
