@@ -39,12 +39,12 @@ def write_file(program: Program, path: str | os.PathLike[str], progress: Progres
     return replace_file(path, lambda out: write(program, out, progress))
 
 
-def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int]) -> int:
+def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int], mode: int = 0o666) -> int:
     """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
-    as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had."""
+    as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had, or gets `mode`, less the umask."""
     check_path(path)
     target, before = _meant(path)
-    handle, temporary = _new_file(target, 0o666 if before is None else 0o600)
+    handle, temporary = _new_file(target, mode if before is None else 0o600)
     try:
         with os.fdopen(handle, "wb") as out:
             size = write_to(out)

@@ -16,6 +16,9 @@ import torch
 from torch import nn
 
 import penlight
+from penlight.build import shaders
+from penlight.build.library import _place
+from penlight.build.package import HEADER, copy_headers
 from penlight.build.package.maven import Published, write_repository
 from penlight.capture.quiet import quiet
 from penlight.errors import InputError, PenlightError
@@ -215,12 +218,31 @@ def arrays(path: Path) -> None:
     save_arrays(path, {"file": np.ones(3)})
 
 
+def library(path: Path) -> None:
+    made = path.with_name("made")
+    made.write_bytes(b"library")
+    made.chmod(0o755)
+    _place(made, path)
+
+
+def headers(path: Path) -> None:
+    copy_headers({path.name: HEADER}, path.parent)
+
+
 def archive(path: Path) -> None:
     write_repository(path.parents[4], "org.pytorch", "1", [Published("penlight", b"zip")])
 
 
 @pytest.mark.parametrize(
-    ("write", "name"), [(report, "r.html"), (arrays, "y.npy"), (arrays, "y.npz"), (archive, "penlight-1.aar")]
+    ("write", "name"),
+    [
+        (report, "r.html"),
+        (arrays, "y.npy"),
+        (arrays, "y.npz"),
+        (archive, "penlight-1.aar"),
+        (library, "libpenlight.so"),
+        (headers, "penlight.h"),
+    ],
 )
 def test_every_file_is_whole_before_it_has_its_name(
     write: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -242,6 +264,29 @@ def test_every_file_is_whole_before_it_has_its_name(
     assert path.read_bytes() == b"old" != new
     assert mode(path) == 0o600
     assert not [p for p in path.parent.iterdir() if p.name.startswith(".")]
+
+
+def test_a_program_stays_one(tmp_path: Path) -> None:
+    library(tmp_path / "new")
+    assert mode(tmp_path / "new") == mode(tmp_path / "made")
+
+
+def test_shaders_that_are_kept_for_later_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later builds take them as they are: a part of one would be in every library from then on."""
+    spirv = {(next(iter(shaders.shaders().values())).name, False): bytes(64)}
+    write_bytes = Path.write_bytes
+
+    def killed(path: Path, data: bytes) -> int:
+        write_bytes(path, data[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shaders, "pack", lambda *_: b"packed")
+    monkeypatch.setattr(shaders, "as_bytes", lambda _: b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", killed)
+        with pytest.raises(KeyboardInterrupt):
+            shaders.programs_source(spirv, tmp_path)
+    assert ",".join(map(str, b"packed")) in shaders.programs_source(spirv, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["文" * 83 + ".pen", "é" * 125 + ".pen", "a" * 251 + ".pen"])
