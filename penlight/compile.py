@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from penlight.budget import reading
 from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
+from penlight.file.metadata import as_json
 from penlight.file_kinds import check_path, file_kind
+from penlight.ir.containers import settled
 from penlight.ops.devices import BACKENDS, VARIANT
 
 if TYPE_CHECKING:
@@ -55,6 +57,8 @@ def compile_model(
     from penlight.passes.pipeline import FINISH, FUSE, STAGES, optimize
 
     backends = _backends(backend, fallback)  # first: a wrong name is told at once
+    as_json(metadata or {})
+    settled((example_inputs, kwargs, bundled_inputs))
     if weights is not None:
         from penlight.quant.weight_only import check_kind, store_weights
 

@@ -20,14 +20,13 @@ import numpy as np
 
 from penlight.errors import InputError, OutOfMemoryError, PlanWarning, RunError
 from penlight.file import told
-from penlight.ir.containers import _namedtuple
+from penlight.ir.containers import _namedtuple, settled
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
 from penlight.tensor import Tensor, plain_array
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
-_MAX_DEPTH = 200  # of arguments
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class VmModule:
         self._module = _create(self._options)
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given = [_settled(a, ()) for a in self._positional(method, list(args), kwargs)]
+        given = [settled(a) for a in self._positional(method, list(args), kwargs)]
         as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
@@ -195,21 +194,6 @@ def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundle]:
             values = from_vm(args, tensor), from_vm(outputs, tensor)
             made.append(Bundle(name, *values, has_outputs, info, absolute, relative))
     return made
-
-
-def _settled(value: Any, inside: tuple[int, ...]) -> Any:
-    """With plain containers, read once: whatever else a subclass says the next time it is asked. Values of the VM are trees: one that
-    contains itself would never end."""
-    if not isinstance(value, (list, tuple, Mapping)):
-        return value
-    if id(value) in inside or len(inside) > _MAX_DEPTH:
-        what = "contains itself" if id(value) in inside else f"is nested deeper than {_MAX_DEPTH}"
-        raise InputError(f"an argument {what}: {type(value).__name__}; expected values that come to an end")
-    inside = (*inside, id(value))
-    if isinstance(value, Mapping):
-        return {key: _settled(item, inside) for key, item in value.items()}
-    made = [_settled(item, inside) for item in value]
-    return made if isinstance(value, list) else tuple(made)
 
 
 def _any_torch(value: Any) -> bool:

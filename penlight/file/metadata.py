@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penlight.errors import LoadError
+from penlight.errors import InputError, LoadError
 from penlight.file import format as f
 
 EXTRA_FILES = "extra_files"  # key in the metadata
@@ -25,10 +25,22 @@ def stored_files(files: Mapping[str, str | bytes]) -> dict[str, Any]:
 def _stored(content: str | bytes) -> Any:
     if isinstance(content, str):
         return content
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise InputError(f"an extra file: expected text or bytes, got {type(content).__name__}")
     try:
         return bytes(content).decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode()}
+
+
+def as_json(metadata: Mapping[str, Any]) -> bytes:
+    """As a file has it. What UTF-8 has no bytes for is a question mark."""
+    try:
+        return json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace")
+    except (TypeError, ValueError, RecursionError) as e:
+        raise InputError(
+            f"metadata: expected a dict of what JSON can say, with text for keys, got another: {e}"
+        ) from None
 
 
 def check_files(metadata: Mapping[str, Any]) -> None:
@@ -60,7 +72,7 @@ def extra_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
 
 def with_metadata(image: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
     """A copy of a whole and valid file with this metadata in place of its own."""
-    return with_sections(image, {"META": json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"})
+    return with_sections(image, {"META": as_json(metadata) + b"\0"})
 
 
 def sections(image: np.ndarray) -> dict[str, tuple[int, bytes]]:

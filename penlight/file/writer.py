@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from penlight.file import format as f
+from penlight.file.metadata import as_json
 from penlight.file.script_writer import ScriptTables
 from penlight.file.weights import Weights
 from penlight.file_kinds import check_path
@@ -172,7 +173,7 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
         extras.add_script(program.script, list(program.methods))
     for bundle in program.bundles:
         extras.add_bundle(bundle)
-    tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\0"
+    tables.meta = as_json(program.metadata) + b"\0"
     head, data = tables.finish()
     total = len(head) + sum(len(pad) + array.nbytes for pad, array in data)
     digest = hashlib.sha256(head)

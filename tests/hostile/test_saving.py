@@ -22,6 +22,7 @@ from penlight.build.package import HEADER, copy_headers
 from penlight.build.package.maven import Published, write_repository
 from penlight.capture.quiet import quiet
 from penlight.errors import InputError, PenlightError
+from penlight.file.metadata import stored_files
 from penlight.file.writer import replace_file
 from penlight.quant.report import Report
 from penlight.tools.run import _save as save_arrays
@@ -491,5 +492,33 @@ def test_a_list_that_contains_itself() -> None:
         deep = [deep]
     with pytest.raises(InputError, match="nested deeper"):
         interpreted(deep, {})
+    for call in (
+        lambda: penlight.optimize(Rows(), (rows, {})),
+        lambda: penlight.optimize(Rows(), kwargs={"rows": rows, "names": {}}),
+        lambda: penlight.optimize(script, bundled_inputs={"forward": [([], names)]}),
+        lambda: penlight.quantize(Rows(), [(rows, {})]),
+    ):
+        with pytest.raises(InputError, match="contains itself"):
+            call()
     shared = [torch.ones(1)]
     assert interpreted([*shared, *shared], {}) == 2  # what is there twice is no cycle
+
+
+def test_metadata_that_json_cannot_say(model: penlight.Model) -> None:
+    cycle: dict[str, Any] = {}
+    cycle["cycle"] = cycle
+    deep: dict[str, Any] = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    for wrong in (cycle, deep, {"a": object()}, {"a": b"bytes"}, {1: 2, "a": 3}, {(1,): 2}):
+        for call in (
+            model.with_metadata,
+            lambda given: penlight.optimize(nn.Linear(3, 2), (torch.rand(1, 3),), metadata=given),
+        ):
+            with pytest.raises(
+                InputError, match="metadata: expected a dict of what JSON can say, with text for keys, got another"
+            ):
+                call(wrong)
+    assert model.with_metadata({"a": "\ud800"}).metadata["a"] == "?"
+    with pytest.raises(InputError, match="an extra file: expected text or bytes, got int"):
+        stored_files({"a": 1 << 50})  # type: ignore[dict-item]
