@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 from penlight.budget import reading
 from penlight.errors import CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
 from penlight.file.metadata import as_json
-from penlight.file_kinds import check_path, file_kind
+from penlight.file_kinds import file_kind
 from penlight.ir.containers import settled
 from penlight.ops.devices import BACKENDS, VARIANT
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Graph, Program

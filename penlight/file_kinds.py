@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import stat
 import zipfile
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from penlight import magic
 from penlight.archive import Archive
 from penlight.errors import CaptureError, LoadError
+from penlight.paths import check_path
 
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
@@ -27,7 +27,6 @@ WORDS = {
 }  # fmt: skip
 OLD_EXPORTED = "serialized_exported_program.json"  # torch before 2.8 wrote it without a folder around the records
 _MAX_FLAT_RECORDS = 1000
-_MAX_TEXT = 64 << 20
 
 
 def file_kind(source: str | os.PathLike[str] | bytes) -> str:
@@ -51,33 +50,6 @@ def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     if any(name.startswith("code/") for name in names):
         return "torchscript"
     return "pickle" if "data.pkl" in names else "other"
-
-
-def check_path(path: str | os.PathLike[str]) -> None:
-    """Raises in words what the system would say otherwise, or not at all: a NUL would end the name, and a pipe would be waited for."""
-    name = os.fspath(path)
-    if "\0" in name if isinstance(name, str) else b"\0" in name:
-        raise ValueError(f"the path {name!r} has a NUL in it, which no file's name has")
-    try:
-        mode = os.stat(name).st_mode
-    except OSError:  # whoever opens it says what is wrong
-        return
-    kind = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    if stat.S_IFMT(mode) in kind:
-        raise LoadError(
-            f"{os.fspath(path)!r} is {kind[stat.S_IFMT(mode)]}, expected a file, which can be mapped, and replaced when it is saved: to read a model"
-            " from a pipe, give penlight.load the open file",
-            "io",
-        )
-
-
-def text_of(path: str | os.PathLike[str]) -> str:
-    """What is in a file of labels, metadata or operators, or comes by a pipe. ValueError where it is not UTF-8, or comes to no end."""
-    with open(path, "rb") as handle:
-        data = handle.read(_MAX_TEXT + 1)
-    if len(data) > _MAX_TEXT:
-        raise ValueError(f"expected at most {_MAX_TEXT} bytes of text, got more")
-    return data.decode("utf-8")
 
 
 def mapped(source: str | os.PathLike[str] | bytes) -> np.ndarray:

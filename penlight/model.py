@@ -21,10 +21,10 @@ from penlight import limits
 from penlight.errors import LoadError, ReportError, RunError
 from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
-from penlight.file_kinds import check_path
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.paths import check_path
 from penlight.printable import printable
 from penlight.quant.report import KEY, Report
 from penlight.tensor import Tensor, nbytes, plain_array, result_buffer
@@ -412,7 +412,7 @@ class Model:
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
         stays until the new one is whole."""
-        from penlight.file.writer import replace_file, write_all
+        from penlight.paths import replace_file, write_all
 
         data = self._image()
         if isinstance(path, (str, os.PathLike)):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penlight.errors import PenlightError
-from penlight.file_kinds import check_path
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -31,7 +31,7 @@ from penlight.build.stubs import CHECK_STACK, assembly, definitions, stub_librar
 from penlight.build.targets import TARGETS, Target
 from penlight.build.toolchain import Toolchain, find_ninja, toolchain
 from penlight.errors import BuildError
-from penlight.file.writer import replace_file
+from penlight.paths import replace_file
 
 Progress = Callable[[int, int, str], None]  # how many of how many, and what was done last
 _STATUS = re.compile(r"^\[(\d+)/(\d+)\] (.*)")

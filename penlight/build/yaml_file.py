@@ -24,9 +24,8 @@ from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.trace import Trace
 from penlight.capture.lite.registers import TRANSLATED
 from penlight.errors import PenlightError
-from penlight.file.writer import replace_text
-from penlight.file_kinds import text_of
 from penlight.ops.vm_operators import operators
+from penlight.paths import replace_text, text_of
 
 KERNEL, OPERATOR, VM = "penlight::kernel::", "penlight::operator::", "penlight::vm"
 HALVES, STATE, TURNS = "penlight::halves", "penlight::state", "penlight::turns"

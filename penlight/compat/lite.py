@@ -12,8 +12,9 @@ from typing import IO, TYPE_CHECKING, Any
 
 from penlight.compat.compiled_module import CompiledModule, read_extra_files
 from penlight.errors import CaptureError
-from penlight.file_kinds import WORDS, check_path, file_kind
+from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import OPERATORS
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram

@@ -5,17 +5,12 @@ The file goes to a temporary name and is moved into place when it is whole. The 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
 import os
 import re
-import secrets
-import stat
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -24,13 +19,13 @@ from penlight.file import format as f
 from penlight.file.metadata import as_json
 from penlight.file.script_writer import ScriptTables
 from penlight.file.weights import Weights
-from penlight.file_kinds import check_path
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import HALVES, Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
 from penlight.ir.types import DTYPES, Quant, TensorType
 from penlight.lower.select import required_keys
 from penlight.ops import registry
+from penlight.paths import replace_file
 
 Progress = Callable[[int, int], None]  # bytes written, bytes in all
 
@@ -38,102 +33,6 @@ Progress = Callable[[int, int], None]  # bytes written, bytes in all
 def write_file(program: Program, path: str | os.PathLike[str], progress: Progress | None = None) -> int:
     """Writes `program` to `path` and returns the file's size."""
     return replace_file(path, lambda out: write(program, out, progress))
-
-
-def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int], mode: int = 0o666) -> int:
-    """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
-    as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had, or gets `mode`, less the umask."""
-    check_path(path)
-    target, before = _meant(path)
-    handle, temporary = _new_file(target, mode if before is None else 0o600)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            size = write_to(out)
-            out.flush()
-            if before is not None and hasattr(os, "fchmod"):
-                _give_back(out.fileno(), before)
-            os.fsync(out.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # Ctrl-C right after it had its place
-            os.unlink(temporary)
-        raise
-    _sync_folder(target.parent)
-    return size
-
-
-def replace_text(path: str | os.PathLike[str], text: str) -> int:
-    """The same for a page or a list. What UTF-8 has no bytes for, as names in a file may have, is a question mark."""
-    return replace_file(path, lambda out: out.write(text.encode("utf-8", "replace")))
-
-
-def write_all(out: Any, data: memoryview) -> int:
-    """Into a file that somebody else opened. One without a buffer takes as much as it likes at a time, and one that does not wait, nothing."""
-    size = len(data)
-    while len(data):
-        taken = out.write(data)
-        if taken is None and not isinstance(out, io.RawIOBase):  # what says nothing took it all
-            break
-        if not isinstance(taken, int) or taken <= 0:
-            raise BlockingIOError(
-                f"{out!r}: expected a file that takes {size} bytes, got one that takes no more after {size - len(data)}"
-            )
-        data = data[taken:]
-    return size
-
-
-def _meant(path: str | os.PathLike[str]) -> tuple[Path, os.stat_result | None]:
-    """The file behind all links, and what is there; None: nothing yet."""
-    name = os.fsdecode(path)
-    try:
-        before = os.stat(name)
-    except FileNotFoundError:  # nor behind a link; a loop of links is another error
-        before = None
-    if not os.path.basename(name) or (before is not None and stat.S_ISDIR(before.st_mode)):
-        raise IsADirectoryError(f"{name!r} is a folder, expected the name of a file to write")
-    if before is None:
-        os.path.realpath(os.path.dirname(name), strict=True)  # says which folder is missing
-    target = Path(os.path.realpath(name))
-    if (
-        before is not None and not before.st_nlink and not os.path.lexists(target)
-    ):  # /proc/self/fd/3 of one that was removed
-        raise FileNotFoundError(f"{name!r} is a file without a name, expected one that another can take the place of")
-    return target, before
-
-
-def _give_back(handle: int, before: os.stat_result) -> None:
-    """Owner and mode of the file before. As whenever a file is written, setuid and setgid are gone."""
-    mode = stat.S_IMODE(before.st_mode) & 0o777
-    try:
-        os.fchown(handle, before.st_uid, before.st_gid)
-    except OSError:  # another user's file, which only root may give back
-        try:
-            os.fchown(handle, -1, before.st_gid)
-        except OSError:  # nor is the caller in its group: what that might do, the caller's own need not
-            mode &= ~0o070
-    os.fchmod(handle, mode)
-
-
-def _new_file(target: Path, mode: int) -> tuple[int, Path]:
-    """A file that nobody else has, beside the target; the system takes the umask off its mode."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    while True:
-        # Of its name so much that this one fits too: file systems take 255 bytes, and a character may have four.
-        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}")
-        with contextlib.suppress(FileExistsError):
-            return os.open(path, flags, mode), path
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the new name is on the disk too."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows
-        return
-    with contextlib.suppress(OSError):  # file systems that cannot
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def to_array(program: Program) -> np.ndarray:

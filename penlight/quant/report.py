@@ -79,7 +79,7 @@ class Report:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `html()`. The old page stays until the new one is whole."""
-        from penlight.file.writer import replace_text
+        from penlight.paths import replace_text
 
         replace_text(path, self.html())
 

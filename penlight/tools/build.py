@@ -31,8 +31,8 @@ from penlight.build.targets import GROUPS, TARGETS, Target, targets
 from penlight.build.verify import Verified, verify
 from penlight.errors import BuildError
 from penlight.file.reader import read
-from penlight.file.writer import replace_file, replace_text
 from penlight.file_kinds import file_kind
+from penlight.paths import replace_file, replace_text
 from penlight.tools.screen import error_screen, heading, in_bytes, in_seconds, screen, table
 
 VULKAN_SYSTEMS = ("android", "linux", "host")

@@ -128,7 +128,7 @@ def compare_command(
     if not all(comparison.rows for comparison in made):
         raise click.ClickException(f"{method} gives no tensor, number or text, so there is nothing to compare")
     if page is not None:
-        from penlight.file.writer import replace_text
+        from penlight.paths import replace_text
         from penlight.tools.compare_page import compare_page
 
         replace_text(page, compare_page(str(file), made))

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 import penlight
-from penlight.file_kinds import text_of
+from penlight.paths import text_of
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import (
     Argument,

@@ -15,7 +15,8 @@ import numpy as np
 
 import penlight
 from penlight.errors import QuantizationError
-from penlight.file_kinds import check_path, file_kind, text_of
+from penlight.file_kinds import file_kind
+from penlight.paths import check_path, text_of
 from penlight.preprocess import Preprocessing, PreprocessingError
 from penlight.tools.optimize import described
 from penlight.tools.options import description_options, preprocessing, preprocessing_options, reading_options

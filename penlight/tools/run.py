@@ -13,8 +13,7 @@ import numpy as np
 
 import penlight
 from penlight.file.contents import Port
-from penlight.file.writer import replace_file
-from penlight.file_kinds import check_path
+from penlight.paths import check_path, replace_file
 from penlight.preprocess import Preprocessing
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table

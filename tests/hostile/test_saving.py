@@ -23,7 +23,7 @@ from penlight.build.package.maven import Published, write_repository
 from penlight.capture.quiet import quiet
 from penlight.errors import InputError, PenlightError
 from penlight.file.metadata import stored_files
-from penlight.file.writer import replace_file
+from penlight.paths import replace_file
 from penlight.quant.report import Report
 from penlight.tools.run import _save as save_arrays
 from tests.tools.call import Penlight

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import IO
 
 from penlight.build.generate import BINDINGS, ROOT
-from penlight.file.writer import replace_file
+from penlight.paths import replace_file
 
 HEADER = (
     ROOT / "runtime/include/penlight.h"

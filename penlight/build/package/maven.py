@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from penlight.file.writer import replace_file, replace_text
+from penlight.paths import replace_file, replace_text
 
 
 @dataclass(frozen=True)
