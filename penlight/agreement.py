@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,8 @@ def agreement(name: str, got: Any, expected: Any, tolerance: float) -> Agreement
     if b.dtype.kind not in "fc":  # what stands on the edge (argmax of near equals) may fall to the other side
         differs = float(np.mean(a != b))
         return Agreement(name, b.shape, differs, differs, differs <= tolerance)
-    a, b = a.astype(np.float64), b.astype(np.float64)
+    wide = np.complex128 if b.dtype.kind == "c" else np.float64
+    a, b = a.astype(wide), b.astype(wide)
     same = (a == b) | (np.isnan(a) & np.isnan(b))
     with np.errstate(invalid="ignore"):
         apart = np.where(same, 0.0, np.abs(a - b))
@@ -52,13 +54,18 @@ def agreement(name: str, got: Any, expected: Any, tolerance: float) -> Agreement
 
 
 def leaves(result: Any, name: str = "") -> list[tuple[str, Any]]:
-    """Every array or tensor in a result, under a name that says where it stands in it."""
+    """Every array, tensor, number and text in a result, under a name that says where it stands in it."""
+    if isinstance(result, SimpleNamespace):
+        result = vars(result)
     if isinstance(result, dict):
         return [leaf for key, item in result.items() for leaf in leaves(item, f"{name}.{key}" if name else str(key))]
     if isinstance(result, (list, tuple)):
         return [leaf for i, item in enumerate(result) for leaf in leaves(item, f"{name or 'output'}[{i}]")]
     if hasattr(result, "detach"):
-        result = result.detach().resolve_neg().numpy()
+        result = result.detach().resolve_conj().resolve_neg()
+        result = (result.float() if str(result.dtype) == "torch.bfloat16" else result).numpy()
+    elif isinstance(result, (bool, int, float, complex, str, np.generic)):
+        result = np.asarray(result)
     return [(name or "output", result)] if isinstance(result, np.ndarray) else []
 
 
@@ -121,6 +128,8 @@ def verify_device(model: Model, reference: Model) -> str:
             return f"{method} failed on {model.device}: {e}"
         finally:
             model.reset()
+        if len(got) != len(expected):
+            return f"{method} gives {len(got)} values on {model.device}, and {len(expected)} on the CPU"
         for (name, a), (_, b) in zip(got, expected, strict=True):
             found = agreement(name, a, b, tolerance)
             if not found.agrees:

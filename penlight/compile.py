@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 from penlight.budget import reading
 from penlight.errors import ArgumentError, CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
 from penlight.file.told import check_given
-from penlight.file_kinds import check_path, file_kind
+from penlight.file_kinds import file_kind
+from penlight.ir.containers import settled
 from penlight.ops.devices import BACKENDS, VARIANT
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Graph, Program
@@ -56,6 +58,7 @@ def compile_model(
     from penlight.passes.pipeline import FINISH, FUSE, STAGES, optimize
 
     backends = _backends(backend, fallback)  # first: a wrong name is told at once
+    settled((example_inputs, kwargs, bundled_inputs))
     if weights is not None:
         from penlight.quant.weight_only import check_kind, store_weights
 
@@ -68,6 +71,7 @@ def compile_model(
     say("reading the model")
     with reading(read_budget):
         opened = open_source(source, trust)
+        carried = carried_files(source, opened)
         bundles = carried_bundles(opened)
         say("capturing the model")
         program = capture(
@@ -76,7 +80,7 @@ def compile_model(
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
-    described = {"name": _name(source), "backend": ",".join(backends), **carried_files(source), **(metadata or {})}
+    described = {"name": _name(source), "backend": ",".join(backends), **carried, **(metadata or {})}
     program.metadata.update(described)
     if rewrite is not None:
         say(f"fusing its graph of {_count(program)} operators")
@@ -146,16 +150,19 @@ def carried_bundles(opened: Any) -> list[Bundle]:
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
 
 
-def carried_files(source: Any) -> dict[str, Any]:
-    """The extra files that a model's file carries, as an entry of the metadata."""
+def carried_files(source: Any, opened: Any) -> dict[str, Any]:
+    """The extra files that a model's file carries, as an entry of the metadata. They are those of the file that was opened: another one may
+    be at its path by now."""
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.lite.read import extra_files
+    from penlight.capture.source import SourceProgram
     from penlight.file.metadata import EXTRA_FILES, stored_files
 
-    if isinstance(source, LiteProgram):
-        found = source.extra_files
-    else:
-        found = extra_files(source) if isinstance(source, (str, os.PathLike, bytes)) else {}
+    found: dict[str, bytes] = {}
+    if isinstance(opened, LiteProgram):
+        found = opened.extra_files
+    elif isinstance(source, (str, os.PathLike, bytes)):
+        found = opened.archive.extra_files() if isinstance(opened, SourceProgram) else extra_files(source)
     return {EXTRA_FILES: stored_files(found)} if found else {}
 
 

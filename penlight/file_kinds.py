@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import mmap
 import os
-import stat
 import zipfile
 from typing import Any
 
@@ -18,7 +17,8 @@ import numpy as np
 
 from penlight import magic
 from penlight.archive import Archive
-from penlight.errors import ArgumentError, CaptureError, LoadError
+from penlight.errors import CaptureError, LoadError
+from penlight.paths import check_path
 
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
@@ -52,31 +52,18 @@ def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     return "pickle" if "data.pkl" in names else "other"
 
 
-def check_path(path: str | os.PathLike[str]) -> None:
-    """Raises in words what the system would say otherwise, or not at all: a NUL would end the name, and a pipe would be waited for."""
-    name = os.fspath(path)
-    if "\0" in name if isinstance(name, str) else b"\0" in name:
-        raise ArgumentError(f"the path {name!r} has a NUL in it, which no file's name has")
-    try:
-        mode = os.stat(name).st_mode
-    except OSError:  # whoever opens it says what is wrong
-        return
-    kind = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    if stat.S_IFMT(mode) in kind:
-        raise LoadError(
-            f"{os.fspath(path)!r} is {kind[stat.S_IFMT(mode)]}, expected a file, which can be mapped, and replaced when it is saved: to read a model"
-            " from a pipe, give penlight.load the open file",
-            "io",
-        )
-
-
 def mapped(source: str | os.PathLike[str] | bytes) -> np.ndarray:
     """All bytes of a file, mapped."""
     if isinstance(source, bytes):
         return np.frombuffer(source, np.uint8)
     check_path(source)
     with open(source, "rb") as handle:
-        return map_file(handle)
+        try:
+            return map_file(handle)
+        except (OSError, ValueError) as e:  # not on every file system; too large; cut short just now
+            raise LoadError(
+                f"{os.fspath(source)!r}: expected a file that can be mapped into memory, got {e}", "io"
+            ) from None
 
 
 def map_file(handle: Any) -> np.ndarray:

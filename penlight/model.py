@@ -21,13 +21,13 @@ from penlight import limits
 from penlight.errors import ArgumentError, InputError, LoadError, ReportError, RunError
 from penlight.file import told
 from penlight.file.metadata import extra_files, with_metadata
-from penlight.file_kinds import check_path
 from penlight.ir import containers
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
+from penlight.paths import check_path
 from penlight.printable import printable
 from penlight.quant.report import KEY, Report
-from penlight.tensor import Tensor, nbytes, result_buffer
+from penlight.tensor import Tensor, nbytes, plain_array, result_buffer
 from penlight.vm_module import PlannedPart, VmModule, bundled, is_protocol
 
 if TYPE_CHECKING:
@@ -352,17 +352,23 @@ class Model:
                 raise RunError(message, status="argument", tensor=name)
             if not _fits(array, _NAMES[code], shape):
                 name, wanted = self.outputs(method)[index].name, _dtype_of(array, _NAMES[code])
-                expected, got = f"{wanted} {shape}, row-major, to be written", f"{array.dtype} {tuple(array.shape)}"
-                message = f"result {name}: expected {expected}, got {got} or another order"
+                expected = f"{wanted} {shape}, row-major, to be written"
+                got = _unwritable(results[index]) if array is None else f"{array.dtype} {tuple(array.shape)}"
+                message = f"result {name}: expected {expected}, got {got}{'' if array is None else ' or another order'}"
                 raise RunError(message, status="argument", tensor=name, expected=expected, got=got)
         self._check_overlap(method, writable, arrays)
         problem = session.run(writable)
+        for result in results:
+            if _is_torch(result):  # a backward pass that needs what was in it says so, as after torch's own operators
+                _torch().autograd.graph.increment_version(result)
         if problem:
             raise RunError(**problem)
 
     def _check_overlap(self, method: str, results: Sequence[Any], inputs: Sequence[Any]) -> None:
         """A result is written while inputs are still read."""
         named = [(f"input {info.name}", array) for info, array in zip(self.inputs(method), inputs, strict=True)]
+        if self._bytes is not None:  # which may be the caller's, who wrote them
+            named.append(("the model", self._bytes))
         for info, array in zip(self.outputs(method), results, strict=True):
             for other, memory in named:
                 if _overlap(array, memory):
@@ -386,7 +392,8 @@ class Model:
         leaves = containers.flatten(self._input_spec(method), args, kwargs)
         running = self._begin(method)
         try:
-            self._bind(method, leaves, self._given(method, leaves))
+            arrays = self._given(method, leaves)
+            self._bind(method, leaves, arrays).set_inputs([])  # lets go of them
         finally:
             running.discard(method)
 
@@ -413,15 +420,14 @@ class Model:
     def save(self, path: str | os.PathLike[str] | IO[bytes]) -> int:
         """Writes the .pen file, to a path or a file opened for writing, and returns its size in bytes. At a path, the old file
         stays until the new one is whole."""
-        from penlight.file.writer import replace_file
+        from penlight.paths import replace_file, write_all
 
         data = self._image()
         if isinstance(path, (str, os.PathLike)):
             return replace_file(path, lambda out: out.write(data.data))
         if not hasattr(path, "write"):
             raise TypeError(f"expected a path or a file opened for writing in binary, got {type(path).__name__}")
-        path.write(data.data)
-        return int(data.size)
+        return write_all(path, data.data.toreadonly())
 
     def to_bytes(self) -> bytes:
         """What `save` would write."""
@@ -699,18 +705,50 @@ def _as_array(leaf: Any) -> Any:
             leaf.resolve_neg() if leaf.is_neg() else leaf
         )  # what torch.imag of a conjugate is: numbers with the other sign
         try:
-            return leaf.numpy()
+            array = leaf.numpy()
+            return array if leaf.data_ptr() or not leaf.numel() else leaf  # of no memory, numpy shows some of its own
         except (TypeError, RuntimeError):
             return leaf
-    array = leaf if isinstance(leaf, np.ndarray) else np.asarray(leaf)
-    return array.copy() if any(s < 0 for s in array.strides) else array  # a view that runs backwards: x[::-1]
+    array = leaf if type(leaf) is np.ndarray else plain_array(leaf)
+    return (
+        array.copy() if any(s < 0 or s % max(array.itemsize, 1) for s in array.strides) else array
+    )  # x[::-1], x["field"]
 
 
 def _as_writable(result: Any) -> Any:
-    """Where a result goes: the caller's own memory, or what `_fits` refuses; never a copy, in which it would be lost."""
+    """Where a result goes: the caller's own memory, never a copy, in which it would be lost. None: there is none that may be written."""
+    if not _is_torch(result):
+        plain = isinstance(result, np.ndarray) and not isinstance(result, np.ma.MaskedArray)
+        return np.asarray(result) if plain else None
+    if result.requires_grad or result.is_neg():
+        return None
+    array, lies = _as_array(result), _address(result)
+    if isinstance(array, np.ndarray) and array.size and array.ctypes.data != lies:
+        return None
+    return None if lies is None else array
+
+
+def _address(tensor: Any) -> int | None:
+    """Where a torch tensor's elements lie; None: nowhere that a program could write."""
+    if tensor.device.type != "cpu" or tensor.layout != _torch().strided or tensor.is_nested:
+        return None
+    try:
+        return tensor.data_ptr() or (None if tensor.numel() else 0)  # type: ignore[no-any-return]
+    except RuntimeError:  # stand-ins for tensors have none
+        return None
+
+
+def _unwritable(result: Any) -> str:
+    """What `_as_writable` found no memory in."""
     if _is_torch(result):
-        return np.empty(()) if result.is_neg() else _as_array(result)
-    return result if isinstance(result, np.ndarray) else np.empty(())
+        if result.requires_grad:
+            return "a tensor that requires grad: give its .detach()"
+        return f"a {result.layout} tensor on {result.device} without memory of its own that can be written"
+    return (
+        "an array with a mask: give its .data"
+        if isinstance(result, np.ma.MaskedArray)
+        else f"a {type(result).__name__}"
+    )
 
 
 def _overlap(a: Any, b: Any) -> bool:
@@ -732,9 +770,10 @@ def _bytes_of(tensor: Any) -> np.ndarray | None:
 def _fits(array: Any, dtype: str, shape: tuple[int, ...]) -> bool:
     """Whether results of this dtype and shape can be written into it."""
     wanted = _dtype_of(array, dtype)
+    if array is None:
+        return False
     if not isinstance(array, np.ndarray):  # a torch tensor that numpy cannot show
-        lies = array.device.type == "cpu" and str(array.layout) == "torch.strided" and array.is_contiguous()
-        return lies and str(array.dtype) == f"torch.{wanted}" and tuple(array.shape) == shape  # type: ignore[no-any-return]
+        return array.is_contiguous() and str(array.dtype) == f"torch.{wanted}" and tuple(array.shape) == shape  # type: ignore[no-any-return]
     flags = array.flags
     return array.dtype == wanted and array.shape == shape and flags.c_contiguous and flags.writeable
 

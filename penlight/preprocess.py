@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penlight.errors import PenlightError
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -106,6 +107,7 @@ class Preprocessing:
                 raise PreprocessingError(f"an image array: expected dtype uint8, got {image.dtype}")
             picture = pillow.fromarray(image)
         elif isinstance(image, (str, os.PathLike)):
+            check_path(image)
             try:
                 picture = pillow.open(image)
                 # A photograph taken with the phone turned carries its rotation as a tag.

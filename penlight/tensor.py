@@ -143,6 +143,16 @@ def result_buffer(session: Any, device: str, dtype: str, shape: tuple[int, ...])
     return new_buffer(device, dtype, shape)
 
 
+def plain_array(data: Any) -> np.ndarray:
+    """What numpy makes of it, and no subclass, which might show other memory than its own. Of a masked array numpy would take what is under
+    the mask."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        raise InputError(
+            "an input: expected an array, got one with a mask over some of it. Fill that first: .filled(value)"
+        )
+    return np.asarray(data)
+
+
 def _host_array(data: Any) -> np.ndarray:
     if isinstance(data, Tensor):
         return data.numpy()
@@ -151,7 +161,7 @@ def _host_array(data: Any) -> np.ndarray:
         if str(data.dtype) == "torch.bfloat16":
             raise InputError("Tensor: expected a dtype that numpy has, got bfloat16; cast it: .float()")
         data = data.numpy()
-    array = np.asarray(data)
+    array = plain_array(data)
     if str(array.dtype) not in _NAMES:
         raise InputError(f"Tensor: expected one of {', '.join(_NAMES)}, got {array.dtype}")
     return array

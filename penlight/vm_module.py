@@ -20,14 +20,13 @@ import numpy as np
 
 from penlight.errors import InputError, OutOfMemoryError, PlanWarning, RunError
 from penlight.file import told
-from penlight.ir.containers import _namedtuple
+from penlight.ir.containers import _namedtuple, settled
 from penlight.ir.script import Bundle
 from penlight.ir.types import DTYPES
-from penlight.tensor import Tensor
+from penlight.tensor import Tensor, plain_array
 
 _CODES = {name: code for name, (code, _) in DTYPES.items()}
 _BF16 = _CODES["bf16"]
-_MAX_DEPTH = 200  # of arguments
 
 
 @dataclass(frozen=True)
@@ -98,8 +97,7 @@ class VmModule:
         self._module = _create(self._options)
 
     def run(self, method: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        given = self._positional(method, list(args), kwargs)
-        _check_cycles(given, ())
+        given = [settled(a) for a in self._positional(method, list(args), kwargs)]
         as_torch = _any_torch(given) or ("torch" in sys.modules and not _any_array(given))
         with self._lock:
             try:
@@ -198,17 +196,6 @@ def bundled(model: Any, method: str, as_torch: bool = False) -> list[Bundle]:
     return made
 
 
-def _check_cycles(value: Any, inside: tuple[int, ...]) -> None:
-    """Values of the VM are trees: one that contains itself would never end."""
-    if not isinstance(value, (list, tuple, Mapping)):
-        return
-    if id(value) in inside or len(inside) > _MAX_DEPTH:
-        what = "contains itself" if id(value) in inside else f"is nested deeper than {_MAX_DEPTH}"
-        raise InputError(f"an argument {what}: {type(value).__name__}; expected values that come to an end")
-    for item in value.values() if isinstance(value, Mapping) else value:
-        _check_cycles(item, (*inside, id(value)))
-
-
 def _any_torch(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return any(_any_torch(v) for v in value)
@@ -244,8 +231,17 @@ def to_vm(value: Any) -> Any:
         return np.asarray(value)
     if isinstance(value, Tensor):  # VM code is the CPU's: it takes what lies on a device by way of the host
         return value.numpy()
-    if isinstance(value, np.ndarray) and any(s < 0 for s in value.strides):
-        return value.copy()  # a view that runs backwards: x[::-1]
+    if isinstance(value, np.ndarray):
+        value = plain_array(value)
+        if value.dtype.kind not in "fiub" or not value.dtype.isnative:
+            raise InputError(
+                f"an argument: expected an array of numbers as this machine has them, got one of {value.dtype}"
+            )
+        if any(s % value.itemsize for s in value.strides):
+            raise InputError(
+                "an argument: expected an array whose elements are whole elements apart, got a field of a structured one. Copy it first"
+            )
+        return value.copy() if any(s < 0 for s in value.strides) else value  # a view that runs backwards: x[::-1]
     if hasattr(value, "detach") and hasattr(value, "data_ptr"):
         return _tensor_to_vm(value.detach().resolve_neg())  # a negative bit is no memory's: that is a copy
     if type(value).__module__ == "torch":  # a dtype, a device …
@@ -258,6 +254,9 @@ def _tensor_to_vm(t: Any) -> Any:
 
     from penlight import _runtime
 
+    if t.device.type != "cpu" or t.layout != torch.strided or t.is_nested:
+        kind = "a nested" if t.is_nested else f"a {t.layout}"
+        raise InputError(f"an argument: expected a dense tensor on the CPU, got {kind} tensor on {t.device}")
     if t.is_quantized:
         stored = t.int_repr()
         code = _CODES[{torch.uint8: "u8", torch.int8: "i8", torch.int32: "i32"}[stored.dtype]]

@@ -7,6 +7,7 @@ import functools
 import io
 import os
 import pickle
+import sys
 import threading
 from collections import OrderedDict
 from pathlib import Path
@@ -253,6 +254,122 @@ def test_results_into_tensors_that_numpy_cannot_show() -> None:
         model.run_into(7, x)  # type: ignore[arg-type]
 
 
+class TwiceAndOne(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 + self.one
+
+
+@pytest.fixture(scope="module")
+def eight() -> penlight.Model:
+    return penlight.optimize(TwiceAndOne(), (torch.ones(8),))
+
+
+class Elsewhere(np.ndarray):
+    """Shows by DLPack other memory than its own, which is gone when nobody holds what shows it."""
+
+    def __dlpack__(self, **_: Any) -> Any:  # type: ignore[override]
+        return np.zeros(self.shape, self.dtype).__dlpack__()
+
+
+class ElsewhereInTorch(torch.Tensor):
+    shown = 0
+
+    def numpy(self, **_: Any) -> np.ndarray:
+        raise TypeError("only by DLPack")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        type(self).shown += 1
+        return torch.full((8,), 3.0).__dlpack__()
+
+
+class Copied(torch.Tensor):
+    def numpy(self, **_: Any) -> np.ndarray:
+        return np.zeros(self.shape, np.float32)
+
+
+def test_memory_of_subclasses(eight: penlight.Model) -> None:
+    x = np.arange(8, dtype=np.float32)
+    into = np.zeros(8, np.float32).view(Elsewhere)
+    eight.run_into([into], x.view(Elsewhere))
+    np.testing.assert_array_equal(np.asarray(into), x * 2 + 1)
+    np.testing.assert_array_equal(eight(x.view(Elsewhere)), x * 2 + 1)
+    lent = torch.ones(8).as_subclass(ElsewhereInTorch)
+    for _ in range(20):  # what it lends is held until the run is over
+        assert torch.equal(eight(lent), torch.full((8,), 7.0))
+    assert ElsewhereInTorch.shown == 20
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer")
+def test_results_where_nothing_would_be_seen_of_them(eight: penlight.Model) -> None:
+    """They would go into a copy, under a mask, past autograd, or to memory that is none."""
+    x, freed = torch.arange(8.0), torch.ones(8)
+    freed.untyped_storage().resize_(0)
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        fake = torch.zeros(8)
+    for result, told in (
+        (torch.ones(8).as_subclass(Copied), "without memory of its own"),
+        (torch._efficientzerotensor((8,)), "without memory of its own"),
+        (torch._to_functional_tensor(torch.ones(8)), "without memory of its own"),
+        (fake, "without memory of its own"),
+        (freed, "without memory of its own"),
+        (torch.ones(8, requires_grad=True), r"requires grad: give its \.detach"),
+        (nn.Parameter(torch.ones(8)), r"requires grad: give its \.detach"),
+        (np.ma.masked_array(np.ones(8, np.float32), mask=True), "mask: give its .data"),
+        ([0.0] * 8, "got a list$"),
+    ):
+        with pytest.raises(penlight.RunError, match=told):
+            eight.run_into([result], x)
+
+
+def test_autograd_hears_of_results(eight: penlight.Model) -> None:
+    """The backward pass needs what was in them."""
+    weight, into = torch.ones(8, requires_grad=True), torch.ones(8)
+    product = (weight * into).sum()
+    eight.run_into([into], torch.arange(8.0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.backward()
+
+
+def test_inputs_that_have_no_memory(eight: penlight.Model) -> None:
+    """numpy shows some of its own of them, and what was in it."""
+    freed = torch.ones(8)
+    freed.untyped_storage().resize_(0)
+    for x in (freed, torch._to_functional_tensor(torch.ones(8)), torch._efficientzerotensor((8,))):
+        with pytest.raises(penlight.RunError, match="expected data, got a null pointer"):
+            eight(x)
+
+
+def test_masks_are_not_dropped(eight: penlight.Model) -> None:
+    x = np.ma.masked_array(np.ones(8, np.float32), mask=[True] + [False] * 7)
+    for call in (lambda: eight(x), lambda: penlight.Tensor(x), lambda: eight.prepare(x)):
+        with pytest.raises(penlight.errors.InputError, match=r"Fill that first: \.filled"):
+            call()
+    assert np.array_equal(eight(np.ma.masked_array(x.data)), np.full(8, 3))  # nothing is masked
+
+
+def test_results_over_the_models_own_bytes(eight: penlight.Model) -> None:
+    data = eight.to_bytes()
+    room = np.empty(len(data) + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    room[start : start + len(data)] = np.frombuffer(data, np.uint8)
+    weights = start + data.find(np.ones(8, np.float32).tobytes())
+    mine = penlight.load(room[start : start + len(data)])
+    with pytest.raises(penlight.RunError, match="memory that the model has too"):
+        mine.run_into([room[weights : weights + 32].view(np.float32)], np.ones(8, np.float32))
+    assert np.array_equal(mine(np.ones(8, np.float32)), np.full(8, 3))
+
+
+def test_prepare_lets_go_of_its_arguments(eight: penlight.Model) -> None:
+    x = np.ones(8, np.float32)
+    before = sys.getrefcount(x)
+    eight.prepare(x)
+    assert sys.getrefcount(x) == before
+
+
 def test_results_lie_on_the_cpu_whatever_torchs_default_is(small: tuple[Small, penlight.Model]) -> None:
     _, model = small
     x = torch.ones(1, 3, 8, 8)
@@ -396,7 +513,7 @@ def test_arguments_of_load_in_words(arguments: dict[str, Any], words: str, small
 @pytest.mark.parametrize(
     "metadata",
     [
-        3, {3: 4}, {"x": object()}, {"x": float("nan")}, {"x": "\udc80"}, {"x": {1: 2, "y": 3}}, {"extra_files": 3}, {"torch_operators": 3},
+        3, {3: 4}, {"x": object()}, {"x": float("nan")}, {"x": b"bytes"}, {"x": {1: 2, "y": 3}}, {"extra_files": 3}, {"torch_operators": 3},
         functools.reduce(lambda inner, _: {"x": inner}, range(200), {}), functools.reduce(lambda inner, _: {"x": [inner]}, range(100_000), {}),
     ],
     ids=lambda _: "",

@@ -30,6 +30,7 @@ struct Model {
 struct Session {
   pen_session* handle = nullptr;
   nb::object model, trace;
+  std::vector<Array> inputs;  // until the run is over: what an object shows by DLPack may be gone as soon as nobody holds it
   bool busy = false;
 
   ~Session() { pen_session_destroy(handle); }
@@ -118,6 +119,7 @@ nb::list ports(const Model& m, const char* method, bool inputs) {
 // Arrays, or Buffers on the session's device.
 nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
   if (s.busy) return pen_python::in_use();
+  std::vector<Array> held;
   for (size_t i = 0; i < inputs.size(); ++i) {
     int32_t index = static_cast<int32_t>(i);
     pen_status status;
@@ -133,11 +135,13 @@ nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
       }
       pen_tensor t = {const_cast<void*>(a.data()), dtype_code(a.dtype()), static_cast<int32_t>(a.ndim()), dims, strides};
       status = pen_session_set_input(s.handle, index, &t);
+      held.push_back(std::move(a));
     } else {
       throw nb::type_error("an input that is no array");
     }
     if (status != PEN_OK) return as_dict(pen_session_error(s.handle));
   }
+  s.inputs.swap(held);
   return nb::none();
 }
 
@@ -156,6 +160,8 @@ nb::object prepare(Session& s) {
 // `outputs`: where to write each result, an array or a Buffer; None: into the session's own memory, from where read_output copies it.
 nb::object run(Session& s, const std::vector<nb::object>& outputs) {
   if (s.busy) return pen_python::in_use();
+  std::vector<Array> inputs = std::move(s.inputs);
+  std::vector<Writable> held;  // as inputs are
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (outputs[i].is_none()) continue;
     int32_t index = static_cast<int32_t>(i);
@@ -163,8 +169,11 @@ nb::object run(Session& s, const std::vector<nb::object>& outputs) {
     if (nb::isinstance<Buffer>(outputs[i])) {
       bound = pen_session_set_output_buffer(s.handle, index, nb::cast<Buffer&>(outputs[i]).handle);
     } else {
-      Writable a = nb::cast<Writable>(outputs[i]);
+      Writable a;
+      if (!nb::try_cast(outputs[i], a))
+        throw nb::type_error("a result: expected row-major memory on the CPU that can be written, got another");
       bound = pen_session_set_output(s.handle, index, a.data(), a.nbytes());
+      held.push_back(std::move(a));
     }
     if (bound != PEN_OK) return as_dict(pen_session_error(s.handle));
   }

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace nb = nanobind;
@@ -80,6 +81,7 @@ namespace {
 
 using Array = nb::ndarray<nb::ro, nb::device::cpu>;
 using Writable = nb::ndarray<nb::device::cpu>;
+constexpr int kMaxDepth = 200;  // of arguments and results
 
 // A tensor on its way in or out. `array` shares the tensor's memory; bf16 travels as uint16, quantized integers as such.
 struct TensorValue {
@@ -127,7 +129,9 @@ pen_value* tensor_value(nb::handle given, int code, const char* where) {
   // What cannot be had for writing (bytes, a read-only mapping, broadcast arrays) is not written by code that works in place.
   Writable writable;
   const bool read_only = !nb::try_cast(object, writable);
-  auto array = read_only ? std::make_unique<Array>(nb::cast<Array>(object)) : std::make_unique<Array>(writable);
+  auto array = read_only ? std::make_unique<Array>() : std::make_unique<Array>(writable);
+  if (read_only && !nb::try_cast(object, *array))
+    throw nb::type_error((std::string(where) + ": an array that shows no memory on the CPU").c_str());
   int64_t dims[64], strides[64];
   size_t rank = array->ndim() < 64 ? array->ndim() : 63;
   for (size_t d = 0; d < rank; ++d) {
@@ -135,6 +139,10 @@ pen_value* tensor_value(nb::handle given, int code, const char* where) {
     strides[d] = array->stride(d);
   }
   int dtype = code >= 0 ? code : dtype_code(array->dtype());
+  static const int kBits[] = {32, 16, 64, 8, 8, 16, 32, 64, 8, 16};
+  if (dtype < 0 || dtype > PEN_BF16 || array->dtype().bits * array->dtype().lanes != kBits[dtype])
+    throw nb::type_error((std::string(where) + ": a tensor of a dtype that no operator here takes").c_str());
+  if (!array->data() && array->size()) throw nb::type_error((std::string(where) + ": a tensor that has no memory").c_str());
   pen_tensor t = {const_cast<void*>(array->data()), dtype, static_cast<int32_t>(array->ndim()), dims, strides};
   auto release = [](void* owner) {
     nb::gil_scoped_acquire gil;
@@ -151,13 +159,23 @@ void let_interrupt(int64_t index) {
   if (index % 4096 == 0 && PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-pen_value* sequence_value(nb::handle object, const char* where, pen_value* (*make)(pen_value* const*, size_t)) {
+// A text in an error: its beginning, whatever is in it.
+std::string shown(const nb::object& text) {
+  const nb::object bytes = nb::steal(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  std::string whole(PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr())));
+  size_t end = std::min<size_t>(whole.size(), 60);
+  while (end < whole.size() && (whole[end] & 0xC0) == 0x80) --end;  // in the middle of a character
+  return whole.substr(0, end);
+}
+
+pen_value* sequence_value(nb::handle object, const char* where, int depth, pen_value* (*make)(pen_value* const*, size_t)) {
   std::vector<Owned> items;
   int64_t index = 0;
   for (nb::handle item : object) {
     let_interrupt(index);
     std::string inside = std::string(where) + "[" + std::to_string(index++) + "]";
-    items.emplace_back(to_value(item, inside.c_str()));
+    items.emplace_back(to_value(item, inside.c_str(), depth + 1));
   }
   std::vector<pen_value*> raw;
   for (const Owned& item : items) raw.push_back(item.get());
@@ -170,7 +188,7 @@ struct Budget {
   uint64_t bytes = UINT64_MAX;
 
   void count(int depth) {
-    if (depth > 200 || --parts < 0)
+    if (depth > kMaxDepth || --parts < 0)
       throw TooLarge("a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
     let_interrupt(parts);
   }
@@ -240,7 +258,8 @@ nb::object tensor_object(const pen_value* value, const pen_tensor& t, Budget* bu
 
 }  // namespace
 
-pen_value* to_value(nb::handle o, const char* where) {
+pen_value* to_value(nb::handle o, const char* where, int depth) {
+  if (depth > kMaxDepth) throw nb::type_error("an argument is nested deeper than 200; expected values that come to an end");
   if (o.is_none()) return checked(pen_value_none(), where);
   if (PyBool_Check(o.ptr())) return checked(pen_value_bool(o.ptr() == Py_True), where);
   if (PyLong_Check(o.ptr())) {
@@ -256,17 +275,17 @@ pen_value* to_value(nb::handle o, const char* where) {
     if (!text) throw nb::python_error();
     return checked(pen_value_string(text, static_cast<size_t>(size)), where);
   }
-  if (PyList_Check(o.ptr())) return sequence_value(o, where, pen_value_list);
-  if (PyTuple_Check(o.ptr())) return sequence_value(o, where, pen_value_tuple);
+  if (PyList_Check(o.ptr())) return sequence_value(o, where, depth, pen_value_list);
+  if (PyTuple_Check(o.ptr())) return sequence_value(o, where, depth, pen_value_tuple);
   if (PyDict_Check(o.ptr())) {
     std::vector<Owned> keys, values;
     const nb::object items = nb::steal(PyDict_Items(o.ptr()));  // code of keys and of signals' handlers may change the dict meanwhile
     if (!items.is_valid()) throw nb::python_error();
     for (nb::handle item : items) {
       const nb::object key = item[0], value = item[1];
-      std::string inside = std::string(where) + "[" + nb::cast<std::string>(nb::repr(key)) + "]";
-      keys.emplace_back(to_value(key, inside.c_str()));
-      values.emplace_back(to_value(value, inside.c_str()));
+      std::string inside = std::string(where) + "[" + shown(nb::repr(key)) + "]";
+      keys.emplace_back(to_value(key, inside.c_str(), depth + 1));
+      values.emplace_back(to_value(value, inside.c_str(), depth + 1));
     }
     std::vector<pen_value*> k, v;
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -291,7 +310,7 @@ pen_value* to_value(nb::handle o, const char* where) {
   }
   Array array;
   if (nb::try_cast(with_strides(o), array)) return tensor_value(o, -1, where);
-  std::string kind = nb::cast<std::string>(nb::str(o.type().attr("__name__")));
+  std::string kind = shown(nb::str(o.type().attr("__name__")));
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
 }
 

@@ -26,7 +26,7 @@ struct Trace {
 };
 
 // A new reference. Throws TypeError, naming where in the arguments it is, for what has no counterpart.
-pen_value* to_value(nanobind::handle object, const char* where);
+pen_value* to_value(nanobind::handle object, const char* where, int depth = 0);
 // Shared parts are written out, and weights copied: more than `memory_limit` bytes of that (0: any number) are TooLarge.
 nanobind::object from_value(const pen_value* value, uint64_t memory_limit = 0);
 struct TooLarge : nanobind::builtin_exception {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +31,7 @@ from penlight.build.stubs import CHECK_STACK, assembly, definitions, stub_librar
 from penlight.build.targets import TARGETS, Target
 from penlight.build.toolchain import Toolchain, find_ninja, toolchain
 from penlight.errors import BuildError
+from penlight.paths import replace_file
 
 Progress = Callable[[int, int, str], None]  # how many of how many, and what was done last
 _STATUS = re.compile(r"^\[(\d+)/(\d+)\] (.*)")
@@ -168,8 +168,7 @@ def _whole(made: Path) -> Path:
 
 def _place(made: Path, path: Path) -> None:
     """As a new file: whoever has the old one loaded keeps that."""
-    shutil.copy(made, f"{path}.part")
-    os.replace(f"{path}.part", path)
+    replace_file(path, lambda out: out.write(made.read_bytes()), 0o777 if os.access(made, os.X_OK) else 0o666)
 
 
 # --- compile ---

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -144,10 +145,7 @@ def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool]
             return (SHIPPED / name).read_bytes()
         kept = folder / name
         if not kept.exists():
-            made = _glslc(shader, f16, folder)
-            scrap = kept.with_suffix(".new")
-            scrap.write_bytes(made)
-            scrap.replace(kept)
+            _keep(_glslc(shader, f16, folder), kept)
         return kept.read_bytes()
 
     with ThreadPoolExecutor(cpu_count()) as pool:
@@ -208,6 +206,13 @@ def header() -> str:
     return "\n".join([*lines, f"constexpr int kShaders = {len(shaders())};", "}  // namespace pen::shader", ""])
 
 
+def _keep(made: bytes, kept: Path) -> None:
+    """For later builds, which take it as it is: so it has its name when it is whole. Another build may do the same at the same time."""
+    scrap = kept.with_name(f".{kept.name}.{secrets.token_hex(8)}")
+    scrap.write_bytes(made)
+    scrap.replace(kept)
+
+
 def programs_source(spirv: Mapping[tuple[str, bool], bytes], folder: Path) -> str:
     """Those that a library holds, packed, by number; the others are empty. What was packed before is taken from `folder`."""
     lines = [
@@ -224,7 +229,7 @@ def programs_source(spirv: Mapping[tuple[str, bool], bytes], folder: Path) -> st
             digest = hashlib.sha256(b"".join([_PACKER, *modules])).hexdigest()[:24]
             kept = folder / f"{shader.name}.{digest}.packed"
             if not kept.exists():
-                kept.write_bytes(pack(*filter(None, modules)))
+                _keep(pack(*filter(None, modules)), kept)
             packed = kept.read_bytes()
             name, size, unpacked = f"k{shader.struct}", len(packed), sum(len(as_bytes(m)) for m in modules if m)
             lines.append(f"const uint8_t {name}[] = {{{','.join(map(str, packed))}}};")

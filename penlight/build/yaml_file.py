@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from penlight.build.operator_kernels import is_known, selection_of_operators
@@ -25,8 +24,8 @@ from penlight.build.selection import EVERYTHING, Selection
 from penlight.build.trace import Trace
 from penlight.capture.lite.registers import TRANSLATED
 from penlight.errors import PenlightError
-from penlight.file.writer import replace_file
 from penlight.ops.vm_operators import operators
+from penlight.paths import replace_text, text_of
 
 KERNEL, OPERATOR, VM = "penlight::kernel::", "penlight::operator::", "penlight::vm"
 HALVES, STATE, TURNS = "penlight::halves", "penlight::state", "penlight::turns"
@@ -69,7 +68,7 @@ def write_yaml(path: str | os.PathLike[str], trace: Trace) -> None:
     """The old file stays until the new one is whole."""
     text = _yaml().safe_dump(as_yaml(trace), sort_keys=False, default_flow_style=False, width=1000)
     head = "# Written by penlight trace, for penlight build --ops. PyTorch's torchgen reads it too.\n"
-    replace_file(path, lambda out: out.write((head + text).encode()))
+    replace_text(path, head + text)
 
 
 def as_yaml(trace: Trace) -> dict[str, Any]:
@@ -103,7 +102,7 @@ def selection_of_yaml(path: str | os.PathLike[str]) -> Selection:
     """What the file asks for."""
     yaml = _yaml()
     try:
-        data = yaml.load(Path(path).read_text(encoding="utf-8"), _loader(yaml))
+        data = yaml.load(text_of(path), _loader(yaml))
     except (yaml.YAMLError, ValueError, RecursionError) as e:  # ValueError: not UTF-8, or a date like 2026-99-99
         raise YamlError(f"{path}: not YAML: {' '.join(str(e).split())}") from None
     if isinstance(data, list):

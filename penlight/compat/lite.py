@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from penlight.compat.compiled_module import CompiledModule, read_extra_files
-from penlight.errors import ArgumentError, CaptureError
+from penlight.errors import ArgumentError, CaptureError, InputError
 from penlight.file_kinds import WORDS, file_kind
 from penlight.ir.script import OPERATORS
+from penlight.paths import check_path
 
 if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
@@ -78,7 +79,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     else:
         opened = _program(source)
         operators = sorted(operators_of(opened))
-    metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source)}
+    metadata = {"name": _name(source), OPERATORS: operators, **carried_files(source, opened)}
     # Interpreted, which is ready at once; who wants it planned has penlight.optimize.
     program = compile_model(opened, methods=methods, plan=False, allow_missing=True, metadata=metadata)
     return Model(to_array(program), device=device)
@@ -134,14 +135,17 @@ def operators_of(program: LiteProgram) -> dict[str, int | None]:
 def _opened(f: Any) -> str | bytes:
     """A path that exists, or the bytes of an open file."""
     if isinstance(f, (str, os.PathLike)):
+        check_path(f)
         if not os.path.exists(f):
             raise ArgumentError(f"The provided filename {f} does not exist")
         if os.path.isdir(f):
             raise ArgumentError(f"The provided filename {f} is a directory")
-        return os.fspath(f)
-    if isinstance(f, (bytes, bytearray, memoryview)):
-        return bytes(f)
-    return bytes(f.read())
+        return os.fsdecode(f)
+    if hasattr(f, "read"):
+        f = f.read()
+    if not isinstance(f, (bytes, bytearray, memoryview)):
+        raise InputError(f"expected a path, or a file opened for reading in binary, got {type(f).__name__}")
+    return bytes(f)
 
 
 def _location(location: Any) -> str:

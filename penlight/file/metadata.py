@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from penlight.errors import LoadError
+from penlight.errors import InputError, LoadError
 from penlight.file import format as f
 
 EXTRA_FILES = "extra_files"  # key in the metadata
@@ -25,10 +25,19 @@ def stored_files(files: Mapping[str, str | bytes]) -> dict[str, Any]:
 def _stored(content: str | bytes) -> Any:
     if isinstance(content, str):
         return content
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        raise InputError(f"an extra file: expected text or bytes, got {type(content).__name__}")
     try:
         return bytes(content).decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(content).decode()}
+
+
+def as_json(metadata: Mapping[str, Any], allow_nan: bool = True) -> bytes:
+    """As a file has it. What UTF-8 has no bytes for is a question mark."""
+    return json.dumps(dict(metadata), ensure_ascii=False, sort_keys=True, allow_nan=allow_nan).encode(
+        "utf-8", "replace"
+    )
 
 
 def check_files(metadata: Mapping[str, Any]) -> None:
@@ -60,7 +69,7 @@ def extra_files(metadata: Mapping[str, Any]) -> dict[str, bytes]:
 
 def with_metadata(image: np.ndarray, metadata: Mapping[str, Any]) -> np.ndarray:
     """A copy of a whole and valid file with this metadata in place of its own."""
-    return with_sections(image, {"META": json.dumps(metadata, ensure_ascii=False, sort_keys=True).encode() + b"\0"})
+    return with_sections(image, {"META": as_json(metadata) + b"\0"})
 
 
 def sections(image: np.ndarray) -> dict[str, tuple[int, bytes]]:

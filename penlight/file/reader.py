@@ -34,10 +34,10 @@ from penlight.file.contents import (
     Value,
 )
 from penlight.file.script_reader import ScriptReader
-from penlight.file_kinds import check_path
 from penlight.ir.containers import check_input_spec, check_output_spec
 from penlight.ir.graph import HALVES
 from penlight.ir.types import DTYPES, LEVELS, Quant
+from penlight.paths import check_path
 
 _DTYPE_NAMES = {code: name for name, (code, _) in DTYPES.items()}
 _STEP_NAMES = {code: name for name, code in f.STEP_OPS.items()}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penlight.errors import ArgumentError, InputError, LoadError
-from penlight.file.metadata import check_files
+from penlight.file.metadata import as_json, check_files
 from penlight.ir.containers import check_input_spec, check_output_spec
 from penlight.ir.script import OPERATORS
 
@@ -48,15 +48,17 @@ def check_metadata(text: str, found: Any) -> None:
 
 def check_given(metadata: Any) -> None:
     """What a caller wants a file to say: what would be refused when it is loaded is refused before work is put into it."""
-    if not isinstance(metadata, Mapping) or not all(isinstance(name, str) for name in metadata):
-        raise InputError(f"metadata: expected a dict of names with what JSON holds, got {str(metadata)[:100]}")
+    expected = "metadata: expected a dict of names with what JSON holds"
+    if not isinstance(metadata, Mapping):
+        raise InputError(f"{expected}, got {type(metadata).__name__}")
+    for name in metadata:
+        if not isinstance(name, str):
+            raise InputError(f"{expected}, got {type(name).__name__} for a name")
     try:
-        text = json.dumps(dict(metadata), sort_keys=True, allow_nan=False)
-        _check_entries(text, dict(metadata))
+        text = as_json(metadata, allow_nan=False).decode()
+        _check_entries(text, json.loads(text))
     except (TypeError, ValueError, RecursionError) as e:
-        raise ArgumentError(
-            f"metadata: expected a dict of names with what JSON holds, and text in UTF-8: {str(e)[:200]}"
-        ) from None
+        raise ArgumentError(f"{expected}: {str(e)[:200]}") from None
 
 
 def _check_entries(text: str, found: dict[str, Any]) -> None:

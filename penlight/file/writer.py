@@ -5,30 +5,27 @@ The file goes to a temporary name and is moved into place when it is whole. The 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
 import re
-import secrets
-import stat
 import struct
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
 from penlight.file import format as f
+from penlight.file.metadata import as_json
 from penlight.file.script_writer import ScriptTables
 from penlight.file.weights import Weights
-from penlight.file_kinds import check_path
 from penlight.ir.dims import Dim, Expr, evaluate, parse_dim, symbols_of
 from penlight.ir.graph import HALVES, Attr, Block, Graph, Method, Node, Program, SymbolRange, Value
 from penlight.ir.symbols import defined_by, is_sized_by_data
 from penlight.ir.types import DTYPES, Quant, TensorType
 from penlight.lower.select import required_keys
 from penlight.ops import registry
+from penlight.paths import replace_file
 
 Progress = Callable[[int, int], None]  # bytes written, bytes in all
 
@@ -36,58 +33,6 @@ Progress = Callable[[int, int], None]  # bytes written, bytes in all
 def write_file(program: Program, path: str | os.PathLike[str], progress: Progress | None = None) -> int:
     """Writes `program` to `path` and returns the file's size."""
     return replace_file(path, lambda out: write(program, out, progress))
-
-
-def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int]) -> int:
-    """Lets `write_to` fill a new file beside `path`, then puts it in its place: on any error, or if the machine stops, the old file is there
-    as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had."""
-    check_path(path)
-    target = Path(os.path.realpath(os.fsdecode(path)))
-    try:
-        before = os.stat(target)
-    except OSError:
-        before = None
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        raise IsADirectoryError(f"{os.fspath(path)} is a folder, expected the name of a file to write")
-    handle, temporary = _new_file(target, 0o666 if before is None else 0o600)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            size = write_to(out)
-            out.flush()
-            if before is not None and hasattr(os, "fchmod"):
-                with contextlib.suppress(OSError):  # of another user's file, which only root may give back
-                    os.fchown(out.fileno(), before.st_uid, before.st_gid)
-                os.fchmod(out.fileno(), stat.S_IMODE(before.st_mode))
-            os.fsync(out.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # Ctrl-C right after it had its place
-            os.unlink(temporary)
-        raise
-    _sync_folder(target.parent)
-    return size
-
-
-def _new_file(target: Path, mode: int) -> tuple[int, Path]:
-    """A file that nobody else has, beside the target; the system takes the umask off its mode."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    while True:
-        # Of its name so much that this one fits too: file systems take 255 bytes, and a character may have four.
-        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}")
-        with contextlib.suppress(FileExistsError):
-            return os.open(path, flags, mode), path
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the new name is on the disk too."""
-    if not hasattr(os, "O_DIRECTORY"):  # Windows
-        return
-    with contextlib.suppress(OSError):  # file systems that cannot
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def to_array(program: Program) -> np.ndarray:
@@ -127,7 +72,7 @@ def write(program: Program, out: BinaryIO, progress: Progress | None = None) -> 
         extras.add_script(program.script, list(program.methods))
     for bundle in program.bundles:
         extras.add_bundle(bundle)
-    tables.meta = json.dumps(program.metadata, ensure_ascii=False, sort_keys=True).encode("utf-8", "replace") + b"\0"
+    tables.meta = as_json(program.metadata) + b"\0"
     head, data = tables.finish()
     total = len(head) + sum(len(pad) + array.nbytes for pad, array in data)
     digest = hashlib.sha256(head)

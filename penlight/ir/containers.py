@@ -34,6 +34,7 @@ from penlight.ir.dims import evaluate, parse_dim, symbols_of
 
 Spec: TypeAlias = Any  # the JSON forms above
 _MAX_DEPTH = 100
+_MAX_DEPTH_GIVEN = 200  # of what a caller gives
 _SEQUENCES = {"tuple": tuple, "list": list}
 
 
@@ -51,6 +52,21 @@ def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
     for name, part, value in _bind(spec, args, dict(kwargs or {})):
         _flatten(part, value, name, leaves)
     return [leaves[i] for i in range(len(leaves))]
+
+
+def settled(value: Any, inside: tuple[int, ...] = ()) -> Any:
+    """With plain containers, read once: whatever else a subclass says the next time it is asked. One that contains itself would never
+    end."""
+    if not isinstance(value, (list, tuple, Mapping)):
+        return value
+    if id(value) in inside or len(inside) > _MAX_DEPTH_GIVEN:
+        what = "contains itself" if id(value) in inside else f"is nested deeper than {_MAX_DEPTH_GIVEN}"
+        raise InputError(f"an argument {what}: {type(value).__name__}; expected values that come to an end")
+    inside = (*inside, id(value))
+    if isinstance(value, Mapping):
+        return {key: settled(item, inside) for key, item in value.items()}
+    made = [settled(item, inside) for item in value]
+    return made if isinstance(value, list) else tuple(made)
 
 
 def unflatten(spec: Spec, leaves: Sequence[Any], symbols: Mapping[str, int] | None = None) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from penlight.errors import CalibrationWarning, InputError, QuantizationError
 from penlight.ir import containers
+from penlight.ir.containers import settled
 from penlight.ir.graph import Method
 from penlight.ir.types import DTYPES, TensorType
 
@@ -44,6 +45,7 @@ def read_calls(batches: Iterable[Any], most: int = MOST_BATCHES) -> list[Call]:
     calls: list[Call] = []
     empty: list[Call] = []
     for number, batch in enumerate(islice(batches, MOST_BATCHES)):
+        settled(batch)
         call = _call(number, batch)
         (empty if _is_empty(call) else calls).append(call)
         if len(calls) == most:

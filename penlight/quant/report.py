@@ -7,7 +7,6 @@ import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from penlight.errors import ReportError
@@ -79,8 +78,10 @@ class Report:
         return report_page(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `html()`."""
-        Path(path).write_text(self.html(), encoding="utf-8")
+        """Writes `html()`. The old page stays until the new one is whole."""
+        from penlight.paths import replace_text
+
+        replace_text(path, self.html())
 
     def totals(self) -> list[tuple[str, str, str]]:
         """(what, before, after) of the whole."""

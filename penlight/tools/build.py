@@ -32,6 +32,7 @@ from penlight.build.verify import Verified, verify
 from penlight.errors import BuildError
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
+from penlight.paths import replace_file, replace_text
 from penlight.tools.screen import error_screen, heading, in_bytes, in_seconds, screen, table
 
 VULKAN_SYSTEMS = ("android", "linux", "host")
@@ -123,14 +124,14 @@ def build_command(
         built = [build_one(t, selection, [] if no_verify else files, out, cache, jobs) for t in chosen]
     copy_headers(cpp_headers(), out / "include")
     report = out / "report.html"
-    report.write_text(page(", ".join(f.name for f in files) or "Penlight", built), "utf-8")
+    replace_text(report, page(", ".join(f.name for f in files) or "Penlight", built))
     show(built)
     libraries = [sizes.library for sizes, _ in built]
     if classes:
         wanted = [library for library in libraries if java or library.target.system == "android"]
         loaded = build_for_java(wanted, classes, cache, jobs)
         if java:
-            (out / "penlight.jar").write_bytes(jar(classes))
+            replace_file(out / "penlight.jar", lambda made: made.write(jar(classes)))
             screen().print(f"\nclasses: {out / 'penlight.jar'}", soft_wrap=True)
         if repository:
             screen().print(f"\nAAR: {write_archives(libraries, loaded, classes, repository)}", soft_wrap=True)

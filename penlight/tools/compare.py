@@ -126,10 +126,13 @@ def compare_command(
         else:
             first, *rest = names
             made = [Comparison(name, first, limit, _rows(runs[name], runs[first], told, limit)) for name in rest]
+    if not all(comparison.rows for comparison in made):
+        raise click.ClickException(f"{method} gives no tensor, number or text, so there is nothing to compare")
     if page is not None:
+        from penlight.paths import replace_text
         from penlight.tools.compare_page import compare_page
 
-        page.write_text(compare_page(str(file), made), "utf-8")
+        replace_text(page, compare_page(str(file), made))
     if as_json:
         click.echo(json.dumps([_as_json(c) for c in made], indent=2))
     else:
@@ -163,6 +166,8 @@ def _rows(got: Ran, expected: Ran, layers: list[Layer], tolerance: float) -> lis
         Row(layer.key, layer.source, agreement(layer.name, a, b, tolerance))
         for layer, a, b in zip(layers, got.layers, expected.layers, strict=True)
     ]
+    if len(got.outputs) != len(expected.outputs):
+        raise click.ClickException(f"one device gives {len(got.outputs)} values, the other {len(expected.outputs)}")
     pairs = zip(got.outputs, expected.outputs, strict=True)
     return rows + [Row("output", "", agreement(name, a, b, tolerance)) for (name, a), (_, b) in pairs]
 
@@ -189,7 +194,7 @@ def _against_torch(
         named = leaves(outputs)
         if len(named) != len(ran.outputs):
             raise click.ClickException(
-                f"{source} gives {len(named)} tensors, the .pen file {len(ran.outputs)}: not the same model"
+                f"{source} gives {len(named)} values, the .pen file {len(ran.outputs)}: not the same model"
             )
         pairs = zip(ran.outputs, named, strict=True)
         rows += [Row("output", "", agreement(name, a, b, tolerance)) for (_, a), (name, b) in pairs]

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import penlight
+from penlight.paths import text_of
 from penlight.tools.inspect import interpreted, named_outputs
 from penlight.tools.options import (
     Argument,
@@ -155,14 +156,14 @@ def _labels(path: Path) -> list[str]:
     if path.suffix == ".json":
         return [str(label) for label in _json(path, list)]
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError:
-        raise click.UsageError(f"{path}: not a text file in UTF-8") from None
+        return text_of(path).splitlines()
+    except ValueError as e:
+        raise click.UsageError(f"{path}: not a text file in UTF-8 ({e})") from None
 
 
 def _json(path: Path, kind: type) -> Any:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(text_of(path))
     except (ValueError, RecursionError) as e:
         raise click.UsageError(f"{path}: not JSON ({e})") from None
     if not isinstance(found, kind):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,10 +76,10 @@ def check_output(path: Path | None, *kept: Path | None, option: str = "-o") -> N
     """Before minutes of work: a file can be written there, and none of these is lost by it."""
     if path is None:
         return
-    if not path.resolve().parent.is_dir():
+    if not Path(os.path.realpath(path)).parent.is_dir():
         raise click.UsageError(f"there is no folder {path.parent}")
     for other in kept:
-        if other is not None and path.resolve() == other.resolve():
+        if other is not None and os.path.realpath(path) == os.path.realpath(other):
             raise click.UsageError(f"the output would overwrite {other}; name another with {option}")
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import penlight
 from penlight.errors import QuantizationError
 from penlight.file_kinds import file_kind
+from penlight.paths import check_path, text_of
 from penlight.preprocess import Preprocessing, PreprocessingError
 from penlight.tools.optimize import described
 from penlight.tools.options import (
@@ -154,7 +155,7 @@ def _told(metadata: Path | None) -> dict[str, Any]:
     if metadata is None:
         return {}
     try:
-        found = json.loads(metadata.read_text(encoding="utf-8"))
+        found = json.loads(text_of(metadata))
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
@@ -203,6 +204,7 @@ def _files(images: tuple[Path, ...], count: int) -> list[Path]:
 
 def _array(path: Path) -> Any:
     try:
+        check_path(path)
         loaded = np.load(path, allow_pickle=False)
         return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as e:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import click
 import numpy as np
 
 import penlight
 from penlight.file.contents import Port
+from penlight.paths import check_path, replace_file
 from penlight.preprocess import Preprocessing
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
@@ -145,6 +147,7 @@ def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndar
         if name in named:
             raise click.UsageError(f"--input: {name!r} twice")
         try:
+            check_path(path)
             array = np.load(path, allow_pickle=False)
         except FileNotFoundError:
             raise click.UsageError(f"--input: no such file: {path}") from None
@@ -225,11 +228,19 @@ def top_labels(p: np.ndarray, count: int) -> list[tuple[int, float]]:
 
 
 def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
-    if path.suffix == ".npz":
-        np.savez(path, **outputs)  # type: ignore[arg-type]
-    elif len(outputs) == 1:
-        np.save(path, next(iter(outputs.values())))
-    else:
+    if path.suffix != ".npz" and len(outputs) != 1:
         raise click.UsageError(
             f"--output: the model gives {len(outputs)} arrays ({', '.join(outputs)}): use a name that ends in .npz"
         )
+
+    def write(out: IO[bytes]) -> int:
+        if path.suffix == ".npz":
+            with zipfile.ZipFile(out, "w") as archive:  # np.savez takes names as keywords, and one may be "file"
+                for name, array in outputs.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, array)
+        else:
+            np.lib.format.write_array(out, next(iter(outputs.values())))
+        return out.tell()
+
+    replace_file(path, write)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import os
 import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -76,6 +78,43 @@ def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="map_location: expected 'cpu'"):
         (tmp_path / "x").write_bytes(b"x")
         lite._load_for_lite_interpreter(tmp_path / "x", map_location="cuda:0")
+
+
+class Gives:
+    def __init__(self, what: Any) -> None:
+        self.read = lambda: what
+
+
+FUNCTIONS = [
+    lite._load_for_lite_interpreter, lite._get_model_bytecode_version, lite._get_model_ops_and_info, lite._get_mobile_model_contained_types,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_what_is_no_file(function: Any) -> None:
+    for source, kind in (
+        (None, "NoneType"),
+        (7, "int"),
+        (Gives("text"), "str"),
+        (Gives(1 << 50), "int"),
+        (Gives(None), "NoneType"),
+    ):
+        with pytest.raises(TypeError, match=f"a path, or a file opened for reading in binary, got {kind}$"):
+            function(source)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="NUL"):
+        function("m.ptl\0")
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_paths_in_bytes(files: Path, function: Any) -> None:
+    """They are no files' contents."""
+
+    class Path:
+        def __fspath__(self) -> bytes:
+            return os.fsencode(files / "words.ptl")
+
+    told = function(Path())
+    assert isinstance(told, lite.LiteScriptModule) or told == function(files / "words.ptl")
 
 
 def test_other_files(tmp_path: Path) -> None:

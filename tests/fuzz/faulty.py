@@ -2,6 +2,7 @@
 
     allocations FILES        every allocation of the runtime fails once, in load, run and save: MemoryError or PenlightError, and the next works
     reads FILES              everything that reads fails once, comes short, or is interrupted
+    readers FILES            so in the readers in Python
     writes HOW FILE TARGET   so does everything that writes in save; the old file stays, and nothing lies beside it
     kill N FILE TARGET       the process dies at the N-th of these; exit status 0: there were fewer
 
@@ -11,6 +12,7 @@ Needs no torch: what it imports is imported before anything fails.
 from __future__ import annotations
 
 import ctypes
+import io
 import os
 import pickle
 import sys
@@ -59,6 +61,29 @@ def go(source: Any, cases: Cases, **options: Any) -> list[Any]:
     return [[np.array(y) for y in model(*given)] for given, _ in cases]
 
 
+def other_ways(source: Any, cases: Cases, **options: Any) -> list[Any]:
+    """Results by way of given memory, copies, and containers of containers."""
+    model = penlight.load(source, threads=1, **options)
+    model = model.with_metadata({"name": "again"})
+    results: list[Any] = []
+    for given, expected in cases:
+        if "forward" in model.planned_methods:
+            model.prepare(*given)
+            into = [np.empty_like(y) for y in expected]
+            model.run_into(into, *given)
+            results.append(into)
+        else:
+            model.run_method("forward", *given)
+            results.append([np.array(y) for y in model(*given)])
+        model.bundled_inputs()
+        model.reset()
+    if "forward" in model.planned_methods:
+        model.state()
+    model.save(io.BytesIO())
+    pickle.loads(pickle.dumps(model))
+    return results
+
+
 def models(paths: list[str]) -> list[tuple[Path, Cases]]:
     return [(Path(p), pickle.loads(Path(p).with_suffix(".cases").read_bytes())) for p in paths]
 
@@ -98,6 +123,15 @@ def allocations(paths: list[str]) -> None:
                 return go(source, cases, **options)
 
             total += every(faults, ALLOCATES, FAILS, call, cases, in_words, about)
+        total += every(
+            faults,
+            ALLOCATES,
+            FAILS,
+            lambda d=data, c=cases: other_ways(d, c),
+            cases,
+            in_words,
+            f"{path.name}, other ways",
+        )
     print(f"{total} allocations failed")
 
 
@@ -122,6 +156,33 @@ def reads(paths: list[str]) -> None:
                     total += every(
                         faults, READS, how, f, cases, from_reading, f"{path.name} by {name}, {how}, copy={copy}"
                     )
+    print(f"{total} reads failed")
+
+
+def readers(paths: list[str]) -> None:
+    """Those of other kinds of files, and the one of .pen files in Python."""
+    from penlight.capture.lite import read as read_lite
+    from penlight.file.reader import read as read_pen
+    from penlight.file_kinds import file_kind
+
+    faults, total = Faults(), 0
+    for path in map(Path, paths):
+        kind = file_kind(path)
+        for how in (FAILS, SHORT, INTERRUPTED):
+
+            def call(path: Path = path, kind: str = kind) -> list[Any]:
+                if file_kind(path) != kind:
+                    raise SystemExit(f"{path} is taken for {file_kind(path)}")
+                (read_pen if kind == "pen" else read_lite)(path)
+                return []
+
+            def opened(path: Path = path) -> list[Any]:
+                with open(path, "rb") as file:
+                    read_lite(file)
+                return []
+
+            for f in (call,) if kind == "pen" else (call, opened):
+                total += every(faults, READS, how, f, [], from_reading, f"{path.name}, {how}")
     print(f"{total} reads failed")
 
 
@@ -166,6 +227,8 @@ if __name__ == "__main__":
         allocations(rest)
     elif what == "reads":
         reads(rest)
+    elif what == "readers":
+        readers(rest)
     elif what == "writes":
         writes(int(rest[0]), rest[1], Path(rest[2]))
     else:

@@ -1,4 +1,4 @@
-"""Two small models with arguments and what they give: one planned, one interpreted. For the tests of faults and threads."""
+"""Three small models with arguments and what they give: one planned, two interpreted. For the tests of faults and threads."""
 
 from __future__ import annotations
 
@@ -36,6 +36,21 @@ class Scripted(nn.Module):
         return torch.cat(rows), torch.stack(rows).sum(0)
 
 
+class Contained(nn.Module):
+    """Takes and keeps containers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: dict[str, torch.Tensor] = {"": torch.zeros(1)}
+
+    def forward(self, parts: dict[str, torch.Tensor], order: list[str], pair: tuple[int, float]) -> list[torch.Tensor]:
+        made: list[torch.Tensor] = []
+        for name in order:
+            self.seen[name + "!"] = parts[name].clone().add_(pair[0])
+            made.append(self.seen[name + "!"] * pair[1])
+        return made
+
+
 def planned() -> tuple[penlight.Model, Cases]:
     torch.manual_seed(1)
     x = torch.rand(1, 3, 12, 12)
@@ -49,6 +64,12 @@ def scripted() -> tuple[penlight.Model, Cases]:
     torch.manual_seed(2)
     model = penlight.optimize(torch.jit.script(Scripted().eval()), plan=False)
     return model, [_case(model, torch.rand(2, 4).numpy(), 3), _case(model, torch.rand(1, 4).numpy(), 5)]
+
+
+def contained() -> tuple[penlight.Model, Cases]:
+    model = penlight.optimize(torch.jit.script(Contained().eval()), plan=False)
+    parts = {"a": np.ones((2, 3), np.float32), "ß": np.arange(4.0)}
+    return model, [_case(model, parts, ["ß", "a"], (3, 0.5)), _case(model, {}, [], (0, 0.0))]
 
 
 def _case(model: penlight.Model, *given: Any) -> tuple[tuple[Any, ...], list[np.ndarray]]:

@@ -22,7 +22,8 @@ import pytest
 import penlight
 from penlight import vm_module
 from penlight.capture.quiet import quiet
-from tests.fuzz.small_models import Cases, planned, scripted
+from tests.capture.lite import legacy
+from tests.fuzz.small_models import Cases, contained, planned, scripted
 from tests.fuzz.targets import BUILD, ROOT
 from tests.runtime import native
 
@@ -35,7 +36,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Path, Cases]]
     folder = tmp_path_factory.mktemp("models")
     made = []
     with quiet():
-        for name, (model, cases) in {"planned": planned(), "scripted": scripted()}.items():
+        for name, (model, cases) in {"planned": planned(), "scripted": scripted(), "contained": contained()}.items():
             path = folder / f"{name}.pen"
             model.save(path)
             path.with_suffix(".cases").write_bytes(pickle.dumps(cases))
@@ -75,7 +76,7 @@ def number(said: str, form: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("which", [0, 1, 2])
 def test_every_allocation_fails_once(which: int, faults: Path, models: list[tuple[Path, Cases]]) -> None:
     """On Python's way through: MemoryError, or an error that speaks of memory; the same call works the next time."""
     said = well(faulty(faults, "allocations", models[which][0]))
@@ -87,6 +88,11 @@ def test_every_read_fails_once(faults: Path, models: list[tuple[Path, Cases]]) -
     """By path and by open file, mapped and copied: with EIO, a part of what was asked for, EINTR."""
     said = well(faulty(faults, "reads", *(path for path, _ in models)))
     assert number(said, r"(\d+) reads failed") > 60
+
+
+def test_every_read_of_the_readers_in_python_fails_once(faults: Path, models: list[tuple[Path, Cases]]) -> None:
+    files = [legacy.FIXTURES / "small.v8.ptl", *(path for path, _ in models)]
+    assert number(well(faulty(faults, "readers", *files)), r"(\d+) reads failed") > 20
 
 
 @pytest.mark.parametrize("how", [0, 1])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -168,6 +169,45 @@ def test_agreement() -> None:
     assert agreement.agreement("x", np.float32([1e-8]), np.float32([-1e-8]), 1e-3).agrees
     assert agreement.agreement("x", np.arange(1000), np.arange(1000), 1e-3).agrees
     assert not agreement.agreement("x", np.arange(10) + 1, np.arange(10), 1e-3).agrees
+
+
+class Says(torch.nn.Module):
+    def __init__(self, what: int) -> None:
+        super().__init__()
+        self.what = what
+
+    def forward(self, x: torch.Tensor) -> tuple[float, int, bool, str]:
+        return float(x.sum()) * self.what, self.what, self.what > 1, str(self.what)
+
+
+class SaysNothing(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> None:
+        return None
+
+
+def test_numbers_and_texts_are_compared(penlight_command: Penlight, tmp_path: Path) -> None:
+    """Results without a tensor agreed with anything."""
+    inputs = {"forward": [(torch.ones(2),)]}
+    for name, module in (("one", Says(1)), ("two", Says(2)), ("nothing", SaysNothing())):
+        torch.jit.script(module).save(tmp_path / f"{name}.pt")
+        penlight.optimize(tmp_path / f"{name}.pt", bundled_inputs=inputs).save(tmp_path / f"{name}.pen")
+    assert penlight_command("compare", tmp_path / "two.pt", tmp_path / "two.pen").code == 0
+    told = penlight_command("compare", tmp_path / "one.pt", tmp_path / "two.pen")
+    assert told.code == 1
+    assert "differ in 4 of 4 values" in told.out
+    assert "nothing to compare" in penlight_command("compare", tmp_path / "nothing.pt", tmp_path / "nothing.pen").err
+    told = penlight_command("compare", tmp_path / "nothing.pt", tmp_path / "two.pen")
+    assert "not the same model" in told.err
+
+
+def test_leaves() -> None:
+    state = SimpleNamespace(a=torch.ones(2).bfloat16(), b=[True, "text"])
+    assert [(name, array.tolist()) for name, array in agreement.leaves((state, 2.5))] == [
+        ("output[0].a", [1.0, 1.0]), ("output[0].b[0]", True), ("output[0].b[1]", "text"), ("output[1]", 2.5),
+    ]  # fmt: skip
+    imaginary = agreement.agreement("z", np.array([1 + 1j]), np.array([1 - 1j]), 1e-3)
+    assert not imaginary.agrees
+    assert imaginary.difference == 2
 
 
 def test_json_has_no_infinity() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import mmap
 import os
 import stat
 import threading
@@ -14,8 +16,16 @@ import torch
 from torch import nn
 
 import penlight
+from penlight.build import shaders
+from penlight.build.library import _place
+from penlight.build.package import HEADER, copy_headers
+from penlight.build.package.maven import Published, write_repository
+from penlight.capture.quiet import quiet
 from penlight.errors import InputError, PenlightError
-from penlight.file.writer import replace_file
+from penlight.file.metadata import stored_files
+from penlight.paths import replace_file
+from penlight.quant.report import Report
+from penlight.tools.run import _save as save_arrays
 from tests.tools.call import Penlight
 
 
@@ -74,6 +84,99 @@ def test_links_are_followed(model: penlight.Model, tmp_path: Path) -> None:
     assert (tmp_path / "far" / "new.pen").read_bytes() == model.to_bytes()
 
 
+def test_a_loop_of_links_stays(model: penlight.Model, tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="Too many levels"):
+        model.save(tmp_path / "a")
+    assert (tmp_path / "a").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("new.pen/", "is a folder"), ("missing/../m.pen", "missing'$"), ("", "folder")]
+)
+def test_names_that_no_file_can_have(
+    model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, told: str
+) -> None:
+    """As open() has it, although the path could be tidied up to one that could be written."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OSError, match=told):
+        model.save(name)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="needs /proc")
+def test_a_file_that_has_no_name_any_more(model: penlight.Model, tmp_path: Path) -> None:
+    """Its link says "x (deleted)", which is a name that a new file could have."""
+    with open(tmp_path / "x", "wb") as out:
+        os.unlink(tmp_path / "x")
+        with pytest.raises(FileNotFoundError, match="without a name"):
+            model.save(f"/proc/self/fd/{out.fileno()}")
+    assert os.listdir(tmp_path) == []
+
+
+def test_setuid_does_not_stay(model: penlight.Model, tmp_path: Path) -> None:
+    """Whoever writes into such a file in place takes that off, too."""
+    path = tmp_path / "m.pen"
+    path.write_bytes(b"old")
+    path.chmod(0o6755)
+    model.save(path)
+    assert mode(path) == 0o755
+
+
+@pytest.mark.parametrize(("may", "expected"), [("all", 0o664), ("group", 0o664), ("nothing", 0o604)])
+def test_a_file_of_another_user(
+    model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, may: str, expected: int
+) -> None:
+    """What its group could do, that of the caller may not."""
+    path = tmp_path / "m.pen"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+
+    def fchown(handle: int, user: int, group: int) -> None:
+        if may == "nothing" or (may == "group" and user != -1):
+            raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    model.save(path)
+    assert mode(path) == expected
+
+
+class Slow(io.RawIOBase):
+    """A file without a buffer, which takes a few bytes at a time, and in the end none."""
+
+    def __init__(self, room: int) -> None:
+        self.taken, self.room = b"", room
+
+    def write(self, data: Any) -> int | None:
+        piece = bytes(data[: min(100, self.room - len(self.taken))])
+        self.taken += piece
+        return len(piece) or None
+
+
+class Silent:
+    """As many write one."""
+
+    taken = b""
+
+    def write(self, data: Any) -> None:
+        assert memoryview(data).readonly  # it is the model
+        self.taken += data
+
+
+def test_open_files_get_all_bytes(model: penlight.Model) -> None:
+    for out in (Slow(1 << 20), Silent()):
+        assert model.save(out) == len(model.to_bytes())  # type: ignore[arg-type]
+        assert out.taken == model.to_bytes()
+    with pytest.raises(BlockingIOError, match="takes no more after 150"):
+        model.save(Slow(150))  # type: ignore[arg-type]
+    backwards = io.RawIOBase()
+    backwards.write = lambda _: -1  # type: ignore[method-assign,assignment]
+    with pytest.raises(BlockingIOError, match="takes no more after 0"):
+        model.save(backwards)  # type: ignore[arg-type]
+
+
 def test_it_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events: list[str] = []
     fsync, replace = os.fsync, os.replace
@@ -106,6 +209,85 @@ def test_the_old_file_survives(fails: str, tmp_path: Path, monkeypatch: pytest.M
         replace_file(path, lambda out: full() or 0 if fails == "write" else out.write(b"new"))
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]
+
+
+def report(path: Path) -> None:
+    Report("a name \ud800", "minmax", 16).save(path)  # which no UTF-8 has
+
+
+def arrays(path: Path) -> None:
+    save_arrays(path, {"file": np.ones(3)})
+
+
+def library(path: Path) -> None:
+    made = path.with_name("made")
+    made.write_bytes(b"library")
+    made.chmod(0o755)
+    _place(made, path)
+
+
+def headers(path: Path) -> None:
+    copy_headers({path.name: HEADER}, path.parent)
+
+
+def archive(path: Path) -> None:
+    write_repository(path.parents[4], "org.pytorch", "1", [Published("penlight", b"zip")])
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (report, "r.html"),
+        (arrays, "y.npy"),
+        (arrays, "y.npz"),
+        (archive, "penlight-1.aar"),
+        (library, "libpenlight.so"),
+        (headers, "penlight.h"),
+    ],
+)
+def test_every_file_is_whole_before_it_has_its_name(
+    write: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "org/pytorch/penlight/1" / name
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    write(path)
+    new = path.read_bytes()
+    path.write_bytes(b"old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        write(path)
+    assert path.read_bytes() == b"old" != new
+    assert mode(path) == 0o600
+    assert not [p for p in path.parent.iterdir() if p.name.startswith(".")]
+
+
+def test_a_program_stays_one(tmp_path: Path) -> None:
+    library(tmp_path / "new")
+    assert mode(tmp_path / "new") == mode(tmp_path / "made")
+
+
+def test_shaders_that_are_kept_for_later_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later builds take them as they are: a part of one would be in every library from then on."""
+    spirv = {(next(iter(shaders.shaders().values())).name, False): bytes(64)}
+    write_bytes = Path.write_bytes
+
+    def killed(path: Path, data: bytes) -> int:
+        write_bytes(path, data[:3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shaders, "pack", lambda *_: b"packed")
+    monkeypatch.setattr(shaders, "as_bytes", lambda _: b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", killed)
+        with pytest.raises(KeyboardInterrupt):
+            shaders.programs_source(spirv, tmp_path)
+    assert ",".join(map(str, b"packed")) in shaders.programs_source(spirv, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["文" * 83 + ".pen", "é" * 125 + ".pen", "a" * 251 + ".pen"])
@@ -188,6 +370,93 @@ def test_pipes_and_devices_are_refused(model: penlight.Model, tmp_path: Path, pe
     assert stat.S_ISFIFO(pipe.stat().st_mode)
 
 
+def test_files_that_cannot_be_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too large, on a file system that cannot, or cut short between two calls."""
+    path = tmp_path / "x"
+    path.write_bytes(b"1")
+    for error in (OSError(19, "No such device"), ValueError("cannot mmap an empty file")):
+
+        def fails(*_: Any, error: Exception = error, **__: Any) -> None:
+            raise error
+
+        monkeypatch.setattr(mmap, "mmap", fails)
+        with pytest.raises(
+            PenlightError, match=f"x': expected a file that can be mapped into memory, got .*{error.args[-1]}"
+        ):
+            penlight.optimize(path)
+
+
+@pytest.mark.parametrize("ending", ["ptl", "pt", "pt2"])
+@pytest.mark.parametrize("then", ["replaced", "gone"])
+def test_a_file_that_is_not_there_any_more_when_it_is_compiled(tmp_path: Path, ending: str, then: str) -> None:
+    """Its extra files are not those of the one that took its place."""
+    path = tmp_path / f"m.{ending}"
+
+    def write(path: Path, extra: str) -> None:
+        if ending == "pt2":
+            exported = torch.export.export(nn.Linear(3, 2), (torch.rand(1, 3),))
+            torch.export.save(exported, path, extra_files={"labels": extra})
+            return
+        script = torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3))
+        save = script.save if ending == "pt" else script._save_for_lite_interpreter
+        save(str(path), _extra_files={"labels": extra})
+
+    write(path, "mine")
+    write(tmp_path / "other", "another's")
+
+    def progress(stage: str) -> None:
+        if stage == "capturing the model" and then == "gone":
+            path.unlink()
+        elif stage == "capturing the model":
+            os.replace(tmp_path / "other", path)
+
+    with quiet():
+        made = penlight.optimize(path, (torch.rand(1, 3),), progress=progress)
+    assert made.extra_files == {"labels": b"mine"}
+
+
+def test_texts_that_come_to_no_end(model: penlight.Model, tmp_path: Path, penlight_command: Penlight) -> None:
+    """Labels of /dev/zero would take all memory there is."""
+    traced = torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3))
+    traced.save(tmp_path / "m.pt")
+    for option in ("--labels", "--metadata"):
+        told = penlight_command("optimize", tmp_path / "m.pt", "--shape", "1,3", option, "/dev/zero")
+        assert told.code != 0
+        assert "at most 67108864 bytes" in told.err
+    told = penlight_command("build", "--ops", "/dev/zero", "-o", tmp_path / "out")
+    assert told.code == 1
+    assert "at most 67108864 bytes" in told.err
+    read, write = os.pipe()  # labels from another program, which have an end
+    os.write(write, b"one\ntwo\n")
+    os.close(write)
+    told = penlight_command(
+        "optimize", tmp_path / "m.pt", "--shape", "1,3", "--labels", f"/dev/fd/{read}", "-o", tmp_path / "l.pen"
+    )
+    os.close(read)
+    assert told.code == 0, told.err
+    assert penlight.load(tmp_path / "l.pen").metadata["labels"] == ["one", "two"]
+
+
+@pytest.mark.parametrize("command", ["optimize", "trace", "quantize"])
+def test_commands_that_write_into_a_loop_of_links(
+    model: penlight.Model, tmp_path: Path, penlight_command: Penlight, command: str
+) -> None:
+    (tmp_path / "a.pen").symlink_to("b.pen")
+    (tmp_path / "b.pen").symlink_to("a.pen")
+    torch.jit.trace(nn.Linear(3, 2), torch.rand(1, 3)).save(tmp_path / "m.pt")
+    penlight.optimize(nn.Linear(3, 2), (torch.rand(1, 3),), bundled_inputs={"forward": [(torch.rand(1, 3),)]}).save(
+        tmp_path / "m.pen"
+    )
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).random((1, 3), np.float32))
+    words = {"optimize": ["--shape", "1,3"], "trace": [], "quantize": ["--input", tmp_path / "x.npy"]}[command]
+    told = penlight_command(
+        command, tmp_path / f"m.{'pen' if command == 'trace' else 'pt'}", *words, "-o", tmp_path / "a.pen"
+    )
+    assert "Too many levels of symbolic links" in told.err
+    assert "fault of Penlight" not in told.err
+    assert (tmp_path / "a.pen").is_symlink()
+
+
 def test_a_pipe_can_be_read_by_who_opens_it(model: penlight.Model, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -206,8 +475,6 @@ class Rows(nn.Module):
 
 
 def test_a_list_that_contains_itself() -> None:
-    from penlight.capture.quiet import quiet
-
     with quiet():
         script = torch.jit.script(Rows())
     interpreted = penlight.optimize(script)
@@ -225,5 +492,23 @@ def test_a_list_that_contains_itself() -> None:
         deep = [deep]
     with pytest.raises(InputError, match="nested deeper"):
         interpreted(deep, {})
+    for call in (
+        lambda: penlight.optimize(Rows(), (rows, {})),
+        lambda: penlight.optimize(Rows(), kwargs={"rows": rows, "names": {}}),
+        lambda: penlight.optimize(script, bundled_inputs={"forward": [([], names)]}),
+        lambda: penlight.quantize(Rows(), [(rows, {})]),
+    ):
+        with pytest.raises(InputError, match="contains itself"):
+            call()
     shared = [torch.ones(1)]
     assert interpreted([*shared, *shared], {}) == 2  # what is there twice is no cycle
+
+
+def test_metadata_that_is_odd(model: penlight.Model) -> None:
+    cycle: dict[str, Any] = {}
+    cycle["cycle"] = cycle
+    with pytest.raises(penlight.ArgumentError, match="metadata: expected a dict of names"):
+        model.with_metadata(cycle)
+    assert model.with_metadata({"a": "\ud800"}).metadata["a"] == "?"  # as in the names of files, which are bytes
+    with pytest.raises(InputError, match="an extra file: expected text or bytes, got int"):
+        stored_files({"a": 1 << 50})  # type: ignore[dict-item]

@@ -136,3 +136,89 @@ def test_buffers_that_leave_their_strides_out(kind: str) -> None:
     np.testing.assert_array_equal(result, np.arange(1.0, 7).reshape(shape))
     here = np.asarray(memoryview(given).cast("B").cast("f"))
     np.testing.assert_array_equal(here, np.arange(6) + (kind != "read-only"))
+
+
+def test_masks_are_not_dropped() -> None:
+    x = np.ma.masked_array(np.ones(3, np.float32), mask=[True, False, False])
+    with pytest.raises(penlight.errors.InputError, match=r"Fill that first: \.filled"):
+        model("r2 = aten::neg(r1)")(x)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (np.zeros(3, ">f4"), "numbers as this machine has them, got one of >f4"),
+        (np.zeros(3, object), "numbers as this machine has them, got one of object"),
+        (np.zeros(3, [("a", "f4")]), "got one of .*'a'"),
+        (np.zeros(3, [("a", "f4"), ("b", "u1")])["a"], "a field of a structured one"),
+        (np.zeros(3, np.uint16), "a dtype that no operator here takes"),
+        (torch.zeros(3, dtype=torch.float8_e4m3fn), "a dtype that no operator here takes"),
+        (torch.zeros(3, device="meta"), "a dense tensor on the CPU, got a torch.strided tensor on meta"),
+        (torch.ones(3).to_sparse(), "a dense tensor on the CPU, got a torch.sparse_coo tensor"),
+        (torch._to_functional_tensor(torch.ones(3)), "no memory$"),
+        (
+            penlight._runtime.TensorValue(np.zeros(1, np.uint8), 2),
+            "a dtype that no operator here takes",
+        ),  # f64, which is longer
+    ],
+    ids=lambda given: given if isinstance(given, str) else type(given).__name__,
+)
+def test_memory_that_cannot_be_lent(given: Any, told: str) -> None:
+    with pytest.raises(penlight.errors.InputError, match=told):
+        model("r2 = aten::neg(r1)")(given)
+
+
+class Once:
+    """Shows its memory the first time only."""
+
+    asked = 0
+
+    def __dlpack__(self, **_: Any) -> Any:
+        self.asked += 1
+        if self.asked > 1:
+            raise KeyError("again")
+        return np.zeros(3, np.float32).__dlpack__()
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)
+
+
+def test_an_object_that_shows_its_memory_once() -> None:
+    with pytest.raises(penlight.errors.InputError, match="shows no memory"):
+        model("r2 = aten::neg(r1)")(Once())
+
+
+class Named(tuple):
+    """So that whoever writes or hashes it need not go into it."""
+
+    def __repr__(self) -> str:
+        return "\udc80" + "é" * 100
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class TwoFaced(list):
+    """Another list each time somebody looks."""
+
+    asked = 0
+
+    def __iter__(self) -> Any:
+        self.asked += 1
+        deep: list[Any] = []
+        for _ in range(100_000 if self.asked > 1 else 0):
+            deep = [deep]
+        return iter([deep])
+
+
+def test_containers_with_odd_parts() -> None:
+    m = model("r2 = aten::__is__(r1, None)")
+    key = Named()
+    for _ in range(100_000):
+        key = Named((key,))
+    with pytest.raises(penlight.errors.InputError, match="nested deeper than 200"):
+        m({key: 1})
+    with pytest.raises(penlight.errors.InputError, match=r"\[\\udc80é+\]: expected a tensor.*got object$") as told:
+        m({Named(): object()})
+    assert len(str(told.value)) < 300
+    assert m(TwoFaced()) == [[]]

@@ -1,10 +1,12 @@
 """What apps take libraries in: an Android archive (aar.py), an XCFramework for iOS (xcframework.py) with sources around it (apple.py)."""
 
-import shutil
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from penlight.build.generate import BINDINGS, ROOT
+from penlight.paths import replace_file
 
 HEADER = (
     ROOT / "runtime/include/penlight.h"
@@ -27,4 +29,8 @@ def torch_headers() -> dict[str, Path]:
 def copy_headers(headers: Mapping[str, Path], folder: Path) -> None:
     for name, header in headers.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(header, folder / name)
+        replace_file(folder / name, partial(_copy, header))
+
+
+def _copy(header: Path, out: IO[bytes]) -> int:
+    return out.write(header.read_bytes())

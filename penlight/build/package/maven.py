@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from penlight.paths import replace_file, replace_text
+
 
 @dataclass(frozen=True)
 class Published:
@@ -41,9 +43,9 @@ def write_repository(folder: Path, group: str, version: str, published: Iterable
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
+    replace_file(path, lambda out: out.write(data))
     for kind in ("md5", "sha1"):
-        path.with_name(f"{path.name}.{kind}").write_text(hashlib.new(kind, data, usedforsecurity=False).hexdigest())
+        replace_text(path.with_name(f"{path.name}.{kind}"), hashlib.new(kind, data, usedforsecurity=False).hexdigest())
 
 
 def _in_order(version: str) -> list[tuple[int, str]]:

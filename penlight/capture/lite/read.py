@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 import re
@@ -117,14 +118,16 @@ def opened(source: Source) -> tuple[np.ndarray, str]:
     if isinstance(source, (bytes, bytearray, memoryview)):
         return np.frombuffer(source, np.uint8), "the model"
     if isinstance(source, (str, os.PathLike)):
-        return mapped(source), os.path.basename(os.fspath(source))
+        return mapped(source), os.path.basename(os.fsdecode(source))
     name = getattr(source, "name", "")
     file = os.path.basename(name) if isinstance(name, str) and name else "the model"
-    try:
-        if source.tell() == 0:
-            return map_file(source), file
-    except (OSError, AttributeError, ValueError):  # not a file of the system: a stream in memory
-        pass
+    # Of a file that inflates what it reads (gzip's), the descriptor is that of the compressed one.
+    if isinstance(source, io.BufferedReader) and isinstance(source.raw, io.FileIO):
+        try:
+            if source.tell() == 0:
+                return map_file(source), file
+        except (OSError, ValueError):  # a pipe; or it cannot be mapped
+            pass
     return np.frombuffer(source.read(), np.uint8), file
 
 

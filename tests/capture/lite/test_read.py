@@ -1,3 +1,4 @@
+import gzip
 import io
 import re
 import subprocess
@@ -231,6 +232,15 @@ def test_sources_of_bytes():
         assert bytecode_version(f) == 8
     with pytest.raises(FileNotFoundError):
         read(path.with_name("missing.ptl"))
+
+
+def test_a_file_that_is_inflated_while_it_is_read(tmp_path):
+    """Its descriptor is that of the compressed one."""
+    data = (legacy.FIXTURES / "small.v8.ptl").read_bytes()
+    with gzip.open(tmp_path / "m.ptl.gz", "wb") as out:
+        out.write(data)
+    with gzip.open(tmp_path / "m.ptl.gz") as f:
+        same(read(data).module, read(f).module)
 
 
 def test_weights_are_views_of_the_file():
