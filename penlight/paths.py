@@ -58,7 +58,7 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
         with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as out:
             size = write_to(out)
             out.flush()
-            if before is not None and hasattr(os, "fchmod"):
+            if before is not None and hasattr(os, "fchown"):
                 _give_back(out.fileno(), before)
             os.fsync(out.fileno())
         os.replace(temporary, target)

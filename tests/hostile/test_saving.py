@@ -145,6 +145,13 @@ def test_a_file_of_another_user(
     assert mode(path) == expected
 
 
+def test_a_system_without_owners(model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows, where Python has fchmod from 3.13 on."""
+    monkeypatch.delattr(os, "fchown")
+    model.save(tmp_path / "m.pen")
+    assert model.save(tmp_path / "m.pen") == len(model.to_bytes())
+
+
 class Slow(io.RawIOBase):
     """A file without a buffer, which takes a few bytes at a time, and in the end none."""
 
