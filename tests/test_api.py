@@ -362,6 +362,7 @@ def test_results_over_the_models_own_bytes(eight: penlight.Model) -> None:
     assert np.array_equal(mine(np.ones(8, np.float32)), np.full(8, 3))
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_a_trace_has_no_run_in_it(eight: penlight.Model) -> None:
     """It would have torch.empty in its place, and give what is in memory."""
     with pytest.raises(penlight.RunError, match="torch.jit.trace records"):

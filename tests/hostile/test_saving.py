@@ -479,6 +479,7 @@ def test_texts_that_come_to_no_end(model: penlight.Model, tmp_path: Path, penlig
 
 
 @pytest.mark.parametrize("command", ["optimize", "trace", "quantize"])
+@pytest.mark.filterwarnings("ignore:calibrated on one example")
 def test_commands_that_write_into_a_loop_of_links(
     model: penlight.Model, tmp_path: Path, penlight_command: Penlight, command: str
 ) -> None:
