@@ -788,6 +788,11 @@ def _empty_numpy(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _empty_torch(dtype: str, shape: tuple[int, ...]) -> torch.Tensor:
+    if _torch()._C._is_tracing():  # all that a trace would see of the run is memory that nobody wrote
+        raise RunError(
+            "a run: expected torch to compute nothing else, got a call that torch.jit.trace records: it would be lost in the trace",
+            status="argument",
+        )
     return _torch().empty(shape, dtype=_torch_dtype(dtype), device="cpu")  # type: ignore[no-any-return]  # whatever the default
 
 

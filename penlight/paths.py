@@ -51,17 +51,21 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
     as it was, or the new one as it should be. A link is followed; the file keeps the mode that it had, or gets `mode`, less the umask."""
     check_path(path)
     target, before = _meant(path)
-    handle, temporary = _new_file(target, mode if before is None else 0o600)
+    # Beside it; of its name so much that this one fits too: file systems take 255 bytes, and a character may have four.
+    temporary = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}")
+    mode = mode if before is None else 0o600  # from which the system takes the umask
     try:
-        with os.fdopen(handle, "wb") as out:
+        with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as out:
             size = write_to(out)
             out.flush()
-            if before is not None and hasattr(os, "fchmod"):
+            if before is not None and hasattr(os, "fchown"):
                 _give_back(out.fileno(), before)
             os.fsync(out.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):  # Ctrl-C right after it had its place
+    except FileExistsError:  # another's, by chance
+        raise
+    except BaseException:  # Ctrl-C may come before there is a file, and right after it had its place
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
@@ -118,16 +122,6 @@ def _give_back(handle: int, before: os.stat_result) -> None:
         except OSError:  # nor is the caller in its group: what that might do, the caller's own need not
             mode &= ~0o070
     os.fchmod(handle, mode)
-
-
-def _new_file(target: Path, mode: int) -> tuple[int, Path]:
-    """A file that nobody else has, beside the target; the system takes the umask off its mode."""
-    flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    while True:
-        # Of its name so much that this one fits too: file systems take 255 bytes, and a character may have four.
-        path = target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}")
-        with contextlib.suppress(FileExistsError):
-            return os.open(path, flags, mode), path
 
 
 def _sync_folder(folder: Path) -> None:

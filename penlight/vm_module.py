@@ -230,7 +230,9 @@ def to_vm(value: Any) -> Any:
     if isinstance(value, np.generic):
         return np.asarray(value)
     if isinstance(value, Tensor):  # VM code is the CPU's: it takes what lies on a device by way of the host
-        return value.numpy()
+        never_changes = value.numpy().view()
+        never_changes.flags.writeable = False
+        return never_changes
     if isinstance(value, np.ndarray):
         value = plain_array(value)
         if value.dtype.kind not in "fiub" or not value.dtype.isnative:

@@ -363,6 +363,14 @@ def test_results_over_the_models_own_bytes(eight: penlight.Model) -> None:
     assert np.array_equal(mine(np.ones(8, np.float32)), np.full(8, 3))
 
 
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+def test_a_trace_has_no_run_in_it(eight: penlight.Model) -> None:
+    """It would have torch.empty in its place, and give what is in memory."""
+    with pytest.raises(penlight.RunError, match="torch.jit.trace records"):
+        torch.jit.trace(lambda x: eight(x), (torch.ones(8),))
+    assert torch.equal(eight(torch.ones(8)), torch.full((8,), 3.0))
+
+
 def test_prepare_lets_go_of_its_arguments(eight: penlight.Model) -> None:
     x = np.ones(8, np.float32)
     before = sys.getrefcount(x)

@@ -6,6 +6,7 @@ import io
 import mmap
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import torch
 from torch import nn
 
 import penlight
+from penlight import paths
 from penlight.build import shaders
 from penlight.build.library import _place
 from penlight.build.package import HEADER, copy_headers
@@ -141,6 +143,13 @@ def test_a_file_of_another_user(
     monkeypatch.setattr(os, "fchown", fchown)
     model.save(path)
     assert mode(path) == expected
+
+
+def test_a_system_without_owners(model: penlight.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Windows, where Python has fchmod from 3.13 on."""
+    monkeypatch.delattr(os, "fchown")
+    model.save(tmp_path / "m.pen")
+    assert model.save(tmp_path / "m.pen") == len(model.to_bytes())
 
 
 class Slow(io.RawIOBase):
@@ -347,6 +356,38 @@ def test_ctrl_c_after_the_file_has_its_name(tmp_path: Path, monkeypatch: pytest.
     assert (tmp_path / "x").read_bytes() == b"new"
 
 
+def test_ctrl_c_between_any_two_lines(tmp_path: Path) -> None:
+    path, lines = tmp_path / "x", 0
+    while True:
+        path.write_bytes(b"old")
+        left = [lines]
+
+        def traced(frame: Any, event: str, _: Any, left: list[int] = left) -> Any:
+            if frame.f_code.co_filename != paths.__file__:
+                return None
+            if event == "line":
+                left[0] -= 1
+                if left[0] == -1:
+                    raise KeyboardInterrupt
+            return traced
+
+        before = sys.gettrace()
+        sys.settrace(traced)
+        try:
+            paths.replace_file(path, lambda out: out.write(b"new"))
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert path.read_bytes() in (b"old", b"new")
+        assert os.listdir(tmp_path) == ["x"]
+        if left[0] >= 0:  # there were fewer
+            break
+        lines += 1
+    assert lines > 20
+    assert path.read_bytes() == b"new"
+
+
 @pytest.mark.parametrize("call", ["save", "load", "optimize"])
 def test_a_nul_does_not_end_a_path(model: penlight.Model, tmp_path: Path, call: str) -> None:
     path = f"{tmp_path}/m.pen\0.txt"
@@ -438,6 +479,7 @@ def test_texts_that_come_to_no_end(model: penlight.Model, tmp_path: Path, penlig
 
 
 @pytest.mark.parametrize("command", ["optimize", "trace", "quantize"])
+@pytest.mark.filterwarnings("ignore:calibrated on one example")
 def test_commands_that_write_into_a_loop_of_links(
     model: penlight.Model, tmp_path: Path, penlight_command: Penlight, command: str
 ) -> None:

@@ -222,3 +222,13 @@ def test_containers_with_odd_parts() -> None:
         m({Named(): object()})
     assert len(str(told.value)) < 300
     assert m(TwoFaced()) == [[]]
+
+
+@pytest.mark.parametrize("line", IN_PLACE.values(), ids=IN_PLACE)
+def test_a_tensor_of_ours_never_changes(line: str) -> None:
+    x = np.arange(6, dtype=np.float32)
+    lent, m = penlight.Tensor(x), model(line)
+    result = m(lent)
+    np.testing.assert_array_equal(lent.numpy(), np.arange(6))
+    np.testing.assert_array_equal(x, np.arange(6))
+    np.testing.assert_array_equal(result.numpy(), m(x.copy()))
