@@ -533,6 +533,13 @@ def test_metadata_that_no_file_holds(metadata: Any, small: tuple[Small, penlight
             call()
 
 
+def test_bytes_with_gaps(small: tuple[Small, penlight.Model]) -> None:
+    data = np.repeat(np.asarray(small[1]._bytes), 2)
+    for given in (data[::2], memoryview(data)[::2]):
+        with pytest.raises(penlight.InputError, match="expected the bytes of a file in one piece"):
+            penlight.load(given)
+
+
 def test_options_in_words(small: tuple[Small, penlight.Model], tmp_path: Path) -> None:
     _, model = small
     with pytest.raises(ValueError, match="backend"):
