@@ -15,7 +15,7 @@ pen_value* box(const Value& value) {
 }  // namespace pen
 
 extern "C" void pen_value_release(pen_value* value) {
-  if (!value || (value->account && pen::account_defer(value->account, value))) return;
+  if (!value) return;
   value->value = pen::Value();
   if (value->account) pen::account_unbox(value->account);
   free(value);

@@ -661,7 +661,9 @@ pen_status pen_module_reset(pen_module* m) {
   Status status = create_data(m, &fresh) ? PEN_OK : out_of_memory(m);
   if (status == PEN_OK) {
     machine_forget_weights(&m->machine);  // they are of storages that nobody asks for again
+    Account* before = account_enter(m->machine.account);
     data_destroy(&m->data);
+    account_enter(before);
     m->data = fresh;
     account_collect(m->machine.account);
   }

@@ -6,7 +6,6 @@
 struct pen_value {
   pen::Value value;
   pen::Account* account;  // whose container it is; null: none, or no container
-  pen_value* next;        // of those that wait until a run is over
 };
 
 namespace pen {
