@@ -481,7 +481,10 @@ static void test_null(const pen_model* model) {
   pen_session_destroy(NULL);
   pen_model_close(NULL);
   CHECK(pen_session_create(model, NULL, NULL, &session, NULL) == PEN_OK);
-  CHECK(pen_session_set_input(session, 0, NULL) == PEN_ERROR_ARGUMENT && pen_session_output(session, 0, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_set_input(session, 0, NULL) == PEN_ERROR_INPUT && strstr(pen_session_error(session)->message, "null pointer"));
+  expect_failure(pen_model_open_memory("", 0, 0, NULL, &error), PEN_ERROR_ARGUMENT, "memory for a model");
+  CHECK(pen_model_open(NULL, 0, NULL, NULL) == PEN_ERROR_ARGUMENT && pen_model_open_fd(0, 0, 0, 0, NULL, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_output(session, 0, NULL) == PEN_ERROR_ARGUMENT);
   pen_session_destroy(session);
 }
 

@@ -136,12 +136,16 @@ static void refusals(const pen_model* model) {
   CHECK(pen_module_create(model, NULL, &module, NULL) == PEN_OK);
   CHECK(pen_module_run(module, NULL, &null, 1, made) == PEN_ERROR_ARGUMENT && strstr(pen_module_error(module)->message, "NULL"));
   CHECK(pen_module_run(module, NULL, NULL, SIZE_MAX, made) == PEN_ERROR_ARGUMENT &&
-        pen_module_run(module, NULL, &one, 1, NULL) == PEN_ERROR_ARGUMENT);
+        pen_module_run(module, NULL, &one, 1, NULL) == PEN_ERROR_ARGUMENT && strstr(pen_module_error(module)->message, "room for it"));
   pen_module_destroy(module);
   pen_operators* operators;
   CHECK(pen_operators_create(NULL, NULL, NULL) == PEN_ERROR_ARGUMENT && pen_operators_create(NULL, &operators, NULL) == PEN_OK);
   CHECK(pen_operators_run(NULL, "aten::neg", NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
-  CHECK(pen_operators_run(operators, NULL, NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_operators_run(operators, NULL, NULL, 0, made, &count) == PEN_ERROR_ARGUMENT &&
+        strstr(pen_operators_error(operators)->message, "its name"));
+  CHECK(pen_operators_run(operators, "aten::neg", &one, 1, NULL, &count) == PEN_ERROR_ARGUMENT &&
+        strstr(pen_operators_error(operators)->message, "room for results"));
+  CHECK(pen_operators_run(operators, "aten::neg", &one, 1, made, NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_operators_run(operators, "aten::neg", &null, 1, made, &count) == PEN_ERROR_ARGUMENT);
   CHECK(pen_operators_run(operators, "aten::neg", &one, SIZE_MAX, made, &count) == PEN_ERROR_ARGUMENT && !pen_operators_error(NULL));
   pen_operators_destroy(operators);

@@ -26,6 +26,14 @@ def test_c_interface(kind: str, cases: Cases, tmp_path: Path) -> None:
     assert done.stdout == "all well\n"
 
 
+@pytest.mark.slow  # only debug builds assert them
+def test_promises(cases: Cases) -> None:
+    """What penlight.h has in brackets: who breaks it is told, and ended."""
+    file, paths = cases["classifier"]
+    done = native.run([native.program("asan", HERE / "promises.c"), file, paths[0], GOLDEN])
+    assert done.stdout == "all promises\n"
+
+
 @pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
 def test_modules_and_values(kind: str) -> None:
     """The C interface to VM code; under ASan also: nothing leaks, and what outlives its model is whole."""
