@@ -179,9 +179,9 @@ Status prepare(pen_session* s) {
   s->stages_ready = 0;
   if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
   const Plan* before = s->current[0];
-  PEN_TRY(prepare_stage(s, 0));
-  if (s->current[0] != before) forget_outputs(s);  // sized for other shapes
-  return PEN_OK;
+  const Status status = prepare_stage(s, 0);
+  if (status != PEN_OK || s->current[0] != before) forget_outputs(s);  // sized for other shapes
+  return status;
 }
 
 // So many bytes of the session's own for a register.
