@@ -69,6 +69,17 @@ static void values(void) {
   pen_quantization q = {-1, 1, &scale, &zero};
   CHECK(pen_value_quantize(v, &q) == PEN_ERROR_ARGUMENT && !pen_value_quantization(v, &q)); /* of integers only */
   pen_value_release(v);
+  t.dtype = PEN_U8;
+  v = pen_value_tensor(&t, NULL, NULL);
+  const int64_t no_zeros[] = {INT64_MIN, -1, 256, INT64_MAX};
+  for (int i = 0; i < 4; ++i) {
+    zero = no_zeros[i];
+    CHECK(pen_value_quantize(v, &q) == PEN_ERROR_ARGUMENT); /* that no u8 is */
+  }
+  zero = 255;
+  CHECK(pen_value_quantize(v, &q) == PEN_OK && pen_value_quantization(v, &q) && q.zero_points[0] == 255);
+  pen_value_release(v);
+  t.dtype = PEN_F32;
   t.dims = negative;
   CHECK(!pen_value_tensor(&t, count_release, data));
   t.dims = huge;

@@ -225,6 +225,9 @@ pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
   DType d = t->dtype();
   if (d != DType::u8 && d != DType::i8 && d != DType::i32) return PEN_ERROR_ARGUMENT;
   if (q->axis < 0 ? q->count != 1 : q->axis >= t->rank() || static_cast<int64_t>(q->count) != t->dim(q->axis)) return PEN_ERROR_ARGUMENT;
+  const Levels levels = levels_of(d);
+  for (size_t i = 0; i < q->count; ++i)
+    if (q->zero_points[i] < levels.low || q->zero_points[i] > levels.high) return PEN_ERROR_ARGUMENT;
   Quantizer* made =
       q->axis < 0 ? quantizer_create(q->scales[0], q->zero_points[0]) : quantizer_create(q->axis, static_cast<int64_t>(q->count));
   if (!made) return PEN_ERROR_MEMORY;
