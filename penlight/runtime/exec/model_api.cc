@@ -63,7 +63,7 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
 }
 
 Status check_model(const Source& source, uint32_t flags, pen_needs* needs, pen_error* error) {
-  if (absent(needs)) return PEN_ERROR_ARGUMENT;
+  if (absent(needs)) return report(error, PEN_ERROR_ARGUMENT, source.path, "room for what it needs");
   pen_model* model;
   Status status = open_model(source, flags, &model, needs, error);
   pen_model_close(model);

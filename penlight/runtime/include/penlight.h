@@ -29,6 +29,7 @@
  *    long as said below, and inputs do not change while a run reads them;
  *  - [outputs that are bound (pen_session_set_output) share no memory with inputs or each other];
  *  - texts end with a zero, and callbacks return (no exception or longjmp passes through a run);
+ *  - a thread that calls has 64 KiB of stack (the library's own threads have what the system gives by default);
  *  - [a process that forks while another thread is in a run does not use that session or module in the child]. */
 #ifndef PENLIGHT_H_
 #define PENLIGHT_H_
@@ -308,8 +309,8 @@ PEN_API pen_value* pen_value_key(const pen_value* value, size_t index);  /* of a
 /* The class of an object or of a named tuple, "" for all else; and the names of its parts. */
 PEN_API const char* pen_value_type(const pen_value* value);
 PEN_API const char* pen_value_field(const pen_value* value, size_t index);
-/* real = (stored - zero_point) * scale of a tensor's integers. axis -1: one scale for all; else `count` of each, along it.
- * pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
+/* real = (stored - zero_point) * scale of a tensor's integers (u8, i8 or i32, which hold the zero points). axis -1: one scale for all; else
+ * `count` of each, along it. pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
 typedef struct pen_quantization {
   int32_t axis;
   size_t count;
@@ -480,7 +481,7 @@ typedef struct pen_processor {
   int64_t expanded_bytes, expand_input_bytes; /* expand_depthwise: rows between its two convolutions; input that is read again */
   int64_t turn_bytes;                         /* of a batch: what as many images as go through steps together read and write in one */
 } pen_processor;
-#define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0}
+#define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0}
 /* An error where PENLIGHT_PROCESSOR has no meaning. (A library for Android and models of f32 alone assumes 256 kB of L2, and does without
  * this.) */
 PEN_API pen_status pen_processor_describe(pen_processor* processor, pen_error* error);
