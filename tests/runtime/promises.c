@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "case.h"
+#include "penlight_trace.h"
 
 static const char *classifier, *golden;
 static case_file inputs;
@@ -55,6 +56,21 @@ static void model_closed_before_session(void) {
   pen_model_close(model);
   open_session(model, NULL, NULL);
 }
+static void trace_before_session(void) {
+  pen_trace* trace = pen_trace_create();
+  pen_session_set_trace(open_session(open_model(classifier), NULL, NULL), trace);
+  pen_trace_destroy(trace);
+}
+static void trace_before_module(void) {
+  pen_trace* trace = pen_trace_create();
+  CHECK(pen_module_set_trace(open_module(open_model(golden)), trace) == PEN_OK);
+  pen_trace_destroy(trace);
+}
+static void trace_destroyed(void) {
+  pen_trace* trace = pen_trace_create();
+  pen_trace_destroy(trace);
+  pen_trace_used_operator(trace, 0);
+}
 static void session_destroyed(void) {
   pen_session* session = open_session(open_model(classifier), NULL, NULL);
   pen_session_destroy(session);
@@ -96,6 +112,11 @@ static void operators_destroyed(void) {
   pen_operators_error(operators);
 }
 
+static void* look(void* session) {
+  pen_tensor y;
+  pen_session_output(session, 0, &y);
+  return NULL;
+}
 static int32_t run_inside(void* context) {
   pen_session_run(*(pen_session**)context);
   return 0;
@@ -103,6 +124,23 @@ static int32_t run_inside(void* context) {
 static void run_from_callback(void) {
   static pen_session* session;
   session = open_session(open_model(classifier), run_inside, &session);
+  pen_session_run(session);
+}
+static int32_t fork_inside(void* context) {
+  int status;
+  const pid_t child = fork();
+  pthread_t thread;
+  if (child == 0) { /* where the thread of the run is another one */
+    if (pthread_create(&thread, NULL, look, *(pen_session**)context) == 0) pthread_join(thread, NULL);
+    _exit(0);
+  }
+  CHECK(waitpid(child, &status, 0) == child);
+  if (WIFSIGNALED(status)) abort();
+  return 0;
+}
+static void used_after_fork(void) {
+  static pen_session* session;
+  session = open_session(open_model(classifier), fork_inside, &session);
   pen_session_run(session);
 }
 static int32_t destroy_inside(void* context) {
@@ -113,11 +151,6 @@ static void destroyed_from_callback(void) {
   static pen_session* session;
   session = open_session(open_model(classifier), destroy_inside, &session);
   pen_session_run(session);
-}
-static void* look(void* session) {
-  pen_tensor y;
-  pen_session_output(session, 0, &y);
-  return NULL;
 }
 static int32_t look_from_another_thread(void* context) {
   pthread_t thread;
@@ -155,6 +188,9 @@ static const struct {
     {"model before module", model_before_module, "pen_model_close", "something that is alive needs this pen_model still"},
     {"model closed", model_closed, "pen_model_metadata", "a pen_model that was destroyed"},
     {"model closed before session", model_closed_before_session, "session_create", "a pen_model that was destroyed"},
+    {"trace before session", trace_before_session, "pen_trace_destroy", "something that is alive needs this pen_trace still"},
+    {"trace before module", trace_before_module, "pen_trace_destroy", "something that is alive needs this pen_trace still"},
+    {"trace destroyed", trace_destroyed, "pen_trace_used_operator", "a pen_trace that was destroyed"},
     {"session destroyed", session_destroyed, "pen_session_run", "a pen_session that was destroyed"},
     {"session destroyed twice", session_destroyed_twice, "pen_session_destroy", "a pen_session that was destroyed"},
     {"wrong handle", wrong_handle, "pen_session_run", "this is no pen_session, or none that is alive"},
@@ -166,6 +202,8 @@ static const struct {
     {"run from a callback", run_from_callback, "pen_session_run", "this thread is inside of this pen_session already"},
     {"destroyed from a callback", destroyed_from_callback, "pen_session_destroy", "this thread is inside of this pen_session already"},
     {"two threads", two_threads, "pen_session_output", "another thread is inside of this pen_session"},
+    {"used after fork", used_after_fork, "pen_session_output",
+     "another thread is inside of this pen_session (or was when the process forked)"},
     {"two outputs at one place", two_outputs_at_one_place, "pen_session_run", "two outputs are bound to the same memory"},
     {"output over input", output_over_input, "pen_session_run", "an output is bound to memory of an input"},
 };

@@ -215,7 +215,8 @@ PEN_API void pen_session_seed(pen_session* session, uint64_t seed);
  * Row-major. Lives until the session's next run or prepare. */
 PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);
 /* Gives the memory of an output of the last run to the caller, until pen_free; it begins with the data. NULL where there is
- * nothing to give: it is the caller's, was given already, or is mostly unused since more was planned for. Copy it then. */
+ * nothing to give: it is the caller's, was given already, or is mostly unused since more was planned for. Copy it then. Promise: until the
+ * next run, nobody reads what pen_session_output names of it, or of another output that is the same tensor, once it is freed. */
 PEN_API void* pen_session_take_output(pen_session* session, int32_t index);
 /* What pen_session_take_output gave; NULL is allowed. Promise: once, and nothing else (memory of another C library's malloc may not be
  * what this one's free takes). */
