@@ -34,7 +34,7 @@ struct pen_session : Handle<HandleKind::session> {
   };
   Memory* memory;       // the session's own, for results; grows
   void** next_outputs;  // the caller's buffers for the next run, by output; null: the session's own
-  void** bound;         // of each register: memory of the device, a caller's; null: the host's
+  void** bound;         // of each register: memory of the device, a caller's; null: the host's. None with one device
   Status (*fetch)(pen_session* s, const Runner& runner, const Plan& plan);  // what a stage elsewhere reads of these; null: there are none
   // plans
   Plan** plans;
@@ -367,9 +367,9 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
     s->known = static_cast<uint8_t*>(calloc(found->registers + 1, 1));
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
-    s->bound = static_cast<void**>(calloc(found->registers + 1, sizeof(void*)));
+    if (!kOneDevice) s->bound = static_cast<void**>(calloc(found->registers + 1, sizeof(void*)));
   }
-  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs && s->bound;
+  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs && (kOneDevice || s->bound);
   Status status = made ? PEN_OK : report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
   if (made && s->runner == &s->own) {
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
@@ -438,7 +438,7 @@ void pen_session_destroy(pen_session* s) {
   free(s->known);
   free(s->memory);
   free(s->next_outputs);
-  free(s->bound);
+  if (!kOneDevice) free(s->bound);
   free(s);
 }
 
@@ -490,7 +490,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   if (!aligned(t.data, t.dtype)) return fail_input(s, label, "data at an address that suits its dtype", "another", "Copy the tensor first");
   s->registers[index] = t;
   s->known[index] = 1;
-  s->bound[index] = nullptr;
+  if (!kOneDevice) s->bound[index] = nullptr;
   return PEN_OK;
 }
 
@@ -520,7 +520,7 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   }
   if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
-  s->bound[output_register(s, index)] = nullptr;
+  if (!kOneDevice) s->bound[output_register(s, index)] = nullptr;
   return PEN_OK;
 }
 
