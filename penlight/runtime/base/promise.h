@@ -11,10 +11,11 @@ enum class HandleKind : uint32_t { model = 0x6d6f6465, session, module, operator
 #if defined(PEN_PROMISES)
 
 struct Mark {
-  uintptr_t thread;   // that is inside of it; 0: none
-  int32_t depth;      // calls of that thread
-  int32_t dependent;  // handles that need it
-  uint32_t kind;  // a HandleKind; another number: there is no such handle any more, or never was. Last: free() writes over what is first
+  uint64_t written[4];  // by free(), so that what follows stays for a while
+  uintptr_t thread;     // that is inside of it; 0: none
+  int32_t depth;        // calls of that thread
+  int32_t dependent;    // handles that need it
+  uint32_t kind;        // a HandleKind; another number: there is no such handle any more, or never was
 };
 
 [[noreturn]] void promise_broken(const char* function, const char* words);
@@ -24,13 +25,11 @@ void mark_leave(const Mark* mark);
 void mark_end(Mark* mark, HandleKind kind, const char* function);
 void mark_depend(const Mark* mark, int by);
 
-#define PEN_PROMISE(kept, words) ((kept) ? static_cast<void>(0) : pen::promise_broken(__func__, words))
-
 template <HandleKind kKind>
 struct Handle : Mark {};
 template <HandleKind kKind>
 void handle_begin(Handle<kKind>* h) {
-  static_cast<Mark&>(*h) = {0, 0, 0, static_cast<uint32_t>(kKind)};
+  static_cast<Mark&>(*h) = {{}, 0, 0, 0, static_cast<uint32_t>(kKind)};
 }
 // Nobody is inside of it, nothing depends on it, and it is not used again. NULL is nothing, here and below.
 template <HandleKind kKind>
@@ -68,8 +67,6 @@ class Inside {
 };
 
 #else
-
-#define PEN_PROMISE(kept, words) static_cast<void>(0)
 
 template <HandleKind kKind>
 struct Handle {};
