@@ -248,7 +248,7 @@ def test_results_without_end(tmp_path: Path) -> None:
     }
     paths = [tmp_path / f"{name}.pen" for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):
-        path.write_bytes(to_array(program(text)))
+        path.write_bytes(to_array(program(text)).tobytes())
     include = native.ROOT / "bindings/cpp/include"
     built = native.program("plain", HERE / "nested.cc", flags=[f"-I{include}"])
     itself, many, few = native.run([built, *paths], timeout=60).stdout.splitlines()
