@@ -133,7 +133,7 @@ class Model:
                 raise ArgumentError(f"expected (descriptor, offset, size), numbers from 0 on, got {source!r}")
             problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
-            if not memoryview(source).c_contiguous:
+            if not memoryview(source).c_contiguous:  # type: ignore[arg-type]
                 raise InputError(f"expected the bytes of a file in one piece, got a {type(source).__name__} with gaps")
             self._bytes = _aligned(np.frombuffer(source, np.uint8))
             problem = handle.open_memory(self._bytes, flags)

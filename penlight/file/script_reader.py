@@ -172,6 +172,10 @@ class ScriptReader:
         if axis >= -1 and dtype not in ("u8", "i8", "i32"):
             raise self.damaged("DATM", "a quantized tensor of u8, i8 or i32", dtype)
         zeros = n[6 + 2 * rank : 6 + 2 * rank + channels]
+        levels = np.iinfo(DTYPES[dtype][1]) if channels else None
+        for zero in zeros:
+            if levels and not levels.min <= zero <= levels.max:
+                raise self.damaged("DATM", "zero points that the dtype holds", zero)
         bits = n[6 + 2 * rank + channels :]
         scales = struct.unpack(f"<{channels}d", struct.pack(f"<{channels}q", *bits))
         return TensorDatum(constant, dtype, n[2], shape, strides, axis, tuple(zeros), scales)

@@ -85,18 +85,21 @@ class Memory {
     return new PenlightError(this.text(at + ERROR.message), parts);
   }
 
-  /** A pen_tensor over a copy of the data, both freed after `use`; `keep`: the data is not, and use gets its address too. */
+  /** A pen_tensor over a copy of the data, both freed after `use`; `keep`: the data is not, where use succeeds, which gets its address too. */
   withTensor({ data, shape, dtype }, use, keep = false) {
     const at = this.copy(data);
+    let kept = false;
     try {
-      return this.with(TENSOR_SIZE + 4 + 8 * shape.length, (t) => {
+      const made = this.with(TENSOR_SIZE + 4 + 8 * shape.length, (t) => {
         const { view } = this, dims = t + TENSOR_SIZE + 4;
         [at, DTYPES.indexOf(dtype), shape.length, dims, 0].forEach((word, i) => view.setUint32(t + 4 * i, word, true));
         shape.forEach((d, i) => view.setBigInt64(dims + 8 * i, BigInt(d), true));
         return use(t, at);
       });
+      kept = keep;
+      return made;
     } finally {
-      if (!keep) this.c.free(at);
+      if (!kept) this.c.free(at);
     }
   }
   /** A copy of what a pen_tensor tells of, row-major. */
@@ -211,8 +214,8 @@ export class Penlight {
     try {
       inputs.forEach((input, i) =>
         this.#m.withTensor(asTensor(input, ports[i]), (t, at) => {
-          given.push(at);
           check(c.pen_session_set_input(session, i, t));
+          given.push(at);
         }, true),
       );
       check(c.pen_session_run(session));
@@ -339,8 +342,8 @@ export class Penlight {
     };
     if (input === null || input === undefined) return made(c.pen_value_none());
     if (typeof input === "boolean") return made(c.pen_value_bool(input ? 1 : 0));
-    if (typeof input === "bigint") return made(c.pen_value_int(input));
-    if (typeof input === "number") return made(/\bint\b/.test(type) ? c.pen_value_int(BigInt(input)) : c.pen_value_float(input));
+    if (typeof input === "bigint" || (typeof input === "number" && /\bint\b/.test(type))) return made(c.pen_value_int(asInt(input)));
+    if (typeof input === "number") return made(c.pen_value_float(input));
     if (typeof input === "string") return m.withText(input, (at, length) => made(c.pen_value_string(at, length)));
     if (Array.isArray(input)) return together(input, /^Tuple/.test(type) ? c.pen_value_tuple : c.pen_value_list);
     if (input instanceof Map) {
@@ -352,6 +355,7 @@ export class Penlight {
   // What a value is in JavaScript; gives the value back.
   #given(value) {
     const m = this.#m, { c } = m;
+    if (value === 0) throw new PenlightError("memory: expected room for a part of the result, got none", { status: "memory" });
     try {
       const kind = KINDS[c.pen_value_kind(value)], count = c.pen_value_count(value);
       const items = () => Array.from({ length: count }, (_, i) => this.#given(c.pen_value_item(value, i)));
@@ -407,16 +411,26 @@ async function compile(wasm) {
   return WebAssembly.compile(await response.arrayBuffer()); // not compileStreaming: that wants a content type that few servers give
 }
 
+// What an int of the VM holds; WebAssembly would take the lowest 64 bits of any other.
+function asInt(input) {
+  const whole = typeof input === "bigint" || Number.isInteger(input) ? BigInt(input) : null;
+  if (whole === null || BigInt.asIntN(64, whole) !== whole)
+    throw new PenlightError(`an int: expected a whole number of 64 bits, got ${input}`, { status: "input" });
+  return whole;
+}
+
 // A typed array, or {data, shape, dtype}, as {data, shape, dtype}. What is left out is what the port says, if that is fixed.
 function asTensor(input, port = null) {
-  const { data, shape, dtype } = ArrayBuffer.isView(input) ? { data: input } : input;
+  const { data, shape, dtype } = ArrayBuffer.isView(input) ? { data: input } : input ?? {};
   const name = port ? `input ${port.name}` : "tensor";
-  if (!ArrayBuffer.isView(data)) throw new PenlightError(`${name}: expected a typed array, or {data, shape}, got ${typeof input}`, { status: "input" });
+  if (!ArrayBuffer.isView(data)) throw new PenlightError(`${name}: expected a typed array, or {data, shape}, got ${input === null ? null : typeof input}`, { status: "input" });
   const own = Object.keys(ARRAYS).filter((d) => data instanceof ARRAYS[d]);
   const chosen = dtype ?? (port && own.includes(port.dtype) ? port.dtype : own[0]);
   if (!own.includes(chosen)) throw new PenlightError(`${name}: expected an array of ${chosen}, got ${data.constructor.name}`, { status: "input" });
   const dims = shape ?? (port && !port.shape.includes(null) ? port.shape : port ? null : [data.length]);
   if (dims === null) throw new PenlightError(`${name}: its size is free: expected {data, shape}, got an array without`, { status: "input" });
+  if (!Array.isArray(dims) || dims.length > 8 || !dims.every((d) => Number.isSafeInteger(d) && d >= 0))
+    throw new PenlightError(`${name}: expected a shape of at most 8 whole numbers of 0 or more, got ${dims}`, { status: "input" });
   const count = dims.reduce((a, b) => a * b, 1);
   if (count !== data.length)
     throw new PenlightError(`${name}: expected ${count} numbers for shape [${dims.join(", ")}], got ${data.length}`, { status: "input" });

@@ -55,6 +55,8 @@ static int script(NSString* path) {
   CHECK(![module forward:@[] error:NULL]);
   CHECK(![PENTensor tensorWithData:[NSData data] shape:shape dataType:PENDataTypeFloat32 error:&error] && says(error, "expected 16 bytes"));
   CHECK(![PENTensor tensorWithBytesNoCopy:data shape:@[ @-1 ] dataType:PENDataTypeInt8 error:&error] && says(error, "0 or more"));
+  CHECK(![PENTensor tensorWithBytesNoCopy:NULL shape:shape dataType:PENDataTypeInt8 error:&error] && says(error, "got NULL"));
+  CHECK([PENTensor tensorWithBytesNoCopy:NULL shape:@[ @0 ] dataType:PENDataTypeInt8 error:&error]);
   CHECK(![[PENModule alloc] initWithFileAtPath:@"/no/such.pen" error:&error] && says(error, "/no/such.pen"));
   CHECK(![[PENModule alloc] initWithFileAtPath:path device:@"metal" threads:1 error:&error] &&
         says(error, "Metal: this version of Penlight"));

@@ -17,8 +17,10 @@ import penlight
 from penlight.build.library import build_library
 from penlight.build.model_selection import selection_of_models
 from penlight.build.targets import TARGETS
+from penlight.file.writer import to_array
 from tests import vulkan_drivers
 from tests.cpp import compilers, words
+from tests.file.assemble import program
 from tests.runtime import native
 
 pytestmark = pytest.mark.slow  # it compiles
@@ -234,3 +236,23 @@ def test_a_library_without_vm_and_devices(models: dict[str, Path], tmp_path: Pat
     np.testing.assert_allclose(got, penlight.load(models["plain"])(x), rtol=1e-5, atol=1e-6)
     assert "E " in native_run([program, models["script"]], "")
     assert "expected one that this library has: cpu" in native_run([program, models["plain"], "vulkan"], "")
+
+
+def test_results_without_end(tmp_path: Path) -> None:
+    """Lists that contain themselves, or share their parts so that they are many: an error in words, where the stack ran over."""
+    doubled = "\n ".join(f"r{i} = list(r{i - 1}, r{i - 1})" for i in range(2, 42))
+    texts = {
+        "itself": "forward(self):\n r1 = list()\n r2 = aten::append.t(r1, r1)\n return(r1)",
+        "many": f"forward(self):\n r1 = list()\n {doubled}\n return(r41)",
+        "few": "forward(self):\n r1 = list()\n r2 = list(r1, r1)\n return(r2)",
+    }
+    paths = [tmp_path / f"{name}.pen" for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        path.write_bytes(to_array(program(text)).tobytes())
+    include = native.ROOT / "bindings/cpp/include"
+    built = native.program("plain", HERE / "nested.cc", flags=[f"-I{include}"])
+    itself, many, few = native.run([built, *paths], timeout=60).stdout.splitlines()
+    assert "at most 200 levels" in itself
+    assert "contains itself" in itself
+    assert "4194304 parts" in many
+    assert "list" in few.lower()

@@ -156,6 +156,13 @@ def reads(paths: list[str]) -> None:
                     total += every(
                         faults, READS, how, f, cases, from_reading, f"{path.name} by {name}, {how}, copy={copy}"
                     )
+    path = models(paths)[0][0]
+    counts = []
+    for how in (FAILS, INTERRUPTED):
+        raised = (faults.during(READS, n, how, lambda: penlight.load(path, copy=True))[1] for n in range(9))
+        counts.append(sum(e is not None for e in raised))
+    if counts[1] >= counts[0]:
+        raise SystemExit(f"a read that a signal interrupts is not begun again: {counts}")
     print(f"{total} reads failed")
 
 

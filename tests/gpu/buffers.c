@@ -25,6 +25,8 @@ int main(int argc, char** argv) {
     char name[256], after;
   } older = {offsetof(pen_device_info, driver), "", 7};
   CHECK(pen_vulkan_device(0, (pen_device_info*)&older, &error) == PEN_OK && strcmp(older.name, info.name) == 0 && older.after == 7);
+  older.size = SIZE_MAX;
+  CHECK(pen_vulkan_device(0, (pen_device_info*)&older, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "PEN_DEVICE_INFO"));
   CHECK(pen_vulkan_device(64, &info, &error) == PEN_ERROR_ARGUMENT);
 
   pen_model* model;

@@ -468,6 +468,14 @@ static void test_null(const pen_model* model) {
   CHECK(pen_session_create(model, NULL, NULL, NULL, NULL) == PEN_ERROR_ARGUMENT);
   expect_failure(pen_processor_describe(NULL, &error), PEN_ERROR_ARGUMENT, "processor: expected room for it");
   CHECK(pen_processor_describe(NULL, NULL) == PEN_ERROR_ARGUMENT);
+  pen_processor processor = PEN_PROCESSOR;
+  const size_t wrong[] = {0, 1, sizeof processor - 1, 4097, 1 << 20, SIZE_MAX};
+  for (int i = 0; i < 6; ++i) {
+    processor.size = wrong[i];
+    expect_failure(pen_processor_describe(&processor, &error), PEN_ERROR_ARGUMENT, "PEN_PROCESSOR");
+  }
+  processor.size = sizeof processor;
+  CHECK(pen_processor_describe(&processor, &error) == PEN_OK && processor.near_bytes > 0);
   CHECK(pen_session_set_input(NULL, 0, &t) == PEN_ERROR_ARGUMENT && pen_session_prepare(NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_set_output(NULL, 0, NULL, 0) == PEN_ERROR_ARGUMENT && pen_session_run(NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_session_output(NULL, 0, &t) == PEN_ERROR_ARGUMENT && !pen_session_take_output(NULL, 0) &&
@@ -481,7 +489,11 @@ static void test_null(const pen_model* model) {
   pen_session_destroy(NULL);
   pen_model_close(NULL);
   CHECK(pen_session_create(model, NULL, NULL, &session, NULL) == PEN_OK);
-  CHECK(pen_session_set_input(session, 0, NULL) == PEN_ERROR_ARGUMENT && pen_session_output(session, 0, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_set_input(session, 0, NULL) == PEN_ERROR_INPUT && strstr(pen_session_error(session)->message, "null pointer"));
+  expect_failure(pen_model_open_memory("", 0, 0, NULL, &error), PEN_ERROR_ARGUMENT, "memory for a model");
+  expect_failure(pen_model_check_memory("", 0, 0, NULL, &error), PEN_ERROR_ARGUMENT, "room for what it needs");
+  CHECK(pen_model_open(NULL, 0, NULL, NULL) == PEN_ERROR_ARGUMENT && pen_model_open_fd(0, 0, 0, 0, NULL, NULL) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_session_output(session, 0, NULL) == PEN_ERROR_ARGUMENT);
   pen_session_destroy(session);
 }
 

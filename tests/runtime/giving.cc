@@ -1,6 +1,6 @@
-// Containers that one thread gives back while another begins runs, searches for cycles and lets go of the account; and from inside a
-// release, on the same thread. The account is compiled here, with stand-ins for tensors and models, so that it is all under
-// ThreadSanitizer, whose library has no VM.
+// Containers, of the module's making and of the caller's, that one thread gives back while another begins runs, searches for cycles and
+// lets go of the account; and from inside a release, on the same thread. The account is compiled here, with stand-ins for tensors and
+// models, so that it is all under ThreadSanitizer, whose library has no VM.
 #include "penlight/runtime/vm/account.cc"
 #include "penlight/runtime/vm/box.cc"
 #include "penlight/runtime/vm/value.cc"
@@ -39,6 +39,23 @@ static pen_value* make(const Value& shared) {
   return box(made);
 }
 
+// What the caller made: a list, or a tuple around one. Boxes are told no account then, and code makes the list larger later.
+static pen_value* make_own(bool in_tuple, const Value& shared) {
+  Value list = Value::own(list_create(1));
+  CHECK(list.list() && list_append(list.list(), shared));
+  if (!in_tuple) return box(list);
+  Value tuple = Value::own(tuple_create(1));
+  tuple.tuple()->items[0] = list;
+  return box(tuple);
+}
+static void grow_own(Account* a, pen_value* own) {
+  ListObject* list = own->value.tag() == Tag::tuple ? own->value.tuple()->items[0].list() : own->value.list();
+  Value cycle = Value::own(list_create(1));
+  CHECK(list_append(cycle.list(), cycle) && !list->account);
+  for (int i = 0; i < 20; ++i) CHECK(list_append(list, cycle));
+  CHECK(list->account == a);
+}
+
 static void begin(Account* a) {
   account_begin_run(a);
   account_enter(a);
@@ -48,28 +65,40 @@ static void end(Account* a) {
   account_end_run(a);
 }
 
-static void test_other_threads() {
+static void test_other_threads(bool own) {
   Account* a = account_create(0, nullptr);
   CHECK(a);
+  stop = 0;
   pen_pthread threads[kThreads];
   for (pen_pthread& t : threads) CHECK(pthread_create(&t, nullptr, give_back, nullptr) == 0);
   begin(a);
   Value shared = Value::own(list_create(1));
   end(a);
   for (int run = 0; run < 500; ++run) {
+    pen_value* given[kSlots];
+    for (int i = 0; i < kSlots && own; ++i) given[i] = make_own(i % 2, shared);
     begin(a);
     account_collect(a);
-    for (pen_value*& slot : slots)
-      if (!__atomic_load_n(&slot, __ATOMIC_ACQUIRE)) __atomic_store_n(&slot, make(shared), __ATOMIC_RELEASE);
+    for (int i = 0; i < kSlots && own; ++i) grow_own(a, given[i]);
+    for (int i = 0; i < kSlots; ++i) {
+      if (__atomic_load_n(&slots[i], __ATOMIC_ACQUIRE)) {
+        if (own) pen_value_release(given[i]);
+        continue;
+      }
+      __atomic_store_n(&slots[i], own ? given[i] : make(shared), __ATOMIC_RELEASE);
+    }
     end(a);
     for (int i = 0; i < run % 8; ++i) sched_yield();  // while no run is under way, values are given back at once
   }
   shared = Value();
-  ++a->refs;          // to look at it afterwards
-  account_orphan(a);  // some are still out
+  __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);  // to look at it afterwards
+  account_orphan(a);                                  // some are still out
   __atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
   for (pen_pthread& t : threads) CHECK(pthread_join(t, nullptr) == 0);
-  for (pen_value*& slot : slots) pen_value_release(slot);
+  for (pen_value*& slot : slots) {
+    pen_value_release(slot);
+    slot = nullptr;
+  }
   CHECK(a->containers == 0 && a->boxes == 0 && a->giving == 0 && a->refs == 1);
   account_release(a);
 }
@@ -108,7 +137,8 @@ static void test_from_inside(void (*what)(void)) {
 }
 
 int main() {
-  test_other_threads();
+  test_other_threads(false);
+  test_other_threads(true);
   test_from_inside(run_inside);
   test_from_inside(let_go_inside);
   printf("all given back\n");

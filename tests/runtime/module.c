@@ -69,6 +69,17 @@ static void values(void) {
   pen_quantization q = {-1, 1, &scale, &zero};
   CHECK(pen_value_quantize(v, &q) == PEN_ERROR_ARGUMENT && !pen_value_quantization(v, &q)); /* of integers only */
   pen_value_release(v);
+  t.dtype = PEN_U8;
+  v = pen_value_tensor(&t, NULL, NULL);
+  const int64_t no_zeros[] = {INT64_MIN, -1, 256, INT64_MAX};
+  for (int i = 0; i < 4; ++i) {
+    zero = no_zeros[i];
+    CHECK(pen_value_quantize(v, &q) == PEN_ERROR_ARGUMENT); /* that no u8 is */
+  }
+  zero = 255;
+  CHECK(pen_value_quantize(v, &q) == PEN_OK && pen_value_quantization(v, &q) && q.zero_points[0] == 255);
+  pen_value_release(v);
+  t.dtype = PEN_F32;
   t.dims = negative;
   CHECK(!pen_value_tensor(&t, count_release, data));
   t.dims = huge;
@@ -136,12 +147,16 @@ static void refusals(const pen_model* model) {
   CHECK(pen_module_create(model, NULL, &module, NULL) == PEN_OK);
   CHECK(pen_module_run(module, NULL, &null, 1, made) == PEN_ERROR_ARGUMENT && strstr(pen_module_error(module)->message, "NULL"));
   CHECK(pen_module_run(module, NULL, NULL, SIZE_MAX, made) == PEN_ERROR_ARGUMENT &&
-        pen_module_run(module, NULL, &one, 1, NULL) == PEN_ERROR_ARGUMENT);
+        pen_module_run(module, NULL, &one, 1, NULL) == PEN_ERROR_ARGUMENT && strstr(pen_module_error(module)->message, "room for it"));
   pen_module_destroy(module);
   pen_operators* operators;
   CHECK(pen_operators_create(NULL, NULL, NULL) == PEN_ERROR_ARGUMENT && pen_operators_create(NULL, &operators, NULL) == PEN_OK);
   CHECK(pen_operators_run(NULL, "aten::neg", NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
-  CHECK(pen_operators_run(operators, NULL, NULL, 0, made, &count) == PEN_ERROR_ARGUMENT);
+  CHECK(pen_operators_run(operators, NULL, NULL, 0, made, &count) == PEN_ERROR_ARGUMENT &&
+        strstr(pen_operators_error(operators)->message, "its name"));
+  CHECK(pen_operators_run(operators, "aten::neg", &one, 1, NULL, &count) == PEN_ERROR_ARGUMENT &&
+        strstr(pen_operators_error(operators)->message, "room for results"));
+  CHECK(pen_operators_run(operators, "aten::neg", &one, 1, made, NULL) == PEN_ERROR_ARGUMENT);
   CHECK(pen_operators_run(operators, "aten::neg", &null, 1, made, &count) == PEN_ERROR_ARGUMENT);
   CHECK(pen_operators_run(operators, "aten::neg", &one, SIZE_MAX, made, &count) == PEN_ERROR_ARGUMENT && !pen_operators_error(NULL));
   pen_operators_destroy(operators);

@@ -26,6 +26,14 @@ def test_c_interface(kind: str, cases: Cases, tmp_path: Path) -> None:
     assert done.stdout == "all well\n"
 
 
+@pytest.mark.slow  # only debug builds assert them
+def test_promises(cases: Cases) -> None:
+    """What penlight.h has in brackets: who breaks it is told, and ended."""
+    file, paths = cases["classifier"]
+    done = native.run([native.program("asan", HERE / "promises.c"), file, paths[0], GOLDEN])
+    assert done.stdout == "all promises\n"
+
+
 @pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
 def test_modules_and_values(kind: str) -> None:
     """The C interface to VM code; under ASan also: nothing leaks, and what outlives its model is whole."""
@@ -56,7 +64,7 @@ def test_a_run_allocates_nothing(name: str, cases: Cases) -> None:
 def test_out_of_memory(name: str, cases: Cases) -> None:
     """Every allocation of load, session, plan and run fails once."""
     file, paths = cases[name]
-    done = native.run([native.program("plain", HERE / "out_of_memory.c"), file, paths[1]])
+    done = native.run([native.program("plain", HERE / "out_of_memory.c"), file, paths[0], paths[2]])
     assert "failures survived" in done.stdout
 
 
@@ -69,6 +77,22 @@ def test_replay(kind: str, name: str, cases: Cases) -> None:
         [native.program(kind, HERE / "replay.c"), file, *paths], timeout=300, environment={"PENLIGHT_GUARD": "weights"}
     )
     assert done.stdout == "replayed\n"
+
+
+@pytest.mark.parametrize("kind", ["plain", pytest.param("asan", marks=pytest.mark.slow)])
+def test_trace(kind: str, cases: Cases) -> None:
+    """penlight_trace.h, which only builds for Python and under sanitizers have."""
+    if kind == "plain" and native.build(kind).name != "release":
+        pytest.skip("./dev build has not made the library")
+    file, paths = cases["classifier"]
+    done = native.run([native.program(kind, HERE / "trace.c"), file, paths[0], GOLDEN])
+    assert done.stdout == "all noted\n"
+
+
+def test_a_machine_that_gives_little(cases: Cases) -> None:
+    file, paths = cases["classifier"]
+    done = native.run([native.program("plain", HERE / "machine.c", flags=["-ldl"]), file, paths[0], GOLDEN])
+    assert done.stdout == "survived\n"
 
 
 def test_fork(cases: Cases) -> None:

@@ -158,6 +158,7 @@ LOAD: dict[str, tuple[Change, str]] = {
     ),
     "a tensor with a negative stride": (add_tensor(1, 0, 1, 1, 2, -1, -2, 0), "dims and strides of 0 or more"),
     "a quantized float tensor": (add_tensor(1, 0, 0, 0, -1, 1, 0, 0), "a quantized tensor of u8, i8 or i32"),
+    "a zero point that overflows": (add_tensor(1, 4, 0, 0, -1, 1, -(1 << 63), 0), "zero points that the dtype holds"),
     "scales that are not there": (add_tensor(1, 4, 0, 1, 2, 1, 0, 3, 0, 0), "scales for the axis that they are along"),
     "channels by the billion": (add_tensor(1, 4, 0, 1, 2, 1, 0, 1 << 62), "scales for the axis that they are along"),
     "a field that is no string": (lambda e: e.tables["CLAS"][0].update(fields=e.append("INDX", 9999), field_count=1), "an index inside its table"),

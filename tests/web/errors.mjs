@@ -18,6 +18,10 @@ const wrong = {
   named: () => model.run({ data: image, shape: [1, 3, 96, 96], dtype: "i64" }),
   shape: () => model.run({ data: image, shape: [1, 3, 48, 192] }),
   kind: () => model.run("a picture"),
+  nothing: () => model.run(null),
+  fraction: () => model.run({ data: image, shape: [0.5, 6, 96, 96] }),
+  negative: () => model.run({ data: image, shape: [-1, -3, 96, 96] }),
+  number: () => model.run({ data: image, shape: size }),
   method: () => model.runMethod("backward", image),
   file: () => Penlight.load(module, new Uint8Array(100)),
   cut: () => Penlight.load(module, pen.subarray(0, pen.length / 2)),
@@ -32,6 +36,7 @@ const same = JSON.stringify(model.run(image)) === JSON.stringify(model.run({ dat
 const once = async () => {
   model.run(image);
   await said(wrong.shape);
+  await said(wrong.fraction);
 };
 for (let i = 0; i < 3; ++i) await once();
 const sizes = new Set();

@@ -28,8 +28,14 @@ public struct Tensor<Element: TensorElement>: Sendable {
 
     /// The elements must be as many as the shape says.
     public init(_ elements: [Element], shape: [Int]) throws {
-        guard elements.count == shape.reduce(1, *) else {
-            throw PenlightError.wrongCount(expected: shape.reduce(1, *), got: elements.count)
+        var count = 1
+        for size in shape {
+            let (product, overflows) = count.multipliedReportingOverflow(by: size)
+            count = overflows || size < 0 ? Int.max : product  // of elements that no array has
+            if count == Int.max { break }
+        }
+        guard elements.count == count else {
+            throw PenlightError.wrongCount(expected: count, got: elements.count)
         }
         self.elements = elements
         self.shape = shape

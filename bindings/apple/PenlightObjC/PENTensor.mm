@@ -52,6 +52,10 @@ static bool sizes(NSArray<NSNumber*>* shape, PENDataType dataType, penlight::Sha
   penlight::Shape dims;
   uint64_t size;
   if (!sizes(shape, dataType, &dims, &size, error)) return nil;
+  if (!bytes && size > 0) {
+    PENSetError(error, {PEN_ERROR_ARGUMENT, "a tensor's data: expected " + std::to_string(size) + " bytes for its shape, got NULL"});
+    return nil;
+  }
   return [self tensorWithPenlight:penlight::Tensor::borrow(bytes, pen_dtype(dataType), dims)];
 }
 

@@ -10,6 +10,8 @@ std::string PENText(NSString* text) {
 
 NSString* PENString(const std::string& text) {
   NSString* made = [[NSString alloc] initWithBytes:text.data() length:text.size() encoding:NSUTF8StringEncoding];
+  // A model's text or a file's name may be any bytes; nil in a container would end the app.
+  if (!made) made = [[NSString alloc] initWithBytes:text.data() length:text.size() encoding:NSISOLatin1StringEncoding];
   return PEN_AUTORELEASED(made);
 }
 

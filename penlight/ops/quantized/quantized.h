@@ -9,13 +9,6 @@
 
 namespace pen {
 
-// The integers that a dtype holds.
-struct Levels {
-  int64_t low, high;
-};
-static PEN_INLINE Levels levels_of(DType d) {
-  return d == DType::u8 ? Levels{0, 255} : d == DType::i8 ? Levels{-128, 127} : Levels{INT32_MIN, INT32_MAX};
-}
 static PEN_INLINE int64_t limit(int64_t v, Levels l) { return v < l.low ? l.low : v > l.high ? l.high : v; }
 
 // The nearest integer, ties to even, of what lies within ±2^22; beyond that, something beyond. NaN: the largest.

@@ -251,10 +251,11 @@ int pthread_setspecific(pen_pthread_key key, const void* value) noexcept;
 namespace pen::platform {
 
 // The same on every system we build for (Linux, Android, Darwin).
-constexpr int kReadOnly = 0;    // O_RDONLY
-constexpr int kSeekEnd = 2;     // SEEK_END
-constexpr int kProtRead = 1;    // PROT_READ
-constexpr int kMapPrivate = 2;  // MAP_PRIVATE
+constexpr int kReadOnly = 0;     // O_RDONLY
+constexpr int kSeekEnd = 2;      // SEEK_END
+constexpr int kProtRead = 1;     // PROT_READ
+constexpr int kMapPrivate = 2;   // MAP_PRIVATE
+constexpr int kInterrupted = 4;  // EINTR
 // These differ.
 #if defined(__APPLE__)
 constexpr int kPageSizeName = 29;      // _SC_PAGESIZE

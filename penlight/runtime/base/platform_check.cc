@@ -220,6 +220,7 @@ static_assert(kLoadNow == (RTLD_NOW | RTLD_LOCAL), "RTLD_NOW, RTLD_LOCAL");
 static_assert(kSeekEnd == SEEK_END, "SEEK_END");
 static_assert(kProtRead == PROT_READ, "PROT_READ");
 static_assert(kMapPrivate == MAP_PRIVATE, "MAP_PRIVATE");
+static_assert(kInterrupted == EINTR, "EINTR");
 static_assert(kPageSizeName == _SC_PAGESIZE, "_SC_PAGESIZE");
 static_assert(kCoresName == _SC_NPROCESSORS_ONLN, "_SC_NPROCESSORS_ONLN");
 static_assert(kMonotonic == CLOCK_MONOTONIC, "CLOCK_MONOTONIC");

@@ -1,13 +1,15 @@
 // The processor and the blocking that follows, for callers.
 #include "penlight/runtime/cpu/blocking.h"
 
-#include "penlight/runtime/exec/kernel.h"
+#include "penlight/runtime/exec/backend.h"
 
 #if !defined(PEN_ASSUMED_PROCESSOR)
 
 extern "C" pen_status pen_processor_describe(pen_processor* to, pen_error* error) {
   using namespace pen;
   if (!to) return report(error, PEN_ERROR_ARGUMENT, "processor", "room for it", "NULL");
+  if (!is_struct_size(to->size))
+    return report(error, PEN_ERROR_ARGUMENT, "processor", "its size in the first field", "another number", "Begin with PEN_PROCESSOR");
   PEN_TRY(check_processor(error));
   const Processor& p = processor();
   const Cache* c = p.caches;

@@ -81,13 +81,11 @@ Status check_method(const Backend& backend, const Model& model, const format::Me
 Status take_options(const void* given, void* own, size_t size, pen_error* error) {
   memset(own, 0, size);
   if (!given) return PEN_OK;
-  // More, or part of a field, is a `size` that was never set.
-  constexpr size_t kMost = 4096, kSizes = kMost - alignof(pen_session_options);
   size_t theirs;
   memcpy(&theirs, given, sizeof theirs);
   char got[48];
   set_text(got, sizeof got, "%llu", static_cast<unsigned long long>(theirs));
-  if (theirs == 0 || (theirs & ~kSizes))
+  if (!is_struct_size(theirs))
     return report(error, PEN_ERROR_ARGUMENT, "options", "their size in the first field", got,
                   "Begin with PEN_SESSION_OPTIONS or PEN_MODULE_OPTIONS");
   memcpy(own, given, theirs < size ? theirs : size);

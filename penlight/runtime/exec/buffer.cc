@@ -4,7 +4,7 @@
 
 using namespace pen;
 
-struct pen_buffer {
+struct pen_buffer : Handle<HandleKind::buffer> {
   const Backend* backend;
   void* device;  // kept open
   void* memory;
@@ -70,6 +70,7 @@ pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, co
     return report(error, PEN_ERROR_ARGUMENT, "buffer", "a device with memory of its own", backend->name, "Its tensors are plain memory");
   pen_buffer* b = static_cast<pen_buffer*>(calloc(1, sizeof(pen_buffer)));
   if (!b) return report(error, PEN_ERROR_MEMORY, "buffer", "memory");
+  handle_begin(b);
   b->backend = backend;
   int64_t bytes = 0;
   Status status = describe(dtype, rank, dims, &b->tensor, &bytes, error);
@@ -85,36 +86,45 @@ pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, co
 
 void pen_buffer_destroy(pen_buffer* b) {
   if (!b) return;
+  handle_end(b);
   if (b->memory) b->backend->memory->destroy(b->memory);
   if (b->device) b->backend->close(b->device);
   free(b);
 }
 
 pen_status pen_buffer_upload(pen_buffer* b, const void* data, size_t size, pen_error* error) {
+  const Inside inside(b);
   if (!b) return report(error, PEN_ERROR_ARGUMENT, "buffer", "one that was created", "NULL");
   PEN_TRY(check_size(*b, data, size, error));
   return b->backend->memory->upload(b->memory, data, size, error);
 }
 pen_status pen_buffer_download(const pen_buffer* b, void* data, size_t size, pen_error* error) {
+  const Inside inside(b);
   if (!b) return report(error, PEN_ERROR_ARGUMENT, "buffer", "one that was created", "NULL");
   PEN_TRY(check_size(*b, data, size, error));
   return b->backend->memory->download(b->memory, data, size, error);
 }
 
 void pen_buffer_tensor(const pen_buffer* b, pen_tensor* tensor) {
+  const Inside inside(b);
   if (!tensor) return;
   *tensor = {};
   if (b) *tensor = {nullptr, static_cast<int32_t>(b->tensor.dtype), b->tensor.rank, b->tensor.dims, b->tensor.strides};
 }
-const char* pen_buffer_device_name(const pen_buffer* b) { return b ? b->backend->name_of(b->device) : nullptr; }
+const char* pen_buffer_device_name(const pen_buffer* b) {
+  const Inside inside(b);
+  return b ? b->backend->name_of(b->device) : nullptr;
+}
 
 int32_t pen_session_takes_buffer(const pen_session* s, const pen_buffer* buffer) {
+  const Inside inside(session_handle(s)), beside(buffer);
   if (!s || !buffer) return 0;
   const Runner& r = session_runner(s);
   return r.backend == buffer->backend && r.backend->memory->reaches(r.device, buffer->memory);
 }
 
 pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen_buffer* buffer) {
+  const Inside inside(session_handle(s)), beside(buffer);
   if (!s || !buffer) return PEN_ERROR_ARGUMENT;
   PEN_TRY(check_device(s, buffer, "input"));
   pen_tensor told;
@@ -129,6 +139,7 @@ pen_status pen_session_set_input_buffer(pen_session* s, int32_t index, const pen
 }
 
 pen_status pen_session_set_output_buffer(pen_session* s, int32_t index, pen_buffer* buffer) {
+  const Inside inside(session_handle(s)), beside(buffer);
   if (!s || !buffer) return PEN_ERROR_ARGUMENT;
   PEN_TRY(check_device(s, buffer, "output"));
   if (session_is_staged(s))

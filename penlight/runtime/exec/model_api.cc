@@ -43,18 +43,19 @@ Status map_source(const Source& s, bool copy, Model* model, pen_error* error) {
   return map_fd(s.fd, s.offset, s.size, copy, s.path, model, error);
 }
 
-// With `out` null: only looks whether it can be opened.
 Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_needs* needs, pen_error* error) {
   const char* name = source.path;
-  if (out) *out = nullptr;
   memset(needs, 0, sizeof *needs);
   needs->newest_version = kNewestVersion;
+  if (!out) return report(error, PEN_ERROR_ARGUMENT, name, "memory for a model");
+  *out = nullptr;
   pen_model* model = static_cast<pen_model*>(calloc(1, sizeof(pen_model)));
-  if (!model) return report(error, PEN_ERROR_MEMORY, name, "memory for a model", "none");
+  if (!model) return report(error, PEN_ERROR_MEMORY, name, "memory for a model");
+  handle_begin(model);
   Status status = map_source(source, flags & PEN_LOAD_COPY, model, error);
   if (status == PEN_OK) status = load_tables(model, name, needs, error);
   if (status == PEN_OK && (flags & PEN_LOAD_VERIFY)) status = verify_hash(*model, name, error);
-  if (status == PEN_OK && out)
+  if (status == PEN_OK)
     *out = model;
   else
     pen_model_close(model);
@@ -62,18 +63,22 @@ Status open_model(const Source& source, uint32_t flags, pen_model** out, pen_nee
 }
 
 Status check_model(const Source& source, uint32_t flags, pen_needs* needs, pen_error* error) {
-  if (absent(needs)) return PEN_ERROR_ARGUMENT;
-  Status status = open_model(source, flags, nullptr, needs, error);
+  if (absent(needs)) return report(error, PEN_ERROR_ARGUMENT, source.path, "room for what it needs");
+  pen_model* model;
+  Status status = open_model(source, flags, &model, needs, error);
+  pen_model_close(model);
   if (status != PEN_OK || needs->missing_count == 0) return status;  // operators of VM code: a model without them opens
   return report_missing(*needs, source.path, error);
 }
 
 int32_t port_count(const pen_model* m, const char* method, bool input) {
+  alive(m);
   const format::Method* found = find_method(m, method);
   return found ? static_cast<int32_t>(input ? found->input_count : found->output_count) : -1;
 }
 
 const char* spec(const pen_model* m, const char* method, bool input) {
+  alive(m);
   const format::Method* found = find_method(m, method);
   return found ? m->string(input ? found->input_spec : found->output_spec) : nullptr;
 }
@@ -127,12 +132,20 @@ pen_status pen_model_check_fd(int fd, uint64_t offset, uint64_t size, uint32_t f
 }
 
 void pen_model_close(pen_model* model) {
+  handle_end(model);
   if (model) model_release(model);
 }
 
-const char* pen_model_metadata(const pen_model* m) { return absent(m) ? nullptr : reinterpret_cast<const char*>(m->metadata.data); }
-int32_t pen_model_method_count(const pen_model* m) { return absent(m) ? 0 : static_cast<int32_t>(m->methods.count); }
+const char* pen_model_metadata(const pen_model* m) {
+  alive(m);
+  return absent(m) ? nullptr : reinterpret_cast<const char*>(m->metadata.data);
+}
+int32_t pen_model_method_count(const pen_model* m) {
+  alive(m);
+  return absent(m) ? 0 : static_cast<int32_t>(m->methods.count);
+}
 const char* pen_model_method_name(const pen_model* m, int32_t i) {
+  alive(m);
   return absent(m) || i < 0 || static_cast<uint32_t>(i) >= m->methods.count ? nullptr
                                                                             : m->string(m->methods[static_cast<uint32_t>(i)].name);
 }
@@ -149,7 +162,8 @@ const char* pen_model_output_spec(const pen_model* m, const char* method) { retu
 
 #if defined(PEN_TRACE)  // for Python's Model.save
 const void* pen_model_image(const pen_model* m, size_t* size) {
-  *size = m ? m->size : 0;
+  alive(m);
+  if (size) *size = m ? m->size : 0;
   return m ? m->bytes : nullptr;
 }
 #endif

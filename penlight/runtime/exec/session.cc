@@ -19,7 +19,7 @@ void describe(const Tensor& t, char* text, size_t size) {
 
 }  // namespace
 
-struct pen_session {
+struct pen_session : Handle<HandleKind::session> {
   const Model* model;
   const format::Method* method;
   const MethodCode* code;
@@ -34,7 +34,7 @@ struct pen_session {
   };
   Memory* memory;       // the session's own, for results; grows
   void** next_outputs;  // the caller's buffers for the next run, by output; null: the session's own
-  void** bound;         // of each register: memory of the device, a caller's; null: the host's
+  void** bound;         // of each register: memory of the device, a caller's; null: the host's. None with one device
   Status (*fetch)(pen_session* s, const Runner& runner, const Plan& plan);  // what a stage elsewhere reads of these; null: there are none
   // plans
   Plan** plans;
@@ -179,9 +179,9 @@ Status prepare(pen_session* s) {
   s->stages_ready = 0;
   if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
   const Plan* before = s->current[0];
-  PEN_TRY(prepare_stage(s, 0));
-  if (s->current[0] != before) forget_outputs(s);  // sized for other shapes
-  return PEN_OK;
+  const Status status = prepare_stage(s, 0);
+  if (status != PEN_OK || s->current[0] != before) forget_outputs(s);  // sized for other shapes
+  return status;
 }
 
 // So many bytes of the session's own for a register.
@@ -252,11 +252,38 @@ void keep_states(pen_session* s) {
   }
 }
 
+#if defined(PEN_PROMISES)
+// Outputs that are bound share no memory with inputs or each other.
+void check_bound(const pen_session* s) {
+  auto apart = [](const Tensor& a, const void* at, const Tensor& b) {
+    const uintptr_t bytes_a = static_cast<uintptr_t>(a.numel() * dtype_size(a.dtype)), from = reinterpret_cast<uintptr_t>(at);
+    uintptr_t last = 0;
+    for (int d = 0; d < b.rank; ++d) last += static_cast<uintptr_t>((b.dims[d] - 1) * b.strides[d]);
+    const uintptr_t other = reinterpret_cast<uintptr_t>(b.data), bytes_b = (last + 1) * static_cast<uintptr_t>(dtype_size(b.dtype));
+    return bytes_a == 0 || b.numel() == 0 || !other || from + bytes_a <= other || other + bytes_b <= from;
+  };
+  for (uint32_t i = 0; i < s->method->output_count; ++i) {
+    if (!s->next_outputs[i]) continue;
+    const Tensor& t = s->registers[output_register(s, static_cast<int32_t>(i))];
+    for (uint32_t k = 0; k < s->method->input_count; ++k)
+      if (!apart(t, s->next_outputs[i], s->registers[k])) promise_broken("pen_session_run", "an output is bound to memory of an input");
+    for (uint32_t k = 0; k < i; ++k) {
+      Tensor other = s->registers[output_register(s, static_cast<int32_t>(k))];
+      other.data = static_cast<char*>(s->next_outputs[k]);
+      if (!apart(t, s->next_outputs[i], other)) promise_broken("pen_session_run", "two outputs are bound to the same memory");
+    }
+  }
+}
+#else
+PEN_INLINE void check_bound(const pen_session*) {}
+#endif
+
 Status run(pen_session* s) {
   if (kHasState && s->torn)
     return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first",
                 "a run after one that failed while it changed it");
   PEN_TRY(prepare(s));
+  check_bound(s);
   s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));
   for (uint32_t stage = 1; stage < s->code->stage_count; ++stage) {
@@ -299,6 +326,7 @@ namespace pen {
 Status session_create(const Model* of, const char* method, const pen_session_options* options, Runner* shared, pen_session** out,
                       pen_error* error) {
   if (!of || !out) return report(error, PEN_ERROR_ARGUMENT, "session", "", "none");
+  alive(of);
   const Model& model = *of;
   *out = nullptr;
   pen_session_options own;
@@ -322,6 +350,8 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_session* s = static_cast<pen_session*>(calloc(1, sizeof(pen_session)));
   if (s) {
+    handle_begin(s);
+    depend(&model);
     s->model = &model;
     s->runner = shared && shared->backend == backend ? shared : &s->own;
     s->method = found;
@@ -337,9 +367,9 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
     s->known = static_cast<uint8_t*>(calloc(found->registers + 1, 1));
     s->memory = static_cast<pen_session::Memory*>(calloc(found->registers + 1, sizeof(pen_session::Memory)));
     s->next_outputs = static_cast<void**>(calloc(found->output_count + 1, sizeof(void*)));
-    s->bound = static_cast<void**>(calloc(found->registers + 1, sizeof(void*)));
+    if (!kOneDevice) s->bound = static_cast<void**>(calloc(found->registers + 1, sizeof(void*)));
   }
-  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs && s->bound;
+  bool made = s && s->plans && s->current && s->registers && s->known && s->memory && s->next_outputs && (kOneDevice || s->bound);
   Status status = made ? PEN_OK : report(error, PEN_ERROR_MEMORY, "session", "memory for a session", "none");
   if (made && s->runner == &s->own) {
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
@@ -356,6 +386,9 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
 }
 
 // For buffer.cc, which a library for the CPU only does without.
+#if defined(PEN_PROMISES)
+const Handle<HandleKind::session>* session_handle(const pen_session* s) { return s; }
+#endif
 const Runner& session_runner(const pen_session* s) { return *s->runner; }
 Tensor* session_input(pen_session* s, uint32_t index, void*** bound) {
   *bound = &s->bound[index];
@@ -392,6 +425,9 @@ pen_status pen_session_create(const pen_model* model, const char* method, const 
 
 void pen_session_destroy(pen_session* s) {
   if (!s) return;
+  handle_end(s);
+  depend_no_more(s->model);
+  if (s->runner == &s->own) depend_no_more(s->own.trace);
   for (int i = 0; i < s->plan_count; ++i) plan_destroy(s->plans[i]);
   if (s->runner == &s->own) runner_destroy(&s->own);
   if (!kOneDevice) runner_destroy(&s->island);
@@ -402,12 +438,13 @@ void pen_session_destroy(pen_session* s) {
   free(s->known);
   free(s->memory);
   free(s->next_outputs);
-  free(s->bound);
+  if (!kOneDevice) free(s->bound);
   free(s);
 }
 
 pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor* tensor) {
-  if (!s || !tensor) return PEN_ERROR_ARGUMENT;
+  const Inside inside(s);
+  if (!s) return PEN_ERROR_ARGUMENT;
   if (index < 0 || static_cast<uint32_t>(index) >= s->method->input_count) {
     char expected[64], got[32];
     set_text(expected, sizeof expected, "an index below %u", s->method->input_count);
@@ -417,13 +454,13 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   const format::Port& p = s->model->ports[s->method->inputs + static_cast<uint32_t>(index)];
   char label[96], expected[96], got[96];
   set_text(label, sizeof label, "input %d (%s)", index, input_name(s, index));
+  if (!tensor || (!tensor->dims && tensor->rank > 0)) return fail_input(s, label, "dims", "a null pointer");
   if (tensor->dtype != p.dtype || tensor->rank != p.rank) {
     set_text(expected, sizeof expected, "%s of rank %u", kDTypeNames[p.dtype], p.rank);
     bool known = tensor->dtype >= 0 && tensor->dtype < kDTypeCount;
     set_text(got, sizeof got, "%s of rank %d", known ? kDTypeNames[tensor->dtype] : "an unknown dtype", tensor->rank);
     return fail_input(s, label, expected, got);
   }
-  if (!tensor->dims && tensor->rank > 0) return fail_input(s, label, "dims", "a null pointer");
   Tensor t;
   t.data = static_cast<char*>(tensor->data);
   t.dtype = static_cast<DType>(p.dtype);
@@ -453,13 +490,17 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
   if (!aligned(t.data, t.dtype)) return fail_input(s, label, "data at an address that suits its dtype", "another", "Copy the tensor first");
   s->registers[index] = t;
   s->known[index] = 1;
-  s->bound[index] = nullptr;
+  if (!kOneDevice) s->bound[index] = nullptr;
   return PEN_OK;
 }
 
-pen_status pen_session_prepare(pen_session* s) { return s ? prepare(s) : PEN_ERROR_ARGUMENT; }
+pen_status pen_session_prepare(pen_session* s) {
+  const Inside inside(s, true);
+  return s ? prepare(s) : PEN_ERROR_ARGUMENT;
+}
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {
+  const Inside inside(s);
   if (!s) return PEN_ERROR_ARGUMENT;
   if (!s->stages_ready) return fail(s, PEN_ERROR_ARGUMENT, "output", "pen_session_prepare before pen_session_set_output", "none");
   if (index < 0 || static_cast<uint32_t>(index) >= s->method->output_count)
@@ -479,11 +520,12 @@ pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, siz
   }
   if (!aligned(data, t.dtype)) return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "an address that suits its dtype", "another");
   s->next_outputs[index] = data;
-  s->bound[output_register(s, index)] = nullptr;
+  if (!kOneDevice) s->bound[output_register(s, index)] = nullptr;
   return PEN_OK;
 }
 
 pen_status pen_session_run(pen_session* s) {
+  const Inside inside(s, true);
   if (!s) return PEN_ERROR_ARGUMENT;
   if (kHasState) s->runner->wrote_state = s->island.wrote_state = false;
   Status status = run(s);
@@ -494,6 +536,7 @@ pen_status pen_session_run(pen_session* s) {
 }
 
 void pen_session_device_report(const pen_session* s, pen_device_report* out) {
+  const Inside inside(s);
   if (absent(s) || absent(out)) return;
   const Runner& r = *s->runner;
   *out = r.report;
@@ -501,12 +544,14 @@ void pen_session_device_report(const pen_session* s, pen_device_report* out) {
 }
 
 void pen_session_seed(pen_session* s, uint64_t seed) {
+  const Inside inside(s);
   if (absent(s)) return;
   s->runner->random = {seed, 0};
   if (!kOneDevice) s->island.random = {seed, 0};
 }
 
 pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* tensor) {
+  const Inside inside(s);
   static const int64_t kUnknown[kMaxRank] = {-1, -1, -1, -1, -1, -1, -1, -1};
   if (!tensor || !has_output(s, index)) return PEN_ERROR_ARGUMENT;
   uint32_t reg = output_register(s, index);
@@ -520,6 +565,7 @@ pen_status pen_session_output(const pen_session* s, int32_t index, pen_tensor* t
 }
 
 void* pen_session_take_output(pen_session* s, int32_t index) {
+  const Inside inside(s);
   if (!has_output(s, index) || !s->ran) return nullptr;
   uint32_t reg = output_register(s, index);
   pen_session::Memory& own = s->memory[reg];
@@ -532,6 +578,7 @@ void* pen_session_take_output(pen_session* s, int32_t index) {
 void pen_free(void* memory) { free(memory); }
 
 int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
+  const Inside inside(s);
   if (!has_output(s, index)) return 0;
   const Plan& first = *s->current[0];
   const uint32_t reg = output_register(s, index);
@@ -540,24 +587,42 @@ int32_t pen_session_output_is_fixed(const pen_session* s, int32_t index) {
   return 0;
 }
 
-const pen_error* pen_session_error(const pen_session* s) { return absent(s) ? nullptr : &s->error; }
-const char* pen_session_isa(const pen_session* s) { return absent(s) ? nullptr : isa_name(s->isa); }
-uint64_t pen_session_arena_bytes(const pen_session* s) { return most_bytes(s, &Plan::arena_bytes); }
-uint64_t pen_session_live_bytes(const pen_session* s) { return most_bytes(s, &Plan::live_bytes); }
-int32_t pen_session_plan_count(const pen_session* s) { return absent(s) ? 0 : s->plan_count; }
+const pen_error* pen_session_error(const pen_session* s) {
+  const Inside inside(s);
+  return absent(s) ? nullptr : &s->error;
+}
+const char* pen_session_isa(const pen_session* s) {
+  const Inside inside(s);
+  return absent(s) ? nullptr : isa_name(s->isa);
+}
+uint64_t pen_session_arena_bytes(const pen_session* s) {
+  const Inside inside(s);
+  return most_bytes(s, &Plan::arena_bytes);
+}
+uint64_t pen_session_live_bytes(const pen_session* s) {
+  const Inside inside(s);
+  return most_bytes(s, &Plan::live_bytes);
+}
+int32_t pen_session_plan_count(const pen_session* s) {
+  const Inside inside(s);
+  return absent(s) ? 0 : s->plan_count;
+}
 
 void pen_session_set_profiling(pen_session* s, int32_t on) {
+  const Inside inside(s);
   if (absent(s)) return;
   s->runner->profiling = s->island.profiling = on != 0;
   for (int i = 0; i < s->plan_count; ++i)
     for (int32_t j = 0; j < s->plans[i]->step_count; ++j) s->plans[i]->steps[j].nanoseconds = s->plans[i]->steps[j].calls = 0;
 }
 int32_t pen_session_step_count(const pen_session* s) {
+  const Inside inside(s);
   int32_t count = 0;
   for (uint32_t i = 0; !absent(s) && i < s->stages_ready; ++i) count += s->current[i]->step_count;
   return count;
 }
 pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profile* out) {
+  const Inside inside(s);
   const Plan* plan;
   const Step* found = find_step(s, index, &plan);
   if (!found || absent(out)) return PEN_ERROR_ARGUMENT;
@@ -568,6 +633,7 @@ pen_status pen_session_step(const pen_session* s, int32_t index, pen_step_profil
   return PEN_OK;
 }
 pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t operand, pen_operand* out) {
+  const Inside inside(s);
   const Plan* plan;
   const Step* found = find_step(s, index, &plan);
   if (!found || absent(out)) return PEN_ERROR_ARGUMENT;
@@ -594,7 +660,12 @@ pen_status pen_session_step_operand(const pen_session* s, int32_t index, int32_t
 }
 #if defined(PEN_TRACE)
 void pen_session_set_trace(pen_session* s, pen_trace* trace) {
-  if (s) s->runner->trace = s->island.trace = trace;
+  const Inside inside(s);
+  if (!s) return;
+  alive(trace);
+  depend_no_more(s->runner->trace);
+  depend(trace);
+  s->runner->trace = s->island.trace = trace;
 }
 #endif
 

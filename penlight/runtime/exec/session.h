@@ -11,6 +11,11 @@ Status session_create(const Model* model, const char* method, const pen_session_
 // An input's register, or an output's, and where memory of the device for it is written down.
 Tensor* session_input(pen_session* session, uint32_t index, void*** bound);
 Tensor* session_output(pen_session* session, int32_t index, void*** bound);
+#if defined(PEN_PROMISES)
+const Handle<HandleKind::session>* session_handle(const pen_session* s);
+#else
+static PEN_INLINE const void* session_handle(const pen_session* s) { return s; }
+#endif
 const Runner& session_runner(const pen_session* session);
 bool session_is_staged(const pen_session* session);
 // Memory of the session's own for a register.

@@ -35,6 +35,7 @@ Status states_create(pen_session* s, uint32_t first, uint64_t limit, pen_error* 
 extern "C" {
 
 void pen_session_reset(pen_session* s) {
+  const Inside inside(session_handle(s));
   if (!s) return;
   const Model& model = session_model(s);
   Tensor* t;
@@ -46,6 +47,7 @@ void pen_session_reset(pen_session* s) {
 }
 
 const char* pen_session_state(const pen_session* s, int32_t index, pen_tensor* tensor) {
+  const Inside inside(session_handle(s));
   Tensor* t;
   const format::State* state = !s || !tensor || index < 0 ? nullptr : session_state(s, static_cast<uint32_t>(index), &t);
   if (!state) return nullptr;

@@ -1,10 +1,11 @@
 // Notes of what runs use (penlight_trace.h), a byte for each line of the tables of kernels and operators. Without PEN_TRACE nothing is
 // noted and nothing of this is compiled.
 #pragma once
+#include "penlight/runtime/base/promise.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/include/penlight_trace.h"
 
-struct pen_trace {
+struct pen_trace : pen::Handle<pen::HandleKind::trace> {
   uint8_t* kernels;    // one per line of kKernels
   uint8_t* operators;  // one per line of kOperators; null until a module writes into it
   bool interpret;

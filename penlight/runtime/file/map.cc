@@ -24,6 +24,7 @@ static Status read_all(int fd, uint64_t offset, uint64_t size, const char* name,
   uint64_t done = 0;
   while (done < size) {  // by position: others may read from the same descriptor at the same time
     ptrdiff_t n = pread(fd, static_cast<char*>(buffer) + done, size - done, static_cast<pen_offset>(offset + done));
+    if (n < 0 && platform::last_error() == platform::kInterrupted) continue;
     if (n < 0) return io_error(error, name, "a readable file");
     if (n == 0) return report(error, PEN_ERROR_IO, name, "the whole file", "its end too early (it changed while it was read)");
     done += static_cast<uint64_t>(n);

@@ -4,6 +4,7 @@
 #include "penlight/runtime/base/error.h"
 #include "penlight/runtime/base/memory.h"
 #include "penlight/runtime/base/tensor.h"
+#include "penlight/runtime/base/promise.h"
 #include "penlight/runtime/exec/kernel.h"
 #include "penlight/runtime/file/class.h"
 #include "pen_format.h"  // generated from penlight/file/format.py
@@ -33,7 +34,7 @@ struct MethodCode {
   uint32_t states, state_count;
 };
 
-struct Model {
+struct Model : Handle<HandleKind::model> {
   // where the bytes came from
   const uint8_t* bytes = nullptr;
   size_t size = 0;

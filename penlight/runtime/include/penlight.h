@@ -19,12 +19,18 @@
  * What is checked: a NULL where something is needed, an index, count, size or stride that cannot be, are PEN_ERROR_ARGUMENT or
  * PEN_ERROR_INPUT (from functions that return no status: NULL, 0 or -1); every pen_error* may be NULL. (A library for models of f32 alone,
  * without VM code, is smaller: of functions that only tell about a model or a session, or set a seed, it takes NULL for what it is, and
- * the process ends. Nor do tables that kernels need count as memory there.) What no library can check, and the caller promises:
- *  - a handle is alive (created, not yet destroyed), and one thread at a time is inside of a session, module, buffer or pen_operators;
+ * the process ends. Nor do tables that kernels need count as memory there.) What no library can check, the caller promises; it is said
+ * again where it matters, after "Promise:", and a debug build of the library (CMAKE_BUILD_TYPE=Debug) ends the process with words where it
+ * sees that a promise in [brackets] is not kept:
+ *  - [a handle is alive (created, not yet destroyed), and is what it is given for]; every function that takes one relies on it;
+ *  - [one thread at a time is inside of a session, module, buffer or pen_operators], reading functions included;
+ *  - [a handle outlives those that were made of it: a model its sessions and modules];
  *  - memory that is named to it is there: `rank` dims and strides, `count` items, tensors as far as their strides reach. It stays so as
  *    long as said below, and inputs do not change while a run reads them;
- *  - outputs that are bound (pen_session_set_output) share no memory with inputs or each other;
- *  - a process that forks while another thread is in a run does not use that session or module in the child. */
+ *  - [outputs that are bound (pen_session_set_output) share no memory with inputs or each other];
+ *  - texts end with a zero, and callbacks return (no exception or longjmp passes through a run);
+ *  - a thread that calls has 64 KiB of stack (the library's own threads have what the system gives by default);
+ *  - [a process that forks while another thread is in a run does not use that session or module in the child]. */
 #ifndef PENLIGHT_H_
 #define PENLIGHT_H_
 
@@ -103,13 +109,16 @@ PEN_API const char* pen_version(void);
 PEN_API const char* pen_status_name(int32_t status);
 
 /* --- model --------------------------------------------------------------------------------------------------- */
+/* Promise: without PEN_LOAD_COPY nobody writes into the file, or makes it shorter, until pen_model_close. */
 PEN_API pen_status pen_model_open(const char* path, uint32_t flags, pen_model** model, pen_error* error);
-/* The bytes must stay valid and unchanged until pen_model_close, unless PEN_LOAD_COPY; any alignment. */
+/* Promise: there are `size` bytes. They must stay valid and unchanged until pen_model_close, unless PEN_LOAD_COPY; any alignment. */
 PEN_API pen_status pen_model_open_memory(const void* bytes, size_t size, uint32_t flags, pen_model** model, pen_error* error);
 /* Part of an open file, such as an uncompressed Android asset; size 0: up to its end. The descriptor may be closed
- * afterwards. */
+ * afterwards. Promise: as for pen_model_open. */
 PEN_API pen_status pen_model_open_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_model** model, pen_error* error);
-/* After all its sessions and modules. Values that they gave may live on: they keep what they need of it. NULL is allowed. */
+/* Values that its modules gave may live on: they keep what they need of it. NULL is allowed. Promise: [once, and after all its sessions
+ * and modules are destroyed]; no text that it gave is read afterwards; bytes that pen_model_open_memory was given to use in place stay as
+ * long as values of its modules do: weights among them lie there. */
 PEN_API void pen_model_close(pen_model* model);
 
 /* Whether this library can run a file, before an app takes it from elsewhere: PEN_OK, or what would go wrong. Nothing of it is kept. */
@@ -124,7 +133,8 @@ PEN_API pen_status pen_model_check(const char* path, uint32_t flags, pen_needs* 
 PEN_API pen_status pen_model_check_memory(const void* bytes, size_t size, uint32_t flags, pen_needs* needs, pen_error* error);
 PEN_API pen_status pen_model_check_fd(int fd, uint64_t offset, uint64_t size, uint32_t flags, pen_needs* needs, pen_error* error);
 
-/* JSON text, "{}" where there is none: name, labels, preprocessing, licence. */
+/* Texts that a model gives live as long as it does.
+ * JSON text, "{}" where there is none: name, labels, preprocessing, licence. */
 PEN_API const char* pen_model_metadata(const pen_model* model);
 PEN_API int32_t pen_model_method_count(const pen_model* model);
 PEN_API const char* pen_model_method_name(const pen_model* model, int32_t index);
@@ -167,18 +177,24 @@ typedef struct pen_session_options {
 } pen_session_options;
 #define PEN_SESSION_OPTIONS {sizeof(pen_session_options), NULL, 0, 0, 0, NULL, 0, NULL, NULL}
 
+/* Promise: [the model outlives the session]; options->size bytes of options are there. */
 PEN_API pen_status pen_session_create(const pen_model* model, const char* method, const pen_session_options* options, pen_session** session,
                                       pen_error* error);
+/* NULL is allowed. Promise: [once; no call is inside of the session, that is not from `interrupted` either]; no output, state or text that
+ * it gave is read afterwards. */
 PEN_API void pen_session_destroy(pen_session* session);
 
 /* Names the data of an input: read in place during pen_session_run, never copied here, never written. It may lie at any
- * address that suits its dtype. */
+ * address that suits its dtype. Promise: dims, and strides if any, are `rank` numbers each; all that they reach is memory that can be read,
+ * until this input is set anew or the session is not run any more, and is not written during a run. */
 PEN_API pen_status pen_session_set_input(pen_session* session, int32_t index, const pen_tensor* tensor);
 /* Shapes, plan and memory for the inputs set so far, without running. Then outputs' shapes are known, but for those that
- * depend on the data (what nonzero gives, and all that is computed from it): these are known after the run. */
+ * depend on the data (what nonzero gives, and all that is computed from it): these are known after the run. Promise, here and of
+ * pen_session_run: [not from `interrupted` of the same session]. */
 PEN_API pen_status pen_session_prepare(pen_session* session);
 /* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare. An
- * error for an output whose size is not known before the run: that one lies in the session's own memory. */
+ * error for an output whose size is not known before the run: that one lies in the session's own memory. Promise: `size` bytes can be
+ * written, until that run is over and pen_session_output is not asked for them any more; [they are no input's and no other output's]. */
 PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);
 PEN_API pen_status pen_session_run(pen_session* session);
 /* State: buffers that the model writes into (key/value caches, running statistics, counters). Each session has its own, which starts from
@@ -189,7 +205,7 @@ PEN_API pen_status pen_session_run(pen_session* session);
  * models without state.) */
 PEN_API void pen_session_reset(pen_session* session);
 /* The name of a state, and where it lies, row-major, until the next run; it may be read and written between runs. NULL past the last. f16
- * and bf16 buffers are kept as f32. */
+ * and bf16 buffers are kept as f32. Promise: nobody reads or writes it during a run, or after the session is destroyed. */
 PEN_API const char* pen_session_state(const pen_session* session, int32_t index, pen_tensor* tensor);
 /* Where random operators start from: after it, the runs of this session give the same numbers as those after the last time
  * it got this seed, for any number of threads. A new session has seed 0, and every run gives other numbers than the one
@@ -199,8 +215,11 @@ PEN_API void pen_session_seed(pen_session* session, uint64_t seed);
  * Row-major. Lives until the session's next run or prepare. */
 PEN_API pen_status pen_session_output(const pen_session* session, int32_t index, pen_tensor* tensor);
 /* Gives the memory of an output of the last run to the caller, until pen_free; it begins with the data. NULL where there is
- * nothing to give: it is the caller's, was given already, or is mostly unused since more was planned for. Copy it then. */
+ * nothing to give: it is the caller's, was given already, or is mostly unused since more was planned for. Copy it then. Promise: until the
+ * next run, nobody reads what pen_session_output names of it, or of another output that is the same tensor, once it is freed. */
 PEN_API void* pen_session_take_output(pen_session* session, int32_t index);
+/* What pen_session_take_output gave; NULL is allowed. Promise: once, and nothing else (memory of another C library's malloc may not be
+ * what this one's free takes). */
 PEN_API void pen_free(void* memory);
 /* After prepare: 1 where an output's size does not depend on the data, so that pen_session_set_output takes it; else 0. */
 PEN_API int32_t pen_session_output_is_fixed(const pen_session* session, int32_t index);
@@ -237,7 +256,8 @@ PEN_API pen_status pen_session_step_operand(const pen_session* session, int32_t 
  * A pen_value is one reference to a value: a number, a string, a tensor, a list … Lists, dicts and tensors are shared, not
  * copied: writes are seen by all who hold them. Everything below that returns a pen_value* returns a new reference, which
  * the caller gives back with pen_value_release; NULL means that there was no memory, or no such thing. Values belong to the
- * thread that uses their module; any thread may release them, also while the module runs. */
+ * thread that uses their module; any thread may release them, also while the module runs. Promise, of all functions that take one: [it
+ * was not released before]; and values of one module, or tensors on one memory, are not used by two threads at once. */
 typedef struct pen_value pen_value;
 typedef enum pen_kind {
   PEN_KIND_NONE = 0,
@@ -256,9 +276,12 @@ PEN_API pen_value* pen_value_none(void);
 PEN_API pen_value* pen_value_bool(int32_t value);
 PEN_API pen_value* pen_value_int(int64_t value);
 PEN_API pen_value* pen_value_float(double value);
-PEN_API pen_value* pen_value_string(const char* text, size_t size);
+PEN_API pen_value* pen_value_string(const char* text, size_t size); /* UTF-8, `size` bytes; other bytes stay as they are */
 /* A tensor in the caller's memory, used in place and written by in-place operators; `release(owner)` is called when the last
- * tensor on it is gone (release may be NULL: the memory outlives everything). */
+ * tensor on it is gone (release may be NULL: the memory outlives everything). Promise: all that dims and strides reach can be read and
+ * written (after pen_value_make_read_only: read) until then. `release` may be called on any thread that lets go of a value, during a run or
+ * the destruction of a module too: it returns, and [destroys no module that is running]. NULL is returned for what cannot be (a dtype or
+ * rank that does not exist, a negative size, an address that does not suit the dtype), and then `release` is not called. */
 PEN_API pen_value* pen_value_tensor(const pen_tensor* tensor, void (*release)(void* owner), void* owner);
 /* Promises that nobody writes this tensor's memory while the value lives: what operators derive from it (packed weights) is kept
  * between calls. In-place operators copy it first. */
@@ -272,7 +295,7 @@ PEN_API int32_t pen_value_is_constant(const pen_value* value);
 PEN_API pen_value* pen_value_list(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_tuple(pen_value* const* items, size_t count);
 PEN_API pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size_t count);
-PEN_API void pen_value_release(pen_value* value); /* NULL is allowed */
+PEN_API void pen_value_release(pen_value* value); /* NULL is allowed. Promise: [once] */
 
 PEN_API int32_t pen_value_kind(const pen_value* value);
 PEN_API int64_t pen_value_as_int(const pen_value* value); /* of an int or a bool */
@@ -287,8 +310,8 @@ PEN_API pen_value* pen_value_key(const pen_value* value, size_t index);  /* of a
 /* The class of an object or of a named tuple, "" for all else; and the names of its parts. */
 PEN_API const char* pen_value_type(const pen_value* value);
 PEN_API const char* pen_value_field(const pen_value* value, size_t index);
-/* real = (stored - zero_point) * scale of a tensor's integers. axis -1: one scale for all; else `count` of each, along it.
- * pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
+/* real = (stored - zero_point) * scale of a tensor's integers (u8, i8 or i32, which hold the zero points). axis -1: one scale for all; else
+ * `count` of each, along it. pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
 typedef struct pen_quantization {
   int32_t axis;
   size_t count;
@@ -320,10 +343,13 @@ typedef struct pen_module_options {
   void* interrupt_context;
 } pen_module_options;
 #define PEN_MODULE_OPTIONS {sizeof(pen_module_options), NULL, 0, 0, 0, NULL, 0, NULL, NULL}
+/* Promise: [the model outlives the module]; options->size bytes of options are there. */
 PEN_API pen_status pen_module_create(const pen_model* model, const pen_module_options* options, pen_module** module, pen_error* error);
+/* NULL is allowed. Promise: [once; no call is inside of the module]. */
 PEN_API void pen_module_destroy(pen_module* module);
 /* Runs a method. Arguments that have defaults may be left out at the end. `result` is a new reference. A run inside a run of the same
- * module (by a `release` or `interrupted` that calls it) is PEN_ERROR_ARGUMENT. */
+ * module (by a `release` or `interrupted` that calls it) is PEN_ERROR_ARGUMENT. Promise: `args` has `count` values, [which are alive]; no
+ * other thread uses a value of this module, or writes a tensor's memory, during the run. */
 PEN_API pen_status pen_module_run(pen_module* module, const char* method, pen_value* const* args, size_t count, pen_value** result);
 /* The state as the file has it. Values that were given before stay as they are. Not while a method runs. */
 PEN_API pen_status pen_module_reset(pen_module* module);
@@ -365,9 +391,9 @@ PEN_API pen_status pen_model_bundle(const pen_model* model, int32_t index, pen_b
 /* --- single operators, by torch's names ("aten::add.Tensor") ---------------------------------------------------- */
 typedef struct pen_operators pen_operators; /* threads, memory and plans for them; one caller at a time */
 PEN_API pen_status pen_operators_create(const pen_session_options* options, pen_operators** operators, pen_error* error);
-PEN_API void pen_operators_destroy(pen_operators* operators);
+PEN_API void pen_operators_destroy(pen_operators* operators); /* NULL is allowed. Promise: [once; no call is inside of them] */
 /* Fills `results` (room for 8) with new references and says how many there are. Arguments that have defaults may be left out
- * at the end. */
+ * at the end. Promise: `args` has `count` values, [which are alive]. */
 PEN_API pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
                                      size_t* result_count);
 PEN_API const pen_error* pen_operators_error(const pen_operators* operators);
@@ -407,8 +433,9 @@ PEN_API pen_status pen_vulkan_device(int32_t index, pen_device_info* info, pen_e
 typedef struct pen_buffer pen_buffer;
 PEN_API pen_status pen_buffer_create(const char* device, int32_t dtype, int32_t rank, const int64_t* dims, pen_buffer** buffer,
                                      pen_error* error);
-PEN_API void pen_buffer_destroy(pen_buffer* buffer); /* no session may be running with it; NULL is allowed */
-/* All of its bytes, `size` of them, from and to the host. */
+/* NULL is allowed. Promise: [once]; no session runs with it, or has it as an input that it will read in another run. */
+PEN_API void pen_buffer_destroy(pen_buffer* buffer);
+/* All of its bytes, `size` of them, from and to the host. Promise: there are so many. */
 PEN_API pen_status pen_buffer_upload(pen_buffer* buffer, const void* data, size_t size, pen_error* error);
 PEN_API pen_status pen_buffer_download(const pen_buffer* buffer, void* data, size_t size, pen_error* error);
 PEN_API void pen_buffer_tensor(const pen_buffer* buffer, pen_tensor* tensor); /* dtype and shape; data is NULL */
@@ -455,7 +482,7 @@ typedef struct pen_processor {
   int64_t expanded_bytes, expand_input_bytes; /* expand_depthwise: rows between its two convolutions; input that is read again */
   int64_t turn_bytes;                         /* of a batch: what as many images as go through steps together read and write in one */
 } pen_processor;
-#define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0}
+#define PEN_PROCESSOR {sizeof(pen_processor), 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0}
 /* An error where PENLIGHT_PROCESSOR has no meaning. (A library for Android and models of f32 alone assumes 256 kB of L2, and does without
  * this.) */
 PEN_API pen_status pen_processor_describe(pen_processor* processor, pen_error* error);

@@ -16,7 +16,8 @@ extern "C" {
 #endif
 
 typedef struct pen_trace pen_trace;
-/* NULL: no memory. It must outlive the sessions and modules that write into it; one of them may run at a time. */
+/* NULL: no memory. All functions take NULL: nothing is noted, or known. Promise (see penlight.h): [a trace is alive, and outlives the
+ * sessions, modules and operators that write into it]; one of them runs at a time. */
 pen_trace* pen_trace_create(void);
 void pen_trace_destroy(pen_trace* trace);
 /* On: planned parts of VM code are interpreted, as where tensors do not fit their plan or memory for it lacks. */
@@ -31,8 +32,8 @@ pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace);
 int32_t pen_trace_used_kernel(const pen_trace* trace, int32_t index);
 int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
 
-/* The file as it was opened, whatever has become of its path since: mapped, or in the model's or the caller's memory. Until
- * pen_model_close. */
+/* The file as it was opened, whatever has become of its path since: mapped, or in the model's or the caller's memory. Promise: it is not
+ * read after pen_model_close. NULL where there is no model; `size` may be NULL. */
 const void* pen_model_image(const pen_model* model, size_t* size);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 #include "penlight/runtime/vm/account.h"
 
 #include "penlight/runtime/file/model.h"
-#include "penlight/runtime/vm/value_api.h"
+#include "penlight/runtime/vm/value.h"
 
 namespace pen {
 
@@ -130,25 +130,33 @@ void account_join(Account* a, Heap* object) {
 }
 void account_leave(Account* a, Heap* object) {
   if (!a) return;
+  bool last = false;
   if (is_container(*object)) {
     Locked locked(a);
-    if (a->lost) return drop(a);
-    --a->containers;
-    if (object->after) object->after->before = object->before;
-    if (object->before)
-      object->before->after = object->after;
-    else
-      a->first = object->after;
+    if (a != account_at_work()) last = --a->giving == 0 && a->orphan && a->boxes == 0;
+    if (!a->lost) {
+      --a->containers;
+      if (object->after) object->after->before = object->before;
+      if (object->before)
+        object->before->after = object->after;
+      else
+        a->first = object->after;
+    }
   }
+  if (last) account_collect(a);  // it may have held a cycle, and have been the caller's own: boxes do not count those
   drop(a);
 }
 
 // Counts, for each container, the references that come from containers; what has others too is alive, and so is all that can
 // be reached from it. The rest refers to itself only: emptying it frees it. `mark` holds the count, then -1 for the living.
-static void collect(Account* a) {
+// What it gives is a list of those to be emptied, by `next`; each is held, so that it is freed once.
+static Heap* find_dead(Account* a) {
   for (Heap* h = a->first; h; h = h->after) h->mark = 0;
   auto ours = [a](const Heap* h) { return h->account == a && is_container(*h); };
-  for (Heap* h = a->first; h; h = h->after) each_part(h, [&](Heap* part) { part->mark += ours(part); });
+  for (Heap* h = a->first; h; h = h->after)
+    each_part(h, [&](Heap* part) {
+      if (ours(part)) ++part->mark;
+    });
   Heap* work = nullptr;  // alive, its parts not yet seen
   auto revive = [&](Heap* h) {
     if (!ours(h) || h->mark < 0) return;
@@ -156,14 +164,20 @@ static void collect(Account* a) {
     h->next = work;
     work = h;
   };
-  for (Heap* h = a->first; h; h = h->after)
-    if (h->mark >= 0 && h->mark != h->refs) revive(h);
+  for (Heap* h = a->first; h; h = h->after) {
+    const int32_t refs = h->refs;  // others may let go of one meanwhile, and then wait for the lock before they do anything to it
+    if (refs == 0) {               // to be freed, by its `next`: what it holds is left to it
+      h->mark = -1;
+      each_part(h, revive);
+    } else if (h->mark != refs) {
+      revive(h);
+    }
+  }
   while (work) {
     Heap* h = work;
     work = h->next;
     each_part(h, revive);
   }
-  // What is left is held while it is emptied, so that each is freed once and the list stays whole.
   Heap* dead = nullptr;
   for (Heap* h = a->first; h; h = h->after) {
     if (h->mark < 0) continue;
@@ -171,21 +185,32 @@ static void collect(Account* a) {
     h->next = dead;
     dead = h;
   }
-  for (Heap* h = dead; h; h = h->next) heap_empty(h);
-  while (dead) {
-    Heap* h = dead;
-    dead = h->next;
-    heap_release(h);
-  }
-  a->containers_kept = a->containers;
+  return dead;
 }
 void account_collect(Account* a) {
   if (!a) return;
-  {
+  Account* before = account_enter(a);  // what is freed from here on is freed at once
+  for (bool again = true; again;) {
+    Heap* dead;
+    {
+      Locked locked(a);
+      if (a->giving || !a->first || a->lost) break;
+      dead = find_dead(a);
+      a->containers_kept = a->containers;
+      if (!dead) break;
+      ++a->giving;
+    }
+    for (Heap* h = dead; h; h = h->next) heap_empty(h);
+    while (dead) {
+      Heap* h = dead;
+      dead = h->next;
+      heap_release(h);
+    }
     Locked locked(a);
-    if (a->giving || !a->first || a->lost) return;
+    a->containers_kept = a->containers;
+    again = --a->giving == 0 && a->orphan;  // somebody freed more meanwhile, and found this one at it
   }
-  collect(a);
+  account_enter(before);
 }
 void account_box(Account* a) {
   __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
@@ -195,20 +220,21 @@ void account_unbox(Account* a) {
   bool last;
   {
     Locked locked(a);
-    --a->giving;
     last = __atomic_sub_fetch(&a->boxes, 1, __ATOMIC_RELAXED) == 0 && a->orphan;
   }
   if (last) account_collect(a);
   drop(a);
 }
-bool account_defer(Account* a, pen_value* value) {
+bool account_defer(Heap* object) {
+  Account* a = object->account;
+  if (!a || !is_container(*object) || a == account_at_work()) return false;
   Locked locked(a);
   if (!a->running) {
     ++a->giving;
     return false;
   }
-  value->next = a->dropped;
-  a->dropped = value;
+  object->next = a->dropped;
+  a->dropped = object;
   return true;
 }
 void account_begin_run(Account* a) {
@@ -216,7 +242,7 @@ void account_begin_run(Account* a) {
   a->running = true;
 }
 void account_end_run(Account* a) {
-  pen_value* dropped;
+  Heap* dropped;
   {
     Locked locked(a);
     a->running = false;
@@ -224,9 +250,9 @@ void account_end_run(Account* a) {
     a->dropped = nullptr;
   }
   while (dropped) {
-    pen_value* v = dropped;
-    dropped = v->next;
-    pen_value_release(v);
+    Heap* h = dropped;
+    dropped = h->next;
+    heap_free(h);
   }
 }
 void account_orphan(Account* a) {

@@ -10,11 +10,6 @@ namespace pen {
 
 struct Heap;
 struct Model;
-}  // namespace pen
-
-struct pen_value;
-
-namespace pen {
 
 struct Account {
   size_t refs;                         // of the machine, and of each value
@@ -27,11 +22,11 @@ struct Account {
   bool orphan;     // its machine is gone
   bool refused;    // something was over the limit
   uint8_t lock;    // a value may be given back by another thread than the one that runs the module
-  bool running;    // containers that are given back wait in `dropped` until it is not
-  int32_t giving;  // threads that give one back because it was not; nobody searches for cycles meanwhile
+  bool running;    // containers that other threads let go of wait in `dropped` until it is not
+  int32_t giving;  // containers that such threads free because it was not; nobody searches for cycles meanwhile
   bool lost;       // the process forked while a thread had the lock, which is not there any more: the list may be half changed
   int32_t process;
-  pen_value* dropped;
+  Heap* dropped;
 };
 
 // Null when out of memory. The model may be null.
@@ -47,16 +42,17 @@ void account_give(Account* account, size_t bytes);
 // A value begins and ends to belong to an account: it holds a reference to it, and containers are on its list.
 void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
-// Frees what is held by cycles only: containers that nothing outside of them refers to. For a run, which keeps others from giving any back;
-// where one is given back still, since before the run or further out on this thread, nothing is done: the next search finds them. (In a
-// child of fork() never, where the thread that was giving is not there: what it held may be half gone.)
+// Frees what is held by cycles only: containers that nothing outside of them refers to. For a run, which keeps others from freeing any;
+// where one is being freed still, since before the run or further out on this thread, nothing is done: the next search finds them. (In a
+// child of fork() never, where the thread that was freeing is not there: what it held may be half gone.)
 void account_collect(Account* account);
 // The caller takes a container, and gives it back. With the last one, if the machine is gone, cycles are freed.
 void account_box(Account* account);
 void account_unbox(Account* account);
-// While a module runs, its containers are its own: one that the caller gives back then is kept until the run is over. False: give it back
-// now, account_unbox last.
-bool account_defer(Account* account, pen_value* value);
+// Of an object that nothing refers to any more, before anything else is done with it. While a module runs, its containers are its own: one
+// that another thread let go of, whatever that had held it by (a box, a tuple of the caller's), is kept until the run is over. False: free
+// it now, account_leave last.
+bool account_defer(Heap* object);
 void account_begin_run(Account* account);
 void account_end_run(Account* account);
 // The machine lets go of it.

@@ -7,6 +7,7 @@ pen_value* box(const Value& value) {
   if (!value_unpack(value)) return nullptr;                                 // a weight of the module's state, which nothing has read so far
   pen_value* made = static_cast<pen_value*>(calloc(1, sizeof(pen_value)));  // zeroed: None
   if (!made) return nullptr;
+  handle_begin(made);
   made->value = value;
   if (value.tag() >= Tag::list && value.heap()->account) account_box(made->account = value.heap()->account);
   return made;
@@ -15,7 +16,8 @@ pen_value* box(const Value& value) {
 }  // namespace pen
 
 extern "C" void pen_value_release(pen_value* value) {
-  if (!value || (value->account && pen::account_defer(value->account, value))) return;
+  if (!value) return;
+  pen::handle_end(value);
   value->value = pen::Value();
   if (value->account) pen::account_unbox(value->account);
   free(value);

@@ -79,6 +79,12 @@ struct ScriptVerifier {
     DType dtype = static_cast<DType>(n[1]);
     if (axis >= -1 && dtype != DType::u8 && dtype != DType::i8 && dtype != DType::i32)
       return v.fail("DATM", "a quantized tensor of u8, i8 or i32", "dtype code %lld", static_cast<long long>(n[1]));
+    const Levels levels = levels_of(dtype);
+    for (int64_t i = 0; i < channels; ++i) {
+      const int64_t zero = n[6 + 2 * rank + i];
+      if (zero < levels.low || zero > levels.high)
+        return v.fail("DATM", "zero points that the dtype holds", "%lld", static_cast<long long>(zero));
+    }
     return PEN_OK;
   }
 

@@ -33,7 +33,7 @@ struct PlannedPart {
 
 }  // namespace
 
-struct pen_module {
+struct pen_module : Handle<HandleKind::module> {
   Machine machine;
   char device[64];  // that its planned parts run on
   bool f16;
@@ -588,6 +588,7 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   if (!out) return report(error, PEN_ERROR_ARGUMENT, "module", "room for one", "NULL");
   *out = nullptr;
   if (!model) return report(error, PEN_ERROR_ARGUMENT, "module", "a model", "NULL");
+  alive(model);
   pen_module_options own;
   PEN_TRY(take_options(options, &own, sizeof own, error));
   const Backend* backend;
@@ -602,6 +603,8 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
   pen_module* m = static_cast<pen_module*>(calloc(1, sizeof(pen_module)));
   bool made = m && machine_create(&m->machine, model, isa, own.threads, own.memory_limit, own.interrupted, own.interrupt_context);
   if (m) {
+    handle_begin(m);
+    depend(model);
     set_text(m->device, sizeof m->device, "%s", own.device ? own.device : "");
     m->f16 = own.f16 != 0;
     m->model = model;
@@ -625,6 +628,8 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
 
 void pen_module_destroy(pen_module* m) {
   if (!m) return;
+  handle_end(m);
+  depend_no_more(m->model);
   clear(m);
   for (uint32_t i = 0; m->parts && i < m->model->methods.count; ++i) pen_session_destroy(m->parts[i].session);
   if (m->data.model) data_destroy(&m->data);
@@ -637,12 +642,16 @@ void pen_module_destroy(pen_module* m) {
 }
 
 pen_status pen_module_run(pen_module* m, const char* method, pen_value* const* args, size_t count, pen_value** result) {
-  if (!m || !result) return PEN_ERROR_ARGUMENT;
-  *result = nullptr;
+  const Inside inside(m);
+  if (!m) return PEN_ERROR_ARGUMENT;
+  if (result) *result = nullptr;
   PEN_TRY(machine_begin(&m->machine));
-  Status status = PEN_OK;
+  Status status = result ? PEN_OK : report(&m->machine.error, PEN_ERROR_ARGUMENT, "result", "room for it", "NULL");
   for (size_t i = 0; i < count && status == PEN_OK && count < 1u << 20; ++i)
-    if (!args || !args[i]) status = report(&m->machine.error, PEN_ERROR_ARGUMENT, "arguments", "values", "NULL");
+    if (!args || !args[i])
+      status = report(&m->machine.error, PEN_ERROR_ARGUMENT, "arguments", "values", "NULL");
+    else
+      alive(args[i]);
   {
     Value returned;
     if (status == PEN_OK) status = run_method(m, method ? method : "forward", args, count, &returned);
@@ -654,6 +663,7 @@ pen_status pen_module_run(pen_module* m, const char* method, pen_value* const* a
 }
 
 pen_status pen_module_reset(pen_module* m) {
+  const Inside inside(m);
   if (!m) return PEN_ERROR_ARGUMENT;
   PEN_TRY(machine_begin(&m->machine));
   Data fresh = {};
@@ -661,7 +671,9 @@ pen_status pen_module_reset(pen_module* m) {
   Status status = create_data(m, &fresh) ? PEN_OK : out_of_memory(m);
   if (status == PEN_OK) {
     machine_forget_weights(&m->machine);  // they are of storages that nobody asks for again
+    Account* before = account_enter(m->machine.account);
     data_destroy(&m->data);
+    account_enter(before);
     m->data = fresh;
     account_collect(m->machine.account);
   }
@@ -669,16 +681,22 @@ pen_status pen_module_reset(pen_module* m) {
   return status;
 }
 void pen_module_device_report(const pen_module* m, pen_device_report* out) {
+  const Inside inside(m);
   if (!out) return;
   *out = m ? m->used : pen_device_report{};
   if (!out->device) out->device = "cpu";
 }
 
 void pen_module_seed(pen_module* m, uint64_t seed) {
+  const Inside inside(m);
   if (m) m->machine.runner.random = {seed, 0};
 }
-const pen_error* pen_module_error(const pen_module* m) { return m ? &m->machine.error : nullptr; }
+const pen_error* pen_module_error(const pen_module* m) {
+  const Inside inside(m);
+  return m ? &m->machine.error : nullptr;
+}
 pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_planned_part* out) {
+  const Inside inside(m);
   for (uint32_t i = 0; m && out && index >= 0 && i < m->model->methods.count; ++i) {
     const PlannedPart& part = m->parts[i];
     if (!part.call || index-- != 0) continue;
@@ -694,8 +712,14 @@ pen_status pen_module_planned_part(const pen_module* m, int32_t index, pen_plann
   return PEN_ERROR_ARGUMENT;
 }
 #if defined(PEN_TRACE)
-pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) { return m ? machine_set_trace(&m->machine, trace) : PEN_ERROR_ARGUMENT; }
+pen_status pen_module_set_trace(pen_module* m, pen_trace* trace) {
+  const Inside inside(m);
+  return m ? machine_set_trace(&m->machine, trace) : PEN_ERROR_ARGUMENT;
+}
 #endif
-pen_value* pen_module_state(const pen_module* m) { return m ? box(m->data.values[m->model->programs[0].module]) : nullptr; }
+pen_value* pen_module_state(const pen_module* m) {
+  const Inside inside(m);
+  return m ? box(m->data.values[m->model->programs[0].module]) : nullptr;
+}
 
 }  // extern "C"

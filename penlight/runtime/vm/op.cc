@@ -396,8 +396,11 @@ Status machine_spend(Machine* m, const char* op, int64_t steps) {
 }
 #if defined(PEN_TRACE)
 Status machine_set_trace(Machine* m, pen_trace* trace) {
+  alive(trace);
   if (trace && !trace->operators) trace->operators = static_cast<uint8_t*>(calloc(static_cast<size_t>(kOperatorCount) + 1, 1));
   if (trace && !trace->operators) return report(&m->error, PEN_ERROR_MEMORY, "trace", "memory", "none");
+  depend_no_more(m->runner.trace);
+  depend(trace);
   m->runner.trace = trace;
   return PEN_OK;
 }
@@ -411,6 +414,7 @@ void machine_destroy(Machine* m) {
   forget_waiting(m);
   machine_forget_plans(m);
   machine_forget_weights(m);
+  depend_no_more(m->runner.trace);
   runner_destroy(&m->runner);
   account_orphan(m->account);
 }

@@ -19,6 +19,13 @@ struct Storage {
   void* owner;
   Account* account;  // that its own memory is counted by; null: none
 };
+// The integers of a quantized tensor's dtype.
+struct Levels {
+  int64_t low, high;
+};
+static PEN_INLINE Levels levels_of(DType d) {
+  return d == DType::u8 ? Levels{0, 255} : d == DType::i8 ? Levels{-128, 127} : Levels{INT32_MIN, INT32_MAX};
+}
 // real = (stored - zero_point) * scale. Per channel: one of each for every place along `axis`.
 struct Quantizer {
   Count refs;

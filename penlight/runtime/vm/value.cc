@@ -35,15 +35,19 @@ void free_array(Account* account, T* array, int64_t count) {
   account_give(account, sizeof(T) * static_cast<size_t>(count));
 }
 
+// What nobody holds: to be freed by this thread, now; or later, when the run of its module is over.
+void enqueue(Heap* object, Heap** queue) {
+  if (account_defer(object)) return;
+  object->next = *queue;
+  *queue = object;
+}
 // Lets go of a value inside an object that is being freed: what nobody else holds joins the queue instead of being freed at
 // once, so the stack stays flat.
 void let_go(Value* v, Heap** queue) {
   if (!v->on_heap()) return;
   Heap* object = v->heap();
   memset(static_cast<void*>(v), 0, sizeof *v);
-  if (--object->refs > 0) return;
-  object->next = *queue;
-  *queue = object;
+  if (--object->refs == 0) enqueue(object, queue);
 }
 
 // A container that the caller made and code makes larger: from then on it belongs to the account at work.
@@ -73,9 +77,11 @@ bool grow(ListObject* list, int64_t need) {
 }  // namespace
 
 void heap_release(Heap* object) {
-  if (--object->refs > 0) return;
-  object->next = nullptr;
-  Heap* queue = object;
+  if (--object->refs == 0) heap_free(object);
+}
+void heap_free(Heap* object) {
+  Heap* queue = nullptr;
+  enqueue(object, &queue);
   while (queue) {
     Heap* dead = queue;
     queue = dead->next;

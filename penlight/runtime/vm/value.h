@@ -20,12 +20,14 @@ struct Heap {
   Count refs;
   Tag tag;
   int32_t mark;      // account_collect's
-  Heap* next;        // in the queue of those about to be freed
+  Heap* next;        // in the queue of those about to be freed, or in one of account_collect's
   Account* account;  // that it is counted by; null: none
   Heap *before, *after;
 };
 // Gives one reference back. Whatever was held by it alone is freed too, without recursion: a list may be nested to any depth.
 void heap_release(Heap* object);
+// Frees what nobody holds, as heap_release does, or leaves it for the end of the run.
+void heap_free(Heap* object);
 // Takes everything out of a container.
 void heap_empty(Heap* object);
 

@@ -12,8 +12,10 @@ namespace {
 int64_t count_of(size_t count) { return count > (size_t{1} << 31) ? -1 : static_cast<int64_t>(count); }
 bool all_there(pen_value* const* items, size_t count) {
   if ((!items && count) || count_of(count) < 0) return false;
-  for (size_t i = 0; i < count; ++i)
+  for (size_t i = 0; i < count; ++i) {
     if (!items[i]) return false;
+    alive(items[i]);
+  }
   return true;
 }
 struct Ends {  // a run
@@ -29,7 +31,7 @@ pen_value* box_own(T* object) {
 
 }  // namespace
 
-struct pen_operators {
+struct pen_operators : Handle<HandleKind::operators> {
   Machine machine;
 };
 
@@ -89,12 +91,14 @@ PEN_API pen_value* pen_value_owned_tensor(const pen_tensor* tensor) { return pen
 #endif
 
 pen_status pen_value_make_constant(pen_value* tensor) {
+  alive(tensor);
   if (!tensor || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   Storage* storage = tensor->value.tensor()->storage;
   if (!storage->owned) storage->read_only = storage->constant = true;
   return PEN_OK;
 }
 pen_status pen_value_make_read_only(pen_value* tensor) {
+  alive(tensor);
   if (!tensor || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   Storage* storage = tensor->value.tensor()->storage;
   if (!storage->owned) storage->read_only = true;
@@ -102,6 +106,7 @@ pen_status pen_value_make_read_only(pen_value* tensor) {
 }
 
 int32_t pen_value_is_constant(const pen_value* value) {
+  alive(value);
   return value && value->value.tag() == Tag::tensor && value->value.tensor()->storage->read_only;
 }
 
@@ -132,23 +137,33 @@ pen_value* pen_value_dict(pen_value* const* keys, pen_value* const* values, size
   return box_own(dict);
 }
 
-int32_t pen_value_kind(const pen_value* value) { return value ? static_cast<int32_t>(value->value.tag()) : PEN_KIND_NONE; }
+int32_t pen_value_kind(const pen_value* value) {
+  alive(value);
+  return value ? static_cast<int32_t>(value->value.tag()) : PEN_KIND_NONE;
+}
 int64_t pen_value_as_int(const pen_value* value) {
+  alive(value);
   return value && (value->value.tag() == Tag::integer || value->value.tag() == Tag::boolean) ? value->value.integer() : 0;
 }
-double pen_value_as_float(const pen_value* value) { return value && value->value.is_number() ? value->value.number() : 0; }
+double pen_value_as_float(const pen_value* value) {
+  alive(value);
+  return value && value->value.is_number() ? value->value.number() : 0;
+}
 const char* pen_value_text(const pen_value* value, size_t* size) {
+  alive(value);
   if (!value || value->value.tag() != Tag::string) return nullptr;
   if (size) *size = static_cast<size_t>(value->value.string()->size);
   return value->value.string()->text;
 }
 pen_status pen_value_as_tensor(const pen_value* value, pen_tensor* tensor) {
+  alive(value);
   if (!value || !tensor || value->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   const TensorObject& t = *value->value.tensor();
   *tensor = {t.data(), static_cast<int32_t>(t.dtype()), t.rank(), t.shape.dims, t.shape.strides};
   return PEN_OK;
 }
 size_t pen_value_count(const pen_value* value) {
+  alive(value);
   if (!value) return 0;
   const Value& v = value->value;
   switch (v.tag()) {
@@ -183,10 +198,12 @@ pen_value* pen_value_item(const pen_value* value, size_t index) {
   }
 }
 pen_value* pen_value_key(const pen_value* value, size_t index) {
+  alive(value);
   if (!value || value->value.tag() != Tag::dict || index >= pen_value_count(value)) return nullptr;
   return box(dict_entry(value->value.dict(), index).key);
 }
 const char* pen_value_type(const pen_value* value) {
+  alive(value);
   if (!value) return "";
   const Value& v = value->value;
   if (v.tag() == Tag::object && v.object()->type_name) return v.object()->type_name;
@@ -194,6 +211,7 @@ const char* pen_value_type(const pen_value* value) {
   return "";
 }
 const char* pen_value_field(const pen_value* value, size_t index) {
+  alive(value);
   if (!value) return "";
   const Value& v = value->value;
   const ClassInfo* type = v.tag() == Tag::object ? v.object()->type : v.tag() == Tag::tuple ? v.tuple()->type : nullptr;
@@ -201,11 +219,15 @@ const char* pen_value_field(const pen_value* value, size_t index) {
 }
 
 pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
+  alive(tensor);
   if (!tensor || !q || !q->scales || !q->zero_points || tensor->value.tag() != Tag::tensor) return PEN_ERROR_ARGUMENT;
   TensorObject* t = tensor->value.tensor();
   DType d = t->dtype();
   if (d != DType::u8 && d != DType::i8 && d != DType::i32) return PEN_ERROR_ARGUMENT;
   if (q->axis < 0 ? q->count != 1 : q->axis >= t->rank() || static_cast<int64_t>(q->count) != t->dim(q->axis)) return PEN_ERROR_ARGUMENT;
+  const Levels levels = levels_of(d);
+  for (size_t i = 0; i < q->count; ++i)
+    if (q->zero_points[i] < levels.low || q->zero_points[i] > levels.high) return PEN_ERROR_ARGUMENT;
   Quantizer* made =
       q->axis < 0 ? quantizer_create(q->scales[0], q->zero_points[0]) : quantizer_create(q->axis, static_cast<int64_t>(q->count));
   if (!made) return PEN_ERROR_MEMORY;
@@ -217,6 +239,7 @@ pen_status pen_value_quantize(pen_value* tensor, const pen_quantization* q) {
   return PEN_OK;
 }
 int32_t pen_value_quantization(const pen_value* tensor, pen_quantization* out) {
+  alive(tensor);
   if (!tensor || !out || tensor->value.tag() != Tag::tensor || !tensor->value.tensor()->quantizer) return 0;
   const Quantizer& q = *tensor->value.tensor()->quantizer;
   *out = {q.axis, q.axis < 0 ? 1 : static_cast<size_t>(q.channels), q.axis < 0 ? &q.scale : q.scales,
@@ -238,6 +261,7 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
+  if (made) handle_begin(made);
   if (!made || !machine_create(&made->machine, nullptr, isa, own.threads, own.memory_limit, own.interrupted, own.interrupt_context)) {
     pen_operators_destroy(made);
     return report(error, PEN_ERROR_MEMORY, "operators", "memory", "none");
@@ -247,17 +271,21 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
 }
 void pen_operators_destroy(pen_operators* operators) {
   if (!operators) return;
+  handle_end(operators);
   machine_destroy(&operators->machine);
   free(operators);
 }
 pen_status pen_operators_run(pen_operators* operators, const char* name, pen_value* const* args, size_t count, pen_value** results,
                              size_t* result_count) {
+  const Inside inside(operators);
   constexpr size_t kMost = 64;
-  if (!operators || !name || !results || !result_count) return PEN_ERROR_ARGUMENT;
+  if (!operators) return PEN_ERROR_ARGUMENT;
   Machine* m = &operators->machine;
-  *result_count = 0;
+  if (result_count) *result_count = 0;
   PEN_TRY(machine_begin(m));
   Ends ends = {m};
+  if (!name) return report(&m->error, PEN_ERROR_ARGUMENT, "operator", "its name", "NULL");
+  if (!results || !result_count) return report(&m->error, PEN_ERROR_ARGUMENT, name, "room for results", "NULL");
   const OpEntry* op = find_operator(name);
   if (!op) return report(&m->error, {PEN_ERROR_KERNEL, "operator", name, "", "an operator that this library has", "none of this name"});
   if (count > kMost) return report(&m->error, {PEN_ERROR_ARGUMENT, "operator", name, "", "at most 64 arguments", "more"});
@@ -277,15 +305,20 @@ pen_status pen_operators_run(pen_operators* operators, const char* name, pen_val
   *result_count = op->result_count;
   return PEN_OK;
 }
-const pen_error* pen_operators_error(const pen_operators* operators) { return operators ? &operators->machine.error : nullptr; }
+const pen_error* pen_operators_error(const pen_operators* operators) {
+  const Inside inside(operators);
+  return operators ? &operators->machine.error : nullptr;
+}
 int32_t pen_operator_count(void) { return kOperatorCount; }
 const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
 #if defined(PEN_TRACE)
 pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) {
+  const Inside inside(operators);
   return operators ? machine_set_trace(&operators->machine, trace) : PEN_ERROR_ARGUMENT;
 }
 int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index) {
-  return trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
+  alive(trace);
+  return trace && trace->operators && index >= 0 && index < kOperatorCount ? trace->operators[index] : 0;
 }
 #endif
 

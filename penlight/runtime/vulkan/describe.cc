@@ -1,4 +1,5 @@
 // A device of the list as callers in C are told of it. Their struct may be of an older version, which has fewer fields, or of a later one.
+#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/vulkan/device.h"
 
 namespace pen::vulkan {
@@ -30,8 +31,8 @@ void tell(const DeviceInfo& d, pen_device_info* out) {
 
 Status describe_device(int32_t index, pen_device_info* info, pen_error* error) {  // no info: whether any is fit
   size_t theirs = info ? info->size : sizeof(size_t);
-  if (theirs < sizeof(size_t))
-    return report(error, PEN_ERROR_ARGUMENT, "device info", "its size in the first field", "0", "Begin with PEN_DEVICE_INFO");
+  if (!is_struct_size(theirs))
+    return report(error, PEN_ERROR_ARGUMENT, "device info", "its size in the first field", "another number", "Begin with PEN_DEVICE_INFO");
   constexpr int32_t kMost = 64;  // find_devices has no more
   auto* all = static_cast<DeviceInfo*>(calloc(kMost, sizeof(DeviceInfo)));
   if (!all) return report(error, PEN_ERROR_MEMORY, "Vulkan devices", "memory");

@@ -83,8 +83,12 @@ inline Result<VmValue> to_vm(const Value& value) {
   return made;
 }
 
-inline Result<Value> from_vm(VmValue value) {
+// A value may contain itself, and shared parts are written out here: both depth and number are bounded, as they are for Python.
+inline Result<Value> from_vm(VmValue value, int depth, int64_t* parts) {
   const pen_value* v = value.get();
+  if (!v) return Error(PEN_ERROR_MEMORY, "no memory for a part of a result");
+  if (depth > 200 || --*parts < 0)
+    return Error(PEN_ERROR_LIMIT, "a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
   pen_kind kind = pen_kind(pen_value_kind(v));
   size_t size = 0;
   switch (kind) {
@@ -120,12 +124,12 @@ inline Result<Value> from_vm(VmValue value) {
   std::vector<std::string> fields;
   std::string type = pen_value_type(v);
   for (size_t i = 0, n = pen_value_count(v); i < n; ++i) {
-    auto item = from_vm(VmValue(pen_value_item(v, i)));
+    auto item = from_vm(VmValue(pen_value_item(v, i)), depth + 1, parts);
     if (!item) return item;
     items.push_back(*std::move(item));
     if (!type.empty()) fields.push_back(pen_value_field(v, i));
     if (kind != PEN_KIND_DICT) continue;
-    auto key = from_vm(VmValue(pen_value_key(v, i)));
+    auto key = from_vm(VmValue(pen_value_key(v, i)), depth + 1, parts);
     if (!key) return key;
     keys.push_back(*std::move(key));
   }
@@ -136,6 +140,10 @@ inline Result<Value> from_vm(VmValue value) {
   std::vector<std::pair<Value, Value>> entries;
   for (size_t i = 0; i < items.size(); ++i) entries.emplace_back(std::move(keys[i]), std::move(items[i]));
   return Value::dict(std::move(entries));
+}
+inline Result<Value> from_vm(VmValue value) {
+  int64_t parts = int64_t{1} << 22;
+  return from_vm(std::move(value), 0, &parts);
 }
 
 }  // namespace penlight

@@ -13,6 +13,7 @@ import org.pytorch.Tensor;
 final class Values {
   private static final int NONE = 0, BOOL = 1, INT = 2, FLOAT = 3, STRING = 4, TENSOR = 5, LIST = 6, TUPLE = 7, DICT = 8; // pen_kind
 
+  private static final int PART_LIMIT = 1 << 22;
   private static final int DEPTH_LIMIT = 256; // a few times what any code nests: no stack overflow
 
   private Values() {}
@@ -113,6 +114,15 @@ final class Values {
 
   /** What a native value holds; the reference stays the caller's. */
   static IValue fromNative(long value) {
+    return fromNative(value, 0, new int[] {PART_LIMIT});
+  }
+
+  // A value may contain itself, and shared parts are written out here: both depth and number are bounded, as they are for Python.
+  private static IValue fromNative(long value, int depth, int[] left) {
+    if (depth > DEPTH_LIMIT || --left[0] < 0) {
+      throw new IllegalArgumentException(
+          "a result: expected at most " + DEPTH_LIMIT + " levels and " + PART_LIMIT + " parts, got more, or one that contains itself");
+    }
     int kind = Native.valueKind(value);
     switch (kind) {
       case NONE:
@@ -130,13 +140,13 @@ final class Values {
       case LIST:
       case TUPLE:
         IValue[] items = new IValue[Native.valueCount(value)];
-        for (int i = 0; i < items.length; ++i) items[i] = part(Native.valueItem(value, i));
+        for (int i = 0; i < items.length; ++i) items[i] = part(Native.valueItem(value, i), depth + 1, left);
         return kind == TUPLE ? IValue.tupleFrom(items) : list(items);
       case DICT:
         IValue[] keys = new IValue[Native.valueCount(value)], parts = new IValue[keys.length];
         for (int i = 0; i < keys.length; ++i) {
-          keys[i] = part(Native.valueKey(value, i));
-          parts[i] = part(Native.valueItem(value, i));
+          keys[i] = part(Native.valueKey(value, i), depth + 1, left);
+          parts[i] = part(Native.valueItem(value, i), depth + 1, left);
         }
         return dict(keys, parts);
       default:
@@ -144,9 +154,9 @@ final class Values {
     }
   }
 
-  private static IValue part(long reference) {
+  private static IValue part(long reference, int depth, int[] left) {
     try {
-      return fromNative(reference);
+      return fromNative(reference, depth, left);
     } finally {
       Native.valueRelease(reference);
     }
