@@ -13,6 +13,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
+from penlight.tools.arrays import load_arrays
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
 
@@ -144,12 +145,7 @@ def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndar
             raise click.UsageError(f"--input: no input {name!r}; the model takes {', '.join(map(str, inputs))}")
         if name in named:
             raise click.UsageError(f"--input: {name!r} twice")
-        try:
-            array = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise click.UsageError(f"--input: no such file: {path}") from None
-        except (OSError, ValueError, EOFError) as e:
-            raise click.UsageError(f"--input: {path} is not an array saved by numpy ({e})") from None
+        array = load_arrays(path)
         if not isinstance(array, np.ndarray):
             raise click.UsageError(f"--input: {path} holds several arrays; save each as .npy")
         if name:

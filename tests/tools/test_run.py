@@ -98,6 +98,22 @@ def test_what_goes_wrong(penlight_command: Penlight, files: Path, classifier: Pa
         assert "Traceback" not in told.err
 
 
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr':'<f4','fortran_order':False,'shape':(1000000000000000,)}", b"{'shape':(99999999999999999999999,),'descr':'<f4','fortran_order':False}",
+        b"(" * 5000, b"-" * 5000, b"{[]:1}", b"\t\n  1\n 2",
+    ],
+    ids=["terabytes", "more than a number", "open", "nested", "no key", "indented"],
+)  # fmt: skip
+def test_headers_of_arrays_that_are_none(penlight_command: Penlight, two: Path, header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    (tmp_path / "x.npz").write_bytes(b"PK\x05\x06" + b"\xff" * 18)
+    for file in ("x.npy", "x.npz"):
+        told = penlight_command("run", two, "--input", tmp_path / file)
+        assert (told.code, "not an array saved by numpy" in told.err) == (2, True), told.err
+
+
 def test_probabilities() -> None:
     logits = np.array([1.0, 3.0, 2.0], np.float32)
     p = probabilities(logits)
