@@ -249,6 +249,36 @@ def test_degrees_of_polynomials_count_as_steps(call: str, n: Any) -> None:
     load(text.replace("1000)", "1000000000)"), max_steps=1000)(*big)
 
 
+class Branching(torch.nn.Module):
+    """Code with a branch, of which the rest is planned: a polynomial, and numbers at many places of one."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            x = torch.special.laguerre_polynomial_l(x, n).relu().sigmoid().tanh()
+            x = (x.expand(1000, x.size(1)) * 2.0).sum(0).exp().neg().abs().sqrt()
+        return x
+
+
+def test_planned_parts_of_code_count_as_steps() -> None:
+    """All elements on the way, not those of the arguments alone; and degrees, which are data."""
+    x = np.full((1, 10), 0.25, np.float32)
+    file = penlight.optimize(torch.jit.script(Branching()), (torch.from_numpy(x), torch.ones(1, 1))).to_bytes()
+
+    def run(degree: float, steps: int) -> None:
+        model = penlight.load(file, threads=1, max_steps=steps)
+        model(x, np.full((1, 1), degree, np.float32))
+        assert [(part.taken, part.failed) for part in model.planned_parts] == [(1, 0)]
+
+    run(3, 100_000)
+    with pytest.raises(penlight.RunError, match=r"at most 9000 steps \(max_steps\)"):
+        run(3, 9000)
+    run(2e4, 300_000)
+    with pytest.raises(penlight.RunError, match=r"at most 190000 steps \(max_steps\)") as error:
+        run(2e4, 190_000)
+    assert (error.value.op, error.value.status) == ("laguerre_l.f64", "limit")
+    run(1e9, 100_000)  # above all that are computed: NaN, at once
+
+
 def test_defaults() -> None:
     assert limits.MAX_STEPS == 1 << 44
     assert limits.chosen(None, None) == (limits.machine_memory(), 1 << 44)
