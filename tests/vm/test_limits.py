@@ -356,6 +356,12 @@ WHOLE = {
     "polynomials": ("r3 = aten::special_legendre_polynomial_p(r1, r2)", 2, "np.full((1000, 1), 0.5), np.full((1000, 100), 1e7)"),
     "drawing": ("r2 = aten::multinomial(r1, 20000000, True, None)", 1, "np.ones(5_000_000, np.float32)"),
     "ctc": ("r3 = aten::ctc_loss.IntList(r1, r2, [100000], [20000], 0, 0, False)", 2, "np.full((100_000, 1, 10), -2.3, np.float32), np.full((1, 20_000), 3)"),
+    "a permutation": ("r1 = aten::randperm(150000000, None, None, None, None)", 0, ""),
+    "quantiles": ("r3 = aten::quantile(r1, r2, 0, False)", 2, "numbers(15_000_000), numbers(1000)"),
+    "runs": ("r2, r3, r4 = aten::unique_consecutive(r1, True, True, None)", 1, "numbers(200_000_000)"),
+    "rows that are there once": ("r2, r3, r4 = aten::unique_dim(r1, 0, True, True, True)", 1, "np.zeros((3_000_000, 20), np.float32)"),
+    "softmax of one row": ("r2 = aten::softmax.int(r1, 0, None)", 1, "np.broadcast_to(np.float32(0.5), (600_000_000,))"),
+    "one window": ("r2, r3 = aten::adaptive_max_pool2d(r1, [1, 1])", 1, "np.zeros((1, 1, 24_000, 24_000), np.float32)"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
 }  # fmt: skip
 ENDLESS = {
@@ -372,7 +378,7 @@ ENDLESS = {
     ),
     "a sum": ("forward(self, x):\n a:\n r2 = aten::sum(r1, None)\n jump() -> a", "BIG"),
     **{
-        name: (f"forward(self, {'x, y'[: 4 * count - 3]}):\n {line}\n return(r{count + 1})", arguments)
+        name: (f"forward(self{''.join(f', {x}' for x in 'xy'[:count])}):\n {line}\n return(r{count + 1})", arguments)
         for name, (line, count, arguments) in WHOLE.items()
     },
 }
