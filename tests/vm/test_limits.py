@@ -79,6 +79,9 @@ KEYS = """r2 = dict()
   jump() -> fill
   filled:"""
 EXPANDED_TEXT = "r1 = aten::expand(k0, [600000], False)"
+REPEATS = "r2 = aten::full([1], 1000000, 4, None, None, None)"
+PLACES = "r2 = aten::zeros([1], 4, None, None, None)\n r2 = aten::expand(r2, [1000000], False)"
+REGIONS = "r1 = aten::zeros([1, 1, 10, 10], 6, None, None, None)\n r2 = aten::zeros([1, 5], 6, None, None, None)"
 AGAIN = {
     "slice": (LONG, "r3 = aten::slice.t(r2, 1, None, 1)"),
     "copy": (LONG, "r3 = aten::copy.t(r2)"),
@@ -123,6 +126,18 @@ AGAIN = {
     "copy.dict": (KEYS, "r3 = aten::copy.Dict_int(r2)"),
     "clear": (KEYS, "aten::clear.int(r2)"),
     "str of a tensor": (EXPANDED_TEXT, "r3 = aten::str(r1)"),
+    "arange": ("", "r3 = aten::arange(1000000, 6, None, None, None)"),
+    "linspace": ("", "r3 = aten::linspace(0, 1, 1000000, 6, None, None, None)"),
+    "logspace": ("", "r3 = aten::logspace(0, 1, 1000000, 10.0, 6, None, None, None)"),
+    "tril_indices": ("", "r3 = aten::tril_indices(1000, 1000, 0, None, None, None, None)"),
+    "repeat_interleave": (REPEATS, "r3 = aten::repeat_interleave.Tensor(r2)"),
+    "repeat_interleave of a tensor": (REPEATS, "r3 = aten::repeat_interleave.self_Tensor(k0, r2, None)"),
+    "resize_": ("", "r2 = aten::zeros([1], 6, None, None, None)\n r3 = aten::resize_(r2, [1000000], None)"),
+    "gather": (PLACES, "r3 = aten::gather(k0, 0, r2, False)"),
+    "scatter": (PLACES, "r3 = aten::scatter.value(k0, 0, r2, 1.0)"),
+    "take": (PLACES, "r3 = aten::take(k0, r2)"),
+    "chunk": ("r2 = aten::expand(k0, [100000], False)", "r3 = aten::chunk(r2, 100000, 0)"),
+    "roi_align": (REGIONS, "r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, 1000, False)"),
 }  # fmt: skip
 
 

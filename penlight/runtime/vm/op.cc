@@ -297,6 +297,14 @@ static bool attributes_unpack(const Instance& object) {
   return true;
 }
 
+// Elements of a result that no argument shares: the operator wrote them.
+static int64_t written(const Value& v) {
+  if (v.tag() == Tag::list) return v.list()->refs == 1 ? v.list()->count : 0;
+  if (v.tag() != Tag::tensor) return 0;
+  const TensorObject& t = *v.tensor();
+  return t.refs == 1 && t.storage->refs == 1 ? t.numel() : 0;
+}
+
 Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results, bool nhwc) {
   constexpr int kFew = 24;
   Value few[kFew];
@@ -354,7 +362,11 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   if (settled && looks) PEN_TRY(finish(m));
   c.nhwc = nhwc && !settled && op.writes < 0;
   if (op.outs && op.result_count == 0) return call_into_list(c, run);
+  const int64_t before = m->meter.steps;
   PEN_TRY(op.whole() ? call_with_options(c, run) : run(c));
+  int64_t least = 0;  // steps, whatever it counted itself
+  for (int i = 0; i < op.result_count; ++i) least += written(results[i]);
+  if (least > m->meter.steps - before) PEN_TRY(c.spend(least - (m->meter.steps - before)));
   for (int i = 0; op.writes >= 0 && i < (op.outs ? op.outs : 1); ++i) PEN_TRY(write_back(c, args[op.writes + i], &results[i]));
   return PEN_OK;
 }
