@@ -13,7 +13,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
-from penlight.tools.arrays import load_arrays
+from penlight.tools.arrays import load_arrays, save_arrays
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
 
@@ -222,7 +222,7 @@ def top_labels(p: np.ndarray, count: int) -> list[tuple[int, float]]:
 
 def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
     if path.suffix == ".npz":
-        np.savez(path, **outputs)  # type: ignore[arg-type]
+        save_arrays(path, outputs)
     elif len(outputs) == 1:
         np.save(path, next(iter(outputs.values())))
     else:
