@@ -10,6 +10,8 @@ Resizing and cropping round as torchvision's transforms do on Pillow images. The
 from __future__ import annotations
 
 import os
+import struct
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,16 @@ if TYPE_CHECKING:
 INTERPOLATIONS = ("nearest", "bilinear", "bicubic", "lanczos", "box", "hamming")
 COLORS = {"RGB": 3, "BGR": 3, "L": 1}  # name -> channels
 LAYOUTS = ("NCHW", "NHWC")
+_MOST_PIXELS = (
+    1 << 27
+)  # about where Pillow refuses to open an image; of one that is a single row, the shorter side grows as the longer does
+_ORIENTATION = 0x0112  # a tag of Exif
+_PROGRAMS = ("EPS",)  # PostScript, for which Pillow starts an interpreter
+# What Pillow's readers end with where a file is damaged or hostile, beside errors of the system.
+_UNREADABLE = (
+    OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError, MemoryError,
+    AssertionError, struct.error, zlib.error,
+)  # fmt: skip
 
 
 class PreprocessingError(PenlightError, ValueError):
@@ -99,26 +111,25 @@ class Preprocessing:
     def _open(self, image: str | os.PathLike[str] | np.ndarray | Image) -> Image:
         try:
             from PIL import Image as pillow
-            from PIL import ImageOps
         except ImportError:
             raise PreprocessingError("reading images needs Pillow: pip install pillow") from None
+        mode = "L" if self.color == "L" else "RGB"
         if isinstance(image, np.ndarray):
             if image.dtype != np.uint8:
                 raise PreprocessingError(f"an image array: expected dtype uint8, got {image.dtype}")
-            picture = pillow.fromarray(image)
-        elif isinstance(image, (str, os.PathLike)):
-            check_path(image)
-            try:
-                picture = pillow.open(image)
-                # A photograph taken with the phone turned carries its rotation as a tag.
-                picture = ImageOps.exif_transpose(picture)
-            except FileNotFoundError:
-                raise PreprocessingError(f"{os.fspath(image)}: no such file") from None
-            except (OSError, ValueError, SyntaxError, pillow.DecompressionBombError) as e:
-                raise PreprocessingError(f"{os.fspath(image)}: not an image that can be read ({e})") from None
-        else:
-            picture = image
-        return picture.convert("L" if self.color == "L" else "RGB")
+            return pillow.fromarray(image).convert(mode)
+        if not isinstance(image, (str, os.PathLike)):
+            return image.convert(mode)
+        check_path(image)
+        try:
+            with pillow.open(image) as picture:
+                if picture.format in _PROGRAMS:
+                    raise ValueError(f"{picture.format} is a program that draws one, and no program is run")
+                return _upright(picture).convert(mode)
+        except FileNotFoundError:
+            raise PreprocessingError(f"{os.fspath(image)}: no such file") from None
+        except (*_UNREADABLE, pillow.DecompressionBombError) as e:
+            raise PreprocessingError(f"{os.fspath(image)}: not an image that can be read ({e})") from None
 
     def resized(self, picture: Image) -> Image:
         if self.resize is None:
@@ -131,6 +142,10 @@ class Preprocessing:
             size = (self.resize, other) if picture.width <= picture.height else (other, self.resize)
         else:
             size = (self.resize[1], self.resize[0])
+        if size[0] * size[1] > _MOST_PIXELS:
+            raise PreprocessingError(
+                f"an image of {picture.width} x {picture.height} would be {size[0]} x {size[1]} after resize"
+            )
         return picture.resize(size, Resampling[self.interpolation.upper()])
 
     def crop_centre(self, picture: Image) -> Image:
@@ -145,6 +160,17 @@ class Preprocessing:
             picture = ImageOps.expand(picture, (across // 2, down // 2, (across + 1) // 2, (down + 1) // 2))
         left, top = round((picture.width - width) / 2), round((picture.height - height) / 2)
         return picture.crop((left, top, left + width, top + height))
+
+
+def _upright(picture: Image) -> Image:
+    """A photograph taken with the phone turned carries its rotation as a tag. Other tags are not looked at: whatever they hold."""
+    from PIL.Image import Transpose
+
+    turned = {
+        2: Transpose.FLIP_LEFT_RIGHT, 3: Transpose.ROTATE_180, 4: Transpose.FLIP_TOP_BOTTOM, 5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270, 7: Transpose.TRANSVERSE, 8: Transpose.ROTATE_90,
+    }.get(picture.getexif().get(_ORIENTATION, 1))  # fmt: skip
+    return picture if turned is None else picture.transpose(turned)
 
 
 def _check(name: str, right: bool, expected: str, got: object) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +115,43 @@ def test_errors_in_metadata(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(PreprocessingError) as caught:
         Preprocessing.from_metadata(fields)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(("tag", "kind"), [(0x010E, 5), (0x010E, 12), (0xA005, 2), (0xA005, 7)])
+def test_tags_that_cannot_be_written_again(tag: int, kind: int, tmp_path: Path) -> None:
+    """A caption that is a fraction, a place that is text: how the photograph is turned was found, and all of them written anew without it."""
+    entries = struct.pack("<HHI4sHHIHH", tag, kind, 1, bytes(4), 0x0112, 3, 1, 6, 0)
+    image = pillow.fromarray(np.arange(6 * 4 * 3, dtype=np.uint8).reshape(6, 4, 3))
+    image.save(tmp_path / "photo.jpg", exif=b"Exif\0\0II*\0" + struct.pack("<IH", 8, 2) + entries + bytes(40))
+    assert Preprocessing()(tmp_path / "photo.jpg").shape == (1, 3, 4, 6)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"DDS " + struct.pack("<I", 124) + bytes(120), b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n"],
+    ids=["no pixel format", "a program"],
+)  # fmt: skip
+def test_files_that_are_no_images(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "photo.jpg").write_bytes(data)
+    with pytest.raises(PreprocessingError, match="photo.jpg: not an image that can be read"):
+        Preprocessing()(tmp_path / "photo.jpg")
+
+
+def test_no_interpreter_of_postscript_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[Any] = []
+    monkeypatch.setattr("PIL.EpsImagePlugin.Ghostscript", lambda *given, **_: started.append(given))
+    image = pillow.fromarray(np.zeros((4, 4, 3), np.uint8))
+    image.save(tmp_path / "photo.eps")
+    with pytest.raises(PreprocessingError, match="no program is run"):
+        Preprocessing()(tmp_path / "photo.eps")
+    assert not started
+
+
+def test_one_long_row_does_not_grow_without_end(tmp_path: Path) -> None:
+    """A file of 200 bytes was 256 x 15,360,000 pixels: 12 GB."""
+    pillow.fromarray(np.zeros((1, 60_000), np.uint8)).save(tmp_path / "row.png")
+    with pytest.raises(PreprocessingError, match="an image of 60000 x 1 would be 15360000 x 256 after resize"):
+        Preprocessing(resize=256, crop=224)(tmp_path / "row.png")
 
 
 def test_errors_in_images(tmp_path: Path) -> None:

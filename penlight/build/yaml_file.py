@@ -54,12 +54,15 @@ def _yaml() -> Any:
 
 
 def _loader(yaml: Any) -> Any:
-    """Safe, and without merge keys (<<), which no tracer writes: a few lines of them make billions of entries."""
+    """Safe, and without what no tracer writes: merge keys (<<), of which a few lines make billions of entries, and numbers and dates, of
+    which some take long to read (1:59:59 has base 60) and others cannot be said again. They are read as text."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
         def flatten_mapping(self, node: Any) -> None:
             pass
 
+    for kind in ("int", "float", "timestamp"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{kind}", yaml.SafeLoader.construct_yaml_str)
     return Loader
 
 
@@ -151,7 +154,7 @@ def _of_tags(path: Any, tags: Iterable[str]) -> Selection:
 
 def _names_in_list(path: Any, items: list[Any]) -> set[str]:
     # Of a list or a map its kind alone: aliases may nest it so that its text never ends.
-    told = (str(item) if isinstance(item, (str, int, float)) else _kind(item) for item in items)
+    told = (item[:80] if isinstance(item, str) else _kind(item) for item in items)
     if wrong := [item for item in told if "::" not in item]:
         raise YamlError(f"{path}: expected operators such as aten::add.Tensor, got {', '.join(wrong)}")
     return {name for item in items for name in ([item] if is_known(item) else _overloads(item))}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-import zlib
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import click
 import numpy as np
@@ -15,8 +13,9 @@ import numpy as np
 import penlight
 from penlight.errors import QuantizationError
 from penlight.file_kinds import file_kind
-from penlight.paths import check_path, text_of
+from penlight.paths import text_of
 from penlight.preprocess import Preprocessing, PreprocessingError
+from penlight.tools.arrays import load_arrays
 from penlight.tools.optimize import described
 from penlight.tools.options import (
     check_output,
@@ -130,7 +129,7 @@ def quantize_command(
             stage("reading what to calibrate on")
             batches = _batches(images, arrays, count, steps, stage)
         else:
-            batches = [_array(path) for path in arrays]  # an example, which only scripts do without
+            batches = [load_arrays(path) for path in arrays]  # an example, which only scripts do without
         stage("starting PyTorch")
         import torch  # noqa: F401 (seconds, which would else count as capturing)
 
@@ -167,7 +166,7 @@ def _batches(
     if bool(images) == bool(arrays):
         raise click.UsageError("give images to calibrate on (--images DIR), or arrays (--input); one of the two")
     if arrays:
-        return [_array(path) for path in arrays]
+        return [load_arrays(path) for path in arrays]
     if steps is None:
         raise click.UsageError(
             "it is not known how images are prepared for this model. Say it here: --imagenet, or --resize, --crop, --mean, --std"
@@ -200,12 +199,3 @@ def _files(images: tuple[Path, ...], count: int) -> list[Path]:
         raise click.UsageError(f"--images: no image files in {', '.join(map(str, images))} ({', '.join(IMAGES)})")
     places = np.linspace(0, len(found) - 1, min(count, len(found))).round().astype(int)
     return [found[i] for i in places]
-
-
-def _array(path: Path) -> Any:
-    try:
-        check_path(path)
-        loaded = np.load(path, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, EOFError, BadZipFile, zlib.error) as e:
-        raise click.UsageError(f"--input: {path} is not an array saved by numpy ({e})") from None

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import click
 import numpy as np
 
 import penlight
 from penlight.file.contents import Port
-from penlight.paths import check_path, replace_file
 from penlight.preprocess import Preprocessing
+from penlight.tools.arrays import load_arrays, save_arrays
 from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
 from penlight.tools.screen import heading, in_seconds, screen, table
 
@@ -146,13 +145,7 @@ def read_arrays(given: tuple[str, ...], inputs: tuple[Any, ...]) -> list[np.ndar
             raise click.UsageError(f"--input: no input {name!r}; the model takes {', '.join(map(str, inputs))}")
         if name in named:
             raise click.UsageError(f"--input: {name!r} twice")
-        try:
-            check_path(path)
-            array = np.load(path, allow_pickle=False)
-        except FileNotFoundError:
-            raise click.UsageError(f"--input: no such file: {path}") from None
-        except (OSError, ValueError, EOFError) as e:
-            raise click.UsageError(f"--input: {path} is not an array saved by numpy ({e})") from None
+        array = load_arrays(path)
         if not isinstance(array, np.ndarray):
             raise click.UsageError(f"--input: {path} holds several arrays; save each as .npy")
         if name:
@@ -233,14 +226,4 @@ def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
             f"--output: the model gives {len(outputs)} arrays ({', '.join(outputs)}): use a name that ends in .npz"
         )
 
-    def write(out: IO[bytes]) -> int:
-        if path.suffix == ".npz":
-            with zipfile.ZipFile(out, "w") as archive:  # np.savez takes names as keywords, and one may be "file"
-                for name, array in outputs.items():
-                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                        np.lib.format.write_array(entry, array)
-        else:
-            np.lib.format.write_array(out, next(iter(outputs.values())))
-        return out.tell()
-
-    replace_file(path, write)
+    save_arrays(path, outputs)

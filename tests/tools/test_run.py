@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import penlight
+from penlight.file.writer import to_array
 from penlight.preprocess import Preprocessing
 from penlight.tools.run import named_arrays, probabilities, top_labels
+from tests.file.assemble import program
 from tests.tools.call import Penlight
 
 
@@ -96,6 +98,34 @@ def test_what_goes_wrong(penlight_command: Penlight, files: Path, classifier: Pa
         assert message in told.err, (message, told.err)
         assert told.code == code, message
         assert "Traceback" not in told.err
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "a/b", "\ud800"])
+def test_outputs_may_have_any_name(penlight_command: Penlight, name: str, tmp_path: Path) -> None:
+    """What an output is called is the file's word: numpy's savez wrote to where one called "file" said."""
+    text = f"forward(self, x):\n r2 = dict({name!r}, r1, 'b', r1)\n return(r2)"
+    (tmp_path / "m.pen").write_bytes(to_array(program(text)))
+    np.save(tmp_path / "x.npy", np.arange(3, dtype=np.float32))
+    told = penlight_command("run", tmp_path / "m.pen", "--input", tmp_path / "x.npy", "--output", tmp_path / "y.npz")
+    assert told.code == 0, told.err
+    with np.load(tmp_path / "y.npz") as saved:
+        assert [saved[key].tolist() for key in saved.files] == [[0, 1, 2], [0, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{'descr':'<f4','fortran_order':False,'shape':(1000000000000000,)}", b"{'shape':(99999999999999999999999,),'descr':'<f4','fortran_order':False}",
+        b"(" * 5000, b"-" * 5000, b"{[]:1}", b"\t\n  1\n 2",
+    ],
+    ids=["terabytes", "more than a number", "open", "nested", "no key", "indented"],
+)  # fmt: skip
+def test_headers_of_arrays_that_are_none(penlight_command: Penlight, two: Path, header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    (tmp_path / "x.npz").write_bytes(b"PK\x05\x06" + b"\xff" * 18)
+    for file in ("x.npy", "x.npz"):
+        told = penlight_command("run", two, "--input", tmp_path / file)
+        assert (told.code, "not an array saved by numpy" in told.err) == (2, True), told.err
 
 
 def test_probabilities() -> None:

@@ -79,6 +79,9 @@ KEYS = """r2 = dict()
   jump() -> fill
   filled:"""
 EXPANDED_TEXT = "r1 = aten::expand(k0, [600000], False)"
+REPEATS = "r2 = aten::full([1], 1000000, 4, None, None, None)"
+PLACES = "r2 = aten::zeros([1], 4, None, None, None)\n r2 = aten::expand(r2, [1000000], False)"
+REGIONS = "r1 = aten::zeros([1, 1, 10, 10], 6, None, None, None)\n r2 = aten::zeros([1, 5], 6, None, None, None)"
 AGAIN = {
     "slice": (LONG, "r3 = aten::slice.t(r2, 1, None, 1)"),
     "copy": (LONG, "r3 = aten::copy.t(r2)"),
@@ -123,6 +126,18 @@ AGAIN = {
     "copy.dict": (KEYS, "r3 = aten::copy.Dict_int(r2)"),
     "clear": (KEYS, "aten::clear.int(r2)"),
     "str of a tensor": (EXPANDED_TEXT, "r3 = aten::str(r1)"),
+    "arange": ("", "r3 = aten::arange(1000000, 6, None, None, None)"),
+    "linspace": ("", "r3 = aten::linspace(0, 1, 1000000, 6, None, None, None)"),
+    "logspace": ("", "r3 = aten::logspace(0, 1, 1000000, 10.0, 6, None, None, None)"),
+    "tril_indices": ("", "r3 = aten::tril_indices(1000, 1000, 0, None, None, None, None)"),
+    "repeat_interleave": (REPEATS, "r3 = aten::repeat_interleave.Tensor(r2)"),
+    "repeat_interleave of a tensor": (REPEATS, "r3 = aten::repeat_interleave.self_Tensor(k0, r2, None)"),
+    "resize_": ("", "r2 = aten::zeros([1], 6, None, None, None)\n r3 = aten::resize_(r2, [1000000], None)"),
+    "gather": (PLACES, "r3 = aten::gather(k0, 0, r2, False)"),
+    "scatter": (PLACES, "r3 = aten::scatter.value(k0, 0, r2, 1.0)"),
+    "take": (PLACES, "r3 = aten::take(k0, r2)"),
+    "chunk": ("r2 = aten::expand(k0, [100000], False)", "r3 = aten::chunk(r2, 100000, 0)"),
+    "roi_align": (REGIONS, "r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, 1000, False)"),
 }  # fmt: skip
 
 
@@ -249,6 +264,36 @@ def test_degrees_of_polynomials_count_as_steps(call: str, n: Any) -> None:
     load(text.replace("1000)", "1000000000)"), max_steps=1000)(*big)
 
 
+class Branching(torch.nn.Module):
+    """Code with a branch, of which the rest is planned: a polynomial, and numbers at many places of one."""
+
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            x = torch.special.laguerre_polynomial_l(x, n).relu().sigmoid().tanh()
+            x = (x.expand(1000, x.size(1)) * 2.0).sum(0).exp().neg().abs().sqrt()
+        return x
+
+
+def test_planned_parts_of_code_count_as_steps() -> None:
+    """All elements on the way, not those of the arguments alone; and degrees, which are data."""
+    x = np.full((1, 10), 0.25, np.float32)
+    file = penlight.optimize(torch.jit.script(Branching()), (torch.from_numpy(x), torch.ones(1, 1))).to_bytes()
+
+    def run(degree: float, steps: int) -> None:
+        model = penlight.load(file, threads=1, max_steps=steps)
+        model(x, np.full((1, 1), degree, np.float32))
+        assert [(part.taken, part.failed) for part in model.planned_parts] == [(1, 0)]
+
+    run(3, 100_000)
+    with pytest.raises(penlight.RunError, match=r"at most 9000 steps \(max_steps\)"):
+        run(3, 9000)
+    run(2e4, 300_000)
+    with pytest.raises(penlight.RunError, match=r"at most 190000 steps \(max_steps\)") as error:
+        run(2e4, 190_000)
+    assert (error.value.op, error.value.status) == ("laguerre_l.f64", "limit")
+    run(1e9, 100_000)  # above all that are computed: NaN, at once
+
+
 def test_defaults() -> None:
     assert limits.MAX_STEPS == 1 << 44
     assert limits.chosen(None, None) == (limits.machine_memory(), 1 << 44)
@@ -326,6 +371,12 @@ WHOLE = {
     "polynomials": ("r3 = aten::special_legendre_polynomial_p(r1, r2)", 2, "np.full((1000, 1), 0.5), np.full((1000, 100), 1e7)"),
     "drawing": ("r2 = aten::multinomial(r1, 20000000, True, None)", 1, "np.ones(5_000_000, np.float32)"),
     "ctc": ("r3 = aten::ctc_loss.IntList(r1, r2, [100000], [20000], 0, 0, False)", 2, "np.full((100_000, 1, 10), -2.3, np.float32), np.full((1, 20_000), 3)"),
+    "a permutation": ("r1 = aten::randperm(150000000, None, None, None, None)", 0, ""),
+    "quantiles": ("r3 = aten::quantile(r1, r2, 0, False)", 2, "numbers(15_000_000), numbers(1000)"),
+    "runs": ("r2, r3, r4 = aten::unique_consecutive(r1, True, True, None)", 1, "numbers(200_000_000)"),
+    "rows that are there once": ("r2, r3, r4 = aten::unique_dim(r1, 0, True, True, True)", 1, "np.zeros((3_000_000, 20), np.float32)"),
+    "softmax of one row": ("r2 = aten::softmax.int(r1, 0, None)", 1, "np.broadcast_to(np.float32(0.5), (600_000_000,))"),
+    "one window": ("r2, r3 = aten::adaptive_max_pool2d(r1, [1, 1])", 1, "np.zeros((1, 1, 24_000, 24_000), np.float32)"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
 }  # fmt: skip
 ENDLESS = {
@@ -342,7 +393,7 @@ ENDLESS = {
     ),
     "a sum": ("forward(self, x):\n a:\n r2 = aten::sum(r1, None)\n jump() -> a", "BIG"),
     **{
-        name: (f"forward(self, {'x, y'[: 4 * count - 3]}):\n {line}\n return(r{count + 1})", arguments)
+        name: (f"forward(self{''.join(f', {x}' for x in 'xy'[:count])}):\n {line}\n return(r{count + 1})", arguments)
         for name, (line, count, arguments) in WHOLE.items()
     },
 }

@@ -58,6 +58,7 @@ static void find_runs(const Run& r) {
   auto begins = [&](int64_t i) {
     return i == 0 || (p.width == 1 ? differs(i) : !same_row(x + (i - 1) * p.width, x + i * p.width, p.width));
   };
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.parts.count, p.parts.tasks, task);
     if (r.phase == 0) {
@@ -100,7 +101,7 @@ static void find_runs(const Run& r) {
         number(i);
       }
     }
-    while (i < p.parts.count && !begins(i)) ++i;
+    while (i < p.parts.count && !begins(i) && !patience.ends(p.width)) ++i;
     ends[run] = i;
     for (int64_t k = run; k > first_run; --k) ends[k] -= ends[k - 1];
     ends[first_run] -= first;

@@ -26,9 +26,11 @@ struct Slices {
 
 // What is different of its neighbour before it, in the order of `order`. Fills inverse (n) and counts (per kept one), and gives the
 // number kept; kept[k] is the k-th one's place.
-static int64_t group(const Slices& slices, const int64_t* order, int64_t n, int64_t* kept, int64_t* inverse, int64_t* counts) {
+static Status group(const Call& c, const Slices& slices, const int64_t* order, int64_t n, int64_t* kept, int64_t* inverse, int64_t* counts,
+                    int64_t* number) {
   int64_t count = 0;
   for (int64_t i = 0; i < n; ++i) {
+    PEN_TRY(c.walk(slices.width));
     if (i == 0 || slices.compare(order[i - 1], order[i]) != 0) {
       kept[count] = order[i];
       counts[count++] = 0;
@@ -36,7 +38,8 @@ static int64_t group(const Slices& slices, const int64_t* order, int64_t n, int6
     inverse[order[i]] = count - 1;
     ++counts[count - 1];
   }
-  return count;
+  *number = count;
+  return PEN_OK;
 }
 
 // Result 0: the slices kept, in the tensor's shape but for `dim` (-1: of all elements, a row); then places and counts where asked for.
@@ -78,9 +81,11 @@ static Status give_unique(Call& c, int dim, bool in_order, bool with_inverse, bo
   } else {
     for (int64_t i = 0; i < n; ++i) order->as<int64_t>()[i] = i;
     if (!in_order)
-      merge_sort(order->as<int64_t>(), kept->as<int64_t>(), n, [&](int64_t a, int64_t b) { return slices.compare(a, b) == -1; });
+      PEN_TRY(merge_sort(c, order->as<int64_t>(), kept->as<int64_t>(), n, width,
+                         [&](int64_t a, int64_t b) { return slices.compare(a, b) == -1; }));
   }
-  int64_t count = group(slices, order->as<int64_t>(), n, kept->as<int64_t>(), inverse->as<int64_t>(), counts->as<int64_t>());
+  int64_t count = 0;
+  PEN_TRY(group(c, slices, order->as<int64_t>(), n, kept->as<int64_t>(), inverse->as<int64_t>(), counts->as<int64_t>(), &count));
   // The slices kept, and the dim back in its place.
   int64_t bytes = width * dtype_size(t.dtype());
   Shape made = turned;
@@ -88,8 +93,10 @@ static Status give_unique(Call& c, int dim, bool in_order, bool with_inverse, bo
   made.dims[0] = count;
   Value chosen;
   PEN_TRY(make_fresh(c, t.dtype(), made, Format::contiguous, nullptr, &chosen));
-  for (int64_t i = 0; i < count; ++i)
+  for (int64_t i = 0; i < count; ++i) {
+    PEN_TRY(c.walk(width));
     memcpy(chosen.tensor()->data() + i * bytes, slices.data + kept->as<int64_t>()[i] * bytes, static_cast<size_t>(bytes));
+  }
   if (dim > 0) {
     Shape back;
     back.rank = t.rank();

@@ -95,15 +95,19 @@ static inline void put_elements(const Run& r) {
     for (int t = 0; t < 3; ++t) start[t] = first * walk.steps[t][p.cut];
   }
   const int inner = walk.rank - 1;
+  const int64_t index_step = walk.steps[0][inner], step = walk.steps[1][inner], y_step = walk.steps[2][inner];
+  Patience patience(r);
   walk.rows(0, walk.numel(), [&](int64_t n, const int64_t* at) {
-    T* y = r.out[0].as<T>() + start[2] + at[2];
-    const T* value = r.in[1].as<T>() + start[1] + at[1];
-    const int64_t* offsets = reinterpret_cast<const int64_t*>(r.shared) + start[0] + at[0];
-    auto place = [offsets](int64_t i) { return offsets[i]; };
-    if (walk.steps[0][inner] == 0)
-      put_row<true, kNumbers>(p.how, y, walk.steps[2][inner], place, value, walk.steps[1][inner], n);
-    else
-      put_row<false, kNumbers>(p.how, y, walk.steps[2][inner], place, value, walk.steps[1][inner], n);
+    in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+      T* y = r.out[0].as<T>() + start[2] + at[2] + begin * y_step;
+      const T* value = r.in[1].as<T>() + start[1] + at[1] + begin * step;
+      const int64_t* offsets = reinterpret_cast<const int64_t*>(r.shared) + start[0] + at[0] + begin * index_step;
+      auto place = [offsets](int64_t i) { return offsets[i]; };
+      if (index_step == 0)
+        put_row<true, kNumbers>(p.how, y, y_step, place, value, step, end - begin);
+      else
+        put_row<false, kNumbers>(p.how, y, y_step, place, value, step, end - begin);
+    });
   });
 }
 

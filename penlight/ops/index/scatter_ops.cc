@@ -26,8 +26,10 @@ static Status for_indices(const Call& c, const TensorObject& index, int dim, con
   const bool is_long = index.dtype() == DType::i64;
   int64_t wrong = 0;
   bool failed = false;
+  Status status = PEN_OK;
   w.rows(0, w.numel(), [&](int64_t n, const int64_t* offsets) {
-    for (int64_t k = 0; k < n && !failed; ++k) {
+    for (int64_t k = 0; k < n && !failed && status == PEN_OK; ++k) {
+      status = c.walk(1);
       int64_t from = offsets[0] + k * w.steps[0][inner], at = is_long ? index.as<int64_t>()[from] : index.as<int32_t>()[from];
       if (at < 0 || at >= size) {
         failed = true;
@@ -37,7 +39,7 @@ static Status for_indices(const Call& c, const TensorObject& index, int dim, con
       place(offsets[1] + k * w.steps[1][inner] + at * stride, offsets[2] + k * w.steps[2][inner]);
     }
   });
-  return failed ? out_of_range(c, wrong, dim, size) : PEN_OK;
+  return failed ? out_of_range(c, wrong, dim, size) : status;
 }
 // index (argument 2) has x's rank and, but along dim, is nowhere larger than `bound` is.
 static Status check_index(const Call& c, const TensorObject& index, const TensorObject& x, const TensorObject* bound, int dim,
@@ -267,6 +269,7 @@ static Status for_places(const Call& c, const TensorObject& x, const TensorObjec
   const int64_t* at = row_major.tensor()->as<int64_t>();
   const Tensor t = x.view();
   for (int64_t i = 0; i < count; ++i) {
+    PEN_TRY(c.walk(1));
     if (at[i] < -numel || at[i] >= numel)
       return c.raise("IndexError: out of range: tried to access index %lld on a tensor of %lld elements.", static_cast<long long>(at[i]),
                      static_cast<long long>(numel));

@@ -46,7 +46,10 @@ static Status select_slices(const Call& c, const TensorObject& x, int dim, const
     int64_t index[kMaxRank] = {}, from = 0;
     char* to = y.data();
     for (int64_t o = 0; o < outer; ++o) {
-      for (int64_t i = 0; i < count; ++i, to += inner * size) copy_run(to, x.data() + (from + at[i] * stride) * size, inner, 1, 1, size);
+      for (int64_t i = 0; i < count; ++i, to += inner * size) {
+        PEN_TRY(c.walk(1 + inner / 16));
+        copy_run(to, x.data() + (from + at[i] * stride) * size, inner, 1, 1, size);
+      }
       for (int d = dim - 1; d >= 0; --d) {
         from += x.shape.strides[d];
         if (++index[d] < x.dim(d)) break;
@@ -106,6 +109,7 @@ static Status write_slices(const Call& c, TensorObject* x, int dim, const Value&
   for (int64_t i = 0; i < count; ++i) {
     Tensor to = slice_at(x->view(), dim, at[i]), from = slice_at(source, dim, i);
     if (to.numel() == 0) return PEN_OK;
+    PEN_TRY(c.walk(to.numel()));
     if (how == Combine::set) {
       PEN_TRY(move_elements(c, to, from));
       continue;

@@ -26,7 +26,7 @@ static PEN_INLINE void pool_channels(const PoolWindow<float>& w, int64_t c, floa
   for (int u = 0; u < U; ++u) acc[u] = Op::start();
   for (int64_t k = 0; k < w.depth; ++k) {
     const float* row = w.x + c + k * w.plane;
-    for (int64_t i = 0; i < w.height; ++i, row += w.row) {
+    for (int64_t i = 0; i < w.height && !w.ends(); ++i, row += w.row) {
       const float* p = row;
       for (int64_t j = 0; j < w.width; ++j, p += w.column) {
 #pragma GCC unroll 4
@@ -62,7 +62,7 @@ static __attribute__((noinline)) void pool(const Run& r) {
 static PEN_INLINE void place_maximum(const PoolWindow<float>& w, int64_t c, int64_t lanes, float* y, int64_t* indices) {
   V best = set1(-__builtin_inff()), place = from_bits(set1i(static_cast<int32_t>(w.first)));
   for (int64_t k = 0; k < w.depth; ++k) {
-    for (int64_t i = 0; i < w.height; ++i) {
+    for (int64_t i = 0; i < w.height && !w.ends(); ++i) {
       const float* p = w.x + c + k * w.plane + i * w.row;
       int32_t number = static_cast<int32_t>(w.first + k * w.plane_number + i * w.row_number);
       for (int64_t j = 0; j < w.width; ++j, p += w.column, number += static_cast<int32_t>(w.column_number)) {

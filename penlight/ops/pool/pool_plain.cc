@@ -7,7 +7,7 @@ namespace pen {
 template <class T, class Tap>
 static PEN_INLINE void each_tap(const PoolWindow<T>& w, int64_t c, const Tap& tap) {
   for (int64_t k = 0; k < w.depth; ++k)
-    for (int64_t i = 0; i < w.height; ++i)
+    for (int64_t i = 0; i < w.height && !w.ends(); ++i)
       for (int64_t j = 0; j < w.width; ++j)
         tap(w.x[c + k * w.plane + i * w.row + j * w.column], w.first + k * w.plane_number + i * w.row_number + j * w.column_number);
 }

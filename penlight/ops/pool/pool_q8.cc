@@ -11,7 +11,7 @@ template <class Pixel>
 static PEN_INLINE void each_pixel(const PoolWindow<uint8_t>& w, const Pixel& pixel) {
   for (int64_t k = 0; k < w.depth; ++k) {
     const uint8_t* row = w.x + k * w.plane;
-    for (int64_t i = 0; i < w.height; ++i, row += w.row) {
+    for (int64_t i = 0; i < w.height && !w.ends(); ++i, row += w.row) {
       const uint8_t* p = row;
       for (int64_t j = 0; j < w.width; ++j, p += w.column) pixel(p);
     }

@@ -54,7 +54,11 @@ struct PoolWindow {
   int64_t first;                                    // the first pixel's number in the image
   int64_t plane_number, row_number, column_number;  // from one's number to the next
   int64_t divisor;
+  Patience* patience;  // null: it takes no time
+  // Asked at each row: of a window that is a whole image too.
+  PEN_INLINE bool ends() const { return kAsks && patience && patience->ends(width); }
 };
+constexpr int64_t kLargeWindow = 1 << 20;
 
 // Calls pixel(window, output, index) for every output pixel of the tasks; the last two are offsets into r.out.
 template <class T, class Pixel>
@@ -80,7 +84,9 @@ static PEN_INLINE void pool_windows(const Run& r, const Pixel& pixel) {
     window.height = sy.count;
     for (int64_t ox = 0; ox < p.out[1]; ++ox, out += p.out_step[1], index += p.index_step[1]) {
       PoolSpan sx = pool_span(p, 1, ox);
-      if (patience.ends(sz.count * sy.count * sx.count * r.out[0].dims[1])) return;
+      const int64_t pixels = sz.count * sy.count * sx.count;
+      if (patience.ends(pixels * r.out[0].dims[1])) return;
+      window.patience = pixels < kLargeWindow ? nullptr : &patience;
       window.x = in + sx.start * p.in_step[1];
       window.width = sx.count;
       window.first = (sz.start * h + sy.start) * w + sx.start;

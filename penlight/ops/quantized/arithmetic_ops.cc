@@ -46,9 +46,9 @@ static Status binary(Call& c, const char* key, const char* real_key, double scal
   Value result = Value::own(g.take(0));
   if (relu && !result.is_none()) {
     uint8_t* to = result.tensor()->as<uint8_t>();
-    in_parts(c, result.tensor()->storage->bytes, 1 << 16, [=](int64_t begin, int64_t end) {
+    PEN_TRY(in_parts(c, result.tensor()->storage->bytes, 1 << 16, [=](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) to[i] = to[i] < least ? static_cast<uint8_t>(least) : to[i];
-    });
+    }));
   }
   PEN_TRY(from_bytes(c, dtype, order, scale, zero, &result));
   return c.give(static_cast<Value&&>(result));

@@ -135,9 +135,9 @@ static Status embedding(Call& c, int bits) {
   for (int64_t i = 0; i < at.count; ++i)
     if (at[i] < 0 || at[i] >= t.rows)
       return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(at[i]), static_cast<long long>(t.rows));
-  in_parts(c, at.count, 1 + 4096 / (t.columns + 1), [&](int64_t begin, int64_t end) {
+  PEN_TRY(in_parts(c, at.count, 1 + 4096 / (t.columns + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) add_row(t, at[i], 1.0f, to + i * t.columns);
-  });
+  }));
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(embedding_byte,

@@ -22,7 +22,7 @@ static Status fake(Call& c, int axis, const double* scales, const double* zeros,
   float* to = made.tensor()->as<float>();
   uint8_t* inside = with_mask ? mask.tensor()->as<uint8_t>() : nullptr;
   double least = static_cast<double>(low), most = static_cast<double>(high);
-  in_parts(c, x.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
+  PEN_TRY(in_parts(c, x.numel(), 1 << 14, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t k = axis < 0 ? 0 : i / inner % channels;
       float scale = static_cast<float>(scales[k]), inverse = 1.0f / scale, zero = static_cast<float>(zeros[k]);
@@ -32,7 +32,7 @@ static Status fake(Call& c, int axis, const double* scales, const double* zeros,
       level = level < most_f ? level : most_f;
       to[i] = (level - zero) * scale;
     }
-  });
+  }));
   PEN_TRY(c.give(static_cast<Value&&>(made), 0));
   return with_mask ? c.give(static_cast<Value&&>(mask), 1) : PEN_OK;
 }

@@ -38,14 +38,14 @@ static int32_t* sums_of(const Filter& f, const TensorObject& packed) {
   return reinterpret_cast<int32_t*>(packed.data() + round_up(packed_bytes(f.layout(), packed.shape, f.groups), 64));
 }
 
-static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
+static Status fill(const Call& c, const Filter& f, const TensorObject& packed) {
   const TensorObject& w = *f.w.tensor;
   const int64_t *steps = w.shape.strides, output_step = steps[f.turned ? 1 : 0], input_step = steps[f.turned ? 0 : 1];
   const int64_t inputs = packed.dim(1);
   const int64_t panels = (f.outputs + 15) / 16, depth = round_up(f.kernel[0] * f.kernel[1] * f.kernel[2] * inputs, 4);
   int32_t* sums = sums_of(f, packed);
   const bool depthwise = f.depthwise();
-  in_parts(c, f.w.outputs, 16, [&](int64_t begin, int64_t end) {
+  PEN_TRY(in_parts(c, f.w.outputs, 16, [&](int64_t begin, int64_t end) {
     for (int64_t o = begin; o < end; ++o) {
       const int64_t group = o / f.outputs, column = depthwise ? o : o % f.outputs, zero = f.w.zero(o);
       const int8_t* from = w.as<int8_t>() + (f.turned ? group * f.inputs * input_step + column * output_step : o * output_step);
@@ -67,7 +67,8 @@ static void fill(const Call& c, const Filter& f, const TensorObject& packed) {
             }
       sums[o] = static_cast<int32_t>(sum);
     }
-  });
+  }));
+  return PEN_OK;
 }
 
 static Status pack(const Call& c, const Filter& f, Value* to) {
@@ -88,7 +89,7 @@ static Status pack(const Call& c, const Filter& f, Value* to) {
   storage_release(storage);
   if (to->is_none()) return c.out_of_memory();
   memset(to->tensor()->data(), 0, static_cast<size_t>(bytes));
-  fill(c, f, *to->tensor());
+  PEN_TRY(fill(c, f, *to->tensor()));
   keep_packed(c, w, w.view(), made, f.groups, to->tensor());
   return PEN_OK;
 }

@@ -105,8 +105,8 @@ TensorObject* ordered(const Call& c, const TensorObject& t, Order order, Status*
   return made;
 }
 
-static void flip_signs(const Call& c, const char* from, char* to, int64_t bytes) {
-  in_parts(c, bytes, 1 << 16, [=](int64_t begin, int64_t end) {
+static Status flip_signs(const Call& c, const char* from, char* to, int64_t bytes) {
+  return in_parts(c, bytes, 1 << 16, [=](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = static_cast<char>(from[i] ^ 0x80);
   });
 }
@@ -119,7 +119,7 @@ Status bytes_of(const Call& c, const TensorObject& t, Order order, Value* to, Af
   Value dense = *to;
   *to = Value::own(ordered_create(DType::u8, t.rank(), t.shape.dims, order));
   if (to->is_none()) return c.out_of_memory();
-  flip_signs(c, dense.tensor()->data(), to->tensor()->data(), t.numel());
+  PEN_TRY(flip_signs(c, dense.tensor()->data(), to->tensor()->data(), t.numel()));
   a->zero = byte_zero(DType::i8, a->zero);
   return PEN_OK;
 }
@@ -129,7 +129,7 @@ Status from_bytes(const Call& c, DType dtype, Order order, double scale, int64_t
   *made = Value::own(ordered(c, *made->tensor(), order, &status));
   PEN_TRY(status);
   TensorObject& t = *made->tensor();
-  if (dtype == DType::i8) flip_signs(c, t.data(), t.data(), t.numel());
+  if (dtype == DType::i8) PEN_TRY(flip_signs(c, t.data(), t.data(), t.numel()));
   t.shape.dtype = dtype;
   tensor_set_quantizer(&t, quantizer_create(scale, zero_point));
   return t.quantizer ? PEN_OK : c.out_of_memory();

@@ -100,23 +100,28 @@ Status on_reals(Call& c);
 // The smallest and the largest of a dense f32 tensor; 0 and 0 of an empty one. NaN makes both NaN.
 void smallest_and_largest(const TensorObject& t, float* low, float* high);
 
-// f(begin, end) over parts of [0, count), at least `grain` each, on the machine's threads.
+// f(begin, end) over parts of [0, count), at least `grain` each, on the machine's threads, which ask between. Counts them as steps.
 template <class F>
-void in_parts(const Call& c, int64_t count, int64_t grain, const F& f) {
+[[nodiscard]] Status in_parts(const Call& c, int64_t count, int64_t grain, const F& f) {
   struct Context {
     const F* f;
     int64_t count, parts;
   } context = {&f, count, (count + grain - 1) / grain};
-  if (context.parts > 64) context.parts = 64;
-  if (count <= 0) return;
-  if (context.parts <= 1) return f(int64_t{0}, count);
-  pool_run(
-      c.machine->runner.pool, context.parts,
+  if (count <= 0) return PEN_OK;
+  PEN_TRY(c.spend(count));
+  if (context.parts > 256) context.parts = 256;
+  if (context.parts <= 1) {
+    f(int64_t{0}, count);
+    return PEN_OK;
+  }
+  const bool done = run_tasks(
+      &c.machine->runner, context.parts,
       [](void* p, int64_t begin, int64_t end, int) {
         const Context& x = *static_cast<const Context*>(p);
         (*x.f)(part(x.count, x.parts, begin).begin, part(x.count, x.parts, end - 1).end);
       },
       &context);
+  return done ? PEN_OK : report_cancelled(&c.machine->runner);
 }
 
 // Bytes through a table: the result has this scale and zero point, and lies as x does.
@@ -136,9 +141,9 @@ Status map_stored(Call& c, const TensorObject& x, double scale, int64_t zero_poi
   if (made.is_none()) return c.out_of_memory();
   const int32_t* from = dense.tensor()->as<int32_t>();
   int32_t* to = made.tensor()->as<int32_t>();
-  in_parts(c, x.numel(), 1 << 12, [&](int64_t begin, int64_t end) {
+  PEN_TRY(in_parts(c, x.numel(), 1 << 12, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) to[i] = static_cast<int32_t>(f(int64_t{from[i]}));
-  });
+  }));
   return c.give(static_cast<Value&&>(made));
 }
 

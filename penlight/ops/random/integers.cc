@@ -71,7 +71,8 @@ PEN_KERNEL_ANY(random_permutation, i64) {
   RandomWords source = random_words(r, p.stream);
   int64_t *out = r.out[0].as<int64_t>(), count = p.elements <= kNarrowRange ? kRandomChunk : 2 * kRandomChunk;
   uint32_t words[2 * kRandomChunk];
-  for (int64_t begin = 0; begin < p.elements; begin += kRandomChunk) {
+  Patience patience(r);
+  for (int64_t begin = 0; begin < p.elements && !patience.ends(8 * kRandomChunk); begin += kRandomChunk) {
     source.fill(begin / kRandomChunk * (count / 4), count, words);
     int64_t end = p.elements - begin < kRandomChunk ? p.elements : begin + kRandomChunk;
     for (int64_t i = begin; i < end; ++i) {

@@ -179,7 +179,8 @@ PEN_OP(quantile, "[out]",
   for (int64_t i = 0; i < rows.outer; ++i) {
     const double* row = rows.row<double>(i);
     for (int64_t k = 0; k < n; ++k) at[k] = k;
-    merge_sort(at, at + n, n, [&](int64_t a, int64_t b) { return row[a] < row[b] || (is_nan(row[b]) && !is_nan(row[a])); });
+    PEN_TRY(c.walk(count));
+    PEN_TRY(merge_sort(c, at, at + n, n, 1, [&](int64_t a, int64_t b) { return row[a] < row[b] || (is_nan(row[b]) && !is_nan(row[a])); }));
     int64_t numbers = n;
     while (numbers > 0 && is_nan(row[at[numbers - 1]])) --numbers;
     bool lost = numbers == 0 || (numbers < n && !leave_out);

@@ -67,35 +67,39 @@ PEN_BIND(log_softmax) { return softmax_plan(b); }
 
 namespace PEN_ISA {
 
-static PEN_INLINE float row_max(const float* x, int64_t n) {
+static PEN_INLINE float row_max(Patience& patience, const float* x, int64_t n) {
   if (n < kLanes) {
     float m = x[0];
     for (int64_t i = 1; i < n; ++i) m = x[i] > m ? x[i] : m;
     return m;
   }
   V a = load(x + n - kLanes), c = a;  // the last vector overlaps: a maximum may see a value twice
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    a = max(load(x + i), a);
-    c = max(load(x + i + kLanes), c);
-  }
+  int64_t i = n / (2 * kLanes) * (2 * kLanes);
+  in_pieces(patience, i, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; k += 2 * kLanes) {
+      a = max(load(x + k), a);
+      c = max(load(x + k + kLanes), c);
+    }
+  });
   for (; i + kLanes <= n; i += kLanes) a = max(load(x + i), a);
   return reduce_max(max(a, c));
 }
 
 template <bool kLog>
-static PEN_INLINE void softmax_row(const float* x, float* y, int64_t n) {
-  V m = set1(row_max(x, n)), sum0 = zero(), sum1 = zero();
-  int64_t i = 0;
-  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {
-    V a = exp(load(x + i) - m), c = exp(load(x + i + kLanes) - m);
-    sum0 = sum0 + a;
-    sum1 = sum1 + c;
-    if (!kLog) {
-      store(y + i, a);
-      store(y + i + kLanes, c);
+static PEN_INLINE void softmax_row(Patience& patience, const float* x, float* y, int64_t n) {
+  V m = set1(row_max(patience, x, n)), sum0 = zero(), sum1 = zero();
+  int64_t i = n / (2 * kLanes) * (2 * kLanes);
+  in_pieces(patience, i, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; k += 2 * kLanes) {
+      V a = exp(load(x + k) - m), c = exp(load(x + k + kLanes) - m);
+      sum0 = sum0 + a;
+      sum1 = sum1 + c;
+      if (!kLog) {
+        store(y + k, a);
+        store(y + k + kLanes, c);
+      }
     }
-  }
+  });
   float sum = 0;
   for (; i < n; i += kLanes) {
     int64_t lanes = n - i < kLanes ? n - i : kLanes;
@@ -107,8 +111,10 @@ static PEN_INLINE void softmax_row(const float* x, float* y, int64_t n) {
   }
   sum += reduce_add(sum0 + sum1);
   V last = kLog ? log(set1(sum)) : set1(1.0f / sum);
-  i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(y + i, kLog ? load(x + i) - m - last : load(y + i) * last);
+  i = n / kLanes * kLanes;
+  in_pieces(patience, i, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; k += kLanes) store(y + k, kLog ? load(x + k) - m - last : load(y + k) * last);
+  });
   if (i < n) {
     V a = kLog ? load_partial(x + i, n - i) - m - last : load_partial(y + i, n - i) * last;
     store_partial(y + i, a, n - i);
@@ -146,6 +152,7 @@ static PEN_INLINE void softmax_columns(const float* x, float* y, const SoftmaxPa
 template <bool kLog>
 static PEN_INLINE void softmax_items(const Run& r) {
   const SoftmaxParams& p = r.as<SoftmaxParams>();
+  Patience patience(r);
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.items, p.tasks, task);
     for (int64_t item = range.begin; item < range.end; ++item) {
@@ -153,7 +160,7 @@ static PEN_INLINE void softmax_items(const Run& r) {
       const float* x = r.in[0].as<float>() + reduce_offset(p.kept, item / p.chunks, &out);
       float* y = r.out[0].as<float>() + out;
       if (!p.columns) {
-        softmax_row<kLog>(x, y, p.length);
+        softmax_row<kLog>(patience, x, y, p.length);
         continue;
       }
       int64_t at = item % p.chunks * kSoftmaxChunk;

@@ -321,6 +321,7 @@ static Status resize(const Call& c, TensorObject* t, const Shape& shape, Format 
   int64_t bytes = t->offset + numel * size;
   if (numel && bytes > t->storage->bytes) {
     if (!tensor_make_writable(t)) return c.out_of_memory();
+    PEN_TRY(c.spend(numel));
     Storage* grown = storage_create(bytes);
     if (!grown) return c.out_of_memory();
     memset(grown->data, 0, static_cast<size_t>(bytes));

@@ -140,7 +140,10 @@ static Status give_row(Call& c, DType dtype, int64_t count, Rule rule) {
   TensorObject* t = tensor_create(dtype, 1, &count);
   PEN_TRY(c.give(t));
   int64_t size = dtype_size(dtype);
-  for (int64_t i = 0; i < count; ++i) number_into(rule(i), dtype, t->data() + i * size);
+  for (int64_t i = 0; i < count; ++i) {
+    PEN_TRY(c.walk(1));
+    number_into(rule(i), dtype, t->data() + i * size);
+  }
   return PEN_OK;
 }
 static Status give_range(Call& c, const Value& start, const Value& end, const Value& step, int dtype_at, bool with_end) {
@@ -295,6 +298,7 @@ PEN_OP(triangle_indices, "[out]",
   };
   int64_t count = 0, from, to;
   for (int64_t r = 0; r < rows; ++r) {
+    PEN_TRY(c.walk(1));
     bounds(r, &from, &to);
     count += to - from;
   }
@@ -305,6 +309,7 @@ PEN_OP(triangle_indices, "[out]",
   for (int64_t r = 0; r < rows; ++r) {
     bounds(r, &from, &to);
     for (int64_t k = from; k < to; ++k, ++at) {
+      PEN_TRY(c.walk(2));
       number_into(Value(r), dtype, t->data() + at * size);
       number_into(Value(k), dtype, t->data() + (count + at) * size);
     }

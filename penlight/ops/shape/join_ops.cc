@@ -263,6 +263,7 @@ static Status places_of(const Call& c, const TensorObject& repeats, int64_t n, i
   };
   int64_t total = 0;
   for (int64_t i = 0; i < n; ++i) {
+    PEN_TRY(c.walk(1));
     if (times(i) < 0) return c.fail("repeats of 0 or more", "%lld", static_cast<long long>(times(i)));
     if (add_overflows(total, times(i), &total)) return c.out_of_memory();
   }
@@ -271,7 +272,10 @@ static Status places_of(const Call& c, const TensorObject& repeats, int64_t n, i
   if (!places) return c.out_of_memory();
   *made = Value::own(places);
   for (int64_t i = 0, at = 0; i < n; ++i)
-    for (int64_t k = times(i); k > 0; --k, ++at) number_into(Value(i), repeats.dtype(), places->data() + at * dtype_size(repeats.dtype()));
+    for (int64_t k = times(i); k > 0; --k, ++at) {
+      PEN_TRY(c.walk(1));
+      number_into(Value(i), repeats.dtype(), places->data() + at * dtype_size(repeats.dtype()));
+    }
   return PEN_OK;
 }
 PEN_OP(repeat_places, "[out]", "aten::repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor") {
@@ -294,6 +298,7 @@ PEN_OP(repeat_interleave_tensor,
   char* to = c.results[0].tensor()->data();
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < count; ++i, to += inner) {
+      PEN_TRY(c.walk(1 + inner / 16));
       int64_t from = places.tensor()->dtype() == DType::i64 ? places.tensor()->as<int64_t>()[i] : places.tensor()->as<int32_t>()[i];
       memcpy(to, t.data() + (o * n + from) * inner, static_cast<size_t>(inner));
     }

@@ -104,7 +104,9 @@ static inline __attribute__((unused)) void insertion_sort(uint64_t* a, int64_t n
 
 // Runs of 16, merged. Always the smaller of two: by arithmetic, as the outcome cannot be predicted.
 static inline __attribute__((unused)) void merge_sort(Patience& patience, uint64_t* a, uint64_t* other, int64_t n) {
-  for (int64_t i = 0; i < n; i += 16) insertion_sort(a + i, n - i < 16 ? n - i : 16);
+  in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i += 16) insertion_sort(a + i, n - i < 16 ? n - i : 16);
+  });
   uint64_t *from = a, *to = other;
   for (int64_t width = 16; width < n; width *= 2) {
     for (int64_t begin = 0; begin < n; begin += 2 * width) {
@@ -135,10 +137,13 @@ static inline __attribute__((unused)) void merge_sort(Patience& patience, uint64
 // their places.
 static inline __attribute__((unused)) void radix_sort(Patience& patience, uint64_t* a, uint64_t* other, int64_t n) {
   uint32_t counts[4][256] = {};
-  for (int64_t i = 0; i < n; ++i) {
-    uint32_t key = static_cast<uint32_t>(a[i] >> 32);
-    for (int d = 0; d < 4; ++d) ++counts[d][key >> (8 * d) & 255];
-  }
+  in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint32_t key = static_cast<uint32_t>(a[i] >> 32);
+      for (int d = 0; d < 4; ++d) ++counts[d][key >> (8 * d) & 255];
+    }
+  });
+  if (patience.ends(0)) return;
   uint64_t *from = a, *to = other;
   for (int d = 0; d < 4; ++d) {
     int shift = 32 + 8 * d;
@@ -187,15 +192,17 @@ static inline __attribute__((unused)) void select_words(Patience& patience, uint
     insertion_sort(three, 3);
     uint64_t pivot = three[1];
     int64_t low = 0, high = size - 1;
-    if (patience.ends(size)) return;
-    for (int64_t i = begin; i < end; ++i) {
-      uint64_t w = a[i];
-      bool smaller = w < pivot;
-      other[low] = w;
-      other[high] = w;
-      low += smaller;
-      high -= !smaller;
-    }
+    in_pieces(patience, size, [&](int64_t from, int64_t to) {
+      for (int64_t i = begin + from; i < begin + to; ++i) {
+        uint64_t w = a[i];
+        bool smaller = w < pivot;
+        other[low] = w;
+        other[high] = w;
+        low += smaller;
+        high -= !smaller;
+      }
+    });
+    if (patience.ends(0)) return;
     // `low` words are smaller; the pivot itself is among the others, somewhere.
     memcpy(a + begin, other, static_cast<size_t>(size) * sizeof(uint64_t));
     if (begin + low >= k) {
@@ -245,13 +252,15 @@ struct WideRow {
   PEN_INLINE bool fits() const { return static_cast<uint64_t>(most) - static_cast<uint64_t>(least) < 0xffffffffu; }
 };
 template <class T>
-static PEN_INLINE WideRow wide_row(const T* x, int64_t step, int64_t n, bool descending) {
+static PEN_INLINE WideRow wide_row(Patience& patience, const T* x, int64_t step, int64_t n, bool descending) {
   WideRow row = {INT64_MAX, INT64_MIN, descending};
-  for (int64_t i = 0; i < n; ++i) {
-    int64_t v = ordered(x[i * step]);
-    row.least = v < row.least ? v : row.least;
-    row.most = v > row.most ? v : row.most;
-  }
+  in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t v = ordered(x[i * step]);
+      row.least = v < row.least ? v : row.least;
+      row.most = v > row.most ? v : row.most;
+    }
+  });
   return row;
 }
 
@@ -262,15 +271,21 @@ static PEN_INLINE void order_row(Patience& patience, const T* x, int64_t step, i
     row_words(patience, x, step, n, descending, space.words);
     return sort_words(patience, space.words, space.others, n, true);
   } else {
-    WideRow row = wide_row(x, step, n, descending);
+    WideRow row = wide_row(patience, x, step, n, descending);
     auto key = [&](int64_t i) { return row.key(ordered(x[i * step])); };
-    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(i)), i);
+    auto each = [&](auto some) {
+      in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) some(i);
+      });
+    };
+    each([&](int64_t i) { space.words[i] = order_word(static_cast<uint32_t>(key(i)), i); });
     sort_words(patience, space.words, space.others, n, true);
-    if (row.fits()) return;
-    for (int64_t i = 0; i < n; ++i) space.places[i] = static_cast<uint32_t>(space.words[i]);
-    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(key(space.places[i]) >> 32), i);
+    if (row.fits() || patience.ends(0)) return;  // the words may not be there
+    each([&](int64_t i) { space.places[i] = static_cast<uint32_t>(space.words[i]); });
+    each([&](int64_t i) { space.words[i] = order_word(static_cast<uint32_t>(key(space.places[i]) >> 32), i); });
     sort_words(patience, space.words, space.others, n, true);
-    for (int64_t i = 0; i < n; ++i) space.words[i] = space.places[space.words[i] & 0xffffffffu];
+    if (patience.ends(0)) return;
+    each([&](int64_t i) { space.words[i] = space.places[space.words[i] & 0xffffffffu]; });
   }
 }
 
@@ -281,9 +296,11 @@ static PEN_INLINE void select_row(Patience& patience, const T* x, int64_t step, 
   if constexpr (sizeof(T) == 4) {
     row_words(patience, x, step, n, descending, space.words);
   } else {
-    WideRow row = wide_row(x, step, n, descending);
+    WideRow row = wide_row(patience, x, step, n, descending);
     if (!row.fits()) return order_row(patience, x, step, n, descending, space);
-    for (int64_t i = 0; i < n; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(ordered(x[i * step]))), i);
+    in_pieces(patience, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) space.words[i] = order_word(static_cast<uint32_t>(row.key(ordered(x[i * step]))), i);
+    });
   }
   select_words(patience, space.words, space.others, n, k);
 }

@@ -100,6 +100,7 @@ static PEN_INLINE void write_row(Patience& patience, const Run& r, const OrderRo
                                  int64_t n) {
   T* values = r.out[0].as<T>() + out;
   int64_t* indices = r.out[1].as<int64_t>() + out;
+  if (patience.ends(0)) return;  // the words may not be there
   in_pieces(patience, n, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       int64_t place = place_of(words[i]);
@@ -146,26 +147,28 @@ static PEN_INLINE void collect_best(Patience& patience, const T* x, int64_t step
                                     const OrderSpace& space, const Key& key) {
   constexpr int64_t kBlock = 64 / static_cast<int64_t>(sizeof(T));
   uint32_t limit = 0xffffffffu;
-  int64_t room = k + 256 > 2 * k ? k + 256 : 2 * k, count = 0, i = 0;
+  int64_t room = k + 256 > 2 * k ? k + 256 : 2 * k, count = 0;
   bool bounded = false;
   T bound = 0;
-  while (i < n) {
-    if (bounded && step == 1) {
-      while (i + kBlock <= n && !may_come_before(x + i, bound, largest)) i += kBlock;
+  in_pieces(patience, n, [&](int64_t begin, int64_t last) {
+    for (int64_t i = begin; i < last;) {
+      if (bounded && step == 1) {
+        while (i + kBlock <= last && !may_come_before(x + i, bound, largest)) i += kBlock;
+      }
+      int64_t end = last - i < kBlock ? last : i + kBlock;
+      for (; i < end; ++i) {
+        uint32_t here = key(x[i * step]);
+        if (bounded && here >= limit) continue;
+        space.words[count++] = order_word(here, i);
+        if (count < room) continue;
+        select_words(patience, space.words, space.others, count, k);
+        count = k;
+        bounded = true;
+        limit = static_cast<uint32_t>(space.words[k - 1] >> 32);
+        bound = x[place_of(space.words[k - 1]) * step];
+      }
     }
-    int64_t end = n - i < kBlock ? n : i + kBlock;
-    for (; i < end; ++i) {
-      uint32_t here = key(x[i * step]);
-      if (bounded && here >= limit) continue;
-      space.words[count++] = order_word(here, i);
-      if (count < room) continue;
-      select_words(patience, space.words, space.others, count, k);
-      count = k;
-      bounded = true;
-      limit = static_cast<uint32_t>(space.words[k - 1] >> 32);
-      bound = x[place_of(space.words[k - 1]) * step];
-    }
-  }
+  });
   if (count > k) select_words(patience, space.words, space.others, count, k);
 }
 
@@ -174,7 +177,7 @@ template <class T>
 static PEN_INLINE void best_row(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool largest, const OrderSpace& space) {
   bool many = n > 4 * k + 512;
   if constexpr (sizeof(T) == 8) {
-    WideRow row = wide_row(x, step, n, largest);
+    WideRow row = wide_row(patience, x, step, n, largest);
     if (!row.fits()) return order_row(patience, x, step, n, largest, space);
     if (many)
       collect_best(patience, x, step, n, k, largest, space, [&](T v) { return static_cast<uint32_t>(row.key(ordered(v))); });
@@ -211,7 +214,7 @@ static PEN_INLINE void kth(const Run& r) {
   OrderSpace space = order_space(r.scratch, n);
   for_each_row<T>(r, p.rows, [&](Patience& patience, const T* x, int64_t out) {
     int64_t k = p.k, nans = 0, first = 0;
-    for (int64_t i = n - 1; p.nan_rule != 0 && i >= 0; --i) {
+    for (int64_t i = n - 1; p.nan_rule != 0 && i >= 0 && !patience.ends(1); --i) {
       bool nan = not_a_number(x[i * p.rows.step]);
       nans += nan;
       first = nan ? i : first;
@@ -238,7 +241,7 @@ static PEN_INLINE void mode(const Run& r) {
     order_row(patience, x, step, n, false, space);
     if (patience.ends(0)) return;  // the words may not be there
     int64_t most = 0, best = 0, begin = 0;
-    for (int64_t i = 0; i < n; ++i) {
+    for (int64_t i = 0; i < n && !patience.ends(1); ++i) {
       bool last = i + 1 == n || x[place_of(space.words[i]) * step] != x[place_of(space.words[i + 1]) * step];
       if (!last) continue;
       if (i + 1 - begin > most) {

@@ -105,7 +105,10 @@ static Status regions(Call& c, const char* key, bool align, int64_t sampling, bo
   PEN_TRY(need_single(c, x));
   if (rois.dtype() != x.dtype())
     return c.fail("input and regions of one dtype", "%s and %s", dtype_name(x.dtype()), dtype_name(rois.dtype()));
-  int64_t size[] = {c.integer(3), c.integer(4)};
+  int64_t size[] = {c.integer(3), c.integer(4)}, sides[] = {size[0], size[1], sampling, sampling}, samples = rois.numel();
+  for (int64_t side : sides)  // how many places it looks at
+    if (side > 0 && mul_overflows(samples, side, &samples)) samples = INT64_MAX;
+  PEN_TRY(c.spend(samples));
   Graph g(c);
   int y = g.node(key, in_f32(&g, x), in_f32(&g, rois));
   g.number("scale", c.number(2)).ints("size", size, 2);

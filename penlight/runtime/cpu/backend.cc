@@ -1,5 +1,6 @@
 // The CPU as a device: schedules of operators (Bind), and plans that run cut into tasks over the threads of a pool.
 #include "penlight/runtime/cpu/copy.h"
+#include "penlight/runtime/cpu/special.h"
 #include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/exec/bind.h"
 #include "penlight/runtime/exec/guard.h"
@@ -112,6 +113,7 @@ Status bind_copy(Given::State& s, Copy* c) {
   return PEN_OK;
 }
 
+constexpr int64_t kAskedNumbers = 1 << 16;
 constexpr int64_t kHugePage = 2 << 20;
 
 struct Job {
@@ -177,6 +179,29 @@ Status grow_arena(Runner* r, int64_t need) {
   return PEN_OK;
 }
 
+// What the elements of a step that loops take (KernelEntry::loops), each at every place that it is broadcast to: as the VM counts it where
+// it computes the same without a plan (vm/rows.cc).
+Status spend_loops(Runner* r, const Model& model, const Step& step) {
+  const Tensor& t = step.in[step.entry->loops - 1];
+  const int64_t numbers = t.numel(), repeats = numbers ? step.out[0].numel() / numbers : 0;
+  int64_t index[kMaxRank] = {}, at = 0;
+  for (int64_t i = 0; i < numbers; ++i) {
+    const double degree = t.dtype == DType::f64 ? reinterpret_cast<const double*>(t.data)[at]
+                                                : static_cast<double>(reinterpret_cast<const float*>(t.data)[at]);
+    int64_t steps;
+    if (mul_overflows(special::steps_of(degree), repeats, &steps)) steps = INT64_MAX;
+    if (!take_steps(r->meter, steps)) return report_over_steps(r, step.entry->key, model.string(model.nodes[step.node].source));
+    if (i % kAskedNumbers == 0 && is_cancelled(r)) return report_cancelled(r);
+    for (int d = t.rank - 1; d >= 0; --d) {
+      at += t.strides[d];
+      if (++index[d] < t.dims[d]) break;
+      at -= index[d] * t.strides[d];
+      index[d] = 0;
+    }
+  }
+  return PEN_OK;
+}
+
 Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
   for (int i = 0; i < step->copy_count; ++i) {
     Copy& c = step->copies[i];
@@ -184,6 +209,7 @@ Status run_step(Runner* r, const Model& model, const Plan& plan, Step* step) {
     if (!run_tasks(r, c.tasks, run_job, &job)) return report_cancelled(r);
   }
   if (!step->run) return PEN_OK;
+  if (kAsks && r->meter && step->entry->loops) PEN_TRY(spend_loops(r, model, *step));
   auto memory = [&](const Place& at) { return at.buffer < 0 ? nullptr : r->arena + plan.buffers[at.buffer].offset; };
   Job job = {step->run, step->in,     step->out,  step->params, memory(step->scratch_at), step->scratch_stride, memory(step->shared), 0,
              &r->fault, step->counts, &r->random, Caller{r, 0}};

@@ -33,6 +33,7 @@ double airy_ai(double x);
 
 // Polynomials of degree n (cut towards zero; 0 below zero, NaN above kMaxDegree), in at most n steps.
 constexpr double kMaxDegree = 1e7;
+static PEN_INLINE int64_t steps_of(double degree) { return degree > 0 && degree <= kMaxDegree ? static_cast<int64_t>(degree) : 0; }
 double chebyshev_t(double x, double n);
 double chebyshev_u(double x, double n);
 double chebyshev_v(double x, double n);

@@ -77,6 +77,16 @@ Status report_cancelled(Runner* r) {
   return report(r->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
 }
 
+bool take_steps(Meter* meter, int64_t steps) {
+  if (add_overflows(meter->steps, steps, &meter->steps)) meter->steps = INT64_MAX;
+  return !meter->most || meter->steps <= meter->most;
+}
+Status report_over_steps(Runner* r, const char* op, const char* source) {
+  char expected[64];
+  set_text(expected, sizeof expected, "at most %lld steps (max_steps)", static_cast<long long>(r->meter->most));
+  return report(r->error, {PEN_ERROR_LIMIT, "", op, "", expected, "more: an endless loop, or tensors of too many elements?", source});
+}
+
 namespace {
 
 struct Asked {

@@ -6,6 +6,11 @@
 
 namespace pen {
 
+// What a run of code has taken and may take (max_steps): instructions, and elements. 0: any number.
+struct Meter {
+  int64_t steps, most;
+};
+
 struct Runner {
   const Backend* backend;
   void* device;  // what the backend opened; null for the CPU
@@ -26,6 +31,7 @@ struct Runner {
   void* interrupt_context;
   int64_t asked;
   int32_t cancelled;
+  Meter* meter;  // of the code that the plan is a part of; null: nobody counts
 };
 
 // Threads (0: one per core), and the device: `which` of the backend's. After an error it may be destroyed all the same.
@@ -46,6 +52,9 @@ static PEN_INLINE bool run_tasks(Runner* r, int64_t count, TaskFn run, void* con
 // Asks, where that is some milliseconds ago. True: the run is to end.
 bool is_cancelled(Runner* r);
 Status report_cancelled(Runner* r);
+// Counts steps. False: over the meter's limit.
+bool take_steps(Meter* meter, int64_t steps);
+Status report_over_steps(Runner* r, const char* op, const char* source);
 // What the data of a run showed to be wrong, in r->fault: reported, and forgotten.
 Status report_fault(Runner* r, const Model& model, const Step& step);
 // The size of dim 0 that the run found out, where the plan had only a bound.

@@ -107,7 +107,9 @@ Status stage_runner(pen_session* s, uint32_t stage, Runner** runner) {
   s->island.profiling = s->runner->profiling;
   s->island.random = s->runner->random;
   s->island.trace = s->runner->trace;
-  if (kAsks) s->island.interrupted = s->runner->interrupted, s->island.interrupt_context = s->runner->interrupt_context;
+  if (kAsks)
+    s->island.interrupted = s->runner->interrupted, s->island.interrupt_context = s->runner->interrupt_context,
+    s->island.meter = s->runner->meter;
   return PEN_OK;
 }
 
@@ -375,6 +377,8 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
     status = runner_create(&s->own, backend, which, own.f16 != 0, own.threads, error);
     s->own.error = &s->error;
     if (kAsks) s->own.interrupted = own.interrupted, s->own.interrupt_context = own.interrupt_context;
+    if (kAsks && shared) s->own.interrupted = shared->interrupted, s->own.interrupt_context = shared->interrupt_context;
+    if (kAsks && shared) s->own.meter = shared->meter;
   }
   if (kHasState && status == PEN_OK) status = states_create(s, found->input_count, own.memory_limit, error);
   if (status != PEN_OK) {
@@ -385,6 +389,24 @@ Status session_create(const Model* of, const char* method, const pen_session_opt
   return PEN_OK;
 }
 
+// For the VM, which a library of planned models does without.
+int64_t session_elements(const pen_session* s) {
+  int64_t all = 0;
+  for (uint32_t i = 0; i < s->stages_ready; ++i) {
+    const Plan& plan = *s->current[i];
+    for (int32_t k = 0; k < plan.step_count; ++k) {
+      const Step& step = plan.steps[k];
+      for (int32_t j = 0; step.run && j < step.in_count + step.out_count; ++j) {
+        const bool is_output = j >= step.in_count;
+        const Place& at = is_output ? step.out_at[j - step.in_count] : step.in_at[j];
+        if (at.buffer < 0 || plan.buffers[at.buffer].kind == Buffer::Kind::constant) continue;
+        const Tensor& t = kHasTurns && step.whole ? step.whole[j] : is_output ? step.out[j - step.in_count] : step.in[j];
+        if (add_overflows(all, t.numel(), &all)) return INT64_MAX;
+      }
+    }
+  }
+  return all;
+}
 // For buffer.cc, which a library for the CPU only does without.
 #if defined(PEN_PROMISES)
 const Handle<HandleKind::session>* session_handle(const pen_session* s) { return s; }

@@ -20,6 +20,8 @@ const Runner& session_runner(const pen_session* session);
 bool session_is_staged(const pen_session* session);
 // Memory of the session's own for a register.
 Status session_own_memory(pen_session* session, uint32_t index, int64_t bytes, char** data);
+// What the stages that are planned go through: elements that their steps read, weights left out, and write.
+int64_t session_elements(const pen_session* session);
 // Called before a stage runs.
 void session_set_fetch(pen_session* session, Status (*fetch)(pen_session* session, const Runner& runner, const Plan& plan));
 pen_error* session_error(pen_session* session);

@@ -336,7 +336,7 @@ typedef struct pen_module_options {
   int32_t threads;       /* 0: one per core */
   uint64_t memory_limit; /* bytes of all values that it makes, and of arena and scratch; 0: no limit but the machine's */
   int64_t max_steps;     /* of one run: instructions, and elements of tensors, lists, dicts and text (16 bytes are one) that operators go
-                            through; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
+                            through, planned or not; over it, the run ends with PEN_ERROR_LIMIT. 0: no limit */
   const char* isa;       /* NULL: the best this CPU has, or what PENLIGHT_ISA names */
   int32_t f16;           /* see pen_session_options, for this and what follows */
   int32_t (*interrupted)(void* context);

@@ -38,8 +38,7 @@ struct Machine {
   Runner runner;
   Account* account;       // of the values that it makes
   uint64_t memory_limit;  // bytes of values, and of arena and scratch; 0: no limit
-  int64_t max_steps;      // instructions of one run, and elements that operators go through (of text: 16 bytes); 0: no limit
-  int64_t steps;
+  Meter meter;            // instructions of one run, and elements that operators go through (of text: 16 bytes)
   bool running;
   const char* source;  // the line that the instruction at hand came from, or ""
   pen_error error;

@@ -288,7 +288,7 @@ struct Interpreter {
     int64_t base = frame->base + frame->function->registers;
     if (base + function->registers > format::kMaxLiveRegisters)
       return fail(m, PEN_ERROR_LIMIT, "call", "at most 4194304 registers in all calls that wait for each other", "more");
-    m->machine.steps += function->registers >> 5;  // to empty them on return takes time
+    m->machine.meter.steps += function->registers >> 5;  // to empty them on return takes time
     if (!reserve_registers(m, base + function->registers)) return out_of_memory(m);
     registers = m->registers + frame->base;
     for (uint32_t i = 0; i < in.arg_count; ++i) take(arg(in, i), &m->registers[base + i]);
@@ -351,8 +351,11 @@ struct Interpreter {
       m->machine.error = session_error(part);
       return PEN_ERROR_CANCELLED;
     }
-    for (uint32_t i = 0; i < in.arg_count; ++i) PEN_TRY(machine_spend(&m->machine, "run", look(arg(in, i)).tensor()->numel()));
+    // The stages that are planned; those whose sizes the run's data decides follow when it is known.
+    const int64_t known = session_elements(session);
+    PEN_TRY(machine_spend(&m->machine, "run", known));
     Status status = pen_session_run(session);
+    if (status == PEN_OK) PEN_TRY(machine_spend(&m->machine, "run", session_elements(session) - known));
     if (status != PEN_OK) {
       m->machine.error = session_error(part);
       return status;
@@ -404,9 +407,9 @@ struct Interpreter {
       const format::VmInstruction& in = model.vm_code[frame->function->code + frame->pc++];
       Machine& machine = m->machine;
       machine.source = model.string(in.source);
-      machine.steps += 1 + (in.arg_count >> 4);
+      machine.meter.steps += 1 + (in.arg_count >> 4);
       // The clock is not asked at every instruction.
-      if (PEN_UNLIKELY((machine.max_steps && machine.steps > machine.max_steps) || (++instructions & 63) == 0))
+      if (PEN_UNLIKELY((machine.meter.most && machine.meter.steps > machine.meter.most) || (++instructions & 63) == 0))
         PEN_TRY(machine_spend(&machine, "run", 0));
       if (m->data.any_packed) PEN_TRY(unpack_constants(in));
       switch (static_cast<format::VmOp>(in.op)) {
@@ -482,7 +485,7 @@ struct Interpreter {
           Value v = taken(arg(in, 0));
           int64_t looks = 0;
           result(in, 0) = Value(is_instance(v, model.string(in.target), &looks));
-          machine.steps += looks;
+          machine.meter.steps += looks;
           if (PEN_UNLIKELY(looks > 4096)) PEN_TRY(machine_spend(&machine, "isinstance", 0));
           break;
         }
@@ -608,7 +611,7 @@ pen_status pen_module_create(const pen_model* model, const pen_module_options* o
     set_text(m->device, sizeof m->device, "%s", own.device ? own.device : "");
     m->f16 = own.f16 != 0;
     m->model = model;
-    m->machine.max_steps = own.max_steps;
+    m->machine.meter.most = own.max_steps;
     m->operators = static_cast<const OpEntry**>(calloc(model->operators.count + 1, sizeof(OpEntry*)));
     m->parts = static_cast<PlannedPart*>(calloc(model->methods.count + 1, sizeof(PlannedPart)));
   }

@@ -18,9 +18,9 @@ OpFn find_quantized_form(const char* name) {
 Status Call::spend(int64_t elements) const { return machine_spend(machine, op->name, elements); }
 Status Call::walk(int64_t items) const {
   constexpr int kAskedEvery = 12;  // 2^12 steps
-  const uint64_t steps = static_cast<uint64_t>(machine->steps), next = steps + static_cast<uint64_t>(items);
+  const uint64_t steps = static_cast<uint64_t>(machine->meter.steps), next = steps + static_cast<uint64_t>(items);
   if ((steps ^ next) >> kAskedEvery) return spend(items);
-  machine->steps = static_cast<int64_t>(next);  // the interpreter looks at the sum before its next instruction
+  machine->meter.steps = static_cast<int64_t>(next);  // the interpreter looks at the sum before its next instruction
   return PEN_OK;
 }
 Status Call::out_of_memory() const {
@@ -297,6 +297,14 @@ static bool attributes_unpack(const Instance& object) {
   return true;
 }
 
+// Elements of a result that no argument shares: the operator wrote them.
+static int64_t written(const Value& v) {
+  if (v.tag() == Tag::list) return v.list()->refs == 1 ? v.list()->count : 0;
+  if (v.tag() != Tag::tensor) return 0;
+  const TensorObject& t = *v.tensor();
+  return t.refs == 1 && t.storage->refs == 1 ? t.numel() : 0;
+}
+
 Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Value* results, bool nhwc) {
   constexpr int kFew = 24;
   Value few[kFew];
@@ -343,7 +351,7 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   for (int i = 0; i < c.count; ++i) {
     looks |= args[i].tag() >= Tag::tensor;
     // More elements than there are steps left, in an operand that need not have memory for them.
-    if (args[i].tag() == Tag::tensor && m->max_steps && args[i].tensor()->numel() > m->max_steps - m->steps)
+    if (args[i].tag() == Tag::tensor && m->meter.most && args[i].tensor()->numel() > m->meter.most - m->meter.steps)
       return machine_spend(m, op.name, args[i].tensor()->numel());
     if (!settled && i < c.inputs()) continue;
     PEN_TRY(settle(m, op.name, args[i]));
@@ -354,7 +362,11 @@ Status call_operator(Machine* m, const OpEntry& op, Value* given, int count, Val
   if (settled && looks) PEN_TRY(finish(m));
   c.nhwc = nhwc && !settled && op.writes < 0;
   if (op.outs && op.result_count == 0) return call_into_list(c, run);
+  const int64_t before = m->meter.steps;
   PEN_TRY(op.whole() ? call_with_options(c, run) : run(c));
+  int64_t least = 0;  // steps, whatever it counted itself
+  for (int i = 0; i < op.result_count; ++i) least += written(results[i]);
+  if (least > m->meter.steps - before) PEN_TRY(c.spend(least - (m->meter.steps - before)));
   for (int i = 0; op.writes >= 0 && i < (op.outs ? op.outs : 1); ++i) PEN_TRY(write_back(c, args[op.writes + i], &results[i]));
   return PEN_OK;
 }
@@ -370,12 +382,13 @@ bool machine_create(Machine* m, const Model* model, Isa isa, int threads, uint64
   m->runner.guard_weights = false;  // a step's inputs may be weights too
   m->runner.interrupted = interrupted;
   m->runner.interrupt_context = interrupt_context;
+  m->runner.meter = &m->meter;
   return true;
 }
 Status machine_begin(Machine* m) {
   if (m->running) return PEN_ERROR_ARGUMENT;  // the error in words is that of the run under way
   m->running = true;
-  m->steps = 0;
+  m->meter.steps = 0;
   m->error = {};
   m->account->refused = false;
   account_begin_run(m->account);
@@ -386,12 +399,7 @@ void machine_end(Machine* m) {
   account_end_run(m->account);
 }
 Status machine_spend(Machine* m, const char* op, int64_t steps) {
-  if (add_overflows(m->steps, steps, &m->steps)) m->steps = INT64_MAX;
-  if (m->max_steps && m->steps > m->max_steps) {
-    char expected[64];
-    set_text(expected, sizeof expected, "at most %lld steps (max_steps)", static_cast<long long>(m->max_steps));
-    return report(&m->error, {PEN_ERROR_LIMIT, "", op, "", expected, "more: an endless loop, or tensors of too many elements?", m->source});
-  }
+  if (!take_steps(&m->meter, steps)) return report_over_steps(&m->runner, op, m->source);
   return is_cancelled(&m->runner) ? report_cancelled(&m->runner) : PEN_OK;
 }
 #if defined(PEN_TRACE)

@@ -255,8 +255,7 @@ Status Rows::spend_loops(const Step& step, int64_t elements) const {
   const int64_t numbers = t.numel(), repeats = elements / numbers;
   int64_t index[kMaxRank] = {}, at = 0;
   for (int64_t i = 0; i < numbers; ++i) {
-    const double count = number_at(from.dtype, from.tensor < 0 ? from.bytes : t.data + at * dtype_size(from.dtype)).number();
-    int64_t steps = count > 0 && count <= special::kMaxDegree ? static_cast<int64_t>(count) : 0;  // others end at once
+    int64_t steps = special::steps_of(number_at(from.dtype, from.tensor < 0 ? from.bytes : t.data + at * dtype_size(from.dtype)).number());
     if (mul_overflows(steps, repeats, &steps)) steps = INT64_MAX;
     PEN_TRY(steps >> 32 ? call_.spend(steps) : call_.walk(1 + steps));
     for (int d = t.rank - 1; d >= 0; --d) {

@@ -1,0 +1,49 @@
+"""Arrays that a command is given or saves: a .npy file, or an .npz of several. Nothing in them is unpickled."""
+
+from __future__ import annotations
+
+import struct
+import tokenize
+import zlib
+from pathlib import Path
+from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile
+
+import click
+import numpy as np
+
+from penlight.paths import check_path, replace_file
+
+# What numpy ends with where a file is damaged or hostile: the header of a .npy is text in Python, an .npz is a zip.
+_UNREADABLE = (
+    OSError, ValueError, SyntaxError, EOFError, TypeError, LookupError, ArithmeticError, RuntimeError, MemoryError, tokenize.TokenError, struct.error, zlib.error, BadZipFile,
+)  # fmt: skip
+
+
+def load_arrays(path: str | Path) -> np.ndarray | dict[str, np.ndarray]:
+    check_path(path)
+    try:
+        loaded = np.load(path, allow_pickle=False)
+        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+    except FileNotFoundError:
+        raise click.UsageError(f"--input: no such file: {path}") from None
+    except _UNREADABLE as e:
+        raise click.UsageError(f"--input: {path} is not an array saved by numpy ({str(e)[:200]})") from None
+
+
+def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """An .npz, or the .npy of one. numpy's savez takes names as those of its own arguments: with one called "file" it writes another file than
+    it is told."""
+
+    def write(out: BinaryIO) -> int:
+        if path.suffix == ".npz":
+            with ZipFile(out, "w") as archive:
+                for name, array in arrays.items():
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                        np.lib.format.write_array(entry, array, allow_pickle=False)
+        else:
+            (array,) = arrays.values()
+            np.lib.format.write_array(out, array, allow_pickle=False)
+        return out.tell()
+
+    replace_file(path, write)
