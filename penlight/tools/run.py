@@ -225,5 +225,4 @@ def _save(path: Path, outputs: dict[str, np.ndarray]) -> None:
         raise click.UsageError(
             f"--output: the model gives {len(outputs)} arrays ({', '.join(outputs)}): use a name that ends in .npz"
         )
-
     save_arrays(path, outputs)
