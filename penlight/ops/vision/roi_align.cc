@@ -192,7 +192,7 @@ static PEN_INLINE void align_bin(Patience& patience, const RoiParams& p, const R
   }
 }
 
-static PEN_INLINE void pool_bin(const RoiParams& p, const RoiBin& bin) {
+static PEN_INLINE void pool_bin(Patience& patience, const RoiParams& p, const RoiBin& bin) {
   Range rows = covered(bin.roi[2] * p.scale, bin.roi[4] * p.scale, bin.h, p.bins_h, p.height, p.sensitive);
   Range columns = covered(bin.roi[1] * p.scale, bin.roi[3] * p.scale, bin.w, p.bins_w, p.width, p.sensitive);
   bool empty = rows.end <= rows.begin || columns.end <= columns.begin;
@@ -200,7 +200,7 @@ static PEN_INLINE void pool_bin(const RoiParams& p, const RoiBin& bin) {
   if (empty) return;
   float share = 1.0f / static_cast<float>((rows.end - rows.begin) * (columns.end - columns.begin));
   for (int64_t i = rows.begin; i < rows.end; ++i) {
-    for (int64_t j = columns.begin; j < columns.end; ++j) {
+    for (int64_t j = columns.begin; j < columns.end && !patience.ends(p.channels); ++j) {
       const float* pixel = bin.image + i * p.x_row + j * p.x_pitch;
       if (p.mean) {
         add_pixel(pixel, bin.step, share, bin.out, p.channels);
@@ -228,12 +228,13 @@ PEN_KERNEL(roi_align, f32) {
 
 PEN_KERNEL(roi_pool, f32) {
   using namespace PEN_ISA;
+  Patience patience(r);
   const RoiParams& p = r.as<RoiParams>();
   for (int64_t task = r.begin; task < r.end; ++task) {
     Range range = part(p.items, p.tasks, task);
     for (int64_t item = range.begin; item < range.end; ++item) {
       RoiBin bin;
-      if (roi_bin(r, p, item, &bin)) pool_bin(p, bin);
+      if (!patience.ends(p.channels) && roi_bin(r, p, item, &bin)) pool_bin(patience, p, bin);
     }
   }
 }

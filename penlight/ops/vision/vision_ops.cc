@@ -168,6 +168,7 @@ PEN_OP(deform_conv2d,
   float* to = at.tensor()->as<float>();
   for (int64_t k = 0; k < taps; ++k)
     for (int64_t p = 0; p < places; ++p) {
+      PEN_TRY(c.walk(2));
       *to++ = static_cast<float>(k % kw * c.integer(10) + p % width * c.integer(6) - c.integer(8));
       *to++ = static_cast<float>(k / kw * c.integer(9) + p / width * c.integer(5) - c.integer(7));
     }
