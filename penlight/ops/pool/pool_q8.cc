@@ -18,6 +18,9 @@ static PEN_INLINE void each_pixel(const PoolWindow<uint8_t>& w, const Pixel& pix
   }
 }
 
+// Where a vector of so many channels begins, the last of which may stand before.
+static PEN_INLINE int64_t reach_back(int64_t c, int64_t lanes, int64_t channels) { return c + lanes <= channels ? c : channels - lanes; }
+
 template <int U>
 static PEN_INLINE void max_whole(const PoolWindow<uint8_t>& w, int64_t c, uint8_t* y) {
   B most[U] = {};  // what a window without pixels gives
@@ -40,16 +43,9 @@ static void max_pool_bytes(const Run& r) {
     uint8_t* y = r.out[0].as<uint8_t>() + out;
     int64_t c = 0;
     for (; c + 4 * kBytes <= channels; c += 4 * kBytes) max_whole<4>(w, c, y);
-    for (; c + kBytes <= channels; c += kBytes) max_whole<1>(w, c, y);
-    if (c < channels && channels >= kBytes) {
-      max_whole<1>(w, channels - kBytes, y);
-      return;
-    }
-    for (; c + kLanes <= channels; c += kLanes) max_lanes(w, c, kLanes, y);
-    if (c < channels && channels >= kLanes)
-      max_lanes(w, channels - kLanes, kLanes, y);
-    else if (c < channels)
-      max_lanes(w, c, channels - c, y);
+    for (; c < channels && channels >= kBytes; c += kBytes) max_whole<1>(w, reach_back(c, kBytes, channels), y);
+    for (; c < channels && channels >= kLanes; c += kLanes) max_lanes(w, reach_back(c, kLanes, channels), kLanes, y);
+    if (c < channels) max_lanes(w, c, channels - c, y);
   });
 }
 
@@ -88,11 +84,8 @@ static void average_pool_bytes(const Run& r) {
     const AverageRule rule = {set1i(static_cast<int32_t>(pixels * a.center)), set1i(a.after), set1(multiplier), set1(a.before)};
     int64_t c = 0;
     for (; c + 4 * kLanes <= channels; c += 4 * kLanes) average_lanes<4>(w, c, kLanes, y, rule);
-    for (; c + kLanes <= channels; c += kLanes) average_lanes<1>(w, c, kLanes, y, rule);
-    if (c < channels && channels >= kLanes)
-      average_lanes<1>(w, channels - kLanes, kLanes, y, rule);
-    else if (c < channels)
-      average_lanes<1>(w, c, channels - c, y, rule);
+    for (; c < channels && channels >= kLanes; c += kLanes) average_lanes<1>(w, reach_back(c, kLanes, channels), kLanes, y, rule);
+    if (c < channels) average_lanes<1>(w, c, channels - c, y, rule);
   });
 }
 

@@ -45,6 +45,8 @@ static PEN_INLINE PoolSpan pool_span(const PoolParams& p, int side, int64_t o) {
   return {at + skip * d, end > skip ? end - skip : 0, fit < k ? fit : k};
 }
 
+static __attribute__((noinline, unused)) bool row_ends(Patience* patience, int64_t width) { return patience->ends(width); }
+
 // The part of one output's window that lies in the image.
 template <class T>
 struct PoolWindow {
@@ -56,7 +58,7 @@ struct PoolWindow {
   int64_t divisor;
   Patience* patience;  // null: it takes no time
   // Asked at each row: of a window that is a whole image too.
-  PEN_INLINE bool ends() const { return kAsks && patience && patience->ends(width); }
+  PEN_INLINE bool ends() const { return kAsks && PEN_UNLIKELY(patience) && row_ends(patience, width); }
 };
 constexpr int64_t kLargeWindow = 1 << 20;
 

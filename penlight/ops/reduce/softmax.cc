@@ -67,27 +67,25 @@ PEN_BIND(log_softmax) { return softmax_plan(b); }
 
 namespace PEN_ISA {
 
-static PEN_INLINE float row_max(Patience& patience, const float* x, int64_t n) {
+static PEN_INLINE float row_max(const float* x, int64_t n) {
   if (n < kLanes) {
     float m = x[0];
     for (int64_t i = 1; i < n; ++i) m = x[i] > m ? x[i] : m;
     return m;
   }
   V a = load(x + n - kLanes), c = a;  // the last vector overlaps: a maximum may see a value twice
-  int64_t i = n / (2 * kLanes) * (2 * kLanes);
-  in_pieces(patience, i, [&](int64_t begin, int64_t end) {
-    for (int64_t k = begin; k < end; k += 2 * kLanes) {
-      a = max(load(x + k), a);
-      c = max(load(x + k + kLanes), c);
-    }
-  });
+  int64_t i = 0;
+  for (; i + 2 * kLanes <= n; i += 2 * kLanes) {  // as fast as memory: a gigabyte takes a tenth of a second, and nobody is asked
+    a = max(load(x + i), a);
+    c = max(load(x + i + kLanes), c);
+  }
   for (; i + kLanes <= n; i += kLanes) a = max(load(x + i), a);
   return reduce_max(max(a, c));
 }
 
 template <bool kLog>
 static PEN_INLINE void softmax_row(Patience& patience, const float* x, float* y, int64_t n) {
-  V m = set1(row_max(patience, x, n)), sum0 = zero(), sum1 = zero();
+  V m = set1(row_max(x, n)), sum0 = zero(), sum1 = zero();
   int64_t i = n / (2 * kLanes) * (2 * kLanes);
   in_pieces(patience, i, [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; k += 2 * kLanes) {

@@ -266,7 +266,8 @@ static PEN_INLINE WideRow wide_row(Patience& patience, const T* x, int64_t step,
 
 // The places of a row's elements in order: the lower halves of space.words[0 .. n).
 template <class T>
-static PEN_INLINE void order_row(Patience& patience, const T* x, int64_t step, int64_t n, bool descending, const OrderSpace& space) {
+static __attribute__((noinline)) void order_row(Patience& patience, const T* x, int64_t step, int64_t n, bool descending,
+                                                const OrderSpace& space) {
   if constexpr (sizeof(T) == 4) {
     row_words(patience, x, step, n, descending, space.words);
     return sort_words(patience, space.words, space.others, n, true);
@@ -291,8 +292,8 @@ static PEN_INLINE void order_row(Patience& patience, const T* x, int64_t step, i
 
 // The places of the first k in order, not in order among themselves but for the k-th, which is last.
 template <class T>
-static PEN_INLINE void select_row(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool descending,
-                                  const OrderSpace& space) {
+static __attribute__((noinline)) void select_row(Patience& patience, const T* x, int64_t step, int64_t n, int64_t k, bool descending,
+                                                 const OrderSpace& space) {
   if constexpr (sizeof(T) == 4) {
     row_words(patience, x, step, n, descending, space.words);
   } else {
@@ -305,15 +306,22 @@ static PEN_INLINE void select_row(Patience& patience, const T* x, int64_t step, 
   select_words(patience, space.words, space.others, n, k);
 }
 
-// Calls row(x, where its outputs begin) for every row of this task range.
-template <class T, class Row>
-static PEN_INLINE void for_each_row(const Run& r, const OrderRows& p, const Row& row) {
+// Calls row(x, where its outputs begin) for every row of this task range. The walk itself is there once for all kernels.
+using OnRow = void (*)(const void* row, Patience& patience, int64_t in, int64_t out);
+static __attribute__((noinline, unused)) void walk_rows(const Run& r, const OrderRows& p, OnRow call, const void* row) {
   Patience patience(r);
   Range range = {part(p.kept.numel, p.tasks, r.begin).begin, part(p.kept.numel, p.tasks, r.end - 1).end};
-  const T* x = r.in[0].as<T>();
   for_each_kept(p.kept, range.begin, range.end, [&](int64_t in, int64_t out) {
-    if (!patience.ends(p.length)) row(patience, x + in, out);
+    if (!patience.ends(p.length)) call(row, patience, in, out);
   });
+}
+template <class T, class Row>
+static PEN_INLINE void for_each_row(const Run& r, const OrderRows& p, const Row& row) {
+  auto at = [&](Patience& patience, int64_t in, int64_t out) { row(patience, r.in[0].as<T>() + in, out); };
+  auto call = [](const void* self, Patience& patience, int64_t in, int64_t out) {
+    (*static_cast<const decltype(at)*>(self))(patience, in, out);
+  };
+  walk_rows(r, p, call, &at);
 }
 
 }  // namespace PEN_ISA

@@ -96,8 +96,8 @@ PEN_BIND(mode) { return one_of_row(b, b.params<SortParams>()); }
 namespace PEN_ISA {
 
 template <class T>
-static PEN_INLINE void write_row(Patience& patience, const Run& r, const OrderRows& p, const T* x, int64_t out, const uint64_t* words,
-                                 int64_t n) {
+static __attribute__((noinline)) void write_row(Patience& patience, const Run& r, const OrderRows& p, const T* x, int64_t out,
+                                                const uint64_t* words, int64_t n) {
   T* values = r.out[0].as<T>() + out;
   int64_t* indices = r.out[1].as<int64_t>() + out;
   if (patience.ends(0)) return;  // the words may not be there

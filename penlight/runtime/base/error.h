@@ -27,4 +27,10 @@ Status report(pen_error* error, Status status, const char* what, const char* exp
 // Adds the operator and the source line to an error that was told without them, by code that does not know what it works for.
 Status locate(pen_error* error, const char* op, const char* source);
 
+// Whether a caller's struct may be this large, as its first field says. More, or part of a field, is a `size` that was never set.
+static PEN_INLINE bool is_struct_size(size_t size) {
+  constexpr size_t kMost = 4096, kSizes = kMost - alignof(pen_session_options);
+  return size != 0 && !(size & ~kSizes);
+}
+
 }  // namespace pen

@@ -1,7 +1,7 @@
 // The processor and the blocking that follows, for callers.
 #include "penlight/runtime/cpu/blocking.h"
 
-#include "penlight/runtime/exec/backend.h"
+#include "penlight/runtime/exec/kernel.h"
 
 #if !defined(PEN_ASSUMED_PROCESSOR)
 

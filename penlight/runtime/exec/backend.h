@@ -56,11 +56,6 @@ const format::Method* find_method(const Backend& backend, const Model& model, co
 // An error that names all that a method needs and the device lacks, before anything runs.
 Status check_method(const Backend& backend, const Model& model, const format::Method& method, pen_error* error);
 
-// Whether a caller's struct may be this large, as its first field says. More, or part of a field, is a `size` that was never set.
-static PEN_INLINE bool is_struct_size(size_t size) {
-  constexpr size_t kMost = 4096, kSizes = kMost - alignof(pen_session_options);
-  return size != 0 && !(size & ~kSizes);
-}
 // Options as a caller gave them, whose header may be older or newer: what it does not know is 0 in `own`, which has `size` bytes and
 // begins with their number. An error where it wants something that this library does not know.
 Status take_options(const void* given, void* own, size_t size, pen_error* error);

@@ -1,5 +1,4 @@
 // A device of the list as callers in C are told of it. Their struct may be of an older version, which has fewer fields, or of a later one.
-#include "penlight/runtime/exec/backend.h"
 #include "penlight/runtime/vulkan/device.h"
 
 namespace pen::vulkan {
