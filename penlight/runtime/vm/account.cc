@@ -258,11 +258,11 @@ void account_end_run(Account* a) {
 void account_orphan(Account* a) {
   if (!a) return;
   account_begin_run(a);
-  account_collect(a);
   {
     Locked locked(a);
-    a->orphan = true;  // whoever gives back the last container searches once more
+    a->orphan = true;  // first: whoever is freeing one while this searches, or gives back the last container later, searches once more
   }
+  account_collect(a);
   account_end_run(a);
   drop(a);
 }
