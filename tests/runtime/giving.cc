@@ -196,12 +196,39 @@ static void test_letting_go_meanwhile() {
   account_release(a);
 }
 
+// A cycle that a tuple held last, of the caller's or of another module's, which is given back when its own module is gone.
+static void test_held_from_outside(Account* holder) {
+  Account* a = account_create(0, nullptr);
+  CHECK(a);
+  begin(a);
+  Value cycle = Value::own(list_create(1));
+  CHECK(list_append(cycle.list(), cycle));
+  end(a);
+  if (holder) begin(holder);
+  Value tuple = Value::own(tuple_create(2));
+  tuple.tuple()->items[0] = tuple.tuple()->items[1] = cycle;
+  if (holder) end(holder);
+  pen_value* value = box(tuple);
+  tuple = Value(), cycle = Value();
+  ++a->refs;
+  account_orphan(a);
+  CHECK(a->containers == 1);
+  pen_value_release(value);
+  CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
+  account_release(a);
+}
+
 int main() {
   test_other_threads(false);
   test_other_threads(true);
   test_from_inside(run_inside);
   test_from_inside(let_go_inside);
   test_letting_go_meanwhile();
+  test_held_from_outside(nullptr);
+  Account* another = account_create(0, nullptr);
+  CHECK(another);
+  test_held_from_outside(another);
+  account_orphan(another);
   printf("all given back\n");
   return 0;
 }

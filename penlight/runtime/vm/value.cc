@@ -86,28 +86,37 @@ void heap_free(Heap* object) {
     Heap* dead = queue;
     queue = dead->next;
     size_t size = 0;
+    Account* beside = nullptr;  // of another module's containers: this one may be the caller's own
+    auto part = [&](Value* v) {
+      Account* other = v->tag() < Tag::list ? nullptr : __atomic_load_n(&v->heap()->account, __ATOMIC_ACQUIRE);
+      if (other && other != dead->account && other != beside) {
+        account_let_go(beside);
+        account_hold(beside = other);
+      }
+      let_go(v, &queue);
+    };
     switch (dead->tag) {
       case Tag::tensor:
         tensor_destroy(static_cast<TensorObject*>(dead));
         continue;
       case Tag::list: {
         ListObject* list = static_cast<ListObject*>(dead);
-        for (int64_t i = 0; i < list->count; ++i) let_go(&list->items[i], &queue);
+        for (int64_t i = 0; i < list->count; ++i) part(&list->items[i]);
         free_array(list->account, list->items, list->capacity);
         size = sizeof *list;
         break;
       }
       case Tag::tuple: {
         TupleObject* tuple = static_cast<TupleObject*>(dead);
-        for (int64_t i = 0; i < tuple->count; ++i) let_go(&tuple->items[i], &queue);
+        for (int64_t i = 0; i < tuple->count; ++i) part(&tuple->items[i]);
         size = sizeof *tuple + sizeof(Value) * static_cast<size_t>(tuple->count);
         break;
       }
       case Tag::dict: {
         DictObject* dict = static_cast<DictObject*>(dead);
         for (int64_t i = 0; i < dict->used; ++i) {
-          let_go(&dict->entries[i].key, &queue);
-          let_go(&dict->entries[i].value, &queue);
+          part(&dict->entries[i].key);
+          part(&dict->entries[i].value);
         }
         free_array(dict->account, dict->entries, dict->capacity);
         free_array(dict->account, dict->slots, dict->slot_count);
@@ -116,7 +125,7 @@ void heap_free(Heap* object) {
       }
       case Tag::object: {
         Instance* instance = static_cast<Instance*>(dead);
-        for (int32_t i = 0; i < instance->count; ++i) let_go(&instance->slots[i], &queue);
+        for (int32_t i = 0; i < instance->count; ++i) part(&instance->slots[i]);
         free_array(instance->account, instance->slots, instance->count);
         size = sizeof *instance;
         break;
@@ -128,6 +137,7 @@ void heap_free(Heap* object) {
     Account* account = dead->account;
     account_give(account, size);
     account_leave(account, dead);
+    account_let_go(beside);
     free(dead);
   }
 }
