@@ -218,6 +218,24 @@ static void test_held_from_outside(Account* holder) {
   account_release(a);
 }
 
+// A list of the caller's own to which code appends the list itself.
+static void test_own_that_contains_itself() {
+  Account* a = account_create(0, nullptr);
+  Value list = Value::own(list_create(1));
+  CHECK(a && list.list());
+  pen_value* value = box(list);
+  begin(a);
+  for (int i = 0; i < 20; ++i) CHECK(list_append(list.list(), list));
+  end(a);
+  list = Value();
+  ++a->refs;
+  account_orphan(a);
+  CHECK(a->containers == 1);
+  pen_value_release(value);
+  CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
+  account_release(a);
+}
+
 int main() {
   test_other_threads(false);
   test_other_threads(true);
@@ -225,6 +243,7 @@ int main() {
   test_from_inside(let_go_inside);
   test_letting_go_meanwhile();
   test_held_from_outside(nullptr);
+  test_own_that_contains_itself();
   Account* another = account_create(0, nullptr);
   CHECK(another);
   test_held_from_outside(another);
