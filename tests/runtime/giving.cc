@@ -218,22 +218,35 @@ static void test_held_from_outside(Account* holder) {
   account_release(a);
 }
 
-// A list of the caller's own to which code appends the list itself.
-static void test_own_that_contains_itself() {
+// A container of the caller's own into which code puts that container.
+static void test_own_that_contains_itself(Value&& made, bool (*put)(const Value& into)) {
   Account* a = account_create(0, nullptr);
-  Value list = Value::own(list_create(1));
-  CHECK(a && list.list());
-  pen_value* value = box(list);
+  CHECK(a);
+  Value own(static_cast<Value&&>(made));
+  pen_value* value = box(own);
   begin(a);
-  for (int i = 0; i < 20; ++i) CHECK(list_append(list.list(), list));
+  CHECK(put(own));
   end(a);
-  list = Value();
+  own = Value();
   ++a->refs;
   account_orphan(a);
   CHECK(a->containers == 1);
   pen_value_release(value);
   CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
   account_release(a);
+}
+static void test_own_that_contain_themselves() {
+  const Value key(int64_t{1});
+  Value list = Value::own(list_create(1)), full = Value::own(list_create(1)), other = Value::own(list_create(1)),
+        dict = Value::own(dict_create());
+  CHECK(list_append(other.list(), key) && dict_set(dict.dict(), key, key));
+  test_own_that_contains_itself(static_cast<Value&&>(list), [](const Value& v) { return list_append(v.list(), v); });
+  test_own_that_contains_itself(static_cast<Value&&>(full), [](const Value& v) {
+    for (int i = 0; i < 20; ++i) CHECK(list_append(v.list(), v));
+    return true;
+  });
+  test_own_that_contains_itself(static_cast<Value&&>(other), [](const Value& v) { return list_set(v.list(), 0, v); });
+  test_own_that_contains_itself(static_cast<Value&&>(dict), [](const Value& v) { return dict_set(v.dict(), Value(int64_t{1}), v); });
 }
 
 int main() {
@@ -243,7 +256,7 @@ int main() {
   test_from_inside(let_go_inside);
   test_letting_go_meanwhile();
   test_held_from_outside(nullptr);
-  test_own_that_contains_itself();
+  test_own_that_contain_themselves();
   Account* another = account_create(0, nullptr);
   CHECK(another);
   test_held_from_outside(another);

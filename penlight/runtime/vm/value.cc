@@ -50,7 +50,8 @@ void let_go(Value* v, Heap** queue) {
   if (--object->refs == 0) enqueue(object, queue);
 }
 
-// A container that the caller made and code makes larger: from then on it belongs to the account at work.
+// A container that the caller made and code puts something into, which may be that container: from then on it belongs to the account at
+// work.
 bool adopt(Heap* object, size_t bytes) {
   Account* account = object->account ? nullptr : account_at_work();
   if (!account) return true;
@@ -60,8 +61,8 @@ bool adopt(Heap* object, size_t bytes) {
 }
 
 bool grow(ListObject* list, int64_t need) {
-  if (need <= list->capacity) return true;
   if (!adopt(list, sizeof *list + sizeof(Value) * static_cast<size_t>(list->capacity))) return false;
+  if (need <= list->capacity) return true;
   int64_t larger = list->capacity < 8 ? 8 : list->capacity * 2;
   if (larger < need) larger = need;
   if (larger > (int64_t{1} << 40)) return false;
@@ -198,6 +199,11 @@ bool list_insert(ListObject* list, int64_t at, const Value& item) {
   ++list->count;
   return true;
 }
+bool list_set(ListObject* list, int64_t at, const Value& item) {
+  if (!grow(list, list->count)) return false;
+  list->items[at] = item;
+  return true;
+}
 void list_remove(ListObject* list, int64_t at) {
   Value gone;
   gone.swap(list->items[at]);
@@ -311,12 +317,14 @@ static void put_slot(DictObject* dict, uint64_t hash, int64_t entry) {
   while (dict->slots[i] > 0) i = (i + 1) & mask;
   dict->slots[i] = static_cast<int32_t>(entry + 1);
 }
+static bool adopt_dict(DictObject* dict) {
+  return adopt(dict, sizeof *dict + sizeof(DictObject::Entry) * static_cast<size_t>(dict->capacity) +
+                         sizeof(int32_t) * static_cast<size_t>(dict->slot_count));
+}
 // Room for one more entry; removed ones are dropped on the way.
 static bool reserve(DictObject* dict) {
+  if (!adopt_dict(dict)) return false;
   if (dict->used < dict->capacity) return true;
-  if (!adopt(dict, sizeof *dict + sizeof(DictObject::Entry) * static_cast<size_t>(dict->capacity) +
-                       sizeof(int32_t) * static_cast<size_t>(dict->slot_count)))
-    return false;
   int64_t capacity = dict->count * 2 < 8 ? 8 : dict->count * 2, slot_count = 16;
   while (slot_count < capacity * 2) slot_count *= 2;
   if (capacity > (int64_t{1} << 30)) return false;
@@ -341,6 +349,7 @@ bool dict_set(DictObject* dict, const Value& key, const Value& value) {
   uint64_t hash = hash_of(key);
   int64_t at = find_entry(dict, key, hash, nullptr);
   if (at >= 0) {
+    if (!adopt_dict(dict)) return false;
     dict->entries[at].value = value;
     return true;
   }
