@@ -115,6 +115,11 @@ void account_give(Account* a, size_t bytes) {
   Locked locked(a);
   a->used -= bytes;
 }
+size_t account_used(Account* a) {
+  if (!a) return 0;
+  Locked locked(a);
+  return a->used;
+}
 void account_join(Account* a, Heap* object) {
   __atomic_store_n(&object->account, a, __ATOMIC_RELEASE);  // of the caller's own, whoever gives them back looks at it too
   if (!a) return;

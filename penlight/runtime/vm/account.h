@@ -39,6 +39,7 @@ Account* account_at_work();
 // False where it would be over the limit. All of these take null: nothing is counted.
 bool account_take(Account* account, size_t bytes);
 void account_give(Account* account, size_t bytes);
+size_t account_used(Account* account);
 // A value begins and ends to belong to an account: it holds a reference to it, and containers are on its list.
 void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
