@@ -56,7 +56,8 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
 
     try:
         script = to_script(program) if isinstance(program, LiteProgram) else program.script()
-        model = Model(to_array(Program({}, {}, script)), max_steps=MAX_STEPS)
+        code = to_array(Program({}, {}, script))
+        model = Model(code, max_steps=MAX_STEPS)
         inputs = {"forward": model.run_method("get_all_bundled_inputs")}
         info: dict[str, Any] = {}
         if "get_bundled_inputs_functions_and_info" in program.methods:
@@ -68,7 +69,8 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
         # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
         # names give something else
         return []
-    module = original() if found and (_ends(script) or _ends_on(model, inputs)) else None
+    # code without loops may take its time
+    module = original() if found and _ends_on(Model(code) if _ends(script) else model, inputs) else None
     if module is None:
         return found
     from penlight.capture.script.machine import torch_value
@@ -87,7 +89,8 @@ def _ends(script: Script) -> bool:
 
 
 def _ends_on(model: Model, inputs: Calls) -> bool:
-    """Whether the VM comes to the end of all calls, within its limits: torch has none."""
+    """Whether the VM comes to the end of all calls and of what they give, within its limits: torch has none, and writes out a list that
+    contains itself until its stack is over."""
     try:
         for name, rows in inputs.items():
             for args in rows:

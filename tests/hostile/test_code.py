@@ -344,6 +344,28 @@ def test_bundled_inputs_go_to_torch(tmp_path: Path) -> None:
     assert bundle.has_outputs
 
 
+class HoldsItself(nn.Module):
+    def forward(self, x: torch.Tensor) -> list[Any]:
+        made = torch.jit.annotate(list[Any], [x])
+        made.append(made)
+        return made
+
+
+def test_bundled_inputs_whose_results_come_to_no_end(tmp_path: Path) -> None:
+    """torch writes them out, until its stack is over."""
+    import torch.utils.bundled_inputs as bundled
+
+    with quiet():
+        script = torch.jit.script(HoldsItself().eval())
+        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
+        torch.jit.save(script, str(tmp_path / "m.pt"))
+    code = "import sys, penlight; print(penlight.optimize(sys.argv[1]).bundled_inputs()[0].has_outputs)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "m.pt"], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr[-2000:]
+
+
 # ---- before 1.4 ----
 def _legacy(code: bytes, **module: Any) -> bytes:
     main = {"name": "M", "torchscriptArena": {"key": "odd/m.txt"}, **module}

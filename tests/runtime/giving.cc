@@ -1,10 +1,21 @@
 // Containers, of the module's making and of the caller's, that one thread gives back while another begins runs, searches for cycles and
 // lets go of the account; and from inside a release, on the same thread. The account is compiled here, with stand-ins for tensors and
 // models, so that it is all under ThreadSanitizer, whose library has no VM.
+#define pthread_setspecific seen_setspecific
 #include "penlight/runtime/vm/account.cc"
+#undef pthread_setspecific
 #include "penlight/runtime/vm/box.cc"
 #include "penlight/runtime/vm/value.cc"
 #include "tests/runtime/check.h"
+
+// Called when a thread has entered an account, or left it.
+static void (*on_enter)(void);
+extern "C" int pthread_setspecific(pen_pthread_key key, const void* value) noexcept;
+extern "C" int seen_setspecific(pen_pthread_key key, const void* value) noexcept {
+  const int status = pthread_setspecific(key, value);
+  if (on_enter) on_enter();
+  return status;
+}
 
 namespace pen {
 
@@ -136,11 +147,120 @@ static void test_from_inside(void (*what)(void)) {
   account_release(ours);
 }
 
+// The machine lets go while another thread frees a list, which ends between the search for cycles and what follows it.
+static int step;
+static void await(int number) {
+  while (__atomic_load_n(&step, __ATOMIC_ACQUIRE) < number) sched_yield();
+}
+static void pass(int number) { __atomic_store_n(&step, number, __ATOMIC_RELEASE); }
+static void free_slowly() {
+  pass(1);
+  await(2);
+}
+static void* release_slot(void*) {
+  pen_value_release(slots[0]);
+  pass(3);
+  return nullptr;
+}
+static void let_it_end() {
+  if (account_at_work() || __atomic_load_n(&step, __ATOMIC_ACQUIRE) != 1) return;  // the search is not over; or another one
+  pass(2);
+  await(3);
+}
+static void test_letting_go_meanwhile() {
+  Account* a = account_create(0, nullptr);
+  CHECK(a);
+  begin(a);
+  TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
+  CHECK(t);
+  t->refs = 1;
+  t->tag = Tag::tensor;
+  account_join(a, t);
+  Value tensor = Value::own(t), list = Value::own(list_create(2)), inner = Value::own(list_create(1)), cycle = Value::own(list_create(1));
+  CHECK(list_append(cycle.list(), cycle) && list_append(list.list(), inner) && list_append(list.list(), tensor));
+  slots[0] = box(list);
+  tensor = Value(), list = Value(), inner = Value(), cycle = Value();
+  end(a);
+  on_tensor = free_slowly;
+  ++a->refs;
+  pen_pthread thread;
+  CHECK(pthread_create(&thread, nullptr, release_slot, nullptr) == 0);
+  await(1);
+  on_enter = let_it_end;
+  account_orphan(a);
+  on_enter = nullptr;
+  CHECK(pthread_join(thread, nullptr) == 0);
+  slots[0] = nullptr;
+  on_tensor = nullptr;
+  CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
+  account_release(a);
+}
+
+// A cycle that a tuple held last, of the caller's or of another module's, which is given back when its own module is gone.
+static void test_held_from_outside(Account* holder) {
+  Account* a = account_create(0, nullptr);
+  CHECK(a);
+  begin(a);
+  Value cycle = Value::own(list_create(1));
+  CHECK(list_append(cycle.list(), cycle));
+  end(a);
+  if (holder) begin(holder);
+  Value tuple = Value::own(tuple_create(2));
+  tuple.tuple()->items[0] = tuple.tuple()->items[1] = cycle;
+  if (holder) end(holder);
+  pen_value* value = box(tuple);
+  tuple = Value(), cycle = Value();
+  ++a->refs;
+  account_orphan(a);
+  CHECK(a->containers == 1);
+  pen_value_release(value);
+  CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
+  account_release(a);
+}
+
+// A container of the caller's own into which code puts that container.
+static void test_own_that_contains_itself(Value&& made, bool (*put)(const Value& into)) {
+  Account* a = account_create(0, nullptr);
+  CHECK(a);
+  Value own(static_cast<Value&&>(made));
+  pen_value* value = box(own);
+  begin(a);
+  CHECK(put(own));
+  end(a);
+  own = Value();
+  ++a->refs;
+  account_orphan(a);
+  CHECK(a->containers == 1);
+  pen_value_release(value);
+  CHECK(a->containers == 0 && a->giving == 0 && a->refs == 1);
+  account_release(a);
+}
+static void test_own_that_contain_themselves() {
+  const Value key(int64_t{1});
+  Value list = Value::own(list_create(1)), full = Value::own(list_create(1)), other = Value::own(list_create(1)),
+        dict = Value::own(dict_create());
+  CHECK(list_append(other.list(), key) && dict_set(dict.dict(), key, key));
+  test_own_that_contains_itself(static_cast<Value&&>(list), [](const Value& v) { return list_append(v.list(), v); });
+  test_own_that_contains_itself(static_cast<Value&&>(full), [](const Value& v) {
+    for (int i = 0; i < 20; ++i) CHECK(list_append(v.list(), v));
+    return true;
+  });
+  test_own_that_contains_itself(static_cast<Value&&>(other), [](const Value& v) { return list_set(v.list(), 0, v); });
+  test_own_that_contains_itself(static_cast<Value&&>(dict), [](const Value& v) { return dict_set(v.dict(), Value(int64_t{1}), v); });
+}
+
 int main() {
   test_other_threads(false);
   test_other_threads(true);
   test_from_inside(run_inside);
   test_from_inside(let_go_inside);
+  test_letting_go_meanwhile();
+  test_held_from_outside(nullptr);
+  test_own_that_contain_themselves();
+  Account* another = account_create(0, nullptr);
+  CHECK(another);
+  test_held_from_outside(another);
+  account_orphan(another);
   printf("all given back\n");
   return 0;
 }

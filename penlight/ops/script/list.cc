@@ -59,8 +59,7 @@ PEN_OP(getitem_list, "[quantized]", "aten::__getitem__.t(t[](a) list, int idx) -
 PEN_OP(set_item_list, "[direct][quantized]", "aten::_set_item.t(t[](a!) l, int idx, t(b -> *) el) -> t[](a!)") {
   int64_t at;
   PEN_TRY(place(c, 1, c.list(0).count, &at));
-  Value old(c.args[2]);
-  old.swap(c.list(0).items[at]);
+  if (!list_set(&c.list(0), at, c.args[2])) return c.out_of_memory();
   return c.give(Value(c.args[0]));
 }
 PEN_OP(append, "[direct][quantized]", "aten::append.t(t[](a!) self, t(c -> *) el) -> t[](a!)") {

@@ -115,8 +115,13 @@ void account_give(Account* a, size_t bytes) {
   Locked locked(a);
   a->used -= bytes;
 }
+size_t account_used(Account* a) {
+  if (!a) return 0;
+  Locked locked(a);
+  return a->used;
+}
 void account_join(Account* a, Heap* object) {
-  object->account = a;
+  __atomic_store_n(&object->account, a, __ATOMIC_RELEASE);  // of the caller's own, whoever gives them back looks at it too
   if (!a) return;
   __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
   if (!is_container(*object)) return;
@@ -133,7 +138,7 @@ void account_leave(Account* a, Heap* object) {
   bool last = false;
   if (is_container(*object)) {
     Locked locked(a);
-    if (a != account_at_work()) last = --a->giving == 0 && a->orphan && a->boxes == 0;
+    if (a != account_at_work()) last = --a->giving == 0 && a->orphan && __atomic_load_n(&a->boxes, __ATOMIC_RELAXED) == 0;
     if (!a->lost) {
       --a->containers;
       if (object->after) object->after->before = object->before;
@@ -212,18 +217,24 @@ void account_collect(Account* a) {
   }
   account_enter(before);
 }
-void account_box(Account* a) {
-  __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED);
-  __atomic_add_fetch(&a->boxes, 1, __ATOMIC_RELAXED);
-}
-void account_unbox(Account* a) {
+void account_hold(Account* a) { __atomic_add_fetch(&a->refs, 1, __ATOMIC_RELAXED); }
+void account_let_go(Account* a) {
+  if (!a) return;
   bool last;
   {
     Locked locked(a);
-    last = __atomic_sub_fetch(&a->boxes, 1, __ATOMIC_RELAXED) == 0 && a->orphan;
+    last = a->orphan && __atomic_load_n(&a->boxes, __ATOMIC_RELAXED) == 0;
   }
   if (last) account_collect(a);
   drop(a);
+}
+void account_box(Account* a) {
+  account_hold(a);
+  __atomic_add_fetch(&a->boxes, 1, __ATOMIC_RELAXED);
+}
+void account_unbox(Account* a) {
+  __atomic_sub_fetch(&a->boxes, 1, __ATOMIC_RELAXED);
+  account_let_go(a);
 }
 bool account_defer(Heap* object) {
   Account* a = object->account;
@@ -258,11 +269,11 @@ void account_end_run(Account* a) {
 void account_orphan(Account* a) {
   if (!a) return;
   account_begin_run(a);
-  account_collect(a);
   {
     Locked locked(a);
-    a->orphan = true;  // whoever gives back the last container searches once more
+    a->orphan = true;  // first: whoever is freeing one while this searches, or gives back the last container later, searches once more
   }
+  account_collect(a);
   account_end_run(a);
   drop(a);
 }

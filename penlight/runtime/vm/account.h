@@ -39,6 +39,7 @@ Account* account_at_work();
 // False where it would be over the limit. All of these take null: nothing is counted.
 bool account_take(Account* account, size_t bytes);
 void account_give(Account* account, size_t bytes);
+size_t account_used(Account* account);
 // A value begins and ends to belong to an account: it holds a reference to it, and containers are on its list.
 void account_join(Account* account, Heap* object);
 void account_leave(Account* account, Heap* object);
@@ -46,7 +47,11 @@ void account_leave(Account* account, Heap* object);
 // where one is being freed still, since before the run or further out on this thread, nothing is done: the next search finds them. (In a
 // child of fork() never, where the thread that was freeing is not there: what it held may be half gone.)
 void account_collect(Account* account);
-// The caller takes a container, and gives it back. With the last one, if the machine is gone, cycles are freed.
+// Something outside of an account lets go of containers of it, between these two: it may have been the last to hold a cycle. If the machine
+// is gone, and the caller has no containers, cycles are freed. (account_let_go takes null.)
+void account_hold(Account* account);
+void account_let_go(Account* account);
+// The caller takes a container, and gives it back: the same.
 void account_box(Account* account);
 void account_unbox(Account* account);
 // Of an object that nothing refers to any more, before anything else is done with it. While a module runs, its containers are its own: one

@@ -18,7 +18,12 @@ pen_value* box(const Value& value) {
 extern "C" void pen_value_release(pen_value* value) {
   if (!value) return;
   pen::handle_end(value);
+  // The caller's own container may have become a module's meanwhile, and contain itself: no box of it was counted.
+  pen::Account* of = nullptr;
+  if (!value->account && value->value.tag() >= pen::Tag::list) of = __atomic_load_n(&value->value.heap()->account, __ATOMIC_ACQUIRE);
+  if (of) pen::account_hold(of);
   value->value = pen::Value();
   if (value->account) pen::account_unbox(value->account);
+  pen::account_let_go(of);
   free(value);
 }

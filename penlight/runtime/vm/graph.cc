@@ -379,7 +379,7 @@ Status Graph::run_all(const int* wanted, int count) {
   if (planned == g) code_ = nullptr;  // the machine's now
   // Operands may be expanded to more elements than any memory has: they count as if they had it, and so does the arena.
   int64_t elements = 0;
-  uint64_t most = static_cast<uint64_t>(plan->arena_bytes) + m->account->used;
+  uint64_t most = static_cast<uint64_t>(plan->arena_bytes) + account_used(m->account);
   for (int32_t i = 0; i < g->inputs.count + plan->output_count; ++i) {
     if (i < g->inputs.count && g->layouts[i].name) continue;  // a packed weight
     const Tensor& t = i < g->inputs.count ? g->registers[i] : plan->outputs[i - g->inputs.count].tensor;

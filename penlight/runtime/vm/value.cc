@@ -50,7 +50,8 @@ void let_go(Value* v, Heap** queue) {
   if (--object->refs == 0) enqueue(object, queue);
 }
 
-// A container that the caller made and code makes larger: from then on it belongs to the account at work.
+// A container that the caller made and code puts something into, which may be that container: from then on it belongs to the account at
+// work.
 bool adopt(Heap* object, size_t bytes) {
   Account* account = object->account ? nullptr : account_at_work();
   if (!account) return true;
@@ -60,8 +61,8 @@ bool adopt(Heap* object, size_t bytes) {
 }
 
 bool grow(ListObject* list, int64_t need) {
-  if (need <= list->capacity) return true;
   if (!adopt(list, sizeof *list + sizeof(Value) * static_cast<size_t>(list->capacity))) return false;
+  if (need <= list->capacity) return true;
   int64_t larger = list->capacity < 8 ? 8 : list->capacity * 2;
   if (larger < need) larger = need;
   if (larger > (int64_t{1} << 40)) return false;
@@ -86,28 +87,37 @@ void heap_free(Heap* object) {
     Heap* dead = queue;
     queue = dead->next;
     size_t size = 0;
+    Account* beside = nullptr;  // of another module's containers: this one may be the caller's own
+    auto part = [&](Value* v) {
+      Account* other = v->tag() < Tag::list ? nullptr : __atomic_load_n(&v->heap()->account, __ATOMIC_ACQUIRE);
+      if (other && other != dead->account && other != beside) {
+        account_let_go(beside);
+        account_hold(beside = other);
+      }
+      let_go(v, &queue);
+    };
     switch (dead->tag) {
       case Tag::tensor:
         tensor_destroy(static_cast<TensorObject*>(dead));
         continue;
       case Tag::list: {
         ListObject* list = static_cast<ListObject*>(dead);
-        for (int64_t i = 0; i < list->count; ++i) let_go(&list->items[i], &queue);
+        for (int64_t i = 0; i < list->count; ++i) part(&list->items[i]);
         free_array(list->account, list->items, list->capacity);
         size = sizeof *list;
         break;
       }
       case Tag::tuple: {
         TupleObject* tuple = static_cast<TupleObject*>(dead);
-        for (int64_t i = 0; i < tuple->count; ++i) let_go(&tuple->items[i], &queue);
+        for (int64_t i = 0; i < tuple->count; ++i) part(&tuple->items[i]);
         size = sizeof *tuple + sizeof(Value) * static_cast<size_t>(tuple->count);
         break;
       }
       case Tag::dict: {
         DictObject* dict = static_cast<DictObject*>(dead);
         for (int64_t i = 0; i < dict->used; ++i) {
-          let_go(&dict->entries[i].key, &queue);
-          let_go(&dict->entries[i].value, &queue);
+          part(&dict->entries[i].key);
+          part(&dict->entries[i].value);
         }
         free_array(dict->account, dict->entries, dict->capacity);
         free_array(dict->account, dict->slots, dict->slot_count);
@@ -116,7 +126,7 @@ void heap_free(Heap* object) {
       }
       case Tag::object: {
         Instance* instance = static_cast<Instance*>(dead);
-        for (int32_t i = 0; i < instance->count; ++i) let_go(&instance->slots[i], &queue);
+        for (int32_t i = 0; i < instance->count; ++i) part(&instance->slots[i]);
         free_array(instance->account, instance->slots, instance->count);
         size = sizeof *instance;
         break;
@@ -128,6 +138,7 @@ void heap_free(Heap* object) {
     Account* account = dead->account;
     account_give(account, size);
     account_leave(account, dead);
+    account_let_go(beside);
     free(dead);
   }
 }
@@ -186,6 +197,11 @@ bool list_insert(ListObject* list, int64_t at, const Value& item) {
   memset(static_cast<void*>(list->items + at), 0, sizeof(Value));
   list->items[at] = static_cast<Value&&>(kept);
   ++list->count;
+  return true;
+}
+bool list_set(ListObject* list, int64_t at, const Value& item) {
+  if (!grow(list, list->count)) return false;
+  list->items[at] = item;
   return true;
 }
 void list_remove(ListObject* list, int64_t at) {
@@ -301,12 +317,14 @@ static void put_slot(DictObject* dict, uint64_t hash, int64_t entry) {
   while (dict->slots[i] > 0) i = (i + 1) & mask;
   dict->slots[i] = static_cast<int32_t>(entry + 1);
 }
+static bool adopt_dict(DictObject* dict) {
+  return adopt(dict, sizeof *dict + sizeof(DictObject::Entry) * static_cast<size_t>(dict->capacity) +
+                         sizeof(int32_t) * static_cast<size_t>(dict->slot_count));
+}
 // Room for one more entry; removed ones are dropped on the way.
 static bool reserve(DictObject* dict) {
+  if (!adopt_dict(dict)) return false;
   if (dict->used < dict->capacity) return true;
-  if (!adopt(dict, sizeof *dict + sizeof(DictObject::Entry) * static_cast<size_t>(dict->capacity) +
-                       sizeof(int32_t) * static_cast<size_t>(dict->slot_count)))
-    return false;
   int64_t capacity = dict->count * 2 < 8 ? 8 : dict->count * 2, slot_count = 16;
   while (slot_count < capacity * 2) slot_count *= 2;
   if (capacity > (int64_t{1} << 30)) return false;
@@ -331,6 +349,7 @@ bool dict_set(DictObject* dict, const Value& key, const Value& value) {
   uint64_t hash = hash_of(key);
   int64_t at = find_entry(dict, key, hash, nullptr);
   if (at >= 0) {
+    if (!adopt_dict(dict)) return false;
     dict->entries[at].value = value;
     return true;
   }

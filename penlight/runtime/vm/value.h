@@ -158,6 +158,7 @@ ListObject* list_create(int64_t capacity);
 // False when out of memory; the list is then as before.
 bool list_append(ListObject* list, const Value& item);
 bool list_insert(ListObject* list, int64_t at, const Value& item);
+bool list_set(ListObject* list, int64_t at, const Value& item);
 void list_remove(ListObject* list, int64_t at);
 void list_clear(ListObject* list);
 TupleObject* tuple_create(int64_t count);
