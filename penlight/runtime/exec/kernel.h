@@ -138,7 +138,11 @@ constexpr int64_t kLoopingPiece = 4;
 template <class Some>
 static PEN_INLINE void in_pieces(Patience& patience, int64_t n, const Some& some) {
   constexpr int64_t kPiece = 1 << 16;
-  for (int64_t begin = 0; begin < n && !patience.ends(kPiece); begin += kPiece) some(begin, n - begin < kPiece ? n : begin + kPiece);
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    end = n - begin < kPiece ? n : begin + kPiece;
+    if (patience.ends(end - begin)) return;  // of a short row no more than it is: to ask takes longer than to go through it
+    some(begin, end);
+  }
 }
 
 // How an operator needs an input to lie in memory. If it does not, the runtime copies it, right before the kernel, into memory
