@@ -830,6 +830,10 @@ def _unusable(leaves: Sequence[Any], inputs: Sequence[TensorInfo]) -> RunError:
         kind = f"{type(leaf).__module__}.{type(leaf).__name__}"
         if _is_torch(leaf) and leaf.device.type != "cpu":
             kind = f"a tensor on {leaf.device}; move it with .cpu()"
+        elif _is_torch(leaf) and leaf.is_nested:
+            kind = "a nested tensor; make it dense with .to_padded_tensor(0)"
+        elif _is_torch(leaf) and leaf.is_quantized:
+            kind = "a quantized tensor; make it real with .dequantize()"
         elif _is_torch(leaf) and leaf.layout.__repr__() != "torch.strided":
             kind = f"a {leaf.layout} tensor; make it dense with .to_dense()"
         elif isinstance(leaf, np.ndarray) and (leaf.dtype.byteorder == ">" or leaf.dtype.kind not in "fiub"):

@@ -9,6 +9,7 @@ import os
 import pickle
 import sys
 import threading
+import warnings
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -340,6 +341,19 @@ def test_inputs_that_have_no_memory(eight: penlight.Model) -> None:
     freed.untyped_storage().resize_(0)
     for x in (freed, torch._to_functional_tensor(torch.ones(8)), torch._efficientzerotensor((8,))):
         with pytest.raises(penlight.RunError, match="expected data, got a null pointer"):
+            eight(x)
+
+
+def test_inputs_that_are_no_plain_tensors_are_named(eight: penlight.Model) -> None:
+    ragged = [torch.ones(8), torch.ones(3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's, of prototypes
+        given = {
+            "a nested tensor": torch.nested.nested_tensor(ragged),
+            "a quantized tensor": torch.quantize_per_tensor(ragged[0], 0.1, 0, torch.quint8),
+        }
+    for words, x in given.items():
+        with pytest.raises(penlight.RunError, match=f"got {words}; make it"):
             eight(x)
 
 

@@ -41,17 +41,17 @@ _SEQUENCES = {"tuple": tuple, "list": list}
 def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Any]:
     """The tensors in a call's arguments, in the order of the method's inputs. InputError says in words where the
     arguments differ from what was captured."""
-    if (
-        not kwargs
-        and not spec["kwargs"]
-        and spec["args"] == list(range(len(args)))
-        and all(hasattr(a, "shape") for a in args)
-    ):
+    if not kwargs and not spec["kwargs"] and spec["args"] == list(range(len(args))) and all(map(_is_tensor, args)):
         return list(args)  # tensors and nothing else, which most methods take: microseconds less
     leaves: dict[int, Any] = {}
     for name, part, value in _bind(spec, args, dict(kwargs or {})):
         _flatten(part, value, name, leaves)
     return [leaves[i] for i in range(len(leaves))]
+
+
+def _is_tensor(value: Any) -> bool:
+    """Of any library. The type is asked first: a nested tensor's own shape is an error of torch's."""
+    return hasattr(type(value), "shape") or hasattr(value, "shape")
 
 
 def settled(value: Any, inside: tuple[int, ...] = ()) -> Any:
@@ -253,7 +253,7 @@ def describe(spec: Spec) -> str:
 
 def _flatten(spec: Spec, value: Any, where: str, leaves: dict[int, Any]) -> None:
     if isinstance(spec, int):
-        if not hasattr(value, "shape"):
+        if not _is_tensor(value):
             raise InputError(f"argument {where!r} must be a tensor, got {_what(value)}")
         leaves[spec] = value
         return

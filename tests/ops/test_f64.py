@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import penlight
-from tests.vm.check import check
+from tests.vm.check import check, run
 
 torch.manual_seed(3)
 X = torch.randn(2, 6, 11, 9).double()
@@ -113,3 +113,28 @@ def test_interpreted(name: str) -> None:
     for args in VM[name]:
         digits = 1e-6 if args[0].dtype == torch.float32 else 1e-9 if "bessel" in name else 1e-13
         check(f"aten::{name}", *args, tolerance=digits)
+
+
+# The last numbers that a f64 holds, on either side: what is computed on the way is not to be 0 or infinite.
+EDGES: list[tuple[str, list[float], Callable[..., torch.Tensor]]] = [
+    ("special_ndtri", [5e-324, 1e-323, 1e-315, 1e-308, 1e-305, 1e-290], torch.special.ndtri),
+    ("special_i0e", [1e307, 1e308, 1.79e308], torch.special.i0e),
+    ("special_i1e", [1e307, 1e308, 1.79e308], torch.special.i1e),
+    ("special_i1", [1e-323, 1e-300, 700.0, 714.0, 1e308], torch.special.i1),
+    ("special_scaled_modified_bessel_k0", [1e307, 1e308, 1.79e308], torch.special.scaled_modified_bessel_k0),
+    ("special_scaled_modified_bessel_k1", [1e307, 1e308, 1.79e308], torch.special.scaled_modified_bessel_k1),
+    ("special_log_ndtr", [-1e154, -1.8e154, -1e155], torch.special.log_ndtr),
+    ("special_erfcx", [1e307, 1.02e308, 1.79e308], torch.special.erfcx),
+]
+
+
+@pytest.mark.parametrize(("name", "numbers", "oracle"), EDGES, ids=[edge[0] for edge in EDGES])
+def test_special_functions_at_the_edges(name: str, numbers: list[float], oracle: Callable[..., torch.Tensor]) -> None:
+    x = torch.tensor(numbers, dtype=torch.float64)
+    assert torch.allclose(run(f"aten::{name}", x), oracle(x), rtol=1e-13, atol=0.0)
+
+
+def test_incomplete_gamma_of_hardly_anything() -> None:
+    """P(a, x) goes to 1 as a goes to 0; torch gives 0, which is P of a = infinity."""
+    a, x = torch.tensor([5e-324, 1e-310, 1e-300], dtype=torch.float64), torch.tensor([1e-20, 0.5, 1.0]).double()
+    assert torch.allclose(run("aten::special_gammainc", a, x), torch.ones(3).double(), rtol=1e-15, atol=0.0)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.vm.check import run
 from tests.vm.samples import EVERY, FLOATS, INF, NAN, same_as_torch
 
 warnings.filterwarnings("ignore", message=".*degrees of freedom.*")
@@ -56,6 +57,22 @@ def test_over_dims(dtype: torch.dtype) -> None:
         same_as_torch("aten::sum.dim_IntList", x, [0, 0], False)
         same_as_torch("aten::sum.dim_IntList", x, None, False, 7, tolerance=1e-12)
         same_as_torch("aten::mean.dim", x, [0], False, 6)
+
+
+@pytest.mark.parametrize("shape", [(5,), (100,), (1000,), (40, 70), (70, 3)], ids=str)
+def test_any_byte_but_0_is_true(shape: tuple[int, ...]) -> None:
+    """As in a mask of 0 and 255 that numpy shows as bools. Results are 0 or 1."""
+    bytes_ = torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(7)).to(torch.uint8)
+    for odd in (bytes_, bytes_ * (bytes_ > 128), bytes_ | 2):
+        x = odd.view(torch.bool)
+        for name in ("sum", "any", "all", "max", "min"):
+            same_as_torch(f"aten::{name}", x, *([None] if name == "sum" else []))
+        same_as_torch("aten::count_nonzero", x, None)
+        for dim in range(x.dim()):
+            same_as_torch("aten::sum.dim_IntList", x, [dim], False, None)
+            for name in ("any.dim", "all.dim"):
+                made = run(f"aten::{name}", x, dim, False)
+                assert torch.equal(made.view(torch.uint8), run(f"aten::{name}", odd != 0, dim, False).view(torch.uint8))
 
 
 @pytest.mark.parametrize("dtype", EVERY, ids=str)

@@ -376,6 +376,11 @@ WHOLE = {
     "runs": ("r2, r3, r4 = aten::unique_consecutive(r1, True, True, None)", 1, "numbers(200_000_000)"),
     "rows that are there once": ("r2, r3, r4 = aten::unique_dim(r1, 0, True, True, True)", 1, "np.zeros((3_000_000, 20), np.float32)"),
     "softmax of one row": ("r2 = aten::softmax.int(r1, 0, None)", 1, "np.broadcast_to(np.float32(0.5), (600_000_000,))"),
+    "softmax of columns": ("r2 = aten::softmax.int(r1, 0, None)", 1, "np.broadcast_to(np.float32(0.5), (400_000_000, 2))"),
+    "a norm of one row": ("r2 = aten::norm.Scalar(r1, 3)", 1, "np.broadcast_to(np.float32(0.5), (400_000_000,))"),
+    "places in a sorted row": (
+        "r3 = aten::searchsorted.Tensor(r1, r2, False, False, None, None)", 2, "np.arange(1000, dtype=np.float32), np.broadcast_to(np.float32(500.5), (200_000_000,))",
+    ),
     "one window": ("r2, r3 = aten::adaptive_max_pool2d(r1, [1, 1])", 1, "np.zeros((1, 1, 24_000, 24_000), np.float32)"),
     "pixels of regions": ("r3, r4 = torchvision::roi_pool(r1, r2, 1.0, 1, 1)", 2, "np.zeros((1, 1, 8000, 8000), np.float32), np.tile(np.float32([0, 0, 0, 7999, 7999]), (200, 1))"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),

@@ -53,18 +53,20 @@ Status need_no_zero(const Call& c, int i) {
   const Tensor t = memory_of(c.tensor(i));
   const int64_t n = t.numel(), size = dtype_size(t.dtype);
   int64_t index[kMaxRank] = {}, at = 0;
-  for (int64_t k = 0; k < n; ++k) {
-    bool zero = true;
-    for (int64_t b = 0; b < size; ++b) zero &= t.data[at * size + b] == 0;
-    if (zero) return c.raise("RuntimeError: ZeroDivisionError");
-    for (int d = t.rank - 1; d >= 0; --d) {
-      at += t.strides[d];
-      if (++index[d] < t.dims[d]) break;
-      at -= t.strides[d] * t.dims[d];
-      index[d] = 0;
+  return in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      bool zero = true;
+      for (int64_t b = 0; b < size; ++b) zero &= t.data[at * size + b] == 0;
+      if (zero) return c.raise("RuntimeError: ZeroDivisionError");
+      for (int d = t.rank - 1; d >= 0; --d) {
+        at += t.strides[d];
+        if (++index[d] < t.dims[d]) break;
+        at -= t.strides[d] * t.dims[d];
+        index[d] = 0;
+      }
     }
-  }
-  return PEN_OK;
+    return PEN_OK;
+  });
 }
 
 // torch's own conditions on what a rule is given; *dtype becomes the one it is computed for.

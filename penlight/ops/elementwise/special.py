@@ -161,7 +161,7 @@ def ndtr(x: Term) -> Term:
 )
 def log_ndtr(x: Term) -> Term:
     """log(ndtr(x))"""
-    below = e.log(e.SPECIAL["erfcx"](x * -(0.5**0.5)) * 0.5) - x * x * 0.5
+    below = e.log(e.SPECIAL["erfcx"](x * -(0.5**0.5)) * 0.5) - x * 0.5 * x
     return e.select(x < -1, below, e.log1p(e.erfc(x * 0.5**0.5) * -0.5))
 
 

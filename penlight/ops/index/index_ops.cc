@@ -264,19 +264,24 @@ Status resolve(const Call& c, const TensorObject& x, const ListObject& indices, 
       seen.strides[k] = own < 0 || (t.dim(own) == 1 && common.dims[k] != 1) ? 0 : t.shape.strides[own];
     }
     int64_t at[kMaxRank] = {}, from = 0;
-    for (int64_t i = 0; i < numel; ++i) {
-      int64_t value = values[from];
-      if (value < -size || value >= size)
-        return c.raise("IndexError: index %lld is out of bounds for dimension %d with size %lld", static_cast<long long>(value), d,
-                       static_cast<long long>(size));
-      offsets[i] += (value < 0 ? value + size : value) * stride;
-      for (int k = common.rank - 1; k >= 0; --k) {
-        from += seen.strides[k];
-        if (++at[k] < common.dims[k]) break;
-        from -= seen.strides[k] * common.dims[k];
-        at[k] = 0;
+    PEN_TRY(in_pieces(c, numel, [&](int64_t begin, int64_t end) {
+      int64_t place = from;
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t value = values[place];
+        if (value < -size || value >= size)
+          return c.raise("IndexError: index %lld is out of bounds for dimension %d with size %lld", static_cast<long long>(value), d,
+                         static_cast<long long>(size));
+        offsets[i] += (value < 0 ? value + size : value) * stride;
+        for (int k = common.rank - 1; k >= 0; --k) {
+          place += seen.strides[k];
+          if (++at[k] < common.dims[k]) break;
+          place -= seen.strides[k] * common.dims[k];
+          at[k] = 0;
+        }
       }
-    }
+      from = place;
+      return PEN_OK;
+    }));
     Tensor& operand = made->operands[made->operand_count++];
     operand.dtype = DType::i64;
     operand.rank = made->shape.rank;
@@ -397,9 +402,11 @@ static Status spread(const Call& c, const TensorObject& t, const Shape& shape, V
   return copy_into(c, made->tensor(), t);
 }
 template <class T>
-static void pick(T* to, const T* from, const uint8_t* holds, int64_t n) {
-  for (int64_t i = 0; i < n; ++i)
-    if (holds[i]) *to++ = from[i];
+static Status pick(const Call& c, T* to, const T* from, const uint8_t* holds, int64_t n) {
+  return in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (holds[i]) *to++ = from[i];
+  });
 }
 PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) -> Tensor") {
   const TensorObject& x = c.tensor(0);
@@ -415,11 +422,10 @@ PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) ->
   PEN_TRY(c.give(y));
   const char* from = values.tensor()->data();
   const uint8_t* holds = mask.tensor()->as<uint8_t>();
-  size == 4   ? pick(reinterpret_cast<uint32_t*>(y->data()), reinterpret_cast<const uint32_t*>(from), holds, numel)
-  : size == 8 ? pick(reinterpret_cast<uint64_t*>(y->data()), reinterpret_cast<const uint64_t*>(from), holds, numel)
-  : size == 2 ? pick(reinterpret_cast<uint16_t*>(y->data()), reinterpret_cast<const uint16_t*>(from), holds, numel)
-              : pick(reinterpret_cast<uint8_t*>(y->data()), reinterpret_cast<const uint8_t*>(from), holds, numel);
-  return PEN_OK;
+  return size == 4   ? pick(c, reinterpret_cast<uint32_t*>(y->data()), reinterpret_cast<const uint32_t*>(from), holds, numel)
+         : size == 8 ? pick(c, reinterpret_cast<uint64_t*>(y->data()), reinterpret_cast<const uint64_t*>(from), holds, numel)
+         : size == 2 ? pick(c, reinterpret_cast<uint16_t*>(y->data()), reinterpret_cast<const uint16_t*>(from), holds, numel)
+                     : pick(c, reinterpret_cast<uint8_t*>(y->data()), reinterpret_cast<const uint8_t*>(from), holds, numel);
 }
 PEN_OP(masked_scatter, "[in_place][out]", "aten::masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor") {
   const TensorObject &x = c.tensor(0), &source = c.tensor(2);
@@ -434,12 +440,14 @@ PEN_OP(masked_scatter, "[in_place][out]", "aten::masked_scatter(Tensor self, Ten
   PEN_TRY(spread(c, c.tensor(1), shape, &mask));
   PEN_TRY(make_copy(c, source, source.dtype(), Format::contiguous, &values));
   int64_t numel = mask.tensor()->numel(), size = dtype_size(x.dtype()), used = 0, count = source.numel();
-  for (int64_t i = 0; i < numel; ++i) {
-    if (!mask.tensor()->as<uint8_t>()[i]) continue;
-    if (used == count) return c.fail("as many elements in the source as the mask holds", "%lld", static_cast<long long>(count));
-    memcpy(c.results[0].tensor()->data() + i * size, values.tensor()->data() + used++ * size, static_cast<size_t>(size));
-  }
-  return PEN_OK;
+  return in_pieces(c, numel, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!mask.tensor()->as<uint8_t>()[i]) continue;
+      if (used == count) return c.fail("as many elements in the source as the mask holds", "%lld", static_cast<long long>(count));
+      memcpy(c.results[0].tensor()->data() + i * size, values.tensor()->data() + used++ * size, static_cast<size_t>(size));
+    }
+    return PEN_OK;
+  });
 }
 
 }  // namespace pen

@@ -15,9 +15,11 @@ static Status row_of_indices(const Call& c, const TensorObject& index, int dim, 
     return c.fail("indices of dtype Long or Int", "%s", dtype_name(index.dtype()));
   PEN_TRY(long_index(c, index, made));
   const int64_t *at = made->tensor()->as<int64_t>(), count = made->tensor()->numel();
-  for (int64_t i = 0; i < count; ++i)
-    if (at[i] < 0 || at[i] >= size) return out_of_range(c, at[i], dim, size);
-  return PEN_OK;
+  return in_pieces(c, count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (at[i] < 0 || at[i] >= size) return out_of_range(c, at[i], dim, size);
+    return PEN_OK;
+  });
 }
 // Slice i of a dim; of rank 0: the element.
 static Tensor slice_at(const Tensor& t, int dim, int64_t i) {
@@ -87,10 +89,13 @@ PEN_OP(
   Value index;
   PEN_TRY(long_index(c, indices, &index));
   const int64_t *at = index.tensor()->as<int64_t>(), count = index.tensor()->numel();
-  for (int64_t i = 0; i < count; ++i)
-    if (at[i] < 0 || at[i] >= w.dim(0))
-      return c.raise("IndexError: index out of range in self: %lld of %lld", static_cast<long long>(at[i]),
-                     static_cast<long long>(w.dim(0)));
+  PEN_TRY(in_pieces(c, count, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (at[i] < 0 || at[i] >= w.dim(0))
+        return c.raise("IndexError: index out of range in self: %lld of %lld", static_cast<long long>(at[i]),
+                       static_cast<long long>(w.dim(0)));
+    return PEN_OK;
+  }));
   Shape rows, shape = shape_of(indices);
   rows.rank = 2, rows.dims[0] = count, rows.dims[1] = w.dim(1);
   shape.dims[shape.rank++] = w.dim(1);
@@ -109,8 +114,8 @@ static Status write_slices(const Call& c, TensorObject* x, int dim, const Value&
   for (int64_t i = 0; i < count; ++i) {
     Tensor to = slice_at(x->view(), dim, at[i]), from = slice_at(source, dim, i);
     if (to.numel() == 0) return PEN_OK;
-    PEN_TRY(c.walk(to.numel()));
     if (how == Combine::set) {
+      PEN_TRY(c.walk(to.numel()));
       PEN_TRY(move_elements(c, to, from));
       continue;
     }
@@ -118,10 +123,12 @@ static Status write_slices(const Call& c, TensorObject* x, int dim, const Value&
     for (int d = 0; d < to.rank; ++d) w.add(to.dims[d], to.strides[d], from.strides[d], 0);
     w.close();
     int inner = w.rank - 1;
-    w.rows(0, w.numel(), [&](int64_t n, const int64_t* offsets) {
-      for (int64_t k = 0; k < n; ++k)
-        into(to.data + (offsets[0] + k * w.steps[0][inner]) * size, from.data + (offsets[1] + k * w.steps[1][inner]) * size);
-    });
+    PEN_TRY(in_pieces(c, w.numel(), [&](int64_t begin, int64_t end) {
+      w.rows(begin, end, [&](int64_t n, const int64_t* offsets) {
+        for (int64_t k = 0; k < n; ++k)
+          into(to.data + (offsets[0] + k * w.steps[0][inner]) * size, from.data + (offsets[1] + k * w.steps[1][inner]) * size);
+      });
+    }));
   }
   return PEN_OK;
 }
@@ -163,6 +170,7 @@ static Status give_index_fill(Call& c, bool in_place) {
   int64_t size = c.tensor(0).rank() ? c.tensor(0).dim(dim) : 1, *at = positive.tensor()->as<int64_t>();
   if (c.tensor(2).rank() > 1) return c.fail("a row of indices", "rank %d", c.tensor(2).rank());
   for (int64_t i = 0; i < positive.tensor()->numel(); ++i) {
+    PEN_TRY(c.walk(1));
     if (at[i] < -size || at[i] >= size) return out_of_range(c, at[i], dim, size);
     at[i] += at[i] < 0 ? size : 0;
   }

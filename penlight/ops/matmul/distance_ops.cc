@@ -40,8 +40,10 @@ PEN_OP(pdist, "aten::pdist(Tensor self, float p=2.0) -> Tensor", "[out]aten::_pd
   Value row = t("aten::sub.Tensor", t("aten::unsqueeze", all, 1), t("aten::unsqueeze", all, 0));
   Value norms = t("aten::linalg_vector_norm", row, c.number(1), t.ints(-1));
   PEN_TRY(t.status);
-  for (int64_t i = 0; i < n; ++i)
+  for (int64_t i = 0; i < n; ++i) {
+    PEN_TRY(c.walk(n - i));
     for (int64_t j = i + 1; j < n; ++j) made.tensor()->as<double>()[at++] = norms.tensor()->as<double>()[i * n + j];
+  }
   return give_as(c, static_cast<Value&&>(made), x.dtype());
 }
 PEN_OP(dist, "[out]", "aten::dist(Tensor self, Tensor other, Scalar p=2) -> Tensor") {

@@ -70,12 +70,14 @@ static Status spread_pixels(const Call& c, const TensorObject& x, int64_t zero, 
   auto inside = [&](int side, int64_t at) { return at >= 0 && at < size[side]; };
   for (int64_t n = 0; n < x.dim(0); ++n)
     for (int64_t z = 0; z < v->in[0]; ++z)
-      for (int64_t y = 0; y < v->in[1]; ++y)
+      for (int64_t y = 0; y < v->in[1]; ++y) {
+        PEN_TRY(c.walk(v->in[2] * channels));
         for (int64_t k = 0; k < v->in[2]; ++k, from += channels) {
           int64_t at[3] = {z * v->stride[0] + before[0], y * v->stride[1] + before[1], k * v->stride[2] + before[2]};
           if (!inside(0, at[0]) || !inside(1, at[1]) || !inside(2, at[2])) continue;
           memcpy(map + (((n * size[0] + at[0]) * size[1] + at[1]) * size[2] + at[2]) * channels, from, static_cast<size_t>(channels));
         }
+      }
   for (int side = 0; side < 3; ++side) v->in[side] = size[side], v->stride[side] = 1, v->pad[side] = 0;
   return PEN_OK;
 }

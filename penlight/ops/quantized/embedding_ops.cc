@@ -132,9 +132,11 @@ static Status embedding(Call& c, int bits) {
   if (made.is_none()) return c.out_of_memory();
   float* to = made.tensor()->as<float>();
   memset(to, 0, static_cast<size_t>(made.tensor()->numel()) * 4);
-  for (int64_t i = 0; i < at.count; ++i)
+  for (int64_t i = 0; i < at.count; ++i) {
+    PEN_TRY(c.walk(1));
     if (at[i] < 0 || at[i] >= t.rows)
       return c.fail("indices of rows of the table", "%lld of %lld", static_cast<long long>(at[i]), static_cast<long long>(t.rows));
+  }
   PEN_TRY(in_parts(c, at.count, 1 + 4096 / (t.columns + 1), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) add_row(t, at[i], 1.0f, to + i * t.columns);
   }));
@@ -265,6 +267,7 @@ static Status prepack(Call& c, int bits) {
   if (made.is_none()) return c.out_of_memory();
   memset(made.tensor()->data(), 0, static_cast<size_t>(dims[0] * dims[1]));
   for (int64_t r = 0; r < rows; ++r) {
+    PEN_TRY(c.walk(columns));
     const float* x = dense.tensor()->as<float>() + r * columns;
     uint8_t* to = made.tensor()->as<uint8_t>() + r * dims[1];
     uint8_t* behind = to + columns / per_byte;
@@ -301,6 +304,7 @@ static Status unpack(Call& c, int bits) {
   Value made = Value::own(tensor_create(DType::f32, 2, dims));
   if (made.is_none()) return c.out_of_memory();
   for (int64_t r = 0; r < t.rows; ++r) {
+    PEN_TRY(c.walk(t.columns));
     float scale, offset;
     t.numbers(r, &scale, &offset);
     float* to = made.tensor()->as<float>() + r * t.columns;

@@ -107,7 +107,9 @@ PEN_OP(linear_prepack_fp16,
   Value limited = Value::own(tensor_clone(c, w, &status));
   PEN_TRY(status);
   float* x = limited.tensor()->as<float>();
-  for (int64_t i = 0, n = w.numel(); i < n; ++i) x[i] = x[i] > 65504.0f ? 65504.0f : x[i] < -65504.0f ? -65504.0f : x[i];
+  PEN_TRY(in_pieces(c, w.numel(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) x[i] = x[i] > 65504.0f ? 65504.0f : x[i] < -65504.0f ? -65504.0f : x[i];
+  }));
   Value half = Value::own(tensor_cast(c, *limited.tensor(), DType::f16, &status));
   PEN_TRY(status);
   Value rounded = Value::own(tensor_cast(c, *half.tensor(), DType::f32, &status));

@@ -137,12 +137,17 @@ Status from_bytes(const Call& c, DType dtype, Order order, double scale, int64_t
 
 // ---- real numbers to integers and back ----
 template <class F>
-static void each_channel(const TensorObject& t, const F& f) {
+static Status each_channel(const Call& c, const TensorObject& t, const F& f) {
   const Quantizer& q = *t.quantizer;  // t is row-major
   int64_t inner = 1, outer = 1;
   for (int d = 0; d < t.rank(); ++d) (d < q.axis ? outer : inner) *= d == q.axis ? 1 : t.dim(d);
   for (int64_t o = 0; o < outer; ++o)
-    for (int64_t k = 0; k < q.channels; ++k) f((o * q.channels + k) * inner, inner, Affine{q.scales[k], q.zero_points[k]});
+    for (int64_t k = 0; k < q.channels; ++k) {
+      const int64_t first = (o * q.channels + k) * inner;
+      PEN_TRY(
+          in_pieces(c, inner, [&](int64_t begin, int64_t end) { f(first + begin, end - begin, Affine{q.scales[k], q.zero_points[k]}); }));
+    }
+  return PEN_OK;
 }
 
 // What a graph of one node makes of x, which lies as x does.
@@ -174,11 +179,13 @@ TensorObject* dequantized(const Call& c, const TensorObject& t, Status* status) 
     return nullptr;
   }
   // torch computes these in f64
-  each_channel(*dense.tensor(), [&](int64_t begin, int64_t count, Affine a) {
+  *status = each_channel(c, *dense.tensor(), [&](int64_t begin, int64_t count, Affine a) {
     for (int64_t i = begin; i < begin + count; ++i)
       made->as<float>()[i] = static_cast<float>(static_cast<double>(stored(*dense.tensor(), i) - a.zero) * a.scale);
   });
-  return made;
+  if (*status == PEN_OK) return made;
+  heap_release(made);
+  return nullptr;
 }
 
 TensorObject* quantized_from(const Call& c, const TensorObject& real, double scale, int64_t zero_point, DType dtype, Status* status) {
@@ -221,19 +228,22 @@ Status look_up(Call& c, const TensorObject& x, const uint8_t* table, double scal
   return made.tensor()->quantizer ? c.give(static_cast<Value&&>(made)) : c.out_of_memory();
 }
 
-void smallest_and_largest(const TensorObject& t, float* low, float* high) {
+Status smallest_and_largest(const Call& c, const TensorObject& t, float* low, float* high) {
   const float* x = t.as<float>();
   int64_t n = t.numel();
   *low = *high = n ? x[0] : 0.0f;
   bool numbers = true;
   float least = *low, most = *high;
-  for (int64_t i = 0; i < n; ++i) {
-    least = x[i] < least ? x[i] : least;
-    most = x[i] > most ? x[i] : most;
-    numbers &= x[i] == x[i];
-  }
+  PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      least = x[i] < least ? x[i] : least;
+      most = x[i] > most ? x[i] : most;
+      numbers &= x[i] == x[i];
+    }
+  }));
   *low = least, *high = most;
   if (!numbers) *low = *high = __builtin_nanf("");
+  return PEN_OK;
 }
 
 // ---- operators ----
@@ -301,7 +311,7 @@ PEN_OP(quantize_per_tensor_dynamic, "[out]",
   PEN_TRY(status);
   float low, high;
   Affine a;
-  smallest_and_largest(*dense.tensor(), &low, &high);
+  PEN_TRY(smallest_and_largest(c, *dense.tensor(), &low, &high));
   Levels levels = dynamic_levels(dtype, c.flag(2));
   if (!choose_scale(low, high, levels.low, levels.high, &a)) return c.fail("numbers to quantize", "NaN");
   TensorObject* made = quantized_from(c, *dense.tensor(), a.scale, a.zero, dtype, &status);
@@ -314,7 +324,7 @@ PEN_OP(choose_qparams, "aten::_choose_qparams_per_tensor(Tensor self, bool reduc
   PEN_TRY(status);
   float low, high;
   Affine a;
-  smallest_and_largest(*dense.tensor(), &low, &high);
+  PEN_TRY(smallest_and_largest(c, *dense.tensor(), &low, &high));
   if (!choose_scale(low, high, 0, dynamic_levels(DType::u8, c.flag(1)).high, &a)) return c.fail("numbers to quantize", "NaN");
   PEN_TRY(c.give(Value(a.scale), 0));
   return c.give(Value(a.zero), 1);
@@ -362,10 +372,10 @@ PEN_OP(quantize_per_channel, "[out]",
   if (made.is_none()) return c.out_of_memory();
   PEN_TRY(channel_quantizer(c, x, dtype, 1, 2, 3, &made.tensor()->quantizer));
   const float* from = dense.tensor()->as<float>();
-  each_channel(*made.tensor(), [&](int64_t begin, int64_t count, Affine a) {
+  PEN_TRY(each_channel(c, *made.tensor(), [&](int64_t begin, int64_t count, Affine a) {
     Quantize q(a.scale, a.zero, dtype);
     for (int64_t i = begin; i < begin + count; ++i) store(*made.tensor(), i, q.wide(from[i]));
-  });
+  }));
   return c.give(static_cast<Value&&>(made));
 }
 PEN_OP(make_per_tensor_quantized, "[out]", "aten::_make_per_tensor_quantized_tensor(Tensor self, float scale, int zero_point) -> Tensor") {

@@ -98,7 +98,7 @@ TensorObject* quantized_from(const Call& c, const TensorObject& real, double sca
 Status on_reals(Call& c);
 
 // The smallest and the largest of a dense f32 tensor; 0 and 0 of an empty one. NaN makes both NaN.
-void smallest_and_largest(const TensorObject& t, float* low, float* high);
+Status smallest_and_largest(const Call& c, const TensorObject& t, float* low, float* high);
 
 // f(begin, end) over parts of [0, count), at least `grain` each, on the machine's threads, which ask between. Counts them as steps.
 template <class F>

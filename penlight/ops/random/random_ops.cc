@@ -39,9 +39,10 @@ Status draw_uniform(const Call& c, const Shape& shape, double low, double high, 
   // Rounded to a half, the largest of them may be the bound itself: those are drawn down to what is below it.
   TensorObject& t = *made->tensor();
   uint16_t* bits = t.as<uint16_t>();
-  for (int64_t i = 0; i < numel; ++i)
-    if (number_at(dtype, &bits[i]).real() >= high && high > low) bits[i] = static_cast<uint16_t>(high > 0 ? bits[i] - 1 : bits[i] + 1);
-  return PEN_OK;
+  return in_pieces(c, numel, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (number_at(dtype, &bits[i]).real() >= high && high > low) bits[i] = static_cast<uint16_t>(high > 0 ? bits[i] - 1 : bits[i] + 1);
+  });
 }
 Status draw_integers(const Call& c, const Shape& shape, int64_t low, int64_t high, DType dtype, Value* made) {
   int64_t numel;
@@ -255,11 +256,12 @@ static Status check_probabilities(const Call& c, const TensorObject& p) {
   if (!is_floating(p.dtype())) return c.fail("probabilities of floats", "%s", dtype_name(p.dtype()));
   Value row_major;
   PEN_TRY(make_copy(c, p, DType::f64, Format::contiguous, &row_major));
-  for (int64_t i = 0; i < p.numel(); ++i) {
-    double v = row_major.tensor()->as<double>()[i];
-    if (!(v >= 0 && v <= 1)) return c.fail("probabilities from 0 to 1", "%g", v);
-  }
-  return PEN_OK;
+  const double* v = row_major.tensor()->as<double>();
+  return in_pieces(c, p.numel(), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i)
+      if (!(v[i] >= 0 && v[i] <= 1)) return c.fail("probabilities from 0 to 1", "%g", v[i]);
+    return PEN_OK;
+  });
 }
 PEN_OP(bernoulli, "[out]", "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor") {
   PEN_TRY(check_probabilities(c, c.tensor(0)));
@@ -294,12 +296,14 @@ PEN_OP(multinomial, "[out]",
   PEN_TRY(make_fresh(c, DType::i64, shape, Format::contiguous, nullptr, &c.results[0]));
   for (int64_t row = 0; row < rows; ++row) {
     double *w = weights.tensor()->as<double>() + row * n, sum = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      if (!(w[i] >= 0) || w[i] - w[i] != 0) return c.fail("finite weights of 0 or more", "%g", w[i]);
-      sum += w[i];
-    }
+    PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        if (!(w[i] >= 0) || w[i] - w[i] != 0) return c.fail("finite weights of 0 or more", "%g", w[i]);
+        sum += w[i];
+      }
+      return PEN_OK;
+    }));
     if (!(sum > 0)) return c.fail("weights of which not all are 0", "all are");
-    PEN_TRY(c.spend(n));
     for (int64_t k = 0; k < count; ++k) {
       double point = static_cast<double>(drawn.tensor()->as<float>()[row * count + k]) * sum, end = 0;
       int64_t chosen = -1, i = 0;

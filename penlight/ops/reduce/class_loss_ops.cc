@@ -57,6 +57,7 @@ Status give_nll(Call& c, const Classes& k, const double* logs, int64_t reduction
   double sum = 0, smooth_sum = 0, weights = 0;
   for (int64_t i = 0; i < k.rows.outer; ++i) {
     double loss = 0, smooth = 0;
+    PEN_TRY(c.walk(smoothing > 0 ? k.count : 1));
     if (target[i] != ignored) {
       if (target[i] < 0 || target[i] >= k.count)
         return c.fail("targets that are classes", "%lld of %lld", static_cast<long long>(target[i]), static_cast<long long>(k.count));
@@ -119,6 +120,7 @@ PEN_OP(cross_entropy_loss,
   double sum = 0;
   for (int64_t i = 0; i < k.rows.outer; ++i) {
     double loss = 0;
+    PEN_TRY(c.walk(k.count));
     for (int64_t j = 0; j < k.count; ++j) {
       double p = target[i * k.count + j] * (1 - smoothing) + smoothing / static_cast<double>(k.count);
       loss -= p * log_p[i * k.count + j] * weight_of(k, j);
@@ -155,6 +157,7 @@ static Status give_margin(Call& c, const RowArray& rows, int64_t reduction, cons
   double sum = 0;
   for (int64_t i = 0; i < rows.outer; ++i) {
     double loss = 0;
+    PEN_TRY(c.walk(rows.inner));
     PEN_TRY(rule(rows.row<double>(i), i, &loss));
     sum += each.tensor()->as<double>()[i] = loss / static_cast<double>(rows.inner);
   }

@@ -107,8 +107,8 @@ PEN_KERNEL_ANY(sum, f64) { PEN_ISA::reduce<PEN_ISA::SumOf<PEN_ISA::DoubleLanes>>
 PEN_KERNEL_ANY(sum, bool) { PEN_ISA::reduce<PEN_ISA::CountOf>(r); }
 PEN_KERNEL_ANY(mean, f64) { PEN_ISA::sum_f64(r); }
 PEN_KERNEL_ANY(prod, i64) { PEN_ISA::reduce<PEN_ISA::ProdOf<PEN_ISA::IntLanes>>(r); }
-PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, 1>>(r); }
-PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::ByteLanes, -1>>(r); }
+PEN_KERNEL_ANY(amax, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::BoolLanes, 1>>(r); }
+PEN_KERNEL_ANY(amin, bool) { PEN_ISA::reduce<PEN_ISA::ExtremeOf<PEN_ISA::BoolLanes, -1>>(r); }
 #endif
 
 // The p-th root of the sum of |x|**p: its own limit at ±inf, the number of elements that are not 0 at 0. For any other p

@@ -267,16 +267,21 @@ struct SumOf<FloatLanes> : FloatLanes {
   static PEN_INLINE double fold(double w, V a) { return w + static_cast<double>(reduce_add(a)); }
   static PEN_INLINE double wide() { return 0; }
 };
-// How many bytes are 1: of at most kReduceBlock values in bytes, of all of them in i64.
-struct CountOf : ByteLanes {
+// Bools: any byte but 0 is true, whatever a caller's memory holds, and what is made of them is 0 or 1.
+struct BoolLanes : ByteLanes {
+  static PEN_INLINE Vec truth(Vec v) { return (Vec)(v != Vec{}) & all(1); }
+  static PEN_INLINE Vec read(const uint8_t* p) { return truth(ByteLanes::read(p)); }
+  static PEN_INLINE Vec read_partial(const uint8_t* p, int64_t n) { return truth(ByteLanes::read_partial(p, n)); }
+  static PEN_INLINE uint8_t one(uint8_t v) { return v != 0; }
+};
+// How many are true: of at most kReduceBlock values in bytes, of all of them in i64.
+struct CountOf : BoolLanes {
   using T = int64_t;
   using Wide = int64_t;
   struct Total {
     int64_t lanes[kWidth];
   };
-  static PEN_INLINE Vec read(const uint8_t* p) { return ByteLanes::read(p) & all(1); }
-  static PEN_INLINE Vec read_partial(const uint8_t* p, int64_t n) { return ByteLanes::read_partial(p, n) & all(1); }
-  static PEN_INLINE int64_t one(uint8_t v) { return v & 1; }
+  static PEN_INLINE int64_t one(uint8_t v) { return v != 0; }
   static PEN_INLINE Vec start() { return Vec{}; }
   static PEN_INLINE Vec step(Vec a, Vec b) { return a + b; }
   static PEN_INLINE int64_t step(int64_t a, int64_t b) { return a + b; }

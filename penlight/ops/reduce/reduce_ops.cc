@@ -38,17 +38,7 @@ int add_reduced(Graph* g, const char* kernel, const TensorObject& x, DType carri
   return y;
 }
 
-static double product_of(const double* x, int64_t n) {
-  double p = 1;
-  for (int64_t i = 0; i < n; ++i) p *= x[i];
-  return p;
-}
-static double sum_of_numbers(const double* x, int64_t n) {
-  double s = 0;
-  for (int64_t i = 0; i < n; ++i)
-    if (x[i] == x[i]) s += x[i];
-  return s;
-}
+static double or_zero(double v) { return v == v ? v : 0; }
 
 Status give_reduced(Call& c, const char* kernel, const TensorObject& x, const DimSet& dims, bool keepdim, DType to, int result) {
   if (dims.count == 0 && x.rank() > 0) return give_as(c, Value::share(const_cast<TensorObject*>(&x)), to, result);
@@ -61,7 +51,16 @@ Status give_reduced(Call& c, const char* kernel, const TensorObject& x, const Di
   }
   DType from = sum && to == DType::boolean ? DType::i64 : to;
   if (!reduction_carrier(kernel, from, &carrier)) {
-    if (strcmp(kernel, "prod") == 0) return give_by_rows(c, x, dims, keepdim, to, product_of, result);
+    auto product = [&](const double* row, int64_t n, double* made) {
+      *made = 1;
+      return in_pieces(c, n, [=](int64_t begin, int64_t end) {
+        double p = *made;
+        for (int64_t i = begin; i < end; ++i) p *= row[i];
+        *made = p;
+      });
+    };
+    auto sum_of_numbers = [&](const double* row, int64_t n, double* made) { return add_up(c, row, n, made, or_zero); };
+    if (strcmp(kernel, "prod") == 0) return give_by_rows(c, x, dims, keepdim, to, product, result);
     if (strcmp(kernel, "nansum") == 0) return give_by_rows(c, x, dims, keepdim, to, sum_of_numbers, result);
     return c.fail("numbers of a dtype that it is computed in", "%s", dtype_name(to));
   }
@@ -127,11 +126,12 @@ PEN_OP(nanmean, "[out]", "aten::nanmean(Tensor self, int[1]? dim=None, bool keep
   PEN_TRY(need_floats(c, x));
   PEN_TRY(c.dtype(3, x.dtype(), &to));
   PEN_TRY(dims_of(c, 1, x.rank(), true, &dims));
-  return give_by_rows(c, x, dims, c.flag(2), to, [](const double* row, int64_t n) {
-    double sum = 0, count = 0;
-    for (int64_t i = 0; i < n; ++i)
-      if (row[i] == row[i]) sum += row[i], count += 1;
-    return sum / count;
+  return give_by_rows(c, x, dims, c.flag(2), to, [&](const double* row, int64_t n, double* mean) {
+    double count;
+    PEN_TRY(add_up(c, row, n, mean, or_zero));
+    PEN_TRY(add_up(c, row, n, &count, [](double v) { return v == v ? 1.0 : 0.0; }));
+    *mean /= count;
+    return PEN_OK;
   });
 }
 
@@ -210,16 +210,18 @@ static Status variance_over(Call& c, const DimSet& dims, double correction, bool
   PEN_TRY(need_floats(c, x));
   bool root = c.word() == 1, both = c.op->result_count == 2;
   if (x.dtype() == DType::f64) {
-    auto mean = [](const double* row, int64_t n) {
-      double sum = 0;
-      for (int64_t i = 0; i < n; ++i) sum += row[i];
-      return sum / static_cast<double>(n);
+    auto mean = [&](const double* row, int64_t n, double* made) {
+      PEN_TRY(add_up(c, row, n, made, [](double v) { return v; }));
+      *made /= static_cast<double>(n);
+      return PEN_OK;
     };
-    auto spread = [&](const double* row, int64_t n) {
-      double m = mean(row, n), squares = 0, over = static_cast<double>(n) - correction;
-      for (int64_t i = 0; i < n; ++i) squares += (row[i] - m) * (row[i] - m);
+    auto spread = [&](const double* row, int64_t n, double* made) {
+      double m, squares, over = static_cast<double>(n) - correction;
+      PEN_TRY(mean(row, n, &m));
+      PEN_TRY(add_up(c, row, n, &squares, [=](double v) { return (v - m) * (v - m); }));
       squares /= over > 0 ? over : 0;
-      return root ? __builtin_sqrt(squares) : squares;
+      *made = root ? __builtin_sqrt(squares) : squares;
+      return PEN_OK;
     };
     if (both) PEN_TRY(give_by_rows(c, x, dims, keepdim, DType::f64, mean, 1));
     return give_by_rows(c, x, dims, keepdim, DType::f64, spread);
@@ -257,18 +259,22 @@ PEN_OP(variance_correction,
 }
 
 // ---- norms ----
-double norm_of(const double* x, int64_t n, double p) {
+// The p-norm of numbers, any p.
+static Status norm_of(const Call& c, const double* x, int64_t n, double p, double* norm) {
   double low = __builtin_inf(), high = 0, sum = 0;
   bool nan = false;
-  for (int64_t i = 0; i < n; ++i) {
-    double a = x[i] < 0 ? -x[i] : x[i];
-    nan |= a != a;
-    low = a < low ? a : low;
-    high = a > high ? a : high;
-    sum += p == 2 ? a * a : p == 1 ? a : p == 0 ? (a != 0) : p == __builtin_inf() || p == -__builtin_inf() ? 0 : pow(a, p);
-  }
-  if (p == __builtin_inf() || p == -__builtin_inf()) return nan ? __builtin_nan("") : p > 0 ? high : low;
-  return p == 2 ? __builtin_sqrt(sum) : p == 1 || p == 0 ? sum : pow(sum, 1 / p);
+  PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      double a = x[i] < 0 ? -x[i] : x[i];
+      nan |= a != a;
+      low = a < low ? a : low;
+      high = a > high ? a : high;
+      sum += p == 2 ? a * a : p == 1 ? a : p == 0 ? (a != 0) : p == __builtin_inf() || p == -__builtin_inf() ? 0 : pow(a, p);
+    }
+  }));
+  *norm = p == 2 ? __builtin_sqrt(sum) : p == 1 || p == 0 ? sum : pow(sum, 1 / p);
+  if (p == __builtin_inf() || p == -__builtin_inf()) *norm = nan ? __builtin_nan("") : p > 0 ? high : low;
+  return PEN_OK;
 }
 static Status norm_over(Call& c, double p, const DimSet& dims, bool keepdim, int dtype) {
   const TensorObject& x = c.tensor(0);
@@ -279,7 +285,8 @@ static Status norm_over(Call& c, double p, const DimSet& dims, bool keepdim, int
   bool direct = p == 0 || p == 1 || p == 2 || p == __builtin_inf() || p == -__builtin_inf();
   if (p < 0 || p == __builtin_inf()) PEN_TRY(need_some(c, x, dims));
   bool single = to != DType::f64 && x.dtype() != DType::f64 && direct && x.numel() > 0 && (dims.count > 0 || x.rank() == 0);
-  if (!single) return give_by_rows(c, x, dims, keepdim, to, [=](const double* row, int64_t n) { return norm_of(row, n, p); });
+  if (!single)
+    return give_by_rows(c, x, dims, keepdim, to, [&](const double* row, int64_t n, double* norm) { return norm_of(c, row, n, p, norm); });
   Graph g(c);
   PEN_TRY(g.run(g.cast(add_reduced(&g, "norm", x, DType::f32, dims, keepdim, "p", p), DType::f32, to)));
   return c.give(g.take(0));
@@ -323,12 +330,15 @@ PEN_OP(logsumexp, "[out]", "aten::{logsumexp,special_logsumexp}(Tensor self, int
     PEN_TRY(t.status);
     return give_as(c, Value::own(in_shape(*made.tensor(), reduced_shape(x, dims, c.flag(2)))), to);
   }
-  return give_by_rows(c, x, dims, c.flag(2), to, [](const double* row, int64_t n) {
-    double high = -__builtin_inf(), sum = 0;
-    for (int64_t i = 0; i < n; ++i) high = row[i] > high || row[i] != row[i] ? row[i] : high;
+  return give_by_rows(c, x, dims, c.flag(2), to, [&](const double* row, int64_t n, double* made) {
+    double high = -__builtin_inf(), sum;
+    PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) high = row[i] > high || row[i] != row[i] ? row[i] : high;
+    }));
     if (high == __builtin_inf() || high == -__builtin_inf()) high = 0;
-    for (int64_t i = 0; i < n; ++i) sum += exp(row[i] - high);
-    return log(sum) + high;
+    PEN_TRY(add_up(c, row, n, &sum, [=](double v) { return exp(v - high); }));
+    *made = log(sum) + high;
+    return PEN_OK;
   });
 }
 

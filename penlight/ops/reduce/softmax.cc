@@ -119,12 +119,13 @@ static PEN_INLINE void softmax_row(Patience& patience, const float* x, float* y,
   }
 }
 
-// One vector of columns (the first `lanes` of it), down the dim.
+// One vector of columns (the first `lanes` of it), down the dim. A few columns may be a billion long: asked while there is
+// arithmetic, as the rest is as fast as memory.
 template <bool kLog, bool kPartial>
-static PEN_INLINE void softmax_columns(const float* x, float* y, const SoftmaxParams& p, int64_t lanes) {
+static PEN_INLINE void softmax_columns(Patience& patience, const float* x, float* y, const SoftmaxParams& p, int64_t lanes) {
   V m = kPartial ? load_partial(x, lanes) : load(x), sum = zero();
   for (int64_t i = 1; i < p.length; ++i) m = max(kPartial ? load_partial(x + i * p.in, lanes) : load(x + i * p.in), m);
-  for (int64_t i = 0; i < p.length; ++i) {
+  for (int64_t i = 0; i < p.length && !(kPartial && patience.ends(1)); ++i) {
     V a = exp((kPartial ? load_partial(x + i * p.in, lanes) : load(x + i * p.in)) - m);
     sum = sum + a;
     if (kLog) continue;
@@ -163,8 +164,8 @@ static PEN_INLINE void softmax_items(const Run& r) {
       }
       int64_t at = item % p.chunks * kSoftmaxChunk;
       int64_t end = p.width - at < kSoftmaxChunk ? p.width : at + kSoftmaxChunk;
-      for (; at + kLanes <= end; at += kLanes) softmax_columns<kLog, false>(x + at, y + at, p, kLanes);
-      if (at < end) softmax_columns<kLog, true>(x + at, y + at, p, end - at);
+      for (; at + kLanes <= end; at += kLanes) softmax_columns<kLog, false>(patience, x + at, y + at, p, kLanes);
+      if (at < end) softmax_columns<kLog, true>(patience, x + at, y + at, p, end - at);
     }
   }
 }

@@ -138,8 +138,9 @@ static Status flipped(const Call& c, const TensorObject& t, const bool* mirror, 
     from.data += (from.dims[d] - 1) * from.strides[d] * size;
     from.strides[d] = -from.strides[d];
   }
-  copy_range(make_runs(from, from, made->tensor()->view()), made->tensor()->data(), from.data, size, 0, t.numel());
-  return PEN_OK;
+  const Runs runs = make_runs(from, from, made->tensor()->view());
+  return in_pieces(c, t.numel(),
+                   [&](int64_t begin, int64_t end) { copy_range(runs, made->tensor()->data(), from.data, size, begin, end); });
 }
 PEN_OP(flip, "[out]", "aten::flip(Tensor self, int[] dims) -> Tensor") {
   const TensorObject& t = c.tensor(0);
@@ -193,6 +194,7 @@ PEN_OP(triangle, "[in_place][out]", "aten::{tril,triu}(Tensor self, SymInt diago
   int64_t matrices = columns && rows ? t.numel() / (rows * columns) : 0;
   char* row = c.results[0].tensor()->data();
   for (int64_t i = 0; i < matrices * rows; ++i, row += columns * size) {
+    PEN_TRY(c.walk(1 + columns / 16));
     int64_t at = i % rows + diagonal + (lower ? 1 : 0);  // the first above the lower triangle, or of the upper one
     at = at < 0 ? 0 : at > columns ? columns : at;
     if (lower)

@@ -117,10 +117,13 @@ PEN_OP(one_hot, "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor") {
   Value row_major;
   PEN_TRY(make_copy(c, t, t.dtype(), Format::contiguous, &row_major));
   const int64_t* index = row_major.tensor()->as<int64_t>();
-  for (int64_t i = 0; i < numel; ++i) {
-    if (index[i] < 0) return c.fail("class values of 0 or more", "%lld", static_cast<long long>(index[i]));
-    most = index[i] > most ? index[i] : most;
-  }
+  PEN_TRY(in_pieces(c, numel, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (index[i] < 0) return c.fail("class values of 0 or more", "%lld", static_cast<long long>(index[i]));
+      most = index[i] > most ? index[i] : most;
+    }
+    return PEN_OK;
+  }));
   if (classes == -1) classes = most + 1;
   if (most >= classes)
     return c.fail("class values below num_classes", "%lld of %lld", static_cast<long long>(most), static_cast<long long>(classes));
@@ -128,8 +131,9 @@ PEN_OP(one_hot, "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor") {
   shape.dims[shape.rank++] = classes;
   PEN_TRY(make_fresh(c, DType::i64, shape, Format::contiguous, nullptr, &c.results[0]));
   PEN_TRY(fill(c, c.results[0].tensor(), Value(int64_t{0})));
-  for (int64_t i = 0; i < numel; ++i) c.results[0].tensor()->as<int64_t>()[i * classes + index[i]] = 1;
-  return PEN_OK;
+  return in_pieces(c, numel, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) c.results[0].tensor()->as<int64_t>()[i * classes + index[i]] = 1;
+  });
 }
 
 // ---- a copy, of which a part is another tensor ----

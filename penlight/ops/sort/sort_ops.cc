@@ -148,9 +148,11 @@ static Status give_places(Call& c, const TensorObject& given_rows, const TensorO
   const int64_t n = given_rows.dim(last), numel = given_values.numel(), per_row = one_row ? numel : given_values.dim(last);
   if (sorter) {
     PEN_TRY(make_copy(c, *sorter, DType::i64, Format::contiguous, &order));
-    for (int64_t i = 0; i < sorter->numel(); ++i)
+    for (int64_t i = 0; i < sorter->numel(); ++i) {
+      PEN_TRY(c.walk(1));
       if (order.tensor()->as<int64_t>()[i] < 0 || order.tensor()->as<int64_t>()[i] >= n)
         return c.fail("a sorter of places in the row", "%lld", static_cast<long long>(order.tensor()->as<int64_t>()[i]));
+    }
   }
   const int64_t* turn = sorter ? order.tensor()->as<int64_t>() : nullptr;
   PEN_TRY(make_fresh(c, out_int32 ? DType::i32 : DType::i64, shape_of(given_values), Format::contiguous, nullptr, &c.results[0]));
@@ -158,6 +160,7 @@ static Status give_places(Call& c, const TensorObject& given_rows, const TensorO
   Reader row(*rows.tensor()), value(*values.tensor());
   bool whole = !is_floating(given_rows.dtype()) && !is_floating(given_values.dtype());
   for (int64_t i = 0; i < numel; ++i) {
+    PEN_TRY(c.walk(1));
     int64_t start = one_row || per_row == 0 ? 0 : i / per_row * n;
     auto at = [&](int64_t k) { return start + (turn ? turn[start + k] : k); };
     int64_t place = whole ? first_place(value.integer(i), n, right, [&](int64_t k) { return row.integer(at(k)); })
@@ -227,6 +230,7 @@ static Status give_members(Call& c, const Value& elements, const Value& test, bo
   bool whole = !is_floating(in.tensor.dtype) && !is_floating(value.tensor.dtype);
   for (int64_t i = 0, n = flat.dims[0], numel = values.tensor()->numel(); i < numel; ++i) {
     bool found;
+    PEN_TRY(c.walk(1));
     if (whole) {
       int64_t v = value.integer(i), at = first_place(v, n, false, [&](int64_t k) { return in.integer(k); });
       found = at < n && in.integer(at) == v;
@@ -258,25 +262,30 @@ PEN_OP(bincount, "[out]", "aten::bincount(Tensor self, Tensor? weights=None, Sym
   Value rows, weights;
   PEN_TRY(make_copy(c, t, DType::i64, Format::contiguous, &rows));
   const int64_t* at = rows.tensor()->as<int64_t>();
-  for (int64_t i = 0; i < n; ++i) {
-    if (at[i] < 0) return c.fail("values of 0 or more", "%lld", static_cast<long long>(at[i]));
-    most = at[i] > most ? at[i] : most;
-  }
+  int64_t low = 0;
+  PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      low = at[i] < low ? at[i] : low;
+      most = at[i] > most ? at[i] : most;
+    }
+  }));
+  if (low < 0) return c.fail("values of 0 or more", "%lld", static_cast<long long>(low));
   int64_t bins = most + 1 > least ? most + 1 : least;
   DType dtype = n == 0 || !weighted ? DType::i64 : c.tensor(1).dtype() == DType::f32 ? DType::f32 : DType::f64;
   TensorObject* y = tensor_create(dtype, 1, &bins);
   PEN_TRY(c.give(y));
   PEN_TRY(fill(c, y, Value(int64_t{0})));
   if (weighted) PEN_TRY(make_copy(c, c.tensor(1), dtype, Format::contiguous, &weights));
-  for (int64_t i = 0; i < n; ++i) {
-    if (!weighted)
-      ++y->as<int64_t>()[at[i]];
-    else if (dtype == DType::f32)
-      y->as<float>()[at[i]] += weights.tensor()->as<float>()[i];
-    else
-      y->as<double>()[at[i]] += weights.tensor()->as<double>()[i];
-  }
-  return PEN_OK;
+  return in_pieces(c, n, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      if (!weighted)
+        ++y->as<int64_t>()[at[i]];
+      else if (dtype == DType::f32)
+        y->as<float>()[at[i]] += weights.tensor()->as<float>()[i];
+      else
+        y->as<double>()[at[i]] += weights.tensor()->as<double>()[i];
+    }
+  });
 }
 // As torch computes it, in T; where that overflows (a range of more than T has), by halves. Never outside of the bins.
 template <class T>
@@ -297,16 +306,17 @@ static Status histogram(Call& c, const T* x, int64_t n, TensorObject* y) {
   T low = static_cast<T>(c.number(2)), high = static_cast<T>(c.number(3));
   if (low == high && n > 0) {
     low = high = x[0];
-    for (int64_t i = 1; i < n && low == low; ++i) {  // one NaN is all: the range is none
-      low = x[i] >= low ? low : x[i];
-      high = x[i] <= high ? high : x[i];
-    }
+    PEN_TRY(in_pieces(c, n, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end && low == low; ++i) {  // one NaN is all: the range is none
+        low = x[i] >= low ? low : x[i];
+        high = x[i] <= high ? high : x[i];
+      }
+    }));
   }
   if (low == high) low -= 1, high += 1;
   if (!(low < high) || low - low != 0 || high - high != 0)
     return c.fail("a finite range with max above min", "%g to %g", static_cast<double>(low), static_cast<double>(high));
-  count_bins(x, n, low, high, y->dim(0), y->as<T>());
-  return PEN_OK;
+  return in_pieces(c, n, [&](int64_t begin, int64_t end) { count_bins(x + begin, end - begin, low, high, y->dim(0), y->as<T>()); });
 }
 PEN_OP(histc, "[out]", "aten::histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor") {
   const TensorObject& t = c.tensor(0);

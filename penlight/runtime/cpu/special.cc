@@ -107,13 +107,13 @@ Parts gamma_parts(double a, double x) {
   if (a == 0 || far_x) return {1, 0};
   if (x == 0 || far_a) return {0, 1};
   if (a > 1e4 && fabs(x - a) < 0.3 * a) return gamma_parts_near(a, x);
-  double front = exp(a * log(x) - x - lgamma(a));
-  if (x < a + 1) {  // 8.7.1
-    double term = 1 / a, sum = term;
+  if (x < a + 1) {  // 8.7.1, with a + 1 in place of 1 / a: that may be infinite
+    double term = 1, sum = 1;
     for (double n = a + 1; term > kTiny * sum; n += 1) sum += term *= x / n;
-    double p = front * sum;
+    double p = exp(a * log(x) - x - lgamma(a + 1)) * sum;
     return {p, 1 - p};
   }
+  double front = exp(a * log(x) - x - lgamma(a));
   // 8.9.2, by Lentz's method
   double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
   for (int i = 1; i < 100000; ++i) {
@@ -142,7 +142,7 @@ double erfc(double x) { return ::erfc(x); }
 double erfcx(double x) {
   if (x < 26) return exp(x * x) * ::erfc(x);  // the rounding of x * x costs x * x ulps: 7e-14
   double t = 0.5 / (x * x);                   // 7.12.1
-  return (1 - t * (1 - 3 * t * (1 - 5 * t * (1 - 7 * t)))) / (x * sqrt(kPi));
+  return (1 - t * (1 - 3 * t * (1 - 5 * t * (1 - 7 * t)))) / x / sqrt(kPi);
 }
 
 namespace {
@@ -152,6 +152,10 @@ double inverse_erf(double y, double rest) {
   double l = log(rest * (1 + y)), h = 2 / (kPi * 0.147) + l / 2;
   double z = sqrt(sqrt(h * h - l / 0.147) - h);
   for (int i = 0; i < 3; ++i) {
+    if (z > 25) {  // by logarithms: e**(z*z) may be infinite, and erfc(z) nothing
+      z += (log(erfcx(z)) - z * z - log(rest)) * 0.5 * sqrt(kPi) * erfcx(z);
+      continue;
+    }
     double error = y < 0.5 ? erf(z) - y : rest - ::erfc(z);
     double step = error * 0.5 * sqrt(kPi) * exp(z * z);
     z -= step / (1 + z * step);
@@ -187,7 +191,7 @@ double scaled_i(int order, double x) {
       term *= ((2 * k - 1) * (2 * k - 1) - 4 * order) / (8 * k * x);
       sum += term;
     }
-    return sum / sqrt(2 * kPi * x);
+    return sum / (sqrt(2 * kPi) * sqrt(x));  // 2 * kPi * x may be infinite
   }
   for (int k = 1; term > kTiny * sum; ++k) sum += term *= x * x / (4.0 * k * (k + order));
   return sum * (order ? x / 2 : 1) * exp(-x);
@@ -196,8 +200,8 @@ double scaled_i(int order, double x) {
 // e**x K_nu(x), from 10.32.9: the trapezoidal rule is as good as exact where the integrand falls off like this one.
 double scaled_k_integral(double nu, double x) {
   double h = x < 9 ? 0.2 : 0.6 / sqrt(x), sum = 0.5;
-  for (int k = 1; k < 1000; ++k) {                                                 // about 100 are needed
-    double t = k * h, s = sinh(t / 2), term = exp(-2 * x * s * s) * cosh(nu * t);  // cosh(t) - 1 = 2 sinh(t/2)**2
+  for (int k = 1; k < 1000; ++k) {                                                   // about 100 are needed
+    double t = k * h, s = sinh(t / 2), term = exp(-2 * (x * s * s)) * cosh(nu * t);  // cosh(t) - 1 = 2 sinh(t/2)**2
     sum += term;
     if (!(term >= kTiny * sum)) break;
   }
@@ -219,7 +223,8 @@ double scaled_k(int order, double x) {
   return exp(x) * (order ? (1 / x - scaled_i(1, x) * exp(x) * k0) / i0 : k0);
 }
 
-double unscaled(double scaled, double exponent) { return scaled == 0 && exponent > 0 ? kInf : scaled * exp(exponent); }
+// 0 of a large x is what is left of a number that was scaled; of a small one it is a half of the smallest.
+double unscaled(double scaled, double exponent) { return scaled == 0 && exponent > 1 ? kInf : scaled * exp(exponent); }
 
 }  // namespace
 

@@ -176,6 +176,22 @@ struct Call {
   Status raise(const char* format, ...) const __attribute__((format(printf, 2, 3)));
 };
 
+// some(begin, end) for pieces of [0, n), counted as steps, which may give a status: between them, limit and clock are asked, as a loop over
+// a billion elements has to.
+template <class Some>
+Status in_pieces(const Call& c, int64_t n, const Some& some) {
+  constexpr int64_t kPiece = 1 << 16;
+  for (int64_t begin = 0, end; begin < n; begin = end) {
+    end = n - begin < kPiece ? n : begin + kPiece;
+    PEN_TRY(c.walk(end - begin));
+    if constexpr (__is_same(decltype(some(begin, end)), Status))
+      PEN_TRY(some(begin, end));
+    else
+      some(begin, end);
+  }
+  return PEN_OK;
+}
+
 // torch's numbers of dtypes (c10::ScalarType).
 DType dtype_of_code(int64_t code, bool* known);
 int64_t code_of_dtype(DType dtype);
