@@ -17,15 +17,14 @@ class Calls {
   // The first result.
   template <class... Args>
   Value operator()(const char* name, const Args&... args) {
-    Value list[] = {value(args)..., Value()}, made[8];
-    run(name, list, static_cast<int>(sizeof...(args)), made);
-    return made[0];
+    const Argument list[] = {args..., Argument()};
+    return first(name, list, counted<Args...>());
   }
   // All of them, up to eight.
   template <class... Args>
   void all(Value* results, const char* name, const Args&... args) {
-    Value list[] = {value(args)..., Value()};
-    run(name, list, static_cast<int>(sizeof...(args)), results);
+    const Argument list[] = {args..., Argument()};
+    run(name, list, counted<Args...>(), results);
   }
   template <class... Ints>
   Value ints(Ints... numbers) {
@@ -42,13 +41,34 @@ class Calls {
   Status status = PEN_OK;
 
  private:
-  static Value value(const Value& v) { return v; }
-  static Value value(int64_t v) { return Value(v); }
-  static Value value(int v) { return Value(int64_t{v}); }
-  static Value value(double v) { return Value(v); }
-  static Value value(bool v) { return Value(v); }
-  static Value value(const TensorObject& t) { return Value::share(const_cast<TensorObject*>(&t)); }
-  void run(const char* name, Value* args, int count, Value* results);
+  // A number, or a value that lives as long as the call: without a reference of its own, as there are hundreds of these calls, and each
+  // would have code to give them back.
+  struct Argument {
+    Tag tag = Tag::none;
+    union {
+      int64_t integer = 0;
+      double real;
+      const Value* value;
+      const TensorObject* tensor;
+    };
+    bool borrowed = false;
+    Argument() = default;
+    Argument(const Value& v) : value(&v), borrowed(true) {}
+    Argument(const TensorObject& t) : tag(Tag::tensor), tensor(&t) {}
+    Argument(int64_t v) : tag(Tag::integer), integer(v) {}
+    Argument(int v) : tag(Tag::integer), integer(v) {}
+    Argument(double v) : tag(Tag::real), real(v) {}
+    Argument(bool v) : tag(Tag::boolean), integer(v) {}
+    Value own() const;
+  };
+  static constexpr int kMost = 16;
+  template <class... Args>
+  static constexpr int counted() {
+    static_assert(sizeof...(Args) <= kMost, "run() has room for so many");
+    return static_cast<int>(sizeof...(Args));
+  }
+  Value first(const char* name, const Argument* args, int count);
+  void run(const char* name, const Argument* args, int count, Value* results);
 
   const Call& call_;
 };
