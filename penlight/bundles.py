@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import CaptureError, RunError
+from penlight.errors import CaptureError, LoadError, RunError
 from penlight.ir.script import Bundle
 from penlight.ir.values import Quantizer, ScriptTensor, Storage
 
@@ -100,6 +100,19 @@ def _ends_on(model: Model, inputs: Calls) -> bool:
     finally:
         model.reset()
     return True
+
+
+def ends_on(program: SourceProgram, inputs: Calls) -> bool:
+    """Whether code of a file comes to the end of calls that its user gives. Ctrl-C ends the VM, but not torch."""
+    from penlight.file.writer import to_array
+    from penlight.ir.graph import Program
+    from penlight.model import Model
+
+    try:
+        model = Model(to_array(Program({}, {}, program.script())))
+    except (CaptureError, RunError, LoadError):  # what is wrong with it is told where it is compiled
+        return False
+    return _ends_on(model, inputs)
 
 
 def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None) -> list[Bundle]:

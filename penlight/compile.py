@@ -167,9 +167,14 @@ def carried_files(source: Any, opened: Any) -> dict[str, Any]:
 
 
 def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
-    from penlight.bundles import with_results
+    from penlight.bundles import ends_on, with_results
+    from penlight.capture.source import SourceProgram
 
-    return with_results(_original(opened), inputs) if inputs else []
+    made = with_results(None, inputs)
+    original = _original(opened) if made else None
+    if original is None or (isinstance(opened, SourceProgram) and not ends_on(opened, inputs)):
+        return made
+    return with_results(original, inputs)
 
 
 def _original(opened: Any, must: bool = False) -> Any:

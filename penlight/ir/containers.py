@@ -23,6 +23,7 @@ their field names, as Hugging Face's outputs are) are dicts.
 from __future__ import annotations
 
 import keyword
+import math
 import unicodedata
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping, Sequence
@@ -34,7 +35,8 @@ from penlight.ir.dims import evaluate, parse_dim, symbols_of
 
 Spec: TypeAlias = Any  # the JSON forms above
 _MAX_DEPTH = 100
-_MAX_DEPTH_GIVEN = 200  # of what a caller gives
+_MAX_DEPTH_GIVEN = 200  # of what a caller gives, or code
+MOST_PARTS = 1 << 22  # of a result
 _SEQUENCES = {"tuple": tuple, "list": list}
 
 
@@ -52,6 +54,19 @@ def flatten(spec: Spec, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
 def _is_tensor(value: Any) -> bool:
     """Of any library. The type is asked first: a nested tensor's own shape is an error of torch's."""
     return hasattr(type(value), "shape") or hasattr(value, "shape")
+
+
+def parts(value: Any, depth: int = 0, known: dict[int, float] | None = None) -> float:
+    """How many values it is, with shared ones as often as they are in it; inf: it contains itself, or is nested without end."""
+    if not isinstance(value, (list, tuple, dict)):
+        return 1
+    known = {} if known is None else known
+    if id(value) not in known:
+        known[id(value)] = math.inf  # where it is in itself
+        if depth < _MAX_DEPTH_GIVEN:
+            items = value.values() if isinstance(value, dict) else value
+            known[id(value)] = 1 + sum(parts(item, depth + 1, known) for item in items)
+    return known[id(value)]
 
 
 def settled(value: Any, inside: tuple[int, ...] = ()) -> Any:

@@ -366,6 +366,29 @@ def test_bundled_inputs_whose_results_come_to_no_end(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr[-2000:]
 
 
+class Nested(nn.Module):
+    """A billion parts in three thousand places."""
+
+    def forward(self, x: torch.Tensor) -> list[list[list[torch.Tensor]]]:
+        return [[[x] * 1000] * 1000] * 1000
+
+
+@pytest.mark.parametrize("module", [HoldsItself, Nested])
+def test_results_that_come_to_no_end(module: type[nn.Module], tmp_path: Path) -> None:
+    """They are not walked, and torch does not run what is given for them."""
+    with quiet():
+        torch.jit.save(torch.jit.script(module().eval()), str(tmp_path / "m.pt"))
+    code = (
+        "import sys, penlight, torch; x = torch.rand(3); given = {'forward': [(x,)]};"
+        "m = penlight.optimize(sys.argv[1], (x,), bundled_inputs=given); print(m.bundled_inputs()[0].has_outputs)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "m.pt"], capture_output=True, text=True, timeout=100, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr[-2000:]
+    assert "or contains itself, which plans do not give" in done.stderr
+
+
 # ---- before 1.4 ----
 def _legacy(code: bytes, **module: Any) -> bytes:
     main = {"name": "M", "torchscriptArena": {"key": "odd/m.txt"}, **module}

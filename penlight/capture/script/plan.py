@@ -27,6 +27,7 @@ from penlight.capture.script.plan_parts import plan_parts
 from penlight.capture.script.plan_whole import put_in_front
 from penlight.capture.script.quantized import holds_quantized
 from penlight.errors import CaptureError, ExampleError, InputError, PlanWarning
+from penlight.ir.containers import MOST_PARTS, parts
 from penlight.ir.graph import Method, Program
 from penlight.ir.script import Script, ScriptFunction
 
@@ -194,6 +195,10 @@ def whole(
 
 
 def _plain(result: Any) -> Any:
+    if parts(result) > MOST_PARTS:
+        raise CaptureError(
+            f"its result has more than {MOST_PARTS} parts, as often as they are in it, or contains itself, which plans do not give"
+        )
     if holds_quantized(result):
         raise CaptureError("its result is a quantized tensor, which plans do not give: end the model with dequantize()")
     return result

@@ -95,10 +95,15 @@ QUANTIZE = {
 }  # fmt: skip
 
 
-def holds_quantized(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_quantized, x))
-    return isinstance(x, (Quantized, Rounded))
+def holds_quantized(x: Any, seen: set[int] | None = None) -> bool:
+    """`seen`: containers that hold none, as a few lists can be in each other a billion times."""
+    if not isinstance(x, (list, tuple)):
+        return isinstance(x, (Quantized, Rounded))
+    seen = set() if seen is None else seen
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(holds_quantized(item, seen) for item in x)
 
 
 def is_about_quantized(name: str, args: list[Any]) -> bool:
