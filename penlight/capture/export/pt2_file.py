@@ -91,9 +91,9 @@ def open_exported(data: np.ndarray, file: str, trust: bool = False) -> Any:
             f"{file}: torch cannot read this exported program: {type(e).__name__}: {str(e)[:300]}"
         ) from e
     calls = program.module_call_graph
-    if not calls or calls[0].signature is None:
+    if not calls or calls[0].fqn or calls[0].signature is None:
         raise CaptureError(
-            f"{file}: expected the model's own call first in module_call_graph, got one without a signature"
+            f"{file}: expected the model's own call first in module_call_graph, got another's, or one without a signature"
         )
     return program
 
