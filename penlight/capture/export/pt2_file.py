@@ -208,6 +208,8 @@ class _Check:
             return [self.checked(item, key, where, depth + 1) for item in value]
         if isinstance(value, str):
             self.text(value, key, where)
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise CaptureError(f"{where}: {key} is a number of more than 64 bits")
         return value
 
     def text(self, value: str, key: str, where: str) -> None:
