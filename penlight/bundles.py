@@ -7,7 +7,9 @@ by rounding, times a factor for another order of additions, is allowed. A .ptl f
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
+RUN_STEPS = 1 << 32  # and a run on them: ten seconds of elements, where large models take a tenth of a second
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
 UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
 QUANTIZED = 0.02  # the same for models with quantized layers: some steps
@@ -50,14 +53,12 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
         return []
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.lite.registers import to_script
-    from penlight.file.writer import to_array
-    from penlight.ir.graph import Program
     from penlight.model import Model
 
     try:
         script = to_script(program) if isinstance(program, LiteProgram) else program.script()
-        code = to_array(Program({}, {}, script))
-        model = Model(code, max_steps=MAX_STEPS)
+        image = _image(script)
+        model = Model(image, max_steps=MAX_STEPS)
         inputs = {"forward": model.run_method("get_all_bundled_inputs")}
         info: dict[str, Any] = {}
         if "get_bundled_inputs_functions_and_info" in program.methods:
@@ -69,8 +70,7 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
         # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
         # names give something else
         return []
-    # code without loops may take its time
-    module = original() if found and _ends_on(Model(code) if _ends(script) else model, inputs) else None
+    module = original() if found and _ends_on(Model(image, max_steps=RUN_STEPS), inputs) else None
     if module is None:
         return found
     from penlight.capture.script.machine import torch_value
@@ -79,40 +79,44 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
     return with_results(module, calls, known)
 
 
-def _ends(script: Script) -> bool:
-    """Whether its code always comes to an end: there are no loops."""
-    return not any(
-        a.op == "loop" or (a.op in ("jump", "branch") and a.target <= at) or a.op in ("call", "call_method")
-        for f in script.functions.values()
-        for at, a in enumerate(f.code)
-    )
-
-
 def _ends_on(model: Model, inputs: Calls) -> bool:
-    """Whether the VM comes to the end of all calls and of what they give, within its limits: torch has none, and writes out a list that
-    contains itself until its stack is over."""
+    """Whether the VM comes to the end of all calls and of what they give, within its limits: torch has none, Ctrl-C does not end it, and it
+    writes out a list that contains itself until its stack is over."""
     try:
         for name, rows in inputs.items():
             for args in rows:
                 model.run_method(name, *copy.deepcopy(args))
     except RunError:
         return False
-    finally:
-        model.reset()
     return True
 
 
 def ends_on(program: SourceProgram, inputs: Calls) -> bool:
-    """Whether code of a file comes to the end of calls that its user gives. Ctrl-C ends the VM, but not torch."""
-    from penlight.file.writer import to_array
-    from penlight.ir.graph import Program
+    """Whether code of a file comes to the end of calls that its user gives."""
     from penlight.model import Model
 
     try:
-        model = Model(to_array(Program({}, {}, program.script())))
-    except (CaptureError, RunError, LoadError):  # what is wrong with it is told where it is compiled
+        model = Model(_image(program.script()), max_steps=RUN_STEPS)
+    except (CaptureError, LoadError):  # what is wrong with it is told where it is compiled
         return False
     return _ends_on(model, inputs)
+
+
+def check_run(script: Script, args: tuple[Any, ...]) -> None:
+    """Raises where forward fails on these arguments in the VM, or does not end within its limits. What the VM lacks operators for is not run."""
+    from penlight.model import Model
+    from penlight.ops.vm_operators import operators
+
+    if all(name in operators() for name in script.operators):
+        Model(_image(script), max_steps=RUN_STEPS).run_method("forward", *args)
+
+
+def _image(script: Script) -> np.ndarray:
+    """All of its code, interpreted."""
+    from penlight.file.writer import to_array
+    from penlight.ir.graph import Program
+
+    return to_array(Program({}, {}, script))
 
 
 def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None) -> list[Bundle]:
@@ -138,7 +142,7 @@ def _run(model: Any, method: str, args: tuple[Any, ...]) -> tuple[Any, float]:
     import torch
 
     def call(module: Any, arguments: tuple[Any, ...]) -> Any:
-        with torch.no_grad():
+        with torch.no_grad(), redirect_stdout(io.StringIO()):  # what code prints may come from a file
             return getattr(module, method)(*copy.deepcopy(arguments))
 
     outputs = call(copy.deepcopy(model).eval(), args)  # on a copy: a model with state stays as it was

@@ -9,14 +9,22 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penlight.budget import reading
-from penlight.errors import ArgumentError, CaptureError, InterpretedWarning, UnsupportedCall, UnsupportedError
+from penlight.errors import (
+    ArgumentError,
+    CaptureError,
+    InterpretedWarning,
+    PenlightError,
+    UnsupportedCall,
+    UnsupportedError,
+)
 from penlight.file.told import check_given
 from penlight.file_kinds import file_kind
 from penlight.ir.containers import settled
@@ -74,28 +82,48 @@ def compile_model(
         carried = carried_files(source, opened)
         bundles = carried_bundles(opened)
         say("capturing the model")
-        program = capture(
-            opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
-        )  # fmt: skip
+        with _blamed(opened):
+            program = capture(
+                opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
+            )  # fmt: skip
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
     program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
     described = {"name": _name(source), "backend": ",".join(backends), **carried, **(metadata or {})}
     program.metadata.update(described)
-    if rewrite is not None:
-        say(f"fusing its graph of {_count(program)} operators")
-        optimize(program, stages=FUSE)
-        rewrite(program)
-    others = [(BACKENDS[name], _copy(program)) for name in backends[1:]]
-    for device, variant in [(BACKENDS[backends[0]], program), *others]:
-        say(f"optimizing its graph of {_count(variant)} operators for {device.name}")
-        optimize(variant, device=device, stages=STAGES if rewrite is None else FINISH)
-        say(f"choosing kernels for {_count(variant)} operators and packing weights")
-        lower(variant, winograd_budget, device, fallback=fallback is not None, halves=weights == "f16")
-    for _, variant in others:
-        _add_variant(program, variant)
+    with _blamed(opened):
+        if rewrite is not None:
+            say(f"fusing its graph of {_count(program)} operators")
+            optimize(program, stages=FUSE)
+            rewrite(program)
+        others = [(BACKENDS[name], _copy(program)) for name in backends[1:]]
+        for device, variant in [(BACKENDS[backends[0]], program), *others]:
+            say(f"optimizing its graph of {_count(variant)} operators for {device.name}")
+            optimize(variant, device=device, stages=STAGES if rewrite is None else FINISH)
+            say(f"choosing kernels for {_count(variant)} operators and packing weights")
+            lower(variant, winograd_budget, device, fallback=fallback is not None, halves=weights == "f16")
+        for _, variant in others:
+            _add_variant(program, variant)
     say("writing the file image")
     return program
+
+
+@contextmanager
+def _blamed(opened: Any) -> Iterator[None]:
+    """An exported program whose sizes are not what torch would find makes any step fail in any way: then it says which are not."""
+    try:
+        yield
+    except PenlightError:
+        raise
+    except Exception as e:
+        if not hasattr(opened, "graph_signature"):
+            raise
+        from penlight.capture.export.contradiction import contradiction
+
+        why = contradiction(opened)
+        if not why:
+            raise
+        raise CaptureError(f"this exported program contradicts itself: {why}") from e
 
 
 def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:

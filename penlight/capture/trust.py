@@ -8,8 +8,10 @@ that the file may do what a program may.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from typing import Any
 
-from penlight.errors import UntrustedError
+from penlight.errors import CaptureError, UntrustedError
 
 # By operator, without namespace and overload: what it does besides computing.
 _REACHES = {
@@ -36,6 +38,9 @@ _PRIMS = {
     "type", "unchecked_cast", "unchecked_unwrap_optional", "retain_grad", "ListUnpack", "TupleSlice", "unsqueeze", "ListConstruct",
 }  # fmt: skip
 PACKED_CLASSES = {"quantized", "rnn", "xnnpack", "vulkan", "metal", "sparse"}
+# Operators that take as many steps, or give as many views, as their second argument says. torch counts none of them, and Ctrl-C does not end it.
+_COUNTS = re.compile(r"(?:aten::)?(?:special_\w+_polynomial_\w+|_sobol_engine_ff_|tensor_split)")
+_MOST = 1 << 16
 _CLASS = re.compile(r"__torch__\.torch\.classes\.(\w+)")
 
 
@@ -56,6 +61,26 @@ def check_operator(operator: str) -> None:
     does = reaches_outside(operator)
     if does:
         raise UntrustedError(f"the model calls {operator}, which {does}: that is not run while a model is compiled")
+
+
+def may_count(operator: str) -> bool:
+    """Whether it is an operator that takes as many steps as a number says."""
+    return _COUNTS.fullmatch(operator.partition(".")[0]) is not None
+
+
+def check_count(operator: str, args: Sequence[Any]) -> None:
+    """Raises before an operator takes as many steps as a file says."""
+    if not may_count(operator) or len(args) < 2:
+        return
+    count = args[1]
+    if hasattr(count, "numel"):
+        if (
+            type(count).__name__ not in ("Tensor", "Parameter") or not count.numel()
+        ):  # one of torch.export's, which nobody computes with
+            return
+        count = count.max().item()
+    if isinstance(count, (int, float)) and not count <= _MOST:
+        raise CaptureError(f"{operator}: expected at most {_MOST} steps for each element, got {count}")
 
 
 def only_computes(operator: str) -> bool:

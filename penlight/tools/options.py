@@ -14,6 +14,7 @@ import click
 
 from penlight import limits
 from penlight.ir.types import DTYPES, itemsize
+from penlight.paths import check_path
 from penlight.preprocess import COLORS, IMAGENET, INTERPOLATIONS, LAYOUTS, Preprocessing
 
 
@@ -76,6 +77,9 @@ def check_output(path: Path | None, *kept: Path | None, option: str = "-o") -> N
     """Before minutes of work: a file can be written there, and none of these is lost by it."""
     if path is None:
         return
+    check_path(path)
+    if path.is_dir():
+        raise click.UsageError(f"{path} is a folder; name a file with {option}")
     if not Path(os.path.realpath(path)).parent.is_dir():
         raise click.UsageError(f"there is no folder {path.parent}")
     for other in kept:

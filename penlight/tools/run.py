@@ -14,7 +14,14 @@ import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
 from penlight.tools.arrays import load_arrays, save_arrays
-from penlight.tools.options import Argument, argument_option, device_options, preprocessing, preprocessing_options
+from penlight.tools.options import (
+    Argument,
+    argument_option,
+    check_output,
+    device_options,
+    preprocessing,
+    preprocessing_options,
+)
 from penlight.tools.screen import heading, in_seconds, screen, table
 
 
@@ -54,6 +61,7 @@ def run_command(
         raise click.UsageError("--output saves one run: give one image")
     if output is not None and output.suffix not in (".npy", ".npz"):
         raise click.UsageError(f"--output: expected a name that ends in .npy or .npz, got {output.name}")
+    check_output(output, file, *images, *(Path(text.rpartition("=")[2]) for text in inputs), option="--output")
     model = penlight.load(file, threads=threads, device=device, f16=f16)
     metadata = model.metadata
     names = read_method(file, method, given)

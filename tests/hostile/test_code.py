@@ -389,6 +389,90 @@ def test_results_that_come_to_no_end(module: type[nn.Module], tmp_path: Path) ->
     assert "or contains itself, which plans do not give" in done.stderr
 
 
+class Endless(nn.Module):
+    """In torch only: the VM has limits, and a polynomial that ends."""
+
+    def __init__(self, polynomial: bool) -> None:
+        super().__init__()
+        self.register_buffer("w", torch.full((3,), 0.5))
+        self.polynomial = polynomial
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.polynomial:
+            return x + torch.special.legendre_polynomial_p(self.w, 1000000000000000)
+        y = self.w
+        while bool(y.sum() < 10.0):
+            y = y * 1
+        return x + y
+
+
+COMPILES = """
+import sys, torch, penlight
+for path in sys.argv[1:]:
+    for inputs in (None, (torch.ones(3),)):
+        try:
+            penlight.optimize(path, inputs)
+        except penlight.CaptureError as e:
+            assert "fails on the example inputs" in str(e), (path, e)
+print("ended")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("polynomial", [False, True], ids=["loop", "polynomial"])
+def test_torch_runs_nothing_without_end(polynomial: bool, tmp_path: Path) -> None:
+    """Neither for what bundled inputs give, nor to ask whether examples are right. In a process of its own: it would not end."""
+    import torch.utils.bundled_inputs as bundled
+
+    (tmp_path / "plain.pt").write_bytes(saved(Endless(polynomial)))
+    with quiet():
+        script = torch.jit.script(Endless(polynomial).eval())
+        bundled.augment_model_with_bundled_inputs(script, [(torch.ones(3),)])
+        torch.jit.save(script, str(tmp_path / "bundled.pt"))
+    call = [sys.executable, "-W", "ignore", "-c", COMPILES, str(tmp_path / "bundled.pt"), str(tmp_path / "plain.pt")]
+    ended = subprocess.run(call, capture_output=True, text=True, timeout=600)
+    assert ended.stdout == "ended\n", ended.stderr
+
+
+class Says(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        print("\x1b[31mhello")
+        return x + 1
+
+
+def test_nothing_of_a_file_is_printed_while_it_is_compiled(capfd: pytest.CaptureFixture[str]) -> None:
+    """torch runs it to learn what its bundled inputs give."""
+    import torch.utils.bundled_inputs as bundled
+
+    with quiet():
+        script = torch.jit.script(Says().eval())
+        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
+        stream = io.BytesIO()
+        torch.jit.save(script, stream)
+    (bundle,) = penlight.optimize(stream.getvalue()).bundled_inputs()
+    assert bundle.has_outputs
+    assert "hello" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("given", ["", "x, x, x"], ids=["few", "many"])
+def test_calls_with_another_number_of_arguments(adds: Records, given: str) -> None:
+    code = adds[CODE].replace(b"return torch.add", f"y = __torch__.more({given})\n    return torch.add".encode())
+    code += b"def more(x: Tensor, y: int=1) -> Tensor:\n  return x\n"
+    assert code.count(b"__torch__.more") == 1
+    with pytest.raises(CaptureError, match=r"more is called with . arguments, expected 2"):
+        penlight.optimize(packed({**adds, CODE: code}))
+
+
+def test_a_weight_is_no_bias() -> None:
+    """A convolution that takes its weight for its bias too, before a normalization: a run would say what is wrong, folding does not meet it."""
+    records = records_of(saved(nn.Sequential(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4))))
+    for name, text in records.items():
+        if name.endswith(".py"):
+            records[name] = text.replace(b"bias = self.bias", b"bias = self.weight")
+    with pytest.raises(CaptureError, match="fails on the example inputs"):
+        penlight.optimize(packed(records), (torch.rand(1, 2, 6, 6),))
+
+
 # ---- before 1.4 ----
 def _legacy(code: bytes, **module: Any) -> bytes:
     main = {"name": "M", "torchscriptArena": {"key": "odd/m.txt"}, **module}

@@ -275,6 +275,104 @@ def test_many_sizes_take_from_the_budget(exported: Records) -> None:
         penlight.optimize(_expressions(exported, *[slow] * 100))
 
 
+def _of_weights(records: Records, target: str, inputs: dict[str, dict[str, Any]]) -> bytes:
+    """The file with a call of an operator on weights alone, whose result the file says has the shape of `offset`, and takes its place."""
+    changed = dict(records)
+
+    def change(table: dict[str, Any]) -> None:
+        graph = table["graph_module"]["graph"]
+        graph["tensor_values"]["made"] = copy.deepcopy(graph["tensor_values"]["b_offset"])
+        node = copy.deepcopy(_nodes(table)[0])
+        arguments = [{"name": name, "arg": arg, "kind": 1} for name, arg in inputs.items()]
+        node.update(target=target, name="made", outputs=[{"as_tensor": {"name": "made"}}], inputs=arguments)
+        for other in _nodes(table):
+            for given in other["inputs"]:
+                if given["arg"].get("as_tensor", {}).get("name") == "b_offset":
+                    given["arg"]["as_tensor"]["name"] = "made"
+        _nodes(table).insert(0, node)
+
+    _graph(changed, change)
+    return packed(changed)
+
+
+OFFSET = {"as_tensor": {"name": "b_offset"}}
+OF_WEIGHTS: dict[str, tuple[str, str, dict[str, dict[str, Any]]]] = {
+    "large": ("as the exported program says, got", "aten.full.default", {"size": {"as_ints": [10**14]}, "fill_value": {"as_float": 1.0}}),
+    "overflows": ("fails: RuntimeError", "aten.full.default", {"size": {"as_ints": [1 << 62, 8]}, "fill_value": {"as_float": 1.0}}),
+    "copies": ("as the exported program says, got", "aten.repeat.default", {"self": OFFSET, "repeats": {"as_ints": [10**13]}}),
+    "fails": ("fails: ", "aten.index_select.default", {"self": OFFSET, "dim": {"as_int": 7}, "index": OFFSET}),
+    "counts": ("steps for each element", "aten.special_legendre_polynomial_p.n_scalar", {"x": OFFSET, "n": {"as_int": 10**15}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", OF_WEIGHTS)
+def test_what_a_file_says_of_sizes_takes_no_memory(exported: Records, which: str) -> None:
+    """Calls that the weights alone determine are computed while capturing: whatever they ask for, it is as much as the file says, or an error."""
+    words, target, inputs = OF_WEIGHTS[which]
+    with pytest.raises(CaptureError, match=words):
+        penlight.optimize(_of_weights(exported, f"torch.ops.{target}", inputs))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("module_call_graph", 0, "fqn"), "layer"),
+        (("signature", "input_specs", 1, "parameter", "parameter_name"), "layer.weight"),
+        (("graph", "tensor_values", "b_offset", "dtype"), 8),
+        (("graph", "tensor_values", "b_offset", "sizes"), [{"as_int": 5}]),
+    ],
+    ids=str,
+)
+def test_what_a_file_says_of_itself_is_compared(exported: Records, path: tuple[Any, ...], value: Any) -> None:
+    records = dict(exported)
+
+    def change(table: dict[str, Any]) -> None:
+        at = table["graph_module"]
+        for key in path[:-1]:
+            at = at[key]
+        assert path[-1] in at
+        at[path[-1]] = value
+
+    _graph(records, change)
+    with pytest.raises(CaptureError, match="expected"):
+        penlight.optimize(packed(records))
+
+
+def test_nothing_is_printed_for_a_file(exported: Records, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(PenlightError):
+        penlight.optimize(_of_weights(exported, "torch.ops.aten._print.default", {"s": {"as_string": "\x1b[31mhello"}}))
+    assert "hello" not in "".join(capfd.readouterr())
+
+
+@pytest.mark.parametrize("call", ["conv2d", "batch_norm"])
+def test_programs_that_contradict_themselves(call: str) -> None:
+    """What torch would find when it runs the program, passes and kernels must not fail on in ways of their own."""
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5)).eval()
+    stream = io.BytesIO()
+    torch.export.save(torch.export.export(module, (torch.rand(5, 3, 8, 8),)), stream)
+    with zipfile.ZipFile(stream) as archive:
+        records = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+    def change(table: dict[str, Any]) -> None:
+        node = next(n for n in _nodes(table) if call in n["target"])
+        given = next(i for i in node["inputs"] if i["name"] in ("weight", "running_var"))
+        given["arg"]["as_tensor"]["name"] = "p_3_weight"
+
+    assert penlight.optimize(packed(records)).methods
+    _graph(records, change)
+    with pytest.raises(CaptureError, match="contradicts itself: conv2d|for 4 channels|should contain 4"):
+        penlight.optimize(packed(records))
+
+
+def test_numbers_have_64_bits(exported: Records) -> None:
+    records = dict(exported)
+    _graph(
+        records, lambda table: _nodes(table)[0]["inputs"].append({"name": "x", "arg": {"as_int": 1 << 63}, "kind": 1})
+    )
+    with pytest.raises(CaptureError, match="a number of more than 64 bits"):
+        penlight.optimize(packed(records))
+
+
 def _with_pickle(records: Records, content: bytes, compression: int = zipfile.ZIP_STORED, **more: bytes) -> bytes:
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", compression) as archive:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import penlight
@@ -86,6 +87,18 @@ def test_nothing_given_is_written_over(penlight_command: Penlight, files: Path, 
         assert called.code == 2
         assert "would overwrite" in called.err
         assert {path: path.read_bytes() for path in files.iterdir()} == before
+
+
+def test_where_nothing_can_be_written_is_told_first(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    """Not after minutes of work."""
+    np.save(tmp_path / "x.npy", np.zeros(1, np.float32))
+    for output, words in (("/dev/null", "is a device"), ("", "is a folder"), (tmp_path / "x.npy", "would overwrite")):
+        command = ["run", files / "classifier.pt", "--input", tmp_path / "x.npy", "--output"]
+        command = command if output == tmp_path / "x.npy" else ["optimize", files / "classifier.pt", "-o"]
+        called = penlight_command(*command, output)
+        assert called.code in (1, 2)
+        assert words in called.err
+        assert "starting PyTorch" not in called.err
 
 
 def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Path) -> None:

@@ -15,9 +15,13 @@ from typing import Any
 import torch
 import torch.fx
 from torch._ops import OpOverload
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from penlight.capture.export.mutation import is_in_place, shared_memory
+from penlight.capture.export.tensors import described
+from penlight.capture.trust import check_count
+from penlight.errors import CaptureError, PenlightError
 
 MAX_GROWTH = 4
 MAX_GROWN_BYTES = 1 << 20
@@ -32,6 +36,7 @@ class Known:
 
     def __init__(self, graph: torch.fx.Graph, weights: Iterable[torch.fx.Node]) -> None:
         self.tensors: dict[torch.fx.Node, Any] = {}
+        self._sizes = FakeTensorMode(allow_fallback_kernels=False)
         self._sharing = shared_memory(graph)
         self._changed: set[torch.fx.Node] = set()
         self.nodes = self._determined(graph, set(weights))
@@ -65,9 +70,26 @@ class Known:
             lambda x: values.get(x, x) if isinstance(x, torch.fx.Node) else x, (node.args, node.kwargs)
         )
         assert callable(node.target)
-        with torch.no_grad():
-            self.tensors[node] = node.target(*args, **kwargs)
+        try:
+            with torch.no_grad():
+                if isinstance(node.target, OpOverload):
+                    check_count(node.target.name(), args)
+                    self._check_sizes(node, args, kwargs)
+                self.tensors[node] = node.target(*args, **kwargs)
+        except PenlightError:
+            raise
+        except Exception as e:  # of a program from a file, torch's operators meet any arguments
+            raise CaptureError(f"{node.target}, of weights alone, fails: {type(e).__name__}: {str(e)[:300]}") from e
         return self.tensors[node]
+
+    def _check_sizes(self, node: torch.fx.Node, args: Any, kwargs: Any) -> None:
+        """What a program says of sizes may come from a file, and be anything: before memory is taken, torch tells which they are."""
+        args, kwargs = pytree.tree_map_only(torch.Tensor, self._sizes.from_tensor, (args, kwargs))
+        with self._sizes:
+            made = node.target(*args, **kwargs)  # type: ignore[operator]
+        got, said = (", ".join(map(described, pytree.tree_leaves(x))) for x in (made, node.meta["val"]))
+        if got != said:
+            raise CaptureError(f"{node.target}: expected {said}, as the exported program says, got {got}")
 
     def snapshot(self, node: torch.fx.Node) -> Any:
         """The numbers as they are now."""
@@ -105,6 +127,8 @@ def _is_computable(node: torch.fx.Node) -> bool:
     if not isinstance(op, OpOverload) or op.namespace != "aten" or torch.Tag.nondeterministic_seeded in op.tags:
         return False
     if _name(node).startswith((*_UNDEFINED, _TO_INTEGERS)):
+        return False
+    if not any("Tensor" in str(r.type) for r in op._schema.returns):  # it prints, or sets a seed
         return False
     before, after = _bytes([n.meta.get("val") for n in node.all_input_nodes]), _bytes(val)
     return after <= MAX_GROWN_BYTES or after <= MAX_GROWTH * before

@@ -30,7 +30,7 @@ from penlight.capture.export.state import (
     rounded,
 )
 from penlight.capture.export.symbols import Symbols, symbol_range
-from penlight.capture.export.tensors import Constants, half_name, tensor_type, to_numpy, value_type
+from penlight.capture.export.tensors import Constants, described, half_name, tensor_type, to_numpy, value_type
 from penlight.errors import CaptureError, UnsupportedCall, UnsupportedError
 from penlight.ir import containers
 from penlight.ir.dims import Dim, Expr, symbol, symbols_of
@@ -171,6 +171,11 @@ class Conversion:
                 tensor = self.ep.state_dict.get(name, self.ep.constants.get(name))
                 if not isinstance(tensor, torch.Tensor):
                     raise CaptureError(f"{name}: the exported program holds no tensor for it")
+                said = node.meta.get("val")
+                if not isinstance(said, torch.Tensor) or (said.shape, said.dtype) != (tensor.shape, tensor.dtype):
+                    raise CaptureError(
+                        f"{name}: expected {described(said)}, as the exported program says, got {described(tensor)}"
+                    )
                 if name in changed:
                     kept.append((node, name, tensor))
                 else:

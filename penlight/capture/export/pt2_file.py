@@ -91,9 +91,9 @@ def open_exported(data: np.ndarray, file: str, trust: bool = False) -> Any:
             f"{file}: torch cannot read this exported program: {type(e).__name__}: {str(e)[:300]}"
         ) from e
     calls = program.module_call_graph
-    if not calls or calls[0].signature is None:
+    if not calls or calls[0].fqn or calls[0].signature is None:
         raise CaptureError(
-            f"{file}: expected the model's own call first in module_call_graph, got one without a signature"
+            f"{file}: expected the model's own call first in module_call_graph, got another's, or one without a signature"
         )
     return program
 
@@ -208,6 +208,8 @@ class _Check:
             return [self.checked(item, key, where, depth + 1) for item in value]
         if isinstance(value, str):
             self.text(value, key, where)
+        elif isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise CaptureError(f"{where}: {key} is a number of more than 64 bits")
         return value
 
     def text(self, value: str, key: str, where: str) -> None:

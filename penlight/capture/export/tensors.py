@@ -57,6 +57,11 @@ def half_name(tensor: object) -> str | None:
     return name if name in HALVES else None
 
 
+def described(value: object) -> str:
+    """For an error."""
+    return f"{value.dtype} of shape {list(value.shape)}" if isinstance(value, torch.Tensor) else type(value).__name__
+
+
 def tensor_type(tensor: torch.Tensor, symbols: Symbols) -> TensorType:
     """The type of a (fake) tensor inside of a graph, its symbolic sizes as Dims."""
     if tensor.layout is not torch.strided:

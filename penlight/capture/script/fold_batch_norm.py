@@ -140,7 +140,7 @@ def _fold(script: Script, conv: Action, norm: Action, touched: set[int], done: d
     if not all(isinstance(t, ScriptTensor) and t.dtype == "f32" and id(t.storage) not in touched for t in given):
         return False
     w = _outputs_first(weight.array().astype(np.float64), groups)
-    if len(weight.shape) < 3 or any(t.shape != (w.shape[0],) for t in given if t is not weight):
+    if len(weight.shape) < 3 or any(t.shape != (w.shape[0],) for t in given[1:]):
         return False  # a run will say what is wrong
     key = (*(id(t) for t in (weight, bias, gamma, beta, mean, var)), eps, groups)
     if key not in done:

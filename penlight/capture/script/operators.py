@@ -9,7 +9,7 @@ import torch
 
 from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, is_number, torch_argument
 from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
-from penlight.capture.trust import check_operator
+from penlight.capture.trust import check_count, check_operator
 from penlight.errors import CaptureError
 
 
@@ -62,6 +62,7 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
             named[declared.name] = value
         else:
             positional.append(value)
+    check_count(name, positional)
     return op(*positional, **named)
 
 

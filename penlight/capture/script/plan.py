@@ -55,10 +55,10 @@ def _described(value: Any) -> str:
 
 
 def plan_script(
-    script: Script, examples: Examples, dynamic_shapes: Any, say: Say, original: Callable[[], Any]
+    script: Script, examples: Examples, dynamic_shapes: Any, say: Say, original: Callable[..., Any] | None
 ) -> Program:
-    """Plans forward for calls like the examples. `original` gives the module in torch, which has the last word on whether they are
-    right, or None. Sizes of examples that nobody gave are free."""
+    """Plans forward for calls like the examples. `original` is forward as something else runs it, which has the last word on whether they are
+    right. Sizes of examples that nobody gave are free."""
     forward = script.method("forward")
     if forward is None:
         return Program({}, {}, script)
@@ -67,7 +67,7 @@ def plan_script(
     seen = examples.seen or observe(script, forward, inputs)
     given = examples.origin == "given"
     if seen.failure is not None and given:
-        _check_examples(seen.failure, original(), inputs)
+        _check_examples(seen.failure, original, inputs)
         if not isinstance(seen.failure, CaptureError):
             problem = f"{type(seen.failure).__name__} in Penlight while observing the model: {seen.failure}"
             warnings.warn(PlanWarning(f"{problem}; what follows is interpreted. Please report this."), stacklevel=2)
@@ -104,12 +104,12 @@ def _is_certain(script: Script, forward: ScriptFunction, method: Method) -> bool
     return patterns is not None and not forward.defaults and all(p.certain for p in patterns) and fits(patterns, method)
 
 
-def _check_examples(failure: Exception, original: Any, inputs: tuple[Any, ...]) -> None:
+def _check_examples(failure: Exception, original: Callable[..., Any] | None, inputs: tuple[Any, ...]) -> None:
     """Raises where the model itself fails on the examples, and not only the machine that observes it."""
     if original is not None:
         try:
             with torch.no_grad():
-                original.eval().forward(*copy.deepcopy(inputs))  # it may change its inputs
+                original(*copy.deepcopy(inputs))  # it may change its inputs
             return
         except Exception as e:
             failure = e

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from penlight.archive import Archive
+from penlight.bundles import check_run
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
@@ -94,7 +95,9 @@ def capture_script(
         script = script_of(source, _kept(source._c._method_names(), methods, bundles))
         use_engine_levels(script)
         examples = examples or _traced(traced_inputs(source))
-        return _capture(script, examples, dynamic_shapes, plan, say, lambda: copy.deepcopy(source))
+        return _capture(
+            script, examples, dynamic_shapes, plan, say, lambda *given: copy.deepcopy(source).eval().forward(*given)
+        )
     unknown = set(methods or ()) - set(source.methods)
     if unknown:
         raise CaptureError(f"the file has no method {', '.join(sorted(unknown))}; it has {', '.join(source.methods)}")
@@ -102,13 +105,14 @@ def capture_script(
     if isinstance(source, SourceProgram):
         script = source.script(kept)
         use_all_levels(script)
-        return _capture(script, examples, dynamic_shapes, plan, say, lambda: torch_module(source))
+        # Of a file that may be anybody's: torch would not come to the end of code that has none.
+        return _capture(script, examples, dynamic_shapes, plan, say, lambda *given: check_run(script, given))
     counts = None
     if _has_torch():
         from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
     script = to_script(source, None if methods is None else kept, counts)
     use_all_levels(script)
-    return _capture(script, examples, dynamic_shapes, plan, say, lambda: None)
+    return _capture(script, examples, dynamic_shapes, plan, say, None)
 
 
 def _kept(known: Sequence[str], methods: Sequence[str] | None, bundles: Sequence[Bundle]) -> list[str]:
@@ -123,9 +127,9 @@ def _capture(
     dynamic_shapes: Any,
     plan: bool,
     say: Say,
-    original: Callable[[], Any],
+    original: Callable[..., Any] | None,
 ) -> Program:
-    """`original` gives the module in torch, or None."""
+    """`original`: forward, as something else runs it that observes nothing."""
     freeze(script)
     operators = sorted(script.operators)
     fold_batch_norm(script)

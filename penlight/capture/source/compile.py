@@ -74,12 +74,10 @@ class Method(Expressions):
         self.frames.append(frame)
         parameters = function.parameters
         defaults = function.node.args.defaults
+        if not len(parameters) - len(defaults) <= len(arguments) <= len(parameters):
+            raise self.error(f"{function.name} is called with {len(arguments)} arguments, expected {len(parameters)}")
         for i in range(len(arguments), len(parameters)):
             at = i - (len(parameters) - len(defaults))
-            if at < 0:
-                raise self.error(
-                    f"{function.name} is called with {len(arguments)} arguments, expected {len(parameters)}"
-                )
             arguments.append(self.expression(defaults[at]))
         for (parameter, declared), value in zip(parameters, arguments, strict=True):
             type_ = value.type if declared == ANY or value.object is not None else declared

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from penlight.capture.trust import PACKED_CLASSES, only_computes
+from penlight.capture.trust import PACKED_CLASSES, may_count, only_computes
 
 # Blanks and line ends; names, numbers, texts, one character. No tabs, comments, backslashes, and no text in three quotes: the printer writes none.
 _TOKEN = re.compile(
@@ -208,6 +208,8 @@ def _check_members(names: list[str]) -> None:
     for name in names:
         if not only_computes(f"aten::{name}"):
             raise NotPlainError(f"it has .{name}, which may be the operator aten::{name}")
+        if may_count(name):
+            raise NotPlainError(f"it has .{name}, which takes as many steps as a number says")
 
 
 def _check_path(names: list[str], following: _Token) -> None:
@@ -226,6 +228,8 @@ def _check_path(names: list[str], following: _Token) -> None:
     operator = f"{'aten' if names[0] == 'torch' else names[1]}::{names[-1]}"
     if not only_computes(operator):
         raise NotPlainError(f"it calls {operator}, which is not known to do nothing but compute")
+    if may_count(operator):
+        raise NotPlainError(f"it calls {operator}, which takes as many steps as a number says")
 
 
 def _check_getattr(tokens: list[_Token], at: int) -> str:

@@ -29,6 +29,9 @@ _TRAINING = "in training mode: it would change its running statistics; call mode
 def _running(g: Emitter, x: Value, w: Any, b: Any, mean: Any, var: Any, eps: float, out: TensorType) -> Value:
     if mean is None or var is None:
         g.fail("in eval mode without running statistics")
+    for v in (w, b, mean, var):  # passes compute with their numbers before anything runs
+        if v is not None and v.shape != (x.shape[1],):
+            g.fail(f"with numbers of shape {list(v.shape)} for {x.shape[1]} channels")
     x, w, b, mean, var = as_floats(g, x, w, b, mean, var)
     return g.cast(g.emit("batch_norm", x, w, b, mean, var, type=x.tensor, eps=eps), out.dtype)
 
