@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
-RUN_STEPS = 1 << 32  # and a run on them: ten seconds of elements, where large models take a tenth of a second
+RUN_STEPS = 1 << 28  # and a run on them: ten times what large models take, a minute of loops over small tensors
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
 UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
 QUANTIZED = 0.02  # the same for models with quantized layers: some steps

@@ -61,6 +61,7 @@ def compile_model(
 ) -> Program:
     """The compiled model, ready for `file.writer.to_array`. The arguments are those of penlight.optimize; `rewrite` changes the program when
     all is fused that can be, before devices are thought of."""
+    from penlight.bundles import check_run
     from penlight.capture import capture
     from penlight.lower import lower
     from penlight.passes.pipeline import FINISH, FUSE, STAGES, optimize
@@ -84,7 +85,7 @@ def compile_model(
         say("capturing the model")
         with _blamed(opened):
             program = capture(
-                opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say,
+                opened, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, methods=methods, bundles=bundles, plan=plan, say=say, run=check_run,
             )  # fmt: skip
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))

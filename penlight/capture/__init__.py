@@ -22,9 +22,10 @@ from penlight.file_kinds import WORDS, file_kind
 
 if TYPE_CHECKING:
     from penlight.ir.graph import Program
-    from penlight.ir.script import Bundle
+    from penlight.ir.script import Bundle, Script
 
 Say = Callable[[str], None]
+Run = Callable[["Script", tuple[Any, ...]], None]
 
 
 def capture(
@@ -38,6 +39,7 @@ def capture(
     plan: bool = True,
     trust: bool = False,
     say: Say = lambda text: None,
+    run: Run | None = None,
 ) -> Program:
     """The Program of a model.
 
@@ -51,11 +53,12 @@ def capture(
     plan: False: scripts are interpreted as they are, which is ready at once.
     trust: whether a file may do what a program may.
     say: called with a line of text where something is worth knowing.
+    run: runs a script from a .pt within limits, to tell whether examples are right that capture fails on.
     """
     if isinstance(source, (str, os.PathLike, bytes)):
         source = open_file(source, file_kind(source), trust)
     if isinstance(source, (LiteProgram, SourceProgram)):
-        return capture_script(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say)
+        return capture_script(source, example_inputs, kwargs, dynamic_shapes, methods, bundles, plan, say, run)
     import torch
     from torch.export import ExportedProgram
 

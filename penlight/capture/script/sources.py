@@ -14,7 +14,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from penlight.archive import Archive
-from penlight.bundles import check_run
 from penlight.capture.lite.program import LiteProgram
 from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
@@ -86,6 +85,7 @@ def capture_script(
     bundles: Sequence[Bundle],
     plan: bool,
     say: Say,
+    run: Callable[[Script, tuple[Any, ...]], None] | None = None,
 ) -> Program:
     """Keeps forward, the methods named, and those that have bundled inputs; of a .ptl file all, unless methods are named."""
     examples = _given(args, kwargs) or _first_bundle(bundles)
@@ -106,7 +106,8 @@ def capture_script(
         script = source.script(kept)
         use_all_levels(script)
         # Of a file that may be anybody's: torch would not come to the end of code that has none.
-        return _capture(script, examples, dynamic_shapes, plan, say, lambda *given: check_run(script, given))
+        original = None if run is None else lambda *given: run(script, given)
+        return _capture(script, examples, dynamic_shapes, plan, say, original)
     counts = None
     if _has_torch():
         from penlight.capture.script.torchscript import schema_counts as counts  # type: ignore[assignment]
