@@ -51,7 +51,7 @@ READ: dict[str, list[tuple[Any, ...]]] = {
     "isin.Tensor_Tensor": [(L, I), (V, torch.tensor([3.0, 7.0])), (L, I, False, True), (L, NONE), (V, L)],
     "isin.Tensor_Scalar": [(L, 3), (V, 3.0)],
     "bincount": [(I,), (L.flatten(), torch.rand(24)), (I, None, 9), (NONE,), (NONE, None, 3), (-I,), (V,), (J,), (I.int(),), (I.to(torch.uint8), torch.tensor([1, 2, 3])), (I, torch.rand(3).double()), (I, None, -1)],
-    "histc": [(V, 4), (V, 4, 0, 6), (X, 10, -1, 1), (V, 0), (EMPTY, 3), (torch.ones(3), 3), (V.double(), 5), (V, 3, 2, 1), (V, 4, 3, 3)],
+    "histc": [(V, 4), (V, 4, 0, 6), (X, 10, -1, 1), (V, 0), (EMPTY, 3), (torch.ones(3), 3), (V.double(), 5), (V, 3, 2, 1), (V, 4, 3, 3), (torch.tensor([NAN, 0.5, INF, 1.5, -INF, -0.0, 2.0]), 5, -1, 2), (torch.tensor([1.0, NAN]), 3), (torch.tensor([1.0, INF]), 3), (V, 3, -INF, 1)],
     "searchsorted.Tensor": [(torch.tensor([1.0, 3, 5, 7]), V), (torch.tensor([1.0, 3, 5, 7]), V, False, True), (torch.tensor([1.0, 3, 5, 7]), V, True), (torch.sort(X, -1)[0], X), (torch.sort(X, -1)[0], V),
                             (torch.tensor([1, 3, 5]), torch.tensor([0, 3, 9])), (torch.tensor([1.0, 3, 5, 7]), V, False, False, "right"), (torch.tensor([5.0, 1, 3]), V, False, False, None, torch.tensor([1, 2, 0])),
                             (torch.tensor([1.0, 3, 5]), torch.tensor([NAN, INF, -INF])), (torch.tensor([1, 3]), V), (ZERO, V)],
