@@ -23,7 +23,7 @@ from penlight.paths import check_path
 WORDS = {
     "pen": "a .pen file", "zip": "a .ptl file of PyTorch Mobile", "flatbuffer": "a .ptl file of PyTorch Mobile (flatbuffer)",
     "torchscript": "TorchScript (torch.jit.save)", "exported": "an exported program (torch.export.save)",
-    "pickle": "a pickle of torch.save, which holds no graph", "other": "something else",
+    "pickle": "a pickle of torch.save, which holds no graph: load it into its nn.Module, and give that", "other": "something else",
 }  # fmt: skip
 OLD_EXPORTED = "serialized_exported_program.json"  # torch before 2.8 wrote it without a folder around the records
 _MAX_FLAT_RECORDS = 1000
@@ -38,7 +38,7 @@ def file_kind(source: str | os.PathLike[str] | bytes) -> str:
     if head[4:8] == magic.FLATBUFFER:
         return "flatbuffer"
     if head[:2] != magic.ZIP[:2]:
-        return "other"
+        return "pickle" if data[: len(magic.PICKLE)].tobytes() == magic.PICKLE else "other"
     try:
         names = Archive(data).records
     except CaptureError:

@@ -31,10 +31,13 @@ IMAGE_SIZE = 224  # assumed for a free height or width, where the metadata does 
 )  # fmt: skip
 def inspect_command(file: Path, as_json: bool, graph: bool, verify: bool, shapes: tuple[Shape, ...]) -> None:
     """Show what is in FILE, a .pen, .ptl or TorchScript (.pt) model: inputs, outputs, operators, kernels, weights, memory, metadata."""
+    from penlight.errors import CaptureError
     from penlight.file.reader import read
-    from penlight.file_kinds import file_kind
+    from penlight.file_kinds import WORDS, file_kind
 
     kind = file_kind(file)
+    if kind in ("exported", "pickle"):
+        raise CaptureError(f"{file}: expected TorchScript, .ptl or .pen, got {WORDS[kind]}")
     if kind in ("zip", "flatbuffer", "torchscript"):
         _inspect_lite(file, kind, as_json, graph, verify)
         return

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import penlight
 from penlight.tools import inspect as inspecting
@@ -111,6 +112,14 @@ def test_errors_are_words_unless_debug(penlight_command: Penlight, tmp_path: Pat
     assert "Traceback" not in called.err
     assert "Traceback" in penlight_command("inspect", broken, "--debug").err
     assert "Traceback" not in penlight_command("inspect", broken).err
+
+
+def test_inspecting_what_is_no_model(penlight_command: Penlight, tmp_path: Path) -> None:
+    for name, zipped in (("new", True), ("old", False)):
+        torch.save({"w": torch.ones(3)}, tmp_path / name, _use_new_zipfile_serialization=zipped)
+        called = penlight_command("inspect", tmp_path / name)
+        assert called.code == 1
+        assert "expected TorchScript, .ptl or .pen, got a pickle of torch.save" in called.err
 
 
 def test_unexpected_errors_say_so(penlight_command: Penlight, classifier: Path, monkeypatch: object) -> None:
