@@ -35,6 +35,10 @@ struct Statistics {
   long modules = 0, module_runs = 0, module_results = 0;
 };
 
+// What is done on a second device with the inputs of the first (on_device.h); null: nothing.
+inline void (*on_second_device)(const pen_model* model, const char* method, const pen_session* first, pen_status first_ended,
+                                const std::vector<struct Input>& inputs) = nullptr;
+
 constexpr size_t kElementSize[] = {4, 2, 8, 1, 1, 2, 4, 8, 1, 2};
 constexpr int64_t kMaxElements = 1 << 14;
 
@@ -339,14 +343,17 @@ inline Report exercise(const uint8_t* bytes, size_t size, Rng& rng, Statistics* 
       std::vector<Input> inputs;
       for (int round = 0; round < 2; ++round) {
         if (!set_inputs(rng, model, method, session, inputs)) break;
-        if (pen_session_prepare(session) != PEN_OK) {
-          report.error = *pen_session_error(session);
-          break;
+        pen_status ended = pen_session_prepare(session);
+        const bool prepared = ended == PEN_OK;
+        if (prepared) {
+          ++statistics->prepared;
+          sink = sink + read_outputs(session);
+          ended = pen_session_run(session);
         }
-        ++statistics->prepared;
-        sink = sink + read_outputs(session);
-        if (pen_session_run(session) != PEN_OK) {
+        if (on_second_device && round == 0) on_second_device(model, method, session, ended, inputs);
+        if (ended != PEN_OK) {
           report.error = *pen_session_error(session);
+          if (!prepared) break;
           continue;
         }
         ++statistics->ran;

@@ -2,8 +2,9 @@
 //   fuzz_runner FIELDS SECONDS FIRST CRASH SEED-FILE...   mutations FIRST, FIRST + 1, ... until the time is up
 //   fuzz_runner --file FILE...                             these files as they are
 // With FUZZ_CORPUS=FOLDER files that end in a way not met before (kernels that ran, words of the error) are kept there, and those of
-// earlier runs are mutated too. With FUZZ_PROGRESS=1 a line each second says how far it is. FIELDS lists the format's fields, as format.py
-// declares them. A mutation that crashes or hangs is written to CRASH.
+// earlier runs are mutated too. With FUZZ_PROGRESS=1 a line each second says how far it is. With FUZZ_DEVICE=vulkan:llvmpipe plans run
+// there too (on_device.h), and operators are mostly of those that it has. FIELDS lists the format's fields, as format.py declares them. A
+// mutation that crashes or hangs is written to CRASH.
 #include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <unordered_set>
 
 #include "mutate.h"
+#include "on_device.h"
 
 namespace {
 
@@ -93,6 +95,10 @@ void read_corpus(const std::string& folder, std::vector<Bytes>* seeds) {
   }
 }
 
+void use_second_device() {
+  if (const char* device = getenv("FUZZ_DEVICE")) on_device::name = device, on_second_device = on_device::run, kernels_of = 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -103,6 +109,7 @@ int main(int argc, char** argv) {
 #endif
   progress = getenv("FUZZ_PROGRESS") != nullptr;
   if (argc > 2 && strcmp(argv[1], "--file") == 0) {
+    use_second_device();
     for (int i = 2; i < argc; ++i) {
       current = read_file(argv[i]);
       crash_path = "/dev/null";
@@ -130,6 +137,7 @@ int main(int argc, char** argv) {
     }
     if (!r.ran) return fprintf(stderr, "%s does not run: %s\n", argv[i], r.error.message), 1;
   }
+  use_second_device();
   statistics = {};
   const long first = current_index = atol(argv[3]);
   const char* corpus = getenv("FUZZ_CORPUS");
@@ -154,6 +162,9 @@ int main(int argc, char** argv) {
   printf("mutations %ld files %ld loaded %ld prepared %ld ran %ld keys %zu modules %ld runs %ld results %ld\n", current_index - first,
          statistics.files, statistics.loaded, statistics.prepared, statistics.ran, statistics.keys.size(), statistics.modules,
          statistics.module_runs, statistics.module_results);
+  if (on_second_device)
+    printf("second device: asked %ld made %ld ran %ld outputs compared %ld\n", on_device::counts.asked, on_device::counts.made,
+           on_device::counts.ran, on_device::counts.compared);
   if (getenv("FUZZ_KEYS"))
     for (const std::string& key : statistics.keys) printf("%s\n", key.c_str());
   return 0;

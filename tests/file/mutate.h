@@ -3,6 +3,7 @@
 // others damage bytes.
 #pragma once
 #include "mutate_script.h"
+#include "penlight_trace.h"
 
 inline int dtype_of_key(const std::string& key) {  // -1: no matter
   static const char* const kNames[] = {"f32", "f16", "f64", "i8", "u8", "i16", "i32", "i64", "bool", "bf16"};
@@ -187,9 +188,12 @@ inline void retarget(File& f, Rng& rng, size_t index, const pen::KernelEntry& en
   for (const Attr& a : attrs) f.append("ATTR", a);
   f.set("NODE", index, node);
 }
+inline int32_t kernels_of = 0;  // the device that operators are drawn for, by its number
 inline const pen::KernelEntry& any_kernel(Rng& rng) {
   for (;;) {
-    const pen::KernelEntry& e = pen::kKernels[rng.below(static_cast<uint64_t>(pen::kKernelCount))];
+    const uint64_t k = rng.below(static_cast<uint64_t>(pen::kKernelCount));
+    if (!pen_backend_has_kernel(kernels_of, static_cast<int32_t>(k)) && !rng.one_in(64)) continue;
+    const pen::KernelEntry& e = pen::kKernels[k];
     if (strncmp(e.key, "cast.", 5) != 0 || rng.one_in(16)) return e;  // there are so many of these
   }
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from pathlib import Path
 
 from tests.fuzz.python_target import PythonTarget
 from tests.runtime import native
+from tests.vulkan_drivers import DRIVERS, PACKAGES
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -35,9 +37,12 @@ class Target:
     make: Callable[[], PythonTarget] | None = None  # None: a program in C++
     needs: str = ""  # a module that must be there
     session: bool = False  # its files are sessions of operators
+    driver: str = ""  # of a GPU on which plans run too
 
     def missing(self) -> str:
         """Why it cannot run here; "": it can."""
+        if self.driver and not (DRIVERS[self.driver].exists() and shutil.which("glslc")):
+            return f"{PACKAGES[self.driver]} and glslc are not both installed"
         if not self.needs:
             return ""
         try:
@@ -52,6 +57,15 @@ class Target:
             own |= SANITIZERS | {"FUZZ_PROGRESS": "1"}
             if corpus is not None and self.name == "pen":
                 own["FUZZ_CORPUS"] = str(corpus)
+        if self.driver:
+            icd = str(DRIVERS[self.driver])
+            own |= {
+                "VK_ICD_FILENAMES": icd,
+                "VK_DRIVER_FILES": icd,
+                "PENLIGHT_CACHE": "",
+                "LP_NUM_THREADS": "1",
+                "FUZZ_DEVICE": "vulkan",
+            }
         return own
 
     def command(self, seconds: float, first: int, crash: Path, corpus: Path | None) -> list[str]:
@@ -117,6 +131,9 @@ TARGETS = {
     t.name: t
     for t in (
         Target("pen", ".pen files: loaded, planned, run, interpreted"),
+        Target(
+            "gpu", ".pen files planned and run on a software GPU too: the CPU's numbers, or words", driver="lavapipe"
+        ),
         Target("operators", "every operator of the VM, on random arguments and on each other's results", session=True),
         Target("pen_python", ".pen files through load, repr, inspect, lint", _readers("pen"), _HOSTILE),
         Target("ptl", "lite interpreter files (zip) through inspect, lint, optimize", _readers("ptl"), _HOSTILE),

@@ -114,7 +114,7 @@ def test_work_writes_findings_and_corpus(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_programs_are_known() -> None:
-    assert {t.name for t in TARGETS.values() if t.make is None} == {"pen", "operators"}
+    assert {t.name for t in TARGETS.values() if t.make is None} == {"pen", "gpu", "operators"}
     with pytest.raises(ValueError, match="C\\+\\+"):
         targets.python_target("pen")
 
