@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
     from penlight.ir.script import Script
-    from penlight.model import Model
 
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
@@ -70,21 +69,25 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
         # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
         # names give something else
         return []
-    module = original() if found and _ends_on(Model(image, max_steps=RUN_STEPS), inputs) else None
+    module = original() if found and _ends_on(image, inputs) else None
     if module is None:
         return found
     from penlight.capture.script.machine import torch_value
 
     calls = {name: [torch_value(stored(args)) for args in rows] for name, rows in inputs.items()}
-    return with_results(module, calls, known)
+    return with_results(module, calls, known, of_file=True)
 
 
-def _ends_on(model: Model, inputs: Calls) -> bool:
+def _ends_on(image: np.ndarray, inputs: Calls) -> bool:
     """Whether the VM comes to the end of all calls and of what they give, within its limits: torch has none, Ctrl-C does not end it, and it
-    writes out a list that contains itself until its stack is over."""
+    writes out a list that contains itself until its stack is over. Each call finds the state that the file says, as in torch."""
+    from penlight.model import Model
+
+    model = Model(image, max_steps=RUN_STEPS)
     try:
         for name, rows in inputs.items():
             for args in rows:
+                model.reset()
                 model.run_method(name, *copy.deepcopy(args))
     except RunError:
         return False
@@ -93,13 +96,14 @@ def _ends_on(model: Model, inputs: Calls) -> bool:
 
 def ends_on(program: SourceProgram, inputs: Calls) -> bool:
     """Whether code of a file comes to the end of calls that its user gives."""
-    from penlight.model import Model
-
     try:
-        model = Model(_image(program.script()), max_steps=RUN_STEPS)
+        return _ends_on(_image(program.script()), inputs)
     except (CaptureError, LoadError):  # what is wrong with it is told where it is compiled
         return False
-    return _ends_on(model, inputs)
+
+
+class _EndlessError(Exception):
+    """The VM does not come to the end of a call that torch was to run."""
 
 
 def check_run(script: Script, args: tuple[Any, ...]) -> None:
@@ -119,8 +123,11 @@ def _image(script: Script) -> np.ndarray:
     return to_array(Program({}, {}, script))
 
 
-def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None) -> list[Bundle]:
-    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown."""
+def with_results(
+    model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None, of_file: bool = False
+) -> list[Bundle]:
+    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown. `of_file`: only
+    where the VM comes to the end of the same call, too."""
     made = []
     for method, calls in inputs.items():
         told = (info or {}).get(method, [])
@@ -131,17 +138,21 @@ def with_results(model: Any, inputs: Calls, info: Mapping[str, list[str]] | None
                 )
             bundle = Bundle(method, stored(args), info=told[i] if i < len(told) else "")
             if model is not None:
-                outputs, bundle.absolute = _run(model, method, args)
-                bundle.outputs, bundle.has_outputs = stored(outputs), True
+                with suppress(_EndlessError):
+                    outputs, bundle.absolute = _run(model, method, args, of_file)
+                    bundle.outputs, bundle.has_outputs = stored(outputs), True
             made.append(bundle)
     return made
 
 
-def _run(model: Any, method: str, args: tuple[Any, ...]) -> tuple[Any, float]:
+def _run(model: Any, method: str, args: tuple[Any, ...], of_file: bool) -> tuple[Any, float]:
     """What a method gives, and by how much another engine may be off."""
     import torch
 
     def call(module: Any, arguments: tuple[Any, ...]) -> Any:
+        # As it is now: code may ask whether it is trained, and of which dtype its input is.
+        if of_file and not _ends_on(_image(_script_of(module)), {method: [arguments]}):
+            raise _EndlessError
         with torch.no_grad(), redirect_stdout(io.StringIO()):  # what code prints may come from a file
             return getattr(module, method)(*copy.deepcopy(arguments))
 
@@ -162,6 +173,12 @@ def _run(model: Any, method: str, args: tuple[Any, ...]) -> tuple[Any, float]:
     except Exception:  # code that asks for f32 by name, or shapes that follow from rounded values
         return outputs, UNKNOWN * scale
     return outputs, ORDER_FACTOR * lost + FLOOR * scale
+
+
+def _script_of(module: Any) -> Script:
+    from penlight.capture.script.torchscript import script_of
+
+    return script_of(module)
 
 
 def _operators(model: Any) -> list[str]:

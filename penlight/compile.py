@@ -199,11 +199,11 @@ def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]])
     from penlight.bundles import ends_on, with_results
     from penlight.capture.source import SourceProgram
 
-    made = with_results(None, inputs)
-    original = _original(opened) if made else None
-    if original is None or (isinstance(opened, SourceProgram) and not ends_on(opened, inputs)):
+    made, of_file = with_results(None, inputs), isinstance(opened, SourceProgram)
+    if not made or (of_file and not ends_on(opened, inputs)):
         return made
-    return with_results(original, inputs)
+    original = _original(opened)
+    return made if original is None else with_results(original, inputs, of_file=of_file)
 
 
 def _original(opened: Any, must: bool = False) -> Any:

@@ -8,7 +8,7 @@ that the file may do what a program may.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from penlight.errors import CaptureError, UntrustedError
@@ -41,6 +41,11 @@ PACKED_CLASSES = {"quantized", "rnn", "xnnpack", "vulkan", "metal", "sparse"}
 # Operators that take as many steps, or give as many views, as their second argument says. torch counts none of them, and Ctrl-C does not end it.
 _COUNTS = re.compile(r"(?:aten::)?(?:special_\w+_polynomial_\w+|_sobol_engine_ff_|tensor_split)")
 _MOST = 1 << 16
+# Others, by how large that number may be: none of these is of use with more. The VM counts them where it has them, so text may name them.
+_COUNTS_TOO = {
+    "chunk": _MOST, "unsafe_chunk": _MOST, "hsplit": _MOST, "vsplit": _MOST, "dsplit": _MOST, "combinations": 1 << 8, "mvlgamma": 1 << 8,
+    "mvlgamma_": 1 << 8, "special_multigammaln": 1 << 8,
+}  # fmt: skip
 _CLASS = re.compile(r"__torch__\.torch\.classes\.(\w+)")
 
 
@@ -68,19 +73,23 @@ def may_count(operator: str) -> bool:
     return _COUNTS.fullmatch(operator.partition(".")[0]) is not None
 
 
-def check_count(operator: str, args: Sequence[Any]) -> None:
+def check_count(operator: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> None:
     """Raises before an operator takes as many steps as a file says."""
-    if not may_count(operator) or len(args) < 2:
+    name = operator.partition(".")[0].removeprefix("aten::")
+    most = _MOST if may_count(name) else _COUNTS_TOO.get(name)
+    if most is None:
         return
-    count = args[1]
-    if hasattr(count, "numel"):
-        if (
-            type(count).__name__ not in ("Tensor", "Parameter") or not count.numel()
-        ):  # one of torch.export's, which nobody computes with
-            return
-        count = count.max().item()
-    if isinstance(count, (int, float)) and not count <= _MOST:
-        raise CaptureError(f"{operator}: expected at most {_MOST} steps for each element, got {count}")
+    for count in [*args[1:2], *(value for key, value in (kwargs or {}).items() if key not in ("self", "x"))]:
+        if hasattr(count, "numel"):
+            if (
+                type(count).__name__ not in ("Tensor", "Parameter") or not count.numel()
+            ):  # one of torch.export's, which nobody computes with
+                continue
+            count = count.max().item()
+        elif hasattr(count, "node"):  # a size, which is as large as a file says that it is in its example
+            count = getattr(count.node, "hint", None)
+        if isinstance(count, (int, float)) and not count <= most:
+            raise CaptureError(f"{operator}: expected at most {most} steps for each element, got {count}")
 
 
 def only_computes(operator: str) -> bool:

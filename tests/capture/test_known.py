@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -92,3 +94,30 @@ def test_weights_are_not_changed() -> None:
     module = ChangedWeight().eval()
     penlight.optimize(module, (X,))
     assert torch.equal(module.table, torch.arange(6.0))
+
+
+class OfNoRule(nn.Module):
+    """torch has no rule for the sizes that these give."""
+
+    def __init__(self, make: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.linspace(-1, 1, 16).reshape(4, 4))
+        self.make = make
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.sum() + self.make(self.weight)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda w: torch.geqrf(w)[0],
+        lambda w: w.to_sparse().to_dense(),
+        lambda w: torch.quantize_per_tensor(w, 0.1, 0, torch.qint8).dequantize(),
+    ],
+    ids=["geqrf", "sparse", "quantized"],
+)
+def test_operators_whose_sizes_torch_does_not_know(make: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    module = OfNoRule(make).eval()
+    with torch.no_grad():
+        assert_same(penlight.optimize(module, (X,))(X), module(X), 1e-5)

@@ -404,6 +404,54 @@ class EndlessPolynomial(nn.Module):
         return x + torch.special.legendre_polynomial_p(torch.full([3], 0.5), 1000000000000000)
 
 
+class EndlessInDouble(nn.Module):
+    """In which torch runs it to learn the tolerance."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype == torch.float64:
+            while bool(x.sum() > -1.0):
+                x = x.sigmoid()
+        return x + 1
+
+
+class EndlessAtFirst(nn.Module):
+    """The second inputs, where they are the first that the model sees: torch runs each on a copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.count += 1
+        y = x
+        if float(x[0]) == 2.0 and self.count == 1:
+            while bool(y.sum() > -1.0):
+                y = y.sigmoid()
+        return y + 1
+
+
+class EndlessCopy(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.ones(3))
+        self.ends = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.w
+
+    @torch.jit.export
+    def __getstate__(self) -> tuple[torch.Tensor, bool]:
+        y = torch.ones([3])
+        while bool(y.sum() > -1.0) and not self.ends:
+            y = y.sigmoid()
+        return self.w, self.training
+
+    @torch.jit.export
+    def __setstate__(self, state: tuple[torch.Tensor, bool]) -> None:
+        self.w, self.training = state
+        self.ends = False
+
+
 COMPILES = """
 import sys, torch, penlight, penlight.bundles
 from penlight.capture.script import machine
@@ -411,14 +459,16 @@ machine._MAX_ACTIONS, penlight.bundles.RUN_STEPS = 10_000, 1 << 20  # which woul
 for path in sys.argv[1:]:
     for inputs in (None, (torch.ones(3),)):
         try:
-            penlight.optimize(path, inputs)
+            penlight.optimize(path, inputs, bundled_inputs={} if inputs is None else {"forward": [inputs]})
         except penlight.CaptureError as e:
             assert "fails on the example inputs" in str(e), (path, e)
 print("ended")
 """
 
 
-@pytest.mark.parametrize("endless", [EndlessLoop, EndlessPolynomial])
+@pytest.mark.parametrize(
+    "endless", [EndlessLoop, EndlessPolynomial, EndlessInDouble, EndlessAtFirst, EndlessCopy], ids=lambda e: e.__name__
+)
 def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path) -> None:
     """Neither for what bundled inputs give, nor to ask whether examples are right. In a process of its own: it would not end."""
     import torch.utils.bundled_inputs as bundled
@@ -426,7 +476,7 @@ def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path
     (tmp_path / "plain.pt").write_bytes(saved(endless()))
     with quiet():
         script = torch.jit.script(endless().eval())
-        bundled.augment_model_with_bundled_inputs(script, [(torch.ones(3),)])
+        bundled.augment_model_with_bundled_inputs(script, [(torch.ones(3),), (torch.full((3,), 2.0),)])
         torch.jit.save(script, str(tmp_path / "bundled.pt"))
     call = [sys.executable, "-W", "ignore", "-c", COMPILES, str(tmp_path / "bundled.pt"), str(tmp_path / "plain.pt")]
     ended = subprocess.run(call, capture_output=True, text=True, timeout=120)

@@ -283,7 +283,7 @@ def _of_weights(records: Records, target: str, inputs: dict[str, dict[str, Any]]
         graph = table["graph_module"]["graph"]
         graph["tensor_values"]["made"] = copy.deepcopy(graph["tensor_values"]["b_offset"])
         node = copy.deepcopy(_nodes(table)[0])
-        arguments = [{"name": name, "arg": arg, "kind": 1} for name, arg in inputs.items()]
+        arguments = [{"name": name, "arg": arg, "kind": 1 if arg == OFFSET else 2} for name, arg in inputs.items()]
         node.update(target=target, name="made", outputs=[{"as_tensor": {"name": "made"}}], inputs=arguments)
         for other in _nodes(table):
             for given in other["inputs"]:
@@ -302,6 +302,8 @@ OF_WEIGHTS: dict[str, tuple[str, str, dict[str, dict[str, Any]]]] = {
     "copies": ("as the exported program says, got", "aten.repeat.default", {"self": OFFSET, "repeats": {"as_ints": [10**13]}}),
     "fails": ("fails: ", "aten.index_select.default", {"self": OFFSET, "dim": {"as_int": 7}, "index": OFFSET}),
     "counts": ("steps for each element", "aten.special_legendre_polynomial_p.n_scalar", {"x": OFFSET, "n": {"as_int": 10**15}}),
+    "counts on the way": ("steps for each element", "aten.combinations.default", {"self": OFFSET, "r": {"as_int": 10**6}}),
+    "large on the way": ("steps for each element", "aten.mvlgamma.default", {"self": OFFSET, "p": {"as_int": 2 * 10**9}}),
 }  # fmt: skip
 
 
@@ -311,6 +313,37 @@ def test_what_a_file_says_of_sizes_takes_no_memory(exported: Records, which: str
     words, target, inputs = OF_WEIGHTS[which]
     with pytest.raises(CaptureError, match=words):
         penlight.optimize(_of_weights(exported, f"torch.ops.{target}", inputs))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "number", "given"),
+    [("chunk.default", "chunks", "p_weight"), ("hsplit.int", "sections", "p_weight"), ("hsplit.int", "sections", "x")],
+)
+def test_a_tensor_of_nothing_has_as_many_pieces_as_a_file_says(pieces: str, number: str, given: str) -> None:
+    class Pieces(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.empty(0))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            first, second = torch.unbind(torch.ones(2) * x.sum() + self.weight.sum())
+            return first + second
+
+    stream = io.BytesIO()
+    torch.export.save(torch.export.export(Pieces(), (torch.empty(0),)), stream)
+    with zipfile.ZipFile(stream) as archive:
+        records = {name.partition("/")[2]: archive.read(name) for name in archive.namelist()}
+
+    def change(table: dict[str, Any]) -> None:
+        node = next(n for n in _nodes(table) if "unbind" in n["target"])
+        arguments = {"self": {"as_tensor": {"name": given}}, number: {"as_int": 10**10}}
+        node["target"] = f"torch.ops.aten.{pieces}"
+        node["inputs"] = [{"name": name, "arg": arg, "kind": 1} for name, arg in arguments.items()]
+
+    assert penlight.optimize(packed(records)).methods
+    _graph(records, change)
+    with pytest.raises(CaptureError, match="at most"):
+        penlight.optimize(packed(records))
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
+from penlight.capture.export.counts import Counts
 from penlight.capture.export.tensors import described
 from penlight.capture.quiet import quiet
 
@@ -29,7 +30,7 @@ def contradiction(program: ExportedProgram) -> str:
             False,
         )  # a kernel would take the memory that sizes ask for
         try:
-            with quiet(), torch.no_grad(), mode:
+            with quiet(), torch.no_grad(), mode, Counts():
                 made = node.target(*given[0], **given[1])
         except Exception as e:  # of arguments that do not fit, any
             return f"{node.name} = {node.target}: {type(e).__name__}: {str(e)[:300]}"

@@ -19,6 +19,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from penlight.capture.export.aten_calls import aten_name
+from penlight.capture.export.counts import Counts
 from penlight.capture.export.mutation import is_in_place
 from penlight.capture.quiet import quiet
 from penlight.ops import registry
@@ -68,7 +69,7 @@ def taken_apart(
 
     for pre_dispatch in (True, False):  # first in large pieces, which may have converters
         try:
-            with quiet(), torch.no_grad(), mode:
+            with quiet(), torch.no_grad(), mode, Counts():
                 made = make_fx(call, pre_dispatch=pre_dispatch, _allow_non_fake_inputs=True)(*fakes)
         except Exception:  # torch may still do it when it traces the model anew
             return None

@@ -19,11 +19,12 @@ from penlight.capture.export import mutation, size_decisions
 from penlight.capture.export.aten_calls import aten_name
 from penlight.capture.export.constant_calls import Known
 from penlight.capture.export.conversion import Conversion
+from penlight.capture.export.counts import Counts
 from penlight.capture.export.memory_format import channels_last_results
 from penlight.capture.export.recurrence import free_steps
 from penlight.capture.export.state import changed_buffers, refuse_shared
 from penlight.capture.quiet import quiet
-from penlight.errors import CaptureError, UnsupportedError
+from penlight.errors import CaptureError, PenlightError, UnsupportedError
 from penlight.ir.graph import Program
 from penlight.ops import registry
 from penlight.ops.refused import refusal
@@ -111,8 +112,10 @@ def _decompose(ep: ExportedProgram, apart: set[OpOverload]) -> ExportedProgram:
     table.update(_composites())
     table.update(_decompositions(list(apart)))
     try:
-        with quiet(), torch.no_grad(), free_steps():
+        with quiet(), torch.no_grad(), free_steps(), Counts():
             return ep.run_decompositions(table)
+    except PenlightError:
+        raise
     except Exception as e:
         tensors = [*ep.state_dict.items(), *ep.constants.items()]
         refuse_shared((n, t) for n, t in tensors if isinstance(t, torch.Tensor))

@@ -35,6 +35,7 @@ _KEYWORDS = {
 _REMOTE = {"rpc_async", "rpc_sync", "rpc_remote"}
 _ROOTS = {"torch", "ops", "__torch__"}
 _IN_DECLARATIONS = set("()[]{}.,:=-")  # besides "->": literals and types, and nothing that is computed
+_RESTORES = "__setstate__, which torch runs while it loads the file,"
 _LITERAL_CALLS = {"annotate", "torch.device"}
 
 
@@ -281,8 +282,8 @@ def _check_declaration(tokens: list[_Token]) -> None:
 
 
 def _check_end(functions: list[_Function]) -> None:
-    """__setstate__, and what it may call, has no loops: torch runs it without a limit while it loads the file (and compiles no function that
-    calls itself). Functions are told apart by their last name only; those with names like __add__ are called in many ways."""
+    """__setstate__ and __getstate__, and what they may call, have no loops: torch runs them without a limit while it loads the file, and while
+    it copies the model (and compiles no function that calls itself). Functions are told apart by their last name only; those with names like __add__ are called in many ways."""
     if not any(f.name == "__setstate__" for f in functions):
         return
     table: dict[str, _Function] = {}
@@ -291,13 +292,14 @@ def _check_end(functions: list[_Function]) -> None:
         known.loops |= f.loops
         known.names |= f.names
     done: set[str] = set()
-    left = sorted((name for name in table if name.startswith("__") and name != "__getstate__"), reverse=True)
+    left = sorted((name for name in table if name.startswith("__")), reverse=True)
     while left:
         name = left.pop()
         if name in done or name not in table:
             continue
         done.add(name)
         if table[name].loops:
-            what = "has" if name == "__setstate__" else f"may call {name[:60]}, which has"
-            raise NotPlainError(f"__setstate__, which torch runs while it loads the file, {what} a loop")
+            what = "has" if name in ("__setstate__", "__getstate__") else f"may call {name[:60]}, which has"
+            runs = "__getstate__, which torch runs while it copies the model," if name == "__getstate__" else _RESTORES
+            raise NotPlainError(f"{runs} {what} a loop")
         left += sorted(table[name].names)
