@@ -60,7 +60,8 @@ class Session {
   }
   // Shapes and memory for these inputs: output shapes are known then, but for those that depend on the data.
   Status prepare() { return checked(pen_session_prepare(get())); }
-  // Where the next run, and no other, writes an output; after prepare. Row-major, of its very size, or on the session's device.
+  // Where the next run, and no other, writes an output; after prepare. Row-major, of its very size, in memory that no input and no other
+  // output has, or on the session's device. The caller keeps it until then.
   Status set_output(size_t index, const Tensor& tensor) {
 #if PENLIGHT_HAS_BUFFERS
     if (tensor.on_device()) return checked(pen_session_set_output_buffer(get(), int32_t(index), tensor.buffer()));
