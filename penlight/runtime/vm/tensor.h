@@ -85,7 +85,7 @@ TensorObject* tensor_create(DType dtype, int rank, const int64_t* dims);
 // A view: the same storage, another shape. Takes a new reference to the storage (and the quantizer of `base`, if any).
 TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dims, const int64_t* strides, int64_t offset_bytes);
 TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes);  // shares the storage
-// The same, of memory that stays as long as this does, whatever the tensor becomes (resize_, set_, out=).
+// The same, of memory that stays as long as this does, whatever the tensor becomes (resize_, set_, out=); no code may get it.
 TensorObject* tensor_hold(const TensorObject& t);
 void tensor_destroy(TensorObject* tensor);                              // for heap_release
 void tensor_set_quantizer(TensorObject* tensor, Quantizer* quantizer);  // takes over the reference
