@@ -73,7 +73,9 @@ class Session {
   // An output of the last run, in the session's memory: until its next run or prepare.
   Result<Tensor> peek(size_t index) const {
     pen_tensor view;
-    if (pen_session_output(get(), int32_t(index), &view) != PEN_OK) return error();
+    if (pen_session_output(get(), int32_t(index), &view) != PEN_OK)
+      return Error(PEN_ERROR_ARGUMENT,
+                   "output " + std::to_string(index) + ": expected one of a method that was prepared or run, got another");
     return Tensor::borrow(view.data, pen_dtype(view.dtype), Shape(view.dims, view.dims + view.rank));
   }
   // Likewise, but the caller's to keep. (The session gives its memory away where it can, and copies where it cannot.)
