@@ -224,23 +224,25 @@ nb::object copied(const pen_tensor& t, const nb::object& owner, const nb::dlpack
   return expanded ? nb::cast(nb::ndarray<nb::numpy>(lies.data(), rank, whole, made, strides, type)) : made;
 }
 
-nb::object tensor_object(const pen_value* value, const pen_tensor& t, Budget* budget) {
+nb::object tensor_object(const pen_value* value, Budget* budget) {
   budget->spend(kArrayBytes);
   static const nb::dlpack::dtype kTypes[] = {nb::dtype<float>(),   {static_cast<uint8_t>(nb::dlpack::dtype_code::Float), 16, 1},
                                              nb::dtype<double>(),  nb::dtype<int8_t>(),
                                              nb::dtype<uint8_t>(), nb::dtype<int16_t>(),
                                              nb::dtype<int32_t>(), nb::dtype<int64_t>(),
                                              nb::dtype<bool>(),    nb::dtype<uint16_t>()};
+  // The array has a value of its own: its memory stays, also where code gives the tensor another.
+  Owned held(pen_value_hold(value));
+  pen_tensor t;
+  if (pen_value_as_tensor(held.get(), &t) != PEN_OK) throw std::bad_alloc();
   size_t shape[8];
   int64_t strides[8];
   for (int d = 0; d < t.rank; ++d) {
     shape[d] = static_cast<size_t>(t.dims[d]);
     strides[d] = t.strides[d];
   }
-  // The array holds a reference of its own: the tensor lives as long as it.
-  pen_value* kept = pen_value_tuple(const_cast<pen_value**>(&value), 1);
-  if (!kept) throw std::bad_alloc();
-  nb::capsule owner(kept, [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
+  nb::capsule owner(held.get(), [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
+  held.release();
   TensorValue out;
   if (pen_value_is_constant(value))
     out.array = copied(t, owner, kTypes[t.dtype], budget);
@@ -341,11 +343,8 @@ static nb::object to_python(const pen_value* value, int depth, Budget* left) {
       left->spend(size);
       return nb::steal(PyUnicode_DecodeUTF8(text, static_cast<Py_ssize_t>(size), "replace"));
     }
-    case PEN_KIND_TENSOR: {
-      pen_tensor t;
-      pen_value_as_tensor(value, &t);
-      return tensor_object(value, t, left);
-    }
+    case PEN_KIND_TENSOR:
+      return tensor_object(value, left);
     case PEN_KIND_DICT: {
       nb::dict out;
       const size_t count = pen_value_count(value);

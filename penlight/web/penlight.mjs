@@ -108,7 +108,7 @@ class Memory {
     const [at, code, rank, dims, strides] = [0, 1, 2, 3, 4].map((i) => view.getUint32(t + 4 * i, true));
     const read = (from) => Array.from({ length: rank }, (_, i) => Number(view.getBigInt64(from + 8 * i, true)));
     const shape = read(dims), dtype = DTYPES[code], count = shape.reduce((a, b) => a * b, 1);
-    const steps = strides === 0 ? null : read(strides), data = new ARRAYS[dtype](count);
+    const steps = strides === 0 ? null : read(strides), data = room(dtype, count);
     let next = 1;
     const dense = steps === null || count === 0 || shape.every((_, i) => {
       const d = rank - 1 - i, fits = shape[d] === 1 || steps[d] === next;
@@ -352,13 +352,15 @@ export class Penlight {
     }
     return m.withTensor(asTensor(input), (t) => made(c.pen_value_owned_tensor(t)), true);
   }
-  // What a value is in JavaScript; gives the value back.
-  #given(value) {
+  // What a value is in JavaScript; gives the value back. It may contain itself, and shared parts are written out: depth and number have limits.
+  #given(value, depth = 0, left = { parts: 2 ** 22 }) {
     const m = this.#m, { c } = m;
     if (value === 0) throw new PenlightError("memory: expected room for a part of the result, got none", { status: "memory" });
     try {
+      if (depth > 200 || --left.parts < 0)
+        throw new PenlightError("a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself", { status: "limit" });
       const kind = KINDS[c.pen_value_kind(value)], count = c.pen_value_count(value);
-      const items = () => Array.from({ length: count }, (_, i) => this.#given(c.pen_value_item(value, i)));
+      const items = () => Array.from({ length: count }, (_, i) => this.#given(c.pen_value_item(value, i), depth + 1, left));
       if (kind === "none") return null;
       if (kind === "bool") return c.pen_value_as_int(value) !== 0n;
       if (kind === "int") {
@@ -379,7 +381,7 @@ export class Penlight {
         });
       }
       if (kind === "dict") {
-        const keys = Array.from({ length: count }, (_, i) => this.#given(c.pen_value_key(value, i)));
+        const keys = Array.from({ length: count }, (_, i) => this.#given(c.pen_value_key(value, i), depth + 1, left));
         return new Map(items().map((item, i) => [keys[i], item]));
       }
       const parts = items(), field = (i) => m.text(c.pen_value_field(value, i));
@@ -409,6 +411,15 @@ async function compile(wasm) {
   const response = await (wasm instanceof Response ? wasm : fetch(wasm));
   if (!response.ok) throw new PenlightError(`${response.url}: expected a WebAssembly module, got ${response.status} ${response.statusText}`, { status: "io" });
   return WebAssembly.compile(await response.arrayBuffer()); // not compileStreaming: that wants a content type that few servers give
+}
+
+// For a result, which may be expanded: larger than the module's memory.
+function room(dtype, count) {
+  try {
+    return new ARRAYS[dtype](count);
+  } catch {
+    throw new PenlightError(`memory: expected room for a result of ${count} numbers, got none`, { status: "memory" });
+  }
 }
 
 // What an int of the VM holds; WebAssembly would take the lowest 64 bits of any other.

@@ -18,9 +18,11 @@ from penlight.build.library import build_library
 from penlight.build.model_selection import selection_of_models
 from penlight.build.targets import TARGETS
 from penlight.file.writer import to_array
+from penlight.ir.parse import parse_graph
 from tests import vulkan_drivers
 from tests.cpp import compilers, words
 from tests.file.assemble import program
+from tests.graphs import file_of
 from tests.runtime import native
 
 pytestmark = pytest.mark.slow  # it compiles
@@ -250,8 +252,12 @@ def test_results_without_end(tmp_path: Path) -> None:
     for path, text in zip(paths, texts.values(), strict=True):
         path.write_bytes(to_array(program(text)).tobytes())
     include = native.ROOT / "bindings/cpp/include"
+    planned = tmp_path / "planned.pen"
+    planned.write_bytes(file_of(parse_graph("graph g(%x: f32[2]) {\n  %y: f32[2] = relu(%x)\n  return %y\n}")).tobytes())
     built = native.program("plain", HERE / "nested.cc", flags=[f"-I{include}"])
-    itself, many, few = native.run([built, *paths], timeout=60).stdout.splitlines()
+    output, deep, itself, many, few = native.run([built, planned, *paths], timeout=60).stdout.splitlines()
+    assert output == "5 output 7: expected one of a method that was prepared or run, got another"  # it had no words
+    assert deep == "an argument: expected at most 200 levels, got more"
     assert "at most 200 levels" in itself
     assert "contains itself" in itself
     assert "4194304 parts" in many

@@ -115,6 +115,8 @@ int main() {
       pen_image_argb(&pixel, 0, 1, 1, 0, &norm, out, nullptr) == PEN_OK ||
       pen_image_yuv420(none, 1, 1, 0, 1, 1, &norm, out, &error) == PEN_OK ||
       pen_image_yuv420(none, 1, 1, 45, 1, 1, &norm, out, &error) == PEN_OK ||
+      pen_image_argb(&pixel, INT64_MAX / 2, 1, 3, 0, &norm, out, &error) == PEN_OK ||
+      pen_image_argb(&pixel, 1, 1, 1, INT64_MAX, &norm, out, &error) == PEN_OK ||
       pen_image_argb(nullptr, 1, 1, 1, 0, &norm, out, &error) == PEN_OK ||
       pen_image_argb(&pixel, 1, 1, 1, 0, nullptr, out, &error) == PEN_OK ||
       pen_image_argb(&pixel, 1, 1, 1, 0, &norm, nullptr, nullptr) == PEN_OK ||

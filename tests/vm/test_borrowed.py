@@ -232,3 +232,35 @@ def test_a_tensor_of_ours_never_changes(line: str) -> None:
     np.testing.assert_array_equal(lent.numpy(), np.arange(6))
     np.testing.assert_array_equal(x, np.arange(6))
     np.testing.assert_array_equal(result.numpy(), m(x.copy()))
+
+
+MOVED = {
+    "resize_": "r4 = aten::resize_(r1, r2, None)",
+    "set_": "r4 = aten::set_.source_Tensor(r1, r3)",
+    "out=": "r4 = aten::neg.out(r3, r1)",
+}
+
+
+@pytest.mark.parametrize("line", MOVED.values(), ids=MOVED)
+def test_arrays_of_a_tensor_that_code_gives_other_memory(line: str) -> None:
+    """Their memory was freed under them, which a model's file could bring about; and what a tensor had before counted for ever."""
+    text = f"""
+    make(self):
+      r1 = aten::ones([50000], 6, None, None, None)
+      set_attr 0 (r0, r1)
+      return(r1)
+    move(self):
+      r1 = get_attr 0 (r0)
+      r2 = list(100000)
+      r3 = aten::zeros(r2, 6, None, None, None)
+      {line}
+      return(r1)"""
+    m = penlight.Model(to_array(program(text, {"x": None})), threads=1, memory_limit=4 << 20)
+    for _ in range(20):
+        given = m.run_method("make").mul_(3)
+        moved = m.run_method("move")
+        assert moved.numel() == 100000
+        moved.fill_(7)
+        others = [torch.zeros(50000) for _ in range(8)]  # may get what is freed
+        assert given.eq(3).all()
+        del others

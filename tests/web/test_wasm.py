@@ -19,7 +19,9 @@ from penlight.build.selection import EVERYTHING
 from penlight.build.toolchain import find_zig
 from penlight.build.verify import verify
 from penlight.file.reader import read
+from penlight.file.writer import to_array
 from tests import models
+from tests.file.assemble import program
 from tests.graphs import file_of
 from tests.ops import test_integer_attention as attention
 from tests.ops import test_integer_products as products
@@ -169,6 +171,36 @@ def test_interpreted(tmp_path: Path) -> None:
     (golden,) = run(made.path, GOLDEN, [("forward", [np.zeros((2, 3), np.float32), 3, "twice"])])
     assert golden[0][0]["text"] == "twice: 1"
     assert verify(made, GOLDEN).calls == 3  # two bundled inputs of VM code, and a planned method
+
+
+@pytest.mark.slow
+def test_results_without_end(tmp_path: Path) -> None:
+    """Lists that contain themselves, or share their parts so that they are many, and a number that is expanded: errors in words."""
+    doubled = "\n ".join(f"r{i} = list(r{i - 1}, r{i - 1})" for i in range(2, 42))
+    text = f"""
+    itself(self):
+      r1 = list()
+      r2 = aten::append.t(r1, r1)
+      return(r1)
+    many(self):
+      r1 = list()
+      {doubled}
+      return(r41)
+    expanded(self):
+      r1 = aten::expand(k0, [1099511627776], False)
+      return(r1)
+    few(self):
+      r1 = list()
+      r2 = list(r1, r1)
+      return(r2)"""
+    file = tmp_path / "endless.pen"
+    file.write_bytes(to_array(program(text, constants=[np.float32(0.1).reshape(1)])).tobytes())
+    path = module("endless", selection_of_file(read(file)))
+    itself, many, expanded, few = run(path, file, [(name, []) for name in ("itself", "many", "expanded", "few")])
+    assert "at most 200 levels" in itself["error"]
+    assert "4194304 parts" in many["error"]
+    assert "room for a result of 1099511627776 numbers" in expanded["error"]
+    assert few == [[], []]
 
 
 def test_another_models_module(mobilenet: Path) -> None:

@@ -54,6 +54,11 @@ PEN_JAVA(void, setOutput, int64_t session, int32_t index, object data, int64_t b
   if (to) fine(e, session, pen_session_set_output(pointer<pen_session>(session), index, to, static_cast<size_t>(bytes)));
 }
 
+PEN_JAVA(uint8_t, overlap, object a, int64_t a_bytes, object b, int64_t b_bytes) {
+  const char *one = static_cast<const char*>(e->GetDirectBufferAddress(a)), *other = static_cast<const char*>(e->GetDirectBufferAddress(b));
+  return a_bytes > 0 && b_bytes > 0 && one < other + b_bytes && other < one + a_bytes;
+}
+
 PEN_JAVA(void, readOutput, int64_t session, int32_t index, object to) {
   pen_tensor tensor = {};
   if (!fine(e, session, pen_session_output(pointer<pen_session>(session), index, &tensor))) return;

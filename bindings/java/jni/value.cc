@@ -119,7 +119,10 @@ PEN_JAVA(int64_t, valueTensor, object data, int32_t dtype, array dims, int32_t r
   if (!input.read(e, data, dtype, dims, rank, format)) return 0;
   object kept = e->NewGlobalRef(data);
   pen_value* value = kept ? pen_value_tensor(&input.tensor, let_go, kept) : nullptr;
-  if (!value && kept) e->DeleteGlobalRef(kept);
+  if (!value && kept) {
+    e->DeleteGlobalRef(kept);
+    return raise(e, PEN_ILLEGAL, "a tensor: expected sizes that memory may have, and memory for a value, got others, or none"), 0;
+  }
   if (value && is_read_only) pen_value_make_read_only(value);  // whoever has the buffer itself may write it
   return made(e, value);
 }

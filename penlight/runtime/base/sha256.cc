@@ -44,7 +44,7 @@ void Sha256::update(const void* data, size_t size) {
   const uint8_t* p = static_cast<const uint8_t*>(data);
   size_t held = bytes % 64;
   bytes += size;
-  if (held) {
+  if (held && size) {
     size_t part = size < 64 - held ? size : 64 - held;
     memcpy(block + held, p, part);
     p += part;

@@ -706,6 +706,19 @@ Status verify_hash(const Model& model, const char* name, pen_error* error) {
 const KernelEntry* find_kernel(const char* key) { return find_by_name(kKernels, kKernelCount, &KernelEntry::key, key); }
 
 const format::Method* find_method(const Model* model, const char* name) {
+  if (kAsks && model && model->planned_by_name.count) {  // a library with the VM has sorted them
+    const Table<uint32_t>& sorted = model->planned_by_name;
+    auto order = [&](uint32_t i) { return strcmp(model->string(model->methods[sorted[i]].name), name ? name : "forward"); };
+    uint32_t low = 0;
+    for (uint32_t high = sorted.count; low < high;) {
+      const uint32_t middle = low + (high - low) / 2;
+      if (order(middle) < 0)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low < sorted.count && order(low) == 0 ? &model->methods[sorted[low]] : nullptr;
+  }
   for (uint32_t i = 0; model && i < model->methods.count; ++i)
     if (strcmp(model->string(model->methods[i].name), name ? name : "forward") == 0) return &model->methods[i];
   return nullptr;

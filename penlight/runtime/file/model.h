@@ -64,9 +64,9 @@ struct Model : Handle<HandleKind::model> {
   Table<format::Class> classes;
   Table<format::Bundle> bundles;
   Table<format::Program> programs;
-  // Of functions, by number: those that are methods, in order; all, sorted by name; methods, sorted by theirs. And the operators that this
-  // library lacks.
-  Table<uint32_t> entry_points, functions_by_name, methods_by_name, missing_operators;
+  // Of functions, by number: those that are methods, in order; all, sorted by name; methods, sorted by theirs. Planned methods, sorted by
+  // name. And the operators that this library lacks.
+  Table<uint32_t> entry_points, functions_by_name, methods_by_name, planned_by_name, missing_operators;
   Table<format::Quant> quants;  // as the file has them; `quant_info` as kernels are told
   const Quant* quant_info = nullptr;
   const ClassInfo* class_info = nullptr;  // one per class

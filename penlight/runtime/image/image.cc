@@ -107,9 +107,11 @@ pen_status pen_image_argb(const uint32_t* pixels, int64_t stride, int32_t width,
                           float* out, pen_error* error) {
   if (!pixels || !norm || !out) return lacks(error, !pixels ? "a picture" : !norm ? "norm" : "the result");
   if (width <= 0 || height <= 0) return wrong(error, "a picture", "a width and height of 1 or more", "%d x %d", width, height);
-  if (stride < width) return wrong(error, "a picture", "rows that are at least its width apart", "%lld", static_cast<long long>(stride));
+  constexpr int64_t kFarthest = int64_t{1} << 43;  // what no memory has
+  if (stride < width || stride > kFarthest / height)
+    return wrong(error, "a picture", "rows that are at least its width apart", "%lld", static_cast<long long>(stride));
   int64_t count = int64_t{width} * height;
-  if (plane && plane < count)
+  if (plane && (plane < count || plane > kFarthest))
     return wrong(error, "a picture", "planes at least as far apart as it has pixels", "%lld", static_cast<long long>(plane));
   best().argb(pixels, stride, width, height, plane ? plane : count, factors(*norm), out);
   return PEN_OK;

@@ -35,6 +35,9 @@ int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
 /* The file as it was opened, whatever has become of its path since: mapped, or in the model's or the caller's memory. Promise: it is not
  * read after pen_model_close. NULL where there is no model; `size` may be NULL. */
 const void* pen_model_image(const pen_model* model, size_t* size);
+/* A new value on the memory where a tensor lies now, which stays with it whatever code makes of that tensor (resize_, set_, out=): for
+ * Python's arrays. Promise: it is read and released, and given to no code. NULL where it is no tensor, or there is no memory. */
+pen_value* pen_value_hold(const pen_value* tensor);
 
 #ifdef __cplusplus
 }

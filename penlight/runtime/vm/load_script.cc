@@ -289,9 +289,13 @@ struct ScriptVerifier {
     return PEN_OK;
   }
 
-  // Names by which functions, or methods, are found: sorted, so that no choice of names makes it slow; each has its own.
-  uint32_t name_of(uint32_t function, bool methods) const { return methods ? m->functions[function].method : m->functions[function].name; }
-  Status merge_names(uint32_t* order, uint32_t* room, uint32_t count, bool methods) {
+  // Names by which functions, their methods, or methods that are planned are found: sorted, so that no choice of names makes it slow. Each
+  // has its own; of planned ones, the first is found.
+  enum class Of { functions, methods, planned };
+  uint32_t name_of(uint32_t row, Of what) const {
+    return what == Of::planned ? m->methods[row].name : what == Of::methods ? m->functions[row].method : m->functions[row].name;
+  }
+  Status merge_names(uint32_t* order, uint32_t* room, uint32_t count, Of what) {
     for (uint64_t width = 1; width < count; width *= 2) {
       for (uint64_t start = 0; start < count; start += 2 * width) {
         uint64_t middle = start + width < count ? start + width : count, end = start + 2 * width < count ? start + 2 * width : count;
@@ -299,14 +303,14 @@ struct ScriptVerifier {
         while (i < middle || k < end) {
           bool first = k == end;
           if (i < middle && k < end) {
-            uint32_t a = name_of(order[i], methods), b = name_of(order[k], methods);
+            uint32_t a = name_of(order[i], what), b = name_of(order[k], what);
             uint32_t shorter = m->strings[a].size < m->strings[b].size ? m->strings[a].size : m->strings[b].size;
             PEN_TRY(v.spend(1 + shorter / 16));
             int ordered = strcmp(m->string(a), m->string(b));
-            if (ordered == 0)
-              return v.fail("FUNC", methods ? "methods with names of their own" : "functions with names of their own", "two %s",
+            if (ordered == 0 && what != Of::planned)
+              return v.fail("FUNC", what == Of::methods ? "methods with names of their own" : "functions with names of their own", "two %s",
                             m->string(a));
-            first = ordered < 0;
+            first = ordered <= 0;
           }
           room[to++] = first ? order[i++] : order[k++];
         }
@@ -315,23 +319,24 @@ struct ScriptVerifier {
     }
     return PEN_OK;
   }
-  Status sort_names(bool methods, Table<uint32_t>* to) {
+  Status sort_names(Of what, Table<uint32_t>* to) {
+    const uint32_t rows = what == Of::planned ? m->methods.count : m->functions.count;
     uint32_t count = 0;
-    uint32_t* order = m->pool.take_array<uint32_t>(int64_t{m->functions.count} + 1);
-    uint32_t* room = static_cast<uint32_t*>(calloc(m->functions.count + size_t{1}, sizeof(uint32_t)));
+    uint32_t* order = m->pool.take_array<uint32_t>(int64_t{rows} + 1);
+    uint32_t* room = static_cast<uint32_t*>(calloc(rows + size_t{1}, sizeof(uint32_t)));
     Status status = PEN_OK;
-    for (uint32_t i = 0; order && i < m->functions.count && status == PEN_OK; ++i) {
-      if (name_of(i, methods) == kNone) continue;
-      status = v.spend(m->strings[name_of(i, methods)].size);
+    for (uint32_t i = 0; order && i < rows && status == PEN_OK; ++i) {
+      if (name_of(i, what) == kNone) continue;
+      status = v.spend(m->strings[name_of(i, what)].size);
       order[count++] = i;
     }
-    if (order && methods) {  // as they stand in the file
+    if (order && what == Of::methods) {  // as they stand in the file
       uint32_t* kept = m->pool.take_array<uint32_t>(int64_t{count} + 1);
       if (kept) memcpy(kept, order, sizeof(uint32_t) * count);
       m->entry_points = {kept, count};
       if (!kept) order = nullptr;
     }
-    if (status == PEN_OK) status = order && room ? merge_names(order, room, count, methods) : v.out_of_memory();
+    if (status == PEN_OK) status = order && room ? merge_names(order, room, count, what) : v.out_of_memory();
     free(room);
     *to = {order, count};
     return status;
@@ -362,8 +367,9 @@ struct ScriptVerifier {
       missing[m->missing_operators.count++] = i;
     }
     for (uint32_t i = 0; i < m->functions.count; ++i) PEN_TRY(check_function(m->functions[i]));
-    PEN_TRY(sort_names(false, &m->functions_by_name));
-    PEN_TRY(sort_names(true, &m->methods_by_name));
+    PEN_TRY(sort_names(Of::functions, &m->functions_by_name));
+    PEN_TRY(sort_names(Of::methods, &m->methods_by_name));
+    PEN_TRY(sort_names(Of::planned, &m->planned_by_name));
     PEN_TRY(check_bundles());
     if (m->programs.count > 1 || (m->functions.count && m->programs.count != 1))
       return v.fail("PROG", "one module", "%u", m->programs.count);

@@ -74,6 +74,12 @@ void storage_release(Storage* s) {
   free(s);
 }
 
+void storage_swap(Storage* a, Storage* b) {
+  const Storage old = *a;
+  a->data = b->data, a->bytes = b->bytes, a->owned = b->owned, a->release = b->release, a->owner = b->owner, a->account = b->account;
+  b->data = old.data, b->bytes = old.bytes, b->owned = old.owned, b->release = old.release, b->owner = old.owner, b->account = old.account;
+}
+
 static size_t quantizer_bytes(int64_t channels) { return sizeof(Quantizer) + 2 * sizeof(int64_t) * static_cast<size_t>(channels); }
 static Quantizer* new_quantizer(int64_t channels) {
   Account* account = account_at_work();
@@ -163,6 +169,23 @@ TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_by
     if ((empty || shape.dims[d] == 1) && shape.strides[d] > kMaxStorageBytes) t->shape.strides[d] = kMaxStorageBytes;
   t->offset = offset_bytes;
   return t;
+}
+static void release_held(void* storage) { storage_release(static_cast<Storage*>(storage)); }
+TensorObject* tensor_hold(const TensorObject& t) {
+  Storage* s = t.storage;
+  Account* before = account_enter(s->account);
+  if (s->release != release_held) {  // the memory gets a storage of its own, which the tensor's borrows it from
+    Storage* held = storage_borrow(s->data, s->bytes, false, release_held, nullptr);
+    if (held) {
+      held->read_only = s->read_only;
+      held->constant = s->constant;
+      storage_swap(s, held);
+      s->owner = held;
+    }
+  }
+  TensorObject* made = s->release == release_held ? tensor_on(static_cast<Storage*>(s->owner), t.shape, t.offset) : nullptr;
+  account_enter(before);
+  return made;
 }
 TensorObject* tensor_create(DType dtype, int rank, const int64_t* dims) {
   if (rank < 0 || rank > kMaxRank) return nullptr;

@@ -74,6 +74,8 @@ bool storage_unpack(Storage* storage);
 // The same, of a value that is a tensor; others are left alone.
 bool value_unpack(const Value& value);
 void storage_release(Storage* storage);
+// Two that may be written have each other's memory from there on.
+void storage_swap(Storage* a, Storage* b);
 Quantizer* quantizer_create(double scale, int64_t zero_point);
 Quantizer* quantizer_create(int32_t axis, int64_t channels);  // scales and zero points to be filled in
 void quantizer_release(Quantizer* quantizer);
@@ -83,8 +85,10 @@ TensorObject* tensor_create(DType dtype, int rank, const int64_t* dims);
 // A view: the same storage, another shape. Takes a new reference to the storage (and the quantizer of `base`, if any).
 TensorObject* tensor_view(const TensorObject& base, int rank, const int64_t* dims, const int64_t* strides, int64_t offset_bytes);
 TensorObject* tensor_on(Storage* storage, const Tensor& shape, int64_t offset_bytes);  // shares the storage
-void tensor_destroy(TensorObject* tensor);                                             // for heap_release
-void tensor_set_quantizer(TensorObject* tensor, Quantizer* quantizer);                 // takes over the reference
+// The same, of memory that stays as long as this does, whatever the tensor becomes (resize_, set_, out=); no code may get it.
+TensorObject* tensor_hold(const TensorObject& t);
+void tensor_destroy(TensorObject* tensor);                              // for heap_release
+void tensor_set_quantizer(TensorObject* tensor, Quantizer* quantizer);  // takes over the reference
 Shape shape_of(const TensorObject& t);
 void row_major_strides(int rank, const int64_t* dims, int64_t* strides);
 bool tensor_is_contiguous(const TensorObject& t);

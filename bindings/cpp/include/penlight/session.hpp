@@ -60,7 +60,8 @@ class Session {
   }
   // Shapes and memory for these inputs: output shapes are known then, but for those that depend on the data.
   Status prepare() { return checked(pen_session_prepare(get())); }
-  // Where the next run, and no other, writes an output; after prepare. Row-major, of its very size, or on the session's device.
+  // Where the next run, and no other, writes an output; after prepare. Row-major, of its very size, in memory that no input and no other
+  // output has, or on the session's device. The caller keeps it until then.
   Status set_output(size_t index, const Tensor& tensor) {
 #if PENLIGHT_HAS_BUFFERS
     if (tensor.on_device()) return checked(pen_session_set_output_buffer(get(), int32_t(index), tensor.buffer()));
@@ -72,7 +73,9 @@ class Session {
   // An output of the last run, in the session's memory: until its next run or prepare.
   Result<Tensor> peek(size_t index) const {
     pen_tensor view;
-    if (pen_session_output(get(), int32_t(index), &view) != PEN_OK) return error();
+    if (pen_session_output(get(), int32_t(index), &view) != PEN_OK)
+      return Error(PEN_ERROR_ARGUMENT,
+                   "output " + std::to_string(index) + ": expected one of a method that was prepared or run, got another");
     return Tensor::borrow(view.data, pen_dtype(view.dtype), Shape(view.dims, view.dims + view.rank));
   }
   // Likewise, but the caller's to keep. (The session gives its memory away where it can, and copies where it cannot.)

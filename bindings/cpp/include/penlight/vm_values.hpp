@@ -19,8 +19,6 @@ struct ReleaseVm {
 };
 using VmValue = std::unique_ptr<pen_value, ReleaseVm>;
 
-inline Result<VmValue> to_vm(const Value& value);
-
 inline Result<VmValue> to_vm(const Tensor& tensor) {
   auto host = tensor.cpu();  // VM code is the CPU's
   if (!host) return host.error();
@@ -39,13 +37,14 @@ inline Result<VmValue> to_vm(const Tensor& tensor) {
   return made;
 }
 
-inline Result<VmValue> to_vm(const Value& value) {
+inline Result<VmValue> to_vm(const Value& value, int depth = 0) {
   if (const Tensor* tensor = value.tensor()) return to_vm(*tensor);
+  if (depth > 200) return Error(PEN_ERROR_INPUT, "an argument: expected at most 200 levels, got more");
   std::vector<VmValue> parts;
   std::vector<pen_value*> items, keys;
   for (bool is_key : {false, true})
     for (const Value& part : is_key ? value.keys() : value.items()) {
-      auto made = to_vm(part);
+      auto made = to_vm(part, depth + 1);
       if (!made) return made;
       parts.push_back(*std::move(made));
       (is_key ? keys : items).push_back(parts.back().get());

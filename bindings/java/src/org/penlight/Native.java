@@ -92,6 +92,9 @@ final class Native {
 
   static native void setOutput(long session, int index, Buffer data, long bytes);
 
+  /** Whether two buffers, of so many bytes each, have memory in common. */
+  static native boolean overlap(Buffer a, long aBytes, Buffer b, long bBytes);
+
   static native void readOutput(long session, int index, ByteBuffer to);
 
   static native void run(long session);

@@ -116,7 +116,10 @@ public final class Session implements AutoCloseable {
     }
   }
 
-  /** As run of a planned method, into tensors that the caller has, one for each of outputs(): a loop allocates nothing at all. */
+  /**
+   * As run of a planned method, into tensors that the caller has, one for each of outputs(), in memory that neither inputs nor other results
+   * have: a loop allocates nothing at all.
+   */
   public synchronized void runInto(String method, Tensor[] results, IValue... args) {
     Planned run = planned(method);
     try {
@@ -126,6 +129,8 @@ public final class Session implements AutoCloseable {
       }
       for (int i = 0; i < results.length; ++i) {
         checkFits(run, i, results[i]);
+        for (Tensor input : run.given) checkApart(i, results[i], input, "an input");
+        for (int j = 0; j < i; ++j) checkApart(i, results[i], results[j], "another result");
         run.results[i] = results[i];
       }
       start(run);
@@ -293,6 +298,12 @@ public final class Session implements AutoCloseable {
     String expected = Tensors.dtype(code) + Arrays.toString(Arrays.copyOf(run.dims, rank)) + " CONTIGUOUS, to be written";
     String got = result == null ? "null" : result + " " + result.memoryFormat() + (readOnly ? ", read-only" : "");
     throw new IllegalArgumentException("result " + index + ": expected " + expected + ", got " + got);
+  }
+
+  /** A result is written while inputs are still read. */
+  private static void checkApart(int index, Tensor result, Tensor other, String name) {
+    if (!Native.overlap(result.getRawDataBuffer(), Tensors.bytes(result), other.getRawDataBuffer(), Tensors.bytes(other))) return;
+    throw new IllegalArgumentException("result " + index + ": expected memory of its own, got memory that " + name + " has too");
   }
 
   static int format(Tensor tensor) {

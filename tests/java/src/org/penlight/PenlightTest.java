@@ -14,6 +14,7 @@ import static org.pytorch.Numbers.rows;
 import static org.pytorch.Numbers.tensor;
 
 import java.nio.ByteBuffer;
+import java.nio.FloatBuffer;
 import java.nio.file.Files;
 import java.nio.file.Paths;
 import java.util.Arrays;
@@ -112,6 +113,11 @@ public class PenlightTest {
       Tensor locked = Tensor.fromBlob(Tensor.allocateFloatBuffer(10).asReadOnlyBuffer(), new long[] {1, 10});
       fails(illegal, () -> session.runInto("forward", new Tensor[] {locked}, image()), "to be written", "read-only");
       fails(illegal, () -> session.runInto("forward", new Tensor[1], image()), "got null");
+      IValue input = image();
+      FloatBuffer pixels = ((FloatBuffer) input.toTensor().getRawDataBuffer()).duplicate();
+      pixels.limit(pixels.capacity()).position(pixels.capacity() - 10);
+      Tensor inside = Tensor.fromBlob(pixels.slice(), new long[] {1, 10});
+      fails(illegal, () -> session.runInto("forward", new Tensor[] {inside}, input), "memory of its own", "memory that an input has too");
     }
     try (Model model = Model.open(path("nonzero.pen")); Session session = model.session()) {
       Tensor[] results = {Tensors.empty(DType.INT64, 7, 2)};

@@ -133,6 +133,8 @@ public class KindsTest {
     fails(any, () -> run("integer", IValue.from(1), IValue.from(1), IValue.from(1)), "integer");
     fails(any, () -> run("ints", IValue.listFrom(0.5)), "int");
     fails(IllegalArgumentException.class, () -> run("boolean", (IValue) null), "IValue.optionalNull()");
+    Tensor odd = Tensor.fromBlob(new float[0], new long[] {0, Long.MAX_VALUE});
+    fails(IllegalArgumentException.class, () -> run("optional", IValue.from(odd)), "sizes that memory may have"); // no OutOfMemoryError
     IValue nested = IValue.from(1L);
     for (int i = 0; i < 100000; ++i) nested = IValue.tupleFrom(nested);
     final IValue deep = nested;
