@@ -237,8 +237,7 @@ nb::object tensor_object(const pen_value* value, const pen_tensor& t, Budget* bu
     shape[d] = static_cast<size_t>(t.dims[d]);
     strides[d] = t.strides[d];
   }
-  // The array holds a reference of its own: the tensor lives as long as it.
-  pen_value* kept = pen_value_tuple(const_cast<pen_value**>(&value), 1);
+  pen_value* kept = pen_value_share(value);
   if (!kept) throw std::bad_alloc();
   nb::capsule owner(kept, [](void* p) noexcept { pen_value_release(static_cast<pen_value*>(p)); });
   TensorValue out;

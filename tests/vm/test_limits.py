@@ -212,6 +212,15 @@ def test_lists_of_tensors_count_as_memory(made: str) -> None:
         load(text, memory_limit=16 << 20)(np.ones(4, np.float32))
 
 
+def test_memory_that_grows_is_counted_once() -> None:
+    """What resize_ took the place of was counted for ever: a model that resizes what it is given had no memory left after some runs."""
+    text = "forward(self, x):\n r2 = aten::resize_(r1, [1000000], None)\n r3 = aten::zeros([1], 6, None, None, None)\n"
+    text += " r4 = aten::resize_(r3, [500000], None)\n r4 = aten::resize_(r3, [1000000], None)\n return(7)"
+    model = load(text, memory_limit=16 << 20)
+    for _ in range(20):
+        assert model(np.ones(10, np.float32)) == 7
+
+
 class Spectrum(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.fft.rfft(x, n=1 << 18).real.sum()

@@ -326,16 +326,7 @@ static Status resize(const Call& c, TensorObject* t, const Shape& shape, Format 
     if (!grown) return c.out_of_memory();
     memset(grown->data, 0, static_cast<size_t>(bytes));
     memcpy(grown->data, t->storage->data, static_cast<size_t>(t->storage->bytes));
-    // Whoever else has this storage sees the larger one too.
-    Storage* old = t->storage;
-    if (old->owned) free(old->data);
-    if (old->release) old->release(old->owner);
-    old->release = nullptr;
-    old->data = grown->data;
-    old->bytes = bytes;
-    old->owned = true;
-    grown->owned = false;
-    storage_release(grown);
+    storage_exchange(t->storage, grown);  // whoever else has this storage sees the larger memory too
   }
   t->shape.rank = shape.rank;
   for (int d = 0; d < shape.rank; ++d) t->shape.dims[d] = shape.dims[d];

@@ -35,6 +35,9 @@ int32_t pen_trace_used_operator(const pen_trace* trace, int32_t index);
 /* The file as it was opened, whatever has become of its path since: mapped, or in the model's or the caller's memory. Promise: it is not
  * read after pen_model_close. NULL where there is no model; `size` may be NULL. */
 const void* pen_model_image(const pen_model* model, size_t* size);
+/* For arrays that lend a result's memory: a tensor of their own there, which keeps it whatever code makes of the other one (set_, resize_,
+ * an out= of another shape). NULL: no tensor, or no memory. */
+pen_value* pen_value_share(const pen_value* tensor);
 
 #ifdef __cplusplus
 }

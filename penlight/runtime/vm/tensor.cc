@@ -66,12 +66,31 @@ Storage* storage_borrow(void* data, int64_t bytes, bool read_only, void (*releas
   return s;
 }
 void storage_release(Storage* s) {
-  if (!s || --s->refs > 0) return;
-  free_memory(s);
-  if (s->release) s->release(s->owner);
-  account_give(s->account, sizeof(Storage));
-  account_release(s->account);
-  free(s);
+  while (s && --s->refs == 0) {
+    Storage* former = s->former;
+    free_memory(s);
+    if (s->release) s->release(s->owner);
+    account_give(s->account, sizeof(Storage));
+    account_release(s->account);
+    free(s);
+    s = former;
+  }
+}
+void storage_exchange(Storage* s, Storage* fresh) {
+  auto exchange = [](auto& a, auto& b) {
+    auto was = a;
+    a = b;
+    b = was;
+  };
+  exchange(s->data, fresh->data);
+  exchange(s->bytes, fresh->bytes);
+  exchange(s->owned, fresh->owned);
+  exchange(s->release, fresh->release);
+  exchange(s->owner, fresh->owner);
+  exchange(s->account, fresh->account);
+  if (s->refs == 1) return storage_release(fresh);
+  fresh->former = s->former;
+  s->former = fresh;
 }
 
 static size_t quantizer_bytes(int64_t channels) { return sizeof(Quantizer) + 2 * sizeof(int64_t) * static_cast<size_t>(channels); }

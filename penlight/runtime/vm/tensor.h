@@ -18,6 +18,7 @@ struct Storage {
   void (*release)(void* owner);
   void* owner;
   Account* account;  // that its own memory is counted by; null: none
+  Storage* former;   // with memory that this one had before (storage_exchange); null: none
 };
 // The integers of a quantized tensor's dtype.
 struct Levels {
@@ -74,6 +75,9 @@ bool storage_unpack(Storage* storage);
 // The same, of a value that is a tensor; others are left alone.
 bool value_unpack(const Value& value);
 void storage_release(Storage* storage);
+// The memory of `fresh`, and who counts it, for all tensors on a storage. What that had stays as long as the storage where others have it
+// too: one may be an array that a caller reads.
+void storage_exchange(Storage* storage, Storage* fresh);
 Quantizer* quantizer_create(double scale, int64_t zero_point);
 Quantizer* quantizer_create(int32_t axis, int64_t channels);  // scales and zero points to be filled in
 void quantizer_release(Quantizer* quantizer);

@@ -312,6 +312,12 @@ const pen_error* pen_operators_error(const pen_operators* operators) {
 int32_t pen_operator_count(void) { return kOperatorCount; }
 const char* pen_operator_name(int32_t index) { return index >= 0 && index < kOperatorCount ? kOperators[index].name.text() : nullptr; }
 #if defined(PEN_TRACE)
+pen_value* pen_value_share(const pen_value* tensor) {
+  alive(tensor);
+  if (!tensor || tensor->value.tag() != Tag::tensor) return nullptr;
+  const TensorObject& t = *tensor->value.tensor();
+  return box_own(tensor_on(t.storage, t.shape, t.offset));
+}
 pen_status pen_operators_set_trace(pen_operators* operators, pen_trace* trace) {
   const Inside inside(operators);
   return operators ? machine_set_trace(&operators->machine, trace) : PEN_ERROR_ARGUMENT;
