@@ -81,6 +81,9 @@ KEYS = """r2 = dict()
 EXPANDED_TEXT = "r1 = aten::expand(k0, [600000], False)"
 REPEATS = "r2 = aten::full([1], 1000000, 4, None, None, None)"
 PLACES = "r2 = aten::zeros([1], 4, None, None, None)\n r2 = aten::expand(r2, [1000000], False)"
+ROWS = (
+    "r1 = aten::zeros([1, 30000], 6, None, None, None)\n r2 = aten::zeros([30000], 4, None, None, None)\n r3 = list(r2)"
+)
 REGIONS = "r1 = aten::zeros([1, 1, 10, 10], 6, None, None, None)\n r2 = aten::zeros([1, 5], 6, None, None, None)"
 AGAIN = {
     "slice": (LONG, "r3 = aten::slice.t(r2, 1, None, 1)"),
@@ -136,6 +139,7 @@ AGAIN = {
     "gather": (PLACES, "r3 = aten::gather(k0, 0, r2, False)"),
     "scatter": (PLACES, "r3 = aten::scatter.value(k0, 0, r2, 1.0)"),
     "take": (PLACES, "r3 = aten::take(k0, r2)"),
+    "index_put_": (ROWS, "r4 = aten::index_put_(r1, r3, k0, True)"),
     "chunk": ("r2 = aten::expand(k0, [100000], False)", "r3 = aten::chunk(r2, 100000, 0)"),
     "roi_align": (REGIONS, "r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, 1000, False)"),
 }  # fmt: skip
@@ -360,6 +364,7 @@ def test_every_special_function_ends(name: str) -> None:
 WHOLE = {
     "inverse": ("r2 = aten::linalg_inv(r1)", 1, "square(5000)"),
     "factors": ("r2, r3 = aten::linalg_qr(r1, 'reduced')", 1, "square(4000)"),
+    "all directions of a long matrix": ("r2, r3, r4 = aten::linalg_svd(r1, True)", 1, "numbers(36_000_000).reshape(18_000, 2000)"),
     "singular values": ("r2, r3, r4 = aten::linalg_svd(r1, False)", 1, "square(1500)"),
     "eigenvalues": ("r2, r3 = aten::linalg_eigh(r1, 'L')", 1, "square(2500)"),
     "cholesky": ("r2 = aten::linalg_cholesky(r1, False)", 1, "np.eye(6000, dtype=np.float32)"),
@@ -390,6 +395,7 @@ WHOLE = {
     "places in a sorted row": (
         "r3 = aten::searchsorted.Tensor(r1, r2, False, False, None, None)", 2, "np.arange(1000, dtype=np.float32), np.broadcast_to(np.float32(500.5), (200_000_000,))",
     ),
+    "places in short rows": ("r3 = aten::scatter.value(r1, 0, r2, 1.0)", 2, "np.zeros((1, 2), np.float32), np.broadcast_to(np.int64(0), (10_000_000_000, 2))"),
     "one window": ("r2, r3 = aten::adaptive_max_pool2d(r1, [1, 1])", 1, "np.zeros((1, 1, 24_000, 24_000), np.float32)"),
     "pixels of regions": ("r3, r4 = torchvision::roi_pool(r1, r2, 1.0, 1, 1)", 2, "np.zeros((1, 1, 8000, 8000), np.float32), np.tile(np.float32([0, 0, 0, 7999, 7999]), (200, 1))"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
