@@ -512,3 +512,57 @@ def test_ctrl_c_ends_planned_code(what: str, threads: int) -> None:
 def test_ctrl_c_ends_the_making_of_tables() -> None:
     """No run has begun: the tables of this transform alone take a quarter of a minute."""
     interrupt(TABLES)
+
+
+STALE = """
+import signal, penlight, torch
+class Spectrum(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if bool(n > 0):
+            x = torch.fft.rfft(x.relu(), n=33554393).real.sum().exp().neg().abs().sqrt()
+        return x
+x, n = torch.ones(64), torch.ones(1)
+model = penlight.optimize(torch.jit.script(Spectrum()), (x, n), threads=1, allow_missing=True)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    model(x, n)
+except KeyboardInterrupt:
+    print("interrupted")
+try:
+    model(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), n)
+except penlight.RunError as e:
+    print(e)
+"""
+
+
+def test_a_part_whose_plan_was_interrupted_is_asked_again(tmp_path: Path) -> None:
+    """For arguments that it was not planned for: it said that this call was interrupted too, which ended the process."""
+    path = tmp_path / "stale.py"  # TorchScript reads the source
+    path.write_text(STALE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    child = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=120)
+    assert child.returncode == 0, child.stderr
+    interrupted, told = child.stdout.splitlines()
+    assert interrupted == "interrupted"
+    assert "aten::fft_rfft: expected an operator that this library has" in told
+
+
+LATE = """
+import signal, numpy as np
+from penlight import _runtime
+operators = _runtime.Operators()
+operators.create(1, 0)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    operators.run("aten::l1_loss", [np.broadcast_to(np.float32(0.5), (1_000_000_000,)), np.zeros((), np.float32), 3])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_before_another_error() -> None:
+    """A sum that was interrupted, then a reduction that there is not: that one was told, and Python said SystemError."""
+    child = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (child.returncode, child.stdout) == (0, "interrupted\n"), child.stderr
