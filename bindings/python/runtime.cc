@@ -63,7 +63,7 @@ nb::tuple run_module(Module& self, const std::string& method, nb::sequence args)
     status = pen_module_run(self.handle, method.c_str(), values.data(), values.size(), &result);
   }
   pen_python::Owned owned(result);
-  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
+  pen_python::let_raise();
   if (status != PEN_OK) return nb::make_tuple(as_dict(pen_module_error(self.handle)), nb::none());
   try {
     return nb::make_tuple(nb::none(), pen_python::from_value(result, self.memory_limit));
@@ -153,7 +153,7 @@ nb::object prepare(Session& s) {
     nb::gil_scoped_release release;
     status = pen_session_prepare(s.handle);
   }
-  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
+  pen_python::let_raise();
   return status == PEN_OK ? nb::none() : as_dict(pen_session_error(s.handle));
 }
 
@@ -183,7 +183,7 @@ nb::object run(Session& s, const std::vector<nb::object>& outputs) {
     nb::gil_scoped_release release;
     status = pen_session_run(s.handle);
   }
-  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();  // what the signal's handler raised
+  pen_python::let_raise();
   return status == PEN_OK ? nb::none() : as_dict(pen_session_error(s.handle));
 }
 

@@ -44,12 +44,11 @@ nb::object in_use() {
 }
 nb::object TooLarge::problem() const { return problem_of(PEN_ERROR_MEMORY, what()); }
 
+// Known before the first run: to call Python there may raise what a signal's handler does, and exceptions do not pass through runs.
+static unsigned long main_thread;
+
 int32_t interrupted(void*) {
   // Only the main thread runs handlers. Where other threads compute in Python, to get the interpreter takes 5 ms: so five times a second.
-  static const unsigned long main_thread = [] {
-    nb::gil_scoped_acquire gil;
-    return nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
-  }();
   if (PyThread_get_thread_ident() != main_thread) return 0;
   static auto asked = std::chrono::steady_clock::now();
   auto now = std::chrono::steady_clock::now();
@@ -57,6 +56,10 @@ int32_t interrupted(void*) {
   asked = now;
   nb::gil_scoped_acquire gil;
   return PyErr_CheckSignals() != 0;
+}
+
+void let_raise() {
+  if (PyErr_Occurred()) throw nb::python_error();
 }
 
 int dtype_code(nb::dlpack::dtype t) {
@@ -408,11 +411,11 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
     nb::gil_scoped_release release;
     status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
-  if (status == PEN_ERROR_CANCELLED) throw nb::python_error();
-  if (status != PEN_OK) return nb::make_tuple(as_dict(pen_operators_error(self.handle)), nb::list(), nb::list());
-  nb::list out, after;
   std::vector<Owned> owned;
   for (size_t i = 0; i < count; ++i) owned.emplace_back(results[i]);
+  let_raise();
+  if (status != PEN_OK) return nb::make_tuple(as_dict(pen_operators_error(self.handle)), nb::list(), nb::list());
+  nb::list out, after;
   for (Owned& v : owned) {
     if (!hold) {
       out.append(from_value(v.get()));
@@ -429,6 +432,7 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
 }  // namespace
 
 void add_values(nb::module_& m) {
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   nb::class_<TensorValue>(m, "TensorValue")
       .def(
           "__init__",

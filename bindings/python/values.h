@@ -35,6 +35,8 @@ struct TooLarge : nanobind::builtin_exception {
 };
 // Asked by runs (pen_session_options::interrupted): whether the handler of a signal raised.
 int32_t interrupted(void* context);
+// After a run that asked: throws what that raised, whatever the run says that it ended with.
+void let_raise();
 // A session or module at work. Its own run may call Python, by a signal's handler or an array's finalizer, and that must not use it.
 struct Busy {
   explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "case.h"
@@ -518,6 +519,38 @@ static void test_interrupted(const pen_model* model, const case_file* c) {
   pen_session_destroy(session);
 }
 
+static int32_t say_yes_at_last(void* left) { /* after so many questions; slowly, since one is asked when the one before is 5 ms ago */
+  for (clock_t until = clock() + CLOCKS_PER_SEC * 6 / 1000; clock() < until;) continue;
+  return (*(int32_t*)left)-- <= 0;
+}
+/* A run that is ended while an index is wrong leaves nothing of that to the next one, whichever came first. */
+static void test_interrupted_at_a_fault(const pen_model* model, const case_file* c) {
+  int32_t left;
+  pen_session_options options = PEN_SESSION_OPTIONS;
+  options.interrupted = say_yes_at_last;
+  options.interrupt_context = &left;
+  options.threads = 1;
+  pen_session* session;
+  CHECK(pen_session_create(model, NULL, &options, &session, &error) == PEN_OK);
+  int64_t wrong[8], dims[1] = {c->tensors[1].dims[0]};
+  memcpy(wrong, c->tensors[1].data, sizeof(int64_t) * (size_t)dims[0]);
+  wrong[0] = 7;
+  pen_tensor given = {wrong, PEN_I64, 1, dims, NULL};
+  pen_status status = PEN_ERROR_CANCELLED;
+  for (int32_t questions = 0; status == PEN_ERROR_CANCELLED; ++questions) {
+    case_set_inputs(c, session);
+    CHECK(pen_session_set_input(session, 1, &given) == PEN_OK);
+    left = questions;
+    status = pen_session_run(session);
+    CHECK(status == PEN_ERROR_CANCELLED || status == PEN_ERROR_DATA);
+    left = 1 << 30;
+    case_set_inputs(c, session);
+    CHECK(pen_session_run(session) == PEN_OK);
+    case_compare(c, session);
+  }
+  pen_session_destroy(session);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 5);
   folder = argv[4];
@@ -542,6 +575,7 @@ int main(int argc, char** argv) {
   test_many_sessions(model, &a);
   test_null(model);
   test_interrupted(model, &a);
+  test_interrupted_at_a_fault(model, &b);
   pen_model_close(model);
   case_close(&a);
   case_close(&b);

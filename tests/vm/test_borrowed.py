@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import ctypes
 import mmap
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from penlight.file.writer import to_array
 from tests.file.assemble import program
 from tests.vm.check import OperatorError, run
 
+ROOT = Path(__file__).parents[2]
 IN_PLACE = {
     "elementwise": "r2 = aten::add_.Scalar(r1, 1)",
     "copied into": "r2 = aten::copy_.int(r1, 7)",
@@ -57,6 +60,46 @@ def test_read_only_memory_is_copied_before_it_is_written(kind: str, line: str, t
     np.testing.assert_array_equal(result, m(writable))
     np.testing.assert_array_equal(result, writable)  # which was written in place, as in torch
     assert not np.array_equal(result, before)
+
+
+# The tensor of which a result is an array has another memory from then on.
+ELSEWHERE = {
+    "larger": "r2 = aten::resize_(r1, [50000000], None)",
+    "another's": "r2 = aten::zeros([5], 6, None, None, None)\n r3 = aten::set_.source_Tensor(r1, r2)",
+    "none": "r2 = aten::set_(r1)",
+    "of an out=": "r2 = aten::zeros([5], 6, None, None, None)\n r3 = aten::neg.out(r2, r1)",
+}
+LENT = """
+import numpy as np, penlight
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+text = '''make(self):
+ r1 = aten::full([3000000], 3, 6, None, None, None)
+ set_attr 0 (r0, r1)
+ return(r1)
+move(self):
+ r1 = get_attr 0 (r0)
+ {line}
+ return(0)'''
+model = penlight.Model(to_array(program(text, attributes={{"kept": 0}})), threads=1)
+for _ in range(2):
+    result = np.asarray(model.make())
+    model.move()
+    model.move()
+    assert (result == 3).all()
+    result += 1
+    assert (result == 4).all()
+print("all there")
+"""
+
+
+@pytest.mark.parametrize("line", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_results_stay_when_code_moves_what_they_show(line: str) -> None:
+    """An array of a result reads the memory of a tensor of the model's. A later run freed that: the array read and wrote what was gone."""
+    child = subprocess.run(
+        [sys.executable, "-c", LENT.format(line=line)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert (child.returncode, child.stdout) == (0, "all there\n"), child.stderr
 
 
 def test_read_only_memory_that_comes_back_is_a_copy() -> None:

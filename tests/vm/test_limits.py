@@ -81,6 +81,9 @@ KEYS = """r2 = dict()
 EXPANDED_TEXT = "r1 = aten::expand(k0, [600000], False)"
 REPEATS = "r2 = aten::full([1], 1000000, 4, None, None, None)"
 PLACES = "r2 = aten::zeros([1], 4, None, None, None)\n r2 = aten::expand(r2, [1000000], False)"
+ROWS = (
+    "r1 = aten::zeros([1, 30000], 6, None, None, None)\n r2 = aten::zeros([30000], 4, None, None, None)\n r3 = list(r2)"
+)
 REGIONS = "r1 = aten::zeros([1, 1, 10, 10], 6, None, None, None)\n r2 = aten::zeros([1, 5], 6, None, None, None)"
 AGAIN = {
     "slice": (LONG, "r3 = aten::slice.t(r2, 1, None, 1)"),
@@ -136,6 +139,7 @@ AGAIN = {
     "gather": (PLACES, "r3 = aten::gather(k0, 0, r2, False)"),
     "scatter": (PLACES, "r3 = aten::scatter.value(k0, 0, r2, 1.0)"),
     "take": (PLACES, "r3 = aten::take(k0, r2)"),
+    "index_put_": (ROWS, "r4 = aten::index_put_(r1, r3, k0, True)"),
     "chunk": ("r2 = aten::expand(k0, [100000], False)", "r3 = aten::chunk(r2, 100000, 0)"),
     "roi_align": (REGIONS, "r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, 1000, False)"),
 }  # fmt: skip
@@ -210,6 +214,15 @@ def test_lists_of_tensors_count_as_memory(made: str) -> None:
       jump() -> a"""
     with pytest.raises(penlight.RunError, match="memory_limit"):
         load(text, memory_limit=16 << 20)(np.ones(4, np.float32))
+
+
+def test_memory_that_grows_is_counted_once() -> None:
+    """What resize_ took the place of was counted for ever: a model that resizes what it is given had no memory left after some runs."""
+    text = "forward(self, x):\n r2 = aten::resize_(r1, [1000000], None)\n r3 = aten::zeros([1], 6, None, None, None)\n"
+    text += " r4 = aten::resize_(r3, [500000], None)\n r4 = aten::resize_(r3, [1000000], None)\n return(7)"
+    model = load(text, memory_limit=16 << 20)
+    for _ in range(20):
+        assert model(np.ones(10, np.float32)) == 7
 
 
 class Spectrum(torch.nn.Module):
@@ -351,6 +364,7 @@ def test_every_special_function_ends(name: str) -> None:
 WHOLE = {
     "inverse": ("r2 = aten::linalg_inv(r1)", 1, "square(5000)"),
     "factors": ("r2, r3 = aten::linalg_qr(r1, 'reduced')", 1, "square(4000)"),
+    "all directions of a long matrix": ("r2, r3, r4 = aten::linalg_svd(r1, True)", 1, "numbers(36_000_000).reshape(18_000, 2000)"),
     "singular values": ("r2, r3, r4 = aten::linalg_svd(r1, False)", 1, "square(1500)"),
     "eigenvalues": ("r2, r3 = aten::linalg_eigh(r1, 'L')", 1, "square(2500)"),
     "cholesky": ("r2 = aten::linalg_cholesky(r1, False)", 1, "np.eye(6000, dtype=np.float32)"),
@@ -381,6 +395,7 @@ WHOLE = {
     "places in a sorted row": (
         "r3 = aten::searchsorted.Tensor(r1, r2, False, False, None, None)", 2, "np.arange(1000, dtype=np.float32), np.broadcast_to(np.float32(500.5), (200_000_000,))",
     ),
+    "places in short rows": ("r3 = aten::scatter.value(r1, 0, r2, 1.0)", 2, "np.zeros((1, 2), np.float32), np.broadcast_to(np.int64(0), (10_000_000_000, 2))"),
     "one window": ("r2, r3 = aten::adaptive_max_pool2d(r1, [1, 1])", 1, "np.zeros((1, 1, 24_000, 24_000), np.float32)"),
     "pixels of regions": ("r3, r4 = torchvision::roi_pool(r1, r2, 1.0, 1, 1)", 2, "np.zeros((1, 1, 8000, 8000), np.float32), np.tile(np.float32([0, 0, 0, 7999, 7999]), (200, 1))"),
     "samples of a region": ("r3 = torchvision::roi_align(r1, r2, 1.0, 1, 1, -1, False)", 2, "np.zeros((1, 1, 1_000_000, 1), np.float32), np.float32([[0, 0, 0, 999_000, 999_000]])"),
@@ -497,3 +512,57 @@ def test_ctrl_c_ends_planned_code(what: str, threads: int) -> None:
 def test_ctrl_c_ends_the_making_of_tables() -> None:
     """No run has begun: the tables of this transform alone take a quarter of a minute."""
     interrupt(TABLES)
+
+
+STALE = """
+import signal, penlight, torch
+class Spectrum(torch.nn.Module):
+    def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        if bool(n > 0):
+            x = torch.fft.rfft(x.relu(), n=33554393).real.sum().exp().neg().abs().sqrt()
+        return x
+x, n = torch.ones(64), torch.ones(1)
+model = penlight.optimize(torch.jit.script(Spectrum()), (x, n), threads=1, allow_missing=True)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.5)
+try:
+    model(x, n)
+except KeyboardInterrupt:
+    print("interrupted")
+try:
+    model(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8), n)
+except penlight.RunError as e:
+    print(e)
+"""
+
+
+def test_a_part_whose_plan_was_interrupted_is_asked_again(tmp_path: Path) -> None:
+    """For arguments that it was not planned for: it said that this call was interrupted too, which ended the process."""
+    path = tmp_path / "stale.py"  # TorchScript reads the source
+    path.write_text(STALE)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    child = subprocess.run([sys.executable, path], env=environment, capture_output=True, text=True, timeout=120)
+    assert child.returncode == 0, child.stderr
+    interrupted, told = child.stdout.splitlines()
+    assert interrupted == "interrupted"
+    assert "aten::fft_rfft: expected an operator that this library has" in told
+
+
+LATE = """
+import signal, numpy as np
+from penlight import _runtime
+operators = _runtime.Operators()
+operators.create(1, 0)
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    operators.run("aten::l1_loss", [np.broadcast_to(np.float32(0.5), (1_000_000_000,)), np.zeros((), np.float32), 3])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_before_another_error() -> None:
+    """A sum that was interrupted, then a reduction that there is not: that one was told, and Python said SystemError."""
+    child = subprocess.run([sys.executable, "-c", LATE], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (child.returncode, child.stdout) == (0, "interrupted\n"), child.stderr

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from penlight import _runtime
 from penlight.file.writer import to_array
 from tests.file.assemble import program
 
+ROOT = Path(__file__).parents[2]
 DROPS = "forward(self, x):\n r2 = aten::neg(r1)\n r1 = aten::neg(r2)\n r2 = aten::neg(r1)\n return(r2)"
 LOOP = """forward(self, n, x):
   r3 = list()
@@ -205,3 +208,23 @@ def test_objects_that_were_never_created_answer(kind: Any) -> None:
     ):
         if hasattr(kind, name):
             getattr(kind(), name)
+
+
+RAISING = """
+import threading, numpy as np
+from penlight import _runtime
+operators = _runtime.Operators()
+operators.create(1, 0)
+def interrupted():  # as by a signal that came in the meantime
+    raise KeyboardInterrupt
+threading.main_thread = interrupted
+for _ in range(2):
+    problem, results, _ = operators.run("aten::neg", [np.ones(1_000_000, np.float32)])
+    print(problem, np.asarray(results[0].array).sum())
+"""
+
+
+def test_a_run_that_asks_calls_no_python_that_may_raise() -> None:
+    """Which is the main thread was asked in the first run: an exception went through the runtime, and the model was in use for ever."""
+    child = subprocess.run([sys.executable, "-c", RAISING], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (child.returncode, child.stdout) == (0, "None -1e+06\n" * 2), child.stderr

@@ -299,9 +299,9 @@ Status resolve(const Call& c, const TensorObject& x, const ListObject& indices, 
 }
 
 template <class T>
-static void gather_rows(const Indexed& i, const TensorObject& from, const TensorObject& to) {
+static Status gather_rows(const Call& c, const Indexed& i, const TensorObject& from, const TensorObject& to) {
   const int64_t* table = i.offsets.tensor()->as<int64_t>();
-  for_rows(i, to.shape.strides, [&](int64_t n, const int64_t* offsets, int64_t out_step, int64_t in_step, int64_t table_step) {
+  return for_rows(c, i, to.shape.strides, [&](int64_t n, const int64_t* offsets, int64_t out_step, int64_t in_step, int64_t table_step) {
     T* out = to.as<T>() + offsets[0];
     const T* in = from.as<T>() + offsets[1];
     const int64_t* places = table + offsets[2];
@@ -319,11 +319,10 @@ static Status give_indexed(Call& c, const ListObject& indices) {
   result_strides(i.shape, i.operands, i.operand_count, y.shape.strides);
   if (y.numel() == 0) return PEN_OK;
   int64_t size = dtype_size(x.dtype());
-  size == 4   ? gather_rows<uint32_t>(i, x, y)
-  : size == 8 ? gather_rows<uint64_t>(i, x, y)
-  : size == 2 ? gather_rows<uint16_t>(i, x, y)
-              : gather_rows<uint8_t>(i, x, y);
-  return PEN_OK;
+  return size == 4   ? gather_rows<uint32_t>(c, i, x, y)
+         : size == 8 ? gather_rows<uint64_t>(c, i, x, y)
+         : size == 2 ? gather_rows<uint16_t>(c, i, x, y)
+                     : gather_rows<uint8_t>(c, i, x, y);
 }
 PEN_OP(index, "aten::{index[out],_unsafe_index}.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
        "aten::{index,_unsafe_index}.Tensor_hacked_twin(Tensor self, Tensor[] indices) -> Tensor") {
@@ -364,13 +363,12 @@ static Status put(const Call& c, TensorObject* x, const ListObject& indices, con
   const int64_t *table = i.offsets.tensor()->as<int64_t>(), size = dtype_size(x->dtype());
   CombineFn into = combine_function(accumulate ? Combine::add : Combine::set, x->dtype());
   char* out = x->data();
-  for_rows(i, strides, [&](int64_t n, const int64_t* offsets, int64_t from_step, int64_t to_step, int64_t table_step) {
+  return for_rows(c, i, strides, [&](int64_t n, const int64_t* offsets, int64_t from_step, int64_t to_step, int64_t table_step) {
     const char* from = data + offsets[0] * size;
     if (table_step == 0 && !accumulate) return copy_run(out + (offsets[1] + table[offsets[2]]) * size, from, n, to_step, from_step, size);
     for (int64_t k = 0; k < n; ++k)
       into(out + (offsets[1] + k * to_step + table[offsets[2] + k * table_step]) * size, from + k * from_step * size);
   });
-  return PEN_OK;
 }
 PEN_OP(index_put_in_place, "[direct]",
        "aten::index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)",

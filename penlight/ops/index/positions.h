@@ -28,9 +28,10 @@ struct Indexed {
 };
 Status resolve(const Call& c, const TensorObject& x, const ListObject& indices, Indexed* made);
 
-// Calls row(n, offsets) over the result's dims; offsets: of `other` (strides along the result), of x, and into the table.
+// Calls row(n, offsets) over the result's dims; offsets: of `other` (strides along the result), of x, and into the table. There may be far
+// more of them than elements anywhere: a million indices of one row of a million.
 template <class Row>
-static inline void for_rows(const Indexed& i, const int64_t* other, Row row) {
+static inline Status for_rows(const Call& c, const Indexed& i, const int64_t* other, Row row) {
   Walk w = {};
   int64_t table[kMaxRank];
   row_major_strides(i.rank, i.shape.dims + i.at, table);
@@ -39,9 +40,11 @@ static inline void for_rows(const Indexed& i, const int64_t* other, Row row) {
     w.add(i.shape.dims[d], other[d], i.strides[d], indexed ? table[d - i.at] : 0);
   }
   w.close();
-  w.rows(0, w.numel(), [&](int64_t n, const int64_t* offsets) {
-    int inner = w.rank - 1;
-    row(n, offsets, w.steps[0][inner], w.steps[1][inner], w.steps[2][inner]);
+  return in_pieces(c, w.numel(), [&](int64_t begin, int64_t end) {
+    w.rows(begin, end, [&](int64_t n, const int64_t* offsets) {
+      int inner = w.rank - 1;
+      row(n, offsets, w.steps[0][inner], w.steps[1][inner], w.steps[2][inner]);
+    });
   });
 }
 

@@ -26,10 +26,8 @@ static Status for_indices(const Call& c, const TensorObject& index, int dim, con
   const bool is_long = index.dtype() == DType::i64;
   int64_t wrong = 0;
   bool failed = false;
-  Status status = PEN_OK;
-  w.rows(0, w.numel(), [&](int64_t n, const int64_t* offsets) {
-    for (int64_t k = 0; k < n && !failed && status == PEN_OK; ++k) {
-      status = c.walk(1);
+  auto row = [&](int64_t n, const int64_t* offsets) {
+    for (int64_t k = 0; k < n && !failed; ++k) {
       int64_t from = offsets[0] + k * w.steps[0][inner], at = is_long ? index.as<int64_t>()[from] : index.as<int32_t>()[from];
       if (at < 0 || at >= size) {
         failed = true;
@@ -38,8 +36,11 @@ static Status for_indices(const Call& c, const TensorObject& index, int dim, con
       }
       place(offsets[1] + k * w.steps[1][inner] + at * stride, offsets[2] + k * w.steps[2][inner]);
     }
+  };
+  return in_pieces(c, w.numel(), [&](int64_t begin, int64_t end) {
+    w.rows(begin, end, row);
+    return failed ? out_of_range(c, wrong, dim, size) : PEN_OK;
   });
-  return failed ? out_of_range(c, wrong, dim, size) : status;
 }
 // index (argument 2) has x's rank and, but along dim, is nowhere larger than `bound` is.
 static Status check_index(const Call& c, const TensorObject& index, const TensorObject& x, const TensorObject* bound, int dim,
@@ -225,7 +226,7 @@ static Status give_scatter_reduced(Call& c, bool in_place) {
   for (int d = 0; d < x->rank(); ++d) w.add(x->dim(d), x->shape.strides[d], counts.tensor()->shape.strides[d], 0);
   w.close();
   if (x->numel() == 0) return PEN_OK;
-  w.rows(0, w.numel(), [&](int64_t n, const int64_t* offsets) {
+  auto divide = [&](int64_t n, const int64_t* offsets) {
     for (int64_t k = 0; k < n; ++k) {
       void* at = x->data() + (offsets[0] + k * w.steps[0][w.rank - 1]) * size;
       int64_t by = count[offsets[1] + k * w.steps[1][w.rank - 1]];
@@ -238,8 +239,8 @@ static Status give_scatter_reduced(Call& c, bool in_place) {
         number_into(Value(whole_part - (sum.integer() % by < 0)), dtype, at);
       }
     }
-  });
-  return PEN_OK;
+  };
+  return in_pieces(c, w.numel(), [&](int64_t begin, int64_t end) { w.rows(begin, end, divide); });
 }
 PEN_OP(scatter_reduce, "[out]",
        "aten::scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor") {

@@ -75,10 +75,11 @@ PEN_KERNEL_ANY(svd, f32) {
       reflect(at, n, tau[k], m - k, at + 1, n - k - 1, n, sums);
       d[k] = *at;
     }
-    for (int64_t i = 0; i < m * wide; ++i) q[i] = i / wide == i % wide ? 1 : 0;
+    for (int64_t i = 0; i < m && !patience.ends(wide); ++i)
+      for (int64_t j = 0; j < wide; ++j) q[i * wide + j] = i == j ? 1 : 0;
     for (int64_t k = n - 1; k >= 0 && !patience.ends(2 * (m - k) * wide); --k)
       reflect(product + k * n + k, n, tau[k], m - k, q + k * wide, wide, wide, sums);
-    for (int64_t k = 0; k < n; ++k) {
+    for (int64_t k = 0; k < n && !patience.ends(m); ++k) {
       if (d[k] >= 0 || d[k] != d[k]) continue;
       d[k] = -d[k];
       for (int64_t i = 0; i < m; ++i) q[i * wide + k] = -q[i * wide + k];
@@ -96,6 +97,7 @@ PEN_KERNEL_ANY(svd, f32) {
       for (int64_t j = 0; j < n; ++j) exchange(v[i * n + j], v[most * n + j]);
       for (int64_t j = 0; j < m; ++j) exchange(q[j * wide + i], q[j * wide + most]);
     }
+    if (patience.ends(0)) return;
     narrow(d, n, r.out[1].as<float>() + matrix * n);
     float* u = r.out[0].as<float>() + matrix * p.rows * p.u_columns;
     float* vh = r.out[2].as<float>() + matrix * p.v_rows * p.columns;

@@ -6,6 +6,7 @@ namespace pen {
 static Status give_loss(Call& c, Calls& t, Value&& loss, int64_t reduction) {
   if (reduction == 1) loss = t("aten::mean", loss);
   if (reduction == 2) loss = t("aten::sum", loss);
+  PEN_TRY(t.status);
   if (reduction < 0 || reduction > 2) return c.fail("a reduction of 0, 1 or 2", "%lld", static_cast<long long>(reduction));
   return t.give(c, static_cast<Value&&>(loss));
 }

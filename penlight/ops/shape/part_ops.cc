@@ -90,6 +90,7 @@ struct Parts {
   }
   Status add(int64_t start, int64_t length) {
     Value made;
+    PEN_TRY(c.walk(1));
     PEN_TRY(part_of(c, t, dim, start, length, 1, &made));
     return list_append(list, made) ? PEN_OK : c.out_of_memory();
   }

@@ -124,7 +124,7 @@ PEN_OP(one_hot, "aten::one_hot(Tensor self, int num_classes=-1) -> Tensor") {
     }
     return PEN_OK;
   }));
-  if (classes == -1) classes = most + 1;
+  if (classes == -1) classes = most < INT64_MAX ? most + 1 : most;
   if (most >= classes)
     return c.fail("class values below num_classes", "%lld of %lld", static_cast<long long>(most), static_cast<long long>(classes));
   Shape shape = shape_of(t);

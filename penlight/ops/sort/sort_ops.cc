@@ -270,6 +270,7 @@ PEN_OP(bincount, "[out]", "aten::bincount(Tensor self, Tensor? weights=None, Sym
     }
   }));
   if (low < 0) return c.fail("values of 0 or more", "%lld", static_cast<long long>(low));
+  if (most == INT64_MAX) return c.out_of_memory();
   int64_t bins = most + 1 > least ? most + 1 : least;
   DType dtype = n == 0 || !weighted ? DType::i64 : c.tensor(1).dtype() == DType::f32 ? DType::f32 : DType::f64;
   TensorObject* y = tensor_create(dtype, 1, &bins);

@@ -14,9 +14,11 @@ void plan_copy(const Tensor& from, const Tensor& to, CopyPlan* p) {
   for (int d = 1; d < p->rank && p->in[0] != 1 && !filled && p->out[0] == 1; ++d) {
     if (p->in[d] == 1) p->across = d;
   }
-  // One long row would be one task: cut it where it divides.
+  // One long row would be one task: cut it where it divides, or leave a rest where somebody asks between tasks.
+  if (kAsks) p->rest = 0;
   for (int64_t parts = 64; parts > 1 && p->rank == 1 && p->dims[0] >= 1 << 16; parts /= 2) {
-    if (p->dims[0] % parts != 0) continue;
+    if (!kAsks && p->dims[0] % parts != 0) continue;
+    if (kAsks) p->rest = p->dims[0] % parts;
     p->rank = 2;
     p->dims[0] /= parts;
     p->dims[1] = parts;

@@ -18,6 +18,7 @@ struct CopyPlan {
   int64_t strip, strips;
   int64_t dims[kMaxRank], in[kMaxRank], out[kMaxRank];
   int64_t units, tasks;  // units: rows, or strips
+  int64_t rest;          // elements behind the last row, of one long row that was cut
 };
 
 void plan_copy(const Tensor& from, const Tensor& to, CopyPlan* p);
@@ -188,6 +189,7 @@ static PEN_INLINE void fill_row(T* to, T value, int64_t n) {
 
 template <class T>
 static PEN_INLINE void copy_rows(const CopyPlan& p, const T* from, T* to, int64_t begin, int64_t end) {
+  for (int64_t i = p.units * p.dims[0], last = i + p.rest; kAsks && end == p.units && i < last; ++i) to[i * p.out[0]] = from[i * p.in[0]];
   const int64_t n = p.dims[0], in_step = p.in[0], out_step = p.out[0], rows = p.rank > 1 ? p.dims[1] : 1;
   const int64_t bytes = n * static_cast<int64_t>(sizeof(T));
   while (begin < end) {

@@ -74,6 +74,7 @@ bool is_to_end(Runner* runner, int worker) {
 }
 Status report_cancelled(Runner* r) {
   r->cancelled = 0;
+  r->fault.set = 0;  // by a task that was over
   return report(r->error, {PEN_ERROR_CANCELLED, "the run was cancelled"});
 }
 

@@ -307,6 +307,7 @@ struct Interpreter {
   // than it was planned for are one thing, a plan that should have worked another.
   bool plan(const format::VmInstruction& in, PlannedPart* part) {
     Status status = PEN_OK;
+    pen::session_error(part->session)->status = PEN_OK;  // of a run before this one, which may have been cancelled
     for (uint32_t i = 0; status == PEN_OK && i < in.arg_count; ++i) {
       const Value& v = look(arg(in, i));
       if (v.tag() != Tag::tensor || v.tensor()->quantizer) {
