@@ -173,7 +173,7 @@ export class Penlight {
 
   /** Name, labels, preprocessing: what was given when the file was made. */
   get metadata() {
-    return JSON.parse(this.#m.text(this.#m.c.pen_model_metadata(this.#model)));
+    return fromFile(this.#m.text(this.#m.c.pen_model_metadata(this.#model)));
   }
   /** What it holds of the device's memory: the file, plans, values. It grows with need, and goes with the model. */
   get memoryBytes() {
@@ -297,7 +297,7 @@ export class Penlight {
     const m = this.#m, { c } = m;
     if (!c.pen_model_function_count) return;
     for (let i = 0; i < c.pen_model_function_count(this.#model); ++i) {
-      const schema = JSON.parse(m.text(c.pen_model_function_schema(this.#model, i)));
+      const schema = fromFile(m.text(c.pen_model_function_schema(this.#model, i)), (read) => Array.isArray(read?.arguments));
       this.#functions.set(m.text(c.pen_model_function_name(this.#model, i)), { ...schema, arguments: schema.arguments.slice(1) }); // self
     }
   }
@@ -348,6 +348,8 @@ export class Penlight {
     if (Array.isArray(input)) return together(input, /^Tuple/.test(type) ? c.pen_value_tuple : c.pen_value_list);
     if (input instanceof Map) {
       const count = input.size;
+      if (![...input.keys()].every((key) => ["number", "bigint", "boolean", "string"].includes(typeof key)))
+        throw new PenlightError("a Map: expected numbers, booleans and strings as keys, got others", { status: "input" });
       return together([...input.keys(), ...input.values()], (at) => c.pen_value_dict(at, at + 4 * count, count));
     }
     return m.withTensor(asTensor(input), (t) => made(c.pen_value_owned_tensor(t)), true);
@@ -411,6 +413,19 @@ async function compile(wasm) {
   const response = await (wasm instanceof Response ? wasm : fetch(wasm));
   if (!response.ok) throw new PenlightError(`${response.url}: expected a WebAssembly module, got ${response.status} ${response.statusText}`, { status: "io" });
   return WebAssembly.compile(await response.arrayBuffer()); // not compileStreaming: that wants a content type that few servers give
+}
+
+// A JSON text of a file, which may be damaged.
+function fromFile(text, fits = () => true) {
+  let read;
+  try {
+    read = JSON.parse(text);
+  } catch (e) {
+    if (!(e instanceof SyntaxError)) throw e;
+  }
+  if (read === undefined || !fits(read))
+    throw new PenlightError(`damaged .pen file: expected JSON that tells of the model, got ${text.slice(0, 60)}`, { status: "format" });
+  return read;
 }
 
 // For a result, which may be expanded: larger than the module's memory.

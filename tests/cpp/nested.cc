@@ -13,7 +13,9 @@ int main(int argc, char** argv) {
   for (int i = 0; i < 20000; ++i) deep = penlight::Value::list({std::move(deep)});
   for (int i = 2; i < argc; ++i) {
     auto model = penlight::Model::open(argv[i]);
-    auto module = model ? penlight::Module::create(*model) : penlight::Result<penlight::Module>(model.error());
+    penlight::Options options;
+    options.memory_limit = 64 << 20;
+    auto module = model ? penlight::Module::create(*model, options) : penlight::Result<penlight::Module>(model.error());
     if (i == 2 && module) puts(module->forward({deep}).error().message.c_str());
     auto result = module ? module->forward({}) : penlight::Result<penlight::Value>(module.error());
     puts(result ? result->describe().c_str() : result.error().message.c_str());

@@ -247,18 +247,23 @@ def test_results_without_end(tmp_path: Path) -> None:
         "itself": "forward(self):\n r1 = list()\n r2 = aten::append.t(r1, r1)\n return(r1)",
         "many": f"forward(self):\n r1 = list()\n {doubled}\n return(r41)",
         "few": "forward(self):\n r1 = list()\n r2 = list(r1, r1)\n return(r2)",
+        "copies": "forward(self):\n r1 = aten::zeros([1000000], 6, None, None, None)\n r2 = list(r1)\n"
+        " r3 = aten::mul.left_t(r2, 50)\n return(r3)",
     }
     paths = [tmp_path / f"{name}.pen" for name in texts]
     for path, text in zip(paths, texts.values(), strict=True):
         path.write_bytes(to_array(program(text)).tobytes())
     include = native.ROOT / "bindings/cpp/include"
     planned = tmp_path / "planned.pen"
-    planned.write_bytes(file_of(parse_graph("graph g(%x: f32[2]) {\n  %y: f32[2] = relu(%x)\n  return %y\n}")).tobytes())
+    planned.write_bytes(
+        file_of(parse_graph("graph g(%x: f32[2]) {\n  %y: f32[2] = relu(%x)\n  return %y\n}")).tobytes()
+    )
     built = native.program("plain", HERE / "nested.cc", flags=[f"-I{include}"])
-    output, deep, itself, many, few = native.run([built, planned, *paths], timeout=60).stdout.splitlines()
+    output, deep, itself, many, few, copies = native.run([built, planned, *paths], timeout=60).stdout.splitlines()
     assert output == "5 output 7: expected one of a method that was prepared or run, got another"  # it had no words
     assert deep == "an argument: expected at most 200 levels, got more"
     assert "at most 200 levels" in itself
     assert "contains itself" in itself
     assert "4194304 parts" in many
     assert "list" in few.lower()
+    assert copies == "a result: expected at most as many bytes as memory_limit says, got more"

@@ -56,6 +56,10 @@ class Kinds(nn.Module):
         return x * 2
 
     @torch.jit.export
+    def copies(self, x: Tensor, count: int) -> list[Tensor]:
+        return [x] * count
+
+    @torch.jit.export
     def optional(self, x: Tensor | None) -> Tensor | None:
         return None if x is None else x + 1
 

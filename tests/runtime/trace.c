@@ -2,6 +2,41 @@
 #include "case.h"
 #include "penlight_trace.h"
 
+static int released;
+static void count(void* owner) {
+  (void)owner;
+  ++released;
+}
+/* What was held stays where it is when code gives the tensor other memory, also the caller's. */
+static void hold(pen_operators* operators) {
+  float data[4] = {1, 2, 3, 4};
+  int64_t dims[1] = {4};
+  pen_tensor t = {data, PEN_F32, 1, dims, NULL};
+  pen_value *whole = pen_value_tensor(&t, count, NULL), *hundred = pen_value_int(100), *sizes = pen_value_list(&hundred, 1);
+  pen_value *held[2] = {pen_value_hold(whole), pen_value_hold(whole)}, *args[2] = {whole, sizes}, *results[8];
+  CHECK(held[0] && held[1] && !pen_value_hold(NULL) && !pen_value_hold(sizes));
+  for (int64_t n = 100; n < 300; n += 100) { /* the second time it is the library's own */
+    size_t results_count;
+    CHECK(pen_operators_run(operators, "aten::resize_", args, 2, results, &results_count) == PEN_OK && results_count == 1);
+    CHECK(pen_value_as_tensor(whole, &t) == PEN_OK && t.dims[0] == n && ((float*)t.data)[3] == 4);
+    pen_value_release(results[0]);
+    pen_value_release(held[1]);
+    held[1] = pen_value_hold(whole);
+    pen_value_release(sizes);
+    pen_value_release(hundred);
+    hundred = pen_value_int(200);
+    args[1] = sizes = pen_value_list(&hundred, 1);
+    CHECK(pen_value_as_tensor(held[0], &t) == PEN_OK && t.dims[0] == 4 && t.data == data && released == 0);
+  }
+  pen_value_release(whole);
+  CHECK(pen_value_as_tensor(held[1], &t) == PEN_OK && t.dims[0] == 200 && ((float*)t.data)[3] == 4);
+  pen_value_release(held[1]);
+  pen_value_release(held[0]);
+  pen_value_release(hundred);
+  pen_value_release(sizes);
+  CHECK(released == 1);
+}
+
 int main(int argc, char** argv) {
   CHECK(argc == 4);
   case_file c;
@@ -36,6 +71,7 @@ int main(int argc, char** argv) {
   pen_operators* operators;
   CHECK(pen_operators_create(NULL, &operators, &error) == PEN_OK && pen_operators_set_trace(operators, trace) == PEN_OK);
   CHECK(pen_operators_set_trace(operators, NULL) == PEN_OK);
+  hold(operators);
   pen_operators_destroy(operators);
   pen_trace_interpret(NULL, 1);
   pen_session_set_trace(NULL, trace);

@@ -201,6 +201,11 @@ def test_results_without_end(tmp_path: Path) -> None:
     assert "4194304 parts" in many["error"]
     assert "room for a result of 1099511627776 numbers" in expanded["error"]
     assert few == [[], []]
+    whole = file.read_bytes()
+    for damage in (b'"argumentz"', b'*arguments"'):
+        file.write_bytes(whole.replace(b'"arguments"', damage, 1))
+        with pytest.raises(AssertionError, match=r"damaged \.pen file: expected JSON that tells of the model"):
+            run(path, file, [])
 
 
 def test_another_models_module(mobilenet: Path) -> None:

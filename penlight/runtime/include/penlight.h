@@ -311,7 +311,8 @@ PEN_API pen_value* pen_value_key(const pen_value* value, size_t index);  /* of a
 PEN_API const char* pen_value_type(const pen_value* value);
 PEN_API const char* pen_value_field(const pen_value* value, size_t index);
 /* real = (stored - zero_point) * scale of a tensor's integers (u8, i8 or i32, which hold the zero points). axis -1: one scale for all; else
- * `count` of each, along it. pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value. */
+ * `count` of each, along it. pen_value_quantization returns 0 for a tensor that is not quantized; its arrays live as long as the value
+ * does and is not changed. */
 typedef struct pen_quantization {
   int32_t axis;
   size_t count;

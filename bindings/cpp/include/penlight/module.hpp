@@ -130,7 +130,7 @@ class Module {
     }
     pen_value* result = nullptr;
     if (pen_module_run(vm_.get(), method.c_str(), raw.data(), raw.size(), &result) != PEN_OK) return Error(*pen_module_error(vm_.get()));
-    return from_vm(VmValue(result));
+    return from_vm(VmValue(result), options_.memory_limit);
   }
   struct DestroyVm {
     void operator()(pen_module* module) const { pen_module_destroy(module); }

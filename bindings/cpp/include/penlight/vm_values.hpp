@@ -82,11 +82,18 @@ inline Result<VmValue> to_vm(const Value& value, int depth = 0) {
   return made;
 }
 
-// A value may contain itself, and shared parts are written out here: both depth and number are bounded, as they are for Python.
-inline Result<Value> from_vm(VmValue value, int depth, int64_t* parts) {
+// What a result may take: its parts, and bytes of tensors.
+struct Allowed {
+  int64_t parts;
+  uint64_t bytes;
+};
+
+// A value may contain itself, and shared parts are written out here: depth and number are bounded, as they are for Python, and copies of
+// one tensor count as many.
+inline Result<Value> from_vm(VmValue value, int depth, Allowed* left) {
   const pen_value* v = value.get();
   if (!v) return Error(PEN_ERROR_MEMORY, "no memory for a part of a result");
-  if (depth > 200 || --*parts < 0)
+  if (depth > 200 || --left->parts < 0)
     return Error(PEN_ERROR_LIMIT, "a result: expected at most 200 levels and 4194304 parts, got more, or one that contains itself");
   pen_kind kind = pen_kind(pen_value_kind(v));
   size_t size = 0;
@@ -108,6 +115,11 @@ inline Result<Value> from_vm(VmValue value, int depth, int64_t* parts) {
       if (pen_value_as_tensor(v, &view) != PEN_OK) return Error(PEN_ERROR_MEMORY, "a result's memory cannot be read");
       Shape shape(view.dims, view.dims + view.rank), strides;
       if (view.strides) strides.assign(view.strides, view.strides + view.rank);
+      uint64_t bytes = dtype_bytes(pen_dtype(view.dtype));
+      for (int64_t d : shape)
+        if (__builtin_mul_overflow(bytes, uint64_t(d), &bytes)) bytes = UINT64_MAX;
+      if (bytes > left->bytes) return Error(PEN_ERROR_MEMORY, "a result: expected at most as many bytes as memory_limit says, got more");
+      left->bytes -= bytes;
       Tensor made = Tensor::zeros(shape, pen_dtype(view.dtype));
       if (!made.data()) return Error(PEN_ERROR_MEMORY, "no memory for a result");
       Tensor::borrow(view.data, pen_dtype(view.dtype), shape, strides).copy_to(made);
@@ -123,12 +135,12 @@ inline Result<Value> from_vm(VmValue value, int depth, int64_t* parts) {
   std::vector<std::string> fields;
   std::string type = pen_value_type(v);
   for (size_t i = 0, n = pen_value_count(v); i < n; ++i) {
-    auto item = from_vm(VmValue(pen_value_item(v, i)), depth + 1, parts);
+    auto item = from_vm(VmValue(pen_value_item(v, i)), depth + 1, left);
     if (!item) return item;
     items.push_back(*std::move(item));
     if (!type.empty()) fields.push_back(pen_value_field(v, i));
     if (kind != PEN_KIND_DICT) continue;
-    auto key = from_vm(VmValue(pen_value_key(v, i)), depth + 1, parts);
+    auto key = from_vm(VmValue(pen_value_key(v, i)), depth + 1, left);
     if (!key) return key;
     keys.push_back(*std::move(key));
   }
@@ -140,9 +152,9 @@ inline Result<Value> from_vm(VmValue value, int depth, int64_t* parts) {
   for (size_t i = 0; i < items.size(); ++i) entries.emplace_back(std::move(keys[i]), std::move(items[i]));
   return Value::dict(std::move(entries));
 }
-inline Result<Value> from_vm(VmValue value) {
-  int64_t parts = int64_t{1} << 22;
-  return from_vm(std::move(value), 0, &parts);
+inline Result<Value> from_vm(VmValue value, uint64_t memory_limit = 0) {
+  Allowed left = {int64_t{1} << 22, memory_limit ? memory_limit : UINT64_MAX};
+  return from_vm(std::move(value), 0, &left);
 }
 
 }  // namespace penlight

@@ -326,7 +326,7 @@ public final class Session implements AutoCloseable {
     try {
       long result = Native.runModule(module, Native.text(method), values);
       try {
-        return Values.fromNative(result);
+        return Values.fromNative(result, memoryLimit);
       } finally {
         Native.valueRelease(result);
       }

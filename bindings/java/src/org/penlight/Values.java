@@ -114,11 +114,17 @@ final class Values {
 
   /** What a native value holds; the reference stays the caller's. */
   static IValue fromNative(long value) {
-    return fromNative(value, 0, new int[] {PART_LIMIT});
+    return fromNative(value, 0);
   }
 
-  // A value may contain itself, and shared parts are written out here: both depth and number are bounded, as they are for Python.
-  private static IValue fromNative(long value, int depth, int[] left) {
+  /** Copies of tensors take at most so many bytes; 0: any number. */
+  static IValue fromNative(long value, long memoryLimit) {
+    return fromNative(value, 0, new long[] {PART_LIMIT, memoryLimit > 0 ? memoryLimit : Long.MAX_VALUE});
+  }
+
+  // A value may contain itself, and shared parts are written out here: depth and number are bounded, as they are for Python, and copies of
+  // one tensor count as many. `left`: parts, and bytes of tensors.
+  private static IValue fromNative(long value, int depth, long[] left) {
     if (depth > DEPTH_LIMIT || --left[0] < 0) {
       throw new IllegalArgumentException(
           "a result: expected at most " + DEPTH_LIMIT + " levels and " + PART_LIMIT + " parts, got more, or one that contains itself");
@@ -136,7 +142,7 @@ final class Values {
       case STRING:
         return IValue.from(Native.string(Native.valueText(value)));
       case TENSOR:
-        return IValue.from(tensor(value));
+        return IValue.from(tensor(value, left));
       case LIST:
       case TUPLE:
         IValue[] items = new IValue[Native.valueCount(value)];
@@ -154,7 +160,7 @@ final class Values {
     }
   }
 
-  private static IValue part(long reference, int depth, int[] left) {
+  private static IValue part(long reference, int depth, long[] left) {
     try {
       return fromNative(reference, depth, left);
     } finally {
@@ -162,12 +168,15 @@ final class Values {
     }
   }
 
-  private static Tensor tensor(long value) {
+  private static Tensor tensor(long value, long[] left) {
     long[] dims = new long[8];
     int info = Native.valueTensorInfo(value, dims), code = info & 255;
     if (info >> 16 != 0) throw new IllegalArgumentException("at::Tensor scalar type of a quantized tensor is not supported on java side");
     long[] shape = Arrays.copyOf(dims, info >> 8 & 255);
-    ByteBuffer room = Tensors.room(Tensor.numel(shape) * Tensors.elementBytes(code), shape);
+    long bytes = Tensor.numel(shape) * Tensors.elementBytes(code);
+    if (bytes > left[1]) throw new IllegalArgumentException("a result: expected at most as many bytes as memoryLimit says, got more");
+    left[1] -= bytes;
+    ByteBuffer room = Tensors.room(bytes, shape);
     Native.valueTensorRead(value, room);
     return Tensor.fromBlob(room, shape, MemoryFormat.CONTIGUOUS, Tensors.dtype(code));
   }

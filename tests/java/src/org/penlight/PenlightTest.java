@@ -98,6 +98,15 @@ public class PenlightTest {
   }
 
   @Test
+  public void copiesInResults() throws Exception {
+    try (Model model = Model.open(path("kinds.pen")); Session session = model.session(new Options().memoryLimit(1 << 20))) {
+      IValue row = IValue.from(Tensor.fromBlob(new float[1000], new long[] {1000}));
+      assertEquals(100, session.run("copies", row, IValue.from(100)).toTensorList().length);
+      fails(IllegalArgumentException.class, () -> session.run("copies", row, IValue.from(1000)), "as memoryLimit says");
+    }
+  }
+
+  @Test
   public void runInto() throws Exception {
     try (Model model = Model.open(path("classifier.pen")); Session session = model.session()) {
       Tensor y = Tensors.empty(DType.FLOAT32, 1, 10);
