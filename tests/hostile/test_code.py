@@ -19,6 +19,7 @@ import torch
 from torch import nn
 
 import penlight
+import penlight.bundles
 from penlight.capture.quiet import quiet
 from penlight.capture.script import open_torchscript, torch_module
 from penlight.capture.script.clean_file import clean
@@ -342,6 +343,15 @@ def test_bundled_inputs_go_to_torch(tmp_path: Path) -> None:
         torch.jit.save(script, str(tmp_path / "m.pt"))
     (bundle,) = penlight.optimize(tmp_path / "m.pt").bundled_inputs()
     assert bundle.has_outputs
+
+
+def test_large_models_have_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to their weights and inputs: with a number for all, results of the largest were not known."""
+    monkeypatch.setattr(penlight.bundles, "RUN_STEPS", 1 << 10)
+    module = nn.Sequential(*[nn.Conv2d(16, 16, 3, padding=1) for _ in range(8)])
+    (tmp_path / "m.pt").write_bytes(saved(module))
+    model = penlight.optimize(tmp_path / "m.pt", bundled_inputs={"forward": [(torch.rand(2, 16, 20, 20),)]})
+    assert model.bundled_inputs()[0].has_outputs
 
 
 class HoldsItself(nn.Module):
