@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
-RUN_STEPS = 1 << 28  # and a run on them: ten times what large models take, a minute of loops over small tensors
+# And a run on them: a minute of loops over small tensors, and some passes over all weights for each of some hundred inputs.
+RUN_STEPS, RUN_STEPS_PER_BYTE, RUN_STEPS_PER_INPUT_BYTE = 1 << 28, 16, 256
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
 UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
 QUANTIZED = 0.02  # the same for models with quantized layers: some steps
@@ -75,7 +76,7 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
     from penlight.capture.script.machine import torch_value
 
     calls = {name: [torch_value(stored(args)) for args in rows] for name, rows in inputs.items()}
-    return with_results(module, calls, known, of_file=True)
+    return with_results(module, calls, known, may_loop=_may_loop(script))
 
 
 def _ends_on(image: np.ndarray, inputs: Calls) -> bool:
@@ -83,7 +84,7 @@ def _ends_on(image: np.ndarray, inputs: Calls) -> bool:
     writes out a list that contains itself until its stack is over. Each call finds the state that the file says, as in torch."""
     from penlight.model import Model
 
-    model = Model(image, max_steps=RUN_STEPS)
+    model = Model(image, max_steps=max(_steps(image, args) for rows in inputs.values() for args in rows))
     try:
         for name, rows in inputs.items():
             for args in rows:
@@ -92,6 +93,25 @@ def _ends_on(image: np.ndarray, inputs: Calls) -> bool:
     except RunError:
         return False
     return True
+
+
+def may_loop(program: SourceProgram) -> bool:
+    """Whether its code may take another number of steps in another run: it has loops."""
+    return _may_loop(program.script())
+
+
+def _may_loop(script: Script) -> bool:
+    return any(
+        a.op == "loop" or (a.op in ("jump", "branch") and a.target <= at) or a.op in ("call", "call_method")
+        for f in script.functions.values()
+        for at, a in enumerate(f.code)
+    )
+
+
+def _steps(image: np.ndarray, args: Sequence[Any]) -> int:
+    """In proportion to what a run computes with, as large models go through all weights for each of their inputs."""
+    given = sum(arg.nbytes for arg in args if isinstance(getattr(arg, "nbytes", None), int))
+    return RUN_STEPS + RUN_STEPS_PER_BYTE * image.nbytes + RUN_STEPS_PER_INPUT_BYTE * given
 
 
 def ends_on(program: SourceProgram, inputs: Calls) -> bool:
@@ -112,7 +132,8 @@ def check_run(script: Script, args: tuple[Any, ...]) -> None:
     from penlight.ops.vm_operators import operators
 
     if all(name in operators() for name in script.operators):
-        Model(_image(script), max_steps=RUN_STEPS).run_method("forward", *args)
+        image = _image(script)
+        Model(image, max_steps=_steps(image, args)).run_method("forward", *args)
 
 
 def _image(script: Script) -> np.ndarray:
@@ -124,10 +145,10 @@ def _image(script: Script) -> np.ndarray:
 
 
 def with_results(
-    model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None, of_file: bool = False
+    model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None, may_loop: bool = False
 ) -> list[Bundle]:
-    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown. `of_file`: only
-    where the VM comes to the end of the same call, too."""
+    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown. `may_loop`: only
+    where the VM comes to the end of each run, too."""
     made = []
     for method, calls in inputs.items():
         told = (info or {}).get(method, [])
@@ -139,19 +160,19 @@ def with_results(
             bundle = Bundle(method, stored(args), info=told[i] if i < len(told) else "")
             if model is not None:
                 with suppress(_EndlessError):
-                    outputs, bundle.absolute = _run(model, method, args, of_file)
+                    outputs, bundle.absolute = _run(model, method, args, may_loop)
                     bundle.outputs, bundle.has_outputs = stored(outputs), True
             made.append(bundle)
     return made
 
 
-def _run(model: Any, method: str, args: tuple[Any, ...], of_file: bool) -> tuple[Any, float]:
+def _run(model: Any, method: str, args: tuple[Any, ...], may_loop: bool) -> tuple[Any, float]:
     """What a method gives, and by how much another engine may be off."""
     import torch
 
     def call(module: Any, arguments: tuple[Any, ...]) -> Any:
         # As it is now: code may ask whether it is trained, and of which dtype its input is.
-        if of_file and not _ends_on(_image(_script_of(module)), {method: [arguments]}):
+        if may_loop and not _ends_on(_image(_script_of(module)), {method: [arguments]}):
             raise _EndlessError
         with torch.no_grad(), redirect_stdout(io.StringIO()):  # what code prints may come from a file
             return getattr(module, method)(*copy.deepcopy(arguments))

@@ -196,14 +196,14 @@ def carried_files(source: Any, opened: Any) -> dict[str, Any]:
 
 
 def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
-    from penlight.bundles import ends_on, with_results
+    from penlight.bundles import ends_on, may_loop, with_results
     from penlight.capture.source import SourceProgram
 
-    made, of_file = with_results(None, inputs), isinstance(opened, SourceProgram)
-    if not made or (of_file and not ends_on(opened, inputs)):
+    made, is_file = with_results(None, inputs), isinstance(opened, SourceProgram)
+    if not made or (is_file and not ends_on(opened, inputs)):
         return made
     original = _original(opened)
-    return made if original is None else with_results(original, inputs, of_file=of_file)
+    return made if original is None else with_results(original, inputs, may_loop=is_file and may_loop(opened))
 
 
 def _original(opened: Any, must: bool = False) -> Any:

@@ -19,9 +19,11 @@ import torch
 from torch import nn
 
 import penlight
+import penlight.bundles
 from penlight.capture.quiet import quiet
 from penlight.capture.script import open_torchscript, torch_module
 from penlight.capture.script.clean_file import clean
+from penlight.capture.script.operators import plain_result
 from penlight.capture.source import SourceProgram
 from penlight.capture.source.computes import NotPlainError, check_texts
 from penlight.errors import CaptureError, PenlightError, UntrustedError
@@ -344,6 +346,15 @@ def test_bundled_inputs_go_to_torch(tmp_path: Path) -> None:
     assert bundle.has_outputs
 
 
+def test_large_models_have_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to their weights and inputs: with a number for all, results of the largest were not known."""
+    monkeypatch.setattr(penlight.bundles, "RUN_STEPS", 1 << 10)
+    module = nn.Sequential(*[nn.Conv2d(16, 16, 3, padding=1) for _ in range(8)])
+    (tmp_path / "m.pt").write_bytes(saved(module))
+    model = penlight.optimize(tmp_path / "m.pt", bundled_inputs={"forward": [(torch.rand(2, 16, 20, 20),)]})
+    assert model.bundled_inputs()[0].has_outputs
+
+
 class HoldsItself(nn.Module):
     def forward(self, x: torch.Tensor) -> list[Any]:
         made = torch.jit.annotate(list[Any], [x])
@@ -452,6 +463,16 @@ class EndlessCopy(nn.Module):
         self.ends = False
 
 
+class EndlessNumber(nn.Module):
+    """In Python only, which has no limit of 64 bits."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        number = 3
+        for _ in range(60):
+            number = number * number
+        return x + number
+
+
 COMPILES = """
 import sys, torch, penlight, penlight.bundles
 from penlight.capture.script import machine
@@ -467,7 +488,9 @@ print("ended")
 
 
 @pytest.mark.parametrize(
-    "endless", [EndlessLoop, EndlessPolynomial, EndlessInDouble, EndlessAtFirst, EndlessCopy], ids=lambda e: e.__name__
+    "endless",
+    [EndlessLoop, EndlessPolynomial, EndlessInDouble, EndlessAtFirst, EndlessCopy, EndlessNumber],
+    ids=lambda e: e.__name__,
 )
 def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path) -> None:
     """Neither for what bundled inputs give, nor to ask whether examples are right. In a process of its own: it would not end."""
@@ -481,6 +504,27 @@ def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path
     call = [sys.executable, "-W", "ignore", "-c", COMPILES, str(tmp_path / "bundled.pt"), str(tmp_path / "plain.pt")]
     ended = subprocess.run(call, capture_output=True, text=True, timeout=120)
     assert ended.stdout == "ended\n", ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("pow", [7, 1 << 40]), ("__lshift__", [1, 1 << 40]), ("mul", [1 << 40, 1 << 40]), ("mul", [[1.0], 1 << 40]), ("mul", ["ab", 1 << 40]),
+        ("zfill", ["a", 1 << 40]), ("replace", ["a" * 10_000, "a", "b" * 10_000]), ("join", ["", ["a" * 10_000] * 10_000]),
+        ("format", ["{:>99999999999}", 1]), ("format", ["{:{}}", 1, 1 << 40]), ("percentFormat", ["%99999999999d", 1]),
+        ("percentFormat", ["%*d", 1 << 40, 1]),
+    ],
+)  # fmt: skip
+def test_what_is_observed_is_no_larger_than_torchscript_has_it(name: str, args: list[Any]) -> None:
+    with pytest.raises(CaptureError, match="64 bits"):
+        plain_result(name, args)
+
+
+def test_ordinary_texts_and_numbers_are_observed() -> None:
+    assert plain_result("percentFormat", ["100%% of %s, %d", "x", 3]) == (True, "100% of x, 3")
+    assert plain_result("format", ["{} of {}", 1, "x"]) == (True, "1 of x")
+    assert plain_result("pow", [2, 62]) == (True, 1 << 62)
+    assert plain_result("join", [", ", ["a", "b"]]) == (True, "a, b")
 
 
 class Says(nn.Module):

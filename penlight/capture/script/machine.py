@@ -362,6 +362,12 @@ def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 
+def _range_list(n: int) -> list[int]:
+    if n > _MAX_ACTIONS:
+        raise CaptureError(f"a list of {n} numbers")
+    return list(range(n))
+
+
 _READ_NUMBERS = {f"aten::{name}" for name in ("Float.Tensor", "FloatImplicit", "Int.Tensor", "IntImplicit", "item", "ScalarImplicit",
                                               "quantize_per_tensor.tensor_qparams")}  # fmt: skip
 _OTHER_KINDS = ("cuda", "nested", "sparse", "sparse_csr", "mkldnn", "mps", "meta", "vulkan", "ipu", "xla", "xpu", "ort",
@@ -381,7 +387,7 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::data": lambda t: t,
     "prim::ImplicitTensorToNum": lambda x: x,
     "aten::alias": lambda t: t,
-    "prim::rangelist": lambda n: list(range(n)),
+    "prim::rangelist": _range_list,
     "prim::StringIndex": lambda s, i: s[i],
     # With is_grad_enabled: attention then takes its plain path, not one fused operator.
     "prim::requires_grad": lambda t: True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,12 @@ from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, 
 from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
 from penlight.capture.trust import check_count, check_operator
 from penlight.errors import CaptureError
+
+_MOST_BITS, _MOST_PARTS = 1 << 10, 1 << 24
+_FORMATS = {
+    "format": re.compile(r"(?<!\{)(?:\{\{)*\{[^}{]"),
+    "percentFormat": re.compile(r"(?<!%)(?:%%)*%[^A-Za-z%]"),
+}
 
 
 class OpenText:
@@ -28,14 +35,37 @@ def plain_result(name: str, args: list[Any]) -> tuple[bool, Any]:
     if any(isinstance(a, OpenText) for a in args):
         raise CaptureError("a text tells a size, which a plan leaves open")
     if has_tensor and name in PLAIN and isinstance(args[0], (list, tuple, dict, str)):
-        return True, PLAIN[name](*args)  # containers stay Python objects whatever is in them
+        return True, _plain(name, args)  # containers stay Python objects whatever is in them
     if has_tensor and name in ABOUT_TENSORS and (name not in ("__is__", "__isnot__") or len(args) == 2):
         return True, ABOUT_TENSORS[name](*args)
     if not has_tensor and name in PLAIN:
-        return True, PLAIN[name](*args)
+        return True, _plain(name, args)
     if not has_tensor and name in ABOUT_TENSORS and not args:
         return True, ABOUT_TENSORS[name]()
     return False, None
+
+
+def _plain(name: str, args: list[Any]) -> Any:
+    """As TorchScript would, whose numbers have 64 bits: a few lines of code make others of Python, and texts and lists, without end."""
+    sizes = [len(a) for a in args if isinstance(a, (str, list, tuple))]
+    numbers = [a for a in args if type(a) is int]
+    large = False
+    if name in ("pow", "__lshift__") and len(numbers) > 1:
+        bits = numbers[0].bit_length() if name == "pow" else 1
+        large = bits * numbers[1] > _MOST_BITS
+    elif name in ("mul", "mul_", "zfill") and sizes:
+        large = max(numbers, default=0) * max(sizes[0], 1) > _MOST_PARTS
+    elif name in ("replace", "join") and len(sizes) > 1:
+        items = args[1] if name == "join" else ()
+        large = max(sizes[0], 1) * max(sizes[-1], 1) + sum(map(len, items)) > _MOST_PARTS
+    elif name in _FORMATS and isinstance(args[0], str):
+        large = _FORMATS[name].search(args[0]) is not None  # widths, which TorchScript has not
+    result = None if large else PLAIN[name](*args)
+    if type(result) is int and not -(1 << 63) <= result < 1 << 63:
+        large = True
+    if large or (isinstance(result, (str, list, tuple)) and len(result) > _MOST_PARTS):
+        raise CaptureError(f"aten::{name} gives a number of more than 64 bits, or more than {_MOST_PARTS} parts")
+    return result
 
 
 def call_torch(name: str, overload: str, args: list[Any]) -> Any:
