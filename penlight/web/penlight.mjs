@@ -43,10 +43,12 @@ class Memory {
     return at >>> 0;
   }
   /** Memory for the length of a call. */
-  /** Options of a session or a module, which begin alike: their size, the device, and one thread. */
-  options(at) {
+  /** Options of a session or a module, which begin alike: their size, the device, one thread, memory; of a module, steps follow. */
+  options(at, { memoryLimit, maxSteps }, isModule) {
     this.view.setUint32(at, OPTIONS_SIZE, true);
     this.view.setInt32(at + 8, 1, true);
+    this.view.setBigUint64(at + 16, BigInt(memoryLimit), true);
+    if (isModule) this.view.setBigInt64(at + 24, BigInt(maxSteps), true);
   }
   with(size, use) {
     const at = this.take(size);
@@ -134,23 +136,30 @@ class Memory {
 
 /** A model in memory. */
 export class Penlight {
-  /** wasm: a URL, a Response, bytes, or a compiled WebAssembly.Module. pen: the bytes of a .pen file. */
-  static async load(wasm, pen, { verify = false } = {}) {
+  /**
+   * wasm: a URL, a Response, bytes, or a compiled WebAssembly.Module. pen: the bytes of a .pen file. For files of unknown origin, memoryLimit: bytes of
+   * intermediate values; maxSteps: of interpreted code in one run (instructions, and elements that operators go through). 0: no limit.
+   */
+  static async load(wasm, pen, { verify = false, memoryLimit = 0, maxSteps = 0 } = {}) {
+    for (const [name, limit] of Object.entries({ memoryLimit, maxSteps }))
+      if (!Number.isSafeInteger(limit) || limit < 0) throw new PenlightError(`${name}: expected 0 (no limit) or more, got ${limit}`);
     const memory = await instantiate(wasm);
     const bytes = ArrayBuffer.isView(pen) ? pen : new Uint8Array(pen);
-    return new Penlight(memory, memory.copy(bytes, 64), bytes.byteLength, verify);
+    return new Penlight(memory, memory.copy(bytes, 64), bytes.byteLength, verify, { memoryLimit, maxSteps });
   }
 
   #memory;
   #bytes;
+  #limits;
   #model = 0;
   #module = 0;
   #sessions = new Map();
   #functions = new Map();
 
-  constructor(memory, bytes, size, verify) {
+  constructor(memory, bytes, size, verify, limits) {
     this.#memory = memory;
     this.#bytes = bytes;
+    this.#limits = limits;
     try {
       this.#model = this.#open((out, error) => memory.c.pen_model_open_memory(bytes, size, verify ? 1 : 0, out, error));
       this.#findFunctions();
@@ -266,7 +275,7 @@ export class Penlight {
   #session(method) {
     if (!this.#sessions.has(method)) {
       const create = (name, options) => {
-        this.#m.options(options);
+        this.#m.options(options, this.#limits, false);
         return this.#open((out, error) => this.#m.c.pen_session_create(this.#model, name, options, out, error));
       };
       this.#sessions.set(method, this.#m.withText(method, (name) => this.#m.with(OPTIONS_SIZE, (options) => create(name, options))));
@@ -305,7 +314,7 @@ export class Penlight {
     const m = this.#m, { c } = m, parameters = this.inputs(method), values = [];
     if (this.#module === 0) {
       this.#module = m.with(OPTIONS_SIZE, (options) => {
-        m.options(options);
+        m.options(options, this.#limits, true);
         return this.#open((out, error) => c.pen_module_create(this.#model, options, out, error));
       });
     }

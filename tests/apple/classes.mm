@@ -51,6 +51,12 @@ static int script(NSString* path) {
   CHECK([[[result items] objectAtIndex:6] isEqual:@"q7"]);
   CHECK(![module forward:@[ x ] error:&error] && says(error, "arguments of"));
   CHECK(![module forward:@[ [NSDate date] ] error:&error] && says(error, "an argument must be a PENTensor, NSNumber, NSString"));
+  NSMutableArray* itself = [NSMutableArray array];
+  [itself addObject:itself];
+  CHECK(![module forward:@[ itself ] error:&error] && says(error, "at most 200 levels"));
+  CHECK(![module forward:@[ @18446744073709551615ULL ] error:&error] &&
+        says(error, "at most 64 bits with its sign, got 18446744073709551615"));
+  [itself removeAllObjects];
   CHECK(![module runMethod:@"none" arguments:@[] error:&error] && says(error, "none"));
   CHECK(![module forward:@[] error:NULL]);
   CHECK(![PENTensor tensorWithData:[NSData data] shape:shape dataType:PENDataTypeFloat32 error:&error] && says(error, "expected 16 bytes"));

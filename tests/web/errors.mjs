@@ -26,6 +26,8 @@ const wrong = {
   file: () => Penlight.load(module, new Uint8Array(100)),
   cut: () => Penlight.load(module, pen.subarray(0, pen.length / 2)),
   verify: () => Penlight.load(module, Uint8Array.from(pen, (b, i) => (i === pen.length - 100 ? b ^ 1 : b)), { verify: true }),
+  limits: () => Penlight.load(module, pen, { maxSteps: -1 }),
+  memory: async () => (await Penlight.load(module, pen, { memoryLimit: 1000 })).run(image),
   address: () => Penlight.load("data:text/plain,none", pen),
 };
 const messages = {};

@@ -46,10 +46,13 @@ def node(script: Path, *arguments: object, given: str = "", last_words: str = ""
     return done.stdout
 
 
-def run(module: Path, pen: Path, calls: Sequence[tuple[str, Sequence[Any]]]) -> list[Any]:
+def run(module: Path, pen: Path, calls: Sequence[tuple[str, Sequence[Any]]], max_steps: int = 0) -> list[Any]:
     """Calls methods of one model, one after the other: each gives its result, or the text of its error."""
     written = [[method, [_written(a) for a in args]] for method, args in calls]
-    return [_read(result) for result in json.loads(node(HERE / "run.mjs", module, pen, given=json.dumps(written)))]
+    return [
+        _read(result)
+        for result in json.loads(node(HERE / "run.mjs", module, pen, max_steps, given=json.dumps(written)))
+    ]
 
 
 def _read(written: Any) -> Any:

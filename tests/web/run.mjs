@@ -1,4 +1,4 @@
-// node run.mjs MODULE MODEL: calls from stdin, [[method, [argument, …]], …], results to stdout; values as penlight/tools/serve.py
+// node run.mjs MODULE MODEL STEPS: calls from stdin, [[method, [argument, …]], …], results to stdout; values as penlight/tools/serve.py
 // writes them. What fails gives {"dict": [["error", message], …]}.
 import { readFileSync } from "node:fs";
 import { ARRAYS, Penlight } from "../../penlight/web/penlight.mjs";
@@ -21,8 +21,8 @@ function written(value) {
   return { tensor: { dtype, shape, base64: Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64") } };
 }
 
-const [module, file] = process.argv.slice(2);
-const model = await Penlight.load(readFileSync(module), readFileSync(file));
+const [module, file, steps] = process.argv.slice(2);
+const model = await Penlight.load(readFileSync(module), readFileSync(file), { maxSteps: Number(steps) });
 const results = JSON.parse(readFileSync(0, "utf8")).map(([method, inputs]) => {
   try {
     return written(model.runMethod(method, ...inputs.map(read)));

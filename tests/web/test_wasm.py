@@ -121,6 +121,8 @@ def test_errors_and_memory(mobilenet: Path) -> None:
         "file": ("format: ", "expected a .pen file"),
         "cut": ("format: ",),
         "verify": ("checksum: ",),
+        "limits": ("argument: maxSteps: expected 0 (no limit) or more, got -1",),
+        "memory": ("memory: ", "1000"),
         "address": ("another error: CompileError",),
         "closed": ("argument: this model was closed",),
     }.items():
@@ -201,6 +203,9 @@ def test_results_without_end(tmp_path: Path) -> None:
     assert "4194304 parts" in many["error"]
     assert "room for a result of 1099511627776 numbers" in expanded["error"]
     assert few == [[], []]
+    few, many = run(path, file, [("few", []), ("expanded", [])], max_steps=1000)
+    assert few == [[], []]
+    assert "at most 1000 steps" in many["error"]
     whole = file.read_bytes()
     for damage in (b'"argumentz"', b'*arguments"'):
         file.write_bytes(whole.replace(b'"arguments"', damage, 1))

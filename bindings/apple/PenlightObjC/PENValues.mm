@@ -21,6 +21,10 @@ void PENSetError(NSError** error, const penlight::Error& problem) {
   *error = [NSError errorWithDomain:PENErrorDomain code:problem.status userInfo:about];
 }
 
+static const int kDeepest = 200;  // levels, as in other languages
+
+static bool valueFromObject(id object, penlight::Value* value, std::string* problem, int depth);
+
 static penlight::Value number(NSNumber* given) {
   const char type = [given objCType][0];
   if (type == 'c' || type == 'B' || type == @encode(BOOL)[0]) return [given boolValue] != NO;  // BOOL is another type here and there
@@ -28,30 +32,40 @@ static penlight::Value number(NSNumber* given) {
   return int64_t([given longLongValue]);
 }
 
-static bool several(NSArray* objects, std::vector<penlight::Value>* made, std::string* problem) {
+static bool several(NSArray* objects, std::vector<penlight::Value>* made, std::string* problem, int depth) {
   for (id item in objects) {
     made->emplace_back();
-    if (!PENValueFromObject(item, &made->back(), problem)) return false;
+    if (!valueFromObject(item, &made->back(), problem, depth)) return false;
   }
   return true;
 }
 
-bool PENValueFromObject(id object, penlight::Value* value, std::string* problem) {
+bool PENValueFromObject(id object, penlight::Value* value, std::string* problem) { return valueFromObject(object, value, problem, 0); }
+
+static bool valueFromObject(id object, penlight::Value* value, std::string* problem, int depth) {
   std::vector<penlight::Value> items;
+  if (depth > kDeepest) {
+    *problem = "an argument: expected at most 200 levels, got more, or one that contains itself";
+    return false;
+  }
   if (object == nil || [object isKindOfClass:[NSNull class]]) {
     *value = penlight::Value();
   } else if ([object isKindOfClass:[PENTensor class]]) {
     *value = [static_cast<PENTensor*>(object) penlight];
   } else if ([object isKindOfClass:[NSNumber class]]) {
+    if ([object objCType][0] == 'Q' && [object unsignedLongLongValue] > INT64_MAX) {
+      *problem = "an argument: expected a whole number of at most 64 bits with its sign, got " + PENText([object stringValue]);
+      return false;
+    }
     *value = number(object);
   } else if ([object isKindOfClass:[NSString class]]) {
     *value = PENText(object);
   } else if ([object isKindOfClass:[NSArray class]]) {
-    if (!several(object, &items, problem)) return false;
+    if (!several(object, &items, problem, depth + 1)) return false;
     *value = penlight::Value::list(std::move(items));
   } else if ([object isKindOfClass:[PENTuple class]]) {
     PENTuple* tuple = object;
-    if (!several([tuple items], &items, problem)) return false;
+    if (!several([tuple items], &items, problem, depth + 1)) return false;
     std::vector<std::string> fields;
     for (NSString* field in [tuple fields]) fields.push_back(PENText(field));
     *value = penlight::Value::named_tuple(PENText([tuple type]), std::move(fields), std::move(items));
@@ -59,8 +73,8 @@ bool PENValueFromObject(id object, penlight::Value* value, std::string* problem)
     std::vector<std::pair<penlight::Value, penlight::Value>> entries;
     for (id key in static_cast<NSDictionary*>(object)) {
       entries.emplace_back();
-      if (!PENValueFromObject(key, &entries.back().first, problem) ||
-          !PENValueFromObject([static_cast<NSDictionary*>(object) objectForKey:key], &entries.back().second, problem))
+      if (!valueFromObject(key, &entries.back().first, problem, depth + 1) ||
+          !valueFromObject([static_cast<NSDictionary*>(object) objectForKey:key], &entries.back().second, problem, depth + 1))
         return false;
     }
     *value = penlight::Value::dict(std::move(entries));

@@ -64,13 +64,14 @@ bool row_major(const pen_tensor& tensor) {
 
 }  // namespace
 
-PEN_JAVA(int64_t, createModule, int64_t model, array device, int32_t threads, int64_t memory_limit, uint8_t f16) {
+PEN_JAVA(int64_t, createModule, int64_t model, array device, int32_t threads, int64_t memory_limit, int64_t max_steps, uint8_t f16) {
   Text where(e, device);
   if (!where) return 0;
   pen_module_options options = PEN_MODULE_OPTIONS;
   options.device = where;
   options.threads = threads;
   options.memory_limit = static_cast<uint64_t>(memory_limit);
+  options.max_steps = max_steps;
   options.f16 = f16;
   pen_module* module = nullptr;
   pen_error error = {};

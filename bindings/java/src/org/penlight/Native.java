@@ -114,7 +114,7 @@ final class Native {
   static native long arenaBytes(long session);
 
   // --- modules and values ---
-  static native long createModule(long model, byte[] device, int threads, long memoryLimit, boolean f16);
+  static native long createModule(long model, byte[] device, int threads, long memoryLimit, long maxSteps, boolean f16);
 
   static native void destroyModule(long module);
 

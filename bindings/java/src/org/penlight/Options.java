@@ -6,6 +6,7 @@ public final class Options {
   String device = "cpu";
   boolean f16;
   long memoryLimit;
+  long maxSteps;
 
   /** 0: one per core. */
   public Options threads(int count) {
@@ -29,6 +30,16 @@ public final class Options {
   /** Bytes of all memory for intermediate values, and of any one tensor; 0: no limit but the machine's. */
   public Options memoryLimit(long bytes) {
     memoryLimit = bytes;
+    return this;
+  }
+
+  /**
+   * Of interpreted methods, in one run: instructions, and elements that operators go through; 0: no limit. For models of unknown origin, whose
+   * code may have no end.
+   */
+  public Options maxSteps(long count) {
+    if (count < 0) throw new IllegalArgumentException("maxSteps: expected 0 (no limit) or more, got " + count);
+    maxSteps = count;
     return this;
   }
 }

@@ -76,6 +76,7 @@ public final class Session implements AutoCloseable {
   private final byte[] device;
   private final boolean f16;
   private final long memoryLimit;
+  private final long maxSteps;
   private ByteBuffer block; // its next results lie past its limit
   private int threads;
   private long seed;
@@ -89,6 +90,7 @@ public final class Session implements AutoCloseable {
     threads = options.threads;
     f16 = options.f16;
     memoryLimit = options.memoryLimit;
+    maxSteps = options.maxSteps;
     if (options.device.equals("cpu")) return;
     try { // a device that is not there, or lacks something, is told of now
       if (!planned.isEmpty()) planned(planned.contains("forward") ? "forward" : planned.get(0));
@@ -314,7 +316,7 @@ public final class Session implements AutoCloseable {
   private long module() {
     checkOpen();
     if (memory.module == 0) {
-      memory.module = Native.createModule(memory.model.pointer, device, threads, memoryLimit, f16);
+      memory.module = Native.createModule(memory.model.pointer, device, threads, memoryLimit, maxSteps, f16);
       Native.seedModule(memory.module, seed);
     }
     return memory.module;

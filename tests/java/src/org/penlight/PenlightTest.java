@@ -107,6 +107,16 @@ public class PenlightTest {
   }
 
   @Test
+  public void codeWithoutEnd() throws Exception {
+    try (Model model = Model.open(path("kinds.pen")); Session session = model.session(new Options().maxSteps(10000))) {
+      IValue row = IValue.from(Tensor.fromBlob(new float[10], new long[] {10}));
+      assertEquals(100, session.run("copies", row, IValue.from(100)).toTensorList().length);
+      fails(PenlightException.class, () -> session.run("copies", row, IValue.from(100000)), "at most 10000 steps");
+      fails(IllegalArgumentException.class, () -> new Options().maxSteps(-1), "expected 0 (no limit) or more");
+    }
+  }
+
+  @Test
   public void runInto() throws Exception {
     try (Model model = Model.open(path("classifier.pen")); Session session = model.session()) {
       Tensor y = Tensors.empty(DType.FLOAT32, 1, 10);
