@@ -37,6 +37,17 @@ def machine_memory() -> int:
     return max(min(found), 0)
 
 
+def free_memory() -> int:
+    """Bytes that may be taken now, without others being swapped or killed; 0: the system does not say."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return min(int(line.split()[1]) * 1024, machine_memory())
+    except (OSError, ValueError):
+        pass
+    return machine_memory()
+
+
 def chosen(memory_limit: int | None, max_steps: int | None) -> tuple[int, int]:
     """As the runtime takes them: 0 is no limit."""
     words = "0 (no limit) or more, or None for the default"

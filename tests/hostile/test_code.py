@@ -20,8 +20,9 @@ from torch import nn
 
 import penlight
 import penlight.bundles
+from penlight import limits
 from penlight.capture.quiet import quiet
-from penlight.capture.script import open_torchscript, torch_module
+from penlight.capture.script import machine, open_torchscript, torch_module
 from penlight.capture.script.clean_file import clean
 from penlight.capture.script.operators import plain_result
 from penlight.capture.source import SourceProgram
@@ -590,3 +591,63 @@ def test_files_before_1_4(data: bytes) -> None:
     """Whatever name the record with the code has."""
     with pytest.raises(UntrustedError, match="trust=True"):
         open_torchscript(data)
+
+
+class Doubles(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(40):
+            x = torch.cat([x, x])
+        return x.sum()
+
+
+class Keeps(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = [x]
+        for _ in range(1000):
+            made.append(torch.zeros([1000000]))
+        return torch.stack([m.sum() for m in made]).sum()
+
+
+class Asks(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + torch.ones([1 << 28]).sum()
+
+
+class Pads(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.conv1d(x.view(1, 1, -1), torch.ones([1, 1, 1]), padding=[1 << 27]).sum()
+
+
+class Repeats(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.repeat_interleave(x, torch.tensor([1 << 27, 1, 1, 1])).sum()
+
+
+@pytest.mark.parametrize("module", [Doubles, Asks, Pads, Repeats])
+def test_what_is_observed_takes_no_more_memory_than_is_free(
+    module: type[nn.Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """torch took it all: a few lines of a file ask for any amount, on inputs that are guessed or given."""
+    largest = 0
+    call = machine.call_torch
+
+    def watched(*args: Any) -> Any:
+        nonlocal largest
+        made = call(*args)
+        if isinstance(made, torch.Tensor) and type(made) is torch.Tensor:
+            largest = max(largest, made.numel() * made.element_size())
+        return made
+
+    monkeypatch.setattr(machine, "call_torch", watched)
+    monkeypatch.setattr(limits, "free_memory", lambda: 256 << 20)
+    with pytest.raises(CaptureError, match="fails on the example inputs"):  # the VM has limits too
+        penlight.optimize(saved(module()), (torch.ones(4),))
+    assert largest < 256 << 20
+
+
+def test_many_small_results_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    monkeypatch.setattr(limits, "free_memory", lambda: looks.append(1) or (256 << 20) - len(looks) * (32 << 20))
+    with pytest.raises(CaptureError, match="fails on the example inputs"):
+        penlight.optimize(saved(Keeps()), (torch.ones(4),))
+    assert 2 <= len(looks) <= 8

@@ -203,7 +203,7 @@ def test_results_without_end(tmp_path: Path) -> None:
     assert "4194304 parts" in many["error"]
     assert "room for a result of 1099511627776 numbers" in expanded["error"]
     assert few == [[], []]
-    few, many = run(path, file, [("few", []), ("expanded", [])], max_steps=1000)
+    few, many = run(path, file, [("few", []), ("many", [])], max_steps=1000)
     assert few == [[], []]
     assert "at most 1000 steps" in many["error"]
     whole = file.read_bytes()

@@ -21,6 +21,7 @@ from penlight.capture.export.tensors import TORCH_DTYPES
 from penlight.capture.script.operators import call_torch, plain_result
 from penlight.capture.script.plain_values import DTYPES, dtype_code, is_number
 from penlight.capture.script.quantized import Quantized
+from penlight.capture.script.room import Room
 from penlight.errors import CaptureError, UnsupportedError
 from penlight.ir.containers import _namedtuple
 from penlight.ir.script import Action, Const, Script, ScriptFunction
@@ -50,6 +51,7 @@ class ScriptMachine(nn.Module):
         super().__init__()
         self._script = (script,)
         self._observer = observer
+        self._room = None if observer is None else Room()
         self._owners: dict[int, tuple[nn.Module, str]] = {}  # id of a ScriptTensor -> its buffer
         self._values: dict[int, Any] = {}  # id of a container or object -> its one value here, so that sharing stays
         self._numbers: dict[int, Any] = {}  # id of a rank-0 constant -> its number
@@ -263,7 +265,11 @@ class ScriptMachine(nn.Module):
                 if name.startswith("upgrade::"):
                     raise UnavailableError(f"{full_name} is not planned")
                 try:
+                    if self._room is not None:
+                        self._room.check(name, lambda *given: call_torch(name, overload, list(given)), packed)
                     made = call_torch(name, overload, packed)
+                    if self._room is not None:
+                        self._room.note(made)
                 except CaptureError as e:
                     raise UnavailableError(str(e)) from None
         if results == 0:
