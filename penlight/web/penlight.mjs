@@ -44,7 +44,7 @@ class Memory {
   }
   /** Memory for the length of a call. */
   /** Options of a session or a module, which begin alike: their size, the device, one thread, memory; of a module, steps follow. */
-  options(at, { memoryLimit, maxSteps }, isModule) {
+  options(at, { memoryLimit = 0, maxSteps = 0 } = {}, isModule = false) {
     this.view.setUint32(at, OPTIONS_SIZE, true);
     this.view.setInt32(at + 8, 1, true);
     this.view.setBigUint64(at + 16, BigInt(memoryLimit), true);

@@ -71,8 +71,9 @@ def test_relatives(dtype: torch.dtype) -> None:
     each("outer", (n(3), n(5)), (n(3, 1), n(5)))
     each("inner", (n(2, 3, 4), n(5, 4)), (n(4), n()))
     each(
-        "tensordot", (n(2, 3, 4), n(4, 5, 3), [1, 2], [2, 0]), (n(2, 3), n(2, 3), [], []), (n(2, 3), n(2, 3), [0], [1])
-    )
+        "tensordot", (n(2, 3, 4), n(4, 5, 3), [1, 2], [2, 0]), (n(2, 3), n(2, 3), [], []), (n(2, 3), n(2, 3), [0], [1]),
+        (n(), n(), [0], [0]), (n(), n(1), [-1], [0])
+    )  # fmt: skip
     each("kron", (n(2, 3), n(4, 2)), (n(3), n(2, 2)))
     each("chain_matmul", ([n(2, 3), n(3, 4), n(4, 5)],))
     each("linalg_multi_dot", ([n(2, 3), n(3, 4), n(4, 5)],))

@@ -111,6 +111,7 @@ PEN_OP(tensordot, "[out]", "aten::tensordot(Tensor self, Tensor other, int[] dim
     PEN_TRY(dims_of(c, 2 + s, x.rank(), false, &over));
     int64_t order[kMaxRank], inner = 1, outer = 1, list[kMaxRank];
     int n = 0, count = c.ints(2 + s, list, kMaxRank);
+    if (count && x.rank() == 0) return c.fail("no dims of a tensor that has none", "%d", count);
     auto add = [&](bool contracted) {
       for (int i = 0; contracted && i < count; ++i) {
         int64_t d = list[i] < 0 ? list[i] + x.rank() : list[i];
