@@ -25,11 +25,19 @@ static const int kDeepest = 200;  // levels, as in other languages
 
 static bool valueFromObject(id object, penlight::Value* value, std::string* problem, int depth);
 
-static penlight::Value number(NSNumber* given) {
+static bool number(NSNumber* given, penlight::Value* value, std::string* problem) {
   const char type = [given objCType][0];
-  if (type == 'c' || type == 'B' || type == @encode(BOOL)[0]) return [given boolValue] != NO;  // BOOL is another type here and there
-  if (type == 'f' || type == 'd') return [given doubleValue];
-  return int64_t([given longLongValue]);
+  if (type == 'c' || type == 'B' || type == @encode(BOOL)[0]) {  // BOOL is another type here and there
+    *value = [given boolValue] != NO;
+  } else if (type == 'f' || type == 'd') {
+    *value = [given doubleValue];
+  } else if (type == 'Q' && [given unsignedLongLongValue] > INT64_MAX) {
+    *problem = "an argument: expected a whole number of at most 64 bits with its sign, got " + PENText([given stringValue]);
+    return false;
+  } else {
+    *value = int64_t([given longLongValue]);
+  }
+  return true;
 }
 
 static bool several(NSArray* objects, std::vector<penlight::Value>* made, std::string* problem, int depth) {
@@ -53,11 +61,7 @@ static bool valueFromObject(id object, penlight::Value* value, std::string* prob
   } else if ([object isKindOfClass:[PENTensor class]]) {
     *value = [static_cast<PENTensor*>(object) penlight];
   } else if ([object isKindOfClass:[NSNumber class]]) {
-    if ([object objCType][0] == 'Q' && [object unsignedLongLongValue] > INT64_MAX) {
-      *problem = "an argument: expected a whole number of at most 64 bits with its sign, got " + PENText([object stringValue]);
-      return false;
-    }
-    *value = number(object);
+    if (!number(object, value, problem)) return false;
   } else if ([object isKindOfClass:[NSString class]]) {
     *value = PENText(object);
   } else if ([object isKindOfClass:[NSArray class]]) {

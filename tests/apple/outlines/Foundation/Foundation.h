@@ -43,7 +43,7 @@ __attribute__((objc_root_class))
 - (instancetype)initWithBytes:(const void*)bytes length:(NSUInteger)length encoding:(NSUInteger)encoding;
 - (nullable NSData*)dataUsingEncoding:(NSUInteger)encoding;
 @end
-enum { NSUTF8StringEncoding = 4 };
+enum { NSUTF8StringEncoding = 4, NSISOLatin1StringEncoding = 5 };
 @interface NSConstantString : NSString
 @end
 @interface NSNumber : NSObject <NSCopying>
@@ -56,6 +56,8 @@ enum { NSUTF8StringEncoding = 4 };
 @property(readonly) float floatValue;
 @property(readonly) double doubleValue;
 @property(readonly) long long longLongValue;
+@property(readonly) unsigned long long unsignedLongLongValue;
+@property(readonly) NSString* stringValue;
 @end
 @interface NSNull : NSObject
 + (NSNull*)null;
