@@ -385,7 +385,7 @@ class Nested(nn.Module):
         return [[[x] * 1000] * 1000] * 1000
 
 
-@pytest.mark.parametrize("module", [HoldsItself, Nested])
+@pytest.mark.parametrize("module", [HoldsItself, pytest.param(Nested, marks=pytest.mark.slow)])
 def test_results_that_come_to_no_end(module: type[nn.Module], tmp_path: Path) -> None:
     """They are not walked, and torch does not run what is given for them."""
     with quiet():

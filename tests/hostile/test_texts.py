@@ -175,6 +175,7 @@ def _on_a_console(report: Report) -> str:
     return captured.get()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", [0, 1], ids=["planned", "interpreted"])
 def test_texts_that_are_not_utf8(
     which: int, tmp_path: Path, penlight_command: Penlight, monkeypatch: pytest.MonkeyPatch

@@ -501,7 +501,7 @@ PLANNED_CALLS = {
 }
 
 
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("what", PLANNED_CALLS)
 def test_ctrl_c_ends_planned_code(what: str, threads: int) -> None:
     call, x = PLANNED_CALLS[what]
@@ -536,6 +536,7 @@ except penlight.RunError as e:
 """
 
 
+@pytest.mark.slow
 def test_a_part_whose_plan_was_interrupted_is_asked_again(tmp_path: Path) -> None:
     """For arguments that it was not planned for: it said that this call was interrupted too, which ended the process."""
     path = tmp_path / "stale.py"  # TorchScript reads the source
