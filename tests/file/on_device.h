@@ -41,7 +41,16 @@ inline double distance(const pen_tensor& a, const pen_tensor& b) {
   return apart / fmax(largest, 1e-2);
 }
 
+// In a product of very large and very small numbers, the order decides whether it is 0, infinite or none.
+inline bool has_product(const pen_session* session) {
+  pen_step_profile p;
+  for (int i = 0; pen_session_step(session, i, &p) == PEN_OK; ++i)
+    if (strncmp(p.key, "prod.", 5) == 0 || strncmp(p.key, "cumprod.", 8) == 0) return true;
+  return false;
+}
+
 inline void compare(const pen_session* first, const pen_session* second) {
+  const bool numbers = !has_product(first);
   pen_tensor a, b;
   for (int i = 0; pen_session_output(first, i, &a) == PEN_OK; ++i) {
     char text[200];
@@ -52,7 +61,7 @@ inline void compare(const pen_session* first, const pen_session* second) {
       snprintf(text, sizeof text, "output %d: rank %d and %d, dtype %d and %d", i, a.rank, b.rank, a.dtype, b.dtype);
       return differ("another shape", first, text);
     }
-    if (a.dtype != PEN_F32 || !a.data || !b.data) continue;
+    if (a.dtype != PEN_F32 || !numbers || !a.data || !b.data) continue;
     ++counts.compared;
     const double apart = distance(a, b);
     if (apart > 2e-3) {

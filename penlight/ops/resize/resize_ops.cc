@@ -101,8 +101,9 @@ Status resize(Call& c, const Resize& r) {
       if (channels_last) g.channels(y);
     }
   } else {  // images first, then columns of whole planes
-    int64_t planes[] = {lead, x.dim(2), x.dim(3), x.dim(4)}, wide = r.size[1] * r.size[2], columns[] = {lead, 1, x.dim(2), wide},
-            size[] = {r.size[0], wide};
+    int64_t wide;
+    if (mul_overflows(r.size[1], r.size[2], &wide)) return c.out_of_memory();
+    int64_t planes[] = {lead, x.dim(2), x.dim(3), x.dim(4)}, columns[] = {lead, 1, x.dim(2), wide}, size[] = {r.size[0], wide};
     double scales[] = {r.scales[0], 0};
     y = add_step(&g, add_reshape(&g, y, dtype, planes), r, dtype, r.size + 1, r.scales + 1);
     y = rounded(add_step(&g, add_reshape(&g, y, dtype, columns), r, dtype, size, scales));
