@@ -25,7 +25,7 @@ inline std::map<std::string, std::vector<Field>> fields;  // by section
 struct Section_ {
   uint32_t record_size;
   Bytes bytes;
-  size_t count() const { return bytes.size() / record_size; }
+  size_t count() const { return record_size ? bytes.size() / record_size : 0; }
 };
 
 // By the four letters of their ids. Some twenty, and a mutation looks a hundred times: comparing numbers, one after the other, is fastest.
