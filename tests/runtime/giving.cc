@@ -122,17 +122,23 @@ static void run_inside() {
 }
 static void let_go_inside() { account_orphan(ours); }
 
+// A tensor without memory, which says when it is freed (on_tensor).
+static Value bare_tensor(Account* account) {
+  TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
+  CHECK(t);
+  t->refs = 1;
+  t->tag = Tag::tensor;
+  account_join(account, t);
+  return Value::own(t);
+}
+
 // A tensor's `release` that begins a run of the same module, or ends it, does not wait for itself.
 static void test_from_inside(void (*what)(void)) {
   ours = account_create(0, nullptr);
   CHECK(ours);
   begin(ours);
-  TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
-  CHECK(t);
-  t->refs = 1;
-  t->tag = Tag::tensor;
-  account_join(ours, t);
-  Value tensor = Value::own(t), outer = Value::own(list_create(4)), inner = Value::own(list_create(1)), cycle = Value::own(list_create(1));
+  Value tensor = bare_tensor(ours), outer = Value::own(list_create(4)), inner = Value::own(list_create(1)),
+        cycle = Value::own(list_create(1));
   CHECK(list_append(cycle.list(), cycle) && list_append(outer.list(), inner) && list_append(outer.list(), tensor));
   tensor = Value(), inner = Value(), cycle = Value();
   pen_value* value = box(outer);
@@ -171,12 +177,7 @@ static void test_letting_go_meanwhile() {
   Account* a = account_create(0, nullptr);
   CHECK(a);
   begin(a);
-  TensorObject* t = static_cast<TensorObject*>(calloc(1, sizeof(TensorObject)));
-  CHECK(t);
-  t->refs = 1;
-  t->tag = Tag::tensor;
-  account_join(a, t);
-  Value tensor = Value::own(t), list = Value::own(list_create(2)), inner = Value::own(list_create(1)), cycle = Value::own(list_create(1));
+  Value tensor = bare_tensor(a), list = Value::own(list_create(2)), inner = Value::own(list_create(1)), cycle = Value::own(list_create(1));
   CHECK(list_append(cycle.list(), cycle) && list_append(list.list(), inner) && list_append(list.list(), tensor));
   slots[0] = box(list);
   tensor = Value(), list = Value(), inner = Value(), cycle = Value();
