@@ -9,12 +9,12 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penlight.errors import CaptureError, LoadError, RunError
+from penlight.errors import CaptureError, RunError
 from penlight.ir.script import Bundle
 from penlight.ir.values import Quantizer, ScriptTensor, Storage
 
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from penlight.ir.script import Script
 
 Calls = Mapping[str, Sequence[tuple[Any, ...]]]  # arguments by method
+Info = Mapping[str, list[str]]  # what is said of each, by method
+Results = Callable[[Calls, Info], "list[Bundle]"]
 ORDER_FACTOR = 32  # by how much rounding may grow if sums are taken in another order
 MAX_STEPS = 10_000_000  # instructions that a file may take to make its inputs
-# And a run on them: a minute of loops over small tensors, and some passes over all weights for each of some hundred inputs.
+# A run in the VM: a minute of loops over small tensors, and some passes over all weights for each of some hundred inputs.
 RUN_STEPS, RUN_STEPS_PER_BYTE, RUN_STEPS_PER_INPUT_BYTE = 1 << 28, 16, 256
 FLOOR = 1e-6  # of the largest result: below this f32 tells no difference
 UNKNOWN = 1e-4  # of the largest result, where f64 cannot be tried
@@ -46,9 +48,9 @@ def bundles_of_module(script: torch.jit.ScriptModule) -> list[Bundle]:
     return with_results(script, inputs, {name: list(about["info"]) for name, about in info.items()})
 
 
-def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[], Any] = lambda: None) -> list[Bundle]:
+def bundles_of_file(program: LiteProgram | SourceProgram, results: Results | None = None) -> list[Bundle]:
     """The inputs that a .ptl or a .pt carries, by running the methods that give them, in the VM, which only computes. What they should give is
-    not in such a file: `original` gives the model in torch, which tells, or None."""
+    not in such a file: `results` tells."""
     if "get_all_bundled_inputs" not in program.methods:
         return []
     from penlight.capture.lite.program import LiteProgram
@@ -56,9 +58,9 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
     from penlight.model import Model
 
     try:
-        script = to_script(program) if isinstance(program, LiteProgram) else program.script()
-        image = _image(script)
-        model = Model(image, max_steps=MAX_STEPS)
+        model = Model(
+            _image(to_script(program) if isinstance(program, LiteProgram) else program.script()), max_steps=MAX_STEPS
+        )
         inputs = {"forward": model.run_method("get_all_bundled_inputs")}
         info: dict[str, Any] = {}
         if "get_bundled_inputs_functions_and_info" in program.methods:
@@ -70,60 +72,43 @@ def bundles_of_file(program: LiteProgram | SourceProgram, original: Callable[[],
         # an operator that makes the inputs is missing: the methods stay, and say so when they are called; or the file's methods of these
         # names give something else
         return []
-    module = original() if found and _ends_on(image, inputs) else None
-    if module is None:
-        return found
+    return found if results is None or not found else results(inputs, known)
+
+
+def with_torch_results(program: SourceProgram, inputs: Calls, info: Info, say: Callable[[str], None]) -> list[Bundle]:
+    """What torch gives for the inputs, where it may open the file: apart, as torch comes to no end where the file's code has none. Of a file
+    that is trusted here, where its operators are."""
+    from penlight.apart import ApartError, apart
+    from penlight.capture.script import torch_file
+
+    made = with_results(None, inputs, info)
+    given = {name: [bundle.args for bundle in made if bundle.method == name] for name in inputs}
+    file = torch_file(program) if made else None
+    if file is None:
+        return made
+    try:
+        if program.trust:
+            return _results_of_file(file, given, info)
+        work = len(made) * (len(file) + sum(_bytes(bundle.args) for bundle in made))
+        return apart(_results_of_file, file, given, info, work=work)  # type: ignore[no-any-return]
+    except (ApartError, RuntimeError) as e:
+        say(f"what torch gives for the bundled inputs is not known: {e}")
+        return made
+
+
+def _results_of_file(file: bytes, inputs: Calls, info: Info) -> list[Bundle]:
+    import torch
+
     from penlight.capture.script.machine import torch_value
 
-    calls = {name: [torch_value(stored(args)) for args in rows] for name, rows in inputs.items()}
-    return with_results(module, calls, known, may_loop=_may_loop(script))
+    module = torch.jit.load(io.BytesIO(file), map_location="cpu")
+    return with_results(module, {name: [torch_value(args) for args in rows] for name, rows in inputs.items()}, info)
 
 
-def _ends_on(image: np.ndarray, inputs: Calls) -> bool:
-    """Whether the VM comes to the end of all calls and of what they give, within its limits: torch has none, Ctrl-C does not end it, and it
-    writes out a list that contains itself until its stack is over. Each call finds the state that the file says, as in torch."""
-    from penlight.model import Model
-
-    model = Model(image, max_steps=max(_steps(image, args) for rows in inputs.values() for args in rows))
-    try:
-        for name, rows in inputs.items():
-            for args in rows:
-                model.reset()
-                model.run_method(name, *copy.deepcopy(args))
-    except RunError:
-        return False
-    return True
-
-
-def may_loop(program: SourceProgram) -> bool:
-    """Whether its code may take another number of steps in another run: it has loops."""
-    return _may_loop(program.script())
-
-
-def _may_loop(script: Script) -> bool:
-    return any(
-        a.op == "loop" or (a.op in ("jump", "branch") and a.target <= at) or a.op in ("call", "call_method")
-        for f in script.functions.values()
-        for at, a in enumerate(f.code)
-    )
-
-
-def _steps(image: np.ndarray, args: Sequence[Any]) -> int:
-    """In proportion to what a run computes with, as large models go through all weights for each of their inputs."""
-    given = sum(arg.nbytes for arg in args if isinstance(getattr(arg, "nbytes", None), int))
-    return RUN_STEPS + RUN_STEPS_PER_BYTE * image.nbytes + RUN_STEPS_PER_INPUT_BYTE * given
-
-
-def ends_on(program: SourceProgram, inputs: Calls) -> bool:
-    """Whether code of a file comes to the end of calls that its user gives."""
-    try:
-        return _ends_on(_image(program.script()), inputs)
-    except (CaptureError, LoadError):  # what is wrong with it is told where it is compiled
-        return False
-
-
-class _EndlessError(Exception):
-    """The VM does not come to the end of a call that torch was to run."""
+def _bytes(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(_bytes, value)) if isinstance(value, (list, tuple)) else getattr(value, "nbytes", 0)
 
 
 def check_run(script: Script, args: tuple[Any, ...]) -> None:
@@ -133,7 +118,9 @@ def check_run(script: Script, args: tuple[Any, ...]) -> None:
 
     if all(name in operators() for name in script.operators):
         image = _image(script)
-        Model(image, max_steps=_steps(image, args)).run_method("forward", *args)
+        given = sum(arg.nbytes for arg in args if isinstance(getattr(arg, "nbytes", None), int))
+        most = RUN_STEPS + RUN_STEPS_PER_BYTE * image.nbytes + RUN_STEPS_PER_INPUT_BYTE * given
+        Model(image, max_steps=most).run_method("forward", *args)
 
 
 def _image(script: Script) -> np.ndarray:
@@ -144,11 +131,8 @@ def _image(script: Script) -> np.ndarray:
     return to_array(Program({}, {}, script))
 
 
-def with_results(
-    model: Any, inputs: Calls, info: Mapping[str, list[str]] | None = None, may_loop: bool = False
-) -> list[Bundle]:
-    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown. `may_loop`: only
-    where the VM comes to the end of each run, too."""
+def with_results(model: Any, inputs: Calls, info: Info | None = None) -> list[Bundle]:
+    """Runs each call through the model, which is in eval mode, to learn the results and the tolerance; None: they stay unknown."""
     made = []
     for method, calls in inputs.items():
         told = (info or {}).get(method, [])
@@ -159,21 +143,17 @@ def with_results(
                 )
             bundle = Bundle(method, stored(args), info=told[i] if i < len(told) else "")
             if model is not None:
-                with suppress(_EndlessError):
-                    outputs, bundle.absolute = _run(model, method, args, may_loop)
-                    bundle.outputs, bundle.has_outputs = stored(outputs), True
+                outputs, bundle.absolute = _run(model, method, args)
+                bundle.outputs, bundle.has_outputs = stored(outputs), True
             made.append(bundle)
     return made
 
 
-def _run(model: Any, method: str, args: tuple[Any, ...], may_loop: bool) -> tuple[Any, float]:
+def _run(model: Any, method: str, args: tuple[Any, ...]) -> tuple[Any, float]:
     """What a method gives, and by how much another engine may be off."""
     import torch
 
     def call(module: Any, arguments: tuple[Any, ...]) -> Any:
-        # As it is now: code may ask whether it is trained, and of which dtype its input is.
-        if may_loop and not _ends_on(_image(_script_of(module)), {method: [arguments]}):
-            raise _EndlessError
         with torch.no_grad(), redirect_stdout(io.StringIO()):  # what code prints may come from a file
             return getattr(module, method)(*copy.deepcopy(arguments))
 
@@ -194,12 +174,6 @@ def _run(model: Any, method: str, args: tuple[Any, ...], may_loop: bool) -> tupl
     except Exception:  # code that asks for f32 by name, or shapes that follow from rounded values
         return outputs, UNKNOWN * scale
     return outputs, ORDER_FACTOR * lost + FLOOR * scale
-
-
-def _script_of(module: Any) -> Script:
-    from penlight.capture.script.torchscript import script_of
-
-    return script_of(module)
 
 
 def _operators(model: Any) -> list[str]:

@@ -81,7 +81,7 @@ def compile_model(
     with reading(read_budget):
         opened = open_source(source, trust)
         carried = carried_files(source, opened)
-        bundles = carried_bundles(opened)
+        bundles = carried_bundles(opened, say)
         say("capturing the model")
         with _blamed(opened):
             program = capture(
@@ -89,7 +89,7 @@ def compile_model(
             )  # fmt: skip
     _check_operators(program, allow_missing, say)
     _check_interpreted(program, strict, given=example_inputs is not None or bool(kwargs))
-    program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {})]
+    program.bundles = [*bundles, *_bundles_given(opened, bundled_inputs or {}, say)]
     described = {"name": _name(source), "backend": ",".join(backends), **carried, **(metadata or {})}
     program.metadata.update(described)
     with _blamed(opened):
@@ -168,14 +168,16 @@ def open_source(source: Any, trust: bool = False) -> Any:
     return open_file(source, file_kind(source), trust)
 
 
-def carried_bundles(opened: Any) -> list[Bundle]:
+def carried_bundles(opened: Any, say: Say) -> list[Bundle]:
     """The bundled inputs that come with a model."""
-    from penlight.bundles import bundles_of_file, bundles_of_module
+    from penlight.bundles import bundles_of_file, bundles_of_module, with_torch_results
     from penlight.capture.lite.program import LiteProgram
     from penlight.capture.source import SourceProgram
 
-    if isinstance(opened, (LiteProgram, SourceProgram)):
-        return bundles_of_file(opened, partial(_original, opened))
+    if isinstance(opened, LiteProgram):
+        return bundles_of_file(opened)
+    if isinstance(opened, SourceProgram):
+        return bundles_of_file(opened, partial(with_torch_results, opened, say=say))
     return bundles_of_module(opened) if hasattr(opened, "get_all_bundled_inputs") else []
 
 
@@ -195,25 +197,13 @@ def carried_files(source: Any, opened: Any) -> dict[str, Any]:
     return {EXTRA_FILES: stored_files(found)} if found else {}
 
 
-def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Bundle]:
-    from penlight.bundles import ends_on, may_loop, with_results
-    from penlight.capture.source import SourceProgram
-
-    made, is_file = with_results(None, inputs), isinstance(opened, SourceProgram)
-    if not made or (is_file and not ends_on(opened, inputs)):
-        return made
-    original = _original(opened)
-    return made if original is None else with_results(original, inputs, may_loop=is_file and may_loop(opened))
-
-
-def _original(opened: Any, must: bool = False) -> Any:
-    """The model in torch, which knows the results of bundled inputs; None where torch cannot run it. `must`: an error where it may not."""
-    from penlight.capture.script import torch_module
+def _bundles_given(opened: Any, inputs: Mapping[str, Sequence[tuple[Any, ...]]], say: Say) -> list[Bundle]:
+    from penlight.bundles import with_results, with_torch_results
     from penlight.capture.source import SourceProgram
 
     if isinstance(opened, SourceProgram):
-        return torch_module(opened, must)
-    return opened if callable(opened) else None
+        return with_torch_results(opened, inputs, {}, say)
+    return with_results(opened if callable(opened) else None, inputs)
 
 
 def _name(source: Any) -> str:

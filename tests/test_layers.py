@@ -21,7 +21,7 @@ LAYERS = [
     ["lower"],
     ["file"],
     ["_runtime", "tensor", "vm_module", "model", "agreement"],
-    ["bundles", "compile", "quantizer"],
+    ["apart", "bundles", "compile", "quantizer"],
     ["__init__"],
     ["functional"],  # models of one operator
     ["build"],  # libraries; what they compute is compared with the model here

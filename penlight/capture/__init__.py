@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penlight.capture.lite.program import LiteProgram
-from penlight.capture.script import capture_script, open_torchscript
+from penlight.capture.script import capture_script
 from penlight.capture.source import SourceProgram
 from penlight.errors import CaptureError
 from penlight.file_kinds import WORDS, file_kind
@@ -97,7 +97,7 @@ def open_file(source: str | os.PathLike[str] | bytes, kind: str, trust: bool = F
 
         return read(source)
     if kind == "torchscript":
-        return open_torchscript(source, trust)
+        return SourceProgram(source, trust)
     if kind == "exported":
         from penlight.capture.export.pt2_file import open_exported
         from penlight.capture.lite.read import opened

@@ -62,7 +62,6 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     if file_kind(source) == "pen":
         return penlight.load(source, device=device)
     from penlight.capture.script import torch_module
-    from penlight.capture.source import SourceProgram
     from penlight.compile import carried_files, compile_model, open_source
     from penlight.file.writer import to_array
     from penlight.model import Model
@@ -71,10 +70,7 @@ def _model(f: File | bytes, map_location: Any = None) -> Model:
     opened: Any
     if file_kind(source) == "torchscript":
         opened = open_source(source)
-        if isinstance(opened, SourceProgram):
-            methods, module = list(opened.methods), torch_module(opened)
-        else:  # of PyTorch before 1.4
-            methods, module = [name for name in opened._c._method_names() if not name.startswith("__")], opened
+        methods, module = list(opened.methods), torch_module(opened)
         operators = sorted(torch_names(module) if module is not None else opened.script().operators)
     else:
         opened = _program(source)

@@ -184,14 +184,13 @@ def _against_torch(
 ) -> list[Comparison]:
     from penlight.tools.torch_values import torch_values
 
-    outputs, values = torch_values(source, method, call, bool(layers), trust)
+    named, values = torch_values(source, method, call, bool(layers), trust)
     made = []
     for device, ran in runs.items():
         rows = []
         for layer, array in zip(layers, ran.layers, strict=True):
             near = _nearest(layer.name, array, values, tolerance)
             rows.append(Row(layer.key, layer.source, near and near[0], near[1] if near else ""))
-        named = leaves(outputs)
         if len(named) != len(ran.outputs):
             raise click.ClickException(
                 f"{source} gives {len(named)} values, the .pen file {len(ran.outputs)}: not the same model"

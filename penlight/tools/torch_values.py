@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from penlight.agreement import Call
+from penlight.agreement import Call, leaves
+from penlight.apart import ApartError, apart
+
+Values: TypeAlias = tuple[list[tuple[str, Any]], list[tuple[str, np.ndarray]]]
 
 
 class _Recorder(TorchDispatchMode):
@@ -30,28 +34,41 @@ class _Recorder(TorchDispatchMode):
         return result
 
 
-def torch_values(
-    source: Path, method: str, call: Call, layers: bool, trust: bool = False
-) -> tuple[Any, list[tuple[str, np.ndarray]]]:
-    """The model's outputs, and with `layers` all values in between, by operator."""
-    from penlight.compile import _original, open_source
+def torch_values(source: Path, method: str, call: Call, layers: bool, trust: bool = False) -> Values:
+    """The model's outputs by name, and with `layers` all values in between, by operator. What a file's own code computes is run apart."""
+    from penlight.capture.script import torch_file
+    from penlight.capture.source import SourceProgram
+    from penlight.compile import open_source
 
     opened = open_source(source, trust)
     if isinstance(opened, torch.export.ExportedProgram):
-        opened = opened.module()
-    module = _original(opened, must=True)
-    if module is None:
+        return _values(opened.module(), method, call, layers)
+    file = torch_file(opened, must=True) if isinstance(opened, SourceProgram) else None
+    if file is None:
         raise click.ClickException(f"{source}: torch cannot run it, so there is nothing to compare with")
+    if trust:
+        return _values_of_file(file, method, call, layers)
+    try:
+        return apart(_values_of_file, file, method, call, layers, work=len(file))  # type: ignore[no-any-return]
+    except ApartError as e:
+        raise click.ClickException(f"{source}: torch does not tell what it gives: {e}") from None
+
+
+def _values_of_file(file: bytes, method: str, call: Call, layers: bool) -> Values:
+    return _values(torch.jit.load(io.BytesIO(file), map_location="cpu"), method, call, layers)
+
+
+def _values(module: Any, method: str, call: Call, layers: bool) -> Values:
     run = module if method == "forward" else getattr(module, method)
     args = [_as_torch(a) for a in call[0]]
     kwargs = {name: _as_torch(a) for name, a in call[1].items()}
     recorder = _Recorder()
     with torch.no_grad(), torch.jit.optimized_execution(False):
         if not layers:
-            return run(*args, **kwargs), []
+            return leaves(run(*args, **kwargs)), []
         with recorder:
             outputs = run(*args, **kwargs)
-    return outputs, recorder.values
+    return leaves(outputs), recorder.values
 
 
 def _as_torch(value: Any) -> Any:

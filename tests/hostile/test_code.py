@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import enum
 import io
-import json
 import subprocess
 import sys
 import zipfile
@@ -19,15 +18,16 @@ import torch
 from torch import nn
 
 import penlight
+import penlight.apart
 import penlight.bundles
 from penlight import limits
 from penlight.capture.quiet import quiet
-from penlight.capture.script import machine, open_torchscript, torch_module
+from penlight.capture.script import machine, torch_module
 from penlight.capture.script.clean_file import clean
 from penlight.capture.script.operators import plain_result
 from penlight.capture.source import SourceProgram
 from penlight.capture.source.computes import NotPlainError, check_texts
-from penlight.errors import CaptureError, PenlightError, UntrustedError
+from penlight.errors import CaptureError, InterpretedWarning, PenlightError, UntrustedError
 from tests.tools.call import Penlight
 
 Records = dict[str, bytes]
@@ -328,6 +328,15 @@ def test_ordinary_files_go_to_torch(module: Callable[[], nn.Module]) -> None:
     assert torch_module(SourceProgram(saved(module()))) is not None
 
 
+def with_bundled(module: nn.Module, *inputs: torch.Tensor) -> bytes:
+    import torch.utils.bundled_inputs as bundled
+
+    with quiet():
+        script = torch.jit.script(module.eval())
+        bundled.augment_model_with_bundled_inputs(script, [inputs])
+        return script.save_to_buffer()  # type: ignore[no-any-return]
+
+
 def test_quantized_files_go_to_torch() -> None:
     module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval(), {nn.Linear})
     found = torch_module(SourceProgram(saved(module)))
@@ -336,24 +345,16 @@ def test_quantized_files_go_to_torch() -> None:
     torch.testing.assert_close(found(x), module(x))
 
 
-def test_bundled_inputs_go_to_torch(tmp_path: Path) -> None:
-    import torch.utils.bundled_inputs as bundled
-
-    with quiet():
-        script = torch.jit.script(Adds().eval())
-        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
-        torch.jit.save(script, str(tmp_path / "m.pt"))
-    (bundle,) = penlight.optimize(tmp_path / "m.pt").bundled_inputs()
+def test_bundled_inputs_go_to_torch() -> None:
+    (bundle,) = penlight.optimize(with_bundled(Adds(), torch.rand(3))).bundled_inputs()
     assert bundle.has_outputs
 
 
-def test_large_models_have_more_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In proportion to their weights and inputs: with a number for all, results of the largest were not known."""
+def test_large_models_have_more_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In proportion to their weights and inputs."""
     monkeypatch.setattr(penlight.bundles, "RUN_STEPS", 1 << 10)
     module = nn.Sequential(*[nn.Conv2d(16, 16, 3, padding=1) for _ in range(8)])
-    (tmp_path / "m.pt").write_bytes(saved(module))
-    model = penlight.optimize(tmp_path / "m.pt", bundled_inputs={"forward": [(torch.rand(2, 16, 20, 20),)]})
-    assert model.bundled_inputs()[0].has_outputs
+    penlight.bundles.check_run(SourceProgram(saved(module)).script(), (torch.rand(2, 16, 20, 20),))
 
 
 class HoldsItself(nn.Module):
@@ -363,19 +364,15 @@ class HoldsItself(nn.Module):
         return made
 
 
-def test_bundled_inputs_whose_results_come_to_no_end(tmp_path: Path) -> None:
-    """torch writes them out, until its stack is over."""
-    import torch.utils.bundled_inputs as bundled
-
-    with quiet():
-        script = torch.jit.script(HoldsItself().eval())
-        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
-        torch.jit.save(script, str(tmp_path / "m.pt"))
-    code = "import sys, penlight; print(penlight.optimize(sys.argv[1]).bundled_inputs()[0].has_outputs)"
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "m.pt"], capture_output=True, text=True, timeout=100, check=False
+def test_bundled_inputs_whose_results_come_to_no_end() -> None:
+    """torch writes them out, until its stack is over: in a process of its own."""
+    said: list[str] = []
+    (bundle,) = penlight.optimize(with_bundled(HoldsItself(), torch.rand(3)), progress=said.append).bundled_inputs()
+    assert not bundle.has_outputs
+    assert any(
+        line.startswith("what torch gives for the bundled inputs is not known: its process ended with signal 11")
+        for line in said
     )
-    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr[-2000:]
 
 
 class Nested(nn.Module):
@@ -386,26 +383,20 @@ class Nested(nn.Module):
 
 
 @pytest.mark.parametrize("module", [HoldsItself, pytest.param(Nested, marks=pytest.mark.slow)])
-def test_results_that_come_to_no_end(module: type[nn.Module], tmp_path: Path) -> None:
-    """They are not walked, and torch does not run what is given for them."""
-    with quiet():
-        torch.jit.save(torch.jit.script(module().eval()), str(tmp_path / "m.pt"))
-    code = (
-        "import sys, penlight, torch; x = torch.rand(3); given = {'forward': [(x,)]};"
-        "m = penlight.optimize(sys.argv[1], (x,), bundled_inputs=given); print(m.bundled_inputs()[0].has_outputs)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, tmp_path / "m.pt"], capture_output=True, text=True, timeout=100, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "False\n"), done.stderr[-2000:]
-    assert "or contains itself, which plans do not give" in done.stderr
+def test_results_that_come_to_no_end(module: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not walked, and torch does not give them."""
+    monkeypatch.setattr(penlight.apart, "SECONDS", 8.0)
+    x = torch.rand(3)
+    with pytest.warns(InterpretedWarning, match="or contains itself, which plans do not give"):
+        model = penlight.optimize(saved(module()), (x,), bundled_inputs={"forward": [(x,)]})
+    assert not model.bundled_inputs()[0].has_outputs
 
 
 class EndlessLoop(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y = torch.full([3], 0.5)
-        while bool(y.sum() < 10.0):
-            y = y * 1
+        while bool(y.sum() > -1.0):
+            y = y.sigmoid()
         return x + y
 
 
@@ -424,22 +415,6 @@ class EndlessInDouble(nn.Module):
             while bool(x.sum() > -1.0):
                 x = x.sigmoid()
         return x + 1
-
-
-class EndlessAtFirst(nn.Module):
-    """The second inputs, where they are the first that the model sees: torch runs each on a copy."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.count += 1
-        y = x
-        if float(x[0]) == 2.0 and self.count == 1:
-            while bool(y.sum() > -1.0):
-                y = y.sigmoid()
-        return y + 1
 
 
 class EndlessCopy(nn.Module):
@@ -478,33 +453,34 @@ COMPILES = """
 import sys, torch, penlight, penlight.bundles
 from penlight.capture.script import machine
 machine._MAX_ACTIONS, penlight.bundles.RUN_STEPS = 10_000, 1 << 20  # which would take a minute
-for path in sys.argv[1:]:
-    for inputs in (None, (torch.ones(3),)):
-        try:
-            penlight.optimize(path, inputs, bundled_inputs={} if inputs is None else {"forward": [inputs]})
-        except penlight.CaptureError as e:
-            assert "fails on the example inputs" in str(e), (path, e)
+for inputs in (None, (torch.ones(3),)):
+    try:
+        penlight.optimize(sys.argv[1], inputs)
+    except penlight.CaptureError as e:
+        assert "fails on the example inputs" in str(e), e
 print("ended")
 """
 
 
 @pytest.mark.parametrize(
-    "endless",
-    [EndlessLoop, EndlessPolynomial, EndlessInDouble, EndlessAtFirst, EndlessCopy, EndlessNumber],
-    ids=lambda e: e.__name__,
+    "endless", [EndlessLoop, EndlessPolynomial, EndlessCopy, EndlessNumber], ids=lambda e: e.__name__
 )
-def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path) -> None:
-    """Neither for what bundled inputs give, nor to ask whether examples are right. In a process of its own: it would not end."""
-    import torch.utils.bundled_inputs as bundled
-
-    (tmp_path / "plain.pt").write_bytes(saved(endless()))
-    with quiet():
-        script = torch.jit.script(endless().eval())
-        bundled.augment_model_with_bundled_inputs(script, [(torch.ones(3),), (torch.full((3,), 2.0),)])
-        torch.jit.save(script, str(tmp_path / "bundled.pt"))
-    call = [sys.executable, "-W", "ignore", "-c", COMPILES, str(tmp_path / "bundled.pt"), str(tmp_path / "plain.pt")]
+def test_nothing_without_end_is_captured(endless: type[nn.Module], tmp_path: Path) -> None:
+    """Nor asked of torch, whether examples are right. In a process of its own: it would not end."""
+    (tmp_path / "m.pt").write_bytes(saved(endless()))
+    call = [sys.executable, "-W", "ignore", "-c", COMPILES, str(tmp_path / "m.pt")]
     ended = subprocess.run(call, capture_output=True, text=True, timeout=120)
     assert ended.stdout == "ended\n", ended.stderr
+
+
+@pytest.mark.parametrize("endless", [EndlessLoop, EndlessInDouble], ids=lambda e: e.__name__)
+def test_torch_runs_nothing_without_end(endless: type[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    """To learn what bundled inputs give: it has a minute."""
+    monkeypatch.setattr(penlight.apart, "SECONDS", 8.0)
+    said: list[str] = []
+    model = penlight.optimize(with_bundled(endless(), torch.ones(3)), plan=False, progress=said.append)
+    assert not model.bundled_inputs()[0].has_outputs
+    assert any("not known: it came to no end within 8 seconds" in line for line in said)
 
 
 @pytest.mark.parametrize(
@@ -536,14 +512,7 @@ class Says(nn.Module):
 
 def test_nothing_of_a_file_is_printed_while_it_is_compiled(capfd: pytest.CaptureFixture[str]) -> None:
     """torch runs it to learn what its bundled inputs give."""
-    import torch.utils.bundled_inputs as bundled
-
-    with quiet():
-        script = torch.jit.script(Says().eval())
-        bundled.augment_model_with_bundled_inputs(script, [(torch.rand(3),)])
-        stream = io.BytesIO()
-        torch.jit.save(script, stream)
-    (bundle,) = penlight.optimize(stream.getvalue()).bundled_inputs()
+    (bundle,) = penlight.optimize(with_bundled(Says(), torch.rand(3))).bundled_inputs()
     assert bundle.has_outputs
     assert "hello" not in "".join(capfd.readouterr())
 
@@ -567,30 +536,12 @@ def test_a_weight_is_no_bias() -> None:
         penlight.optimize(packed(records), (torch.rand(1, 2, 6, 6),))
 
 
-# ---- before 1.4 ----
-def _legacy(code: bytes, **module: Any) -> bytes:
-    main = {"name": "M", "torchscriptArena": {"key": "odd/m.txt"}, **module}
-    table = {
-        "producerName": "pytorch",
-        "protoVersion": "5",
-        "mainModule": {"name": "N", "submodules": [main]},
-        "tensors": [],
-    }
-    return packed({"model.json": json.dumps(table).encode(), "attributes.pkl": b"\x80\x02).", "odd/m.txt": code})
-
-
-@pytest.mark.parametrize(
-    "data",
-    [
-        _legacy(b'def forward(self,\n    x: Tensor) -> Tensor:\n  getattr(ops.aten, "\\163ave")(7, "x")\n  return x\n'),
-        _legacy(b"def __setstate__(self,\n    x: int) -> None:\n  return None\n"),
-        _legacy(b"", getStateAttributeId="0"), _legacy(b"", get_state_attribute_id=0),
-    ],
-)  # fmt: skip
-def test_files_before_1_4(data: bytes) -> None:
-    """Whatever name the record with the code has."""
-    with pytest.raises(UntrustedError, match="trust=True"):
-        open_torchscript(data)
+def test_files_before_1_4() -> None:
+    """torch does not open them either."""
+    with pytest.raises(CaptureError, match=r"before 1\.4, .* torch\.jit\.save"):
+        penlight.optimize(
+            packed({"model.json": b"{}", "attributes.pkl": b"\x80\x02).", "code/m.py": b"", "version": b"1"})
+        )
 
 
 class Doubles(nn.Module):

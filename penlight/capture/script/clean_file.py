@@ -7,25 +7,18 @@ reads are left out (torch unpickles some of them), and so are names that differ 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from penlight.archive import Archive
 from penlight.capture.lite.read import objects_in
 from penlight.capture.source import SourceProgram
 from penlight.capture.source.computes import NotPlainError, check_texts
 from penlight.capture.trust import is_packed_class, untrusted
-from penlight.errors import CaptureError
 
 _READ = re.compile(
     r"(data|constants)\.pkl|(data|constants)/.*|code/.*\.py|\.data/[a-z_]+|version|byteorder|\.[a-z_]+", re.DOTALL
 )
-_ARENA = ("torchscriptArena", "torchscript_arena")
-_DEBUG = ("torchscriptDebugArena", "torchscript_debug_arena")
-_STATE = ("getStateAttributeId", "get_state_attribute_id")
-_MAX_DEPTH = 100
 
 
 def clean(program: SourceProgram) -> bytes:
@@ -43,53 +36,11 @@ def clean(program: SourceProgram) -> bytes:
     return archive.packed({name: archive.read(name) for name in names})
 
 
-def clean_legacy(archive: Archive, file: str) -> bytes:
-    """The same of a file of PyTorch before 1.4. Only torch reads its pickles, so nothing in it may run while they are read."""
-    table = _json(archive.read("model.json"), file)
-    code: list[str] = []
-    _walk(table, code, file, 0)
-    code += [name for name in archive.records if name.endswith(".py")]
-    code = list(dict.fromkeys(code))
-    _check_code(archive, code, file, may_restore=False)
-    if "attributes.pkl" in archive and b"classes" in archive.read("attributes.pkl"):
-        raise untrusted(f"{file}: attributes.pkl may have objects that are made by code of torch or of an extension")
-    records = {name: archive.read(name) for name in archive.records if not name.endswith(".debug_pkl")}
-    return archive.packed(records | {"model.json": json.dumps(table).encode()})
-
-
-def _check_code(archive: Archive, names: Iterable[str], file: str, may_restore: bool = True) -> None:
+def _check_code(archive: Archive, names: Iterable[str], file: str) -> None:
     texts = {name: archive.read(name) for name in names}
     for text in texts.values():
         archive.budget.step(len(text))
     try:
-        check_texts(texts.values(), may_restore)
+        check_texts(texts.values())
     except NotPlainError as e:
         raise untrusted(f"{file}: torch would compile code of this file, and {e}") from None
-
-
-def _json(content: bytes, file: str) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError, MemoryError) as e:
-        raise CaptureError(f"{file}: model.json is no JSON: {str(e)[:200]}") from None
-
-
-def _walk(value: Any, code: list[str], file: str, depth: int) -> None:
-    """Records with code; source ranges, which nobody needs, are taken out."""
-    if depth > _MAX_DEPTH:
-        raise CaptureError(f"{file}: model.json is nested deeper than {_MAX_DEPTH}")
-    if isinstance(value, dict):
-        for name in _DEBUG:
-            value.pop(name, None)
-        for name, item in value.items():
-            if name in _STATE:
-                raise untrusted(f"{file}: it has a module with __setstate__, which torch runs while it loads the file")
-            if name in _ARENA:
-                key = item.get("key") if isinstance(item, dict) else None
-                if not isinstance(key, str):
-                    raise CaptureError(f"{file}: model.json names no record with the code of a module")
-                code.append(key)
-            _walk(item, code, file, depth + 1)
-    elif isinstance(value, list):
-        for item in value:
-            _walk(item, code, file, depth + 1)

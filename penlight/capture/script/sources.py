@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import copy
 import io
-import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from penlight.archive import Archive
 from penlight.capture.lite.program import LiteProgram
-from penlight.capture.lite.read import opened
 from penlight.capture.lite.registers import to_script
-from penlight.capture.script.clean_file import clean, clean_legacy
+from penlight.capture.script.clean_file import clean
 from penlight.capture.script.fold_batch_norm import fold_batch_norm
 from penlight.capture.script.freeze import freeze
 from penlight.capture.script.levels import use_all_levels, use_engine_levels
@@ -35,24 +32,21 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-def open_torchscript(source: str | os.PathLike[str] | bytes, trust: bool = False) -> Any:
-    """A .pt file. Those of PyTorch before 1.4 have another format, which only torch reads."""
-    data, file = opened(source)
-    archive = Archive(data, file)
-    if "model.json" not in archive:
-        return SourceProgram(source, trust)
-    return _loaded(archive.rewritten() if trust else clean_legacy(archive, file)) or SourceProgram(source)
-
-
 def torch_module(program: SourceProgram, must: bool = False) -> torch.jit.ScriptModule | None:
     """A .pt file as torch opens it; None where torch is not installed, or lacks a class or an operator that the file names, or would do more
     than compute and the file is not trusted. `must`: that is an error then, which says what it would do."""
+    file = torch_file(program, must)
+    return None if file is None else _loaded(file)
+
+
+def torch_file(program: SourceProgram, must: bool = False) -> bytes | None:
+    """What of a .pt file torch may open."""
     if not _has_torch():
         return None
     if program.trust:
-        return _loaded(program.archive.rewritten())
+        return program.archive.rewritten()
     try:
-        return _loaded(clean(program))
+        return clean(program)
     except UntrustedError:
         if must:
             raise

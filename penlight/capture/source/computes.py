@@ -65,14 +65,12 @@ class _Function:
     names: set[str]  # all that it calls, and more
 
 
-def check_texts(texts: Iterable[bytes], may_restore: bool = True) -> None:
-    """Raises NotPlainError unless torch may compile all of these. `may_restore`: whether classes may have __setstate__, without loops."""
+def check_texts(texts: Iterable[bytes]) -> None:
+    """Raises NotPlainError unless torch may compile all of these."""
     lines = [_lines(text.decode("latin-1")) for text in texts]
     functions: list[_Function] = []
     for part in lines:
         functions += _checked(part)
-    if not may_restore and any(f.name == "__setstate__" for f in functions):
-        raise NotPlainError("it has __setstate__, which torch runs while it loads the file")
     _check_end(functions)
 
 

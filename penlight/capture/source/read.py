@@ -32,6 +32,11 @@ class SourceProgram:
         self.trust = trust  # whether torch may open it as it is
         data, self.file = opened(source)
         self.archive = Archive(data, self.file)
+        if "model.json" in self.archive and "data.pkl" not in self.archive:
+            raise CaptureError(
+                f"{self.file} is a TorchScript file of PyTorch before 1.4, which no torch from 1.11 on opens either. Load it with torch.jit.load"
+                " of PyTorch 1.4, and write it again with torch.jit.save"
+            )
         if "data.pkl" not in self.archive or not any(name.startswith("code/") for name in self.archive.records):
             raise CaptureError(f"{self.file} is no TorchScript file: it has no data.pkl and code/ in it")
         check_byte_order(self.archive, self.file)
