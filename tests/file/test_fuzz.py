@@ -1,6 +1,6 @@
 """Mutations of real files, thousands of them, under AddressSanitizer and UBSan: no crash, no hang, no report.
 
-Each shard has so many seconds (PENLIGHT_FUZZ_SECONDS, 15 by default) and always begins with the same mutations. What
+Each shard has so many seconds (PENLIGHT_FUZZ_SECONDS, 8 by default) and always begins with the same mutations. What
 crashes is in the failure's text by number and stays in build/asan; to look at it again:
     build/asan/tests/fuzz_runner --file build/asan/crash-0.pen
 """
@@ -60,8 +60,8 @@ def test_mutations(shard: int, tmp_path: Path) -> None:
     fields, seeds = write_fields(tmp_path / "fields.txt"), write_seeds(tmp_path)
     crash = program.parent.parent / f"crash-{shard}.pen"
     done = native.run(
-        [program, fields, str(seconds(15)), str(shard * 1_000_000_000), crash, *seeds],
-        timeout=seconds(15) + 90, environment={"PENLIGHT_GUARD": "weights"},
+        [program, fields, str(seconds(8)), str(shard * 1_000_000_000), crash, *seeds],
+        timeout=seconds(8) + 90, environment={"PENLIGHT_GUARD": "weights"},
     )  # fmt: skip
     counts = dict(
         zip(
