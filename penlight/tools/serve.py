@@ -53,6 +53,7 @@ TYPES = {
 }
 LOCAL = "127.0.0.1"
 MOST_CONNECTIONS = 32  # at once: a page takes six
+PIECE = 1 << 18  # bytes that a client has a minute for: of a whole model, few phones have it in one
 BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _NAMES = {np.dtype(numpy_name): name for name, (_, numpy_name) in DTYPES.items() if name != "bf16"}
 
@@ -221,7 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         self.send_header("X-Content-Type-Options", "nosniff")  # a model is no page, whatever its bytes look like
         self.end_headers()
-        self.wfile.write(body)
+        for at in range(0, len(body), PIECE):
+            self.wfile.write(memoryview(body)[at : at + PIECE])
         return None
 
     def log_message(self, format: str, *arguments: Any) -> None:

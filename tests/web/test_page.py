@@ -181,6 +181,23 @@ def test_who_goes_away_or_says_nothing(
     assert capsys.readouterr().err == ""
 
 
+def test_a_slow_phone_gets_a_large_model(two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that a client has is for a piece of it, not for all."""
+    monkeypatch.setattr(serve._Handler, "timeout", 1)
+    module = tmp_path / "module"
+    module.write_bytes(bytes(1 << 24))
+    with served(two, module) as url, socket.socket() as phone:
+        phone.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        phone.settimeout(20)
+        phone.connect(("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/"))))
+        phone.sendall(b"GET /penlight.wasm HTTP/1.0\r\n\r\n")
+        got = 0
+        while piece := phone.recv(1 << 16):
+            got += len(piece)
+            time.sleep(0.01)
+    assert got > 1 << 24
+
+
 def test_labels_are_text(two: Path, tmp_path: Path) -> None:
     """Whatever they are in the file: Infinity is no JSON to a browser."""
     file = tmp_path / "m.pen"
