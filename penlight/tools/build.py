@@ -153,11 +153,13 @@ def parse_backends(text: str, chosen: Sequence[Target]) -> tuple[str, ...]:
 
 
 def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:
-    """The models as .pen files: those that are none yet are compiled, as penlight.optimize does."""
+    """The models as .pen files: those that are none yet are compiled, as penlight.optimize does, each into a folder of its own: models of
+    several folders may have one name."""
     files = []
-    for model in models:
+    for i, model in enumerate(models):
         if file_kind(model) != "pen":
-            made = folder / f"{model.stem}.pen"
+            made = folder / str(i) / f"{model.stem}.pen"
+            made.parent.mkdir()
             penlight.optimize(model).save(made)
             model = made
         files.append(model)
