@@ -16,7 +16,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.cache import LIMIT, cache_folder
+from penlight.build.cache import LIMIT
 from penlight.build.class_files import native_functions
 from penlight.build.java import java_classes
 from penlight.build.library import Library, build_jni, build_library
@@ -87,7 +87,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: {cache_folder()}]",
+    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: PENLIGHT_CACHE, or penlight among the user's caches]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
