@@ -86,6 +86,8 @@ def serve_command(
     penlight serve mobilenet_v2.pen --open      on a phone of the same network: shows a QR code
     """
     host = "0.0.0.0" if opened else host
+    if not _may_be_host(host):
+        raise click.UsageError(f"--host: expected an address of this machine, or a name, got {host!r}")
     pen = read(file)
     facts = {**model_facts(file, pen, method, shapes, given, options), "top": top}
     if host != LOCAL:
@@ -108,6 +110,14 @@ def serve_command(
         pass
     finally:
         server.server_close()
+
+
+def _may_be_host(text: str) -> bool:
+    """Nothing at all is a name too, to the system: of all addresses."""
+    try:
+        return bool(text.strip().encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def model_facts(

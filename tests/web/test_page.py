@@ -271,6 +271,13 @@ def test_command(
     assert "pip install penlight[serve]" in called.err
 
 
+@pytest.mark.parametrize("host", ["", " ", "a..b", "ü" * 100, "\udc80"])
+def test_hosts_that_are_none(two: Path, host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an empty one, as a variable that is not set, the system makes all addresses, and the model is there for the whole network."""
+    called = Penlight(capsys)("serve", two, "--port", 0, "--wasm", two, "--host", host)
+    assert (called.code, "--host: expected an address" in called.err) == (2, True)
+
+
 def settled(page: Page) -> str:
     """Waits until the page is at rest, and gives its text."""
     page.wait("['done', 'failed'].includes(document.querySelector('main')?.dataset.state)")
