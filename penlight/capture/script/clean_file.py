@@ -45,7 +45,7 @@ def clean(program: SourceProgram) -> bytes:
 
 def clean_legacy(archive: Archive, file: str) -> bytes:
     """The same of a file of PyTorch before 1.4. Only torch reads its pickles, so nothing in it may run while they are read."""
-    table = _json(archive.read("model.json"), file)
+    table = _json(archive, file)
     code: list[str] = []
     _walk(table, code, file, 0)
     code += [name for name in archive.records if name.endswith(".py")]
@@ -67,9 +67,9 @@ def _check_code(archive: Archive, names: Iterable[str], file: str, may_restore: 
         raise untrusted(f"{file}: torch would compile code of this file, and {e}") from None
 
 
-def _json(content: bytes, file: str) -> Any:
+def _json(archive: Archive, file: str) -> Any:
     try:
-        return json.loads(content)
+        return archive.budget.json(archive.read("model.json"))
     except (ValueError, RecursionError, MemoryError) as e:
         raise CaptureError(f"{file}: model.json is no JSON: {str(e)[:200]}") from None
 
