@@ -64,7 +64,9 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
         os.replace(temporary, target)
     except FileExistsError:  # another's, by chance
         raise
-    except BaseException:  # Ctrl-C may come before there is a file, and right after it had its place
+    except BaseException as e:  # Ctrl-C may come before there is a file, and right after it had its place
+        if isinstance(e, OSError) and e.filename is None:  # a full disk: which
+            e.filename = os.fspath(path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
