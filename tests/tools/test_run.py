@@ -12,6 +12,7 @@ import torch
 import penlight
 from penlight.file.writer import to_array
 from penlight.preprocess import Preprocessing
+from penlight.tools.arrays import save_arrays
 from penlight.tools.run import named_arrays, probabilities, top_labels
 from tests.file.assemble import program
 from tests.tools.call import Penlight
@@ -143,6 +144,15 @@ def test_names_of_nested_outputs() -> None:
     assert list(named_arrays(y)) == ["output"]
     assert list(named_arrays((y, [y, {"a": y}]))) == ["output0", "output1[0]", "output1[1].a"]
     assert list(named_arrays({"out": y, "n": 3})) == ["out"]
+    assert list(named_arrays({"a": {"b": y}, "a.b": y})) == ["a.b", "a.b~2"]
+
+
+def test_names_that_no_archive_has(tmp_path: Path) -> None:
+    """Each output is there once, and comes back."""
+    names = ["a", "b\0c", "b\0d", "\ud800", "x" * 70_000]
+    save_arrays(tmp_path / "y.npz", {name: np.full(1, i) for i, name in enumerate(names)})
+    with np.load(tmp_path / "y.npz") as saved:
+        assert [saved[name].tolist() for name in saved.files] == [[0], [1], [2], [3], [4]]
 
 
 class Speech(torch.nn.Module):
