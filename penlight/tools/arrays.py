@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Collection
 from pathlib import Path
 from typing import BinaryIO
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import click
 import numpy as np
@@ -27,7 +27,13 @@ def load_arrays(path: str | Path) -> np.ndarray | dict[str, np.ndarray]:
     check_path(path)
     try:
         loaded = np.load(path, allow_pickle=False)
-        return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        with loaded:
+            if any(entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED) for entry in loaded.zip.infolist()):
+                # Of others zipfile inflates all that it has read: gigabytes of some kilobytes.
+                raise ValueError("expected arrays that are stored or deflated, got another compression")
+            return {name: loaded[name] for name in loaded.files}
     except FileNotFoundError:
         raise click.UsageError(f"--input: no such file: {path}") from None
     except _UNREADABLE as e:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import torch
@@ -12,7 +15,7 @@ import torch
 import penlight
 from penlight.file.writer import to_array
 from penlight.preprocess import Preprocessing
-from penlight.tools.arrays import save_arrays
+from penlight.tools.arrays import load_arrays, save_arrays
 from penlight.tools.run import named_arrays, probabilities, top_labels
 from tests.file.assemble import program
 from tests.tools.call import Penlight
@@ -127,6 +130,18 @@ def test_headers_of_arrays_that_are_none(penlight_command: Penlight, two: Path, 
     for file in ("x.npy", "x.npz"):
         told = penlight_command("run", two, "--input", tmp_path / file)
         assert (told.code, "not an array saved by numpy" in told.err) == (2, True), told.err
+
+
+def test_arrays_of_a_compression_that_numpy_does_not_write(tmp_path: Path) -> None:
+    """4 kB of it took 8 GB, for a header of some bytes."""
+    made = io.BytesIO()
+    np.save(made, np.zeros(1 << 20))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("x.npy", made.getvalue())
+    with pytest.raises(click.UsageError, match="got another compression"):
+        load_arrays(tmp_path / "x.npz")
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros(1 << 20))
+    assert load_arrays(tmp_path / "x.npz")["x"].size == 1 << 20
 
 
 def test_probabilities() -> None:
