@@ -22,6 +22,7 @@ from penlight.build.java import java_classes
 from penlight.build.library import Library, build_jni, build_library
 from penlight.build.package import copy_headers, cpp_headers
 from penlight.build.package.aar import write_archives
+from penlight.build.package.apple import check_place
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.package.zip_file import jar
 from penlight.build.report import Sizes, sizes_of
@@ -117,6 +118,8 @@ def build_command(
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     if java and (without := [t.name for t in chosen if not t.elf]):
         raise click.UsageError(f"--java is there for Android and Linux, not for {', '.join(without)}")
+    if any(t.system == "ios" for t in chosen):
+        check_place(out)
     classes = java_classes() if java or repository else {}  # before minutes of compiling, should there be no javac
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
