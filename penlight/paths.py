@@ -44,7 +44,7 @@ def text_of(path: str | os.PathLike[str]) -> str:
         data = handle.read(_MAX_TEXT + 1)
     if len(data) > _MAX_TEXT:
         raise ValueError(f"expected at most {_MAX_TEXT} bytes of text, got more")
-    return data.decode("utf-8")
+    return data.decode("utf-8-sig")  # editors of Windows put a mark in front
 
 
 def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int], mode: int = 0o666) -> int:
