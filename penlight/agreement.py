@@ -12,7 +12,8 @@ import numpy as np
 
 from penlight.errors import DeviceWarning, LoadError, PenlightError, RunError
 from penlight.ir import containers
-from penlight.ir.types import DTYPES
+from penlight.ir.types import DTYPES, itemsize
+from penlight.limits import check_made_up
 
 if TYPE_CHECKING:
     from penlight.model import Model, TensorInfo
@@ -72,12 +73,16 @@ def leaves(result: Any, name: str = "") -> list[tuple[str, Any]]:
 def probe(inputs: Sequence[TensorInfo], free: int, seed: int = 0) -> list[np.ndarray]:
     """Random inputs: normal numbers, ones and zeros. Dims that are free have the size `free`, or the nearest that is allowed."""
     random = np.random.default_rng(seed)
-    made = []
-    for info in inputs:
-        dims = [
+    shapes = [
+        [
             d if d is not None else min(max(free, least), most if most is not None else free + least)
             for d, (least, most) in zip(info.shape, info.limits, strict=True)
         ]
+        for info in inputs
+    ]
+    check_made_up((info.name, dims, itemsize(info.dtype)) for info, dims in zip(inputs, shapes, strict=True))
+    made = []
+    for info, dims in zip(inputs, shapes, strict=True):
         if info.dtype.startswith("f"):
             made.append(np.asarray(random.standard_normal(dims)).astype(DTYPES[info.dtype][1]))
         else:

@@ -27,6 +27,8 @@ WORDS = {
 }  # fmt: skip
 OLD_EXPORTED = "serialized_exported_program.json"  # torch before 2.8 wrote it without a folder around the records
 _MAX_FLAT_RECORDS = 1000
+# As archive.py. Of others zipfile inflates all that there is, whatever it is asked for.
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 def file_kind(source: str | os.PathLike[str] | bytes) -> str:
@@ -94,6 +96,10 @@ def flat_records(data: np.ndarray) -> dict[str, zipfile.ZipInfo]:
 
 def read_flat(data: np.ndarray, record: zipfile.ZipInfo, limit: int) -> bytes:
     """The bytes of one of them, at most `limit`."""
+    if record.compress_type not in _METHODS:
+        raise CaptureError(
+            f"record {record.filename[:80]!r} has compression method {record.compress_type}; stored (0) and deflated (8) are read"
+        )
     try:
         with zipfile.ZipFile(io.BytesIO(data.data)) as archive, archive.open(record) as handle:
             content = handle.read(limit + 1)

@@ -10,12 +10,14 @@ them, where the longest runs of real models (a language model that writes 2,000 
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from penlight.errors import ArgumentError, InputError
+from penlight.errors import ArgumentError, InputError, RunError
 
 MAX_STEPS = 1 << 44
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -46,6 +48,19 @@ def free_memory() -> int:
     except (OSError, ValueError):
         pass
     return machine_memory()
+
+
+def check_made_up(inputs: Iterable[tuple[str, Sequence[int], int]]) -> None:
+    """Before inputs are made up for a model (name, dims, bytes of an element): a file may say any sizes, and random numbers are drawn in f64."""
+    sizes = {name: math.prod(dims) * (size + 8) for name, dims, size in inputs}
+    free = free_memory()
+    if free and sum(sizes.values()) > free:
+        name = max(sizes, key=sizes.__getitem__)
+        raise RunError(
+            f"input {name}: expected inputs that can be made up in the memory that is free, {free >> 20} MB, got one for which"
+            f" {sizes[name] >> 20} MB are needed",
+            status="memory",
+        )
 
 
 def chosen(memory_limit: int | None, max_steps: int | None) -> tuple[int, int]:

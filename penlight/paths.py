@@ -9,8 +9,9 @@ import contextlib
 import io
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -43,7 +44,7 @@ def text_of(path: str | os.PathLike[str]) -> str:
         data = handle.read(_MAX_TEXT + 1)
     if len(data) > _MAX_TEXT:
         raise ValueError(f"expected at most {_MAX_TEXT} bytes of text, got more")
-    return data.decode("utf-8")
+    return data.decode("utf-8-sig")  # editors of Windows put a mark in front
 
 
 def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], int], mode: int = 0o666) -> int:
@@ -64,12 +65,34 @@ def replace_file(path: str | os.PathLike[str], write_to: Callable[[BinaryIO], in
         os.replace(temporary, target)
     except FileExistsError:  # another's, by chance
         raise
-    except BaseException:  # Ctrl-C may come before there is a file, and right after it had its place
+    except BaseException as e:  # Ctrl-C may come before there is a file, and right after it had its place
+        if isinstance(e, OSError) and e.filename is None:  # a full disk: which
+            e.filename = os.fspath(path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
         raise
     _sync_folder(target.parent)
     return size
+
+
+@contextlib.contextmanager
+def replaced_folder(path: Path) -> Iterator[Path]:
+    """A new folder to fill beside it, which takes its place when it is whole; on any error the old one stays. A link is followed."""
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_dir():
+        raise NotADirectoryError(f"{str(path)!r} is a file, expected a folder, or nothing yet")
+    made, old = (target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}") for _ in range(2))
+    made.mkdir(parents=True)
+    try:
+        yield made
+        if target.exists():
+            os.rename(target, old)
+        os.rename(made, target)
+    finally:
+        if old.exists() and not target.exists():
+            os.rename(old, target)
+        for left in (made, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def replace_text(path: str | os.PathLike[str], text: str) -> int:

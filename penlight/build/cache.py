@@ -28,7 +28,10 @@ def cache_folder() -> Path:
     """As the system likes it."""
     if named := os.environ.get("PENLIGHT_CACHE"):
         return Path(named)
-    home = Path.home()
+    try:
+        home = Path.home()
+    except RuntimeError:  # in a container, a user who is not listed, without HOME
+        raise BuildError("there is no home folder to keep compiled files in: set PENLIGHT_CACHE to a folder") from None
     if sys.platform == "darwin":
         return home / "Library/Caches/penlight"
     if sys.platform == "win32":
@@ -39,7 +42,7 @@ def cache_folder() -> Path:
 def cache_limit() -> int:
     """In bytes."""
     text = os.environ.get("PENLIGHT_CACHE_LIMIT") or LIMIT
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) *([kMGT]?)B?", text)
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d+)?) *([kMGT]?)B?", text)
     if not found:
         raise BuildError(f"PENLIGHT_CACHE_LIMIT: expected a size such as 4 GB or 500 MB, got {text!r}")
     return int(float(found[1]) * _UNITS[found[2]])

@@ -7,6 +7,7 @@ under wine.
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import shutil
 from dataclasses import dataclass
@@ -183,7 +184,8 @@ def _host_program(target: Target, folder: Path) -> Path:
     out, tools = folder / "runner", toolchain(target)
     if not out.exists():
         language = ["-x", "c", "-fno-builtin", f"-I{_HEADERS}", "-O1", _DLOPEN if target.elf else "-DPEN_DLOPEN=2"]
-        run_tool([*tools.compiler, *language, str(_PROOF / "runner.c"), "-o", str(out), "-ldl"])
+        run_tool([*tools.compiler, *language, str(_PROOF / "runner.c"), "-o", str(folder / "linked"), "-ldl"])
+        os.replace(folder / "linked", out)  # a linker that is stopped leaves a part of it
     return out
 
 

@@ -360,6 +360,7 @@ def import_library(zig: Path, name: str, functions: Iterable[str], folder: Path)
     folder.mkdir(parents=True, exist_ok=True)
     listed, made, text = folder / f"{name}.def", folder / f"{name}.lib", definitions(name, functions)
     if not made.exists() or listed.read_text() != text:
+        made.unlink(missing_ok=True)  # who is stopped here leaves none of another text
         listed.write_text(text)
         run_tool([str(zig), "dlltool", "-m", "i386:x86-64", "-d", str(listed), "-l", str(made)])
     return made
@@ -382,6 +383,7 @@ def stub_library(
     text, script = assembly(functions), version_script(functions)
     if made.exists() and source.read_text() == text and versions.read_text() == script:
         return made
+    made.unlink(missing_ok=True)  # who is stopped here leaves none of another text
     versions.write_text(script)
     source.write_text(text)
     run_tool([str(zig), "clang", f"--target={triple}", *flags, "-c", str(source), "-o", f"{source}.o"])
@@ -402,7 +404,8 @@ def _builtins(target: Target, zig: Path, folder: Path, taken: set[str]) -> Path:
         whole = folder / "whole-builtins.o"
         run_tool([str(zig), "build-obj", str(source), "-target", kind, "-O", "ReleaseSmall", "-fPIC", "-ffunction-sections",
               "-fdata-sections", "-fstrip", f"-femit-bin={whole}"])  # fmt: skip
-        made.write_bytes(without_definitions(whole.read_bytes(), taken))
+        content = without_definitions(whole.read_bytes(), taken)
+        replace_file(made, lambda out: out.write(content))
     return made
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from os import cpu_count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from penlight.build.pack_spirv import as_bytes, pack
 from penlight.errors import BuildError
@@ -130,12 +131,9 @@ def file_name(shader: Shader, f16: bool) -> str:
 
 
 def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool], bytes]:
-    """SPIR-V 1.3 of each shader, by name and whether values are f16; what is in `folder` already, or in the package, is taken from there."""
+    """SPIR-V 1.3 of each shader, by name and whether values are f16; what is in `folder` already, or in the package, is taken from there.
+    Sources lie elsewhere: another build, of another version too, may compile for the same folder at the same time."""
     folder.mkdir(parents=True, exist_ok=True)
-    include = included()
-    for name, text in include.items():
-        if not (folder / name).exists() or (folder / name).read_text("utf-8") != text:
-            (folder / name).write_text(text, "utf-8")
     wanted = [(shaders()[n], f16) for n in names for f16 in shaders()[n].kinds]
 
     def one(job: tuple[Shader, bool]) -> bytes:
@@ -145,10 +143,12 @@ def compile_shaders(names: Iterable[str], folder: Path) -> dict[tuple[str, bool]
             return (SHIPPED / name).read_bytes()
         kept = folder / name
         if not kept.exists():
-            _keep(_glslc(shader, f16, folder), kept)
+            _keep(_glslc(shader, f16, Path(sources)), kept)
         return kept.read_bytes()
 
-    with ThreadPoolExecutor(cpu_count()) as pool:
+    with TemporaryDirectory() as sources, ThreadPoolExecutor(cpu_count()) as pool:
+        for name, text in included().items():
+            (Path(sources) / name).write_text(text, "utf-8")
         done = list(pool.map(one, wanted))
     return {(shader.name, f16): words for (shader, f16), words in zip(wanted, done, strict=True)}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -209,4 +210,8 @@ def _ndk(root: Path, target: Target) -> Toolchain:
 
 
 def _output(command: Sequence[str]) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+    if done.returncode or not done.stdout.strip():
+        said = done.stderr.strip()[:200] or f"exit status {done.returncode}"
+        raise BuildError(f"{shlex.join(command)}: expected a compiler that says its version, got {said}")
+    return done.stdout.strip()

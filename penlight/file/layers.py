@@ -58,7 +58,7 @@ class _Tables:
         if index == f.NONE:
             return ""
         row = self.rows["STRS"][index]
-        return bytes(self.strings[row["offset"] : row["offset"] + row["size"]]).decode()
+        return bytes(self.strings[row["offset"] : row["offset"] + row["size"]]).decode("utf-8", "replace")
 
     def add(self, section: str, **fields: Any) -> int:
         blank = {x.name: 0 for x in self.records[section].fields}

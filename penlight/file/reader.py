@@ -312,6 +312,14 @@ class _Reader:
             raise self.damaged(where, "JSON", f"text that is none ({e})") from None
 
     # --- dims ---
+    def shape(self, row: dict[str, Any], where: str) -> tuple[int | Expression, ...]:
+        """Of a value or a port; an expression may be of any size, and the runtime looks at each."""
+        self.check_rank(row["rank"], where)
+        found = self.dims(row["dims"], row["rank"], where)
+        if any(isinstance(d, int) and not 0 <= d <= f.LIMITS["max_dim"] for d in found):
+            raise self.damaged(where, f"dims of 0 to {f.LIMITS['max_dim']}", list(map(str, found)))
+        return found
+
     def check_rank(self, rank: int, where: str) -> None:
         if rank > f.LIMITS["max_rank"]:
             raise self.damaged(where, f"a rank of at most {f.LIMITS['max_rank']}", rank)
@@ -415,10 +423,9 @@ class _Reader:
         row = self.row(f.VALUE, index, "VALS")
         name = self.string(row["name"], "VALS")
         dtype = self.dtype(row["dtype"], name)
-        self.check_rank(row["rank"], name)
         if row["layout"] not in _LAYOUT_NAMES:
             raise self.damaged(name, "a known layout", row["layout"])
-        shape = self.dims(row["dims"], row["rank"], name)
+        shape = self.shape(row, name)
         constant = None
         layout = _LAYOUT_NAMES[row["layout"]]
         if row["constant"] != f.NONE:
@@ -573,8 +580,7 @@ class _Reader:
     def port(self, row: dict[str, Any], limited: bool) -> Port:
         name = self.string(row["name"], "PORT")
         dtype = self.dtype(row["dtype"], name)
-        self.check_rank(row["rank"], name)
-        shape = self.dims(row["dims"], row["rank"], name)
+        shape = self.shape(row, name)
         if not limited:
             return Port(name, dtype, shape)
         ends = self.span(self.ints, row["ranges"], 2 * row["rank"], name)

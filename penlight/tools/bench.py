@@ -25,7 +25,8 @@ import penlight
 from penlight.file.contents import Method, PenFile
 from penlight.file.reader import read
 from penlight.file_kinds import file_kind
-from penlight.ir.types import numpy_dtype
+from penlight.ir.types import itemsize, numpy_dtype
+from penlight.limits import check_made_up
 from penlight.tools.device_bench import bench_on_device, input_flags, run_flags
 from penlight.tools.inspect import example_shapes, weight_kinds
 from penlight.tools.optimize import optimize_file
@@ -294,6 +295,7 @@ def interpreted_inputs(declared: Interpreted, model: penlight.Model, method: str
 def noise(method: Method, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
     """Noise for floats, zeros for all else: they may be indices."""
     rand = np.random.default_rng(0)
+    check_made_up((port.name, shape, itemsize(port.dtype)) for port, shape in zip(method.inputs, shapes, strict=True))
     return [
         np.zeros(shape, numpy_dtype(port.dtype)) if numpy_dtype(port.dtype).kind != "f"
         else rand.standard_normal(shape).astype(numpy_dtype(port.dtype))

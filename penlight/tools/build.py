@@ -16,12 +16,13 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 import penlight
-from penlight.build.cache import LIMIT, cache_folder
+from penlight.build.cache import LIMIT
 from penlight.build.class_files import native_functions
 from penlight.build.java import java_classes
 from penlight.build.library import Library, build_jni, build_library
 from penlight.build.package import copy_headers, cpp_headers
 from penlight.build.package.aar import write_archives
+from penlight.build.package.apple import check_place
 from penlight.build.package.xcframework import write_xcframework
 from penlight.build.package.zip_file import jar
 from penlight.build.report import Sizes, sizes_of
@@ -87,7 +88,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--cache",
     type=click.Path(file_okay=False, path_type=Path),
-    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: {cache_folder()}]",
+    help=f"Folder for compiled files, kept below PENLIGHT_CACHE_LIMIT ({LIMIT}). [default: PENLIGHT_CACHE, or penlight among the user's caches]",
 )
 @click.option(
     "--jobs", type=click.IntRange(1), default=os.cpu_count() or 2, show_default=True, help="Compilers at a time."
@@ -117,6 +118,8 @@ def build_command(
         raise click.UsageError("--aar is made of libraries for Android: add --target android, or one of its ABIs")
     if java and (without := [t.name for t in chosen if not t.elf]):
         raise click.UsageError(f"--java is there for Android and Linux, not for {', '.join(without)}")
+    if any(t.system == "ios" for t in chosen):
+        check_place(out)
     classes = java_classes() if java or repository else {}  # before minutes of compiling, should there be no javac
     with ExitStack() as stack:
         files = as_pen_files(models, Path(stack.enter_context(TemporaryDirectory())))
@@ -153,11 +156,13 @@ def parse_backends(text: str, chosen: Sequence[Target]) -> tuple[str, ...]:
 
 
 def as_pen_files(models: Sequence[Path], folder: Path) -> list[Path]:
-    """The models as .pen files: those that are none yet are compiled, as penlight.optimize does."""
+    """The models as .pen files: those that are none yet are compiled, as penlight.optimize does, each into a folder of its own: models of
+    several folders may have one name."""
     files = []
-    for model in models:
+    for i, model in enumerate(models):
         if file_kind(model) != "pen":
-            made = folder / f"{model.stem}.pen"
+            made = folder / str(i) / f"{model.stem}.pen"
+            made.parent.mkdir()
             penlight.optimize(model).save(made)
             model = made
         files.append(model)

@@ -130,6 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits."""
     global _debug
     _debug = False
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):  # names in a file may be anything: better odd letters than none
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -140,6 +141,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BaseException as e:
         code = _explain(e)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _open_streams() -> None:
+    """Where who started us closed them (`2>&-`): what is shown goes nowhere, and no file gets their numbers, which libraries write to."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 (until the process ends)
 
 
 def _explain(error: BaseException) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from penlight.errors import PenlightError
+from penlight.printable import printable
 
 FLAGS = {
     "model_input_path": "Paths of the models, between commas: .ptl, .pen, .pt or .pt2, with bundled inputs.",
@@ -50,7 +51,7 @@ def _trace(paths: list[str], output: str) -> int:
             print(f"Got {len(trace.root_operators)} Root Operators.")
             print("Inferred CPU Model.")
             for method, count in trace.inputs:
-                print(f"Got {count} bundled input(s) for {method}\n")
+                print(f"Got {count} bundled input(s) for {printable(method)}\n")
             whole = trace if whole is None else whole | trace
         if whole is not None:
             write_yaml(output, whole)

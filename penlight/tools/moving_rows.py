@@ -74,7 +74,7 @@ GRADLE = [
 PODS = [
     Row("`pod 'LibTorch-Lite', '~>1.13.0'`, `LibTorch`, `LibTorch-Lite-Nightly`", "`pod 'Penlight', :path => 'penlight'` and `pod 'LibTorch-Lite', :path => 'penlight'`", "bindings/apple/LibTorch-Lite.podspec", "s.name = 'LibTorch-Lite'"),
     Row("", "a Swift package: `Package.swift` lies there, with `PenlightKit` for Swift and `PenlightObjC`", _XC, "Package.swift"),
-    Row("`#import <LibTorch-Lite/LibTorch-Lite.h>`, `#import <torch/script.h>`", "the same", _XC, 'torch_headers(), out / "torch"'),
+    Row("`#import <LibTorch-Lite/LibTorch-Lite.h>`, `#import <torch/script.h>`", "the same", _XC, 'copy_headers(torch_headers(), folder)'),
     Row("`TorchModule` that each app wrote (`initWithFileAtPath:`, `predictImage:`)", "keep it, or take `PenlightObjC`'s", "bindings/apple/PenlightObjC/include/TorchModule.h", "predictImage:"),
     Row("other linker flags `-all_load`, `-force_load`", "leave them out", "docs/IOS.md", "no `-all_load`"),
     Row("`Enable Bitcode: No`", "leave it out", "docs/IOS.md", "no bitcode setting"),

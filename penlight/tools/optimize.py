@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import time
 from pathlib import Path
@@ -156,7 +157,8 @@ def _labels(path: Path) -> list[str]:
     if path.suffix == ".json":
         return [str(label) for label in _json(path, list)]
     try:
-        return text_of(path).splitlines()
+        # Not by splitlines, to which an odd letter is an end too: all labels behind it would be another's.
+        return [line.rstrip("\n") for line in io.StringIO(text_of(path), newline=None)]
     except ValueError as e:
         raise click.UsageError(f"{path}: not a text file in UTF-8 ({e})") from None
 

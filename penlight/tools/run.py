@@ -13,7 +13,7 @@ import numpy as np
 import penlight
 from penlight.file.contents import Port
 from penlight.preprocess import Preprocessing
-from penlight.tools.arrays import load_arrays, save_arrays
+from penlight.tools.arrays import free_name, load_arrays, save_arrays
 from penlight.tools.options import (
     Argument,
     argument_option,
@@ -187,7 +187,7 @@ def named_arrays(result: Any) -> dict[str, np.ndarray]:
             for i, item in enumerate(value):
                 walk(item, f"{name}[{i}]" if name else f"output{i}")
         elif isinstance(value, np.ndarray):
-            found[name or "output"] = value
+            found[free_name(name or "output", found)] = value
 
     walk(result, "")
     return found

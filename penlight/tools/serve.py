@@ -53,6 +53,7 @@ TYPES = {
 }
 LOCAL = "127.0.0.1"
 MOST_CONNECTIONS = 32  # at once: a page takes six
+PIECE = 1 << 18  # bytes that a client has a minute for: of a whole model, few phones have it in one
 BUSY = b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _NAMES = {np.dtype(numpy_name): name for name, (_, numpy_name) in DTYPES.items() if name != "bf16"}
 
@@ -85,6 +86,8 @@ def serve_command(
     penlight serve mobilenet_v2.pen --open      on a phone of the same network: shows a QR code
     """
     host = "0.0.0.0" if opened else host
+    if not _may_be_host(host):
+        raise click.UsageError(f"--host: expected an address of this machine, or a name, got {host!r}")
     pen = read(file)
     facts = {**model_facts(file, pen, method, shapes, given, options), "top": top}
     if host != LOCAL:
@@ -107,6 +110,14 @@ def serve_command(
         pass
     finally:
         server.server_close()
+
+
+def _may_be_host(text: str) -> bool:
+    """Nothing at all is a name too, to the system: of all addresses."""
+    try:
+        return bool(text.strip().encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def model_facts(
@@ -221,7 +232,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         self.send_header("X-Content-Type-Options", "nosniff")  # a model is no page, whatever its bytes look like
         self.end_headers()
-        self.wfile.write(body)
+        for at in range(0, len(body), PIECE):
+            self.wfile.write(memoryview(body)[at : at + PIECE])
         return None
 
     def log_message(self, format: str, *arguments: Any) -> None:

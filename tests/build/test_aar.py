@@ -27,6 +27,7 @@ from penlight.build.generate import BINDINGS
 from penlight.build.library import Library, run_tool
 from penlight.build.package import cpp_headers
 from penlight.build.package.aar import write_archives
+from penlight.build.package.maven import Published, write_repository
 from penlight.build.package.zip_file import PAGE, jar
 from penlight.build.selection import NOTHING
 from penlight.build.targets import GROUPS, TARGETS
@@ -234,6 +235,17 @@ def test_other_versions_stay(libraries: list[Library], tmp_path: Path, monkeypat
     assert [v.text for v in listed.iter("version")] == [VERSION, "0.2.0", "0.10.0"]
     assert [v.text for v in (*listed.iter("latest"), *listed.iter("release"))] == ["0.10.0"] * 2
     assert len(list(tmp_path.glob("org/pytorch/penlight/*/*.aar"))) == 3
+
+
+@pytest.mark.parametrize("version", ["1.²", "1<&.0", "1.\udcff"])
+def test_versions_of_others_are_text(version: str, tmp_path: Path) -> None:
+    """They are names of folders, which may be anything."""
+    other = tmp_path / "org/pytorch/penlight" / version / "x.pom"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    write_repository(tmp_path, "org.pytorch", "1.0", [Published("penlight", b"zip")])
+    listed = ElementTree.parse(tmp_path / "org/pytorch/penlight/maven-metadata.xml").getroot()
+    assert {v.text for v in listed.iter("version")} == {"1.0", version.replace("\udcff", "?")}
 
 
 def test_without_a_library(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from penlight.build.cache import MARK, alone, cache_limit, prune
-from penlight.build.library import build_library
+from penlight.build import library as of_libraries
+from penlight.build.cache import MARK, alone, cache_folder, cache_limit, prune
+from penlight.build.library import build_library, stub_library
+from penlight.build.targets import TARGETS
 from penlight.errors import BuildError
 
 USER = "import sys, pathlib; from penlight.build.cache import alone\nwith alone(pathlib.Path(sys.argv[1])): pass\nprint(flush=True); input()"
@@ -89,9 +91,64 @@ def test_a_folder_that_goes_while_one_waits_for_it(tmp_path: Path) -> None:
 def test_limits(text: str, limit: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENLIGHT_CACHE_LIMIT", text)
     assert cache_limit() == limit
-    monkeypatch.setenv("PENLIGHT_CACHE_LIMIT", "much")
-    with pytest.raises(BuildError, match="expected a size such as 4 GB or 500 MB, got 'much'"):
-        cache_limit()
+    for wrong in ("much", "9" * 400):
+        monkeypatch.setenv("PENLIGHT_CACHE_LIMIT", wrong)
+        with pytest.raises(BuildError, match=f"expected a size such as 4 GB or 500 MB, got '{wrong}'"):
+            cache_limit()
+
+
+def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a container: commands that need no cache do not ask where it is."""
+    monkeypatch.delenv("PENLIGHT_CACHE", raising=False)
+
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(BuildError, match="set PENLIGHT_CACHE"):
+        cache_folder()
+    code = "import pathlib, os; os.path.expanduser = lambda path: path; import penlight.tools.main"
+    environment = {k: v for k, v in os.environ.items() if k != "PENLIGHT_CACHE"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+
+
+def test_a_build_that_is_stopped_leaves_no_stub_of_another_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every later build would link with it."""
+    made = tmp_path / "libc.so"
+
+    def linked(command: Any) -> None:
+        Path(command[-1]).write_bytes((tmp_path / "libc.so.s").read_bytes())
+
+    def stopped(command: Any) -> None:
+        raise KeyboardInterrupt
+
+    def build(*names: str) -> bytes:
+        return stub_library(tmp_path, "", (), "", made.name, dict.fromkeys(names, ""), tmp_path).read_bytes()
+
+    monkeypatch.setattr(of_libraries, "run_tool", linked)
+    first = build("memcpy")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(of_libraries, "run_tool", stopped)
+        build("memcpy", "memset")
+    assert b"memset" in build("memcpy", "memset")
+    assert build("memcpy") == first
+
+
+def test_a_full_disk_leaves_no_part_of_the_compilers_own_functions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    (tmp_path / "whole-builtins.o").write_bytes(b"")
+    monkeypatch.setattr(of_libraries, "run_tool", lambda _: None)
+    monkeypatch.setattr(of_libraries, "without_definitions", lambda *_: b"object")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        of_libraries._builtins(TARGETS["android-armv7"], Path("zig"), tmp_path, set())
+    assert not (tmp_path / "builtins.o").exists()
 
 
 def test_builds_at_the_same_time(library: Any, cache: Path, tmp_path: Path) -> None:

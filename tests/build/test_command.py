@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import penlight
 from penlight.build.model_selection import selection_of_models
 from penlight.build.package import cpp_headers
-from penlight.tools.build import select
+from penlight.tools.build import as_pen_files, select
 from tests.tools.call import Penlight
 
 
@@ -61,6 +62,20 @@ def test_a_model_of_another_kind_is_compiled_first(penlight_command: Penlight, c
     called = penlight_command("build", "--model", tmp_path / "linear.pt", *options)
     assert called.code == 0, called.err
     assert "linear.pen: " in called.err
+
+
+def test_models_of_one_name(tmp_path: Path) -> None:
+    """The library is for both of them, and both are tried."""
+    torch = pytest.importorskip("torch")
+    given = []
+    for folder, module in (("a", torch.nn.Linear(3, 2)), ("b", torch.nn.Hardswish())):
+        (tmp_path / folder).mkdir()
+        torch.jit.trace(module, torch.ones(1, 3)).save(tmp_path / folder / "m.pt")
+        given.append(tmp_path / folder / "m.pt")
+    (tmp_path / "made").mkdir()
+    made = as_pen_files(given, tmp_path / "made")
+    assert [path.name for path in made] == ["m.pen", "m.pen"]
+    assert [path.read_bytes() for path in made] == [penlight.optimize(path).to_bytes() for path in given]
 
 
 def test_what_a_trace_wrote_is_enough(

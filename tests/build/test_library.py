@@ -294,3 +294,8 @@ def test_a_compiler_that_is_named_is_used(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("CXX", os.devnull)
     with pytest.raises(BuildError, match="no such compiler"):
         toolchain(TARGETS["host"])
+    monkeypatch.setenv("CXX", str(script))
+    for says in ("exit 1", ""):
+        script.write_text(f"#!/bin/sh\n{says}\n")
+        with pytest.raises(BuildError, match=r"own-c\+\+ --version: expected a compiler that says its version"):
+            toolchain(TARGETS["host"])

@@ -138,6 +138,37 @@ def test_only_what_was_built(tmp_path: Path) -> None:
         write_xcframework([stand_in("host", tmp_path)], tmp_path)
 
 
+@pytest.mark.parametrize("name", ["cpp/app.cc", "torch/module.py", "Package.swift"])
+def test_what_is_somebody_elses_stays(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """An app's folder as -o, which has sources of its own by these names; told before anything is compiled."""
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("an app's")
+    with pytest.raises(BuildError, match="which would be lost"):
+        write_xcframework([stand_in("ios-arm64", tmp_path)], tmp_path)
+    called = Penlight(capsys)("build", "--all", "--target", "ios", "-o", tmp_path)
+    assert (called.code, "which would be lost" in " ".join(called.err.split())) == (1, True)
+    assert (tmp_path / name).read_text() == "an app's"
+
+
+def test_a_full_disk_leaves_the_package_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def there() -> dict[str, bytes]:
+        return {str(p.relative_to(tmp_path)): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    libraries = [stand_in("ios-arm64", tmp_path)]
+    write_xcframework(libraries, tmp_path)
+    before = there()
+    for call in ("xcframework._write_plist", "apple.copy_headers", "apple.shutil.copytree"):
+        with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+            patch.setattr(f"penlight.build.package.{call}", full)
+            write_xcframework(libraries, tmp_path)
+        assert there() == before
+    write_xcframework(libraries, tmp_path)
+    assert there() == before
+
+
 @pytest.mark.slow
 def test_the_command(capsys: pytest.CaptureFixture[str], models: dict[str, Path], cache: Path, tmp_path: Path) -> None:
     """Every object is for the platform that its folder says, none is lost, and none calls what needs a reason."""

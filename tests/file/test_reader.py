@@ -130,6 +130,12 @@ def field(record: f.Record, index: int, name: str, value: int) -> bytes:
     raise KeyError(name)
 
 
+_DIMS = (
+    section("INTS")[1]
+    + 8 * f.VALUE.struct.unpack_from(WHOLE, section("VALS")[1])[[x.name for x in f.VALUE.fields].index("dims")]
+)  # of the first value
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -161,6 +167,8 @@ def field(record: f.Record, index: int, name: str, value: int) -> bytes:
         (field(f.NODE, 0, "inputs", 2**31), "a range inside its table"),
         (field(f.NODE, 1, "output_count", 0), "results"),
         (field(f.ATTR, 0, "kind", 50), "a known kind of attribute"),
+        (changed(_DIMS, struct.pack("<q", -(2**62))), "dims of 0 to 1099511627776, got ['-4611686018427387904'"),
+        (changed(_DIMS, struct.pack("<q", 2**41)), "dims of 0 to 1099511627776, got ['2199023255552'"),
         (field(f.STEP, 0, "op", 88), "a known operation, got 88"),
         (field(f.STEP, 0, "op", 2), "two operands"),
         (field(f.EXPR, 0, "count", 0), "one result, got 0"),

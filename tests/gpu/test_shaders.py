@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -44,6 +46,24 @@ def test_sizes(tmp_path: Path, shared_folder: Path) -> None:
     one = packed_bytes(set(keys), folder)
     assert everything < LIMITS["everything"], everything
     assert one < LIMITS["mobilenet_v2"], one
+
+
+def test_two_builds_at_a_time_do_not_mix_their_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another build, which may be of another version, writes its sources while this one compiles: what is kept would be made of them."""
+    try:
+        shaders.tool("glslc")
+    except BuildError as e:
+        pytest.skip(str(e))
+    run = subprocess.run
+
+    def at_the_same_time(command: Any, **options: Any) -> Any:
+        for source in [*shaders.included(), "fetch.comp"]:
+            (tmp_path / source).write_text("#error of another version")
+        return run(command, **options)
+
+    monkeypatch.setattr(subprocess, "run", at_the_same_time)
+    made = shaders.compile_shaders(["fetch"], tmp_path)
+    assert made["fetch", False][:4] == bytes.fromhex("03022307")  # the magic of SPIR-V
 
 
 def test_mistakes_are_told() -> None:

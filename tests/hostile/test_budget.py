@@ -3,6 +3,7 @@ counted, not time."""
 
 from __future__ import annotations
 
+import io
 import math
 import struct
 import tracemalloc
@@ -11,14 +12,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import penlight
+from penlight.archive import Archive
+from penlight.capture.export.pt2_file import open_exported
 from penlight.capture.lite import read
 from penlight.capture.lite.registers import to_script
+from penlight.capture.script.clean_file import clean_legacy
 from penlight.capture.script.freeze import freeze
 from penlight.capture.source import SourceProgram
-from penlight.errors import CaptureError
+from penlight.errors import BudgetError, CaptureError
 from tests.capture.lite import build
 from tests.capture.lite.build import name, tensor
 from tests.tools.call import Penlight
@@ -285,6 +290,26 @@ def test_what_inflates_is_counted() -> None:
     records.update({f"extra/{i}": bytes(1 << 20) for i in range(100)})
     with pytest.raises(CaptureError, match="inflate|proportion"):
         read(build.archive(records, zipfile.ZIP_DEFLATED))
+
+
+@pytest.mark.parametrize("name", ["m/models/model.json", "serialized_exported_program.json", "m/model.json"])
+def test_json_that_is_much_larger_when_it_is_parsed(name: str) -> None:
+    """64 kB inflated to text of which three letters each made an object of 64 bytes: 2 GB."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, b"[" + b"{}," * 6_000_000 + b"{}]")
+        stored = zipfile.ZipInfo(name.partition("/")[0] + "/data")
+        archive.writestr(stored, bytes(1 << 19))  # in proportion to it others may inflate
+    data = np.frombuffer(made.getvalue(), np.uint8)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BudgetError, match=WORDS):
+            if name == "m/model.json":
+                clean_legacy(Archive(data), "m.pt")
+            open_exported(data, "m.pt2")
+        assert tracemalloc.get_traced_memory()[1] < MOST
+    finally:
+        tracemalloc.stop()
 
 
 def test_ordinary_files_take_little(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_the_old_file_survives(fails: str, tmp_path: Path, monkeypatch: pytest.M
 
     if fails != "write":
         monkeypatch.setattr(os, fails, full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
         replace_file(path, lambda out: full() or 0 if fails == "write" else out.write(b"new"))
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["x"]

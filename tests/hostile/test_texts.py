@@ -15,6 +15,7 @@ from rich.console import Console
 import penlight
 from penlight.compat.compiled_module import CompiledModule
 from penlight.errors import LoadError, PenlightError, PlanWarning, ReportError
+from penlight.file.layers import with_layers
 from penlight.file.metadata import sections, with_sections
 from penlight.file.reader import read
 from penlight.file.writer import to_array
@@ -198,6 +199,17 @@ def test_texts_that_are_not_utf8(
                 model.bundled_inputs(method)
         except PenlightError as e:
             assert "got" in str(e) or "damaged" in str(e)
+
+
+def test_layers_may_be_called_anything() -> None:
+    """For `compare --layers`."""
+    image = np.frombuffer(seeds()["pen"][0], np.uint8)
+    text = sections(image)["TEXT"][1]
+    plain = with_layers(image)[1]
+    for layer in plain:
+        odd = text.replace(b"\0" + layer.name.encode() + b"\0", b"\0\xff" + layer.name[1:].encode() + b"\0")
+        named = [other.name for other in with_layers(with_sections(image, {"TEXT": odd}))[1]]
+        assert len(named) == len(plain)
 
 
 def test_schemas_are_checked_by_the_reader_too() -> None:

@@ -430,6 +430,16 @@ def test_pickles_inflate_within_the_budget(exported: Records) -> None:
         penlight.optimize(_with_pickle(exported, b"\x80\x02).", zipfile.ZIP_DEFLATED, _0=bytes(100_000_000)))
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_old_archives_have_no_compressions_without_a_bound(compression: int) -> None:
+    """zipfile inflates all that there is of them, whatever it is asked for: 4 kB took 8 GB."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", compression) as archive:
+        archive.writestr("serialized_exported_program.json", bytes(1 << 20))
+    with pytest.raises(CaptureError, match="compression method"):
+        penlight.optimize(made.getvalue())
+
+
 def test_pickles_share_parts_within_the_budget(exported: Records) -> None:
     doubled = b"".join(b"q%ch%c\x86" % (i, i) for i in range(40))
     with pytest.raises(BudgetError):

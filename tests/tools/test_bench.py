@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import penlight
+from penlight import limits
 from penlight.model import StepTime
 from penlight.tools.screen import Screen
 from penlight.tools.step_table import Peak, by_kernel, by_step
@@ -106,6 +107,17 @@ def test_wrong_calls(penlight_command: Penlight, classifier: Path, files: Path) 
     told = penlight_command("bench", files / "labels.txt")
     assert told.code == 1
     assert "expected a .pen file" in told.err
+
+
+@pytest.mark.parametrize("arguments", [["bench"], ["compare", "--devices", "cpu,cpu"]])
+def test_inputs_that_are_larger_than_memory_are_not_made_up(
+    arguments: list[str], penlight_command: Penlight, classifier: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of some kilobytes may say that its input takes all there is."""
+    monkeypatch.setattr(limits, "free_memory", lambda: 30_000)
+    called = penlight_command(*arguments, classifier)
+    assert called.code == 1
+    assert "expected inputs that can be made up in the memory that is free" in " ".join(called.err.split())
 
 
 def test_sums_and_fractions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -153,6 +153,15 @@ def test_a_closed_pipe_is_no_error(classifier: Path) -> None:
     assert "Exception" not in done.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_error(closed: str, files: Path, tmp_path: Path) -> None:
+    """Nor does the file that is written get the number of one, to which torch may write."""
+    command = f"{sys.executable} -m penlight optimize {files / 'classifier.pt'} --shape 1,3,32,32 -o {tmp_path / 'm.pen'} {closed}"
+    done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
+    assert (done.returncode, "error" in done.stderr) == (0, False)
+    assert penlight.load(tmp_path / "m.pen").methods == ["forward"]
+
+
 def test_where_the_header_and_the_library_are(
     penlight_command: Penlight, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

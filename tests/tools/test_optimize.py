@@ -75,6 +75,15 @@ def test_metadata_file(penlight_command: Penlight, files: Path, tmp_path: Path) 
     assert read(out).metadata == {"licence": "MIT", "name": "from the file", "labels": ["a", "b"], "backend": "cpu"}
 
 
+def test_labels_are_lines(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
+    """With the mark that editors of Windows put in front, and letters that end a line for Python alone."""
+    labels = tmp_path / "labels.txt"
+    labels.write_bytes("\ufeffzero\r\none\u2028two\x0c\n\nthree".encode())
+    told = penlight_command("optimize", files / "classifier.pt2", "-o", tmp_path / "m.pen", "--labels", labels)
+    assert told.code == 0, told.err
+    assert read(tmp_path / "m.pen").metadata["labels"] == ["zero", "one\u2028two\x0c", "", "three"]
+
+
 def test_what_goes_wrong(penlight_command: Penlight, files: Path, tmp_path: Path) -> None:
     told = penlight_command("optimize", files / "weights.pt", "-o", tmp_path / "x.pen")
     assert told.code == 1

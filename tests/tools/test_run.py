@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import pytest
 import torch
@@ -12,6 +15,7 @@ import torch
 import penlight
 from penlight.file.writer import to_array
 from penlight.preprocess import Preprocessing
+from penlight.tools.arrays import load_arrays, save_arrays
 from penlight.tools.run import named_arrays, probabilities, top_labels
 from tests.file.assemble import program
 from tests.tools.call import Penlight
@@ -128,6 +132,18 @@ def test_headers_of_arrays_that_are_none(penlight_command: Penlight, two: Path, 
         assert (told.code, "not an array saved by numpy" in told.err) == (2, True), told.err
 
 
+def test_arrays_of_a_compression_that_numpy_does_not_write(tmp_path: Path) -> None:
+    """4 kB of it took 8 GB, for a header of some bytes."""
+    made = io.BytesIO()
+    np.save(made, np.zeros(1 << 20))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("x.npy", made.getvalue())
+    with pytest.raises(click.UsageError, match="got another compression"):
+        load_arrays(tmp_path / "x.npz")
+    np.savez_compressed(tmp_path / "x.npz", x=np.zeros(1 << 20))
+    assert load_arrays(tmp_path / "x.npz")["x"].size == 1 << 20
+
+
 def test_probabilities() -> None:
     logits = np.array([1.0, 3.0, 2.0], np.float32)
     p = probabilities(logits)
@@ -143,6 +159,15 @@ def test_names_of_nested_outputs() -> None:
     assert list(named_arrays(y)) == ["output"]
     assert list(named_arrays((y, [y, {"a": y}]))) == ["output0", "output1[0]", "output1[1].a"]
     assert list(named_arrays({"out": y, "n": 3})) == ["out"]
+    assert list(named_arrays({"a": {"b": y}, "a.b": y})) == ["a.b", "a.b~2"]
+
+
+def test_names_that_no_archive_has(tmp_path: Path) -> None:
+    """Each output is there once, and comes back."""
+    names = ["a", "b\0c", "b\0d", "\ud800", "x" * 70_000]
+    save_arrays(tmp_path / "y.npz", {name: np.full(1, i) for i, name in enumerate(names)})
+    with np.load(tmp_path / "y.npz") as saved:
+        assert [saved[name].tolist() for name in saved.files] == [[0], [1], [2], [3], [4]]
 
 
 class Speech(torch.nn.Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -12,6 +13,7 @@ from torchgen.selective_build.selector import SelectiveBuilder
 import penlight
 from penlight.build.model_selection import selection_of_models
 from penlight.build.yaml_file import selection_of_yaml
+from penlight.file.metadata import sections, with_sections
 from penlight.tools import model_tracer
 from tests.build import traced_models
 from tests.tools.call import Penlight
@@ -83,6 +85,20 @@ def test_model_tracer(capsys: pytest.CaptureFixture[str], models: tuple[Path, Pa
         True
     ] * 2
     assert selection_of_yaml(output).vm
+
+
+def test_model_tracer_prints_no_control_codes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Methods are called what their file says."""
+    x = torch.rand(1, 3)
+    model = penlight.optimize(nn.Linear(3, 2), (x,), bundled_inputs={"forward": [(x,)]})
+    image = np.frombuffer(model.to_bytes(), np.uint8)
+    text = sections(image)["TEXT"][1].replace(b"forward", b"\x1b[31mab")
+    (tmp_path / "m.pen").write_bytes(with_sections(image, {"TEXT": text}).tobytes())
+    code, out, err = tracer(
+        capsys, "--model_input_path", tmp_path / "m.pen", "--build_yaml_path", tmp_path / "ops.yaml"
+    )
+    assert code == 0, err
+    assert "input(s) for \N{REPLACEMENT CHARACTER}[31mab" in out
 
 
 def test_model_tracer_says_what_is_missing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

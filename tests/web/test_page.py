@@ -181,6 +181,23 @@ def test_who_goes_away_or_says_nothing(
     assert capsys.readouterr().err == ""
 
 
+def test_a_slow_phone_gets_a_large_model(two: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that a client has is for a piece of it, not for all."""
+    monkeypatch.setattr(serve._Handler, "timeout", 1)
+    module = tmp_path / "module"
+    module.write_bytes(bytes(1 << 24))
+    with served(two, module) as url, socket.socket() as phone:
+        phone.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+        phone.settimeout(20)
+        phone.connect(("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/"))))
+        phone.sendall(b"GET /penlight.wasm HTTP/1.0\r\n\r\n")
+        got = 0
+        while piece := phone.recv(1 << 16):
+            got += len(piece)
+            time.sleep(0.01)
+    assert got > 1 << 24
+
+
 def test_labels_are_text(two: Path, tmp_path: Path) -> None:
     """Whatever they are in the file: Infinity is no JSON to a browser."""
     file = tmp_path / "m.pen"
@@ -252,6 +269,13 @@ def test_command(
     called = Penlight(capsys)("serve", *common, "--open")
     assert called.code == 2
     assert "pip install penlight[serve]" in called.err
+
+
+@pytest.mark.parametrize("host", ["", " ", "a..b", "ü" * 100, "\udc80"])
+def test_hosts_that_are_none(two: Path, host: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an empty one, as a variable that is not set, the system makes all addresses, and the model is there for the whole network."""
+    called = Penlight(capsys)("serve", two, "--port", 0, "--wasm", two, "--host", host)
+    assert (called.code, "--host: expected an address" in called.err) == (2, True)
 
 
 def settled(page: Page) -> str:

@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from penlight.paths import replace_file, replace_text
 
@@ -37,7 +38,7 @@ def write_repository(folder: Path, group: str, version: str, published: Iterable
             placed[one.name] = path.with_suffix(".aar")
             _write(placed[one.name], one.archive)
         versions = sorted((p.parent.name for p in home.glob("*/*.pom")), key=_in_order)
-        _write(home / "maven-metadata.xml", _metadata(group, one.name, versions).encode())
+        _write(home / "maven-metadata.xml", _metadata(group, one.name, versions).encode("utf-8", "replace"))
     return placed
 
 
@@ -50,10 +51,11 @@ def _write(path: Path, data: bytes) -> None:
 
 def _in_order(version: str) -> list[tuple[int, str]]:
     """0.9 before 0.10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"[.-]", version)]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"[.-]", version)]
 
 
 def _metadata(group: str, name: str, versions: list[str]) -> str:
+    versions = [escape(version) for version in versions]  # others' folders may be called anything
     listed = "".join(f"      <version>{version}</version>\n" for version in versions)
     return f"""\
 <?xml version="1.0" encoding="UTF-8"?>

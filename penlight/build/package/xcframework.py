@@ -19,9 +19,10 @@ from pathlib import Path
 import penlight
 from penlight.build.library import Library
 from penlight.build.package import HEADER
-from penlight.build.package.apple import write_package
+from penlight.build.package.apple import check_place, write_package
 from penlight.build.targets import IOS_VERSION, Target
 from penlight.errors import BuildError
+from penlight.paths import replaced_folder
 
 NAME = "Penlight"
 PROCESSORS = {"arm64": (0x0100000C, 0), "x86_64": (0x01000007, 3)}  # as Mach-O numbers them: kind, and all of that kind
@@ -45,23 +46,23 @@ def write_xcframework(libraries: Sequence[Library], out: Path) -> Path:
     if not variants:
         built = ", ".join(library.target.name for library in libraries)
         raise BuildError(f"an XCFramework needs a library for iOS: add --target ios; got {built or 'nothing'}")
-    folder = out / f"{NAME}.xcframework"
-    if folder.exists():
-        shutil.rmtree(folder)
-    listed = []
-    for variant, archives in sorted(variants.items()):
-        processors = sorted(archives)
-        named = "-".join(["ios", "_".join(processors), *([variant] if variant else [])])
-        _write_framework(folder / named / f"{NAME}.framework", archives, variant)
-        about = {"LibraryIdentifier": named, "LibraryPath": f"{NAME}.framework", "BinaryPath": f"{NAME}.framework/{NAME}",
-                 "SupportedArchitectures": processors, "SupportedPlatform": "ios"}  # fmt: skip
-        listed.append({**about, **({"SupportedPlatformVariant": variant} if variant else {})})
-    _write_plist(
-        folder / "Info.plist",
-        {"AvailableLibraries": listed, "CFBundlePackageType": "XFWK", "XCFrameworkFormatVersion": "1.0"},
-    )
+    check_place(out)
+    path = out / f"{NAME}.xcframework"
+    with replaced_folder(path) as folder:
+        listed = []
+        for variant, archives in sorted(variants.items()):
+            processors = sorted(archives)
+            named = "-".join(["ios", "_".join(processors), *([variant] if variant else [])])
+            _write_framework(folder / named / f"{NAME}.framework", archives, variant)
+            about = {"LibraryIdentifier": named, "LibraryPath": f"{NAME}.framework", "BinaryPath": f"{NAME}.framework/{NAME}",
+                     "SupportedArchitectures": processors, "SupportedPlatform": "ios"}  # fmt: skip
+            listed.append({**about, **({"SupportedPlatformVariant": variant} if variant else {})})
+        _write_plist(
+            folder / "Info.plist",
+            {"AvailableLibraries": listed, "CFBundlePackageType": "XFWK", "XCFrameworkFormatVersion": "1.0"},
+        )
     write_package(libraries[0].selection, out)
-    return folder
+    return path
 
 
 def _variant(target: Target) -> str:

@@ -120,7 +120,9 @@ def _records(data: np.ndarray, file: str, budget: Budget) -> _Records:
         def read(name: str) -> bytes:
             if name not in flat:
                 raise CaptureError(f"{file}: it has no record {name!r}") from None
-            return read_flat(data, flat[name], budget.most_bytes)
+            content = read_flat(data, flat[name], budget.most_bytes)
+            budget.take(len(content))
+            return content
 
         return _Records(list(flat), read)
     archive.budget = budget
@@ -177,7 +179,7 @@ class _Check:
 
     def json(self, content: bytes | str, where: str) -> Any:
         try:
-            return json.loads(content)
+            return self.budget.json(content)
         except (ValueError, RecursionError, MemoryError) as e:
             raise CaptureError(f"{where} is no JSON: {str(e)[:200]}") from None
 
