@@ -6,6 +6,7 @@ was called wrongly, 1 for all else. `--debug`, which every command takes, shows 
 
 from __future__ import annotations
 
+import faulthandler
 import io
 import os
 import shlex
@@ -131,6 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     global _debug
     _debug = False
     _open_streams()
+    if not faulthandler.is_enabled():  # where torch, or a driver, ends the process: what ran then, instead of nothing
+        faulthandler.enable(sys.stderr, all_threads=False)
     for stream in (sys.stdout, sys.stderr):  # names in a file may be anything: better odd letters than none
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")

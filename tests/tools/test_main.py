@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -160,6 +161,18 @@ def test_closed_streams_are_no_error(closed: str, files: Path, tmp_path: Path) -
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True)
     assert (done.returncode, "error" in done.stderr) == (0, False)
     assert penlight.load(tmp_path / "m.pen").methods == ["forward"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
+def test_a_process_that_dies_says_where() -> None:
+    """As torch's operators let it, where a file calls them on what does not fit."""
+    code = (
+        "import os; from penlight.tools.main import cli, main\n@cli.command()\ndef dies(): os.abort()\nmain(['dies'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode < 0
+    assert "Fatal Python error" in done.stderr
+    assert "in dies" in done.stderr
 
 
 def test_where_the_header_and_the_library_are(
