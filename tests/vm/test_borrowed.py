@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import penlight
+from penlight import _runtime
 from penlight.file.writer import to_array
 from tests.file.assemble import program
 from tests.vm.check import OperatorError, run
@@ -179,6 +180,22 @@ def test_buffers_that_leave_their_strides_out(kind: str) -> None:
     np.testing.assert_array_equal(result, np.arange(1.0, 7).reshape(shape))
     here = np.asarray(memoryview(given).cast("B").cast("f"))
     np.testing.assert_array_equal(here, np.arange(6) + (kind != "read-only"))
+
+
+def test_the_extension_reads_and_writes_them_too() -> None:
+    """What lies below penlight.Model."""
+    matrix = (ctypes.c_float * 3) * 2
+    given, result, again = matrix((-1, 2, 3), (4, 5, -6)), matrix(), matrix()
+    made = penlight.optimize(torch.nn.ReLU(), (torch.ones(2, 3),))
+    image = made.to_bytes()
+    handle, session = _runtime.Model(), _runtime.Session()
+    assert handle.open_memory((ctypes.c_uint8 * len(image)).from_buffer_copy(image), _runtime.LOAD_COPY) is None
+    assert session.create(handle, "forward", **made._options) is None
+    assert session.set_inputs([given]) or session.prepare() or session.run([result]) is None
+    np.testing.assert_array_equal(result, [[0, 2, 3], [4, 5, 0]])
+    assert session.set_inputs([given]) or session.run([None]) is None
+    session.read_output(0, again)
+    np.testing.assert_array_equal(again, result)
 
 
 def test_masks_are_not_dropped() -> None:
