@@ -243,6 +243,83 @@ class Once:
         return (1, 0)
 
 
+WRITTEN = {
+    "copied": "r3 = aten::index_copy_(r1, 0, r7, r8)",
+    "added": "r3 = aten::index_add_(r1, 0, r7, r8)",
+    "filled": "r3 = aten::index_fill_.int_Scalar(r1, 0, r7, 1099511627776)",
+    "put": "r3 = aten::put_(r1, r7, r8)",
+    "scattered": "r3 = aten::scatter_.src(r1, 0, r7, r8)",
+    "indexed": "r4 = list(r7)\n r3 = aten::index_put_(r1, r4, r8)",
+}
+
+
+@pytest.mark.parametrize("line", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(
+    "index", ["move(r1)", "aten::detach(r1)", "move(r2)"], ids=["itself", "a view", "the same array"]
+)
+def test_places_that_are_written_by_themselves(line: str, index: str) -> None:
+    """They were proven, then written, then used: a file wrote anywhere. (torch refuses such calls.)"""
+    text = f"""forward(self, x, y):
+ r7 = {index}
+ r8 = aten::mul.Scalar(r1, 1099511627776)
+ {line}
+ return(r1)"""
+    m = penlight.Model(to_array(program(text)), threads=1)
+    for x in (np.array([1, 0, 2, 3]), np.array([3, 2, 1, 0]), np.array([2, 2, 2, 2])):
+        own = x.copy()
+        try:
+            result = m(own, own)
+        except penlight.RunError as error:
+            assert "out of" in str(error)
+        else:
+            assert {n % 2**40 for n in result.tolist()} <= set(range(4))
+
+
+CHANGING = """
+import sys, threading, time
+import numpy as np, penlight
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+line, most = sys.argv[1], int(sys.argv[2])
+model = penlight.Model(to_array(program("forward(self, x):\\n r2 = aten::ones([2, 8], 6, None, None, None)\\n " + line + "\\n return(0)")), threads=1)
+x = np.zeros(100_000, bool if most == 0 else np.int64)
+over = threading.Event()
+def write():
+    while not over.is_set():
+        x[:] = most or 1
+        x[:] = 0
+thread = threading.Thread(target=write)
+thread.start()
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    try:
+        model(x)
+    except penlight.RunError:
+        pass
+over.set()
+thread.join()
+print("alive")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        ("r3 = aten::nonzero(r1)", 0),
+        ("r3 = aten::masked_select(r1, r1)", 0),
+        ("r3 = aten::embedding(r2, r1)", 1 << 40),
+        ("r3 = aten::index_select(r2, 0, r1)", 1 << 40),
+        ("r3 = aten::repeat_interleave.Tensor(r1)", 1),
+    ],
+)
+def test_arrays_that_another_thread_writes_meanwhile(line: str, most: int) -> None:
+    """What was counted or proven of them is not there any more: numbers may be wrong, memory not."""
+    child = subprocess.run(
+        [sys.executable, "-c", CHANGING, line, str(most)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert (child.returncode, child.stdout) == (0, "alive\n"), child.stderr
+
+
 def test_an_object_that_shows_its_memory_once() -> None:
     with pytest.raises(penlight.errors.InputError, match="shows no memory"):
         model("r2 = aten::neg(r1)")(Once())
