@@ -106,8 +106,18 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<penlight.Tensor {self.dtype}[{', '.join(map(str, self.shape))}] on {self.device}>"
 
+    # It never changes, and its memory is its own, which another tensor may have when it is gone: a copy is itself.
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.numpy(), str(self.device))
+
     def __del__(self) -> None:
-        buffer = self.__dict__.get("_buffer")
+        buffer = self.__dict__.pop("_buffer", None)
         if buffer is None or nbytes(self) > _SPARE_BYTES:
             return
         key = (self.device, self.dtype, self.shape)
