@@ -275,6 +275,43 @@ def test_places_that_are_written_by_themselves(line: str, index: str) -> None:
             assert {n % 2**40 for n in result.tolist()} <= set(range(4))
 
 
+ALIKE = """
+import random
+import numpy as np
+from penlight import _runtime
+from penlight.ops.vm_operators import operators
+CHOICES = {
+    "integers": ([0], [0, 1], [2, 2], []), "integer": (0, 0, 1, -1, 1 << 40), "real": (0.5, 1e18), "number": (1 << 40, -1, 2, 1e18),
+    "boolean": (True, False), "string": ("sum", "add", "multiply", "amax", "mean", "prod"),
+}
+BASES = np.array([1, 0, 2, 3]), np.arange(16).reshape(4, 4) % 4, np.arange(8)[::-1], np.array([0.0, 1, 2]), np.array([True, False, True])
+chosen, machine = random.Random(8), _runtime.Operators()
+machine.create(1, 1 << 28)
+for name, operator in sorted(operators().items()):
+    if not any(p.written for p in operator.params):
+        continue
+    for _ in range(30):
+        x = _runtime.HeldValue(chosen.choice(BASES).copy())
+        (view,) = machine.run("aten::detach", [x], True)[1]
+        args = []
+        for p in operator.params:
+            if p.default is not None and chosen.random() < 0.3:
+                break
+            args.append(chosen.choice((x, view)) if p.kind == "tensor" else [x.get().array] if p.kind == "tensors" else chosen.choice(CHOICES.get(p.kind, (None,))))
+        print(name, flush=True)
+        try:
+            machine.run(name, args)
+        except TypeError:
+            pass
+"""
+
+
+def test_every_operator_that_writes_given_one_tensor_for_all() -> None:
+    child = subprocess.run([sys.executable, "-c", ALIKE], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert child.returncode == 0, child.stdout[-40:] + child.stderr
+    assert child.stdout.count("\n") > 20_000
+
+
 CHANGING = """
 import sys, threading, time
 import numpy as np, penlight
