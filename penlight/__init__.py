@@ -93,11 +93,11 @@ def optimize(
 
     >>> m = penlight.optimize(resnet18().eval(), (torch.rand(2, 3, 224, 224),), dynamic_shapes={"x": {0: Dim("n")}})
     """
-    from penlight.compile import compile_model
+    from penlight.compile import compile_model, named
     from penlight.file.writer import to_array
     from penlight.model import Model
 
-    if "metal" in [name.lower() for name in ([backend] if isinstance(backend, str) else backend)]:
+    if "metal" in [name.lower() for name in named("backend", backend)]:
         raise ArgumentError("backend: expected cpu, vulkan, or both, got 'metal', which no library has yet")
     program = compile_model(
         model, example_inputs, kwargs=kwargs, dynamic_shapes=dynamic_shapes, backend=backend, fallback=fallback, metadata=metadata, methods=methods,
@@ -182,6 +182,7 @@ def load(
       many as the machine has, or its container. max_steps: instructions, and elements that operators go through (of text: 16 bytes), of an
       interpreted method in one call; 0: any number; None: 2 ** 44. Over either, RunError. Ctrl-C ends a run on the CPU too, wherever it is.
     """
+    from penlight import limits
     from penlight.agreement import load_verified
     from penlight.model import Model
 
@@ -190,7 +191,7 @@ def load(
         "f16": f16,
     }  # fmt: skip
     device = device.lower() if isinstance(device, str) else device  # Model says what is wrong with it
-    if verify and device != "cpu":
+    if limits.flag("verify", verify) and device != "cpu":
         return load_verified(source, device, options)
     return Model(source, **options, device=device)
 

@@ -136,6 +136,8 @@ def with_results(model: Any, inputs: Calls, info: Info | None = None) -> list[Bu
     made = []
     for method, calls in inputs.items():
         told = (info or {}).get(method, [])
+        if model is not None and not hasattr(model, method):
+            raise CaptureError(f"bundled inputs of {method}: the model has no method of that name")
         for i, args in enumerate(calls):
             if not isinstance(args, tuple):
                 raise CaptureError(

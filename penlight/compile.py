@@ -20,6 +20,7 @@ from penlight.budget import reading
 from penlight.errors import (
     ArgumentError,
     CaptureError,
+    InputError,
     InterpretedWarning,
     PenlightError,
     UnsupportedCall,
@@ -67,6 +68,8 @@ def compile_model(
     from penlight.passes.pipeline import FINISH, FUSE, STAGES, optimize
 
     backends = _backends(backend, fallback)  # first: a wrong name is told at once
+    methods = None if methods is None else named("methods", methods)
+    _check_bundled(bundled_inputs)
     settled((example_inputs, kwargs, bundled_inputs))
     if weights is not None:
         from penlight.quant.weight_only import check_kind, store_weights
@@ -127,9 +130,34 @@ def _blamed(opened: Any) -> Iterator[None]:
         raise CaptureError(f"this exported program contradicts itself: {why}") from e
 
 
+def named(option: str, given: Any) -> list[str]:
+    """What an option gives that takes a name, or several."""
+    try:
+        names = [given] if isinstance(given, str) else list(given)
+    except TypeError:
+        raise InputError(f"{option}: expected a list of names, got {type(given).__name__}") from None
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"{option}: expected a list of names, got a {type(name).__name__} in it")
+    return names
+
+
+def _check_bundled(inputs: Any) -> None:
+    """That they are calls by method; what is in a call shows when it is stored."""
+    given = {} if inputs is None else inputs
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f'bundled_inputs: expected lists of calls by method, {{"forward": [(x,)]}}, got {type(given).__name__}'
+        )
+    for name, calls in given.items():
+        if not isinstance(name, str) or not isinstance(calls, (list, tuple)):
+            got = f"{type(name).__name__}: {type(calls).__name__}"
+            raise InputError(f'bundled_inputs: expected lists of calls by method, {{"forward": [(x,)]}}, got {{{got}}}')
+
+
 def _backends(backend: str | Sequence[str], fallback: str | None) -> list[str]:
     """The CPU first: its methods have the plain names, which run anywhere."""
-    names = list(dict.fromkeys(name.lower() for name in ([backend] if isinstance(backend, str) else backend)))
+    names = list(dict.fromkeys(name.lower() for name in named("backend", backend)))
     if not names or any(n not in BACKENDS for n in names):
         raise ArgumentError(f"backend: expected one of {', '.join(BACKENDS)}, or a tuple of them, got {backend!r}")
     if fallback not in (None, "cpu"):

@@ -82,3 +82,11 @@ def whole(name: str, given: Any, least: int, most: int, words: str) -> int:
         got = number if abs(number) < 1 << 64 else "a number of more than 64 bits"
         raise ArgumentError(f"{name}: expected {words}, got {got}")
     return number
+
+
+def flag(name: str, given: Any) -> bool:
+    """An argument that is true or false, as anything is in Python but arrays of several."""
+    try:
+        return bool(given)
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError(f"{name}: expected True or False, got {type(given).__name__}") from None

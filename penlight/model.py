@@ -27,7 +27,7 @@ from penlight.ir.types import DTYPES
 from penlight.paths import check_path
 from penlight.printable import printable
 from penlight.quant.report import KEY, Report
-from penlight.tensor import Tensor, nbytes, plain_array, result_buffer
+from penlight.tensor import Tensor, device_name, nbytes, plain_array, result_buffer
 from penlight.vm_module import PlannedPart, VmModule, bundled, is_protocol
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Model:
             else limits.whole("threads", threads, 1, _INT_MAX, f"1 to {_INT_MAX}, or None for one per core")
         )
         _check_device(device)
-        if isa not in (None, "", *_runtime.isas()):
+        if isa is not None and not (isinstance(isa, str) and isa in ("", *_runtime.isas())):
             raise ArgumentError(
                 f"isa: expected one of {', '.join(_runtime.isas())}, which this processor has, or None, got {isa!r}"
             )
@@ -115,7 +115,7 @@ class Model:
             "memory_limit": memory_limit,
             "isa": isa,
             "device": device,
-            "f16": bool(f16),
+            "f16": limits.flag("f16", f16),
         }
         self._max_steps = max_steps
         if hasattr(source, "read"):
@@ -124,7 +124,9 @@ class Model:
                 raise TypeError(
                     f"expected a file opened for reading in binary, got one that reads {type(source).__name__}"
                 )
-        flags = (_runtime.LOAD_VERIFY if verify else 0) | (_runtime.LOAD_COPY if copy else 0)
+        flags = (_runtime.LOAD_VERIFY if limits.flag("verify", verify) else 0) | (
+            _runtime.LOAD_COPY if limits.flag("copy", copy) else 0
+        )
         handle = _runtime.Model()
         self._bytes: np.ndarray | None = None
         self.path: Path | None = None
@@ -133,9 +135,7 @@ class Model:
                 raise ArgumentError(f"expected (descriptor, offset, size), numbers from 0 on, got {source!r}")
             problem = handle.open_fd(*source, flags)
         elif isinstance(source, (bytes, bytearray, memoryview, np.ndarray)):
-            if not memoryview(source).c_contiguous:  # type: ignore[arg-type]
-                raise InputError(f"expected the bytes of a file in one piece, got a {type(source).__name__} with gaps")
-            self._bytes = _aligned(np.frombuffer(source, np.uint8))
+            self._bytes = _aligned(_plain_bytes(source))
             problem = handle.open_memory(self._bytes, flags)
         elif isinstance(source, (str, os.PathLike)):
             check_path(source)
@@ -151,7 +151,7 @@ class Model:
         self._handle = handle  # open: a closed one has nothing to ask for
         self._check_texts()
         self._script = (
-            VmModule(self._handle, threads, memory_limit, max_steps, isa, device, f16)
+            VmModule(self._handle, threads, memory_limit, max_steps, isa, device, self._options["f16"])
             if self._handle.functions
             else None
         )
@@ -383,7 +383,8 @@ class Model:
         """Where the model's random operators (rand, dropout in training, …) start from, in this thread: the runs after it
         give the same numbers as those after the last `seed` with this number. A model starts with 0, in every thread, and
         each run gives other numbers than the one before it. torch draws others from the same seed."""
-        self._local.seed = seed % 2**64
+        words = "a whole number of 64 bits"
+        self._local.seed = limits.whole("seed", seed, -(2**63), 2**64 - 1, words) % 2**64
         for session in self._sessions().values():
             session.seed(self._local.seed)
         if self._script:
@@ -402,6 +403,7 @@ class Model:
     def profile(self, *args: Any, runs: int = 10, method: str = "forward", **kwargs: Any) -> list[StepTime]:
         """Runs a method a few times and says how long each kernel took, the median, in order of execution. Each run of a model that keeps
         state starts from a reset, and so does what follows."""
+        runs = limits.whole("runs", runs, 0, _INT_MAX, "a number of runs")
         session = self._session(self._known(method))
         session.reset()
         self.run_method(method, *args, **kwargs)
@@ -442,7 +444,7 @@ class Model:
 
     def on(self, device: str) -> Model:
         """The same model on another device, with the state that the file says."""
-        options = {**self._options, "threads": self._options["threads"] or None, "device": device.lower()}
+        options = {**self._options, "threads": self._options["threads"] or None, "device": device_name(device)}
         made = Model(self._image(), **options, max_steps=self._max_steps)
         made.path = self.path
         return made
@@ -668,6 +670,19 @@ def step_time(seconds: float, key: str, output: str, source: str, inputs: list[A
         multiply_adds=work(shapes, shape) if work else 0,
         copied=sum(copied for *_, copied in given),
     )  # fmt: skip
+
+
+def _plain_bytes(source: Any) -> np.ndarray:
+    """Of a file in memory."""
+    try:
+        view = memoryview(source)
+    except ValueError:  # numpy's times show no memory, and a view that was released has none
+        raise InputError(f"expected the bytes of a file, got a {type(source).__name__} that shows none") from None
+    if "O" in view.format:
+        raise InputError("expected the bytes of a file, got an array of objects")
+    if not view.c_contiguous:
+        raise InputError(f"expected the bytes of a file in one piece, got a {type(source).__name__} with gaps")
+    return np.frombuffer(source, np.uint8)
 
 
 def _aligned(data: np.ndarray) -> np.ndarray:

@@ -40,7 +40,7 @@ class Tensor:
         array = _host_array(data)
         self.dtype: str = _NAMES[str(array.dtype)]
         self.shape: tuple[int, ...] = array.shape
-        self.device = device.lower()
+        self.device = device_name(device)
         if self.device == "cpu":
             self._array = array
             return
@@ -72,7 +72,7 @@ class Tensor:
 
     def to(self, device: str) -> Tensor:
         """The same tensor on this device: "cpu", "vulkan", "vulkan:1", "vulkan:nvidia"."""
-        return self if device.lower() == self.device else type(self)(self.numpy(), device)
+        return self if device_name(device) == self.device else type(self)(self.numpy(), device)
 
     def vulkan(self) -> Tensor:
         return self.to("vulkan")
@@ -106,8 +106,18 @@ class Tensor:
     def __repr__(self) -> str:
         return f"<penlight.Tensor {self.dtype}[{', '.join(map(str, self.shape))}] on {self.device}>"
 
+    # It never changes, and its memory is its own, which another tensor may have when it is gone: a copy is itself.
+    def __copy__(self) -> Tensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.numpy(), str(self.device))
+
     def __del__(self) -> None:
-        buffer = self.__dict__.get("_buffer")
+        buffer = self.__dict__.pop("_buffer", None)
         if buffer is None or nbytes(self) > _SPARE_BYTES:
             return
         key = (self.device, self.dtype, self.shape)
@@ -116,6 +126,14 @@ class Tensor:
         kept = _spare.setdefault(key, [])
         if len(kept) < _SPARE_EACH:
             kept.append(buffer)
+
+
+def device_name(device: Any) -> str:
+    """As the runtime takes it."""
+    if not isinstance(device, str) or not device.isprintable():
+        got = repr(device) if isinstance(device, str) else type(device).__name__
+        raise InputError(f"device: expected a name, such as cpu, vulkan or vulkan:1, got {got}")
+    return device.lower()
 
 
 def nbytes(tensor: Tensor) -> int:

@@ -11,6 +11,7 @@ import sys
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -525,11 +526,52 @@ def test_training_mode_is_restored() -> None:
         ({"device": 3, "verify": True}, "device: expected a name, one of cpu.*, got int"),
         ({"memory_limit": 1.5}, "memory_limit: expected 0 .* got float"),
         ({"max_steps": 10**5000}, "max_steps: expected 0 .* more than 64 bits"),
+        ({"isa": np.array(["avx2", "base"])}, "isa: expected one of .*base.*, or None, got array"),
+        ({"f16": np.ones(2)}, "f16: expected True or False, got ndarray"),
+        ({"verify": torch.ones(2)}, "verify: expected True or False, got Tensor"),
+        ({"copy": np.ones(2)}, "copy: expected True or False, got ndarray"),
     ],
 )
 def test_arguments_of_load_in_words(arguments: dict[str, Any], words: str, small: tuple[Small, penlight.Model]) -> None:
     with pytest.raises((penlight.ArgumentError, penlight.InputError), match=words):
         penlight.load(small[1]._bytes, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"backend": 3}, "backend: expected a list of names, got int"),
+        ({"backend": ["cpu", 3]}, "backend: expected a list of names, got a int in it"),
+        ({"methods": 3}, "methods: expected a list of names, got int"),
+        ({"methods": [["forward"]]}, "methods: expected a list of names, got a list in it"),
+        ({"bundled_inputs": [1]}, "bundled_inputs: expected lists of calls by method, .*, got list"),
+        ({"bundled_inputs": {"forward": 3}}, "bundled_inputs: expected lists of calls by method, .*, got {str: int}"),
+        ({"bundled_inputs": {"gone": [(torch.ones(1),)]}}, "bundled inputs of gone: the model has no method"),
+    ],
+)
+def test_arguments_of_optimize_in_words(arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(penlight.PenlightError, match=words):
+        penlight.optimize(torch.jit.script(torch.nn.ReLU()), **arguments)
+
+
+def test_methods_take_arguments_in_words(small: tuple[Small, penlight.Model]) -> None:
+    _, model = small
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: model.seed("a"), "seed: expected a whole number of 64 bits, got str"),  # type: ignore[arg-type]
+        (lambda: model.profile(torch.rand(1, 3, 8, 8), runs=-1), "runs: expected a number of runs, got -1"),
+        (lambda: model.on(3), "device: expected a name, .*, got int"),  # type: ignore[arg-type]
+        (lambda: penlight.Tensor(np.ones(2), "cpu\ud800"), "device: expected a name"),
+    ]
+    for call, words in calls:
+        with pytest.raises(penlight.PenlightError, match=words):
+            call()
+
+
+@pytest.mark.parametrize("given", [np.zeros(3, "M8[D]"), np.array([None]), np.zeros(2, [("a", "O")])], ids=str)
+def test_arrays_that_hold_no_bytes(given: np.ndarray) -> None:
+    """Of objects, their addresses were read as a file."""
+    with pytest.raises(penlight.InputError, match="expected the bytes of a file, got a"):
+        penlight.load(given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

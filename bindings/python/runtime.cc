@@ -15,8 +15,10 @@ using Writable = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
 using pen_python::as_dict;
 using pen_python::dtype_code;
+using pen_python::shows;
 using pen_python::text;
 using pen_python::Trace;
+using pen_python::Unlocked;
 
 namespace {
 
@@ -51,6 +53,12 @@ struct Module {
   ~Module() { pen_module_destroy(handle); }
 };
 
+Writable writable(nb::handle object) {
+  Writable found;
+  if (!shows(object, found)) throw nb::type_error("a result: expected row-major memory on the CPU that can be written, got another");
+  return found;
+}
+
 // (problem or None, result)
 nb::tuple run_module(Module& self, const std::string& method, nb::sequence args) {
   pen_python::Values values(args, method.c_str());
@@ -59,7 +67,7 @@ nb::tuple run_module(Module& self, const std::string& method, nb::sequence args)
   pen_status status;
   {
     pen_python::Busy busy(self.busy);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_module_run(self.handle, method.c_str(), values.data(), values.size(), &result);
   }
   pen_python::Owned owned(result);
@@ -126,7 +134,7 @@ nb::object set_inputs(Session& s, const std::vector<nb::object>& inputs) {
     Array a;
     if (nb::isinstance<Buffer>(inputs[i])) {
       status = pen_session_set_input_buffer(s.handle, index, nb::cast<const Buffer&>(inputs[i]).handle);
-    } else if (nb::try_cast(inputs[i], a)) {
+    } else if (shows(inputs[i], a)) {
       int64_t dims[64], strides[64];
       size_t rank = a.ndim() < 64 ? a.ndim() : 63;
       for (size_t d = 0; d < rank; ++d) {
@@ -150,7 +158,7 @@ nb::object prepare(Session& s) {
   pen_status status;
   {
     pen_python::Busy busy(s.busy);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_session_prepare(s.handle);
   }
   pen_python::let_raise();
@@ -169,9 +177,7 @@ nb::object run(Session& s, const std::vector<nb::object>& outputs) {
     if (nb::isinstance<Buffer>(outputs[i])) {
       bound = pen_session_set_output_buffer(s.handle, index, nb::cast<Buffer&>(outputs[i]).handle);
     } else {
-      Writable a;
-      if (!nb::try_cast(outputs[i], a))
-        throw nb::type_error("a result: expected row-major memory on the CPU that can be written, got another");
+      Writable a = writable(outputs[i]);
       bound = pen_session_set_output(s.handle, index, a.data(), a.nbytes());
       held.push_back(std::move(a));
     }
@@ -180,7 +186,7 @@ nb::object run(Session& s, const std::vector<nb::object>& outputs) {
   pen_status status;
   {
     pen_python::Busy busy(s.busy);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_session_run(s.handle);
   }
   pen_python::let_raise();
@@ -192,20 +198,23 @@ nb::object create_buffer(Buffer& self, const std::string& device, int dtype, con
   pen_status status = pen_buffer_create(device.c_str(), dtype, static_cast<int32_t>(dims.size()), dims.data(), &self.handle, &e);
   return status == PEN_OK ? nb::none() : as_dict(e);
 }
-nb::object upload(Buffer& self, const nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>& from) {
+nb::object upload(Buffer& self, nb::handle given) {
+  nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu> from;
+  if (!shows(given, from)) throw nb::type_error("what is uploaded: expected row-major memory on the CPU, got another");
   pen_error e = {};
   pen_status status;
   {
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_buffer_upload(self.handle, from.data(), from.nbytes(), &e);
   }
   return status == PEN_OK ? nb::none() : as_dict(e);
 }
-nb::object download(const Buffer& self, const Writable& to) {
+nb::object download(const Buffer& self, nb::handle given) {
+  const Writable to = writable(given);
   pen_error e = {};
   pen_status status;
   {
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_buffer_download(self.handle, to.data(), to.nbytes(), &e);
   }
   return status == PEN_OK ? nb::none() : as_dict(e);
@@ -289,7 +298,8 @@ nb::object take_output(Session& s, int index) {
 }
 
 // Copies a result of the last run; `to` has its shape and dtype.
-void read_output(const Session& s, int index, const Writable& to) {
+void read_output(const Session& s, int index, nb::handle given) {
+  const Writable to = writable(given);
   pen_tensor t;
   if (pen_session_output(s.handle, index, &t) == PEN_OK && t.data && to.nbytes()) memcpy(to.data(), t.data, to.nbytes());
 }
@@ -306,7 +316,8 @@ nb::list states(const Session& s) {
   return out;
 }
 // Copies one; `to` has its shape and dtype.
-void read_state(const Session& s, int index, const Writable& to) {
+void read_state(const Session& s, int index, nb::handle given) {
+  const Writable to = writable(given);
   pen_tensor t;
   if (pen_session_state(s.handle, index, &t) && to.nbytes()) memcpy(to.data(), t.data, to.nbytes());
 }
@@ -386,13 +397,15 @@ NB_MODULE(_runtime, m) {
              pen_error e = {};
              pen_status status;
              {
-               nb::gil_scoped_release release;
+               Unlocked unlocked;
                status = pen_model_open(path.c_str(), flags, &self.handle, &e);
              }
              return status == PEN_OK ? nb::none() : as_dict(e);
            })
       .def("open_memory",
-           [](Model& self, nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes, uint32_t flags) -> nb::object {
+           [](Model& self, nb::handle given, uint32_t flags) -> nb::object {
+             nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu> bytes;
+             if (!shows(given, bytes)) throw nb::type_error("a model: expected bytes in one piece, got another");
              pen_error e = {};
              pen_status status = pen_model_open_memory(bytes.data(), bytes.size(), flags, &self.handle, &e);
              if (status != PEN_OK) return as_dict(e);

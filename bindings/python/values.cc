@@ -4,7 +4,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
-#include <chrono>
 
 namespace nb = nanobind;
 
@@ -54,8 +53,16 @@ int32_t interrupted(void*) {
   auto now = std::chrono::steady_clock::now();
   if (now - asked < std::chrono::milliseconds(200)) return 0;
   asked = now;
-  nb::gil_scoped_acquire gil;
+  Locked locked;
   return PyErr_CheckSignals() != 0;
+}
+
+nb::object with_strides(nb::handle object) {
+  const bool only_buffer = PyObject_CheckBuffer(object.ptr()) && !PyObject_HasAttrString(object.ptr(), "__dlpack__");
+  if (!only_buffer) return nb::borrow(object);
+  PyObject* view = PyMemoryView_FromObject(object.ptr());
+  if (!view) throw nb::python_error();
+  return nb::steal(view);
 }
 
 void let_raise() {
@@ -118,15 +125,6 @@ pen_value* checked(pen_value* v, const char* where) {
   return v;
 }
 
-// Old exporters (ctypes) leave the strides of a buffer out, which nanobind reads all the same; a memoryview of it has them.
-nb::object with_strides(nb::handle object) {
-  const bool only_buffer = PyObject_CheckBuffer(object.ptr()) && !PyObject_HasAttrString(object.ptr(), "__dlpack__");
-  if (!only_buffer) return nb::borrow(object);
-  PyObject* view = PyMemoryView_FromObject(object.ptr());
-  if (!view) throw nb::python_error();
-  return nb::steal(view);
-}
-
 pen_value* tensor_value(nb::handle given, int code, const char* where) {
   const nb::object object = with_strides(given);
   // What cannot be had for writing (bytes, a read-only mapping, broadcast arrays) is not written by code that works in place.
@@ -148,7 +146,7 @@ pen_value* tensor_value(nb::handle given, int code, const char* where) {
   if (!array->data() && array->size()) throw nb::type_error((std::string(where) + ": a tensor that has no memory").c_str());
   pen_tensor t = {const_cast<void*>(array->data()), dtype, static_cast<int32_t>(array->ndim()), dims, strides};
   auto release = [](void* owner) {
-    nb::gil_scoped_acquire gil;
+    Locked locked;
     delete static_cast<Array*>(owner);
   };
   pen_value* v = checked(pen_value_tensor(&t, release, array.get()), where);
@@ -314,7 +312,7 @@ pen_value* to_value(nb::handle o, const char* where, int depth) {
     return v.release();
   }
   Array array;
-  if (nb::try_cast(with_strides(o), array)) return tensor_value(o, -1, where);
+  if (shows(o, array)) return tensor_value(o, -1, where);
   std::string kind = shown(nb::str(o.type().attr("__name__")));
   throw nb::type_error((std::string(where) + ": expected a tensor, array, number, str, list, tuple, dict or None, got " + kind).c_str());
 }
@@ -408,7 +406,7 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
   pen_status status;
   {
     Busy busy(self.busy);
-    nb::gil_scoped_release release;
+    Unlocked unlocked;
     status = pen_operators_run(self.handle, name.c_str(), values.data(), values.size(), results, &count);
   }
   std::vector<Owned> owned;
@@ -433,6 +431,9 @@ nb::tuple run_operator(Operators& self, const std::string& name, nb::sequence ar
 
 void add_values(nb::module_& m) {
   main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  const nb::object os = nb::module_::import_("os");
+  if (nb::hasattr(os, "register_at_fork"))  // the thread that forked is the child's main one
+    os.attr("register_at_fork")(nb::arg("after_in_child") = nb::cpp_function([] { main_thread = PyThread_get_thread_ident(); }));
   nb::class_<TensorValue>(m, "TensorValue")
       .def(
           "__init__",
@@ -479,9 +480,11 @@ void add_values(nb::module_& m) {
   nb::class_<Operators>(m, "Operators")
       .def(nb::init<>())
       .def("set_trace",
-           [](Operators& self, nb::object trace) {
+           [](Operators& self, nb::object trace) -> nb::object {
+             if (self.busy) return in_use();
              if (pen_operators_set_trace(self.handle, nb::cast<Trace&>(trace).handle) != PEN_OK) throw std::bad_alloc();
              self.trace = trace;
+             return nb::none();
            })
       .def("create",
            [](Operators& self, int threads, uint64_t memory_limit) -> nb::object {

@@ -3,7 +3,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <chrono>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "penlight.h"
@@ -37,6 +39,28 @@ struct TooLarge : nanobind::builtin_exception {
 int32_t interrupted(void* context);
 // After a run that asked: throws what that raised, whatever the run says that it ended with.
 void let_raise();
+// Takes the interpreter's lock. Where Python is at its end, it ends the threads that come for it (daemons): CPython before 3.14 by an
+// unwinding that our callers' frames do not let through, and the process would be aborted. So they sleep, as they do in 3.14.
+template <class Take>
+auto take_lock(Take take) -> decltype(take()) {
+  try {
+    return take();
+  } catch (...) {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+}
+// While a run computes, others have the interpreter.
+struct Unlocked {
+  PyThreadState* state = PyEval_SaveThread();
+  ~Unlocked() {
+    take_lock([this] { PyEval_RestoreThread(state); });
+  }
+};
+// From inside of such a run.
+struct Locked {
+  PyGILState_STATE state = take_lock([] { return PyGILState_Ensure(); });
+  ~Locked() { PyGILState_Release(state); }
+};
 // A session or module at work. Its own run may call Python, by a signal's handler or an array's finalizer, and that must not use it.
 struct Busy {
   explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
@@ -57,6 +81,13 @@ class Values {
 };
 // A file's text, which need not be UTF-8.
 nanobind::object text(const char* s);
+// What an object shows as memory, in `to`; false: none of that kind. Old exporters (ctypes) leave the strides of a buffer out, which
+// nanobind reads all the same; a memoryview of it has them.
+nanobind::object with_strides(nanobind::handle object);
+template <class Array>
+bool shows(nanobind::handle object, Array& to) {
+  return nanobind::try_cast(with_strides(object), to);
+}
 nanobind::object as_dict(const pen_error& e);
 nanobind::object as_dict(const pen_error* e);  // null: of an object that was never created
 int dtype_code(nanobind::dlpack::dtype t);

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +16,7 @@ import torch
 
 import penlight
 from penlight import _runtime, tensor
+from penlight.compat.vulkan import VulkanTensor
 from tests.gpu.conftest import NAMES, device_of
 from tests.runtime import native
 
@@ -76,6 +80,25 @@ def test_memory_comes_again() -> None:
     first = model(x).buffer
     assert model(x).buffer is first
     assert len(tensor._spare) <= tensor._SPARE_KINDS
+
+
+@pytest.mark.parametrize("kind", [tensor.Tensor, VulkanTensor])
+def test_copies(kind: type[penlight.Tensor]) -> None:
+    """A copy shared the memory, which a result was given when that copy was gone: the tensor changed."""
+    device = device_of("lavapipe").lower()
+    model = penlight.optimize(torch.nn.ReLU(), (torch.rand(77),)).on(device)
+    x = kind(np.ones(77, np.float32), device)
+    for made in (copy.copy(x), copy.deepcopy([x])[0], pickle.loads(pickle.dumps(x))):
+        assert (type(made), made.device, made.shape) == (kind, device, (77,))
+        np.testing.assert_array_equal(made.torch().numpy(), np.ones(77))
+    del made
+    gc.collect()
+    results = [model(kind(np.full(77, 7, np.float32), device)) for _ in range(3)]
+    np.testing.assert_array_equal(x.torch().numpy(), np.ones(77))
+    np.testing.assert_array_equal(results[2].torch().numpy(), np.full(77, 7))
+    here = penlight.Tensor(np.ones(3))
+    assert copy.copy(here) is here
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(here)).numpy(), np.ones(3))
 
 
 def test_the_last_spare_buffer_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

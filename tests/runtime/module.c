@@ -187,6 +187,9 @@ int main(int argc, char** argv) {
   elsewhere.device = operators_elsewhere.device = "abacus";
   CHECK(pen_module_create(model, &elsewhere, &module, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "abacus"));
   CHECK(pen_operators_create(&operators_elsewhere, &operators, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "abacus"));
+  pen_session_options fewer = PEN_SESSION_OPTIONS;
+  fewer.threads = -1;
+  CHECK(pen_operators_create(&fewer, &operators, &error) == PEN_ERROR_ARGUMENT && strstr(error.message, "threads"));
   CHECK(pen_module_create(model, NULL, &module, &error) == PEN_OK);
   CHECK(pen_module_create(model, &limited, &small, &error) == PEN_OK);
 

@@ -57,7 +57,7 @@ def call(name: str, args: Sequence[Any], **options: bool) -> tuple[Any, list[Any
     if name not in _traces:
         _traces[name] = _runtime.Trace(), selection_of_calls([name])
     trace, needs = _traces[name]
-    _operators.set_trace(trace)
+    assert _operators.set_trace(trace) is None
     called = _operators.run(name, [_to_vm(a) for a in args], **options)
     lost = [key for key in trace.kernels if not needs.has_key(key)] + [
         op for op in trace.operators if not needs.has_operator(op)

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 import penlight
+from penlight import _runtime
 from penlight.file.writer import to_array
 from tests.file.assemble import program
 from tests.vm.check import OperatorError, run
@@ -181,6 +182,22 @@ def test_buffers_that_leave_their_strides_out(kind: str) -> None:
     np.testing.assert_array_equal(here, np.arange(6) + (kind != "read-only"))
 
 
+def test_the_extension_reads_and_writes_them_too() -> None:
+    """What lies below penlight.Model."""
+    matrix = (ctypes.c_float * 3) * 2
+    given, result, again = matrix((-1, 2, 3), (4, 5, -6)), matrix(), matrix()
+    made = penlight.optimize(torch.nn.ReLU(), (torch.ones(2, 3),))
+    image = made.to_bytes()
+    handle, session = _runtime.Model(), _runtime.Session()
+    assert handle.open_memory((ctypes.c_uint8 * len(image)).from_buffer_copy(image), _runtime.LOAD_COPY) is None
+    assert session.create(handle, "forward", **made._options) is None
+    assert session.set_inputs([given]) or session.prepare() or session.run([result]) is None
+    np.testing.assert_array_equal(result, [[0, 2, 3], [4, 5, 0]])
+    assert session.set_inputs([given]) or session.run([None]) is None
+    session.read_output(0, again)
+    np.testing.assert_array_equal(again, result)
+
+
 def test_masks_are_not_dropped() -> None:
     x = np.ma.masked_array(np.ones(3, np.float32), mask=[True, False, False])
     with pytest.raises(penlight.errors.InputError, match=r"Fill that first: \.filled"):
@@ -224,6 +241,120 @@ class Once:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)
+
+
+WRITTEN = {
+    "copied": "r3 = aten::index_copy_(r1, 0, r7, r8)",
+    "added": "r3 = aten::index_add_(r1, 0, r7, r8)",
+    "filled": "r3 = aten::index_fill_.int_Scalar(r1, 0, r7, 1099511627776)",
+    "put": "r3 = aten::put_(r1, r7, r8)",
+    "scattered": "r3 = aten::scatter_.src(r1, 0, r7, r8)",
+    "indexed": "r4 = list(r7)\n r3 = aten::index_put_(r1, r4, r8)",
+}
+
+
+@pytest.mark.parametrize("line", WRITTEN.values(), ids=WRITTEN)
+@pytest.mark.parametrize(
+    "index", ["move(r1)", "aten::detach(r1)", "move(r2)"], ids=["itself", "a view", "the same array"]
+)
+def test_places_that_are_written_by_themselves(line: str, index: str) -> None:
+    """They were proven, then written, then used: a file wrote anywhere. (torch refuses such calls.)"""
+    text = f"""forward(self, x, y):
+ r7 = {index}
+ r8 = aten::mul.Scalar(r1, 1099511627776)
+ {line}
+ return(r1)"""
+    m = penlight.Model(to_array(program(text)), threads=1)
+    for x in (np.array([1, 0, 2, 3]), np.array([3, 2, 1, 0]), np.array([2, 2, 2, 2])):
+        own = x.copy()
+        try:
+            result = m(own, own)
+        except penlight.RunError as error:
+            assert "out of" in str(error)
+        else:
+            assert {n % 2**40 for n in result.tolist()} <= set(range(4))
+
+
+ALIKE = """
+import random
+import numpy as np
+from penlight import _runtime
+from penlight.ops.vm_operators import operators
+CHOICES = {
+    "integers": ([0], [0, 1], [2, 2], []), "integer": (0, 0, 1, -1, 1 << 40), "real": (0.5, 1e18), "number": (1 << 40, -1, 2, 1e18),
+    "boolean": (True, False), "string": ("sum", "add", "multiply", "amax", "mean", "prod"),
+}
+BASES = np.array([1, 0, 2, 3]), np.arange(16).reshape(4, 4) % 4, np.arange(8)[::-1], np.array([0.0, 1, 2]), np.array([True, False, True])
+chosen, machine = random.Random(8), _runtime.Operators()
+machine.create(1, 1 << 28)
+for name, operator in sorted(operators().items()):
+    if not any(p.written for p in operator.params):
+        continue
+    for _ in range(30):
+        x = _runtime.HeldValue(chosen.choice(BASES).copy())
+        (view,) = machine.run("aten::detach", [x], True)[1]
+        args = []
+        for p in operator.params:
+            if p.default is not None and chosen.random() < 0.3:
+                break
+            args.append(chosen.choice((x, view)) if p.kind == "tensor" else [x.get().array] if p.kind == "tensors" else chosen.choice(CHOICES.get(p.kind, (None,))))
+        print(name, flush=True)
+        try:
+            machine.run(name, args)
+        except TypeError:
+            pass
+"""
+
+
+def test_every_operator_that_writes_given_one_tensor_for_all() -> None:
+    child = subprocess.run([sys.executable, "-c", ALIKE], cwd=ROOT, capture_output=True, text=True, timeout=300)
+    assert child.returncode == 0, child.stdout[-40:] + child.stderr
+    assert child.stdout.count("\n") > 20_000
+
+
+CHANGING = """
+import sys, threading, time
+import numpy as np, penlight
+from penlight.file.writer import to_array
+from tests.file.assemble import program
+line, most = sys.argv[1], int(sys.argv[2])
+model = penlight.Model(to_array(program("forward(self, x):\\n r2 = aten::ones([2, 8], 6, None, None, None)\\n " + line + "\\n return(0)")), threads=1)
+x = np.zeros(100_000, bool if most == 0 else np.int64)
+over = threading.Event()
+def write():
+    while not over.is_set():
+        x[:] = most or 1
+        x[:] = 0
+thread = threading.Thread(target=write)
+thread.start()
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    try:
+        model(x)
+    except penlight.RunError:
+        pass
+over.set()
+thread.join()
+print("alive")
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "most"),
+    [
+        ("r3 = aten::nonzero(r1)", 0),
+        ("r3 = aten::masked_select(r1, r1)", 0),
+        ("r3 = aten::embedding(r2, r1)", 1 << 40),
+        ("r3 = aten::index_select(r2, 0, r1)", 1 << 40),
+        ("r3 = aten::repeat_interleave.Tensor(r1)", 1),
+    ],
+)
+def test_arrays_that_another_thread_writes_meanwhile(line: str, most: int) -> None:
+    """What was counted or proven of them is not there any more: numbers may be wrong, memory not."""
+    child = subprocess.run(
+        [sys.executable, "-c", CHANGING, line, str(most)], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert (child.returncode, child.stdout) == (0, "alive\n"), child.stderr
 
 
 def test_an_object_that_shows_its_memory_once() -> None:

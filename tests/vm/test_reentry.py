@@ -176,6 +176,88 @@ def test_a_child_forked_during_a_run_can_run_the_model() -> None:
         thread.join()
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
+def test_a_signal_ends_a_run_in_a_child_that_a_thread_forked() -> None:
+    """The thread that forks is the child's main one, which runs handlers; the parent's was asked, and no signal ended the run."""
+    model, ended = load(SPIN), []
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    def fork() -> None:
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, interrupt)
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            try:
+                model(10**12)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                os._exit(0)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            if os.waitpid(child, os.WNOHANG) != (0, 0):
+                ended.append("by the signal")
+                return
+            time.sleep(0.05)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join()
+    assert ended
+
+
+DAEMONS = """
+import sys, threading, time
+import numpy as np, penlight
+model, x = penlight.load(sys.argv[1], threads=1), np.ones((8, 64), np.float32)
+began = threading.Barrier(4)
+def work():
+    model(x)
+    began.wait()
+    while True:
+        model(x)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+began.wait()
+time.sleep(0.1)
+"""
+
+
+@pytest.mark.parametrize("kind", ["planned", "interpreted"])
+def test_python_ends_while_daemons_run_models(kind: str, tmp_path: Path) -> None:
+    """A thread that came back from a run was ended by an unwinding that aborted the process."""
+    layers = torch.nn.Sequential(*[torch.nn.Linear(64, 64) for _ in range(20)])
+    made = penlight.optimize(layers, (torch.ones(8, 64),)) if kind == "planned" else load(DROPS)
+    made.save(tmp_path / "m.pen")
+    for _ in range(3):
+        child = subprocess.run(
+            [sys.executable, "-c", DAEMONS, tmp_path / "m.pen"], cwd=ROOT, capture_output=True, text=True, timeout=120
+        )
+        assert (child.returncode, child.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a signal in the middle of a run")
+def test_a_signal_handler_that_traces_operators_while_one_runs() -> None:
+    operators, first, told = _runtime.Operators(), _runtime.Trace(), []
+    operators.create(1, 0)
+    assert operators.set_trace(first) is None
+    before = signal.signal(signal.SIGALRM, lambda *_: told.append(operators.set_trace(_runtime.Trace())))
+    x = np.ones(20_000_000, np.float32)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
+        while not any(told):
+            operators.run("aten::special_bessel_j0", [x])
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert "from inside of it" in next(filter(None, told))["message"]
+
+
 @pytest.mark.parametrize(
     "kind", [_runtime.Session, _runtime.Module, _runtime.Operators, _runtime.Model, _runtime.Buffer]
 )

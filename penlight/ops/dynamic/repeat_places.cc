@@ -22,8 +22,9 @@ PEN_KERNEL_ANY(repeat_places, i64) {
   const int64_t* repeats = r.in[0].as<int64_t>();
   int64_t *to = r.out[0].as<int64_t>(), *end = to + r.out[0].dims[0];
   for (int64_t i = 0; i < r.in[0].dims[0]; ++i) {
-    if (repeats[i] < 0 || repeats[i] > end - to) return r.fail_index(0, repeats[i], 0, end - to + 1);
-    for (int64_t n = repeats[i]; n > 0; --n) *to++ = i;
+    const int64_t times = repeats[i];
+    if (times < 0 || times > end - to) return r.fail_index(0, times, 0, end - to + 1);
+    for (int64_t n = times; n > 0; --n) *to++ = i;
   }
   while (to < end) *to++ = r.in[0].dims[0] - 1;  // a size that is larger than their sum
 }

@@ -78,10 +78,7 @@ CombineFn combine_function(Combine how, DType dtype) {
 
 // ---- places ----
 Status long_index(const Call& c, const TensorObject& index, Value* made) {
-  if (index.dtype() == DType::i64 && tensor_is_contiguous(index)) {
-    *made = Value::share(const_cast<TensorObject*>(&index));
-    return PEN_OK;
-  }
+  if (index.dtype() == DType::i64 && tensor_is_contiguous(index)) return hold_still(c, index, made);
   if (!is_integral(index.dtype(), false)) return c.fail("indices of dtype Long or Int", "%s", dtype_name(index.dtype()));
   return make_copy(c, index, DType::i64, Format::contiguous, made);
 }
@@ -138,7 +135,10 @@ static Status count_nonzero(const Call& c, const TensorObject& t, int64_t* count
   return for_nonzero(c, t, count, [](int64_t, const int64_t*) {});
 }
 // Places as rows of a tensor [count, rank], or, `by_dim`, as columns of [rank, count].
-static Status make_places(const Call& c, const TensorObject& t, bool by_dim, Value* made) {
+static Status make_places(const Call& c, const TensorObject& given, bool by_dim, Value* made) {
+  Value still;
+  PEN_TRY(hold_still(c, given, &still));
+  const TensorObject& t = *still.tensor();
   int64_t count;
   PEN_TRY(count_nonzero(c, t, &count));
   int64_t rank = t.rank(), dims[] = {by_dim ? rank : count, by_dim ? count : rank};
@@ -411,9 +411,10 @@ PEN_OP(masked_select, "[out]", "aten::masked_select(Tensor self, Tensor mask) ->
   if (!is_mask(c.tensor(1))) return c.fail("a mask of bools", "%s", dtype_name(c.tensor(1).dtype()));
   Shape shape = shape_of(x);
   PEN_TRY(broadcast_shapes(c, &shape, shape_of(c.tensor(1))));
-  Value values, mask;
+  Value values, seen, mask;
   PEN_TRY(spread(c, x, shape, &values));
-  PEN_TRY(spread(c, c.tensor(1), shape, &mask));
+  PEN_TRY(spread(c, c.tensor(1), shape, &seen));
+  PEN_TRY(hold_still(c, *seen.tensor(), &mask));
   int64_t count, numel = mask.tensor()->numel(), size = dtype_size(x.dtype());
   PEN_TRY(count_nonzero(c, *mask.tensor(), &count));
   TensorObject* y = tensor_create(x.dtype(), 1, &count);

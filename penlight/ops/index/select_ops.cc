@@ -8,12 +8,12 @@ Status out_of_range(const Call& c, int64_t index, int dim, int64_t size) {
   return c.raise("RuntimeError: index %lld is out of bounds for dimension %d with size %lld", static_cast<long long>(index), dim,
                  static_cast<long long>(size));
 }
-// A row of indices for one dim, each from 0 to size - 1 (-size where `negative`).
+// A row of indices for one dim, each from 0 to size - 1. A copy: what is written by them may be where they lie.
 static Status row_of_indices(const Call& c, const TensorObject& index, int dim, int64_t size, Value* made) {
   if (index.rank() > 1) return c.fail("a row of indices", "rank %d", index.rank());
   if (index.dtype() != DType::i64 && index.dtype() != DType::i32)
     return c.fail("indices of dtype Long or Int", "%s", dtype_name(index.dtype()));
-  PEN_TRY(long_index(c, index, made));
+  PEN_TRY(make_copy(c, index, DType::i64, Format::contiguous, made));
   const int64_t *at = made->tensor()->as<int64_t>(), count = made->tensor()->numel();
   return in_pieces(c, count, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)

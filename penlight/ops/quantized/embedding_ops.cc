@@ -2,6 +2,7 @@
 // parameters (EmbeddingPackedParamsBase: bytes, or two elements of 4 bits in each; zero points are real numbers), or as bytes with
 // both numbers behind every row: f32 after bytes, f16 after nibbles.
 #include "penlight/ops/quantized/packed.h"
+#include "penlight/runtime/vm/flat.h"
 
 namespace pen {
 
@@ -102,7 +103,7 @@ static Status packed_table(const Call& c, int i, int bits, Rows* t) {
 
 static Status indices_of(const Call& c, const TensorObject& t, Indices* to) {
   if (t.dtype() != DType::i32 && t.dtype() != DType::i64) return c.fail("indices of Int or Long", "%s", dtype_name(t.dtype()));
-  PEN_TRY(dense_rows(c, t, &to->keep));
+  PEN_TRY(elements_of(c, t, t.dtype(), &to->keep));
   to->narrow = t.dtype() == DType::i32 ? to->keep.tensor()->as<int32_t>() : nullptr;
   to->wide = to->keep.tensor()->as<int64_t>();
   to->count = t.numel();

@@ -251,7 +251,10 @@ PEN_OP(repeat_interleave,
   return check_output_size(c, 3, c.results[0].tensor()->dim(dim));
 }
 // Which entry stands at each place of the result. `n`: of entries; one count may serve for all.
-static Status places_of(const Call& c, const TensorObject& repeats, int64_t n, int output_size, Value* made) {
+static Status places_of(const Call& c, const TensorObject& given, int64_t n, int output_size, Value* made) {
+  Value still;
+  PEN_TRY(hold_still(c, given, &still));
+  const TensorObject& repeats = *still.tensor();
   if (repeats.dtype() != DType::i64 && repeats.dtype() != DType::i32)
     return c.fail("repeats of dtype Int or Long", "%s", dtype_name(repeats.dtype()));
   if (repeats.rank() > 1 || (repeats.numel() != n && repeats.numel() != 1))

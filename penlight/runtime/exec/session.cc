@@ -170,19 +170,26 @@ uint32_t output_register(const pen_session* s, int32_t index) {
   return s->model->indices[ret.args + static_cast<uint32_t>(index)];
 }
 
-// What the caller bound to outputs counts for one run.
-void forget_outputs(pen_session* s) {
+// What the caller bound to outputs counts for one run. Returns whether there was any.
+bool forget_outputs(pen_session* s) {
+  bool any = false;
+  for (uint32_t i = 0; i < s->method->output_count; ++i)
+    any |= s->next_outputs[i] || (!kOneDevice && s->bound[output_register(s, static_cast<int32_t>(i))]);
   memset(s->next_outputs, 0, sizeof(void*) * s->method->output_count);
   if (!kOneDevice) memset(s->bound + s->method->input_count, 0, sizeof(void*) * (s->method->registers - s->method->input_count));
+  return any;
 }
 
-Status prepare(pen_session* s) {
+Status prepare(pen_session* s, bool for_run) {
   s->ran = false;
   s->stages_ready = 0;
   if (s->code->stage_count > 1) memset(s->known + s->method->input_count, 0, s->method->registers - s->method->input_count);
   const Plan* before = s->current[0];
   const Status status = prepare_stage(s, 0);
-  if (status != PEN_OK || s->current[0] != before) forget_outputs(s);  // sized for other shapes
+  if (status == PEN_OK && s->current[0] == before) return PEN_OK;
+  const bool dropped = forget_outputs(s);  // sized for other shapes
+  if (status == PEN_OK && dropped && for_run)
+    return fail(s, PEN_ERROR_ARGUMENT, "output buffer", "the inputs that it was bound for", "others since. Prepare and bind again");
   return status;
 }
 
@@ -284,7 +291,7 @@ Status run(pen_session* s) {
   if (kHasState && s->torn)
     return fail(s, PEN_ERROR_ARGUMENT, "state", "pen_session_reset (in Python: Model.reset) first",
                 "a run after one that failed while it changed it");
-  PEN_TRY(prepare(s));
+  PEN_TRY(prepare(s, true));
   check_bound(s);
   s->runner->report = {};
   PEN_TRY(run_stage(s, s->current[0]));
@@ -518,7 +525,7 @@ pen_status pen_session_set_input(pen_session* s, int32_t index, const pen_tensor
 
 pen_status pen_session_prepare(pen_session* s) {
   const Inside inside(s, true);
-  return s ? prepare(s) : PEN_ERROR_ARGUMENT;
+  return s ? prepare(s, false) : PEN_ERROR_ARGUMENT;
 }
 
 pen_status pen_session_set_output(pen_session* s, int32_t index, void* data, size_t size) {

@@ -192,7 +192,8 @@ PEN_API pen_status pen_session_set_input(pen_session* session, int32_t index, co
  * depend on the data (what nonzero gives, and all that is computed from it): these are known after the run. Promise, here and of
  * pen_session_run: [not from `interrupted` of the same session]. */
 PEN_API pen_status pen_session_prepare(pen_session* session);
-/* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare. An
+/* A caller's buffer for an output (row-major, `size` bytes), used by the next run only; after pen_session_prepare, for the inputs of which
+ * it was planned: where others of another size or order are set since, the run is PEN_ERROR_ARGUMENT, and another prepare forgets it. An
  * error for an output whose size is not known before the run: that one lies in the session's own memory. Promise: `size` bytes can be
  * written, until that run is over and pen_session_output is not asked for them any more; [they are no input's and no other output's]. */
 PEN_API pen_status pen_session_set_output(pen_session* session, int32_t index, void* data, size_t size);

@@ -99,6 +99,12 @@ TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status)
   return nullptr;
 }
 
+Status hold_still(const Call& c, const TensorObject& t, Value* made) {
+  Status status = PEN_OK;
+  *made = t.storage->owned ? Value::share(const_cast<TensorObject*>(&t)) : Value::own(tensor_clone(c, t, &status));
+  return status;
+}
+
 static uint16_t bf16_bits(float f) {
   uint32_t bits;
   memcpy(&bits, &f, 4);

@@ -38,9 +38,10 @@ Shape reduced_shape(const TensorObject& t, const DimSet& dims, bool keepdim) {
 }
 TensorObject* tensor_create(DType dtype, const Shape& shape) { return tensor_create(dtype, shape.rank, shape.dims); }
 
-// The tensor itself where it is row-major and of this dtype, else a copy.
+// The tensor itself where it is row-major and of this dtype, else a copy. Integers are places or sizes: proven, then used.
 static Status as_dtype(const Call& c, TensorObject* t, DType dtype, Value* to) {
   if (t->dtype() == dtype && tensor_is_contiguous(*t)) {
+    if (!is_floating(dtype)) return hold_still(c, *t, to);
     *to = Value::share(t);
     return PEN_OK;
   }

@@ -206,6 +206,9 @@ Status copy_into(const Call& c, TensorObject* to, const TensorObject& from);
 // A fresh row-major copy, in another dtype if asked. Null after an error, which *status tells.
 TensorObject* tensor_cast(const Call& c, const TensorObject& t, DType dtype, Status* status);
 TensorObject* tensor_clone(const Call& c, const TensorObject& t, Status* status);
+// Of what is looked at twice, the second time in trust: itself, or a copy where its memory is not the module's alone. A caller's array, or
+// a mapped file, may be written meanwhile.
+Status hold_still(const Call& c, const TensorObject& t, Value* made);
 // A rank-0 tensor of a number. Null when out of memory.
 TensorObject* tensor_of(const Value& number, DType dtype);
 // A number as an element of this dtype, in memory, and back: floats are cut to integers, integers wrap.

@@ -258,6 +258,7 @@ pen_status pen_operators_create(const pen_session_options* options, pen_operator
   PEN_TRY(choose_backend(own.device, &backend, &which, error));
   if (backend != &kCpu)
     return report(error, PEN_ERROR_ARGUMENT, "device", "cpu, where operators run that are called by themselves", own.device);
+  if (own.threads < 0) return report(error, PEN_ERROR_ARGUMENT, "threads", "0 (one per core) or more", "a negative number");
   Isa isa;
   PEN_TRY(choose_isa(own.isa, &isa, error));
   pen_operators* made = static_cast<pen_operators*>(calloc(1, sizeof(pen_operators)));
