@@ -510,22 +510,23 @@ def test_torch_runs_nothing_without_end(endless: type[nn.Module], tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "args"),
     [
-        ("pow", [7, 1 << 40]), ("__lshift__", [1, 1 << 40]), ("mul", [1 << 40, 1 << 40]), ("mul", [[1.0], 1 << 40]), ("mul", ["ab", 1 << 40]),
+        ("pow", [7, 1 << 40]), ("__lshift__", [1, 1 << 40]), ("mul", [[1.0], 1 << 40]), ("mul", ["ab", 1 << 40]),
         ("zfill", ["a", 1 << 40]), ("replace", ["a" * 10_000, "a", "b" * 10_000]), ("join", ["", ["a" * 10_000] * 10_000]),
-        ("format", ["{:>99999999999}", 1]), ("format", ["{:{}}", 1, 1 << 40]), ("percentFormat", ["%99999999999d", 1]),
-        ("percentFormat", ["%*d", 1 << 40, 1]),
+        ("format", ["{:>99999999999}", 1]), ("format", ["{:{}}", 1, 1 << 40]), ("percentFormat", ["%99999999999d", (1,)]),
+        ("percentFormat", ["%*d", (1 << 40, 1)]),
     ],
 )  # fmt: skip
 def test_what_is_observed_is_no_larger_than_torchscript_has_it(name: str, args: list[Any]) -> None:
     with pytest.raises(CaptureError, match="64 bits"):
-        plain_result(name, args)
+        plain_result(f"aten::{name}", args)
 
 
 def test_ordinary_texts_and_numbers_are_observed() -> None:
-    assert plain_result("percentFormat", ["100%% of %s, %d", "x", 3]) == (True, "100% of x, 3")
-    assert plain_result("format", ["{} of {}", 1, "x"]) == (True, "1 of x")
-    assert plain_result("pow", [2, 62]) == (True, 1 << 62)
-    assert plain_result("join", [", ", ["a", "b"]]) == (True, "a, b")
+    assert plain_result("aten::percentFormat", ["100%% of %s, %d", ("x", 3)]) == (True, "100% of x, 3")
+    assert plain_result("aten::format", ["{} of {}", 1, "x"]) == (True, "1 of x")
+    assert plain_result("aten::pow.int_to_int", [2, 62]) == (True, 1 << 62)
+    assert plain_result("aten::mul.int", [3 << 40, 1 << 22]) == (True, -(1 << 62))  # as a run has it
+    assert plain_result("aten::join", [", ", ["a", "b"]]) == (True, "a, b")
 
 
 class Says(nn.Module):

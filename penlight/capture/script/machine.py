@@ -249,7 +249,6 @@ class ScriptMachine(nn.Module):
 
     def _operator(self, full_name: str, args: list[Any], results: int) -> list[Any]:
         name, _, overload = full_name.partition(".")
-        base = name.partition("::")[2]
         args = self._as_numbers(args)
         if full_name in _READ_NUMBERS:  # scales of quantization lie in buffers; torch.export would take them for data
             args = [self._single(a) for a in args]
@@ -259,7 +258,7 @@ class ScriptMachine(nn.Module):
         if name in _PRIMITIVES:
             made = _PRIMITIVES[name](*args)
         else:
-            is_plain, made = plain_result(base, args)
+            is_plain, made = plain_result(full_name, args)
             if not is_plain:
                 packed = [self._accessible(v) for v in args]
                 if name.startswith("upgrade::"):
@@ -365,6 +364,9 @@ def _make_tensor(data: Any, dtype: int | None = None, *_: Any) -> torch.Tensor:
         return torch.full((), data, dtype=kind or torch.get_default_dtype())  # type: ignore[call-overload,no-any-return]
     if isinstance(data, list) and any(isinstance(x, torch.SymFloat) for x in data):
         return torch.stack([_make_tensor(x, dtype) for x in data])
+    if isinstance(data, list):  # gathered as f32, also where f64 is asked for
+        made = torch.as_tensor(data)
+        return made if kind is None else made.to(kind)
     return data.to(kind) if isinstance(data, torch.Tensor) and kind is not None else torch.as_tensor(data, dtype=kind)
 
 
@@ -407,6 +409,4 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::tolist": lambda t, *_: t.tolist(),
     "aten::__range_length": lambda low, high, step: max(0, (high - low + step - (1 if step > 0 else -1)) // step),
     "aten::__derive_index": lambda i, start, step: start + i * step,
-    "prim::min": lambda *a: min(*a),
-    "prim::max": lambda *a: max(*a),
 }
