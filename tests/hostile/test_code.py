@@ -652,3 +652,21 @@ def test_many_small_results_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(CaptureError, match="fails on the example inputs"):
         penlight.optimize(saved(Keeps()), (torch.ones(4),))
     assert 2 <= len(looks) <= 8
+
+
+@pytest.mark.parametrize(
+    "line", ["torch.manual_seed(3)", 'torch._print("\\033[31mhello")', "torch.set_grad_enabled(False)"]
+)
+def test_a_file_does_not_touch_the_program_that_compiles_it(
+    adds: Records, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """While it is observed and planned: neither its random numbers nor its terminal."""
+    head = b"x: Tensor) -> Tensor:\n"
+    assert head in adds[CODE]
+    data = packed({**adds, CODE: adds[CODE].replace(head, head + f"    {line}\n".encode())})
+    torch.manual_seed(77)
+    model = penlight.optimize(data, (torch.ones(3),))
+    assert torch.initial_seed() == 77
+    assert torch.is_grad_enabled()
+    assert capfd.readouterr() == ("", "")
+    torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 2.0))

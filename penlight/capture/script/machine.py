@@ -253,6 +253,10 @@ class ScriptMachine(nn.Module):
         if full_name in _READ_NUMBERS:  # scales of quantization lie in buffers; torch.export would take them for data
             args = [self._single(a) for a in args]
         made: Any
+        if name == "aten::manual_seed":  # torch's would be that of the program which compiles the model
+            if self._observer is None:
+                raise UnavailableError("the model sets the seed of random numbers, which a plan does not")
+            return []
         if name == "prim::RaiseException":
             raise CaptureError(f"the model raises an error for these example inputs: {args[0]}")
         if name in _PRIMITIVES:
@@ -404,6 +408,7 @@ _PRIMITIVES: dict[str, Callable[..., Any]] = {
     "prim::unchecked_cast": lambda x: x,
     "prim::Print": lambda *_: None,
     "aten::warn": lambda *_: None,
+    "aten::_print": lambda *_: None,
     "aten::is_grad_enabled": lambda: True,
     "aten::cpu": lambda t: t,
     "prim::tolist": lambda t, *_: t.tolist(),
