@@ -174,7 +174,11 @@ def _run(model: Any, method: str, args: tuple[Any, ...], may_loop: bool) -> tupl
         # As it is now: code may ask whether it is trained, and of which dtype its input is.
         if may_loop and not _ends_on(_image(_script_of(module)), {method: [arguments]}):
             raise _EndlessError
-        with torch.no_grad(), redirect_stdout(io.StringIO()):  # what code prints may come from a file
+        with (
+            torch.no_grad(),
+            torch.random.fork_rng([]),
+            redirect_stdout(io.StringIO()),
+        ):  # code of a file may set seeds and print
             return getattr(module, method)(*copy.deepcopy(arguments))
 
     outputs = call(copy.deepcopy(model).eval(), args)  # on a copy: a model with state stays as it was

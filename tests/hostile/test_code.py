@@ -660,12 +660,12 @@ def test_many_small_results_are_counted(monkeypatch: pytest.MonkeyPatch) -> None
 def test_a_file_does_not_touch_the_program_that_compiles_it(
     adds: Records, line: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """While it is observed and planned: neither its random numbers nor its terminal."""
+    """While it is observed and planned, and torch tells what it gives: neither its random numbers nor its terminal."""
     head = b"x: Tensor) -> Tensor:\n"
     assert head in adds[CODE]
     data = packed({**adds, CODE: adds[CODE].replace(head, head + f"    {line}\n".encode())})
     torch.manual_seed(77)
-    model = penlight.optimize(data, (torch.ones(3),))
+    model = penlight.optimize(data, (torch.ones(3),), bundled_inputs={"forward": [(torch.ones(3),)]})
     assert torch.initial_seed() == 77
     assert torch.is_grad_enabled()
     assert capfd.readouterr() == ("", "")
