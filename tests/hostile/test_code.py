@@ -670,3 +670,19 @@ def test_a_file_does_not_touch_the_program_that_compiles_it(
     assert torch.is_grad_enabled()
     assert capfd.readouterr() == ("", "")
     torch.testing.assert_close(model(torch.ones(3)), torch.full((3,), 2.0))
+
+
+@pytest.mark.filterwarnings("ignore::penlight.errors.InterpretedWarning")
+@pytest.mark.parametrize(("kind", "words"), [("[a{i}, a{i}]", ""), ("(a{i}, a{i})", "a type of more than")])
+def test_containers_that_hold_each_other_a_million_million_times(adds: Records, kind: str, words: str) -> None:
+    """The types of tuples, and the values that a list holds, were gone through with shared parts each time: sixty lines never ended."""
+    lines = [b"a0 = [1, torch.size(x, 0)]", *(f"a{i + 1} = {kind.format(i=i)}".encode() for i in range(60))]
+    lines += [b"b = [a59, a59]", b"b0 = torch.append(b, a59)"] if not words else [b"b = torch.len([a60])"]
+    head = b"x: Tensor) -> Tensor:\n"
+    body = b"".join(b"    " + line + b"\n" for line in lines)
+    data = packed({**adds, CODE: adds[CODE].replace(head, head + body)})
+    if words:
+        with pytest.raises(CaptureError, match=words):
+            penlight.optimize(data, (torch.ones(3),))
+    else:
+        penlight.optimize(data, (torch.ones(3),))

@@ -15,6 +15,7 @@ from penlight.capture.script.plain_values import ABOUT_TENSORS, AS_TEXT, PLAIN, 
 from penlight.capture.script.quantized import Quantized, call_quantized, is_about_quantized
 from penlight.capture.trust import check_count, check_operator
 from penlight.errors import CaptureError
+from penlight.ir.containers import parts
 
 _MOST_BITS, _MOST_PARTS = 1 << 10, 1 << 24
 _GIVE_NUMBERS = {"Int", "Float", "Bool", "Scalar", "IntImplicit", "FloatImplicit", "ScalarImplicit", "item"}
@@ -22,6 +23,10 @@ _GIVE_NUMBERS = {"Int", "Float", "Bool", "Scalar", "IntImplicit", "FloatImplicit
 _KEEP_EXACT = {
     "add", "sub", "rsub", "mul", "div", "true_divide", "floor_divide", "neg", "abs", "floor", "ceil", "trunc", "round", "to", "detach", "min", "max", "eq",
     "ne", "lt", "le", "gt", "ge",
+}  # fmt: skip
+# Look at all that is in a container, shared parts each time.
+_LOOK_INSIDE = {
+    *AS_TEXT, "__contains__", "count", "eq", "ge", "gt", "index", "le", "lt", "max", "min", "ne", "remove", "sort", "sorted",
 }  # fmt: skip
 _FORMATS = {
     "format": re.compile(r"(?<!\{)(?:\{\{)*\{[^}{]"),
@@ -76,8 +81,12 @@ def _plain(full_name: str, name: str, args: list[Any]) -> Any:
         return _of_sizes(full_name, name, args)
     if name == "pow" and full_name != "aten::pow.int_to_int":  # also of two integers
         args = [torch.sym_float(a) for a in args]
-    if isinstance(args[0] if args else None, dict) and any(a != a for a in args[1:] if isinstance(a, float)):
-        raise CaptureError(f"aten::{name} with a key that is not a number is not planned")
+    if isinstance(args[0] if args else None, dict) and any(
+        isinstance(a, tuple) or (isinstance(a, float) and a != a) for a in args[1:2]
+    ):
+        raise CaptureError(f"aten::{name} with a tuple or NaN as a key is not planned")
+    if name in _LOOK_INSIDE and parts(args) > _MOST_PARTS:
+        raise CaptureError(f"aten::{name} of more than {_MOST_PARTS} parts, as often as they are in each other")
     result = None if large else PLAIN[name](*args)
     if type(result) is int and not -(1 << 63) <= result < 1 << 63:
         large = True
@@ -94,8 +103,8 @@ def _of_sizes(full_name: str, name: str, args: list[Any]) -> Any:
         return vm_values.call_on_sizes(full_name, args)
     fraction = any(isinstance(a, (float, torch.SymFloat)) for a in args)
     by = [a for a in args[1:2] if is_number(a)] if name in ("div", "true_divide", "floor_divide") else []
-    parts = [1.0 / d if type(d) in (int, float) and d else math.nan for d in by]
-    exact = name in _KEEP_EXACT and vm_values.is_exact([*args, *parts])
+    inverse = [1.0 / d if type(d) in (int, float) and d else math.nan for d in by]
+    exact = name in _KEEP_EXACT and vm_values.is_exact([*args, *inverse])
     to_integer = (
         name == "to" and isinstance(args[0], torch.SymFloat) and any(type(a) is int and a < 5 for a in args[1:3])
     )
@@ -135,17 +144,21 @@ def call_torch(name: str, overload: str, args: list[Any]) -> Any:
 
 
 def holds_tensor(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_tensor, x))
-    if isinstance(x, dict):
-        return any(map(holds_tensor, x.values()))
-    return isinstance(x, (torch.Tensor, Quantized))
+    return _holds(x, (torch.Tensor, Quantized), set())
 
 
 def holds_symbol(x: Any) -> bool:
-    if isinstance(x, (list, tuple)):
-        return any(map(holds_symbol, x))
-    return isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool))
+    return _holds(x, (torch.SymInt, torch.SymFloat, torch.SymBool), set())
+
+
+def _holds(x: Any, kinds: tuple[type, ...], seen: set[int]) -> bool:
+    """`seen`: containers that hold none, as a few lists can be in each other a billion times."""
+    if not isinstance(x, (list, tuple, dict)):
+        return isinstance(x, kinds)
+    if id(x) in seen:
+        return False
+    seen.add(id(x))
+    return any(_holds(v, kinds, seen) for v in (x.values() if isinstance(x, dict) else x))
 
 
 def _convolution(
